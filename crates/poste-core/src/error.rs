@@ -1,0 +1,74 @@
+//! What can go wrong with an office, apart from a proposal being refused (that is an [`Outcome`](crate::fold::Outcome)).
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::log::Malformed;
+use crate::text::RecordId;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("there is no office at {0}")]
+    NoOffice(PathBuf),
+    #[error("{0} is not an office")]
+    NotAnOffice(PathBuf),
+    #[error("making the office at {0} was interrupted")]
+    Unfinished(PathBuf),
+    #[error("{path} is on a {kind} file system, where SQLite's locks and shared memory cannot be trusted")]
+    UnsafeFileSystem { path: PathBuf, kind: &'static str },
+    #[error("the office at {0} was deleted or replaced while it was open")]
+    Replaced(PathBuf),
+    #[error("this office needs a newer poste to {what} it: it asks for {needed}, this is {ours}")]
+    NeedsUpgrade { what: &'static str, needed: u32, ours: u32 },
+    #[error("record {position} is of kind {kind} ({name}) version {version}, which this poste does not know")]
+    UnknownKind { position: u64, kind: u16, name: String, version: u16 },
+    #[error("the office is busy: {holder} has held the write lock for more than {waited_ms} ms")]
+    Busy { holder: String, waited_ms: u64 },
+    #[error("whether it was stored is unknown: {cause}")]
+    Unknown { ids: Vec<RecordId>, cause: String },
+    #[error("the disk is full: {cause}")]
+    DiskFull { ids: Vec<RecordId>, cause: String },
+    #[error("the wall clock leapt ahead by {leap_ms} ms, more than a day, while this machine was running")]
+    ClockLeap { leap_ms: i64 },
+    #[error("{0}")]
+    Malformed(#[from] Malformed),
+    #[error("the office is damaged: {0}")]
+    Damaged(String),
+    #[error("{path}: {message}")]
+    Config { path: PathBuf, message: String },
+    #[error("{path}: {message}")]
+    Artifact { path: String, message: String },
+    #[error("the office at {0} can only be read from here")]
+    ReadOnly(PathBuf),
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: io::Error },
+    #[error("the database answered: {0}")]
+    Sqlite(rusqlite::Error),
+}
+
+impl Error {
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+        if is_disk_full(&source) {
+            return Self::DiskFull { ids: Vec::new(), cause: format!("{}: {source}", path.display()) };
+        }
+        Self::Io { path: path.to_owned(), source }
+    }
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode;
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Self::DiskFull { ids: Vec::new(), cause: error.to_string() },
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Self::Damaged(error.to_string()),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                Self::Busy { holder: "another program".to_owned(), waited_ms: crate::store::BUSY_TIMEOUT_MS.into() }
+            }
+            _ => Self::Sqlite(error),
+        }
+    }
+}
+
+pub(crate) fn is_disk_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
+}

@@ -1,0 +1,85 @@
+//! Registering and retiring.
+
+use super::outcome::{Code, Effect, Stop, refuse};
+use super::{Context, Rule, active_agent, delivery, speaker};
+use crate::address::Address;
+use crate::error::Error;
+use crate::limits;
+use crate::log::{Register, Retire};
+use crate::store::tables::{Agent, EndReason, State, Tables};
+use crate::text::Name;
+
+impl Rule for Register {
+    type Plan = Agent;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Agent, Stop> {
+        if cx.actor.is_poste() {
+            return Err(refuse(Code::NotAllowed, "the office is no agent"));
+        }
+        if self.capabilities.len() > limits::CAPABILITIES_MAX {
+            return Err(refuse(Code::TooLarge, format!("more than {} capabilities", limits::CAPABILITIES_MAX)));
+        }
+        if self.worktree.as_ref().is_some_and(|path| !path.starts_with('/') || path.len() > limits::PATH_BYTES_MAX) {
+            return Err(refuse(Code::Malformed, "a worktree is an absolute path"));
+        }
+        let known = tables.agent(cx.actor.as_str())?;
+        if let Some(known) = &known
+            && !self.update
+        {
+            let state = if known.is_active() { "registered" } else { "retired; its name stays taken" };
+            return Err(refuse(Code::NameTaken, format!("{} is {state}", cx.actor)));
+        }
+        let mut capabilities = self.capabilities.clone();
+        capabilities.sort_unstable();
+        capabilities.dedup();
+        Ok(Agent {
+            name: cx.actor.clone(),
+            kind: self.kind,
+            role: self.role.clone(),
+            capabilities,
+            worktree: self.worktree.clone(),
+            registered_at: known.map_or(cx.at, |known| known.registered_at),
+            retired_at: None,
+        })
+    }
+
+    fn apply(agent: Agent, tables: &mut Tables<'_>, _: &Context) -> Result<Effect, Error> {
+        tables.put_agent(&agent)?;
+        Ok(Effect::Noted)
+    }
+}
+
+impl Rule for Retire {
+    type Plan = Agent;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Agent, Stop> {
+        speaker(tables, cx)?;
+        active_agent(tables, &self.name)
+    }
+
+    fn apply(agent: Agent, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        // Retired first: mail it sent itself comes back to nobody.
+        let retired = Agent { retired_at: Some(cx.at), ..agent };
+        tables.put_agent(&retired)?;
+        tables.delete_subscriptions(&retired.name)?;
+        let released = release_claims(tables, cx, &retired.name)?;
+        let returned = return_mail(tables, cx, &retired.name)?;
+        Ok(Effect::Touched(released + returned))
+    }
+}
+
+fn release_claims(tables: &mut Tables<'_>, cx: &Context, name: &Name) -> Result<usize, Error> {
+    let held = tables.held_by(name)?;
+    for before in &held {
+        delivery::release(tables, cx, before)?;
+    }
+    Ok(held.len())
+}
+
+fn return_mail(tables: &mut Tables<'_>, cx: &Context, name: &Name) -> Result<usize, Error> {
+    let open = tables.open_deliveries_to(&Address::Agent(name.clone()))?;
+    for before in &open {
+        delivery::end(tables, cx, before, before.clone(), State::Returned, EndReason::RecipientRetired)?;
+    }
+    Ok(open.len())
+}

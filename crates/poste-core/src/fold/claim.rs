@@ -1,0 +1,119 @@
+//! Claim, release, extend: who holds the lease.
+
+use super::delivery::{self, own_delivery};
+use super::outcome::{Claimed, ClaimedItem, Code, Effect, Stop, refuse};
+use super::{Context, Rule, speaker};
+use crate::error::Error;
+use crate::limits;
+use crate::log::{Claim, Extend, Position, Release};
+use crate::store::tables::{Agent, Delivery, State, Tables};
+use crate::text::Name;
+
+impl Rule for Claim {
+    type Plan = (Vec<Delivery>, i64);
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
+        let agent = speaker(tables, cx)?;
+        let lease_ms = lease(tables, self.lease_ms)?;
+        if self.max == 0 || self.max > limits::CLAIM_MAX {
+            return Err(refuse(Code::Malformed, format!("one claim takes 1 to {} messages", limits::CLAIM_MAX)));
+        }
+        let Some(number) = self.message else {
+            let best = best_claimable(tables, &agent, self.max)?;
+            if best.is_empty() {
+                return Err(refuse(Code::NothingToClaim, format!("nothing waits for {}", agent.name)));
+            }
+            return Ok((best, lease_ms));
+        };
+        let message = delivery::message(tables, number)?;
+        let own = own_delivery(tables, &agent, &message)?;
+        match own.state {
+            State::Pending if own.ready => Ok((vec![own], lease_ms)),
+            State::Pending => Err(delivery::not_ready(&own)),
+            State::Claimed => Err(delivery::held_by(&own)),
+            _ => Err(delivery::ended(&own)),
+        }
+    }
+
+    fn apply((chosen, lease_ms): Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        for before in &chosen {
+            delivery::take(tables, cx, before, lease_ms)?;
+        }
+        let items = chosen
+            .iter()
+            .map(|delivery| ClaimedItem { number: delivery.message, lease_until: cx.at.plus_ms(lease_ms) })
+            .collect();
+        Ok(Effect::Claimed(Claimed { token: cx.position, items }))
+    }
+}
+
+/// By priority, then age, over everything addressed to the agent; each message once.
+fn best_claimable(tables: &Tables<'_>, agent: &Agent, max: u32) -> Result<Vec<Delivery>, Stop> {
+    let mut found = Vec::new();
+    for address in agent.addresses() {
+        found.extend(tables.claimable(&address, max, &agent.name)?);
+    }
+    found.sort_by_key(|delivery| (std::cmp::Reverse(delivery.priority), delivery.message, delivery.number));
+    found.dedup_by_key(|delivery| delivery.message);
+    found.truncate(max as usize);
+    Ok(found)
+}
+
+/// What a repeated claim is told: what it won and still holds.
+pub(crate) fn claimed_before(tables: &Tables<'_>, holder: &Name, token: Position) -> Result<Claimed, Error> {
+    let items = tables
+        .held_by_token(holder, token)?
+        .into_iter()
+        .filter_map(|delivery| Some(ClaimedItem { number: delivery.message, lease_until: delivery.lease_until? }))
+        .collect();
+    Ok(Claimed { token, items })
+}
+
+fn lease(tables: &Tables<'_>, asked_ms: Option<i64>) -> Result<i64, Stop> {
+    let lease_ms = match asked_ms {
+        Some(lease_ms) => lease_ms,
+        None => tables.policy()?.settings.lease_ms.unwrap_or(limits::LEASE_MS_DEFAULT),
+    };
+    if !(limits::LEASE_MS_MIN..=limits::LEASE_MS_MAX).contains(&lease_ms) {
+        return Err(refuse(Code::TimeOutOfRange, "a lease lasts between one second and 24 hours"));
+    }
+    Ok(lease_ms)
+}
+
+impl Rule for Release {
+    type Plan = Delivery;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Delivery, Stop> {
+        let agent = speaker(tables, cx)?;
+        let message = delivery::message(tables, self.message)?;
+        let own = own_delivery(tables, &agent, &message)?;
+        delivery::must_hold(tables, cx, &own, self.token)?;
+        Ok(own)
+    }
+
+    fn apply(held: Delivery, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        delivery::release(tables, cx, &held)?;
+        Ok(Effect::Noted)
+    }
+}
+
+impl Rule for Extend {
+    type Plan = (Delivery, i64);
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
+        let agent = speaker(tables, cx)?;
+        let lease_ms = lease(tables, self.lease_ms)?;
+        let message = delivery::message(tables, self.message)?;
+        let own = own_delivery(tables, &agent, &message)?;
+        delivery::must_hold(tables, cx, &own, self.token)?;
+        Ok((own, lease_ms))
+    }
+
+    fn apply((held, lease_ms): Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        let lease_until = delivery::extend(tables, cx, &held, lease_ms)?;
+        Ok(Effect::Claimed(Claimed {
+            token: held.token.unwrap_or_default(),
+            items: vec![ClaimedItem { number: held.message, lease_until }],
+        }))
+    }
+}

@@ -1,0 +1,349 @@
+//! The life of a delivery: every change of state, in one place.
+//!
+//! ```text
+//!            claim                 done, ack, reply --done, forward
+//!  pending ─────────▶ claimed ────────────────────────────────────▶ done
+//!   ▲  │ ▲              │  │ fail
+//!   │  │ └── release ───┤  └────▶ failed
+//!   │  │     fail --retry, lease out: one attempt more; too many ──▶ dead
+//!   │  ├── expiry ─────────▶ expired
+//!   │  └── retire ─────────▶ returned
+//!   └───── retry (failed, dead, expired, returned)
+//! ```
+
+use super::outcome::{Code, Stop, refuse};
+use super::{Context, notice};
+use crate::error::Error;
+use crate::limits;
+use crate::log::{MessageNo, Position};
+use crate::store::tables::{Agent, Delivery, EndReason, Event, EventRow, Message, Notice, State, Tables};
+use crate::text::Name;
+use crate::time::Timestamp;
+
+pub(crate) fn message(tables: &Tables<'_>, number: MessageNo) -> Result<Message, Stop> {
+    tables.message(number)?.ok_or_else(|| refuse(Code::UnknownMessage, format!("there is no message {number}")))
+}
+
+/// The agent's own delivery of a message: the one it holds, else the one to its name, else one to a group of it.
+pub(crate) fn own_delivery(tables: &Tables<'_>, agent: &Agent, message: &Message) -> Result<Delivery, Stop> {
+    let mut best: Option<Delivery> = None;
+    for address in agent.addresses() {
+        if address.is_group() && message.sender == agent.name {
+            continue;
+        }
+        let Some(delivery) = tables.delivery_to(message.number, &address)? else { continue };
+        let held = delivery.state == State::Claimed && delivery.holder.as_ref() == Some(&agent.name);
+        if held {
+            return Ok(delivery);
+        }
+        let better = match &best {
+            None => true,
+            Some(best) => !best.state.is_open() && delivery.state.is_open(),
+        };
+        if better {
+            best = Some(delivery);
+        }
+    }
+    best.ok_or_else(|| {
+        refuse(Code::NotRecipient, format!("message {} is not addressed to {}", message.number, agent.name))
+    })
+}
+
+/// With what right an agent may finish a delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Authority {
+    /// It holds the lease.
+    Holder,
+    /// Nobody does, and it may take it in the same record.
+    Unclaimed,
+    /// It held it once; the lease is gone.
+    Lost,
+}
+
+/// Who may finish: the token, else the claim of this session, else the only claim there ever was.
+pub(crate) fn authority(
+    tables: &Tables<'_>,
+    cx: &Context,
+    delivery: &Delivery,
+    token: Option<Position>,
+) -> Result<Authority, Stop> {
+    let is_holder = delivery.holder.as_ref() == Some(&cx.actor);
+    if let Some(token) = token {
+        if !tables.won_claim(delivery, &cx.actor, token)? {
+            let message = delivery.message;
+            return Err(refuse(Code::NotClaimed, format!("{token} is no claim of {} on message {message}", cx.actor)));
+        }
+        return match delivery.state {
+            _ if delivery.token != Some(token) => Ok(Authority::Lost),
+            State::Claimed => Ok(Authority::Holder),
+            State::Pending => Ok(Authority::Lost),
+            _ => Err(ended(delivery)),
+        };
+    }
+    let held_before = match &cx.session {
+        Some(session) => tables.session_held(delivery, &cx.actor, session)?,
+        None => false,
+    };
+    match delivery.state {
+        State::Claimed => {
+            let same_session = cx.session.is_some() && delivery.session == cx.session;
+            if is_holder && same_session {
+                return Ok(Authority::Holder);
+            }
+            if held_before {
+                return Ok(Authority::Lost);
+            }
+            let other_session = cx.session.is_some() && delivery.session.is_some();
+            if is_holder && !other_session && delivery.claims == 1 {
+                return Ok(Authority::Holder);
+            }
+            Err(held_by(delivery))
+        }
+        State::Pending if held_before => Ok(Authority::Lost),
+        State::Pending if delivery.claims == 0 || cx.session.is_some() => Ok(Authority::Unclaimed),
+        State::Pending => Err(refuse(
+            Code::NotClaimed,
+            format!(
+                "message {} was claimed before and came back: nobody holds it now, claim it again first",
+                delivery.message
+            ),
+        )),
+        // Ended by somebody else after this session lost it.
+        _ if held_before && !(is_holder && delivery.session == cx.session) => Ok(Authority::Lost),
+        _ => Err(ended(delivery)),
+    }
+}
+
+/// As [`authority`], for those who need the lease and nothing less.
+pub(crate) fn must_hold(
+    tables: &Tables<'_>,
+    cx: &Context,
+    delivery: &Delivery,
+    token: Option<Position>,
+) -> Result<(), Stop> {
+    match authority(tables, cx, delivery, token)? {
+        Authority::Holder => Ok(()),
+        Authority::Lost => Err(lease_lost(delivery)),
+        Authority::Unclaimed => Err(refuse(Code::NotClaimed, format!("message {} is not claimed", delivery.message))),
+    }
+}
+
+pub(crate) fn held_by(delivery: &Delivery) -> Stop {
+    let Some(holder) = &delivery.holder else {
+        return refuse(Code::NotClaimed, format!("message {} is not claimed", delivery.message));
+    };
+    let session = delivery.session.as_ref().map(|session| format!(" in session {session}")).unwrap_or_default();
+    let until = delivery.lease_until.unwrap_or(Timestamp::ZERO);
+    refuse(Code::AlreadyClaimed, format!("message {} is held by {holder}{session} until {until}", delivery.message))
+}
+
+pub(crate) fn lease_lost(delivery: &Delivery) -> Stop {
+    let now = match (&delivery.state, &delivery.holder) {
+        (State::Claimed, Some(holder)) => format!("held by {holder} now"),
+        (state, _) => format!("{state} now"),
+    };
+    refuse(Code::LeaseLost, format!("the lease on message {} was lost: it is {now}", delivery.message))
+}
+
+pub(crate) fn ended(delivery: &Delivery) -> Stop {
+    refuse(Code::Ended, format!("message {} is {} already", delivery.message, delivery.state))
+}
+
+pub(crate) fn not_ready(delivery: &Delivery) -> Stop {
+    let at = delivery.ready_at.unwrap_or(Timestamp::ZERO);
+    refuse(Code::NotReady, format!("message {} cannot be claimed before {at}", delivery.message))
+}
+
+pub(crate) fn record_event(
+    tables: &mut Tables<'_>,
+    cx: &Context,
+    delivery: &Delivery,
+    event: Event,
+    value: Option<i64>,
+) -> Result<(), Error> {
+    tables.insert_event(
+        delivery.message,
+        &EventRow {
+            position: cx.position,
+            delivery: delivery.number,
+            event,
+            at: cx.at,
+            agent: cx.actor.clone(),
+            session: cx.session.clone(),
+            value,
+        },
+    )
+}
+
+/// Gives the lease to the actor. Its token is the position of this record.
+pub(crate) fn take(tables: &mut Tables<'_>, cx: &Context, before: &Delivery, lease_ms: i64) -> Result<Delivery, Error> {
+    let after = Delivery {
+        state: State::Claimed,
+        claims: before.claims.saturating_add(1),
+        token: Some(cx.position),
+        holder: Some(cx.actor.clone()),
+        session: cx.session.clone(),
+        lease_until: Some(cx.at.plus_ms(lease_ms)),
+        ..before.clone()
+    };
+    tables.update_delivery(before, &after)?;
+    record_event(tables, cx, &after, Event::Claimed, after.lease_until.map(Timestamp::ms))?;
+    Ok(after)
+}
+
+pub(crate) fn extend(
+    tables: &mut Tables<'_>,
+    cx: &Context,
+    before: &Delivery,
+    lease_ms: i64,
+) -> Result<Timestamp, Error> {
+    let until = cx.at.plus_ms(lease_ms);
+    let after = Delivery { lease_until: Some(until), ..before.clone() };
+    tables.update_delivery(before, &after)?;
+    record_event(tables, cx, &after, Event::Extended, Some(until.ms()))?;
+    Ok(until)
+}
+
+pub(crate) fn move_lease(tables: &mut Tables<'_>, cx: &Context, before: &Delivery, leap_ms: i64) -> Result<(), Error> {
+    let until = before.lease_until.map(|until| until.plus_ms(leap_ms));
+    let after = Delivery { lease_until: until, ..before.clone() };
+    tables.update_delivery(before, &after)?;
+    record_event(tables, cx, &after, Event::LeaseMoved, until.map(Timestamp::ms))
+}
+
+/// Back to pending, as if it had not been claimed: no attempt is counted.
+pub(crate) fn release(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Result<Delivery, Error> {
+    let after = Delivery { state: State::Pending, holder: None, session: None, lease_until: None, ..before.clone() };
+    tables.update_delivery(before, &after)?;
+    record_event(tables, cx, &after, Event::Released, None)?;
+    Ok(after)
+}
+
+/// One attempt is over: back to pending after a growing delay, or dead.
+pub(crate) fn count_attempt(
+    tables: &mut Tables<'_>,
+    cx: &Context,
+    before: &Delivery,
+    event: Event,
+) -> Result<(), Error> {
+    let message = expect_message(tables, before.message)?;
+    let attempts = before.attempts.saturating_add(1);
+    record_event(tables, cx, before, event, Some(attempts.into()))?;
+    if attempts >= message.max_attempts {
+        let exhausted = Delivery { attempts, ..before.clone() };
+        return end(tables, cx, before, exhausted, State::Dead, EndReason::AttemptsExhausted);
+    }
+    let after = Delivery {
+        state: State::Pending,
+        ready: false,
+        ready_at: Some(cx.at.plus_ms(retry_delay_ms(message.retry_delay_ms, attempts))),
+        attempts,
+        holder: None,
+        session: None,
+        lease_until: None,
+        ..before.clone()
+    };
+    tables.update_delivery(before, &after)
+}
+
+/// Doubles with each attempt, up to a limit.
+pub(crate) fn retry_delay_ms(first_ms: i64, attempts: u32) -> i64 {
+    let doublings = attempts.saturating_sub(1).min(30);
+    first_ms.saturating_mul(1_i64 << doublings).clamp(0, limits::RETRY_DELAY_MS_MAX)
+}
+
+/// Ends a delivery and tells the sender if it ended badly. The holder's name stays, as who ended it.
+pub(crate) fn end(
+    tables: &mut Tables<'_>,
+    cx: &Context,
+    before: &Delivery,
+    changed: Delivery,
+    state: State,
+    reason: EndReason,
+) -> Result<(), Error> {
+    let after = Delivery {
+        state,
+        ready: false,
+        lease_until: None,
+        ready_at: None,
+        ended_at: Some(cx.at),
+        ended_by: Some(cx.position),
+        reason: Some(reason),
+        ..changed
+    };
+    tables.update_delivery(before, &after)?;
+    let (event, told) = match state {
+        State::Failed => (Event::Failed, Some(Notice::Failed)),
+        State::Dead => (Event::Dead, Some(Notice::Dead)),
+        State::Expired => (Event::Expired, Some(Notice::Expired)),
+        State::Returned => (Event::Returned, Some(Notice::Returned)),
+        _ => (Event::Done, None),
+    };
+    record_event(tables, cx, &after, event, Some(reason.number().into()))?;
+    if let Some(told) = told {
+        let message = expect_message(tables, after.message)?;
+        notice::tell(tables, cx, &message.sender, told, &message, &after)?;
+    }
+    Ok(())
+}
+
+/// Another chance, with a clean count.
+pub(crate) fn revive(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Result<(), Error> {
+    let after = Delivery {
+        state: State::Pending,
+        ready: true,
+        attempts: 0,
+        holder: None,
+        session: None,
+        lease_until: None,
+        ready_at: None,
+        expires_at: None,
+        ended_at: None,
+        ended_by: None,
+        reason: None,
+        ..before.clone()
+    };
+    tables.update_delivery(before, &after)?;
+    record_event(tables, cx, &after, Event::Retried, None)
+}
+
+/// A recipient's reply satisfies a wanted response; the first one counts.
+pub(crate) fn answer(
+    tables: &mut Tables<'_>,
+    cx: &Context,
+    before: &Delivery,
+    reply: MessageNo,
+) -> Result<Delivery, Error> {
+    if before.answer.is_some() {
+        return Ok(before.clone());
+    }
+    let after = Delivery { answer: Some(reply), answered_at: Some(cx.at), ..before.clone() };
+    tables.update_delivery(before, &after)?;
+    record_event(tables, cx, &after, Event::Answered, i64::try_from(reply.0).ok())?;
+    Ok(after)
+}
+
+/// Rows that point to each other: a delivery without its message is damage, not a refusal.
+pub(crate) fn expect_message(tables: &Tables<'_>, number: MessageNo) -> Result<Message, Error> {
+    tables.message(number)?.ok_or_else(|| Error::Damaged(format!("message {number} has deliveries but no row")))
+}
+
+/// The name to put before people when a delivery is held.
+pub(crate) fn holder(delivery: &Delivery) -> Option<Name> {
+    delivery.holder.clone().filter(|_| delivery.state == State::Claimed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_retry_delay_doubles_up_to_its_limit() {
+        assert_eq!(retry_delay_ms(10_000, 1), 10_000);
+        assert_eq!(retry_delay_ms(10_000, 2), 20_000);
+        assert_eq!(retry_delay_ms(10_000, 4), 80_000);
+        assert_eq!(retry_delay_ms(10_000, 40), limits::RETRY_DELAY_MS_MAX);
+        assert_eq!(retry_delay_ms(i64::MAX, u32::MAX), limits::RETRY_DELAY_MS_MAX);
+        assert_eq!(retry_delay_ms(0, 3), 0);
+    }
+}

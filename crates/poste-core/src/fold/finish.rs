@@ -1,0 +1,168 @@
+//! Done, fail, ack, retry: how deliveries end, and begin again.
+
+use super::delivery::{self, Authority, own_delivery};
+use super::message::{check_artifacts, finish, require_member};
+use super::outcome::{Code, Effect, Late, Stop, refuse};
+use super::{Context, Rule, active_agent, notice, speaker};
+use crate::address::Address;
+use crate::error::Error;
+use crate::limits;
+use crate::log::{Ack, Done, Fail, Retry};
+use crate::store::tables::{Delivery, EndReason, Event, Message, Notice, State, Tables};
+use crate::vocabulary::AgentKind;
+
+pub(crate) struct FinishPlan {
+    message: Message,
+    own: Delivery,
+    authority: Authority,
+    lease_ms: i64,
+}
+
+fn decide_finish(
+    tables: &Tables<'_>,
+    cx: &Context,
+    number: crate::log::MessageNo,
+    token: Option<crate::log::Position>,
+) -> Result<FinishPlan, Stop> {
+    let agent = speaker(tables, cx)?;
+    let message = delivery::message(tables, number)?;
+    let own = own_delivery(tables, &agent, &message)?;
+    let authority = delivery::authority(tables, cx, &own, token)?;
+    if authority == Authority::Unclaimed && !own.ready {
+        return Err(delivery::not_ready(&own));
+    }
+    let lease_ms = tables.policy()?.settings.lease_ms.unwrap_or(limits::LEASE_MS_DEFAULT);
+    Ok(FinishPlan { message, own, authority, lease_ms })
+}
+
+impl Rule for Done {
+    type Plan = FinishPlan;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<FinishPlan, Stop> {
+        check_artifacts(&self.artifacts)?;
+        decide_finish(tables, cx, self.message, self.token)
+    }
+
+    fn apply(plan: FinishPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        if plan.authority == Authority::Lost {
+            return keep_late(plan, tables, cx);
+        }
+        finish(tables, cx, plan.own, plan.authority, plan.lease_ms, State::Done, EndReason::Done)?;
+        Ok(Effect::Noted)
+    }
+}
+
+/// The work was done and the lease was not held: the result is kept and told, the delivery stays as it is.
+fn keep_late(plan: FinishPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+    let own = plan.own;
+    delivery::record_event(tables, cx, &own, Event::Late, None)?;
+    notice::tell(tables, cx, &plan.message.sender, Notice::Late, &plan.message, &own)?;
+    let holder = delivery::holder(&own);
+    if let Some(holder) = holder.as_ref().filter(|holder| **holder != plan.message.sender) {
+        notice::tell(tables, cx, holder, Notice::Late, &plan.message, &own)?;
+    }
+    Ok(Effect::Late(Late { number: own.message, holder, state: own.state.word() }))
+}
+
+impl Rule for Fail {
+    type Plan = (FinishPlan, bool);
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
+        let plan = decide_finish(tables, cx, self.message, self.token)?;
+        if plan.authority == Authority::Lost {
+            return Err(delivery::lease_lost(&plan.own));
+        }
+        Ok((plan, self.retry))
+    }
+
+    fn apply((plan, retry): Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        if !retry {
+            finish(tables, cx, plan.own, plan.authority, plan.lease_ms, State::Failed, EndReason::Failed)?;
+            return Ok(Effect::Noted);
+        }
+        let held = match plan.authority {
+            Authority::Unclaimed => delivery::take(tables, cx, &plan.own, plan.lease_ms)?,
+            Authority::Holder | Authority::Lost => plan.own,
+        };
+        delivery::count_attempt(tables, cx, &held, Event::AttemptFailed)?;
+        Ok(Effect::Noted)
+    }
+}
+
+impl Rule for Ack {
+    type Plan = (Delivery, bool);
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
+        let agent = speaker(tables, cx)?;
+        let message = delivery::message(tables, self.message)?;
+        let own = own_delivery(tables, &agent, &message)?;
+        if !own.state.is_open() {
+            return Err(delivery::ended(&own));
+        }
+        if own.state == State::Claimed && own.holder.as_ref() != Some(&agent.name) {
+            return Err(delivery::held_by(&own));
+        }
+        if own.acked_at.is_some() {
+            return Err(refuse(Code::NothingToDo, format!("message {} is acknowledged already", own.message)));
+        }
+        Ok((own, !message.work))
+    }
+
+    fn apply((before, ends): Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        let acked = Delivery { acked_at: Some(cx.at), ..before.clone() };
+        delivery::record_event(tables, cx, &acked, Event::Acked, None)?;
+        if ends {
+            delivery::end(tables, cx, &before, acked, State::Done, EndReason::Acked)?;
+        } else {
+            tables.update_delivery(&before, &acked)?;
+        }
+        Ok(Effect::Noted)
+    }
+}
+
+impl Rule for Retry {
+    type Plan = Vec<Delivery>;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Vec<Delivery>, Stop> {
+        let agent = speaker(tables, cx)?;
+        let message = delivery::message(tables, self.message)?;
+        if agent.name != message.sender && agent.kind != AgentKind::Human {
+            return Err(refuse(
+                Code::NotAllowed,
+                format!("only {} or a human may retry message {}", message.sender, message.number),
+            ));
+        }
+        let named = |delivery: &Delivery| match &self.recipient {
+            Some(recipient) => delivery.address == *recipient,
+            None => true,
+        };
+        let bad: Vec<Delivery> = tables
+            .deliveries_of(message.number)?
+            .into_iter()
+            .filter(|delivery| delivery.state.is_bad_end() && named(delivery))
+            .collect();
+        if bad.is_empty() {
+            return Err(refuse(
+                Code::NothingToDo,
+                format!("no delivery of message {} failed, died, expired or came back", message.number),
+            ));
+        }
+        let sender = tables.agent(message.sender.as_str())?.unwrap_or(agent);
+        for delivery in &bad {
+            match &delivery.address {
+                Address::Agent(name) => {
+                    active_agent(tables, name)?;
+                }
+                group => require_member(tables, &sender, group)?,
+            }
+        }
+        Ok(bad)
+    }
+
+    fn apply(bad: Vec<Delivery>, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        for before in &bad {
+            delivery::revive(tables, cx, before)?;
+        }
+        Ok(Effect::Touched(bad.len()))
+    }
+}

@@ -1,0 +1,282 @@
+//! Sending: addresses become deliveries at this position of the log.
+
+use std::collections::BTreeSet;
+
+use super::delivery::{self, Authority};
+use super::notice::{deliver, next_message};
+use super::outcome::{Code, Effect, Sent, Stop, refuse};
+use super::{Context, Rule, active_agent, speaker};
+use crate::address::Address;
+use crate::error::Error;
+use crate::limits;
+use crate::log::{Artifact, EndsHow, MessageNo, Send};
+use crate::store::tables::{Agent, Delivery, EndReason, Message, State, Tables, TypeDefaults};
+use crate::text::{Label, Name, Topic};
+use crate::time::{Timestamp, When};
+
+pub(crate) struct Plan {
+    header: Send,
+    sender: Agent,
+    defaults: TypeDefaults,
+    deliveries: Vec<Address>,
+    topic: Option<Topic>,
+    conversation: Option<Label>,
+    respond_by: Option<Timestamp>,
+    expires_at: Option<Timestamp>,
+    ready_at: Option<Timestamp>,
+    answers: Option<Delivery>,
+    ends: Option<(Delivery, Authority, EndReason)>,
+    lease_ms: i64,
+}
+
+impl Rule for Send {
+    type Plan = Plan;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Plan, Stop> {
+        let sender = speaker(tables, cx)?;
+        let defaults = tables
+            .type_defaults(&self.kind)?
+            .ok_or_else(|| refuse(Code::UnknownType, format!("there is no message type {}", self.kind)))?;
+        let settings = tables.policy()?.settings;
+        if let Some(max) = settings.content_bytes_max.filter(|max| cx.content_bytes > *max) {
+            return Err(refuse(Code::TooLarge, format!("this office takes messages of up to {max} bytes")));
+        }
+        check_artifacts(&self.artifacts)?;
+
+        let original = self.reply_to.map(|number| delivery::message(tables, number)).transpose()?;
+        let (deliveries, topic) = if self.to.is_empty() {
+            (vec![reply_address(tables, &sender, original.as_ref())?], None)
+        } else {
+            expand(tables, &sender, &self.to)?
+        };
+        let fan_out_max = settings.fan_out_max.map_or(limits::FAN_OUT_MAX, |max| max as usize).min(limits::FAN_OUT_MAX);
+        if deliveries.len() > fan_out_max {
+            return Err(refuse(
+                Code::TooLarge,
+                format!("that would make {} deliveries, at most {fan_out_max} are allowed", deliveries.len()),
+            ));
+        }
+
+        let ready_at = future(cx, "not-before", self.not_before, true)?;
+        let expires_at = future(cx, "the expiry", self.expires, false)?;
+        let respond_by = future(cx, "the response deadline", self.respond_by, false)?;
+        if let (Some(ready_at), Some(expires_at)) = (ready_at, expires_at)
+            && expires_at <= ready_at
+        {
+            return Err(refuse(Code::TimeOutOfRange, "it would expire before it may be read"));
+        }
+
+        let answers = match &original {
+            Some(original) if deliveries.contains(&Address::Agent(original.sender.clone())) => {
+                delivery::own_delivery(tables, &sender, original).ok()
+            }
+            _ => None,
+        };
+        let ends = match &self.ends {
+            None => None,
+            Some(ends) => {
+                let message = delivery::message(tables, ends.message)?;
+                let own = delivery::own_delivery(tables, &sender, &message)?;
+                let authority = delivery::authority(tables, cx, &own, ends.token)?;
+                if authority == Authority::Lost {
+                    return Err(delivery::lease_lost(&own));
+                }
+                if authority == Authority::Unclaimed && !own.ready {
+                    return Err(delivery::not_ready(&own));
+                }
+                let reason = match ends.how {
+                    EndsHow::Replied => EndReason::Replied,
+                    EndsHow::Forwarded => EndReason::Forwarded,
+                };
+                Some((message.conversation, own, authority, reason))
+            }
+        };
+        let conversation = self
+            .conversation
+            .clone()
+            .or_else(|| original.map(|original| original.conversation))
+            .or_else(|| ends.as_ref().map(|(conversation, ..)| conversation.clone()));
+        Ok(Plan {
+            header: self.clone(),
+            sender,
+            defaults,
+            deliveries,
+            topic,
+            conversation,
+            respond_by,
+            expires_at,
+            ready_at,
+            answers,
+            ends: ends.map(|(_, own, authority, reason)| (own, authority, reason)),
+            lease_ms: settings.lease_ms.unwrap_or(limits::LEASE_MS_DEFAULT),
+        })
+    }
+
+    fn apply(plan: Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        let header = plan.header;
+        let number = next_message(tables);
+        let message = Message {
+            number,
+            position: cx.position,
+            at: cx.at,
+            sender: plan.sender.name.clone(),
+            label: plan.sender.kind.into(),
+            kind: header.kind,
+            priority: header.priority.unwrap_or(plan.defaults.priority),
+            urgency: plan.defaults.urgency,
+            work: plan.defaults.work,
+            max_attempts: plan.defaults.max_attempts,
+            retry_delay_ms: plan.defaults.retry_delay_ms,
+            conversation: plan.conversation.unwrap_or_else(|| Label::of_number(number)),
+            reply_to: header.reply_to,
+            forward_of: header.ends.filter(|ends| ends.how == EndsHow::Forwarded).map(|ends| ends.message),
+            wants_response: header.wants_response.unwrap_or(plan.defaults.response) || plan.respond_by.is_some(),
+            respond_by: plan.respond_by,
+            workflow: header.workflow,
+            step: header.step,
+            topic: plan.topic,
+            notice: None,
+            about: None,
+        };
+        tables.insert_message(&message)?;
+        for address in &plan.deliveries {
+            deliver(tables, &message, address.clone(), plan.ready_at, plan.expires_at)?;
+        }
+        if let Some(topic) = &message.topic {
+            tables.count_publication(topic, number, cx.at)?;
+        }
+        let answered = match &plan.answers {
+            Some(before) => Some(delivery::answer(tables, cx, before, number)?),
+            None => None,
+        };
+        if let Some((own, authority, reason)) = plan.ends {
+            // The reply may just have changed the very delivery it ends.
+            let own = answered.filter(|answered| answered.number == own.number).unwrap_or(own);
+            finish(tables, cx, own, authority, plan.lease_ms, State::Done, reason)?;
+        }
+        Ok(Effect::Sent(Sent { number, conversation: message.conversation.to_string(), deliveries: plan.deliveries }))
+    }
+}
+
+/// Ends a delivery, taking it first if nobody holds it.
+pub(crate) fn finish(
+    tables: &mut Tables<'_>,
+    cx: &Context,
+    own: Delivery,
+    authority: Authority,
+    lease_ms: i64,
+    state: State,
+    reason: EndReason,
+) -> Result<(), Error> {
+    let held = match authority {
+        Authority::Unclaimed => delivery::take(tables, cx, &own, lease_ms)?,
+        Authority::Holder | Authority::Lost => own,
+    };
+    delivery::end(tables, cx, &held, held.clone(), state, reason)
+}
+
+/// What a repeated send is told.
+pub(crate) fn sent_before(tables: &Tables<'_>, number: MessageNo) -> Result<Sent, Error> {
+    let message = delivery::expect_message(tables, number)?;
+    let deliveries = tables.deliveries_of(number)?.into_iter().map(|delivery| delivery.address).collect();
+    Ok(Sent { number, conversation: message.conversation.to_string(), deliveries })
+}
+
+/// A reply without recipients goes to whoever wrote what it answers, and only its recipients may send one.
+fn reply_address(tables: &Tables<'_>, sender: &Agent, original: Option<&Message>) -> Result<Address, Stop> {
+    let Some(original) = original else {
+        return Err(refuse(Code::NoRecipient, "the message names no recipient"));
+    };
+    if original.sender.is_poste() {
+        return Err(refuse(
+            Code::NoRecipient,
+            format!("message {} is a notice of the office, which reads no replies", original.number),
+        ));
+    }
+    delivery::own_delivery(tables, sender, original)?;
+    active_agent(tables, &original.sender)?;
+    Ok(Address::Agent(original.sender.clone()))
+}
+
+/// Addresses as deliveries, each recipient once, in the order they were named.
+fn expand(tables: &Tables<'_>, sender: &Agent, to: &[Address]) -> Result<(Vec<Address>, Option<Topic>), Stop> {
+    if to.len() > limits::ADDRESSES_MAX {
+        return Err(refuse(Code::TooLarge, format!("more than {} addresses", limits::ADDRESSES_MAX)));
+    }
+    let mut seen = BTreeSet::new();
+    let mut deliveries = Vec::new();
+    let mut topic = None;
+    let mut add = |address: Address| {
+        if seen.insert(address.clone()) {
+            deliveries.push(address);
+        }
+    };
+    for address in to {
+        let others = |members: Vec<Name>| members.into_iter().filter(|name| *name != sender.name);
+        let each: Vec<Name> = match address {
+            Address::Agent(name) => {
+                active_agent(tables, name)?;
+                add(address.clone());
+                continue;
+            }
+            Address::Role(_) | Address::Can(_) => {
+                require_member(tables, sender, address)?;
+                add(address.clone());
+                continue;
+            }
+            Address::EveryRole(role) => others(tables.active_with_role(role)?).collect(),
+            Address::EveryCan(word) => others(tables.active_with_capability(word)?).collect(),
+            Address::Everyone => others(tables.active_agents()?).collect(),
+            Address::Topic(name) => {
+                if topic.replace(name.clone()).is_some_and(|earlier| earlier != *name) {
+                    return Err(refuse(Code::Malformed, "a message is published to one topic"));
+                }
+                others(tables.subscribers(name)?).collect()
+            }
+        };
+        each.into_iter().map(Address::Agent).for_each(&mut add);
+    }
+    Ok((deliveries, topic))
+}
+
+/// A group needs somebody who could take the message.
+pub(crate) fn require_member(tables: &Tables<'_>, sender: &Agent, group: &Address) -> Result<(), Stop> {
+    let members = match group {
+        Address::Role(role) => tables.active_with_role(role)?,
+        Address::Can(word) => tables.active_with_capability(word)?,
+        _ => return Ok(()),
+    };
+    if members.iter().any(|name| *name != sender.name) {
+        return Ok(());
+    }
+    Err(refuse(Code::NoMember, format!("nobody but the sender could take mail to {group}")))
+}
+
+/// A time of the future, resolved against the record's own.
+fn future(cx: &Context, what: &str, when: Option<When>, past_is_now: bool) -> Result<Option<Timestamp>, Stop> {
+    let Some(when) = when else { return Ok(None) };
+    let at = when.resolve(cx.at);
+    if at <= cx.at {
+        if past_is_now {
+            return Ok(None);
+        }
+        return Err(refuse(Code::TimeOutOfRange, format!("{what} is over already ({at})")));
+    }
+    if at.since_ms(cx.at) > limits::HORIZON_MS_MAX {
+        return Err(refuse(Code::TimeOutOfRange, format!("{what} is too far away ({at})")));
+    }
+    Ok(Some(at))
+}
+
+pub(crate) fn check_artifacts(artifacts: &[Artifact]) -> Result<(), Stop> {
+    if artifacts.len() > limits::ARTIFACTS_MAX {
+        return Err(refuse(Code::TooLarge, format!("more than {} artifacts", limits::ARTIFACTS_MAX)));
+    }
+    for artifact in artifacts {
+        let lengths = [Some(&artifact.path), artifact.worktree.as_ref()];
+        if lengths.into_iter().flatten().any(|path| path.is_empty() || path.len() > limits::PATH_BYTES_MAX) {
+            return Err(refuse(Code::Malformed, "an artifact's path is empty or too long"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,268 @@
+//! The fold: what a record does to the tables.
+//!
+//! `tables == fold(log)`, on every machine, for ever. So the fold reads nothing but its tables and the record:
+//! no clock, randomness, environment, file, content or map order (the crate's lints see to it), and it never
+//! panics: what it cannot accept it refuses.
+//!
+//! Every rule has two halves. `decide` gets `&Tables`: it can refuse, and it cannot write. `apply` gets
+//! `&mut Tables` and what was decided: it writes, and it cannot refuse. So a refusal has changed nothing and
+//! there is nothing to roll back.
+
+mod agent;
+mod claim;
+mod delivery;
+mod finish;
+mod message;
+mod notice;
+mod outcome;
+mod policy;
+mod shown;
+mod tick;
+mod topic;
+
+pub use outcome::{Claimed, ClaimedItem, Class, Code, Effect, Late, Outcome, Rejection, Sent, Verdict};
+pub(crate) use policy::check_ranges as check_policy;
+
+use crate::error::Error;
+use crate::limits;
+use crate::log::{Barrier, Clock, Intent, MessageNo, Position, Record};
+use crate::store::tables::Tables;
+use crate::text::{Name, Session};
+use crate::time::Timestamp;
+use outcome::{Stop, refuse};
+
+/// How this program folds. Raised, with a `barrier` record, when a decision changes.
+pub const FOLD_VERSION: u32 = 1;
+
+/// What a rule knows of the record besides its header.
+#[derive(Debug, Clone)]
+pub(crate) struct Context {
+    pub position: Position,
+    pub at: Timestamp,
+    pub actor: Name,
+    pub session: Option<Session>,
+    pub content_bytes: u64,
+}
+
+/// One kind of change.
+pub(crate) trait Rule {
+    type Plan;
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop>;
+    fn apply(plan: Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error>;
+}
+
+/// Whether a log keeps what was refused. A log that is ordered elsewhere must; a local one need not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusals {
+    Kept,
+    Dropped,
+}
+
+/// Puts one record at the end of the log and folds it, inside the caller's transaction.
+///
+/// Errors are storage errors and records only a newer program understands; the caller rolls back.
+pub fn fold(tables: &mut Tables<'_>, record: &Record, refusals: Refusals) -> Result<Outcome, Error> {
+    let envelope = &record.sealed.envelope;
+    debug_assert_eq!(record.position, tables.cursor.head.position.next());
+
+    let outcome =
+        |position, repeat, verdict| Outcome { id: envelope.id.clone(), position, at: record.at, repeat, verdict };
+
+    if let Some(known) = tables.id(&envelope.id)? {
+        if known.fingerprint == envelope.fingerprint() {
+            let verdict = recall(tables, known.position, known.message)?;
+            if refusals == Refusals::Kept {
+                tables.insert_record(record)?;
+                tables.insert_refusal(record.position, "repeat", &format!("repeats record {}", known.position))?;
+            }
+            return Ok(outcome(Some(known.position), true, verdict));
+        }
+        let rejection = Rejection {
+            code: Code::IdConflict,
+            reason: format!("the id was used for something else at record {}", known.position),
+        };
+        if refusals == Refusals::Kept {
+            tables.insert_record(record)?;
+            tables.insert_refusal(record.position, rejection.code.word(), &rejection.reason)?;
+        }
+        return Ok(outcome(None, false, Verdict::Rejected(rejection)));
+    }
+
+    match apply_intent(tables, record)? {
+        Ok(effect) => {
+            let message = match &effect {
+                Effect::Sent(sent) => Some(sent.number),
+                _ => None,
+            };
+            tables.insert_id(record, message)?;
+            tables.insert_record(record)?;
+            Ok(outcome(Some(record.position), false, Verdict::Accepted(effect)))
+        }
+        Err(rejection) => {
+            let mut position = None;
+            if refusals == Refusals::Kept {
+                tables.insert_id(record, None)?;
+                tables.insert_record(record)?;
+                tables.insert_refusal(record.position, rejection.code.word(), &rejection.reason)?;
+                position = Some(record.position);
+            }
+            Ok(outcome(position, false, Verdict::Rejected(rejection)))
+        }
+    }
+}
+
+/// What an earlier record under the same id did, as far as it can still be told.
+fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -> Result<Verdict, Error> {
+    if let Some(refused) = tables.refusal(position)? {
+        return Ok(Verdict::Rejected(Rejection {
+            code: Code::from_word(&refused.code).unwrap_or(Code::Malformed),
+            reason: refused.reason,
+        }));
+    }
+    if let Some(number) = message {
+        return Ok(Verdict::Accepted(Effect::Sent(message::sent_before(tables, number)?)));
+    }
+    let record = tables.record(position)?;
+    let claimed = record.filter(|record| matches!(record.sealed.intent(), Ok(Some(Intent::Claim(_)))));
+    Ok(Verdict::Accepted(match claimed {
+        Some(record) => Effect::Claimed(claim::claimed_before(tables, &record.sealed.envelope.actor, position)?),
+        None => Effect::Noted,
+    }))
+}
+
+fn apply_intent(tables: &mut Tables<'_>, record: &Record) -> Result<Result<Effect, Rejection>, Error> {
+    let envelope = &record.sealed.envelope;
+    let intent = match record.sealed.intent() {
+        Ok(Some(intent)) => intent,
+        Ok(None) if envelope.critical => {
+            return Err(Error::UnknownKind {
+                position: record.position.0,
+                kind: envelope.kind,
+                name: envelope.name.clone(),
+                version: envelope.version,
+            });
+        }
+        Ok(None) => {
+            return Ok(Err(Rejection {
+                code: Code::UnknownKind,
+                reason: format!("kind {} ({}) is from a newer poste", envelope.kind, envelope.name),
+            }));
+        }
+        Err(malformed) => {
+            return Ok(Err(Rejection { code: Code::Malformed, reason: malformed.to_string() }));
+        }
+    };
+    if envelope.content.is_some_and(|content| content.length > limits::CONTENT_BYTES_MAX as u64) {
+        return Ok(Err(Rejection {
+            code: Code::TooLarge,
+            reason: format!("the content is larger than {} bytes", limits::CONTENT_BYTES_MAX),
+        }));
+    }
+    let cx = Context {
+        position: record.position,
+        at: record.at,
+        actor: envelope.actor.clone(),
+        session: envelope.session.clone(),
+        content_bytes: envelope.content.map_or(0, |content| content.length),
+    };
+    match intent {
+        Intent::Barrier(rule) => run(&rule, tables, &cx),
+        Intent::Tick(rule) => run(&rule, tables, &cx),
+        Intent::Clock(rule) => run(&rule, tables, &cx),
+        Intent::Policy(rule) => run(&rule, tables, &cx),
+        Intent::Register(rule) => run(&rule, tables, &cx),
+        Intent::Retire(rule) => run(&rule, tables, &cx),
+        Intent::Send(rule) => run(&rule, tables, &cx),
+        Intent::Shown(rule) => run(&rule, tables, &cx),
+        Intent::Claim(rule) => run(&rule, tables, &cx),
+        Intent::Ack(rule) => run(&rule, tables, &cx),
+        Intent::Done(rule) => run(&rule, tables, &cx),
+        Intent::Fail(rule) => run(&rule, tables, &cx),
+        Intent::Release(rule) => run(&rule, tables, &cx),
+        Intent::Extend(rule) => run(&rule, tables, &cx),
+        Intent::Retry(rule) => run(&rule, tables, &cx),
+        Intent::Subscribe(rule) => run(&rule, tables, &cx),
+        Intent::Unsubscribe(rule) => run(&rule, tables, &cx),
+    }
+}
+
+fn run<R: Rule>(rule: &R, tables: &mut Tables<'_>, cx: &Context) -> Result<Result<Effect, Rejection>, Error> {
+    match rule.decide(tables, cx) {
+        Ok(plan) => R::apply(plan, tables, cx).map(Ok),
+        Err(Stop::Rejected(rejection)) => Ok(Err(rejection)),
+        Err(Stop::Failed(error)) => Err(error),
+    }
+}
+
+impl Rule for Barrier {
+    type Plan = u32;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<u32, Stop> {
+        only_poste(cx)?;
+        if self.fold_version > FOLD_VERSION {
+            return Err(Stop::Failed(Error::NeedsUpgrade {
+                what: "follow",
+                needed: self.fold_version,
+                ours: FOLD_VERSION,
+            }));
+        }
+        if self.fold_version <= tables.cursor.fold_version {
+            return Err(refuse(
+                Code::NothingToDo,
+                format!("the log is at fold version {} already", tables.cursor.fold_version),
+            ));
+        }
+        Ok(self.fold_version)
+    }
+
+    fn apply(fold_version: u32, tables: &mut Tables<'_>, _: &Context) -> Result<Effect, Error> {
+        tables.cursor.fold_version = fold_version;
+        Ok(Effect::Noted)
+    }
+}
+
+impl Rule for Clock {
+    type Plan = i64;
+
+    fn decide(&self, _: &Tables<'_>, cx: &Context) -> Result<i64, Stop> {
+        if self.leap_ms <= 0 {
+            return Err(refuse(Code::TimeOutOfRange, "a clock leaps ahead or not at all"));
+        }
+        // A leap of more than a day carries the name of whoever accepted it.
+        if self.leap_ms > limits::CLOCK_LEAP_MS_MAX && cx.actor.is_poste() {
+            return Err(refuse(Code::NotAllowed, "a leap of more than a day must be accepted by somebody"));
+        }
+        Ok(self.leap_ms)
+    }
+
+    fn apply(leap_ms: i64, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        let claimed = tables.claimed()?;
+        for before in &claimed {
+            delivery::move_lease(tables, cx, before, leap_ms)?;
+        }
+        Ok(Effect::Touched(claimed.len()))
+    }
+}
+
+/// Records only the office itself makes.
+pub(crate) fn only_poste(cx: &Context) -> Result<(), Stop> {
+    if cx.actor.is_poste() {
+        return Ok(());
+    }
+    Err(refuse(Code::NotAllowed, "only the office itself writes such a record"))
+}
+
+/// The registered, active agent that speaks.
+pub(crate) fn speaker(tables: &Tables<'_>, cx: &Context) -> Result<crate::store::tables::Agent, Stop> {
+    active_agent(tables, &cx.actor)
+}
+
+pub(crate) fn active_agent(tables: &Tables<'_>, name: &Name) -> Result<crate::store::tables::Agent, Stop> {
+    let agent = tables
+        .agent(name.as_str())?
+        .ok_or_else(|| refuse(Code::UnknownAgent, format!("no agent is registered as {name}")))?;
+    if !agent.is_active() {
+        return Err(refuse(Code::Retired, format!("{name} is retired")));
+    }
+    Ok(agent)
+}

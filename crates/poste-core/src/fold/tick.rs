@@ -1,0 +1,50 @@
+//! Ticks: what is due happens here and nowhere else.
+
+use super::delivery;
+use super::outcome::{Code, Effect, Stop, refuse};
+use super::{Context, Rule, only_poste};
+use crate::error::Error;
+use crate::limits;
+use crate::log::Tick;
+use crate::store::tables::{Delivery, Due, DueItem, EndReason, Event, State, Tables};
+
+impl Rule for Tick {
+    type Plan = Vec<DueItem>;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Vec<DueItem>, Stop> {
+        only_poste(cx)?;
+        let items = tables.due_at(cx.at, limits::TICK_ITEMS_MAX)?;
+        if items.is_empty() {
+            return Err(refuse(Code::NothingToDo, "nothing is due"));
+        }
+        Ok(items)
+    }
+
+    fn apply(items: Vec<DueItem>, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        for item in &items {
+            let Some(before) = tables.delivery(item.delivery)? else {
+                return Err(Error::Damaged(format!("delivery {} is due and does not exist", item.delivery)));
+            };
+            settle(tables, cx, *item, &before)?;
+        }
+        Ok(Effect::Settled(items.len()))
+    }
+}
+
+/// One due item. An earlier item of the same tick may have settled it; then its time no longer stands.
+fn settle(tables: &mut Tables<'_>, cx: &Context, item: DueItem, before: &Delivery) -> Result<(), Error> {
+    match (item.what, before.state) {
+        (Due::Lease, State::Claimed) if before.lease_until == Some(item.at) => {
+            delivery::count_attempt(tables, cx, before, Event::LeaseExpired)
+        }
+        (Due::Ready, State::Pending) if !before.ready => {
+            let after = Delivery { ready: true, ready_at: None, ..before.clone() };
+            tables.update_delivery(before, &after)?;
+            delivery::record_event(tables, cx, &after, Event::Ready, None)
+        }
+        (Due::Expiry, State::Pending) => {
+            delivery::end(tables, cx, before, before.clone(), State::Expired, EndReason::Expired)
+        }
+        _ => Ok(()),
+    }
+}

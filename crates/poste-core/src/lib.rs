@@ -1,0 +1,40 @@
+//! The heart of Poste: one log, one fold, and the SQLite file they live in.
+//!
+//! ```text
+//!  surfaces ── Proposal ──▶ Office ──▶ Log ──▶ fold(tables, record) ──▶ tables ──▶ views
+//! ```
+//!
+//! * [`log`]: envelopes, content, the kinds of records, the [`Log`](log::Log) trait.
+//! * [`fold`]: every rule of the office, one file a noun. Deterministic and total.
+//! * [`store`]: the only part that touches the machine: SQLite, locks, clocks, files, the bell.
+//! * [`views`]: what people and programs may ask, read from the tables.
+//! * [`office`]: the one API every surface uses.
+//!
+//! This crate never prints and has no async runtime.
+#![warn(clippy::disallowed_methods, clippy::disallowed_types, clippy::float_arithmetic)]
+
+pub mod address;
+pub mod config;
+pub mod digest;
+pub mod error;
+pub mod fold;
+pub mod limits;
+pub mod log;
+pub mod office;
+#[allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the store's job is the machine: files, clocks, locks, threads"
+)]
+pub mod store;
+pub mod text;
+pub mod time;
+pub mod views;
+pub mod vocabulary;
+
+pub use address::Address;
+pub use digest::Digest;
+pub use error::Error;
+pub use log::{MessageNo, Position};
+pub use office::Office;
+pub use time::Timestamp;

@@ -1,0 +1,68 @@
+//! Every limit of an office, by name. Each is checked before the append and again in the fold.
+
+/// Content (subject, body, payload, results) above this goes to a blob instead of a row.
+pub const CONTENT_INLINE_BYTES_MAX: usize = 64 * 1024;
+/// Content above this is refused before anything is written.
+pub const CONTENT_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// One encoded envelope: header fields, never content.
+pub const ENVELOPE_BYTES_MAX: usize = 256 * 1024;
+/// Nesting of a JSON payload; deeper ones are refused by the parser.
+pub const PAYLOAD_DEPTH_MAX: usize = 100;
+/// A subject is one line.
+pub const SUBJECT_BYTES_MAX: usize = 512;
+/// `--meta key=value` pairs of one message.
+pub const METADATA_ENTRIES_MAX: usize = 64;
+/// `--ref` entries of one message.
+pub const REFERENCES_MAX: usize = 64;
+/// Artifacts named by one message or result.
+pub const ARTIFACTS_MAX: usize = 100;
+/// One attached or hashed artifact.
+pub const ARTIFACT_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
+/// Addresses one message may name.
+pub const ADDRESSES_MAX: usize = 256;
+/// Deliveries one record may make.
+pub const FAN_OUT_MAX: usize = 10_000;
+/// Deliveries one claim may take.
+pub const CLAIM_MAX: u32 = 100;
+/// Messages one `shown` record may mark.
+pub const SHOWN_MAX: usize = 1_000;
+/// Due items one tick settles.
+pub const TICK_ITEMS_MAX: usize = 1_000;
+/// Past publications one `subscribe --from` may bring back.
+pub const BACKFILL_MAX: usize = 1_000;
+/// Capabilities of one agent.
+pub const CAPABILITIES_MAX: usize = 64;
+/// A path in a header (worktree, artifact).
+pub const PATH_BYTES_MAX: usize = 4_096;
+/// Types an office may add or change in `poste.toml`.
+pub const POLICY_TYPES_MAX: usize = 200;
+
+/// A caller-made record id.
+pub const ID_BYTES_MAX: usize = 128;
+/// An agent, role, capability or type name.
+pub const NAME_BYTES_MAX: usize = 64;
+/// A conversation, workflow or step label, or a session.
+pub const LABEL_BYTES_MAX: usize = 128;
+
+pub const LEASE_MS_MIN: i64 = 1_000;
+pub const LEASE_MS_MAX: i64 = 24 * HOUR_MS;
+pub const LEASE_MS_DEFAULT: i64 = 10 * MINUTE_MS;
+/// Attempts before a delivery is dead.
+pub const ATTEMPTS_MAX_DEFAULT: u32 = 5;
+pub const ATTEMPTS_MAX_MAX: u32 = 1_000;
+/// The first retry waits this long, each later one twice as long as the one before …
+pub const RETRY_DELAY_MS_DEFAULT: i64 = 10_000;
+/// … up to this.
+pub const RETRY_DELAY_MS_MAX: i64 = HOUR_MS;
+/// Furthest `--not-before`, `--expires` and `--respond-by` may reach.
+pub const HORIZON_MS_MAX: i64 = 3_660 * DAY_MS;
+
+/// The wall clock may run ahead of the boot clock by this without being called a leap.
+pub const CLOCK_LEAP_MS_MIN: i64 = 10 * MINUTE_MS;
+/// A larger leap is refused until a person accepts it.
+pub const CLOCK_LEAP_MS_MAX: i64 = DAY_MS;
+
+pub const SECOND_MS: i64 = 1_000;
+pub const MINUTE_MS: i64 = 60 * SECOND_MS;
+pub const HOUR_MS: i64 = 60 * MINUTE_MS;
+pub const DAY_MS: i64 = 24 * HOUR_MS;

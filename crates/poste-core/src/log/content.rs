@@ -1,0 +1,171 @@
+//! What people and agents wrote: kept beside the header, never read by the fold, erasable.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::digest::Digest;
+use crate::limits;
+
+/// The text of a message, a result, a note. Every field may be empty.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Content {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub subject: String,
+    #[serde(default, skip_serializing_if = "Body::is_empty")]
+    pub body: Body,
+    /// JSON exactly as it was given: no number is rounded, no key reordered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Box<RawValue>>,
+    /// A brief context for the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// The expected output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub references: Vec<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+    /// Of a result: what was done, in a line or two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// Of a result: what to do next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recommend: Option<String>,
+}
+
+/// Bytes that are usually Markdown. Bytes that are no UTF-8 are kept as they came.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Body(pub Vec<u8>);
+
+impl Body {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// For showing: what is no UTF-8 becomes U+FFFD.
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
+
+    pub fn is_text(&self) -> bool {
+        std::str::from_utf8(&self.0).is_ok()
+    }
+}
+
+impl From<&str> for Body {
+    fn from(text: &str) -> Self {
+        Self(text.as_bytes().to_vec())
+    }
+}
+
+/// Text as a string; anything else as `{"base64": …}`.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum WireBody<'a> {
+    Text(std::borrow::Cow<'a, str>),
+    Bytes { base64: String },
+}
+
+impl Serialize for Body {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match std::str::from_utf8(&self.0) {
+            Ok(text) => WireBody::Text(text.into()),
+            Err(_) => WireBody::Bytes { base64: BASE64.encode(&self.0) },
+        }
+        .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Body {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match WireBody::deserialize(deserializer)? {
+            WireBody::Text(text) => Ok(Self(text.into_owned().into_bytes())),
+            WireBody::Bytes { base64 } => BASE64.decode(base64).map(Self).map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+impl Content {
+    pub fn is_empty(&self) -> bool {
+        self.subject.is_empty()
+            && self.body.is_empty()
+            && self.payload.is_none()
+            && self.context.is_none()
+            && self.expect.is_none()
+            && self.references.is_empty()
+            && self.metadata.is_empty()
+            && self.summary.is_none()
+            && self.recommend.is_none()
+    }
+
+    /// Checked before the append. The fold checks the length again, from the header.
+    pub fn check(&self) -> Result<(), String> {
+        let over =
+            |what: &str, has: usize, max: usize| Err(format!("{what} has {has} bytes, at most {max} are allowed"));
+        if self.subject.len() > limits::SUBJECT_BYTES_MAX {
+            return over("the subject", self.subject.len(), limits::SUBJECT_BYTES_MAX);
+        }
+        if self.subject.contains(['\n', '\r', '\0']) {
+            return Err("the subject is more than one line; put the rest into the body".to_owned());
+        }
+        if self.references.len() > limits::REFERENCES_MAX {
+            return Err(format!("more than {} references", limits::REFERENCES_MAX));
+        }
+        if self.metadata.len() > limits::METADATA_ENTRIES_MAX {
+            return Err(format!("more than {} metadata entries", limits::METADATA_ENTRIES_MAX));
+        }
+        Ok(())
+    }
+
+    /// The stored bytes: JSON, in the order of the fields above, so that equal content has an equal digest.
+    pub fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("content is plain data and always encodes")
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(bytes)
+    }
+
+    pub fn digest(encoded: &[u8]) -> Digest {
+        Digest::of(encoded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(content: &Content) -> Content {
+        Content::decode(&content.encode()).expect("what was encoded decodes")
+    }
+
+    #[test]
+    fn bodies_that_are_no_utf8_come_back_byte_for_byte() {
+        for bytes in [&b""[..], b"plain", b"\xff\xfe\x00", b"nul\0inside", "bom\u{feff}".as_bytes()] {
+            let content = Content { body: Body(bytes.to_vec()), ..Content::default() };
+            assert_eq!(round_trip(&content).body.0, bytes);
+        }
+    }
+
+    #[test]
+    fn payloads_keep_every_digit_and_the_order_of_keys() {
+        let text = r#"{"z":1e400,"a":9007199254740993,"a":2}"#;
+        let content = Content { payload: Some(RawValue::from_string(text.to_owned()).unwrap()), ..Content::default() };
+        assert_eq!(round_trip(&content).payload.unwrap().get(), text);
+    }
+
+    #[test]
+    fn a_subject_is_one_short_line() {
+        let with = |subject: &str| Content { subject: subject.to_owned(), ..Content::default() };
+        assert!(with("a line").check().is_ok());
+        assert!(with("two\nlines").check().is_err());
+        assert!(with(&"x".repeat(limits::SUBJECT_BYTES_MAX)).check().is_ok());
+        assert!(with(&"x".repeat(limits::SUBJECT_BYTES_MAX + 1)).check().is_err());
+    }
+}

@@ -1,0 +1,273 @@
+//! The envelope, fixed for life.
+//!
+//! It is one JSON object whose last member is a checksum over every byte before it. The bytes are kept and
+//! passed on as they are, so nothing ever depends on writing JSON the same way twice:
+//!
+//! ```text
+//! {"format":1,"kind":20,"name":"message.send","version":1,"critical":true,"id":…,"actor":…,
+//!  "session":…,"sent_at":…,"header":{…},"content":{"length":…,"digest":…},"checksum":"0123456789abcdef"}
+//! ```
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::digest::Digest;
+use crate::limits;
+use crate::log::{Content, Intent, Proposal};
+use crate::text::{Name, RecordId, Session};
+use crate::time::Timestamp;
+
+/// The format of the envelope itself. A reader stops at one it does not know.
+pub const FORMAT: u16 = 1;
+
+const CHECKSUM_HEX_DIGITS: usize = 16;
+const CHECKSUM_KEY: &[u8] = b",\"checksum\":\"";
+const CHECKSUM_END: &[u8] = b"\"}";
+
+/// Length and digest of the content that belongs to a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContentRef {
+    pub length: u64,
+    pub digest: Digest,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Envelope {
+    pub format: u16,
+    pub kind: u16,
+    pub name: String,
+    pub version: u16,
+    /// A reader that does not know the kind must stop instead of keeping it for later.
+    pub critical: bool,
+    pub id: RecordId,
+    #[serde(deserialize_with = "actor")]
+    pub actor: Name,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Session>,
+    pub sent_at: Timestamp,
+    pub header: Box<RawValue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<ContentRef>,
+}
+
+/// The one actor outside the grammar of names is the office itself.
+fn actor<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text == crate::text::POSTE {
+        return Ok(Name::poste());
+    }
+    text.parse().map_err(serde::de::Error::custom)
+}
+
+impl Envelope {
+    /// Equal for two proposals that ask for the same change: kind, actor, header and content, not the
+    /// sender's clock or session.
+    pub fn fingerprint(&self) -> [u8; 16] {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.kind.to_le_bytes());
+        hasher.update(&self.version.to_le_bytes());
+        hasher.update(&[u8::try_from(self.actor.as_str().len()).unwrap_or(u8::MAX)]);
+        hasher.update(self.actor.as_str().as_bytes());
+        if let Some(content) = &self.content {
+            hasher.update(content.digest.as_bytes());
+        }
+        hasher.update(self.header.get().as_bytes());
+        let mut fingerprint = [0; 16];
+        fingerprint.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        fingerprint
+    }
+}
+
+/// Why bytes are no record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    #[error("the envelope has {0} bytes, at most {max} are allowed", max = limits::ENVELOPE_BYTES_MAX)]
+    TooLarge(usize),
+    #[error("the checksum is missing")]
+    NoChecksum,
+    #[error("the checksum does not match: the record is damaged")]
+    Checksum,
+    #[error("the envelope is not of a known shape: {0}")]
+    Shape(String),
+    #[error("the envelope has format {0}, this program knows {FORMAT}")]
+    Format(u16),
+    #[error("{0}")]
+    Content(String),
+}
+
+/// An envelope as it is kept: the decoded form and the exact bytes, with the content beside it.
+#[derive(Debug, Clone)]
+pub struct Sealed {
+    bytes: Vec<u8>,
+    pub envelope: Envelope,
+    /// Absent when it was redacted, archived, or has not arrived yet.
+    pub content: Option<EncodedContent>,
+}
+
+#[derive(Debug, Clone)]
+pub struct EncodedContent {
+    pub subject: String,
+    pub bytes: Vec<u8>,
+}
+
+impl Sealed {
+    /// Encodes a proposal. All limits are checked here, before anything is written anywhere.
+    pub fn seal(proposal: &Proposal) -> Result<Self, Malformed> {
+        let content = match &proposal.content {
+            Some(content) if !content.is_empty() => Some(encode_content(content)?),
+            _ => None,
+        };
+        let header = proposal.intent.header();
+        let kind = proposal.intent.kind();
+        let envelope = Envelope {
+            format: FORMAT,
+            kind: kind.number,
+            name: kind.name.to_owned(),
+            version: kind.version,
+            critical: kind.critical,
+            id: proposal.id.clone(),
+            actor: proposal.actor.clone(),
+            session: proposal.session.clone(),
+            sent_at: proposal.sent_at,
+            header,
+            content: content
+                .as_ref()
+                .map(|content| ContentRef { length: content.bytes.len() as u64, digest: Digest::of(&content.bytes) }),
+        };
+        let mut bytes = serde_json::to_vec(&envelope).map_err(|error| Malformed::Shape(error.to_string()))?;
+        bytes.pop(); // the closing brace comes back after the checksum
+        let checksum = checksum(&bytes);
+        bytes.extend_from_slice(CHECKSUM_KEY);
+        bytes.extend_from_slice(checksum.as_bytes());
+        bytes.extend_from_slice(CHECKSUM_END);
+        if bytes.len() > limits::ENVELOPE_BYTES_MAX {
+            return Err(Malformed::TooLarge(bytes.len()));
+        }
+        Ok(Self { bytes, envelope, content })
+    }
+
+    /// Reads bytes from a log. Total: any input gives a record or a reason.
+    pub fn open(bytes: Vec<u8>) -> Result<Self, Malformed> {
+        if bytes.len() > limits::ENVELOPE_BYTES_MAX {
+            return Err(Malformed::TooLarge(bytes.len()));
+        }
+        let tail = CHECKSUM_KEY.len() + CHECKSUM_HEX_DIGITS + CHECKSUM_END.len();
+        let covered = bytes.len().checked_sub(tail).ok_or(Malformed::NoChecksum)?;
+        let written = bytes[covered..]
+            .strip_prefix(CHECKSUM_KEY)
+            .and_then(|rest| rest.strip_suffix(CHECKSUM_END))
+            .ok_or(Malformed::NoChecksum)?;
+        if written != checksum(&bytes[..covered]).as_bytes() {
+            return Err(Malformed::Checksum);
+        }
+        let envelope: Envelope = serde_json::from_slice(&bytes).map_err(|error| Malformed::Shape(error.to_string()))?;
+        if envelope.format != FORMAT {
+            return Err(Malformed::Format(envelope.format));
+        }
+        Ok(Self { bytes, envelope, content: None })
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The typed header, if this program knows the kind and version.
+    pub fn intent(&self) -> Result<Option<Intent>, Malformed> {
+        Intent::decode(self.envelope.kind, self.envelope.version, self.envelope.header.get())
+            .map_err(|error| Malformed::Shape(error.to_string()))
+    }
+}
+
+fn encode_content(content: &Content) -> Result<EncodedContent, Malformed> {
+    content.check().map_err(Malformed::Content)?;
+    let bytes = content.encode();
+    if bytes.len() > limits::CONTENT_BYTES_MAX {
+        return Err(Malformed::Content(format!(
+            "the message has {} bytes, at most {} are allowed; send large things with --attach",
+            bytes.len(),
+            limits::CONTENT_BYTES_MAX
+        )));
+    }
+    Ok(EncodedContent { subject: content.subject.clone(), bytes })
+}
+
+fn checksum(covered: &[u8]) -> String {
+    let mut hex = Digest::of(covered).to_string();
+    hex.truncate(CHECKSUM_HEX_DIGITS);
+    hex
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::{Subscribe, TopicPattern};
+
+    fn proposal() -> Proposal {
+        Proposal {
+            id: "id-1".parse().unwrap(),
+            actor: "coder".parse().unwrap(),
+            session: Some("s1".parse().unwrap()),
+            sent_at: Timestamp::from_ms(5),
+            intent: Intent::Subscribe(Subscribe { topic: TopicPattern::All, from: None }),
+            content: Some(Content { subject: "hello".into(), ..Content::default() }),
+        }
+    }
+
+    #[test]
+    fn what_is_sealed_opens_again_and_stays_valid_json() {
+        let sealed = Sealed::seal(&proposal()).unwrap();
+        let opened = Sealed::open(sealed.bytes().to_vec()).unwrap();
+        assert_eq!(opened.envelope.id, "id-1");
+        assert_eq!(opened.envelope.content, sealed.envelope.content);
+        let json: serde_json::Value = serde_json::from_slice(sealed.bytes()).unwrap();
+        assert_eq!(json["name"], "topic.subscribe");
+    }
+
+    #[test]
+    fn every_single_flipped_bit_is_noticed() {
+        let sealed = Sealed::seal(&proposal()).unwrap();
+        for byte in 0..sealed.bytes().len() {
+            for bit in 0..8 {
+                let mut damaged = sealed.bytes().to_vec();
+                damaged[byte] ^= 1 << bit;
+                assert!(Sealed::open(damaged).is_err(), "byte {byte} bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_cut_is_noticed() {
+        let sealed = Sealed::seal(&proposal()).unwrap();
+        for length in 0..sealed.bytes().len() {
+            assert!(Sealed::open(sealed.bytes()[..length].to_vec()).is_err());
+        }
+    }
+
+    #[test]
+    fn the_fingerprint_ignores_clock_and_session_and_nothing_else() {
+        let print = |proposal: &Proposal| Sealed::seal(proposal).unwrap().envelope.fingerprint();
+        let original = print(&proposal());
+        let mut again = proposal();
+        again.sent_at = Timestamp::from_ms(99);
+        again.session = None;
+        assert_eq!(print(&again), original);
+        let mut other_actor = proposal();
+        other_actor.actor = "lead".parse().unwrap();
+        assert_ne!(print(&other_actor), original);
+        let mut other_text = proposal();
+        other_text.content.as_mut().unwrap().subject = "hallo".into();
+        assert_ne!(print(&other_text), original);
+        let mut other_header = proposal();
+        other_header.intent =
+            Intent::Subscribe(Subscribe { topic: TopicPattern::One("T".parse().unwrap()), from: None });
+        assert_ne!(print(&other_header), original);
+    }
+
+    #[test]
+    fn too_much_content_is_refused_before_anything_is_written() {
+        let mut large = proposal();
+        large.content.as_mut().unwrap().body = crate::log::Body(vec![b'x'; limits::CONTENT_BYTES_MAX + 1]);
+        assert!(matches!(Sealed::seal(&large), Err(Malformed::Content(_))));
+    }
+}

@@ -1,0 +1,390 @@
+//! The kinds of records and their headers: everything the fold may decide by.
+//!
+//! Numbers are never reused and a kind is never changed in place: a new shape is a new version. Golden files
+//! in `tests/records/` hold one record of each.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::address::Address;
+use crate::digest::Digest;
+use crate::log::{MessageNo, Position};
+use crate::text::{Label, Name, Topic, TypeName, Word};
+use crate::time::When;
+use crate::vocabulary::{AgentKind, Priority, Urgency};
+
+/// A row of the table of kinds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    pub number: u16,
+    pub name: &'static str,
+    pub version: u16,
+    pub critical: bool,
+}
+
+macro_rules! kinds {
+    ($($number:literal $name:literal v $version:literal critical $critical:literal => $variant:ident),+ $(,)?) => {
+        /// What a record asks for.
+        #[derive(Debug, Clone)]
+        pub enum Intent { $($variant($variant)),+ }
+
+        /// Every kind this program knows, by number.
+        pub const KINDS: &[Kind] = &[$(Kind {
+            number: $number, name: $name, version: $version, critical: $critical,
+        }),+];
+
+        impl Intent {
+            pub fn kind(&self) -> Kind {
+                match self { $(Self::$variant(_) => Kind {
+                    number: $number, name: $name, version: $version, critical: $critical,
+                }),+ }
+            }
+
+            pub(crate) fn header(&self) -> Box<RawValue> {
+                let encoded = match self { $(Self::$variant(header) => serde_json::value::to_raw_value(header)),+ };
+                encoded.expect("headers are plain data and always encode")
+            }
+
+            /// `None`: a kind or version from a newer program.
+            pub(crate) fn decode(kind: u16, version: u16, header: &str) -> Result<Option<Self>, serde_json::Error> {
+                match (kind, version) {
+                    $(($number, $version) => serde_json::from_str(header).map(|header| Some(Self::$variant(header))),)+
+                    _ => Ok(None),
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    1 "barrier" v 1 critical true => Barrier,
+    2 "tick" v 1 critical true => Tick,
+    3 "clock" v 1 critical true => Clock,
+    4 "policy" v 1 critical true => Policy,
+    10 "agent.register" v 1 critical true => Register,
+    11 "agent.retire" v 1 critical true => Retire,
+    20 "message.send" v 1 critical true => Send,
+    21 "delivery.shown" v 1 critical true => Shown,
+    22 "delivery.claim" v 1 critical true => Claim,
+    23 "delivery.ack" v 1 critical true => Ack,
+    24 "delivery.done" v 1 critical true => Done,
+    25 "delivery.fail" v 1 critical true => Fail,
+    26 "delivery.release" v 1 critical true => Release,
+    27 "delivery.extend" v 1 critical true => Extend,
+    28 "delivery.retry" v 1 critical true => Retry,
+    30 "topic.subscribe" v 1 critical true => Subscribe,
+    31 "topic.unsubscribe" v 1 critical true => Unsubscribe,
+}
+
+/// From here on the fold behaves as this version says. Position 1 of every log.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Barrier {
+    pub fold_version: u32,
+    /// Why a person would want to know.
+    pub reason: String,
+}
+
+/// Settle what is due at the record's time.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tick {}
+
+/// The clock leapt: move open leases along, so that nobody loses one to a clock.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clock {
+    pub leap_ms: i64,
+}
+
+/// The part of `poste.toml` that decides, as one machine saw it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// The policy version this one replaces; 0 at first.
+    pub replaces: u64,
+    /// Which machine's file this is.
+    pub machine: Label,
+    pub host: String,
+    pub settings: Settings,
+    pub types: Vec<PolicyType>,
+}
+
+/// Office-wide settings; what is absent keeps its built-in value.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_delay_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_bytes_max: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fan_out_max: Option<u32>,
+}
+
+/// A type an office adds, or changes for itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyType {
+    pub name: TypeName,
+    pub priority: Priority,
+    pub urgency: Urgency,
+    pub work: bool,
+    pub response: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_delay_ms: Option<i64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Register {
+    pub kind: AgentKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Word>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<Word>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<String>,
+    /// Change or revive a name that is taken.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub update: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retire {
+    pub name: Name,
+}
+
+/// A message on its way. With `reply_to` and no recipients it goes to the sender of what it answers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Send {
+    pub to: Vec<Address>,
+    #[serde(rename = "type")]
+    pub kind: TypeName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_to: Option<MessageNo>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<Label>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wants_response: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub respond_by: Option<When>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<When>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<When>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<Label>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Label>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<Artifact>,
+    /// Ends the sender's own delivery of an earlier message in the same record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<Ends>,
+}
+
+/// `reply --done` and `forward`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ends {
+    pub message: MessageNo,
+    pub how: EndsHow,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Position>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndsHow {
+    Replied,
+    Forwarded,
+}
+
+/// A file a message speaks of, as it was when the message was sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Artifact {
+    /// Relative to the worktree.
+    pub path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<String>,
+    pub state: ArtifactState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ArtifactState {
+    /// It was there, with this size and digest.
+    Present,
+    /// A copy is kept as a blob named by its digest.
+    Attached,
+    /// It will come; nothing was checked.
+    Later,
+}
+
+/// The body was put before the agent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shown {
+    pub messages: Vec<MessageNo>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// This one; without it, the best pending ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<MessageNo>,
+    pub max: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<i64>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ack {
+    pub message: MessageNo,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Done {
+    pub message: MessageNo,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Position>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<Artifact>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fail {
+    pub message: MessageNo,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Position>,
+    /// Not final: count an attempt and come back later.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub retry: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Release {
+    pub message: MessageNo,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Position>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Extend {
+    pub message: MessageNo,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Position>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<i64>,
+}
+
+/// The sender, or a human, gives ended deliveries another chance.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retry {
+    pub message: MessageNo,
+    /// Only this recipient's delivery; without it, every one that ended badly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipient: Option<Address>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subscribe {
+    pub topic: TopicPattern,
+    /// Also deliver what was published after this position.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Position>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unsubscribe {
+    pub topic: TopicPattern,
+}
+
+/// A topic, or `*` for all of them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TopicPattern {
+    All,
+    One(Topic),
+}
+
+impl TopicPattern {
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::All => "*",
+            Self::One(topic) => topic.as_str(),
+        }
+    }
+}
+
+impl std::str::FromStr for TopicPattern {
+    type Err = crate::text::InvalidText;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "*" => Ok(Self::All),
+            _ => text.parse().map(Self::One),
+        }
+    }
+}
+
+impl Serialize for TopicPattern {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for TopicPattern {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kind_numbers_and_names_are_unique() {
+        let mut numbers: Vec<u16> = KINDS.iter().map(|kind| kind.number).collect();
+        let mut names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(numbers.len(), KINDS.len());
+        assert_eq!(names.len(), KINDS.len());
+        assert!(!numbers.contains(&0), "0 stands for nothing, for ever");
+    }
+}

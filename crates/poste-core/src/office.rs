@@ -1,0 +1,219 @@
+//! The one API of every surface: open an office, propose changes, ask views.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::config::{self, FilePolicy};
+use crate::error::Error;
+use crate::fold::{Outcome, Verdict};
+use crate::log::{Intent, Log, Position, Proposal, Sealed};
+use crate::store::clock::{Clock, Reading};
+use crate::store::tables::Agent;
+use crate::store::{LocalLog, Options, Store, Waiter};
+use crate::text::{Label, Name, RecordId};
+use crate::time::Timestamp;
+
+/// One workspace's log and tables. Generic over the engine that orders the log.
+#[derive(Debug)]
+pub struct Office<L = LocalLog> {
+    log: L,
+}
+
+impl<L: Log> Office<L> {
+    pub fn over(log: L) -> Self {
+        Self { log }
+    }
+
+    /// Makes proposals durable and answers each with what the fold decided.
+    pub fn submit(&mut self, proposals: &[Proposal]) -> Result<Vec<Outcome>, Error> {
+        let sealed = proposals.iter().map(Sealed::seal).collect::<Result<Vec<_>, _>>()?;
+        self.log.append(sealed)
+    }
+
+    /// [`submit`](Self::submit) for one.
+    pub fn propose(&mut self, proposal: &Proposal) -> Result<Outcome, Error> {
+        let outcome = self.submit(std::slice::from_ref(proposal))?.pop();
+        outcome.ok_or_else(|| Error::Damaged("the log gave no answer".to_owned()))
+    }
+
+    pub fn store(&self) -> &Store {
+        self.log.store()
+    }
+
+    pub fn log(&self) -> &L {
+        &self.log
+    }
+
+    pub fn log_mut(&mut self) -> &mut L {
+        &mut self.log
+    }
+}
+
+/// Where an office is and how to open it.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The `.poste` folder.
+    pub path: PathBuf,
+    pub clock: Arc<dyn Clock>,
+    pub options: Options,
+}
+
+impl Place {
+    /// Makes the office, or finds it there; any number of processes may do so at once. Says whether it was made.
+    pub fn create(&self) -> Result<bool, Error> {
+        LocalLog::create(&self.path, &self.clock, &self.options)
+    }
+
+    pub fn open(&self) -> Result<Office, Error> {
+        Ok(Office { log: LocalLog::open(&self.path, self.clock.clone(), self.options.clone())? })
+    }
+}
+
+/// Whether views are up to date with what was due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    Yes,
+    /// A tick could not be appended; views mark what it would change as unconfirmed.
+    No,
+}
+
+impl Office<LocalLog> {
+    /// Settles what is due before a view is read. A view is still worth reading when that fails.
+    pub fn settle(&mut self) -> Result<Settled, Error> {
+        match self.log.settle() {
+            Ok(()) => Ok(Settled::Yes),
+            Err(
+                Error::ReadOnly(_)
+                | Error::Busy { .. }
+                | Error::NeedsUpgrade { .. }
+                | Error::ClockLeap { .. }
+                | Error::DiskFull { .. },
+            ) => Ok(Settled::No),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The time views measure ages against: what the next record would say.
+    pub fn now(&self) -> Result<Timestamp, Error> {
+        Ok(self.log.reading()?.for_views())
+    }
+
+    pub fn clock_reading(&self) -> Result<Reading, Error> {
+        self.log.reading()
+    }
+
+    /// Takes a leap of more than a day, in somebody's name.
+    pub fn accept_clock(&mut self, actor: &Name) -> Result<Option<i64>, Error> {
+        self.log.accept_clock(actor)
+    }
+
+    /// The sender's clock, for the envelope.
+    pub fn wall(&self) -> Timestamp {
+        self.log.clock().wall()
+    }
+
+    pub fn path(&self) -> Result<&Path, Error> {
+        self.store().path().ok_or_else(|| Error::Damaged("the office has no folder".to_owned()))
+    }
+
+    pub fn agent(&self, name: &Name) -> Result<Option<Agent>, Error> {
+        self.store().tables()?.agent(name.as_str())
+    }
+
+    /// Blocks until `look` finds something or the time is up. Looks whenever the office changed, and when
+    /// something falls due, which no bell announces.
+    pub fn wait_for<T>(
+        &mut self,
+        patience: Option<Duration>,
+        mut look: impl FnMut(&mut Self) -> Result<Option<T>, Error>,
+    ) -> Result<Option<T>, Error> {
+        // Armed before the first look: news that comes between look and wait rings the bell.
+        let waiter = Waiter::arm(self.path()?);
+        let deadline = patience.map(|patience| now_instant() + patience);
+        loop {
+            self.settle()?;
+            let seen = self.store().data_version()?;
+            if let Some(found) = look(self)? {
+                return Ok(Some(found));
+            }
+            let mut due_in = self.due_in()?;
+            loop {
+                let left = deadline.map(|deadline| deadline.saturating_duration_since(now_instant()));
+                if left.is_some_and(|left| left.is_zero()) {
+                    return Ok(None);
+                }
+                if due_in.is_some_and(|due| due.is_zero()) || self.store().data_version()? != seen {
+                    break;
+                }
+                let pause = [left, due_in].into_iter().flatten().min().unwrap_or(Duration::MAX);
+                let before = now_instant();
+                waiter.pause(pause);
+                due_in = due_in.map(|due| due.saturating_sub(before.elapsed()));
+            }
+        }
+    }
+
+    fn due_in(&self) -> Result<Option<Duration>, Error> {
+        let Some(due) = self.store().tables()?.next_due()? else { return Ok(None) };
+        let left = u64::try_from(due.since_ms(self.now()?)).ok().filter(|left_ms| *left_ms > 0);
+        // Due and still not settled: the tick could not be appended. Try again soon, not at once.
+        Ok(Some(left.map_or(UNSETTLED_PERIOD, Duration::from_millis)))
+    }
+
+    /// Proposes this machine's `poste.toml` if it differs from what this machine last proposed.
+    pub fn sync_policy(&mut self) -> Result<(), Error> {
+        let path = self.path()?.with_file_name(config::FILE);
+        let text = crate::store::read_config(&path)?;
+        let tables = self.store().tables()?;
+        let machine = self.store().machine()?;
+        let last = tables.policy_last_proposed(&machine)?;
+        let file = match &text {
+            Some(text) => FilePolicy::parse(text, &path)?,
+            None if last.is_none() => return Ok(()),
+            None => FilePolicy::default(),
+        };
+        let policy = file.into_policy(machine, crate::store::host_name(), tables.policy()?.version);
+        let unproposed = last.unwrap_or_else(|| FilePolicy::default().digest());
+        if policy.digest() == unproposed {
+            return Ok(());
+        }
+        let id = format!("policy@{}@{}", policy.machine, policy.replaces);
+        let proposal = Proposal {
+            id: checked_id(&format!("{id}@{}", policy.digest().short()))?,
+            actor: Name::poste(),
+            session: None,
+            sent_at: self.wall(),
+            intent: Intent::Policy(policy),
+            content: None,
+        };
+        match self.propose(&proposal)?.verdict {
+            Verdict::Accepted(_) => Ok(()),
+            Verdict::Rejected(rejection) => Err(Error::Config { path, message: rejection.reason }),
+        }
+    }
+}
+
+impl FilePolicy {
+    fn digest(&self) -> crate::digest::Digest {
+        let machine: Label = "any".parse().expect("a label");
+        self.clone().into_policy(machine, String::new(), 0).digest()
+    }
+}
+
+fn checked_id(text: &str) -> Result<RecordId, Error> {
+    text.parse().map_err(|error| Error::Damaged(format!("{error}")))
+}
+
+#[allow(clippy::disallowed_methods, reason = "waiting is measured on the machine, not in the log")]
+fn now_instant() -> Instant {
+    Instant::now()
+}
+
+/// How often a waiter tries again to settle what it could not.
+const UNSETTLED_PERIOD: Duration = Duration::from_millis(100);
+
+/// The end of the log, for cursors.
+pub fn head(store: &Store) -> Result<Position, Error> {
+    Ok(store.tables()?.cursor.head.position)
+}

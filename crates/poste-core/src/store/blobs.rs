@@ -1,0 +1,114 @@
+//! Large content and attachments: files named by their BLAKE3, complete or absent.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::sync_folder;
+use crate::digest::Digest;
+use crate::error::Error;
+
+#[derive(Debug, Clone)]
+pub struct Blobs {
+    folder: PathBuf,
+}
+
+/// What was stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    pub digest: Digest,
+    pub size: u64,
+}
+
+impl Blobs {
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    pub fn path(&self, digest: &Digest) -> PathBuf {
+        self.folder.join(digest.to_string())
+    }
+
+    pub fn put(&self, bytes: &[u8]) -> Result<Stored, Error> {
+        self.put_from(bytes)
+    }
+
+    /// Stores everything `source` gives, in constant memory.
+    ///
+    /// When this returns, the blob survives a power loss: a record that names it may follow. A crash before
+    /// leaves a temporary file or nothing; a blob under its name is always whole.
+    pub fn put_from(&self, mut source: impl Read) -> Result<Stored, Error> {
+        let unfinished = self.folder.join(format!("tmp-{}", uuid::Uuid::new_v4().simple()));
+        let mut write = |unfinished: &Path| -> io::Result<Stored> {
+            let mut file = File::options().write(true).create_new(true).mode(0o600).open(unfinished)?;
+            let mut hasher = blake3::Hasher::new();
+            let mut size = 0_u64;
+            let mut buffer = vec![0_u8; 128 * 1024];
+            loop {
+                let read = match source.read(&mut buffer) {
+                    Ok(0) => break,
+                    Ok(read) => read,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) => return Err(error),
+                };
+                hasher.update(&buffer[..read]);
+                file.write_all(&buffer[..read])?;
+                size += read as u64;
+            }
+            file.sync_all()?;
+            Ok(Stored { digest: Digest::from_bytes(*hasher.finalize().as_bytes()), size })
+        };
+        let stored = write(&unfinished)
+            .and_then(|stored| fs::rename(&unfinished, self.path(&stored.digest)).map(|()| stored))
+            .map_err(|error| {
+                let _ = fs::remove_file(&unfinished);
+                Error::io(&self.folder, error)
+            })?;
+        sync_folder(&self.folder)?;
+        Ok(stored)
+    }
+
+    /// The whole blob, checked against its name.
+    pub fn get(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
+        let path = self.path(digest);
+        match fs::read(&path) {
+            Ok(bytes) if Digest::of(&bytes) == *digest => Ok(Some(bytes)),
+            Ok(_) => Err(Error::Damaged(format!("{} does not match its name", path.display()))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io(&path, error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blobs_are_kept_once_checked_on_reading_and_leave_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::new(folder.path().to_owned());
+        let first = blobs.put(b"content").unwrap();
+        assert_eq!(blobs.put(b"content").unwrap(), first);
+        assert_eq!(blobs.get(&first.digest).unwrap().unwrap(), b"content");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(blobs.get(&Digest::of(b"other")).unwrap(), None);
+        fs::write(blobs.path(&first.digest), b"tampered").unwrap();
+        assert!(matches!(blobs.get(&first.digest), Err(Error::Damaged(_))));
+    }
+
+    #[test]
+    fn a_source_that_breaks_leaves_no_blob() {
+        struct Breaks;
+        impl Read for Breaks {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("gone"))
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::new(folder.path().to_owned());
+        assert!(blobs.put_from(b"some".chain(Breaks)).is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,181 @@
+//! Clocks, and how the log's time is made from them.
+
+use std::fmt::Debug;
+use std::fs;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::error::Error;
+use crate::limits::{CLOCK_LEAP_MS_MAX, CLOCK_LEAP_MS_MIN};
+use crate::time::Timestamp;
+
+/// What the write path asks of a machine's clocks.
+pub trait Clock: Send + Sync + Debug {
+    fn wall(&self) -> Timestamp;
+    fn boot(&self) -> Boot;
+}
+
+/// The clock that only ever runs forward, and which boot it counts from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Boot {
+    pub id: String,
+    pub ms: i64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn wall(&self) -> Timestamp {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_ms(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn boot(&self) -> Boot {
+        #[cfg(target_os = "linux")]
+        let clock = rustix::time::ClockId::Boottime; // goes on while the machine sleeps
+        #[cfg(not(target_os = "linux"))]
+        let clock = rustix::time::ClockId::Monotonic;
+        let now = rustix::time::clock_gettime(clock);
+        // Without a boot id two boots could be taken for one; an empty id is never the same boot.
+        let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        Boot { id: id.trim().to_owned(), ms: now.tv_sec * 1_000 + now.tv_nsec / 1_000_000 }
+    }
+}
+
+/// This machine's clocks at its last write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remembered {
+    pub boot: Boot,
+    pub at: Timestamp,
+}
+
+/// What time the log may call it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    Now(Timestamp),
+    /// The wall clock ran ahead of the boot clock by this much: leases move along.
+    Leap {
+        at: Timestamp,
+        leap_ms: i64,
+    },
+    /// By more than a day: somebody must accept it.
+    TooFar {
+        leap_ms: i64,
+        expected: Timestamp,
+    },
+}
+
+impl Reading {
+    /// For views: never ahead of what the next record would say.
+    pub fn for_views(self) -> Timestamp {
+        match self {
+            Self::Now(at) => at,
+            Self::Leap { at, leap_ms } => at.plus_ms(-leap_ms),
+            Self::TooFar { expected, .. } => expected,
+        }
+    }
+}
+
+/// The time of the next record after one at `last`.
+pub fn read(clock: &dyn Clock, last: Timestamp, remembered: Option<&Remembered>) -> Reading {
+    let wall = clock.wall();
+    let boot = clock.boot();
+    let progress = remembered
+        .filter(|remembered| remembered.boot.id == boot.id && !boot.id.is_empty())
+        .map(|remembered| (remembered.at, (boot.ms - remembered.boot.ms).max(0)));
+    let Some((remembered_at, progress_ms)) = progress else {
+        // Another boot, or the first write: how long the machine was away is not known, so nothing is a leap.
+        return Reading::Now(wall.max(last));
+    };
+    let expected = remembered_at.plus_ms(progress_ms).max(last);
+    let leap_ms = wall.since_ms(expected);
+    if leap_ms > CLOCK_LEAP_MS_MAX {
+        return Reading::TooFar { leap_ms, expected };
+    }
+    if leap_ms > CLOCK_LEAP_MS_MIN {
+        return Reading::Leap { at: wall, leap_ms };
+    }
+    // Behind the last record the wall clock tells nothing; the boot clock carries time on.
+    Reading::Now(if wall >= last { wall } else { expected })
+}
+
+pub fn remembered(conn: &Connection) -> Result<Option<Remembered>, Error> {
+    Ok(conn
+        .prepare_cached("SELECT boot_id, boot_ms, at FROM machine WHERE one = 1 AND boot_id <> ''")?
+        .query_row([], |row| Ok(Remembered { boot: Boot { id: row.get(0)?, ms: row.get(1)? }, at: row.get(2)? }))
+        .optional()?)
+}
+
+pub fn remember(conn: &Connection, boot: &Boot, at: Timestamp) -> Result<(), Error> {
+    conn.prepare_cached("UPDATE machine SET boot_id = ?1, boot_ms = ?2, at = ?3 WHERE one = 1")?
+        .execute(params![boot.id, boot.ms, at])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::{DAY_MS, HOUR_MS, MINUTE_MS};
+
+    #[derive(Debug)]
+    struct Fixed(i64, &'static str, i64);
+    impl Clock for Fixed {
+        fn wall(&self) -> Timestamp {
+            Timestamp::from_ms(self.0)
+        }
+        fn boot(&self) -> Boot {
+            Boot { id: self.1.to_owned(), ms: self.2 }
+        }
+    }
+
+    const T: i64 = 1_800_000_000_000;
+
+    fn at(wall: i64, boot_id: &'static str, boot_ms: i64) -> Reading {
+        let remembered = Remembered { boot: Boot { id: "a".into(), ms: 1_000 }, at: Timestamp::from_ms(T) };
+        read(&Fixed(wall, boot_id, boot_ms), Timestamp::from_ms(T), Some(&remembered))
+    }
+
+    #[test]
+    fn the_wall_clock_is_believed_while_both_clocks_agree() {
+        assert_eq!(at(T + 5_000, "a", 6_000), Reading::Now(Timestamp::from_ms(T + 5_000)));
+    }
+
+    #[test]
+    fn a_clock_set_back_lets_time_go_on_by_the_boot_clock() {
+        assert_eq!(at(T - HOUR_MS, "a", 6_000), Reading::Now(Timestamp::from_ms(T + 5_000)));
+    }
+
+    #[test]
+    fn a_frozen_wall_clock_never_goes_back() {
+        assert_eq!(at(T, "a", 6_000), Reading::Now(Timestamp::from_ms(T)));
+    }
+
+    #[test]
+    fn leaps_are_taken_up_to_a_day_and_refused_beyond() {
+        let ahead = 9 * MINUTE_MS;
+        assert_eq!(at(T + ahead, "a", 1_000), Reading::Now(Timestamp::from_ms(T + ahead)));
+        let ahead = 3 * HOUR_MS;
+        assert_eq!(at(T + ahead, "a", 1_000), Reading::Leap { at: Timestamp::from_ms(T + ahead), leap_ms: ahead });
+        let ahead = DAY_MS + 1;
+        assert!(matches!(at(T + ahead, "a", 1_000), Reading::TooFar { .. }));
+        assert_eq!(at(T + ahead, "a", 1_000).for_views(), Timestamp::from_ms(T));
+    }
+
+    #[test]
+    fn sleep_is_no_leap_because_the_boot_clock_goes_on() {
+        assert_eq!(at(T + DAY_MS, "a", 1_000 + DAY_MS), Reading::Now(Timestamp::from_ms(T + DAY_MS)));
+    }
+
+    #[test]
+    fn after_a_reboot_downtime_is_no_leap() {
+        assert_eq!(at(T + 30 * DAY_MS, "b", 10), Reading::Now(Timestamp::from_ms(T + 30 * DAY_MS)));
+        assert_eq!(at(T - HOUR_MS, "b", 10), Reading::Now(Timestamp::from_ms(T)));
+    }
+
+    #[test]
+    fn back_and_forth_again_is_no_leap() {
+        // The clock was set back an hour, records went on by the boot clock, then the clock was corrected.
+        assert_eq!(at(T + 2_000, "a", 3_000), Reading::Now(Timestamp::from_ms(T + 2_000)));
+    }
+}

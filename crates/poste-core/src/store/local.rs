@@ -1,0 +1,242 @@
+//! The local log: append and fold in one SQLite transaction.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rusqlite::{TransactionBehavior, params};
+
+use super::clock::{self, Clock, Reading};
+use super::lock::WriteLock;
+use super::tables::{Tables, record_row};
+use super::{Options, Store, bell, path_text};
+use crate::error::Error;
+use crate::fold::{FOLD_VERSION, Outcome, Refusals, Verdict, fold};
+use crate::limits;
+use crate::log::{Barrier, Clock as ClockLeap, Head, Intent, Log, Position, Proposal, Record, Sealed, Tick};
+use crate::text::{Name, RecordId};
+use crate::time::Timestamp;
+
+#[derive(Debug)]
+pub struct LocalLog {
+    store: Store,
+    lock: WriteLock,
+    clock: Arc<dyn Clock>,
+    path: PathBuf,
+    /// After a failed commit the connection is not trusted again.
+    broken: bool,
+}
+
+impl LocalLog {
+    /// Makes an office, or finds it there. Returns whether it was made.
+    pub fn create(path: &Path, clock: &Arc<dyn Clock>, options: &Options) -> Result<bool, Error> {
+        let machine = uuid::Uuid::new_v4().simple().to_string();
+        Store::create(path, options, |conn| {
+            super::schema::set_meta(conn, "office", uuid::Uuid::new_v4().to_string())?;
+            conn.execute("INSERT INTO machine (one, name, boot_id, boot_ms, at) VALUES (1, ?1, '', 0, 0)", [&machine])?;
+            let barrier =
+                Intent::Barrier(Barrier { fold_version: FOLD_VERSION, reason: "the office opens".to_owned() });
+            let mut tables = Tables::load(conn)?;
+            let at = clock.wall();
+            append_own(&mut tables, at, barrier)?;
+            clock::remember(conn, &clock.boot(), at)?;
+            tables.flush()
+        })
+    }
+
+    pub fn open(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self, Error> {
+        let lock = WriteLock::new(path, &options.program);
+        let store = Store::open(path, options)?;
+        Ok(Self { store, lock, clock, path: path.to_owned(), broken: false })
+    }
+
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// What time the next record would have.
+    pub fn reading(&self) -> Result<Reading, Error> {
+        let head = self.store.tables()?.cursor.head;
+        let remembered = clock::remembered(self.store.conn())?;
+        Ok(clock::read(self.clock.as_ref(), head.at, remembered.as_ref()))
+    }
+
+    /// Settles what is due, if anything is. One look at one index when nothing is.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        let Some(due) = self.store.tables()?.next_due()? else { return Ok(()) };
+        if self.reading()?.for_views() < due {
+            return Ok(());
+        }
+        self.write(Vec::new(), None).map(|_| ())
+    }
+
+    /// Takes a leap of more than a day, in the name of whoever accepts it.
+    pub fn accept_clock(&mut self, actor: &Name) -> Result<Option<i64>, Error> {
+        match self.reading()? {
+            Reading::TooFar { leap_ms, .. } => {
+                self.write(Vec::new(), Some(actor))?;
+                Ok(Some(leap_ms))
+            }
+            Reading::Now(_) | Reading::Leap { .. } => Ok(None),
+        }
+    }
+
+    /// The write path: lock, transaction, checks, time, ticks, append and fold, commit, bell.
+    fn write(&mut self, proposals: Vec<Sealed>, accepts_leap: Option<&Name>) -> Result<Vec<Outcome>, Error> {
+        if self.store.is_read_only() {
+            return Err(Error::ReadOnly(self.path.clone()));
+        }
+        if self.broken {
+            return Err(Error::Damaged("an earlier commit failed; open the office again".to_owned()));
+        }
+        self.put_blobs(&proposals)?;
+        let ids: Vec<RecordId> = proposals.iter().map(|sealed| sealed.envelope.id.clone()).collect();
+
+        let guard = self.lock.acquire(self.store.options.lock_timeout)?;
+        self.store.check_identity()?;
+        let ours = self.store.options.schema.version();
+        let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
+        self.store.version()?.may_write(ours)?;
+
+        let mut tables = Tables::load(&transaction)?;
+        let at = self.take_time(&mut tables, accepts_leap)?;
+        while settle_due(&mut tables, at)? {}
+        let mut outcomes = Vec::with_capacity(proposals.len());
+        for sealed in proposals {
+            let record = Record { position: tables.cursor.head.position.next(), at, sealed };
+            outcomes.push(fold(&mut tables, &record, Refusals::Dropped)?);
+        }
+
+        let position = tables.cursor.head.position;
+        if !tables.changed() {
+            return Ok(outcomes); // nothing was written: the transaction rolls back
+        }
+        clock::remember(&transaction, &self.clock.boot(), at)?;
+        tables.flush()?;
+        drop(tables);
+        if let Err(error) = transaction.commit() {
+            self.broken = true;
+            return Err(commit_failed(ids, error));
+        }
+        self.store.checkpoint_if_large()?;
+        drop(guard);
+        bell::ring(&self.path, position);
+        Ok(outcomes)
+    }
+
+    /// Large content is safe on disk before the record that names it.
+    fn put_blobs(&self, proposals: &[Sealed]) -> Result<(), Error> {
+        for sealed in proposals {
+            if let (Some(content), Some(blobs)) = (&sealed.content, self.store.blobs())
+                && content.bytes.len() > limits::CONTENT_INLINE_BYTES_MAX
+            {
+                blobs.put(&content.bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_time(&self, tables: &mut Tables<'_>, accepts_leap: Option<&Name>) -> Result<Timestamp, Error> {
+        let remembered = clock::remembered(tables.conn())?;
+        match clock::read(self.clock.as_ref(), tables.cursor.head.at, remembered.as_ref()) {
+            Reading::Now(at) => Ok(at),
+            Reading::Leap { at, leap_ms } => {
+                append_own(tables, at, Intent::Clock(ClockLeap { leap_ms }))?;
+                Ok(at)
+            }
+            Reading::TooFar { leap_ms, expected } => {
+                let Some(actor) = accepts_leap else { return Err(Error::ClockLeap { leap_ms }) };
+                let at = expected.plus_ms(leap_ms);
+                append_as(tables, at, actor.clone(), Intent::Clock(ClockLeap { leap_ms }))?;
+                Ok(at)
+            }
+        }
+    }
+}
+
+/// One tick if something is due. Ticks stay, whatever becomes of the proposals after them.
+fn settle_due(tables: &mut Tables<'_>, at: Timestamp) -> Result<bool, Error> {
+    if tables.next_due()?.is_none_or(|due| due > at) {
+        return Ok(false);
+    }
+    append_own(tables, at, Intent::Tick(Tick {}))?;
+    Ok(true)
+}
+
+/// A record the writer itself makes.
+fn append_own(tables: &mut Tables<'_>, at: Timestamp, intent: Intent) -> Result<(), Error> {
+    append_as(tables, at, Name::poste(), intent)
+}
+
+fn append_as(tables: &mut Tables<'_>, at: Timestamp, actor: Name, intent: Intent) -> Result<(), Error> {
+    let position = tables.cursor.head.position.next();
+    // Positions are unique, so this id is, and a replica that makes the same record makes the same id.
+    let id = format!("{}@{position}", intent.kind().name);
+    let proposal = Proposal {
+        id: id.parse().map_err(|error| Error::Damaged(format!("{error}")))?,
+        actor,
+        session: None,
+        sent_at: at,
+        intent,
+        content: None,
+    };
+    let record = Record { position, at, sealed: Sealed::seal(&proposal)? };
+    match fold(tables, &record, Refusals::Dropped)?.verdict {
+        Verdict::Accepted(_) => Ok(()),
+        Verdict::Rejected(rejection) => Err(Error::Damaged(format!("the office refused its own record: {rejection}"))),
+    }
+}
+
+/// COMMIT failed: the record may or may not be there after the next recovery, and nobody can tell yet.
+fn commit_failed(ids: Vec<RecordId>, error: rusqlite::Error) -> Error {
+    match Error::from(error) {
+        Error::DiskFull { cause, .. } => Error::DiskFull { ids, cause },
+        other => Error::Unknown { ids, cause: other.to_string() },
+    }
+}
+
+impl Log for LocalLog {
+    fn append(&mut self, proposals: Vec<Sealed>) -> Result<Vec<Outcome>, Error> {
+        self.write(proposals, None)
+    }
+
+    fn read_from(&self, after: Position, limit: usize) -> Result<Vec<Record>, Error> {
+        let mut statement = self
+            .store
+            .conn()
+            .prepare_cached("SELECT position, at, envelope FROM log WHERE position > ?1 ORDER BY position LIMIT ?2")?;
+        let mut rows = statement.query(params![after, limit])?;
+        let mut records = Vec::new();
+        while let Some(row) = rows.next()? {
+            records.push(record_row(row)?);
+        }
+        Ok(records)
+    }
+
+    fn tail(&self, after: Position, patience: Duration) -> Result<Position, Error> {
+        let waiter = bell::Waiter::arm(&self.path);
+        let deadline = Instant::now() + patience;
+        loop {
+            let last = self.last()?.position;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if last > after || left.is_zero() {
+                return Ok(last);
+            }
+            waiter.pause(left);
+        }
+    }
+
+    fn last(&self) -> Result<Head, Error> {
+        Ok(self.store.tables()?.cursor.head)
+    }
+
+    fn snapshot(&self, into: &Path) -> Result<Head, Error> {
+        self.store.conn().execute("VACUUM INTO ?1", [path_text(into)?])?;
+        let copy = Store::open_copy(into)?;
+        Ok(copy.tables()?.cursor.head)
+    }
+
+    fn store(&self) -> &Store {
+        &self.store
+    }
+}

@@ -1,0 +1,132 @@
+//! The write lock: one writer at a time, first come first served, and everybody knows who it is.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::Error;
+
+/// `write.lock` of an office. The kernel frees it when its holder dies, however it dies.
+#[derive(Debug)]
+pub struct WriteLock {
+    path: PathBuf,
+    holder: String,
+}
+
+/// The lock, held until dropped.
+#[derive(Debug)]
+pub struct WriteGuard {
+    _file: File,
+}
+
+const HOLDER_BYTES: usize = 128;
+
+impl WriteLock {
+    pub fn new(folder: &Path, program: &str) -> Self {
+        // One line of fixed length, so that a single write replaces whoever was there before.
+        let program: String =
+            program.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').take(HOLDER_BYTES / 2).collect();
+        let holder = format!("pid {} ({program})", std::process::id());
+        let holder = format!("{holder:<width$}\n", width = HOLDER_BYTES - 1);
+        Self { path: folder.join("write.lock"), holder }
+    }
+
+    /// Waits for the lock, but not longer than `patience`.
+    pub fn acquire(&self, patience: Duration) -> Result<WriteGuard, Error> {
+        let file = self.open()?;
+        let file = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => file,
+            Err(rustix::io::Errno::WOULDBLOCK) => self.wait(file, patience)?,
+            Err(error) => return Err(Error::io(&self.path, error.into())),
+        };
+        // Whoever deleted the lock file made two of it; the one without a name protects nothing.
+        let here = file.metadata().map_err(|error| Error::io(&self.path, error))?;
+        let named = std::fs::metadata(&self.path);
+        if !named.is_ok_and(|named| (named.dev(), named.ino()) == (here.dev(), here.ino())) {
+            return Err(Error::Replaced(self.path.clone()));
+        }
+        // Only for error texts: if it cannot be written, the lock is as good.
+        let _ = file.write_all_at(self.holder.as_bytes(), 0);
+        Ok(WriteGuard { _file: file })
+    }
+
+    fn open(&self) -> Result<File, Error> {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&self.path)
+            .map_err(|error| Error::io(&self.path, error))
+    }
+
+    /// A thread does the waiting, so that it can be given up. Blocking in the kernel keeps the queue fair, which
+    /// trying again and again would not. If it is given up, the thread frees the lock as soon as it gets it.
+    fn wait(&self, file: File, patience: Duration) -> Result<File, Error> {
+        let (sender, receiver) = mpsc::sync_channel(0);
+        std::thread::spawn(move || {
+            let outcome = loop {
+                match flock(&file, FlockOperation::LockExclusive) {
+                    Err(rustix::io::Errno::INTR) => {}
+                    outcome => break outcome,
+                }
+            };
+            let _ = sender.send(outcome.map(|()| file));
+        });
+        match receiver.recv_timeout(patience) {
+            Ok(Ok(file)) => Ok(file),
+            Ok(Err(error)) => Err(Error::io(&self.path, error.into())),
+            Err(_) => Err(Error::Busy {
+                holder: self.holder(),
+                waited_ms: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX),
+            }),
+        }
+    }
+
+    /// Who has it, as far as the file tells.
+    fn holder(&self) -> String {
+        let text = std::fs::read_to_string(&self.path).unwrap_or_default();
+        match text.trim() {
+            "" => "another process".to_owned(),
+            holder => holder.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_who_waits_in_vain_is_told_who_holds_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = WriteLock::new(folder.path(), "first").acquire(Duration::ZERO).unwrap();
+        let error = WriteLock::new(folder.path(), "second").acquire(Duration::from_millis(20)).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(&format!("pid {} (first)", std::process::id())), "{text}");
+        drop(held);
+        WriteLock::new(folder.path(), "third").acquire(Duration::from_secs(5)).unwrap();
+    }
+
+    #[test]
+    fn giving_up_does_not_keep_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = WriteLock::new(folder.path(), "first").acquire(Duration::ZERO).unwrap();
+        for _ in 0..5 {
+            WriteLock::new(folder.path(), "impatient").acquire(Duration::from_millis(5)).unwrap_err();
+        }
+        drop(held);
+        WriteLock::new(folder.path(), "patient").acquire(Duration::from_secs(5)).unwrap();
+    }
+
+    #[test]
+    fn a_long_program_name_is_cut_and_not_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        WriteLock::new(folder.path(), &"ä".repeat(500)).acquire(Duration::ZERO).unwrap();
+    }
+}

@@ -1,0 +1,383 @@
+//! The file of an office, and everything else that touches the machine.
+//!
+//! ```text
+//! .poste/
+//!   office.db  (-wal, -shm)   log and tables, one SQLite file
+//!   write.lock                held by the one writer; says who it is
+//!   bell                      touched after each commit; waiters listen to it
+//!   blobs/                    content over 64 KiB and attachments, named by BLAKE3
+//! ```
+
+pub mod artifact;
+mod bell;
+pub mod blobs;
+pub mod clock;
+pub mod discover;
+mod file_system;
+mod group;
+mod local;
+mod lock;
+pub mod schema;
+pub mod table_digest;
+pub mod tables;
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+pub use bell::Waiter;
+pub use group::GroupCommit;
+pub use local::LocalLog;
+pub use lock::WriteLock;
+
+use crate::error::Error;
+use blobs::Blobs;
+use schema::{FileVersion, Schema};
+use tables::Tables;
+
+/// SQLite's own patience, behind the write lock: only a foreign program can make it count.
+pub(crate) const BUSY_TIMEOUT_MS: u32 = 10_000;
+/// How long a command waits for the write lock before it names the holder.
+pub const LOCK_TIMEOUT_MS_DEFAULT: u64 = 10_000;
+/// The writer that leaves the WAL larger than this checkpoints it, so that the next cold open is cheap.
+const WAL_BYTES_MAX: u64 = 512 * 1024;
+
+/// How to open an office.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub schema: Schema,
+    /// What the lock file says of this process, besides its id.
+    pub program: String,
+    pub lock_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            schema: schema::CURRENT,
+            program: "poste".to_owned(),
+            lock_timeout: Duration::from_millis(LOCK_TIMEOUT_MS_DEFAULT),
+        }
+    }
+}
+
+/// One open office file: a connection and the folder around it.
+#[derive(Debug)]
+pub struct Store {
+    conn: Connection,
+    folder: Option<Folder>,
+    options: Options,
+    read_only: bool,
+}
+
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    blobs: Blobs,
+    /// Device and inode of the database at opening: a replaced file is noticed before it is written.
+    identity: (u64, u64),
+}
+
+impl Store {
+    /// Opens an existing office. Never creates one: a missing file is an error, not an empty office.
+    pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
+        let database = path.join("office.db");
+        let identity = identity(&database).ok_or_else(|| Error::NoOffice(path.to_owned()))?;
+        file_system::check(path)?;
+        let (conn, read_only) = match connect(&database, OpenFlags::SQLITE_OPEN_READ_WRITE) {
+            Ok(conn) => {
+                let read_only = conn.is_readonly("main")?;
+                (conn, read_only)
+            }
+            Err(_) => (connect(&database, OpenFlags::SQLITE_OPEN_READ_ONLY)?, true),
+        };
+        let mut store = Self {
+            conn,
+            folder: Some(Folder { path: path.to_owned(), blobs: Blobs::new(path.join("blobs")), identity }),
+            options,
+            read_only,
+        };
+        let version = store.version()?;
+        version.may_read(store.options.schema.version())?;
+        if version.schema < store.options.schema.version() {
+            store.migrate()?;
+        }
+        Ok(store)
+    }
+
+    /// Makes an office, or finds that it is there. Any number of processes may do so at once.
+    ///
+    /// Returns whether this call made it. `first` runs inside the creating transaction.
+    pub fn create(
+        path: &Path,
+        options: &Options,
+        first: impl FnOnce(&Connection) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        make_private_folder(path)?;
+        file_system::check(path)?;
+        let _lock = WriteLock::new(path, &options.program).acquire(options.lock_timeout)?;
+        let database = path.join("office.db");
+        private_file(&database)?;
+        let mut conn = connect(&database, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let version = FileVersion::read(&conn)?;
+        if version.application_id == schema::APPLICATION_ID {
+            return Ok(false);
+        }
+        let tables: u32 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        if version.application_id != 0 || tables != 0 {
+            return Err(Error::NotAnOffice(database));
+        }
+        // An interrupted creation leaves an empty database; whoever comes next finishes it here.
+        conn.pragma_update(None, "journal_mode", "wal")?;
+        make_private_folder(&path.join("blobs"))?;
+        private_file(&path.join("bell"))?;
+        fs::write(path.join(".gitignore"), "*\n").map_err(|error| Error::io(path, error))?;
+        let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        options.schema.migrate(&transaction, 0)?;
+        first(&transaction)?;
+        transaction.commit()?;
+        sync_folder(path)?;
+        if let Some(parent) = path.parent() {
+            sync_folder(parent)?;
+        }
+        Ok(true)
+    }
+
+    /// Tables in memory, for simulations and refolds: the same SQLite, no file.
+    pub fn in_memory() -> Result<Self, Error> {
+        let conn = Connection::open_in_memory()?;
+        prepare(&conn)?;
+        schema::CURRENT.migrate(&conn, 0)?;
+        Ok(Self { conn, folder: None, options: Options::default(), read_only: false })
+    }
+
+    /// Opens a single-file copy, to read it.
+    pub(crate) fn open_copy(database: &Path) -> Result<Self, Error> {
+        let conn = connect(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        Ok(Self { conn, folder: None, options: Options::default(), read_only: true })
+    }
+
+    pub fn conn(&self) -> &Connection {
+        &self.conn
+    }
+
+    pub fn tables(&self) -> Result<Tables<'_>, Error> {
+        Tables::load(&self.conn)
+    }
+
+    /// Views are read inside one transaction, so that they agree with themselves.
+    pub fn read<T>(&self, view: impl FnOnce(&Connection) -> Result<T, Error>) -> Result<T, Error> {
+        let transaction = self.conn.unchecked_transaction()?;
+        let answer = view(&transaction)?;
+        transaction.finish()?;
+        Ok(answer)
+    }
+
+    pub fn path(&self) -> Option<&Path> {
+        self.folder.as_ref().map(|folder| folder.path.as_path())
+    }
+
+    pub fn blobs(&self) -> Option<&Blobs> {
+        self.folder.as_ref().map(|folder| &folder.blobs)
+    }
+
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Changes whenever another connection commits. Costs about a microsecond.
+    pub fn data_version(&self) -> Result<i64, Error> {
+        Ok(self.conn.pragma_query_value(None, "data_version", |row| row.get(0))?)
+    }
+
+    /// This machine's name in policy records.
+    pub fn machine(&self) -> Result<crate::text::Label, Error> {
+        Ok(self.conn.query_row("SELECT name FROM machine WHERE one = 1", [], |row| row.get(0))?)
+    }
+
+    pub fn version(&self) -> Result<FileVersion, Error> {
+        let version = FileVersion::read(&self.conn)?;
+        let path = self.path().unwrap_or(Path::new("memory")).to_owned();
+        match version.application_id {
+            schema::APPLICATION_ID => Ok(version),
+            0 => Err(Error::Unfinished(path)),
+            _ => Err(Error::NotAnOffice(path)),
+        }
+    }
+
+    /// Brings an older file to this program's schema, under the lock, after setting a copy aside.
+    fn migrate(&mut self) -> Result<(), Error> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        if self.read_only {
+            return Err(Error::ReadOnly(folder.path.clone()));
+        }
+        let _lock = WriteLock::new(&folder.path, &self.options.program).acquire(self.options.lock_timeout)?;
+        let from = self.version()?;
+        let ours = self.options.schema.version();
+        from.may_write(ours)?;
+        if from.schema >= ours {
+            return Ok(()); // another process was first
+        }
+        let copy = folder.path.join(format!("before-schema-{}.db", from.schema + 1));
+        if !copy.exists() {
+            let unfinished = folder.path.join(format!("before-schema-{}.tmp", from.schema + 1));
+            let _ = fs::remove_file(&unfinished);
+            self.conn.execute("VACUUM INTO ?1", [path_text(&unfinished)?])?;
+            fs::rename(&unfinished, &copy).map_err(|error| Error::io(&copy, error))?;
+            sync_folder(&folder.path)?;
+        }
+        let transaction = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        self.options.schema.migrate(&transaction, from.schema)?;
+        transaction.commit()?;
+        Ok(())
+    }
+
+    fn check_identity(&self) -> Result<(), Error> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        if identity(&folder.path.join("office.db")) == Some(folder.identity) {
+            return Ok(());
+        }
+        Err(Error::Replaced(folder.path.clone()))
+    }
+
+    /// Empties the WAL into the database once it is large. Readers in the way only make it wait for the next writer.
+    fn checkpoint_if_large(&self) -> Result<(), Error> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let bytes = fs::metadata(folder.path.join("office.db-wal")).map_or(0, |meta| meta.len());
+        if bytes <= WAL_BYTES_MAX {
+            return Ok(());
+        }
+        self.conn.busy_timeout(Duration::ZERO)?;
+        let outcome = self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        self.conn.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS.into()))?;
+        match outcome {
+            // A failed checkpoint loses nothing: the commit is in the WAL. The next write reports a sick disk.
+            Ok(()) | Err(rusqlite::Error::SqliteFailure(..)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn connect(database: &Path, access: OpenFlags) -> Result<Connection, Error> {
+    let conn = Connection::open_with_flags(database, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    prepare(&conn)?;
+    Ok(conn)
+}
+
+fn prepare(conn: &Connection) -> Result<(), Error> {
+    conn.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS.into()))?;
+    conn.set_prepared_statement_cache_capacity(256);
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    conn.pragma_update(None, "synchronous", "full")?;
+    conn.pragma_update(None, "wal_autocheckpoint", 0)?;
+    // Deciding belongs to the fold; SQLite only stores.
+    conn.pragma_update(None, "foreign_keys", false)?;
+    conn.pragma_update(None, "trusted_schema", false)?;
+    Ok(())
+}
+
+fn identity(database: &Path) -> Option<(u64, u64)> {
+    fs::metadata(database).ok().map(|meta| (meta.dev(), meta.ino()))
+}
+
+fn make_private_folder(path: &Path) -> Result<(), Error> {
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(Error::io(path, error)),
+    }
+}
+
+/// Makes an empty file only its owner can read. One that exists is left alone.
+///
+/// Closing a descriptor of a database drops this process's locks on it, so this is only ever called on the
+/// database before SQLite opens it, under the write lock.
+fn private_file(path: &Path) -> Result<(), Error> {
+    match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(Error::io(path, error)),
+    }
+}
+
+/// After this, names made in the folder survive a power loss.
+pub(crate) fn sync_folder(path: &Path) -> Result<(), Error> {
+    fs::File::open(path).and_then(|folder| folder.sync_all()).map_err(|error| Error::io(path, error))
+}
+
+pub(crate) fn path_text(path: &Path) -> Result<&str, Error> {
+    path.to_str().ok_or_else(|| Error::Config { path: path.to_owned(), message: "the path is no UTF-8".to_owned() })
+}
+
+/// The text of a configuration file, if it is there.
+pub(crate) fn read_config(path: &Path) -> Result<Option<String>, Error> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::Config { path: path.to_owned(), message: error.to_string() }),
+    }
+}
+
+pub(crate) fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    name.chars().filter(|c| c.is_ascii_graphic()).take(crate::limits::LABEL_BYTES_MAX).collect()
+}
+
+/// One SQLite per process, and a sound one: 3.51.3 closed a race between processes in WAL mode.
+pub fn sqlite_version() -> &'static str {
+    rusqlite::version()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bundled_sqlite_is_new_enough() {
+        assert!(rusqlite::version_number() >= 3_051_003, "{}", sqlite_version());
+    }
+
+    #[test]
+    fn a_new_office_is_the_sum_of_all_steps() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".poste");
+        assert!(Store::create(&path, &Options::default(), |_| Ok(())).unwrap());
+        assert!(!Store::create(&path, &Options::default(), |_| Ok(())).unwrap());
+        let made = Store::open(&path, Options::default()).unwrap();
+        let summed = Store::in_memory().unwrap();
+        let shape = |store: &Store| -> Vec<(String, Option<String>)> {
+            let mut statement = store.conn().prepare("SELECT name, sql FROM sqlite_schema ORDER BY name").unwrap();
+            statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+        };
+        assert_eq!(shape(&made), shape(&summed));
+        assert_eq!(made.version().unwrap().schema, schema::CURRENT.version());
+    }
+
+    #[test]
+    fn an_office_is_private_and_ignores_itself_in_git() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".poste");
+        Store::create(&path, &Options::default(), |_| Ok(())).unwrap();
+        let mode = |name: &str| fs::metadata(path.join(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode("."), 0o700);
+        for file in ["office.db", "bell", "write.lock"] {
+            assert_eq!(mode(file), 0o600, "{file}");
+        }
+        assert_eq!(fs::read_to_string(path.join(".gitignore")).unwrap(), "*\n");
+    }
+
+    #[test]
+    fn a_foreign_database_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".poste");
+        fs::create_dir(&path).unwrap();
+        Connection::open(path.join("office.db")).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
+        assert!(matches!(Store::create(&path, &Options::default(), |_| Ok(())), Err(Error::NotAnOffice(_))));
+        assert!(matches!(Store::open(&path, Options::default()), Err(Error::Unfinished(_))));
+    }
+}

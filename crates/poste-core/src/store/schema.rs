@@ -1,0 +1,99 @@
+//! The shape of the file, step by step. A new office is the sum of all steps; there is no second schema.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::error::Error;
+
+/// "POST": tells an office from any other SQLite file.
+pub const APPLICATION_ID: i32 = 0x504f_5354;
+
+/// One migration. Its version is its place in the list, from 1.
+#[derive(Debug, Clone, Copy)]
+pub struct Step {
+    pub sql: &'static str,
+    /// The oldest schema a program must know to write a file of this version …
+    pub min_writer: u32,
+    /// … and to read it.
+    pub min_reader: u32,
+}
+
+/// The steps a program knows. A parameter and not a constant, so that tests can run a program of the future.
+#[derive(Debug, Clone, Copy)]
+pub struct Schema {
+    pub steps: &'static [Step],
+}
+
+pub const CURRENT: Schema =
+    Schema { steps: &[Step { sql: include_str!("steps/0001_office.sql"), min_writer: 1, min_reader: 1 }] };
+
+impl Schema {
+    pub fn version(&self) -> u32 {
+        u32::try_from(self.steps.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Runs the steps a file lacks. The caller holds the write lock and an open transaction.
+    pub fn migrate(&self, conn: &Connection, from: u32) -> Result<(), Error> {
+        for (index, step) in self.steps.iter().enumerate().skip(from as usize) {
+            conn.execute_batch(step.sql)?;
+            let version = u32::try_from(index + 1).unwrap_or(u32::MAX);
+            conn.pragma_update(None, "user_version", version)?;
+            set_meta(conn, "min_writer", step.min_writer)?;
+            set_meta(conn, "min_reader", step.min_reader)?;
+        }
+        conn.pragma_update(None, "application_id", APPLICATION_ID)?;
+        Ok(())
+    }
+}
+
+/// What a file says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileVersion {
+    pub application_id: i32,
+    pub schema: u32,
+    pub min_writer: u32,
+    pub min_reader: u32,
+}
+
+impl FileVersion {
+    /// A few cached pages: cheap enough to ask inside every write transaction, and it must be asked there,
+    /// because a process may outlive an upgrade of the file.
+    pub fn read(conn: &Connection) -> Result<Self, Error> {
+        let application_id = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
+        let schema = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if application_id != APPLICATION_ID || schema == 0 {
+            return Ok(Self { application_id, schema, min_writer: 0, min_reader: 0 });
+        }
+        Ok(Self {
+            application_id,
+            schema,
+            min_writer: get_meta(conn, "min_writer")?.unwrap_or(u32::MAX),
+            min_reader: get_meta(conn, "min_reader")?.unwrap_or(u32::MAX),
+        })
+    }
+
+    pub fn may_read(&self, ours: u32) -> Result<(), Error> {
+        Self::allow("read", self.min_reader, ours)
+    }
+
+    pub fn may_write(&self, ours: u32) -> Result<(), Error> {
+        self.may_read(ours)?;
+        Self::allow("write", self.min_writer, ours)
+    }
+
+    fn allow(what: &'static str, needed: u32, ours: u32) -> Result<(), Error> {
+        if needed > ours {
+            return Err(Error::NeedsUpgrade { what, needed, ours });
+        }
+        Ok(())
+    }
+}
+
+pub fn get_meta<T: rusqlite::types::FromSql>(conn: &Connection, key: &str) -> Result<Option<T>, Error> {
+    Ok(conn.prepare_cached("SELECT value FROM meta WHERE key = ?1")?.query_row([key], |row| row.get(0)).optional()?)
+}
+
+pub fn set_meta<T: rusqlite::types::ToSql>(conn: &Connection, key: &str, value: T) -> Result<(), Error> {
+    conn.prepare_cached("INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2")?
+        .execute(rusqlite::params![key, value])?;
+    Ok(())
+}

@@ -1,0 +1,204 @@
+-- The first shape of an office. Never edited after a release: a change is a new step.
+-- SQLite only stores here. It never decides: no triggers, no defaults from clocks, no AUTOINCREMENT;
+-- every key is given by the log or the fold.
+
+-- Of this file, not of the log: who may read and write it.
+CREATE TABLE meta (
+  key TEXT PRIMARY KEY,
+  value ANY NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Of this machine, not of the log: its name, and its clocks at its last write.
+CREATE TABLE machine (
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  name TEXT NOT NULL,
+  boot_id TEXT NOT NULL,
+  boot_ms INTEGER NOT NULL,
+  at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE log (
+  position INTEGER PRIMARY KEY,
+  at INTEGER NOT NULL,
+  envelope BLOB NOT NULL,
+  chain BLOB NOT NULL
+) STRICT;
+
+-- What people wrote. The subject has a column of its own so that a listing never reads a body.
+-- bytes is NULL when the content is a blob in the folder.
+CREATE TABLE content (
+  position INTEGER PRIMARY KEY,
+  subject TEXT NOT NULL,
+  bytes BLOB
+) STRICT;
+
+-- Every id ever seen, for ever. `message` is the number the record was given, if it was a message.
+CREATE TABLE ids (
+  id TEXT PRIMARY KEY,
+  position INTEGER NOT NULL,
+  fingerprint BLOB NOT NULL,
+  message INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- Refusals and unknown kinds, on a log that keeps them.
+CREATE TABLE outcomes (
+  position INTEGER PRIMARY KEY,
+  code TEXT NOT NULL,
+  reason TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE cursor (
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  chain BLOB NOT NULL,
+  fold_version INTEGER NOT NULL,
+  message_last INTEGER NOT NULL,
+  delivery_last INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE agents (
+  name TEXT PRIMARY KEY,
+  kind INTEGER NOT NULL,
+  role TEXT,
+  worktree TEXT,
+  registered_at INTEGER NOT NULL,
+  retired_at INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX agents_role ON agents (role, name) WHERE retired_at IS NULL;
+
+CREATE TABLE capabilities (
+  agent TEXT NOT NULL,
+  word TEXT NOT NULL,
+  PRIMARY KEY (agent, word)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX capabilities_word ON capabilities (word, agent);
+
+CREATE TABLE messages (
+  number INTEGER PRIMARY KEY,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  sender TEXT NOT NULL,
+  label INTEGER NOT NULL,
+  type TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  urgency INTEGER NOT NULL,
+  work INTEGER NOT NULL,
+  max_attempts INTEGER NOT NULL,
+  retry_delay_ms INTEGER NOT NULL,
+  conversation TEXT NOT NULL,
+  reply_to INTEGER,
+  forward_of INTEGER,
+  wants_response INTEGER NOT NULL,
+  respond_by INTEGER,
+  workflow TEXT,
+  step TEXT,
+  topic TEXT,
+  notice INTEGER,
+  about INTEGER
+) STRICT;
+CREATE INDEX messages_conversation ON messages (conversation, number);
+CREATE INDEX messages_reply_to ON messages (reply_to, number) WHERE reply_to IS NOT NULL;
+CREATE INDEX messages_topic ON messages (topic, number) WHERE topic IS NOT NULL;
+
+-- `rank` is 3 − priority, so that the best mail comes first in every index.
+CREATE TABLE deliveries (
+  number INTEGER PRIMARY KEY,
+  message INTEGER NOT NULL,
+  address TEXT NOT NULL,
+  state INTEGER NOT NULL,
+  ready INTEGER NOT NULL,
+  rank INTEGER NOT NULL,
+  attempts INTEGER NOT NULL,
+  claims INTEGER NOT NULL,
+  token INTEGER,
+  holder TEXT,
+  session TEXT,
+  lease_until INTEGER,
+  ready_at INTEGER,
+  expires_at INTEGER,
+  shown_at INTEGER,
+  acked_at INTEGER,
+  answer INTEGER,
+  answered_at INTEGER,
+  ended_at INTEGER,
+  ended_by INTEGER,
+  reason INTEGER
+) STRICT;
+CREATE UNIQUE INDEX deliveries_message ON deliveries (message, address);
+-- One range for claim-next, for an inbox page, and for the newest of what has ended.
+CREATE INDEX deliveries_inbox ON deliveries (address, state, ready, rank, message);
+CREATE INDEX deliveries_held ON deliveries (holder, token) WHERE state = 1;
+
+-- To whom, in which session, a delivery was shown.
+CREATE TABLE shown (
+  delivery INTEGER NOT NULL,
+  agent TEXT NOT NULL,
+  session TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (delivery, agent, session)
+) STRICT, WITHOUT ROWID;
+
+-- Everything that happened to a delivery after it was stored: the history behind `track` and `log why`.
+CREATE TABLE events (
+  message INTEGER NOT NULL,
+  position INTEGER NOT NULL,
+  ordinal INTEGER NOT NULL,
+  delivery INTEGER NOT NULL,
+  event INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  agent TEXT NOT NULL,
+  session TEXT,
+  value INTEGER,
+  PRIMARY KEY (message, position, ordinal)
+) STRICT, WITHOUT ROWID;
+
+-- What will be due, and when. A pure function of the rows it points to.
+CREATE TABLE due (
+  at INTEGER NOT NULL,
+  what INTEGER NOT NULL,
+  subject INTEGER NOT NULL,
+  PRIMARY KEY (at, what, subject)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE subscriptions (
+  agent TEXT NOT NULL,
+  topic TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (agent, topic)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX subscriptions_topic ON subscriptions (topic, agent);
+
+CREATE TABLE topics (
+  name TEXT PRIMARY KEY,
+  published INTEGER NOT NULL,
+  last_message INTEGER,
+  last_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE policies (
+  version INTEGER PRIMARY KEY,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  machine TEXT NOT NULL,
+  host TEXT NOT NULL,
+  digest BLOB NOT NULL,
+  max_attempts INTEGER,
+  retry_delay_ms INTEGER,
+  lease_ms INTEGER,
+  retention_ms INTEGER,
+  content_bytes_max INTEGER,
+  fan_out_max INTEGER
+) STRICT;
+CREATE INDEX policies_machine ON policies (machine, version);
+
+-- The office's own types, of the newest policy.
+CREATE TABLE types (
+  name TEXT PRIMARY KEY,
+  priority INTEGER NOT NULL,
+  urgency INTEGER NOT NULL,
+  work INTEGER NOT NULL,
+  response INTEGER NOT NULL,
+  max_attempts INTEGER,
+  retry_delay_ms INTEGER
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,128 @@
+//! Who is registered, and what they can do.
+
+use rusqlite::params;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Optional as _, Tables};
+use crate::address::Address;
+use crate::error::Error;
+use crate::text::{Name, Word};
+use crate::time::{Timestamp, rfc3339, rfc3339_option};
+use crate::vocabulary::AgentKind;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Agent {
+    pub name: Name,
+    pub kind: AgentKind,
+    pub role: Option<Word>,
+    pub capabilities: Vec<Word>,
+    pub worktree: Option<String>,
+    #[serde(serialize_with = "rfc3339")]
+    pub registered_at: Timestamp,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub retired_at: Option<Timestamp>,
+}
+
+impl Agent {
+    pub fn is_active(&self) -> bool {
+        self.retired_at.is_none()
+    }
+
+    /// Every address whose mail this agent may take, its own name first.
+    pub fn addresses(&self) -> Vec<Address> {
+        let mut addresses = vec![Address::Agent(self.name.clone())];
+        addresses.extend(self.role.clone().map(Address::Role));
+        addresses.extend(self.capabilities.iter().cloned().map(Address::Can));
+        addresses
+    }
+}
+
+const COLUMNS: &str = "name, kind, role, worktree, registered_at, retired_at";
+
+impl Tables<'_> {
+    pub fn agent(&self, name: &str) -> Result<Option<Agent>, Error> {
+        let found = self
+            .conn
+            .prepare_cached(&format!("SELECT {COLUMNS} FROM agents WHERE name = ?1"))?
+            .query_row([name], agent_row)
+            .optional()?;
+        found.map(|agent| self.with_capabilities(agent)).transpose()
+    }
+
+    pub fn agents(&self) -> Result<Vec<Agent>, Error> {
+        let rows: Vec<Agent> = self
+            .conn
+            .prepare_cached(&format!("SELECT {COLUMNS} FROM agents ORDER BY name"))?
+            .query_map([], agent_row)?
+            .collect::<Result<_, _>>()?;
+        rows.into_iter().map(|agent| self.with_capabilities(agent)).collect()
+    }
+
+    fn with_capabilities(&self, mut agent: Agent) -> Result<Agent, Error> {
+        agent.capabilities = self
+            .conn
+            .prepare_cached("SELECT word FROM capabilities WHERE agent = ?1 ORDER BY word")?
+            .query_map([&agent.name], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        Ok(agent)
+    }
+
+    /// Names of active agents, in order.
+    pub fn active_agents(&self) -> Result<Vec<Name>, Error> {
+        self.names("SELECT name FROM agents WHERE retired_at IS NULL ORDER BY name", [])
+    }
+
+    pub fn active_with_role(&self, role: &Word) -> Result<Vec<Name>, Error> {
+        self.names("SELECT name FROM agents WHERE role = ?1 AND retired_at IS NULL ORDER BY name", [role])
+    }
+
+    pub fn active_with_capability(&self, word: &Word) -> Result<Vec<Name>, Error> {
+        self.names(
+            "SELECT name FROM capabilities JOIN agents ON name = agent
+             WHERE word = ?1 AND retired_at IS NULL ORDER BY name",
+            [word],
+        )
+    }
+
+    pub(super) fn names(&self, sql: &str, params: impl rusqlite::Params) -> Result<Vec<Name>, Error> {
+        Ok(self.conn.prepare_cached(sql)?.query_map(params, |row| row.get(0))?.collect::<Result<_, _>>()?)
+    }
+
+    pub fn put_agent(&mut self, agent: &Agent) -> Result<(), Error> {
+        self.conn
+            .prepare_cached(
+                "INSERT INTO agents (name, kind, role, worktree, registered_at, retired_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                 ON CONFLICT (name) DO UPDATE SET
+                   kind = ?2, role = ?3, worktree = ?4, registered_at = ?5, retired_at = ?6",
+            )?
+            .execute(params![
+                agent.name,
+                agent.kind,
+                agent.role,
+                agent.worktree,
+                agent.registered_at,
+                agent.retired_at
+            ])?;
+        self.conn.prepare_cached("DELETE FROM capabilities WHERE agent = ?1")?.execute([&agent.name])?;
+        for word in &agent.capabilities {
+            self.conn
+                .prepare_cached("INSERT INTO capabilities (agent, word) VALUES (?1, ?2)")?
+                .execute(params![agent.name, word])?;
+        }
+        Ok(())
+    }
+}
+
+fn agent_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Agent> {
+    Ok(Agent {
+        name: row.get(0)?,
+        kind: row.get(1)?,
+        role: row.get(2)?,
+        capabilities: Vec::new(),
+        worktree: row.get(3)?,
+        registered_at: row.get(4)?,
+        retired_at: row.get(5)?,
+    })
+}

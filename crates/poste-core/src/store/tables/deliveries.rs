@@ -1,0 +1,468 @@
+//! Deliveries, their history, and what is due of them.
+
+use rusqlite::{Row, params};
+
+use super::{Optional as _, Tables};
+use crate::address::Address;
+use crate::error::Error;
+use crate::log::{DeliveryNo, MessageNo, Position};
+use crate::text::{Name, Session};
+use crate::time::Timestamp;
+use crate::vocabulary::{Priority, worded_enum};
+
+worded_enum!(
+    /// The named states; a delivery is always in exactly one. *Shown* and *acked* are marks, not states.
+    State {
+        Pending = 0 "pending",
+        Claimed = 1 "claimed",
+        Done = 2 "done",
+        Failed = 3 "failed",
+        Dead = 4 "dead",
+        Expired = 5 "expired",
+        Returned = 6 "returned",
+    }
+);
+
+impl State {
+    /// Pending or claimed: somebody may still have to do something.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Pending | Self::Claimed)
+    }
+
+    /// Ended in a way its sender is told of, and may retry.
+    pub fn is_bad_end(self) -> bool {
+        matches!(self, Self::Failed | Self::Dead | Self::Expired | Self::Returned)
+    }
+}
+
+worded_enum!(
+    /// How a delivery came to its end.
+    EndReason {
+        Done = 0 "done",
+        Acked = 1 "acked",
+        Replied = 2 "replied",
+        Forwarded = 3 "forwarded",
+        Failed = 4 "failed",
+        AttemptsExhausted = 5 "attempts_exhausted",
+        Expired = 6 "expired",
+        RecipientRetired = 7 "recipient_retired",
+    }
+);
+
+worded_enum!(
+    /// A step in the life of a delivery.
+    Event {
+        Shown = 0 "shown",
+        Claimed = 1 "claimed",
+        Extended = 2 "extended",
+        Released = 3 "released",
+        LeaseExpired = 4 "lease_expired",
+        Acked = 5 "acked",
+        Done = 6 "done",
+        Failed = 7 "failed",
+        AttemptFailed = 8 "attempt_failed",
+        Dead = 9 "dead",
+        Expired = 10 "expired",
+        Returned = 11 "returned",
+        Retried = 12 "retried",
+        Answered = 13 "answered",
+        Late = 14 "late",
+        Ready = 15 "ready",
+        LeaseMoved = 16 "lease_moved",
+    }
+);
+
+worded_enum!(
+    /// What kind of thing is due.
+    Due { Lease = 0 "lease", Ready = 1 "ready", Expiry = 2 "expiry" }
+);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    pub number: DeliveryNo,
+    pub message: MessageNo,
+    pub address: Address,
+    pub state: State,
+    /// May be claimed now; false until a not-before or retry time has come.
+    pub ready: bool,
+    pub priority: Priority,
+    /// Failed attempts: `fail --retry` and lost leases.
+    pub attempts: u32,
+    /// Claims ever made; only the first can be finished without naming a token or session.
+    pub claims: u32,
+    /// The position of the last winning claim.
+    pub token: Option<Position>,
+    pub holder: Option<Name>,
+    pub session: Option<Session>,
+    pub lease_until: Option<Timestamp>,
+    pub ready_at: Option<Timestamp>,
+    pub expires_at: Option<Timestamp>,
+    pub shown_at: Option<Timestamp>,
+    pub acked_at: Option<Timestamp>,
+    /// The recipient's first reply.
+    pub answer: Option<MessageNo>,
+    pub answered_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+    /// The record that ended it; its content is the result or the reason.
+    pub ended_by: Option<Position>,
+    pub reason: Option<EndReason>,
+}
+
+impl Delivery {
+    /// The rows of `due` this delivery stands for. The only place that says so.
+    fn due(&self) -> impl Iterator<Item = (Timestamp, Due)> + '_ {
+        let lease = self.lease_until.filter(|_| self.state == State::Claimed).map(|at| (at, Due::Lease));
+        let pending = self.state == State::Pending;
+        let ready = self.ready_at.filter(|_| pending && !self.ready).map(|at| (at, Due::Ready));
+        let expiry = self.expires_at.filter(|_| pending).map(|at| (at, Due::Expiry));
+        lease.into_iter().chain(ready).chain(expiry)
+    }
+}
+
+/// A row of `due`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DueItem {
+    pub at: Timestamp,
+    pub what: Due,
+    pub delivery: DeliveryNo,
+}
+
+/// A row of the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventRow {
+    pub position: Position,
+    pub delivery: DeliveryNo,
+    pub event: Event,
+    pub at: Timestamp,
+    pub agent: Name,
+    pub session: Option<Session>,
+    /// Depends on the event: a token, a time, a message number.
+    pub value: Option<i64>,
+}
+
+pub(crate) const COLUMNS: &str = "number, message, address, state, ready, rank, attempts, claims, token, holder, session, \
+     lease_until, ready_at, expires_at, shown_at, acked_at, answer, answered_at, ended_at, ended_by, reason";
+
+const RANK_OF_URGENT: u8 = 3;
+
+pub(crate) fn delivery_row(row: &Row<'_>) -> rusqlite::Result<Delivery> {
+    let rank: u8 = row.get(5)?;
+    let priority = Priority::ALL
+        .iter()
+        .copied()
+        .find(|priority| RANK_OF_URGENT - priority.number() == rank)
+        .ok_or(rusqlite::Error::IntegralValueOutOfRange(5, rank.into()))?;
+    Ok(Delivery {
+        number: row.get(0)?,
+        message: row.get(1)?,
+        address: row.get(2)?,
+        state: row.get(3)?,
+        ready: row.get(4)?,
+        priority,
+        attempts: row.get(6)?,
+        claims: row.get(7)?,
+        token: row.get(8)?,
+        holder: row.get(9)?,
+        session: row.get(10)?,
+        lease_until: row.get(11)?,
+        ready_at: row.get(12)?,
+        expires_at: row.get(13)?,
+        shown_at: row.get(14)?,
+        acked_at: row.get(15)?,
+        answer: row.get(16)?,
+        answered_at: row.get(17)?,
+        ended_at: row.get(18)?,
+        ended_by: row.get(19)?,
+        reason: row.get(20)?,
+    })
+}
+
+impl Tables<'_> {
+    pub fn delivery(&self, number: DeliveryNo) -> Result<Option<Delivery>, Error> {
+        self.conn
+            .prepare_cached(&format!("SELECT {COLUMNS} FROM deliveries WHERE number = ?1"))?
+            .query_row([number], delivery_row)
+            .optional()
+    }
+
+    pub fn delivery_to(&self, message: MessageNo, address: &Address) -> Result<Option<Delivery>, Error> {
+        self.conn
+            .prepare_cached(&format!("SELECT {COLUMNS} FROM deliveries WHERE message = ?1 AND address = ?2"))?
+            .query_row(params![message, address], delivery_row)
+            .optional()
+    }
+
+    pub fn deliveries_of(&self, message: MessageNo) -> Result<Vec<Delivery>, Error> {
+        self.deliveries_where("message = ?1 ORDER BY number", [message])
+    }
+
+    /// Open deliveries to an address, oldest message first.
+    pub fn open_deliveries_to(&self, address: &Address) -> Result<Vec<Delivery>, Error> {
+        self.deliveries_where("address = ?1 AND state <= 1 ORDER BY message", [address])
+    }
+
+    /// What `holder` has claimed and not finished.
+    pub fn held_by(&self, holder: &Name) -> Result<Vec<Delivery>, Error> {
+        self.deliveries_where("holder = ?1 AND state = 1 ORDER BY token, message", [holder])
+    }
+
+    /// The deliveries one claim won and still holds.
+    pub fn held_by_token(&self, holder: &Name, token: Position) -> Result<Vec<Delivery>, Error> {
+        self.deliveries_where("holder = ?1 AND token = ?2 AND state = 1 ORDER BY rank, message", params![holder, token])
+    }
+
+    /// The best deliveries to `address` that can be claimed now: priority, then age. One index range.
+    pub fn claimable(&self, address: &Address, limit: u32, not_from: &Name) -> Result<Vec<Delivery>, Error> {
+        if !address.is_group() {
+            return self.deliveries_where(
+                "address = ?1 AND state = 0 AND ready = 1 ORDER BY rank, message LIMIT ?2",
+                params![address, limit],
+            );
+        }
+        // A group's sender is not among those who may take it.
+        self.deliveries_where(
+            "address = ?1 AND state = 0 AND ready = 1
+             AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.number = message AND m.sender = ?3)
+             ORDER BY rank, message LIMIT ?2",
+            params![address, limit, not_from],
+        )
+    }
+
+    fn deliveries_where(&self, condition: &str, params: impl rusqlite::Params) -> Result<Vec<Delivery>, Error> {
+        Ok(self
+            .conn
+            .prepare_cached(&format!("SELECT {COLUMNS} FROM deliveries WHERE {condition}"))?
+            .query_map(params, delivery_row)?
+            .collect::<Result<_, _>>()?)
+    }
+
+    pub fn insert_delivery(&mut self, delivery: &Delivery) -> Result<(), Error> {
+        self.conn
+            .prepare_cached(&format!(
+                "INSERT INTO deliveries ({COLUMNS}) VALUES
+                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)"
+            ))?
+            .execute(params![
+                delivery.number,
+                delivery.message,
+                delivery.address,
+                delivery.state,
+                delivery.ready,
+                RANK_OF_URGENT - delivery.priority.number(),
+                delivery.attempts,
+                delivery.claims,
+                delivery.token,
+                delivery.holder,
+                delivery.session,
+                delivery.lease_until,
+                delivery.ready_at,
+                delivery.expires_at,
+                delivery.shown_at,
+                delivery.acked_at,
+                delivery.answer,
+                delivery.answered_at,
+                delivery.ended_at,
+                delivery.ended_by,
+                delivery.reason
+            ])?;
+        for (at, what) in delivery.due() {
+            self.insert_due(at, what, delivery.number)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a changed delivery and moves what is due of it along.
+    pub fn update_delivery(&mut self, before: &Delivery, after: &Delivery) -> Result<(), Error> {
+        debug_assert_eq!(before.number, after.number);
+        for (at, what) in before.due() {
+            self.delete_due(at, what, before.number)?;
+        }
+        self.conn
+            .prepare_cached(
+                "UPDATE deliveries SET state = ?2, ready = ?3, attempts = ?4, claims = ?5, token = ?6, holder = ?7,
+                 session = ?8, lease_until = ?9, ready_at = ?10, expires_at = ?11, shown_at = ?12, acked_at = ?13,
+                 answer = ?14, answered_at = ?15, ended_at = ?16, ended_by = ?17, reason = ?18
+                 WHERE number = ?1",
+            )?
+            .execute(params![
+                after.number,
+                after.state,
+                after.ready,
+                after.attempts,
+                after.claims,
+                after.token,
+                after.holder,
+                after.session,
+                after.lease_until,
+                after.ready_at,
+                after.expires_at,
+                after.shown_at,
+                after.acked_at,
+                after.answer,
+                after.answered_at,
+                after.ended_at,
+                after.ended_by,
+                after.reason
+            ])?;
+        for (at, what) in after.due() {
+            self.insert_due(at, what, after.number)?;
+        }
+        Ok(())
+    }
+
+    fn insert_due(&mut self, at: Timestamp, what: Due, delivery: DeliveryNo) -> Result<(), Error> {
+        self.conn
+            .prepare_cached("INSERT INTO due (at, what, subject) VALUES (?1, ?2, ?3)")?
+            .execute(params![at, what, delivery])?;
+        Ok(())
+    }
+
+    fn delete_due(&mut self, at: Timestamp, what: Due, delivery: DeliveryNo) -> Result<(), Error> {
+        self.conn
+            .prepare_cached("DELETE FROM due WHERE at = ?1 AND what = ?2 AND subject = ?3")?
+            .execute(params![at, what, delivery])?;
+        Ok(())
+    }
+
+    /// When the next thing is due. One look at one index.
+    pub fn next_due(&self) -> Result<Option<Timestamp>, Error> {
+        Ok(self.conn.prepare_cached("SELECT min(at) FROM due")?.query_row([], |row| row.get(0))?)
+    }
+
+    pub fn due_at(&self, now: Timestamp, limit: usize) -> Result<Vec<DueItem>, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT at, what, subject FROM due WHERE at <= ?1 ORDER BY at, what, subject LIMIT ?2")?
+            .query_map(params![now, limit], |row| {
+                Ok(DueItem { at: row.get(0)?, what: row.get(1)?, delivery: row.get(2)? })
+            })?
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// Every claimed delivery, by number.
+    pub fn claimed(&self) -> Result<Vec<Delivery>, Error> {
+        let numbers: Vec<DeliveryNo> = self
+            .conn
+            .prepare_cached("SELECT subject FROM due WHERE what = ?1 ORDER BY subject")?
+            .query_map([Due::Lease], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        let mut claimed = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            claimed.extend(self.delivery(number)?);
+        }
+        Ok(claimed)
+    }
+
+    pub fn insert_event(&mut self, message: MessageNo, row: &EventRow) -> Result<(), Error> {
+        self.conn
+            .prepare_cached(
+                "INSERT INTO events (message, position, ordinal, delivery, event, at, agent, session, value)
+                 VALUES (?1, ?2,
+                   (SELECT count(*) FROM events WHERE message = ?1 AND position = ?2),
+                   ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?
+            .execute(params![
+                message,
+                row.position,
+                row.delivery,
+                row.event,
+                row.at,
+                row.agent,
+                row.session,
+                row.value
+            ])?;
+        Ok(())
+    }
+
+    /// The history of a message, oldest first.
+    pub fn events_of(&self, message: MessageNo) -> Result<Vec<EventRow>, Error> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT position, delivery, event, at, agent, session, value FROM events
+                 WHERE message = ?1 ORDER BY position, ordinal",
+            )?
+            .query_map([message], |row| {
+                let agent: String = row.get(4)?;
+                Ok(EventRow {
+                    position: row.get(0)?,
+                    delivery: row.get(1)?,
+                    event: row.get(2)?,
+                    at: row.get(3)?,
+                    agent: if agent == crate::text::POSTE { Name::poste() } else { row.get(4)? },
+                    session: row.get(5)?,
+                    value: row.get(6)?,
+                })
+            })?
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// Whether this session ever held the delivery.
+    pub fn session_held(&self, delivery: &Delivery, agent: &Name, session: &Session) -> Result<bool, Error> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM events
+                 WHERE message = ?1 AND delivery = ?2 AND event = ?3 AND agent = ?4 AND session = ?5)",
+            )?
+            .query_row(params![delivery.message, delivery.number, Event::Claimed, agent, session], |row| row.get(0))?)
+    }
+
+    /// Whether the record at `token` is a claim by which this agent won the delivery.
+    pub fn won_claim(&self, delivery: &Delivery, agent: &Name, token: Position) -> Result<bool, Error> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM events
+                 WHERE message = ?1 AND position = ?2 AND delivery = ?3 AND event = ?4 AND agent = ?5)",
+            )?
+            .query_row(params![delivery.message, token, delivery.number, Event::Claimed, agent], |row| row.get(0))?)
+    }
+
+    pub fn was_shown(&self, delivery: DeliveryNo, agent: &Name, session: &str) -> Result<bool, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM shown WHERE delivery = ?1 AND agent = ?2 AND session = ?3)")?
+            .query_row(params![delivery, agent, session], |row| row.get(0))?)
+    }
+
+    pub fn insert_shown(
+        &mut self,
+        delivery: DeliveryNo,
+        agent: &Name,
+        session: &str,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        self.conn
+            .prepare_cached("INSERT INTO shown (delivery, agent, session, at) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![delivery, agent, session, at])?;
+        Ok(())
+    }
+}
+
+impl Tables<'_> {
+    /// Walks one range of the inbox index and keeps what `takes`, up to `limit`.
+    pub fn scan_inbox(
+        &self,
+        condition: &str,
+        params: impl rusqlite::Params,
+        limit: usize,
+        mut takes: impl FnMut(&super::Message, &Delivery) -> bool,
+    ) -> Result<Vec<(super::Message, Delivery)>, Error> {
+        let mut statement = self.conn.prepare_cached(&format!("SELECT {COLUMNS} FROM deliveries WHERE {condition}"))?;
+        let mut rows = statement.query(params)?;
+        let mut found = Vec::new();
+        while found.len() < limit
+            && let Some(row) = rows.next()?
+        {
+            let delivery = delivery_row(row)?;
+            let message = self
+                .message(delivery.message)?
+                .ok_or_else(|| Error::Damaged(format!("message {} has deliveries but no row", delivery.message)))?;
+            if takes(&message, &delivery) {
+                found.push((message, delivery));
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,124 @@
+//! Messages: what the fold must know of each. What people wrote is in `content`, the rest in the envelope.
+
+use rusqlite::{Row, params};
+
+use super::{Optional as _, Tables};
+use crate::error::Error;
+use crate::log::{DeliveryNo, MessageNo, Position};
+use crate::text::{Label, Name, Topic, TypeName};
+use crate::time::Timestamp;
+use crate::vocabulary::{Priority, TrustLabel, Urgency, worded_enum};
+
+worded_enum!(
+    /// Why the fold itself wrote a message. Its text is rendered by the view that shows it.
+    Notice {
+        Failed = 0 "failed",
+        Dead = 1 "dead",
+        Expired = 2 "expired",
+        Returned = 3 "returned",
+        Late = 4 "late",
+    }
+);
+
+/// The code of a notice, as it stands in JSON.
+pub fn notice_code(notice: Notice) -> &'static str {
+    notice.word()
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    pub number: MessageNo,
+    pub position: Position,
+    pub at: Timestamp,
+    pub sender: Name,
+    pub label: TrustLabel,
+    pub kind: TypeName,
+    pub priority: Priority,
+    pub urgency: Urgency,
+    pub work: bool,
+    pub max_attempts: u32,
+    pub retry_delay_ms: i64,
+    pub conversation: Label,
+    pub reply_to: Option<MessageNo>,
+    pub forward_of: Option<MessageNo>,
+    pub wants_response: bool,
+    pub respond_by: Option<Timestamp>,
+    pub workflow: Option<Label>,
+    pub step: Option<Label>,
+    pub topic: Option<Topic>,
+    pub notice: Option<Notice>,
+    /// The delivery a notice is about.
+    pub about: Option<DeliveryNo>,
+}
+
+pub(crate) const COLUMNS: &str = "number, position, at, sender, label, type, priority, urgency, work, max_attempts, \
+     retry_delay_ms, conversation, reply_to, forward_of, wants_response, respond_by, workflow, step, topic, \
+     notice, about";
+
+pub(crate) fn message_row(row: &Row<'_>) -> rusqlite::Result<Message> {
+    let sender: String = row.get(3)?;
+    Ok(Message {
+        number: row.get(0)?,
+        position: row.get(1)?,
+        at: row.get(2)?,
+        sender: if sender == crate::text::POSTE { Name::poste() } else { row.get(3)? },
+        label: row.get(4)?,
+        kind: row.get(5)?,
+        priority: row.get(6)?,
+        urgency: row.get(7)?,
+        work: row.get(8)?,
+        max_attempts: row.get(9)?,
+        retry_delay_ms: row.get(10)?,
+        conversation: row.get(11)?,
+        reply_to: row.get(12)?,
+        forward_of: row.get(13)?,
+        wants_response: row.get(14)?,
+        respond_by: row.get(15)?,
+        workflow: row.get(16)?,
+        step: row.get(17)?,
+        topic: row.get(18)?,
+        notice: row.get(19)?,
+        about: row.get(20)?,
+    })
+}
+
+impl Tables<'_> {
+    pub fn message(&self, number: MessageNo) -> Result<Option<Message>, Error> {
+        self.conn
+            .prepare_cached(&format!("SELECT {COLUMNS} FROM messages WHERE number = ?1"))?
+            .query_row([number], message_row)
+            .optional()
+    }
+
+    pub fn insert_message(&mut self, message: &Message) -> Result<(), Error> {
+        self.conn
+            .prepare_cached(&format!(
+                "INSERT INTO messages ({COLUMNS}) VALUES
+                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)"
+            ))?
+            .execute(params![
+                message.number,
+                message.position,
+                message.at,
+                message.sender,
+                message.label,
+                message.kind,
+                message.priority,
+                message.urgency,
+                message.work,
+                message.max_attempts,
+                message.retry_delay_ms,
+                message.conversation,
+                message.reply_to,
+                message.forward_of,
+                message.wants_response,
+                message.respond_by,
+                message.workflow,
+                message.step,
+                message.topic,
+                message.notice,
+                message.about
+            ])?;
+        Ok(())
+    }
+}

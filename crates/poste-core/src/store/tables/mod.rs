@@ -1,0 +1,71 @@
+//! The typed tables the fold works on: the one place that writes SQL for state.
+//!
+//! Reads take `&Tables`, writes `&mut Tables`, so the compiler keeps the fold's deciding half from writing.
+
+mod agents;
+mod cursor;
+mod deliveries;
+mod log;
+mod messages;
+mod policy;
+mod topics;
+
+use rusqlite::Connection;
+
+pub use agents::Agent;
+pub use cursor::Cursor;
+pub use deliveries::{Delivery, Due, DueItem, EndReason, Event, EventRow, State};
+pub use log::{IdRow, Refused, content_row, record_row};
+pub use messages::{Message, Notice, notice_code};
+pub use policy::{PolicyRow, TypeDefaults};
+
+use crate::error::Error;
+
+/// The tables of one office inside one transaction, with the cursor kept in memory until [`Tables::flush`].
+#[derive(Debug)]
+pub struct Tables<'conn> {
+    conn: &'conn Connection,
+    pub cursor: Cursor,
+    /// The cursor as the file has it: flushing an unchanged one writes nothing.
+    stored: Cursor,
+}
+
+impl<'conn> Tables<'conn> {
+    pub fn load(conn: &'conn Connection) -> Result<Self, Error> {
+        let stored = Cursor::read(conn)?;
+        Ok(Self { conn, cursor: stored.clone(), stored })
+    }
+
+    pub fn conn(&self) -> &'conn Connection {
+        self.conn
+    }
+
+    /// Whether anything was folded since loading.
+    pub fn changed(&self) -> bool {
+        self.cursor != self.stored
+    }
+
+    /// Writes the cursor. Must be the last thing before the commit.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        if self.changed() {
+            self.cursor.write(self.conn)?;
+            self.stored = self.cursor.clone();
+        }
+        Ok(())
+    }
+}
+
+/// One row, or none.
+pub(crate) trait Optional<T> {
+    fn optional(self) -> Result<Option<T>, Error>;
+}
+
+impl<T> Optional<T> for rusqlite::Result<T> {
+    fn optional(self) -> Result<Option<T>, Error> {
+        match self {
+            Ok(value) => Ok(Some(value)),
+            Err(rusqlite::Error::QueryReturnedNoRows) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

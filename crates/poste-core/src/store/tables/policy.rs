@@ -1,0 +1,152 @@
+//! The office's policy: settings and types that were proposed from a `poste.toml`.
+
+use rusqlite::params;
+
+use super::{Optional as _, Tables};
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::limits;
+use crate::log::{Policy, Position, Settings};
+use crate::text::{Label, TypeName};
+use crate::time::Timestamp;
+use crate::vocabulary::{self, Priority, Urgency};
+
+/// The newest policy and where it came from. Version 0 is the built-in one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PolicyRow {
+    pub version: u64,
+    pub machine: String,
+    pub host: String,
+    pub settings: Settings,
+}
+
+/// What a type implies, after the office's policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypeDefaults {
+    pub priority: Priority,
+    pub urgency: Urgency,
+    pub work: bool,
+    pub response: bool,
+    pub max_attempts: u32,
+    pub retry_delay_ms: i64,
+}
+
+impl Tables<'_> {
+    pub fn policy(&self) -> Result<PolicyRow, Error> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT version, machine, host, max_attempts, retry_delay_ms, lease_ms, retention_ms,
+                 content_bytes_max, fan_out_max FROM policies ORDER BY version DESC LIMIT 1",
+            )?
+            .query_row([], |row| {
+                Ok(PolicyRow {
+                    version: row.get(0)?,
+                    machine: row.get(1)?,
+                    host: row.get(2)?,
+                    settings: Settings {
+                        max_attempts: row.get(3)?,
+                        retry_delay_ms: row.get(4)?,
+                        lease_ms: row.get(5)?,
+                        retention_ms: row.get(6)?,
+                        content_bytes_max: row.get(7)?,
+                        fan_out_max: row.get(8)?,
+                    },
+                })
+            })
+            .optional()?
+            .unwrap_or_default())
+    }
+
+    /// The digest of what this machine last proposed.
+    pub fn policy_last_proposed(&self, machine: &Label) -> Result<Option<Digest>, Error> {
+        self.conn
+            .prepare_cached("SELECT digest FROM policies WHERE machine = ?1 ORDER BY version DESC LIMIT 1")?
+            .query_row([machine], |row| row.get(0).map(Digest::from_bytes))
+            .optional()
+    }
+
+    pub fn insert_policy(&mut self, policy: &Policy, position: Position, at: Timestamp) -> Result<(), Error> {
+        let settings = &policy.settings;
+        self.conn
+            .prepare_cached(
+                "INSERT INTO policies (version, position, at, machine, host, digest, max_attempts, retry_delay_ms,
+                 lease_ms, retention_ms, content_bytes_max, fan_out_max)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            )?
+            .execute(params![
+                policy.replaces + 1,
+                position,
+                at,
+                policy.machine,
+                policy.host,
+                policy.digest().as_bytes(),
+                settings.max_attempts,
+                settings.retry_delay_ms,
+                settings.lease_ms,
+                settings.retention_ms,
+                settings.content_bytes_max,
+                settings.fan_out_max
+            ])?;
+        self.conn.execute("DELETE FROM types", [])?;
+        for kind in &policy.types {
+            self.conn
+                .prepare_cached(
+                    "INSERT INTO types (name, priority, urgency, work, response, max_attempts, retry_delay_ms)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                )?
+                .execute(params![
+                    kind.name,
+                    kind.priority,
+                    kind.urgency,
+                    kind.work,
+                    kind.response,
+                    kind.max_attempts,
+                    kind.retry_delay_ms
+                ])?;
+        }
+        Ok(())
+    }
+
+    /// Defaults of a type: the office's own, else the built-in ones, else it is unknown.
+    pub fn type_defaults(&self, name: &TypeName) -> Result<Option<TypeDefaults>, Error> {
+        let settings = self.policy()?.settings;
+        let max_attempts = settings.max_attempts.unwrap_or(limits::ATTEMPTS_MAX_DEFAULT);
+        let retry_delay_ms = settings.retry_delay_ms.unwrap_or(limits::RETRY_DELAY_MS_DEFAULT);
+        let own = self
+            .conn
+            .prepare_cached(
+                "SELECT priority, urgency, work, response, max_attempts, retry_delay_ms FROM types WHERE name = ?1",
+            )?
+            .query_row([name], |row| {
+                Ok(TypeDefaults {
+                    priority: row.get(0)?,
+                    urgency: row.get(1)?,
+                    work: row.get(2)?,
+                    response: row.get(3)?,
+                    max_attempts: row.get::<_, Option<u32>>(4)?.unwrap_or(max_attempts),
+                    retry_delay_ms: row.get::<_, Option<i64>>(5)?.unwrap_or(retry_delay_ms),
+                })
+            })
+            .optional()?;
+        Ok(own.or_else(|| {
+            vocabulary::built_in(name.as_str()).map(|word| TypeDefaults {
+                priority: word.priority,
+                urgency: word.urgency,
+                work: word.work,
+                response: word.response,
+                max_attempts,
+                retry_delay_ms,
+            })
+        }))
+    }
+
+    /// Names of the office's own types, in order.
+    pub fn own_types(&self) -> Result<Vec<TypeName>, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT name FROM types ORDER BY name")?
+            .query_map([], |row| row.get(0))?
+            .collect::<Result<_, _>>()?)
+    }
+}

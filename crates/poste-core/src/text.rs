@@ -1,0 +1,348 @@
+//! The strict grammars of every short text that comes from outside: names, topics, types, labels, ids.
+//!
+//! One grammar each, in one place, for every surface. A value of these types has been checked, wherever
+//! it came from: the constructors and `Deserialize` both go through [`check`].
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::str::FromStr;
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::limits;
+
+/// What was wrong with a text, in words a person can act on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} {shown} is not allowed: {why}")]
+pub struct InvalidText {
+    pub what: &'static str,
+    /// The offending text, cut and escaped so that it is safe to print.
+    pub shown: String,
+    pub why: String,
+}
+
+struct Grammar {
+    what: &'static str,
+    bytes_max: usize,
+    first: fn(u8) -> bool,
+    rest: fn(u8) -> bool,
+    rule: &'static str,
+    reserved: &'static [&'static str],
+}
+
+fn check(grammar: &Grammar, text: &str) -> Result<(), InvalidText> {
+    let refuse = |why: String| InvalidText { what: grammar.what, shown: quoted(text), why };
+    let bytes = text.as_bytes();
+    let Some((first, rest)) = bytes.split_first() else {
+        return Err(refuse("it is empty".into()));
+    };
+    if bytes.len() > grammar.bytes_max {
+        return Err(refuse(format!("it has {} bytes, at most {} are allowed", bytes.len(), grammar.bytes_max)));
+    }
+    if !(grammar.first)(*first) || !rest.iter().all(|byte| (grammar.rest)(*byte)) {
+        return Err(refuse(grammar.rule.to_owned()));
+    }
+    if grammar.reserved.contains(&text) {
+        return Err(refuse("the word is reserved".into()));
+    }
+    Ok(())
+}
+
+/// The text in quotes, cut to a printable length, with anything but printable ASCII escaped.
+pub fn quoted(text: &str) -> String {
+    const SHOWN_CHARS_MAX: usize = 80;
+    let mut shown: String = text.chars().take(SHOWN_CHARS_MAX).flat_map(char::escape_default).collect();
+    if text.chars().count() > SHOWN_CHARS_MAX {
+        shown.push('…');
+    }
+    format!("\"{shown}\"")
+}
+
+macro_rules! checked_text {
+    ($(#[$doc:meta])* $name:ident, $grammar:ident, $pattern:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(String);
+
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidText;
+            fn from_str(text: &str) -> Result<Self, InvalidText> {
+                check(&$grammar, text)?;
+                Ok(Self(text.to_owned()))
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                check(&$grammar, &text).map_err(serde::de::Error::custom)?;
+                Ok(Self(text))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl PartialEq<str> for $name {
+            fn eq(&self, other: &str) -> bool {
+                self.0 == other
+            }
+        }
+
+        impl PartialEq<&str> for $name {
+            fn eq(&self, other: &&str) -> bool {
+                self.0 == *other
+            }
+        }
+
+        impl ToSql for $name {
+            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                self.0.to_sql()
+            }
+        }
+
+        impl FromSql for $name {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                // Rows were written from checked values; the database file may still be damaged.
+                value.as_str()?.parse().map_err(FromSqlError::other)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn inline_schema() -> bool {
+                true
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "pattern": $pattern })
+            }
+        }
+    };
+}
+
+/// The sender of everything the fold makes itself. No agent can be called this.
+pub const POSTE: &str = "poste";
+/// The address of every active agent but the sender.
+pub const EVERYONE: &str = "everyone";
+
+fn lower_or_digit(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+}
+fn name_rest(byte: u8) -> bool {
+    lower_or_digit(byte) || byte == b'_' || byte == b'-'
+}
+fn label_rest(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte)
+}
+fn topic_rest(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_.-".contains(&byte)
+}
+fn printable(byte: u8) -> bool {
+    byte.is_ascii_graphic()
+}
+
+const NAME: Grammar = Grammar {
+    what: "the name",
+    bytes_max: limits::NAME_BYTES_MAX,
+    first: lower_or_digit,
+    rest: name_rest,
+    rule: "use lower-case letters, digits, - and _, starting with a letter or digit",
+    reserved: &[POSTE, EVERYONE, "all", "every", "role", "can", "topic", "human", "agent", "outside"],
+};
+const WORD: Grammar = Grammar { what: "the word", reserved: &[], ..NAME };
+const TYPE_NAME: Grammar = Grammar {
+    what: "the type",
+    bytes_max: limits::NAME_BYTES_MAX,
+    first: |byte| byte.is_ascii_lowercase(),
+    rest: |byte| lower_or_digit(byte) || byte == b'_',
+    rule: "use lower-case letters, digits and _, starting with a letter",
+    reserved: &[],
+};
+const TOPIC: Grammar = Grammar {
+    what: "the topic",
+    bytes_max: limits::NAME_BYTES_MAX,
+    first: |byte| byte.is_ascii_alphanumeric(),
+    rest: topic_rest,
+    rule: "use letters, digits, -, _ and ., starting with a letter or digit",
+    reserved: &[],
+};
+const LABEL: Grammar = Grammar {
+    what: "the label",
+    bytes_max: limits::LABEL_BYTES_MAX,
+    first: |byte| byte.is_ascii_alphanumeric(),
+    rest: label_rest,
+    rule: "use letters, digits, -, _, . and :, starting with a letter or digit",
+    reserved: &[],
+};
+const SESSION: Grammar = Grammar {
+    what: "the session",
+    bytes_max: limits::LABEL_BYTES_MAX,
+    first: printable,
+    rest: printable,
+    rule: "use printable ASCII without spaces",
+    reserved: &[],
+};
+const ID: Grammar = Grammar {
+    what: "the id",
+    bytes_max: limits::ID_BYTES_MAX,
+    first: |byte| printable(byte) || byte == b' ',
+    rest: |byte| printable(byte) || byte == b' ',
+    rule: "use 1 to 128 printable ASCII characters",
+    reserved: &[],
+};
+
+checked_text!(
+    /// An agent's name.
+    Name, NAME, "^[a-z0-9][a-z0-9_-]{0,63}$");
+checked_text!(
+    /// A role or a capability.
+    Word, WORD, "^[a-z0-9][a-z0-9_-]{0,63}$");
+checked_text!(
+    /// A word of the vocabulary of message types.
+    TypeName, TYPE_NAME, "^[a-z][a-z0-9_]{0,63}$");
+checked_text!(
+    /// A named event stream; capitals are allowed (`TaskCompleted`).
+    Topic, TOPIC, "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$");
+checked_text!(
+    /// A conversation, workflow or step.
+    Label, LABEL, "^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$");
+checked_text!(
+    /// One run of an agent.
+    Session, SESSION, "^[!-~]{1,128}$");
+checked_text!(
+    /// The caller-made id that makes a write idempotent for ever.
+    RecordId, ID, "^[ -~]{1,128}$");
+
+impl Name {
+    /// The one name outside the grammar: whoever speaks when the fold or the writer itself does.
+    pub fn poste() -> Self {
+        Self(POSTE.to_owned())
+    }
+
+    pub fn is_poste(&self) -> bool {
+        self.0 == POSTE
+    }
+}
+
+impl Label {
+    /// The conversation a first message opens is called after its number.
+    pub fn of_number(number: crate::MessageNo) -> Self {
+        Self(number.to_string())
+    }
+}
+
+/// The known names nearest to what was typed, best first, for "did you mean".
+pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    const SHOWN_MAX: usize = 3;
+    let distance_max = (typed.chars().count() / 3).clamp(1, 3);
+    let mut scored: Vec<(usize, &str)> = known
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(typed, name), name))
+        .filter(|(distance, name)| *distance <= distance_max || (typed.len() >= 3 && name.starts_with(typed)))
+        .collect();
+    scored.sort_unstable();
+    scored.into_iter().take(SHOWN_MAX).map(|(_, name)| name.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_names_are_refused_by_every_grammar_that_reaches_a_path_or_a_subject() {
+        let long = "a".repeat(300);
+        let hostile = [
+            "",
+            "..",
+            "/",
+            "a/../b",
+            "-rf",
+            &long,
+            "*",
+            ">",
+            ".",
+            " ",
+            "a b",
+            "a\n",
+            "a\0",
+            "é",
+            "e\u{301}",
+            "\u{202e}abc",
+            "аdmin",
+            "CON",
+            "a\u{1b}[31m",
+        ];
+        for text in hostile {
+            assert!(text.parse::<Name>().is_err(), "name {text:?}");
+            assert!(text.parse::<Word>().is_err(), "word {text:?}");
+            assert!(text.parse::<TypeName>().is_err(), "type {text:?}");
+        }
+        for text in ["", "..", "/", "a/b", "-rf", &long, "*", ">", "a b", "é", "a\n"] {
+            assert!(text.parse::<Topic>().is_err(), "topic {text:?}");
+            assert!(text.parse::<Label>().is_err(), "label {text:?}");
+        }
+    }
+
+    #[test]
+    fn reserved_words_are_no_agents_but_may_be_roles() {
+        for word in ["poste", "everyone", "all", "role", "human", "topic"] {
+            assert!(word.parse::<Name>().is_err(), "{word}");
+            assert!(word.parse::<Word>().is_ok(), "{word}");
+        }
+    }
+
+    #[test]
+    fn grammars_take_what_the_documentation_promises() {
+        assert!("builder-1".parse::<Name>().is_ok());
+        assert!("7zip_agent".parse::<Name>().is_ok());
+        assert!("a".repeat(64).parse::<Name>().is_ok());
+        assert!("a".repeat(65).parse::<Name>().is_err());
+        assert!("TaskCompleted".parse::<Topic>().is_ok());
+        assert!("conv_auth_contracts_001".parse::<Label>().is_ok());
+        assert!("blog-writer-1709468234-x7k2".parse::<RecordId>().is_ok());
+        assert!("x".repeat(128).parse::<RecordId>().is_ok());
+        assert!("x".repeat(129).parse::<RecordId>().is_err());
+        assert!("tab\there".parse::<RecordId>().is_err());
+    }
+
+    #[test]
+    fn nearest_names_come_best_first() {
+        let known = ["coder", "codex", "reviewer", "lead"];
+        assert_eq!(nearest("codr", known), ["coder"]);
+        assert_eq!(nearest("coders", known), ["coder", "codex"]);
+        assert_eq!(nearest("rev", known), ["reviewer"]);
+        assert!(nearest("zebra", known).is_empty());
+    }
+
+    #[test]
+    fn an_invalid_text_is_safe_to_print() {
+        let error = "a\u{1b}[31m".parse::<Name>().unwrap_err();
+        assert!(error.to_string().is_ascii(), "{error}");
+    }
+}

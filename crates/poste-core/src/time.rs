@@ -1,0 +1,161 @@
+//! The log's time: milliseconds since 1970 in UTC, and times that are given relative to it.
+
+use std::fmt;
+
+use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// A moment of the log. In records it is a number; people and JSON readers get RFC 3339.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
+#[serde(transparent)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    pub const ZERO: Self = Self(0);
+    /// The end of the year 9999: later than anything a record may name, early enough never to overflow.
+    pub const MAX: Self = Self(253_402_207_200_000);
+
+    /// Clamped to years 1970–9999, so that no arithmetic on a hostile number can overflow or fail to print.
+    pub fn from_ms(ms: i64) -> Self {
+        Self(ms.clamp(0, Self::MAX.0))
+    }
+
+    pub fn ms(self) -> i64 {
+        self.0
+    }
+
+    pub fn plus_ms(self, ms: i64) -> Self {
+        Self::from_ms(self.0.saturating_add(ms))
+    }
+
+    /// Milliseconds from `earlier` to this moment; negative when this one is earlier.
+    pub fn since_ms(self, earlier: Self) -> i64 {
+        self.0 - earlier.0
+    }
+
+    pub fn to_jiff(self) -> jiff::Timestamp {
+        jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3}", self.to_jiff())
+    }
+}
+
+impl ToSql for Timestamp {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        self.0.to_sql()
+    }
+}
+
+impl FromSql for Timestamp {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        value.as_i64().map(Self::from_ms)
+    }
+}
+
+/// For views: a moment as RFC 3339 text.
+pub fn rfc3339<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(at)
+}
+
+/// For views: a moment as RFC 3339 text, or null.
+pub fn rfc3339_option<S: serde::Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    match at {
+        Some(at) => serializer.collect_str(at),
+        None => serializer.serialize_none(),
+    }
+}
+
+impl JsonSchema for Timestamp {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Timestamp".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "description": "RFC 3339, UTC, milliseconds" })
+    }
+}
+
+/// A time in a header: fixed, or counted from the record's own time.
+///
+/// "In 30 minutes" travels as a duration, so that sending the same command again under the same id is a
+/// repeat and not a conflict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum When {
+    At(Timestamp),
+    InMs(i64),
+}
+
+impl When {
+    pub fn resolve(self, record_at: Timestamp) -> Timestamp {
+        match self {
+            Self::At(at) => at,
+            Self::InMs(ms) => record_at.plus_ms(ms),
+        }
+    }
+}
+
+/// A length of time as people write it: `10m`, `1h 30m`, `2 days`.
+pub fn parse_duration_ms(text: &str) -> Result<i64, String> {
+    let duration: jiff::SignedDuration = text
+        .parse()
+        .or_else(|_| {
+            // Days and weeks are taken as 24 hours and 7 × 24 hours: an office knows no time zone.
+            let span: jiff::Span = text.parse()?;
+            span.to_duration(jiff::SpanRelativeTo::days_are_24_hours())
+        })
+        .map_err(|_| format!("{} is no length of time; write it like 30s, 10m, 2h or 1d", crate::text::quoted(text)))?;
+    let ms = i64::try_from(duration.as_millis()).map_err(|_| "that is too long".to_owned())?;
+    if ms < 0 {
+        return Err("a length of time cannot be negative".to_owned());
+    }
+    Ok(ms)
+}
+
+/// A moment as people write it: RFC 3339 with an offset, or a length of time from now.
+pub fn parse_when(text: &str) -> Result<When, String> {
+    if let Ok(at) = text.parse::<jiff::Timestamp>() {
+        return Ok(When::At(Timestamp::from_ms(at.as_millisecond())));
+    }
+    parse_duration_ms(text).map(When::InMs).map_err(|_| {
+        format!(
+            "{} is no time; write a length from now (30m, 2h, 1d) or a moment (2026-01-31T12:00:00Z)",
+            crate::text::quoted(text)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_moments_are_read_as_people_write_them() {
+        assert_eq!(parse_duration_ms("10m"), Ok(600_000));
+        assert_eq!(parse_duration_ms("1h 30m"), Ok(5_400_000));
+        assert_eq!(parse_duration_ms("1d"), Ok(86_400_000));
+        assert_eq!(parse_duration_ms("2 weeks"), Ok(1_209_600_000));
+        assert_eq!(parse_duration_ms("250ms"), Ok(250));
+        for bad in ["", "10", "soon", "-5m", "1e9h", "99999999999999999999h"] {
+            assert!(parse_duration_ms(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse_when("2026-01-01T00:00:00Z"), Ok(When::At(Timestamp::from_ms(1_767_225_600_000))));
+        assert_eq!(parse_when("45s"), Ok(When::InMs(45_000)));
+        assert!(parse_when("yesterday").is_err());
+    }
+
+    #[test]
+    fn time_never_overflows_and_always_prints() {
+        assert_eq!(Timestamp::MAX.plus_ms(i64::MAX), Timestamp::MAX);
+        assert_eq!(Timestamp::from_ms(i64::MIN), Timestamp::ZERO);
+        assert_eq!(Timestamp::from_ms(1_767_225_600_001).to_string(), "2026-01-01T00:00:00.001Z");
+        assert_eq!(Timestamp::MAX.to_string(), "9999-12-30T22:00:00.000Z");
+    }
+}

@@ -1,0 +1,261 @@
+//! One message, whole.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{Found, content, envelope};
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::log::{Artifact, ArtifactState, Intent, MessageNo, Position};
+use crate::store::Store;
+use crate::store::tables::{Message, Notice, Tables};
+use crate::text::{Label, Name, Topic, TypeName};
+use crate::time::{Timestamp, rfc3339, rfc3339_option};
+use crate::vocabulary::{Priority, TrustLabel, Urgency};
+
+/// A message as its readers see it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct MessageView {
+    pub number: MessageNo,
+    /// Its place in the log.
+    pub position: Position,
+    #[serde(serialize_with = "rfc3339")]
+    pub at: Timestamp,
+    pub from: String,
+    /// Where it comes from, as the log knows it: human, agent, outside or poste.
+    pub trust: TrustLabel,
+    pub to: Vec<String>,
+    #[serde(rename = "type")]
+    pub kind: TypeName,
+    pub priority: Priority,
+    pub urgency: Urgency,
+    /// It asks for work, so an ack alone does not end it.
+    pub asks_work: bool,
+    pub conversation: Label,
+    pub reply_to: Option<MessageNo>,
+    pub forward_of: Option<MessageNo>,
+    pub wants_response: bool,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub respond_by: Option<Timestamp>,
+    pub workflow: Option<Label>,
+    pub step: Option<Label>,
+    pub topic: Option<Topic>,
+    /// Set when the office itself wrote it: what happened.
+    pub notice: Option<Notice>,
+    pub subject: String,
+    pub body: String,
+    /// The body byte for byte, when it is no UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body_base64: Option<String>,
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub payload: Option<Box<RawValue>>,
+    pub context: Option<String>,
+    pub expect: Option<String>,
+    pub references: Vec<String>,
+    pub metadata: BTreeMap<String, String>,
+    pub artifacts: Vec<ArtifactView>,
+    /// The content is no longer here.
+    pub content_gone: bool,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct ArtifactView {
+    pub path: String,
+    pub worktree: Option<String>,
+    pub state: ArtifactState,
+    pub size: Option<u64>,
+    pub digest: Option<Digest>,
+}
+
+impl From<Artifact> for ArtifactView {
+    fn from(artifact: Artifact) -> Self {
+        Self {
+            path: artifact.path,
+            worktree: artifact.worktree,
+            state: artifact.state,
+            size: artifact.size,
+            digest: artifact.digest,
+        }
+    }
+}
+
+/// The message of a number, or none.
+pub fn message(store: &Store, number: MessageNo) -> Result<Option<MessageView>, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        match tables.message(number)? {
+            Some(row) => view(store, &tables, row).map(Some),
+            None => Ok(None),
+        }
+    })
+}
+
+pub(super) fn view(store: &Store, tables: &Tables<'_>, row: Message) -> Result<MessageView, Error> {
+    let deliveries = tables.deliveries_of(row.number)?;
+    let mut view = MessageView {
+        number: row.number,
+        position: row.position,
+        at: row.at,
+        from: row.sender.to_string(),
+        trust: row.label,
+        to: deliveries.iter().map(|delivery| delivery.address.to_string()).collect(),
+        kind: row.kind.clone(),
+        priority: row.priority,
+        urgency: row.urgency,
+        asks_work: row.work,
+        conversation: row.conversation.clone(),
+        reply_to: row.reply_to,
+        forward_of: row.forward_of,
+        wants_response: row.wants_response,
+        respond_by: row.respond_by,
+        workflow: row.workflow.clone(),
+        step: row.step.clone(),
+        topic: row.topic.clone(),
+        notice: row.notice,
+        subject: String::new(),
+        body: String::new(),
+        body_base64: None,
+        payload: None,
+        context: None,
+        expect: None,
+        references: Vec::new(),
+        metadata: BTreeMap::new(),
+        artifacts: Vec::new(),
+        content_gone: false,
+    };
+    if row.notice.is_some() {
+        let (subject, body) = notice_text(store, tables, &row)?;
+        view.subject = subject;
+        view.body = body;
+        return Ok(view);
+    }
+    match content(store, row.position)? {
+        Found::Content(content) => {
+            if !content.body.is_text() {
+                let encoded = base64::engine::general_purpose::STANDARD.encode(&content.body.0);
+                view.body_base64 = Some(encoded);
+            }
+            view.body = content.body.text().into_owned();
+            view.subject = content.subject;
+            view.payload = content.payload;
+            view.context = content.context;
+            view.expect = content.expect;
+            view.references = content.references;
+            view.metadata = content.metadata;
+        }
+        Found::Never => {}
+        Found::Gone => view.content_gone = true,
+    }
+    if let Some(record) = envelope(store, row.position)?
+        && let Ok(Some(Intent::Send(header))) = record.sealed.intent()
+    {
+        view.artifacts = header.artifacts.into_iter().map(ArtifactView::from).collect();
+    }
+    Ok(view)
+}
+
+/// What a listing shows of a message. Never reads a body.
+pub(super) fn subject(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<String, Error> {
+    if row.notice.is_some() {
+        return notice_subject(tables, row);
+    }
+    Ok(store
+        .conn()
+        .prepare_cached("SELECT subject FROM content WHERE position = ?1")?
+        .query_row([row.position], |row| row.get(0))
+        .unwrap_or_default())
+}
+
+fn notice_subject(tables: &Tables<'_>, row: &Message) -> Result<String, Error> {
+    let about = row.about.map(|number| tables.delivery(number)).transpose()?.flatten();
+    let Some(about) = about else { return Ok("a notice about a delivery that is gone".to_owned()) };
+    let what = match row.notice {
+        Some(Notice::Failed) => "failed",
+        Some(Notice::Dead) => "is dead: every attempt failed",
+        Some(Notice::Expired) => "expired before anybody took it",
+        Some(Notice::Returned) => "came back",
+        Some(Notice::Late) | None => "got a result after the lease was lost",
+    };
+    Ok(format!("#{} to {} {what}", about.message, about.address))
+}
+
+/// A notice's text, from what happened at its position.
+fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(String, String), Error> {
+    let subject = notice_subject(tables, row)?;
+    let said = match content(store, row.position)? {
+        Found::Content(content) => {
+            let body = content.body.text().into_owned();
+            content.summary.filter(|summary| !summary.is_empty()).unwrap_or(body)
+        }
+        Found::Never | Found::Gone => String::new(),
+    };
+    let about = row.reply_to.unwrap_or_default();
+    let next = match row.notice {
+        Some(Notice::Late) => format!("The result is kept as late: poste track {about}"),
+        _ => format!("See what happened: poste track {about}. Give it another chance: poste retry {about}"),
+    };
+    let body = if said.is_empty() { next } else { format!("{said}\n\n{next}") };
+    Ok((subject, body))
+}
+
+/// Messages of a topic after a position, oldest first.
+pub fn by_topic_after(
+    store: &Store,
+    topic: Option<&Topic>,
+    after: Position,
+    limit: usize,
+) -> Result<Vec<MessageView>, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let first = first_number_after(&tables, after)?;
+        let which = match topic {
+            Some(_) => "topic = ?1",
+            None => "topic IS NOT NULL AND ?1 IS NULL",
+        };
+        let numbers: Vec<MessageNo> = conn
+            .prepare_cached(&format!(
+                "SELECT number FROM messages WHERE {which} AND number >= ?2 ORDER BY number LIMIT ?3"
+            ))?
+            .query_map(rusqlite::params![topic, first, limit], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        numbers
+            .into_iter()
+            .filter_map(|number| tables.message(number).transpose())
+            .map(|row| view(store, &tables, row?))
+            .collect()
+    })
+}
+
+/// The first message stored after a position. Numbers rise with positions, so halving finds it.
+pub(super) fn first_number_after(tables: &Tables<'_>, after: Position) -> Result<MessageNo, Error> {
+    let (mut low, mut high) = (1, tables.cursor.message_last.0 + 1);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match tables.message(MessageNo(middle))? {
+            Some(message) if message.position > after => high = middle,
+            Some(_) => low = middle + 1,
+            None => return Err(Error::Damaged(format!("message {middle} is missing"))),
+        }
+    }
+    Ok(MessageNo(low))
+}
+
+/// Whether a name may be shown a message: it is addressed to it.
+pub fn is_addressed_to(store: &Store, agent: &Name, number: MessageNo) -> Result<bool, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let Some(agent) = tables.agent(agent.as_str())? else { return Ok(false) };
+        let Some(message) = tables.message(number)? else { return Ok(false) };
+        for address in agent.addresses() {
+            let excluded = address.is_group() && message.sender == agent.name;
+            if !excluded && tables.delivery_to(number, &address)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    })
+}

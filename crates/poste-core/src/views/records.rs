@@ -1,0 +1,191 @@
+//! The log itself: records as they are, and why a message is in the state it is in.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::envelope;
+use super::message::subject;
+use super::track::said;
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::log::{MessageNo, Position, Record};
+use crate::store::Store;
+use crate::store::tables::{Event, EventRow, Tables, record_row};
+use crate::text::{RecordId, Session};
+use crate::time::{Timestamp, rfc3339};
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct RecordView {
+    pub position: Position,
+    #[serde(serialize_with = "rfc3339")]
+    pub at: Timestamp,
+    pub kind: u16,
+    pub name: String,
+    pub version: u16,
+    pub id: RecordId,
+    pub actor: String,
+    pub session: Option<Session>,
+    /// The sender's own clock: information only.
+    #[serde(serialize_with = "rfc3339")]
+    pub sent_at: Timestamp,
+    #[schemars(with = "serde_json::Value")]
+    pub header: Box<RawValue>,
+    pub content_bytes: Option<u64>,
+    pub content_digest: Option<Digest>,
+}
+
+impl From<Record> for RecordView {
+    fn from(record: Record) -> Self {
+        let envelope = record.sealed.envelope;
+        Self {
+            position: record.position,
+            at: record.at,
+            kind: envelope.kind,
+            name: envelope.name,
+            version: envelope.version,
+            id: envelope.id,
+            actor: envelope.actor.to_string(),
+            session: envelope.session,
+            sent_at: envelope.sent_at,
+            header: envelope.header,
+            content_bytes: envelope.content.map(|content| content.length),
+            content_digest: envelope.content.map(|content| content.digest),
+        }
+    }
+}
+
+pub fn record(store: &Store, position: Position) -> Result<Option<RecordView>, Error> {
+    Ok(envelope(store, position)?.map(RecordView::from))
+}
+
+/// Records after a position, oldest first.
+pub fn records(store: &Store, after: Position, limit: usize) -> Result<Vec<RecordView>, Error> {
+    let mut statement = store
+        .conn()
+        .prepare_cached("SELECT position, at, envelope FROM log WHERE position > ?1 ORDER BY position LIMIT ?2")?;
+    let mut rows = statement.query(rusqlite::params![after, limit])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(record_row(row)?.into());
+    }
+    Ok(found)
+}
+
+/// Why a message is as it is: every record that touched it, in order.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Why {
+    pub number: MessageNo,
+    pub subject: String,
+    pub lines: Vec<WhyLine>,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct WhyLine {
+    pub position: Position,
+    #[serde(serialize_with = "rfc3339")]
+    pub at: Timestamp,
+    pub by: String,
+    pub what: String,
+}
+
+pub fn why_message(store: &Store, number: MessageNo) -> Result<Option<Why>, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let Some(message) = tables.message(number)? else { return Ok(None) };
+        let deliveries = tables.deliveries_of(number)?;
+        let recipients: Vec<String> = deliveries.iter().map(|delivery| delivery.address.to_string()).collect();
+        let stored = match message.notice {
+            Some(notice) => format!("the office told {} ({notice})", recipients.join(", ")),
+            None => format!("stored, delivered to {}: {}", recipients.len(), listed(&recipients)),
+        };
+        let mut lines =
+            vec![WhyLine { position: message.position, at: message.at, by: message.sender.to_string(), what: stored }];
+        for event in tables.events_of(number)? {
+            let recipient = deliveries
+                .iter()
+                .find(|delivery| delivery.number == event.delivery)
+                .map(|delivery| delivery.address.to_string())
+                .unwrap_or_default();
+            lines.push(WhyLine {
+                position: event.position,
+                at: event.at,
+                by: event.agent.to_string(),
+                what: explain(store, &event, &recipient)?,
+            });
+        }
+        Ok(Some(Why { number, subject: subject(store, &tables, &message)?, lines }))
+    })
+}
+
+fn listed(recipients: &[String]) -> String {
+    const SHOWN_MAX: usize = 8;
+    match recipients {
+        [] => "nobody".to_owned(),
+        few if few.len() <= SHOWN_MAX => few.join(", "),
+        many => format!("{} and {} more", many[..SHOWN_MAX].join(", "), many.len() - SHOWN_MAX),
+    }
+}
+
+/// One sentence for one step.
+fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, Error> {
+    let session = event.session.as_ref().map(|session| format!(" in session {session}")).unwrap_or_default();
+    let when = || Timestamp::from_ms(event.value.unwrap_or_default());
+    let number = event.value.unwrap_or_default();
+    let text = said(store, event.position)?.map(|text| format!(": {text}")).unwrap_or_default();
+    Ok(match event.event {
+        Event::Shown => format!("shown to {}{session}", event.agent),
+        Event::Claimed => {
+            format!("claimed for {recipient}{session}, token {}, lease until {}", event.position, when())
+        }
+        Event::Extended => format!("lease extended until {}", when()),
+        Event::Released => format!("released: {recipient} pending again, no attempt counted"),
+        Event::LeaseExpired => format!("the lease ran out: attempt {number} failed"),
+        Event::Acked => format!("acknowledged by {}{text}", event.agent),
+        Event::Done => format!("done by {}{text}", event.agent),
+        Event::Failed => format!("failed{text}"),
+        Event::AttemptFailed => format!("attempt {number} failed{text}"),
+        Event::Dead => "dead: every attempt failed".to_owned(),
+        Event::Expired => "expired: nobody had taken it in time".to_owned(),
+        Event::Returned => format!("returned to its sender: {recipient} is retired"),
+        Event::Retried => format!("given another chance by {}", event.agent),
+        Event::Answered => format!("answered by {} with #{number}", event.agent),
+        Event::Late => format!("a result came after the lease was lost; kept as late{text}"),
+        Event::Ready => "its time came: can be claimed now".to_owned(),
+        Event::LeaseMoved => format!("the clock leapt: lease moved to {}", when()),
+    })
+}
+
+/// What became of a write, by the id its caller gave it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct IdAnswer {
+    pub id: RecordId,
+    /// `committed`, `refused` or `absent`.
+    pub state: String,
+    pub position: Option<Position>,
+    pub number: Option<MessageNo>,
+    pub reason: Option<String>,
+}
+
+pub fn why_id(store: &Store, id: &RecordId) -> Result<IdAnswer, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let Some(row) = tables.id(id)? else {
+            return Ok(IdAnswer {
+                id: id.clone(),
+                state: "absent".to_owned(),
+                position: None,
+                number: None,
+                reason: None,
+            });
+        };
+        let refused = tables.refusal(row.position)?;
+        Ok(IdAnswer {
+            id: id.clone(),
+            state: if refused.is_some() { "refused" } else { "committed" }.to_owned(),
+            position: Some(row.position),
+            number: row.message,
+            reason: refused.map(|refused| refused.reason),
+        })
+    })
+}

@@ -1,0 +1,134 @@
+//! Who is there, what is spoken of, and in which words.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{COUNT_MAX, count_up_to};
+use crate::error::Error;
+use crate::log::MessageNo;
+use crate::store::Store;
+use crate::store::tables::{Agent, Tables};
+use crate::text::{Name, TypeName, nearest};
+use crate::time::{Timestamp, rfc3339_option};
+use crate::vocabulary::{self, Priority, Urgency};
+
+/// An agent and how much waits for it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct RosterEntry {
+    #[serde(flatten)]
+    pub agent: Agent,
+    pub active: bool,
+    /// Pending deliveries to its name; counting stops at a thousand.
+    pub pending: u64,
+    pub pending_at_least: bool,
+    /// Deliveries it holds.
+    pub claimed: u64,
+}
+
+pub fn roster(store: &Store) -> Result<Vec<RosterEntry>, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        tables.agents()?.into_iter().map(|agent| entry(store, agent)).collect()
+    })
+}
+
+pub fn agent(store: &Store, name: &Name) -> Result<Option<RosterEntry>, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        tables.agent(name.as_str())?.map(|agent| entry(store, agent)).transpose()
+    })
+}
+
+fn entry(store: &Store, agent: Agent) -> Result<RosterEntry, Error> {
+    let pending = count_up_to(store, "deliveries WHERE address = ?1 AND state = 0", [&agent.name])?;
+    let claimed = count_up_to(store, "deliveries WHERE holder = ?1 AND state = 1", [&agent.name])?;
+    Ok(RosterEntry { active: agent.is_active(), agent, pending, pending_at_least: pending >= COUNT_MAX, claimed })
+}
+
+/// Registered names that look like what was typed.
+pub fn nearest_agents(store: &Store, typed: &str) -> Result<Vec<String>, Error> {
+    let names = store.read(|conn| Tables::load(conn)?.active_agents())?;
+    Ok(nearest(typed, names.iter().map(Name::as_str)))
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct TopicView {
+    pub name: String,
+    pub published: u64,
+    pub last_message: Option<MessageNo>,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub last_at: Option<Timestamp>,
+    pub subscribers: Vec<Name>,
+}
+
+/// Every topic that was published to or subscribed to; `*` stands for those who hear all of them.
+pub fn topics(store: &Store) -> Result<Vec<TopicView>, Error> {
+    store.read(|conn| {
+        let mut statement = conn.prepare_cached(
+            "SELECT name, published, last_message, last_at FROM topics
+             UNION ALL
+             SELECT DISTINCT topic, 0, NULL, NULL FROM subscriptions
+             WHERE topic NOT IN (SELECT name FROM topics)
+             ORDER BY 1",
+        )?;
+        let mut found: Vec<TopicView> = statement
+            .query_map([], |row| {
+                Ok(TopicView {
+                    name: row.get(0)?,
+                    published: row.get(1)?,
+                    last_message: row.get(2)?,
+                    last_at: row.get(3)?,
+                    subscribers: Vec::new(),
+                })
+            })?
+            .collect::<Result<_, _>>()?;
+        for topic in &mut found {
+            topic.subscribers = conn
+                .prepare_cached("SELECT agent FROM subscriptions WHERE topic = ?1 ORDER BY agent")?
+                .query_map([&topic.name], |row| row.get(0))?
+                .collect::<Result<_, _>>()?;
+        }
+        Ok(found)
+    })
+}
+
+/// A word of the vocabulary as this office uses it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct TypeView {
+    pub name: TypeName,
+    pub priority: Priority,
+    pub urgency: Urgency,
+    pub asks_work: bool,
+    pub wants_response: bool,
+    pub max_attempts: u32,
+    /// Set or changed by this office's poste.toml.
+    pub own: bool,
+    pub meaning: String,
+}
+
+/// The vocabulary: the built-in words in their order, then the office's own.
+pub fn types(store: &Store) -> Result<Vec<TypeView>, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let own = tables.own_types()?;
+        let built_in: Vec<TypeName> = vocabulary::BUILT_IN.iter().filter_map(|word| word.name.parse().ok()).collect();
+        let added = own.iter().filter(|name| vocabulary::built_in(name.as_str()).is_none());
+        built_in
+            .iter()
+            .chain(added)
+            .filter_map(|name| {
+                let defaults = tables.type_defaults(name).transpose()?;
+                Some(defaults.map(|defaults| TypeView {
+                    name: name.clone(),
+                    priority: defaults.priority,
+                    urgency: defaults.urgency,
+                    asks_work: defaults.work,
+                    wants_response: defaults.response,
+                    max_attempts: defaults.max_attempts,
+                    own: own.contains(name),
+                    meaning: vocabulary::built_in(name.as_str()).map_or("", |word| word.meaning).to_owned(),
+                }))
+            })
+            .collect()
+    })
+}

@@ -1,0 +1,227 @@
+//! The delivery ladder of a message, told truthfully: who has it, since when, and why.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::inbox::is_due;
+use super::message::{ArtifactView, subject};
+use super::{Found, content, envelope};
+use crate::error::Error;
+use crate::log::{DeliveryNo, Intent, MessageNo, Position};
+use crate::store::Store;
+use crate::store::tables::{Delivery, EndReason, Event, EventRow, Message, State, Tables};
+use crate::text::{Label, Session, TypeName};
+use crate::time::{Timestamp, rfc3339, rfc3339_option};
+use crate::vocabulary::Priority;
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Track {
+    pub number: MessageNo,
+    pub subject: String,
+    pub from: String,
+    #[serde(rename = "type")]
+    pub kind: TypeName,
+    pub priority: Priority,
+    pub conversation: Label,
+    #[serde(serialize_with = "rfc3339")]
+    pub stored_at: Timestamp,
+    pub wants_response: bool,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub respond_by: Option<Timestamp>,
+    pub as_of: Position,
+    pub deliveries: Vec<DeliveryView>,
+}
+
+/// One recipient's delivery: its state, its marks, and everything that happened to it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct DeliveryView {
+    pub recipient: String,
+    pub state: State,
+    /// When it came into this state.
+    #[serde(serialize_with = "rfc3339")]
+    pub since: Timestamp,
+    pub ready: bool,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub ready_at: Option<Timestamp>,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub expires_at: Option<Timestamp>,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub shown_at: Option<Timestamp>,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub acked_at: Option<Timestamp>,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub answered_at: Option<Timestamp>,
+    /// The recipient's reply.
+    pub answer: Option<MessageNo>,
+    /// Who holds it, or held it last.
+    pub holder: Option<String>,
+    pub session: Option<Session>,
+    pub token: Option<Position>,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub lease_until: Option<Timestamp>,
+    pub attempts: u32,
+    pub max_attempts: u32,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub ended_at: Option<Timestamp>,
+    pub reason: Option<EndReason>,
+    pub result: Option<ResultView>,
+    /// Results that came after the lease was lost.
+    pub late: Vec<ResultView>,
+    pub history: Vec<Step>,
+    pub unconfirmed: bool,
+}
+
+/// What a recipient said when it ended the delivery.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct ResultView {
+    pub position: Position,
+    pub by: String,
+    pub summary: Option<String>,
+    pub text: String,
+    pub recommend: Option<String>,
+    pub files: Vec<ArtifactView>,
+    pub content_gone: bool,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Step {
+    pub position: Position,
+    #[serde(serialize_with = "rfc3339")]
+    pub at: Timestamp,
+    pub event: Event,
+    pub by: String,
+    pub session: Option<Session>,
+    /// What was said, for steps that say something.
+    pub text: Option<String>,
+}
+
+/// The ladder of every recipient.
+pub fn track(store: &Store, number: MessageNo, now: Timestamp) -> Result<Option<Track>, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let Some(message) = tables.message(number)? else { return Ok(None) };
+        let events = tables.events_of(number)?;
+        let deliveries = tables
+            .deliveries_of(number)?
+            .into_iter()
+            .map(|delivery| delivery_view(store, &message, delivery, &events, now))
+            .collect::<Result<_, _>>()?;
+        Ok(Some(Track {
+            number,
+            subject: subject(store, &tables, &message)?,
+            from: message.sender.to_string(),
+            kind: message.kind,
+            priority: message.priority,
+            conversation: message.conversation,
+            stored_at: message.at,
+            wants_response: message.wants_response,
+            respond_by: message.respond_by,
+            as_of: tables.cursor.head.position,
+            deliveries,
+        }))
+    })
+}
+
+fn delivery_view(
+    store: &Store,
+    message: &Message,
+    delivery: Delivery,
+    events: &[EventRow],
+    now: Timestamp,
+) -> Result<DeliveryView, Error> {
+    let own: Vec<&EventRow> = events.iter().filter(|event| event.delivery == delivery.number).collect();
+    let result = match (delivery.state, delivery.ended_by) {
+        (State::Done | State::Failed, Some(position)) => result_view(store, position)?,
+        _ => None,
+    };
+    let late = own
+        .iter()
+        .filter(|event| event.event == Event::Late)
+        .map(|event| result_view(store, event.position))
+        .collect::<Result<Vec<_>, _>>()?;
+    let history = own.iter().map(|event| step(store, event)).collect::<Result<_, _>>()?;
+    Ok(DeliveryView {
+        since: since(message, delivery.number, &own),
+        unconfirmed: is_due(&delivery, now),
+        recipient: delivery.address.to_string(),
+        state: delivery.state,
+        ready: delivery.ready,
+        ready_at: delivery.ready_at,
+        expires_at: delivery.expires_at,
+        shown_at: delivery.shown_at,
+        acked_at: delivery.acked_at,
+        answered_at: delivery.answered_at,
+        answer: delivery.answer,
+        holder: delivery.holder.map(|holder| holder.to_string()),
+        session: delivery.session,
+        token: delivery.token,
+        lease_until: delivery.lease_until,
+        attempts: delivery.attempts,
+        max_attempts: message.max_attempts,
+        ended_at: delivery.ended_at,
+        reason: delivery.reason,
+        result,
+        late: late.into_iter().flatten().collect(),
+        history,
+    })
+}
+
+/// The last step that was a change of state; before any, when it was stored.
+fn since(message: &Message, delivery: DeliveryNo, events: &[&EventRow]) -> Timestamp {
+    let marks = [Event::Shown, Event::Acked, Event::Answered, Event::Late, Event::Extended, Event::LeaseMoved];
+    events
+        .iter()
+        .rev()
+        .find(|event| event.delivery == delivery && !marks.contains(&event.event))
+        .map_or(message.at, |event| event.at)
+}
+
+fn step(store: &Store, event: &EventRow) -> Result<Step, Error> {
+    let says_something = matches!(
+        event.event,
+        Event::Acked | Event::Done | Event::Failed | Event::AttemptFailed | Event::Late | Event::Dead
+    );
+    let text = if says_something { said(store, event.position)? } else { None };
+    Ok(Step {
+        position: event.position,
+        at: event.at,
+        event: event.event,
+        by: event.agent.to_string(),
+        session: event.session.clone(),
+        text,
+    })
+}
+
+/// One line of what a record's content says.
+pub(super) fn said(store: &Store, position: Position) -> Result<Option<String>, Error> {
+    let Found::Content(content) = content(store, position)? else { return Ok(None) };
+    let text = content.summary.unwrap_or_else(|| content.body.text().into_owned());
+    Ok((!text.is_empty()).then_some(text))
+}
+
+fn result_view(store: &Store, position: Position) -> Result<Option<ResultView>, Error> {
+    let Some(record) = envelope(store, position)? else { return Ok(None) };
+    let files = match record.sealed.intent() {
+        Ok(Some(Intent::Done(done))) => done.artifacts,
+        _ => Vec::new(),
+    };
+    let mut result = ResultView {
+        position,
+        by: record.sealed.envelope.actor.to_string(),
+        summary: None,
+        text: String::new(),
+        recommend: None,
+        files: files.into_iter().map(ArtifactView::from).collect(),
+        content_gone: false,
+    };
+    match content(store, position)? {
+        Found::Content(content) => {
+            result.text = content.body.text().into_owned();
+            result.summary = content.summary;
+            result.recommend = content.recommend;
+        }
+        Found::Gone => result.content_gone = true,
+        Found::Never => {}
+    }
+    Ok(Some(result))
+}

@@ -1,0 +1,199 @@
+//! The built-in vocabulary: message types with their defaults, priorities, urgencies, trust labels.
+//!
+//! The table below decides in the fold, so a row may only change together with a fold version
+//! (a `barrier` record); an office changes a type for itself in `poste.toml`, which becomes a record.
+
+/// Declares an enum whose variants have a number in the tables and a word everywhere else.
+macro_rules! worded_enum {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $number:literal $word:literal $(| $alias:literal)?),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        pub enum $name { $($(#[$vdoc])* #[serde(rename = $word $(, alias = $alias)?)] $variant = $number),+ }
+
+        impl $name {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            pub fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+
+            pub fn number(self) -> u8 {
+                self as u8
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.word())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = String;
+            fn from_str(text: &str) -> Result<Self, String> {
+                match text {
+                    $($word $(| $alias)? => Ok(Self::$variant),)+
+                    _ => Err(format!(
+                        "{} is none of {}",
+                        $crate::text::quoted(text),
+                        [$($word),+].join(", ")
+                    )),
+                }
+            }
+        }
+
+        impl rusqlite::types::ToSql for $name {
+            fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+                Ok(rusqlite::types::ToSqlOutput::from(i64::from(self.number())))
+            }
+        }
+
+        impl rusqlite::types::FromSql for $name {
+            fn column_result(value: rusqlite::types::ValueRef<'_>) -> rusqlite::types::FromSqlResult<Self> {
+                match value.as_i64()? {
+                    $($number => Ok(Self::$variant),)+
+                    other => Err(rusqlite::types::FromSqlError::OutOfRange(other)),
+                }
+            }
+        }
+    };
+}
+pub(crate) use worded_enum;
+
+worded_enum!(
+    /// How important a message is; inboxes are sorted by it.
+    Priority { Low = 0 "low", Normal = 1 "normal", High = 2 "high", Urgent = 3 "urgent" | "critical" }
+);
+
+worded_enum!(
+    /// When a message should reach its recipient.
+    Urgency {
+        /// Wake the agent, run handlers.
+        Now = 0 "now",
+        /// At the next tool call.
+        Turn = 1 "turn",
+        /// At the next session start.
+        Session = 2 "session",
+        /// Only when the agent has capacity.
+        Later = 3 "later",
+    }
+);
+
+worded_enum!(
+    /// What a registered name stands for.
+    AgentKind { Agent = 0 "agent", Human = 1 "human" }
+);
+
+worded_enum!(
+    /// Where a message comes from, as the log knows it. Never taken from the body.
+    TrustLabel { Human = 0 "human", Agent = 1 "agent", Outside = 2 "outside", Poste = 3 "poste" }
+);
+
+impl From<AgentKind> for TrustLabel {
+    fn from(kind: AgentKind) -> Self {
+        match kind {
+            AgentKind::Agent => Self::Agent,
+            AgentKind::Human => Self::Human,
+        }
+    }
+}
+
+/// One word of the vocabulary and what it implies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BuiltInType {
+    pub name: &'static str,
+    pub priority: Priority,
+    pub urgency: Urgency,
+    /// It asks for work: an `ack` is then only a mark, `done` or `fail` ends it.
+    pub work: bool,
+    /// It wants a response.
+    pub response: bool,
+    pub meaning: &'static str,
+}
+
+const fn word(
+    name: &'static str,
+    priority: Priority,
+    urgency: Urgency,
+    work: bool,
+    response: bool,
+    meaning: &'static str,
+) -> BuiltInType {
+    BuiltInType { name, priority, urgency, work, response, meaning }
+}
+
+const WORK: bool = true;
+const INFORM: bool = false;
+const ANSWER: bool = true;
+const QUIET: bool = false;
+
+/// Every built-in type, in the order of the documentation.
+pub const BUILT_IN: &[BuiltInType] = {
+    use Priority::{High, Low, Normal, Urgent};
+    use Urgency::{Later, Now, Session, Turn};
+    &[
+        word("message", Normal, Turn, INFORM, QUIET, "plain communication"),
+        word("broadcast", Normal, Turn, INFORM, QUIET, "an announcement to everyone"),
+        word("question", Normal, Turn, WORK, ANSWER, "asks for an answer"),
+        word("response", Normal, Turn, INFORM, QUIET, "answers an earlier message"),
+        word("acknowledgment", Low, Session, INFORM, QUIET, "says that something was taken note of"),
+        word("directive", High, Turn, WORK, QUIET, "asks for work or a change of behaviour"),
+        word("progress_update", Low, Session, INFORM, QUIET, "says how far something is"),
+        word("alert", Urgent, Now, INFORM, QUIET, "something is wrong now"),
+        word("draft_ready", Normal, Session, WORK, QUIET, "a draft waits for review and publishing"),
+        word("audit_report", Low, Later, WORK, QUIET, "findings to act on when there is capacity"),
+        word("experiment_result", Normal, Session, WORK, QUIET, "an outcome to be recorded"),
+        word("interface_contract", High, Turn, WORK, ANSWER, "proposes an interface to agree on"),
+        word("decision_announcement", High, Turn, INFORM, QUIET, "a decision that binds its readers"),
+        word("blocker_notification", High, Now, WORK, QUIET, "work is blocked and needs help"),
+        word("blocker_resolved", Normal, Turn, INFORM, QUIET, "a blocker is gone"),
+        word("priority_request", High, Turn, WORK, ANSWER, "asks to do something sooner"),
+        word("resource_conflict", High, Turn, WORK, ANSWER, "two agents want the same thing"),
+        word("context_updated", Low, Session, INFORM, QUIET, "a shared context changed"),
+        word("handoff_request", High, Turn, WORK, ANSWER, "offers a package of work"),
+        word("handoff_accepted", Normal, Turn, INFORM, QUIET, "a handoff was taken"),
+        word("handoff_rejected", High, Turn, INFORM, QUIET, "a handoff was refused"),
+        word("plan_approval_request", High, Now, WORK, ANSWER, "a plan waits for approval"),
+        word("plan_approval_response", High, Now, INFORM, QUIET, "a plan was approved or denied"),
+        word("shutdown_request", High, Now, WORK, ANSWER, "asks an agent to stop"),
+        word("shutdown_response", Normal, Turn, INFORM, QUIET, "an agent stops, or says why not"),
+        word("task_completed", Normal, Turn, INFORM, QUIET, "a task is done"),
+        word("milestone_reached", Normal, Session, INFORM, QUIET, "a milestone is reached"),
+    ]
+};
+
+pub fn built_in(name: &str) -> Option<&'static BuiltInType> {
+    BUILT_IN.iter().find(|candidate| candidate.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_vocabulary_is_the_documented_one() {
+        let names: Vec<&str> = BUILT_IN.iter().map(|word| word.name).collect();
+        assert_eq!(names.len(), 27);
+        let mut unique = names.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), names.len());
+        for name in names {
+            name.parse::<crate::text::TypeName>().expect("a built-in type follows its own grammar");
+        }
+    }
+
+    #[test]
+    fn a_type_that_wants_a_response_asks_for_work_so_that_an_ack_cannot_end_it() {
+        for word in BUILT_IN {
+            assert!(!word.response || word.work, "{}", word.name);
+        }
+    }
+
+    #[test]
+    fn critical_is_read_as_urgent() {
+        assert_eq!("critical".parse(), Ok(Priority::Urgent));
+        assert_eq!(serde_json::from_str::<Priority>("\"critical\"").unwrap(), Priority::Urgent);
+        assert!(Priority::Low < Priority::Normal && Priority::High < Priority::Urgent);
+    }
+}
