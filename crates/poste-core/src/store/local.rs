@@ -113,7 +113,6 @@ impl LocalLog {
         }
         clock::remember(&transaction, &self.clock.boot(), at)?;
         tables.flush()?;
-        drop(tables);
         if let Err(error) = transaction.commit() {
             self.broken = true;
             return Err(commit_failed(ids, error));

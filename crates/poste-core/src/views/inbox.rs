@@ -311,3 +311,14 @@ fn became_available_after(
         .into_iter()
         .any(|event| event.delivery == delivery.number && event.position > after && back.contains(&event.event)))
 }
+
+/// Whether a claim without a number would win something now. One look at an index an address.
+pub fn has_claimable(store: &Store, agent: &Agent) -> Result<bool, Error> {
+    let tables = store.tables()?;
+    for address in agent.addresses() {
+        if !tables.claimable(&address, 1, &agent.name)?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -5,21 +5,23 @@ mod message;
 mod records;
 mod replies;
 mod roster;
+mod timeline;
 mod track;
 mod verify;
 
-pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, inbox, news};
+pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_claimable, inbox, news};
 pub use message::{ArtifactView, MessageView, by_topic_after, is_addressed_to, message};
 pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};
 pub use replies::{Replies, Reply, replies};
 pub use roster::{RosterEntry, TopicView, TypeView, agent, nearest_agents, roster, topics, types};
+pub use timeline::{TimelineLine, timeline};
 pub use track::{DeliveryView, ResultView, Step, Track, track};
 pub use verify::{VerifyReport, verify};
 
 use crate::error::Error;
 use crate::log::{Content, Position};
 use crate::store::Store;
-use crate::store::tables::{content_row, record_row};
+use crate::store::tables::{ContentRow, content_row, record_row};
 
 /// What became of a record's content.
 #[derive(Debug)]
@@ -35,8 +37,10 @@ pub(crate) enum Found {
 pub(crate) fn content(store: &Store, position: Position) -> Result<Found, Error> {
     let damaged = |error: serde_json::Error| Error::Damaged(format!("content of record {position}: {error}"));
     match content_row(store.conn(), position)? {
-        Some((_, Some(bytes))) => Ok(Found::Content(Box::new(Content::decode(&bytes).map_err(damaged)?))),
-        Some((_, None)) => {
+        Some(ContentRow { bytes: Some(bytes), .. }) => {
+            Ok(Found::Content(Box::new(Content::decode(&bytes).map_err(damaged)?)))
+        }
+        Some(ContentRow { bytes: None, .. }) => {
             let digest = envelope(store, position)?.and_then(|record| record.sealed.envelope.content);
             let bytes = match (digest, store.blobs()) {
                 (Some(content), Some(blobs)) => blobs.get(&content.digest)?,

@@ -49,6 +49,9 @@ pub struct DeliveryView {
     pub shown_at: Option<Timestamp>,
     #[serde(serialize_with = "rfc3339_option")]
     pub acked_at: Option<Timestamp>,
+    /// The newest claim.
+    #[serde(serialize_with = "rfc3339_option")]
+    pub claimed_at: Option<Timestamp>,
     #[serde(serialize_with = "rfc3339_option")]
     pub answered_at: Option<Timestamp>,
     /// The recipient's reply.
@@ -150,6 +153,7 @@ fn delivery_view(
         expires_at: delivery.expires_at,
         shown_at: delivery.shown_at,
         acked_at: delivery.acked_at,
+        claimed_at: own.iter().rev().find(|event| event.event == Event::Claimed).map(|event| event.at),
         answered_at: delivery.answered_at,
         answer: delivery.answer,
         holder: delivery.holder.map(|holder| holder.to_string()),

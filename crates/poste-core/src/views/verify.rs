@@ -10,7 +10,7 @@ use crate::limits;
 use crate::log::{Head, Position};
 use crate::store::Store;
 use crate::store::table_digest::{digest, digest_by_table, refold};
-use crate::store::tables::{content_row, record_row};
+use crate::store::tables::{ContentRow, content_row, record_row};
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct VerifyReport {
@@ -87,8 +87,8 @@ fn check_content(
     report: &mut VerifyReport,
 ) -> Result<(), Error> {
     let bytes = match content_row(store.conn(), position)? {
-        Some((_, Some(bytes))) => Some(bytes),
-        Some((_, None)) => match store.blobs().map(|blobs| blobs.get(&expected.digest)) {
+        Some(ContentRow { bytes: Some(bytes), .. }) => Some(bytes),
+        Some(ContentRow { bytes: None, .. }) => match store.blobs().map(|blobs| blobs.get(&expected.digest)) {
             Some(Ok(Some(bytes))) => Some(bytes),
             Some(Ok(None)) => {
                 report.problems.push(format!("record {position}: its blob {} is missing", expected.digest.short()));

@@ -92,9 +92,16 @@ pub fn record_row(row: &Row<'_>) -> Result<Record, Error> {
     Ok(Record { position, at: row.get(1)?, sealed })
 }
 
-/// The content row of a record: subject, and the bytes unless they are a blob.
-pub fn content_row(conn: &Connection, position: Position) -> Result<Option<(String, Option<Vec<u8>>)>, Error> {
+/// What is kept of a record's content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContentRow {
+    pub subject: String,
+    /// `None`: a blob has them.
+    pub bytes: Option<Vec<u8>>,
+}
+
+pub fn content_row(conn: &Connection, position: Position) -> Result<Option<ContentRow>, Error> {
     conn.prepare_cached("SELECT subject, bytes FROM content WHERE position = ?1")?
-        .query_row([position], |row| Ok((row.get(0)?, row.get(1)?)))
+        .query_row([position], |row| Ok(ContentRow { subject: row.get(0)?, bytes: row.get(1)? }))
         .optional()
 }

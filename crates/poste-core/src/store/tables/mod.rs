@@ -15,7 +15,7 @@ use rusqlite::Connection;
 pub use agents::Agent;
 pub use cursor::Cursor;
 pub use deliveries::{Delivery, Due, DueItem, EndReason, Event, EventRow, State};
-pub use log::{IdRow, Refused, content_row, record_row};
+pub use log::{ContentRow, IdRow, Refused, content_row, record_row};
 pub use messages::{Message, Notice, notice_code};
 pub use policy::{PolicyRow, TypeDefaults};
 

@@ -1,0 +1,246 @@
+//! `send --batch`: messages as lines of JSON, many to a transaction.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use poste_core::Address;
+use poste_core::fold::{Effect, Verdict};
+use poste_core::limits;
+use poste_core::log::{Intent, MessageNo, Proposal};
+use poste_core::office::Office;
+use poste_core::text::{Label, RecordId, TypeName};
+use poste_core::time::{When, parse_when};
+use poste_core::vocabulary::Priority;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::Result;
+use crate::context::Cx;
+use crate::draft::{Draft, parse_payload};
+use crate::error::{CommandError, Kind};
+use crate::ui::{self, Answer, Ui};
+
+/// Lines that share one transaction.
+const CHUNK_LINES: usize = 100;
+/// A line is JSON and escapes cost: somewhat more than a message may hold.
+const LINE_BYTES_MAX: u64 = 2 * limits::CONTENT_BYTES_MAX as u64;
+
+/// One message of a batch.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BatchLine {
+    /// One address or several
+    to: OneOrMany,
+    subject: String,
+    #[serde(default)]
+    body: String,
+    #[serde(default, rename = "type")]
+    kind: Option<TypeName>,
+    #[serde(default)]
+    priority: Option<Priority>,
+    #[serde(default)]
+    #[schemars(with = "Option<serde_json::Value>")]
+    payload: Option<Box<RawValue>>,
+    /// Files it speaks of; size and digest are recorded
+    #[serde(default)]
+    artifacts: Vec<PathBuf>,
+    #[serde(default)]
+    reply_to: Option<MessageNo>,
+    #[serde(default)]
+    conversation: Option<Label>,
+    #[serde(default)]
+    wants_response: Option<bool>,
+    /// 30m, 2h, or a moment
+    #[serde(default)]
+    respond_by: Option<String>,
+    #[serde(default)]
+    expires: Option<String>,
+    #[serde(default)]
+    not_before: Option<String>,
+    #[serde(default)]
+    workflow: Option<Label>,
+    #[serde(default)]
+    step: Option<Label>,
+    #[serde(default)]
+    context: Option<String>,
+    #[serde(default)]
+    expect: Option<String>,
+    #[serde(default)]
+    references: Vec<String>,
+    #[serde(default)]
+    metadata: BTreeMap<String, String>,
+    /// With an id of its own a line can be sent again without a second effect
+    #[serde(default)]
+    id: Option<RecordId>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(Address),
+    Many(Vec<Address>),
+}
+
+impl BatchLine {
+    fn into_draft(self) -> Result<Draft> {
+        let when = |text: Option<String>| -> Result<Option<When>> {
+            text.map(|text| parse_when(&text).map_err(CommandError::usage)).transpose()
+        };
+        Ok(Draft {
+            to: match self.to {
+                OneOrMany::One(address) => vec![address],
+                OneOrMany::Many(addresses) => addresses,
+            },
+            kind: self.kind,
+            priority: self.priority,
+            subject: self.subject,
+            body: self.body.into_bytes(),
+            payload: self.payload.map(|payload| parse_payload(payload.get().to_owned())).transpose()?,
+            present: self.artifacts,
+            reply_to: self.reply_to,
+            conversation: self.conversation,
+            wants_response: self.wants_response,
+            respond_by: when(self.respond_by)?,
+            expires: when(self.expires)?,
+            not_before: when(self.not_before)?,
+            workflow: self.workflow,
+            step: self.step,
+            context: self.context,
+            expect: self.expect,
+            references: self.references,
+            metadata: self.metadata,
+            id: self.id,
+            ..Draft::default()
+        })
+    }
+}
+
+/// What became of a batch.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct BatchAnswer {
+    pub sent: usize,
+    /// Lines whose id was sent before: no second effect.
+    pub repeats: usize,
+    pub first_number: Option<MessageNo>,
+    pub last_number: Option<MessageNo>,
+    pub refused: Vec<RefusedLine>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RefusedLine {
+    pub line: u64,
+    pub reason: String,
+}
+
+impl Answer for BatchAnswer {
+    fn print(&self, _: &Ui, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+        let numbers = match (self.first_number, self.last_number) {
+            (Some(first), Some(last)) if first != last => format!(" (#{first}..#{last})"),
+            (Some(first), _) => format!(" (#{first})"),
+            _ => String::new(),
+        };
+        writeln!(out, "sent {}{numbers}", ui::count(self.sent, "message"))?;
+        if self.repeats > 0 {
+            writeln!(out, "{} sent before", ui::count(self.repeats, "line"))?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, source: &str) -> Result {
+    let mut office = cx.open_to_write()?;
+    let (reader, bytes): (Box<dyn Read>, Option<u64>) = if source == "-" {
+        (Box::new(std::io::stdin()), None)
+    } else {
+        let file =
+            File::open(Path::new(source)).map_err(|error| CommandError::not_found(format!("{source}: {error}")))?;
+        let bytes = file.metadata().ok().map(|meta| meta.len());
+        (Box::new(file), bytes)
+    };
+    let progress = progress_bar(cx, bytes);
+    let mut reader = BufReader::new(reader);
+    let mut answer = BatchAnswer::default();
+    let mut chunk: Vec<(u64, Proposal)> = Vec::new();
+    for number in 1.. {
+        let mut line = Vec::new();
+        let read = reader
+            .by_ref()
+            .take(LINE_BYTES_MAX)
+            .read_until(b'\n', &mut line)
+            .map_err(|error| CommandError::new(Kind::Internal, format!("{source}: {error}")))?;
+        if read == 0 {
+            break;
+        }
+        progress.inc(read as u64);
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        match proposal(cx, &office, &line) {
+            Ok(proposal) => chunk.push((number, proposal)),
+            Err(error) => answer.refused.push(RefusedLine { line: number, reason: error.message }),
+        }
+        if chunk.len() == CHUNK_LINES {
+            submit(&mut office, &mut chunk, &mut answer)?;
+        }
+    }
+    submit(&mut office, &mut chunk, &mut answer)?;
+    progress.finish_and_clear();
+    answer.refused.sort_by_key(|refused| refused.line);
+    cx.ui.answer(&answer)?;
+    if answer.refused.is_empty() {
+        return Ok(());
+    }
+    for refused in &answer.refused {
+        cx.ui.say(format!("line {}: {}", refused.line, refused.reason));
+    }
+    Err(CommandError::new(Kind::Refused, format!("refused {}", ui::count(answer.refused.len(), "line")))
+        .hint("the other lines are sent; mend these and send them alone"))
+}
+
+fn proposal(cx: &Cx, office: &Office, line: &[u8]) -> Result<Proposal> {
+    let line: BatchLine =
+        serde_json::from_slice(line).map_err(|error| CommandError::usage(format!("no message: {error}")))?;
+    let mut draft = line.into_draft()?;
+    let id = draft.id.take();
+    let (header, content) = draft.seal(cx, office, "message")?;
+    let proposal = cx.proposal(office, Intent::Send(header), Some(content), id)?;
+    // Sealed here once, so that a line over a limit is refused alone and not with its chunk.
+    poste_core::log::Sealed::seal(&proposal).map_err(poste_core::Error::from)?;
+    Ok(proposal)
+}
+
+fn submit(office: &mut Office, chunk: &mut Vec<(u64, Proposal)>, answer: &mut BatchAnswer) -> Result {
+    if chunk.is_empty() {
+        return Ok(());
+    }
+    let (lines, proposals): (Vec<u64>, Vec<Proposal>) = chunk.drain(..).unzip();
+    for (line, outcome) in lines.into_iter().zip(office.submit(&proposals)?) {
+        match outcome.verdict {
+            Verdict::Rejected(rejection) => {
+                answer.refused.push(RefusedLine { line, reason: rejection.reason });
+            }
+            Verdict::Accepted(_) if outcome.repeat => answer.repeats += 1,
+            Verdict::Accepted(effect) => {
+                answer.sent += 1;
+                if let Effect::Sent(sent) = effect {
+                    answer.first_number.get_or_insert(sent.number);
+                    answer.last_number = Some(sent.number);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn progress_bar(cx: &Cx, bytes: Option<u64>) -> ProgressBar {
+    if cx.ui.json || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let Some(bytes) = bytes else { return ProgressBar::new_spinner() };
+    let style = ProgressStyle::with_template("{bar:30} {percent}% {bytes}/{total_bytes} {eta}");
+    ProgressBar::new(bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

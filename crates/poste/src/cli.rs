@@ -1,0 +1,157 @@
+//! The arguments of every command.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{ColorChoice, Parser, Subcommand};
+use poste_core::text::{Name, Session};
+use poste_core::time::parse_duration_ms;
+
+use crate::commands;
+use crate::context::Cx;
+use crate::error::Kind;
+use crate::ui::time::TimeStyle;
+
+/// The post office for AI agents: durable, typed mail with claims and receipts.
+///
+/// Nothing is lost in silence: every message is always in one named state, its sender can see which, and every
+/// failure is loud and recoverable. One binary, one file, no daemon.
+#[derive(Debug, Parser)]
+#[command(
+    name = "poste",
+    version,
+    after_help = "Start here:\n  poste demo                              see three agents review code\n  \
+                  poste init                              make an office for this project\n  \
+                  poste register coder --role builder     register an agent\n  \
+                  poste send coder 'Fix the login' --as lead\n\n\
+                  Who speaks: --as NAME, else POSTE_AGENT. Exit codes: docs/exit-codes.md",
+    infer_subcommands = false,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Global {
+    /// Answer with JSON; `poste schema COMMAND` prints its schema
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub json: bool,
+    /// Who speaks
+    #[arg(long = "as", value_name = "NAME", env = "POSTE_AGENT", global = true, help_heading = "Everywhere")]
+    pub speaker: Option<Name>,
+    /// The session of the speaker: one run of an agent
+    #[arg(long, value_name = "SESSION", env = "POSTE_SESSION", global = true, help_heading = "Everywhere")]
+    pub session: Option<Session>,
+    /// The office folder; otherwise the nearest .poste upward
+    #[arg(long, value_name = "DIR", env = "POSTE_HOME", global = true, help_heading = "Everywhere")]
+    pub office: Option<PathBuf>,
+    /// How times are shown
+    #[arg(long, value_enum, default_value_t, global = true, help_heading = "Everywhere")]
+    pub time: TimeStyle,
+    /// Colours: auto, always or never (NO_COLOR is honoured)
+    #[arg(long, value_name = "WHEN", default_value = "auto", global = true, help_heading = "Everywhere")]
+    pub color: ColorChoice,
+    /// How long to wait for the write lock
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "POSTE_LOCK_TIMEOUT",
+        value_parser = duration,
+        default_value = "10s",
+        global = true,
+        hide = true
+    )]
+    pub lock_timeout: Duration,
+}
+
+/// A clap value parser for lengths of time.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let ms = parse_duration_ms(text)?;
+    Ok(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
+}
+
+macro_rules! commands {
+    ($($(#[$attribute:meta])* $variant:ident => $module:ident),+ $(,)?) => {
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Command { $($(#[$attribute])* $variant(commands::$module::Args)),+ }
+
+        impl Command {
+            pub(crate) fn name(&self) -> &'static str {
+                match self { $(Self::$variant(_) => stringify!($module)),+ }
+            }
+
+            pub(crate) fn run(self, cx: &mut Cx) -> crate::Result {
+                match self { $(Self::$variant(arguments) => commands::$module::run(cx, arguments)),+ }
+            }
+        }
+    };
+}
+
+commands! {
+    Demo => demo,
+    Init => init,
+    Register => register,
+    Agents => agents,
+    Whoami => whoami,
+    Retire => retire,
+    Send => send,
+    Broadcast => broadcast,
+    Publish => publish,
+    Subscribe => subscribe,
+    Unsubscribe => unsubscribe,
+    Topics => topics,
+    Inbox => inbox,
+    Read => read,
+    Claim => claim,
+    Done => done,
+    Fail => fail,
+    Release => release,
+    Extend => extend,
+    Reply => reply,
+    Ack => ack,
+    Forward => forward,
+    Retry => retry,
+    Wait => wait,
+    Tail => tail,
+    Track => track,
+    Log => log,
+    Types => types,
+    Schema => schema,
+    Clock => clock,
+}
+
+/// clap's own words; help and version go to stdout and are no error.
+pub(crate) fn explain_usage(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    if error.use_stderr() { ExitCode::from(Kind::Usage.exit_code()) } else { ExitCode::SUCCESS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_an_example_in_its_help() {
+        fn check(command: &clap::Command) {
+            if command.get_subcommands().next().is_none() && !command.is_hide_set() {
+                let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+                let name = command.get_name();
+                assert!(help.contains("Example") && help.contains("poste "), "{name} has no example");
+                assert!(command.get_about().is_some(), "{name} does not say what it does");
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
+}

@@ -1,0 +1,33 @@
+use poste_core::log::{Ack, Content, Intent, MessageNo};
+use poste_core::text::RecordId;
+use poste_core::views;
+
+use super::{Changed, read};
+use crate::Result;
+use crate::context::Cx;
+
+/// Acknowledge a message
+///
+/// If its type asks for no work, that ends it; otherwise it is a mark its sender sees. An ack is no response.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  poste ack 12 --note 'Will comply' --as builder-1")]
+pub(crate) struct Args {
+    #[arg(value_parser = read::number)]
+    number: MessageNo,
+    /// A word to the sender
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+    /// An id of your own: doing it again has no second effect
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let mut office = cx.open_to_write()?;
+    let content = args.note.map(|note| Content { body: note.as_str().into(), ..Content::default() });
+    let proposal = cx.proposal(&office, Intent::Ack(Ack { message: args.number }), content, args.id)?;
+    let (outcome, _) = cx.decide(&mut office, &proposal)?;
+    let asks_work = views::message(office.store(), args.number)?.is_some_and(|message| message.asks_work);
+    let what = if asks_work { "acknowledged; it still asks for work" } else { "acknowledged, done" }.to_owned();
+    cx.ui.answer(&Changed { number: args.number, position: outcome.position, what, repeat: outcome.repeat })
+}

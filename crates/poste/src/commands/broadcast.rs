@@ -1,0 +1,29 @@
+use poste_core::Address;
+
+use crate::Result;
+use crate::commands::send;
+use crate::context::Cx;
+use crate::draft::{Draft, MessageArgs};
+
+/// Send a message to every active agent but yourself
+///
+/// Agents that register later do not get it.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  poste broadcast 'JWT uses RS256' 'See docs/jwt.md' --type decision_announcement --as architect"
+)]
+pub(crate) struct Args {
+    /// One line
+    subject: String,
+    /// Markdown; - for stdin
+    body: Option<String>,
+    #[command(flatten)]
+    message: MessageArgs,
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let mut draft = Draft::from_args(args.message, args.subject, args.body)?;
+    draft.to = vec![Address::Everyone];
+    let mut office = cx.open_to_write()?;
+    send::send(cx, &mut office, draft, "broadcast")
+}

@@ -1,0 +1,164 @@
+use std::io::{self, Write};
+use std::time::Duration;
+
+use poste_core::fold::{Claimed, Code, Effect, Verdict};
+use poste_core::log::{Claim, Intent, MessageNo, Position};
+use poste_core::office::Office;
+use poste_core::text::RecordId;
+use poste_core::views::{self, MessageView};
+use poste_core::{Timestamp, limits};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::read;
+use crate::Result;
+use crate::cli::duration;
+use crate::context::Cx;
+use crate::error::{CommandError, Kind};
+use crate::ui::{Answer, Ui};
+
+/// Claim work: a lease on a message, yours until it is finished or runs out
+///
+/// Without N, the best pending messages. Finish each with done, fail, reply --done or forward; give it back with
+/// release; keep it longer with extend. The token printed here proves the claim; with POSTE_SESSION set it is
+/// not needed.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  poste claim --as coder\n  poste claim 12 --lease 30m\n  poste claim --max 5 --wait --timeout 10m"
+)]
+pub(crate) struct Args {
+    #[arg(value_parser = read::number)]
+    number: Option<MessageNo>,
+    /// At most so many
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::CLAIM_MAX)))]
+    max: u32,
+    /// How long it is yours
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    lease: Option<Duration>,
+    /// Wait until there is something
+    #[arg(long, conflicts_with = "number")]
+    wait: bool,
+    /// With --wait: give up after this
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "wait")]
+    timeout: Option<Duration>,
+    /// Print the messages fenced as data, for a model's context
+    #[arg(long)]
+    for_model: bool,
+    /// An id of your own: claiming again under it tells what it won
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ClaimAnswer {
+    /// Give it to done, fail, release, extend.
+    pub token: Position,
+    pub claims: Vec<ClaimView>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ClaimView {
+    #[serde(serialize_with = "poste_core::time::rfc3339")]
+    pub lease_until: Timestamp,
+    pub message: MessageView,
+}
+
+impl Answer for ClaimAnswer {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        for (index, claim) in self.claims.iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            read::print_message(ui, &claim.message, out)?;
+            let lease = ui.time(claim.lease_until);
+            writeln!(out, "\nclaimed #{}: token {}, lease ends {lease}", claim.message.number, self.token)?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let mut office = cx.open_to_write()?;
+    let lease_ms = args.lease.map(|lease| i64::try_from(lease.as_millis()).unwrap_or(i64::MAX));
+    let intent = Intent::Claim(Claim { message: args.number, max: args.max, lease_ms });
+    let claimed = if args.wait {
+        wait(cx, &mut office, intent, args.id, args.timeout)?
+    } else {
+        let proposal = cx.proposal(&office, intent, None, args.id)?;
+        let (_, effect) = cx.decide(&mut office, &proposal)?;
+        expect_claimed(effect)?
+    };
+    cx.ui.now = office.now()?;
+    let answer = view(&office, claimed)?;
+    let numbers: Vec<MessageNo> = answer.claims.iter().map(|claim| claim.message.number).collect();
+    if args.for_model && !cx.ui.json {
+        print_for_model(cx, &answer)?;
+    } else {
+        cx.ui.answer(&answer)?;
+    }
+    cx.mark_shown(&mut office, numbers)?;
+    let token = answer.token;
+    if let Some(claim) = answer.claims.first() {
+        cx.ui.say(format!("finish it: poste done {} --token {token} --summary TEXT", claim.message.number));
+    }
+    Ok(())
+}
+
+/// Tries whenever something could be claimed; another member of a group may be faster.
+fn wait(
+    cx: &Cx,
+    office: &mut Office,
+    intent: Intent,
+    id: Option<RecordId>,
+    timeout: Option<Duration>,
+) -> Result<Claimed> {
+    let agent = cx.agent(office)?;
+    let mut trouble = None;
+    let found = office.wait_for(timeout, |office| {
+        if !views::has_claimable(office.store(), &agent)? {
+            return Ok(None);
+        }
+        let proposal = cx.proposal_as(office, agent.name.clone(), intent.clone(), None, id.clone());
+        match office.propose(&proposal)?.verdict {
+            Verdict::Accepted(effect) => Ok(Some(Some(effect))),
+            Verdict::Rejected(rejection) if rejection.code == Code::NothingToClaim => Ok(None),
+            Verdict::Rejected(rejection) => {
+                trouble = Some(rejection);
+                Ok(Some(None))
+            }
+        }
+    })?;
+    match (found, trouble) {
+        (Some(Some(effect)), _) => expect_claimed(effect),
+        (_, Some(rejection)) => Err(rejection.into()),
+        _ => Err(CommandError::new(Kind::TimedOut, "nothing came to claim in that time")),
+    }
+}
+
+fn expect_claimed(effect: Effect) -> Result<Claimed> {
+    match effect {
+        Effect::Claimed(claimed) => Ok(claimed),
+        _ => Err(CommandError::new(Kind::Internal, "the office took the claim for something else")),
+    }
+}
+
+fn view(office: &Office, claimed: Claimed) -> Result<ClaimAnswer> {
+    let mut claims = Vec::new();
+    for item in claimed.items {
+        let message = views::message(office.store(), item.number)?
+            .ok_or_else(|| CommandError::new(Kind::Internal, "a claimed message is not there"))?;
+        claims.push(ClaimView { lease_until: item.lease_until, message });
+    }
+    Ok(ClaimAnswer { token: claimed.token, claims })
+}
+
+fn print_for_model(cx: &Cx, answer: &ClaimAnswer) -> Result {
+    let mut out = io::stdout().lock();
+    for claim in &answer.claims {
+        writeln!(out, "{}", read::fenced(cx, &claim.message))?;
+        let (number, token) = (claim.message.number, answer.token);
+        writeln!(out, "claimed #{number}: token {token}, lease ends {}", claim.lease_until)?;
+    }
+    out.flush()?;
+    Ok(())
+}

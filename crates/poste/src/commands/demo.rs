@@ -1,0 +1,335 @@
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use poste_core::Position;
+use poste_core::fold::Effect;
+use poste_core::log::{Ack, Body, Claim, Content, Done, Ends, EndsHow, Intent, MessageNo, Register, Send};
+use poste_core::office::Office;
+use poste_core::store::discover;
+use poste_core::text::Name;
+use poste_core::views::{self, MessageView, NewsQuery};
+use poste_core::vocabulary::AgentKind;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Result;
+use crate::cli::duration;
+use crate::context::Cx;
+use crate::error::{CommandError, Kind};
+use crate::ui::{Answer, Paint, Ui, escape};
+
+/// See three agents review code: real processes that wait, claim, work and answer
+///
+/// A lead asks a coder to implement something; the coder asks a reviewer, mends what it found, and reports back.
+/// The office stays, so that you can look around in it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  poste demo\n  poste demo --in ~/poste-demo --pace 0s")]
+pub(crate) struct Args {
+    /// Make the office in this folder; otherwise in a new temporary one
+    #[arg(long = "in", value_name = "DIR")]
+    folder: Option<PathBuf>,
+    /// How long each piece of work takes
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "300ms")]
+    pace: Duration,
+    /// One of the three processes
+    #[arg(long, value_name = "NAME", hide = true)]
+    play: Option<Name>,
+}
+
+/// Nobody in the demo waits longer than this for anybody.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const CAST: &[(&str, &str, &[&str])] =
+    &[("lead", "coordinator", &[]), ("coder", "builder", &["rust"]), ("reviewer", "reviewer", &["rust"])];
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DemoAnswer {
+    pub office: String,
+    pub conversation: Vec<MessageView>,
+}
+
+impl Answer for DemoAnswer {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "\n{}", ui.paint(Paint::Strong, "The conversation"))?;
+        for message in &self.conversation {
+            let head = format!("#{} {} → {}", message.number, message.from, message.to.join(", "));
+            writeln!(out, "{}  {}", ui.paint(Paint::Dim, &head), escape::line(&message.subject))?;
+            for line in message.body.lines() {
+                writeln!(out, "    {}", escape::line(line))?;
+            }
+        }
+        let office = escape::line(&self.office).into_owned();
+        writeln!(out, "\n{} {office}", ui.paint(Paint::Strong, "The office is"))?;
+        writeln!(out, "{}", ui.paint(Paint::Strong, "Try next"))?;
+        let program = program_name();
+        for command in ["track 1", "log why 2", "inbox --as lead --all"] {
+            writeln!(out, "  {program} --office {office} {command}")?;
+        }
+        Ok(())
+    }
+}
+
+/// How a person can call this very program: by name if the shell finds it, else by its path.
+fn program_name() -> String {
+    let Ok(me) = std::env::current_exe() else { return "poste".to_owned() };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join("poste")).find(|program| program.is_file());
+    if found.and_then(|program| program.canonicalize().ok()).is_some_and(|program| program == me) {
+        return "poste".to_owned();
+    }
+    let here = std::env::current_dir().unwrap_or_default();
+    me.strip_prefix(&here).unwrap_or(&me).display().to_string()
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    if let Some(name) = args.play {
+        let folder = args.folder.ok_or_else(|| CommandError::usage("--play needs --in"))?;
+        return play(cx, &folder, &name, args.pace);
+    }
+    let folder = match args.folder {
+        Some(folder) => {
+            std::fs::create_dir_all(&folder)
+                .map_err(|error| CommandError::usage(format!("{}: {error}", folder.display())))?;
+            folder
+        }
+        None => tempfile::Builder::new()
+            .prefix("poste-demo-")
+            .tempdir()
+            .map_err(|error| CommandError::new(Kind::Internal, format!("no temporary folder: {error}")))?
+            .keep(),
+    };
+    let place = cx.place_at(folder.join(discover::FOLDER));
+    if !place.create()? {
+        return Err(CommandError::new(Kind::Refused, format!("there is an office in {} already", folder.display()))
+            .hint("the demo makes its own; name another folder with --in"));
+    }
+    let mut office = place.open()?;
+    for (name, role, capabilities) in CAST {
+        register(cx, &mut office, name, role, capabilities)?;
+    }
+    cx.ui.say(format!("three processes share the office in {}", folder.display()));
+    let mut players =
+        CAST.iter().map(|(name, ..)| Player::start(&folder, name, args.pace)).collect::<Result<Vec<_>>>()?;
+    follow(cx, &mut office, &mut players)?;
+    let conversation = conversation(&office)?;
+    cx.ui.now = office.now()?;
+    cx.ui.answer(&DemoAnswer { office: place.path.display().to_string(), conversation })
+}
+
+fn register(cx: &Cx, office: &mut Office, name: &str, role: &str, capabilities: &[&str]) -> Result {
+    let intent = Intent::Register(Register {
+        kind: AgentKind::Agent,
+        role: Some(role.parse()?),
+        capabilities: capabilities.iter().map(|word| word.parse()).collect::<std::result::Result<_, _>>()?,
+        worktree: None,
+        update: false,
+    });
+    let proposal = cx.proposal_as(office, name.parse()?, intent, None, None);
+    cx.decide(office, &proposal).map(|_| ())
+}
+
+/// One of the three processes. Ends with the demo, however the demo ends.
+struct Player {
+    name: &'static str,
+    process: Child,
+}
+
+impl Player {
+    fn start(folder: &Path, name: &'static str, pace: Duration) -> Result<Self> {
+        let program = std::env::current_exe()
+            .map_err(|error| CommandError::new(Kind::Internal, format!("cannot find myself: {error}")))?;
+        let process = Command::new(program)
+            .args(["demo", "--play", name, "--pace", &format!("{}ms", pace.as_millis()), "--in"])
+            .arg(folder)
+            .env("POSTE_AGENT", name)
+            .env("POSTE_SESSION", format!("demo-{name}"))
+            .env_remove("POSTE_HOME")
+            .env_remove("POSTE_TEST_SEED")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|error| CommandError::new(Kind::Internal, format!("cannot start {name}: {error}")))?;
+        Ok(Self { name, process })
+    }
+
+    /// Whether it has ended; an error if it ended badly.
+    fn has_ended(&mut self) -> Result<bool> {
+        match self.process.try_wait() {
+            Ok(Some(status)) if status.success() => Ok(true),
+            Ok(Some(status)) => Err(CommandError::new(Kind::Internal, format!("{} ended with {status}", self.name))),
+            Ok(None) => Ok(false),
+            Err(error) => Err(CommandError::new(Kind::Internal, error.to_string())),
+        }
+    }
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Prints what happens as it happens, until all three are done.
+fn follow(cx: &Cx, office: &mut Office, players: &mut [Player]) -> Result {
+    let mut cursor = Position(0);
+    loop {
+        let ended = players.iter_mut().map(Player::has_ended).collect::<Result<Vec<bool>>>()?;
+        for line in views::timeline(office.store(), cursor, 1_000)? {
+            cursor = line.position;
+            if !cx.ui.json && !matches!(line.kind.as_str(), "barrier" | "delivery.shown") {
+                let mut out = io::stdout().lock();
+                let time = &line.at.to_string()[11..23];
+                writeln!(out, "{}  {}", cx.ui.paint(Paint::Dim, time), escape::line(&line.what))?;
+                out.flush()?;
+            }
+        }
+        if ended.into_iter().all(|ended| ended) {
+            return Ok(());
+        }
+        // A process that ends rings no bell, so do not wait for long.
+        office.wait_for(Some(Duration::from_millis(20)), |office| {
+            Ok((poste_core::office::head(office.store())? > cursor).then_some(()))
+        })?;
+    }
+}
+
+fn conversation(office: &Office) -> Result<Vec<MessageView>> {
+    let mut messages = Vec::new();
+    for number in 1.. {
+        match views::message(office.store(), MessageNo(number))? {
+            Some(message) => messages.push(message),
+            None => break,
+        }
+    }
+    Ok(messages)
+}
+
+/// What one of the processes does: everything through the office, nothing between the processes.
+fn play(cx: &mut Cx, folder: &Path, name: &Name, pace: Duration) -> Result {
+    let office = cx.place_at(folder.join(discover::FOLDER)).open()?;
+    let mut desk = Desk { cx, office, pace };
+    match name.as_str() {
+        "lead" => play_lead(&mut desk),
+        "coder" => play_coder(&mut desk),
+        "reviewer" => play_reviewer(&mut desk),
+        other => Err(CommandError::usage(format!("{other} has no part in the demo"))),
+    }
+}
+
+fn play_lead(desk: &mut Desk<'_>) -> Result {
+    desk.send("coder", "directive", "Implement token refresh", "Refresh tokens must rotate on every use.")?;
+    let report = desk.wait_for("task_completed")?;
+    desk.propose(Intent::Ack(Ack { message: report.number }), None)?;
+    Ok(())
+}
+
+fn play_coder(desk: &mut Desk<'_>) -> Result {
+    let task = desk.claim()?;
+    desk.work();
+    desk.send("reviewer", "question", "Review token refresh", "```rust\nfn refresh(old: &Token) -> Token\n```")?;
+    let found = desk.wait_for("response")?;
+    desk.propose(Intent::Ack(Ack { message: found.number }), None)?;
+    desk.work();
+    desk.send("reviewer", "question", "Fixed: review again", "The old token is revoked before the new one is issued.")?;
+    let approved = desk.wait_for("response")?;
+    desk.propose(Intent::Ack(Ack { message: approved.number }), None)?;
+    let content = Content { summary: Some("Token refresh, reviewed".to_owned()), ..Content::default() };
+    desk.propose(Intent::Done(Done { message: task.number, token: None, artifacts: Vec::new() }), Some(content))?;
+    desk.reply(&task, "task_completed", "Task done: token refresh", "Implemented, reviewed and approved.", false)
+}
+
+fn play_reviewer(desk: &mut Desk<'_>) -> Result {
+    let first = desk.claim()?;
+    desk.work();
+    desk.reply(&first, "response", "Found issues", "The old token stays valid after a refresh.", true)?;
+    let second = desk.claim()?;
+    desk.work();
+    desk.reply(&second, "response", "Approved", "Looks right now.", true)
+}
+
+/// An agent at work.
+struct Desk<'a> {
+    cx: &'a mut Cx,
+    office: Office,
+    pace: Duration,
+}
+
+impl Desk<'_> {
+    fn work(&self) {
+        std::thread::sleep(self.pace);
+    }
+
+    fn propose(&mut self, intent: Intent, content: Option<Content>) -> Result<Effect> {
+        let proposal = self.cx.proposal(&self.office, intent, content, None)?;
+        self.cx.decide(&mut self.office, &proposal).map(|(_, effect)| effect)
+    }
+
+    fn send(&mut self, to: &str, kind: &str, subject: &str, body: &str) -> Result {
+        let header = header(vec![to.parse()?], kind)?;
+        self.propose(Intent::Send(header), Some(text(subject, body))).map(|_| ())
+    }
+
+    fn reply(&mut self, to: &MessageView, kind: &str, subject: &str, body: &str, done: bool) -> Result {
+        let ends = done.then_some(Ends { message: to.number, how: EndsHow::Replied, token: None });
+        let header = Send { reply_to: Some(to.number), ends, ..header(Vec::new(), kind)? };
+        self.propose(Intent::Send(header), Some(text(subject, body))).map(|_| ())
+    }
+
+    /// Waits for work, claims it, and reads it.
+    fn claim(&mut self) -> Result<MessageView> {
+        let agent = self.cx.agent(&self.office)?;
+        let there = self
+            .office
+            .wait_for(Some(PATIENCE), |office| Ok(views::has_claimable(office.store(), &agent)?.then_some(())))?;
+        there.ok_or_else(|| CommandError::new(Kind::TimedOut, "no work came"))?;
+        let effect = self.propose(Intent::Claim(Claim { message: None, max: 1, lease_ms: None }), None)?;
+        let Effect::Claimed(claimed) = effect else {
+            return Err(CommandError::new(Kind::Internal, "the claim won nothing"));
+        };
+        let number = claimed.items.first().map(|item| item.number).unwrap_or_default();
+        self.read(number)
+    }
+
+    fn wait_for(&mut self, kind: &str) -> Result<MessageView> {
+        let agent = self.cx.agent(&self.office)?;
+        let query =
+            NewsQuery { session: self.cx.session(), kind: Some(kind.parse()?), limit: 1, ..NewsQuery::default() };
+        let found = self.office.wait_for(Some(PATIENCE), |office| {
+            Ok(views::news(office.store(), &agent, &query)?.messages.into_iter().next())
+        })?;
+        let message = found.ok_or_else(|| CommandError::new(Kind::TimedOut, format!("no {kind} came")))?;
+        self.read(message.number)
+    }
+
+    fn read(&mut self, number: MessageNo) -> Result<MessageView> {
+        let message = views::message(self.office.store(), number)?
+            .ok_or_else(|| CommandError::not_found(format!("there is no message {number}")))?;
+        self.cx.mark_shown(&mut self.office, vec![number])?;
+        Ok(message)
+    }
+}
+
+fn header(to: Vec<poste_core::Address>, kind: &str) -> Result<Send> {
+    Ok(Send {
+        to,
+        kind: kind.parse()?,
+        priority: None,
+        reply_to: None,
+        conversation: Some("token-refresh".parse()?),
+        wants_response: None,
+        respond_by: None,
+        expires: None,
+        not_before: None,
+        workflow: None,
+        step: None,
+        artifacts: Vec::new(),
+        ends: None,
+    })
+}
+
+fn text(subject: &str, body: &str) -> Content {
+    Content { subject: subject.to_owned(), body: Body::from(body), ..Content::default() }
+}

@@ -1,0 +1,42 @@
+use poste_core::log::{Content, Fail, Intent, MessageNo, Position};
+use poste_core::text::RecordId;
+
+use super::subscribe::position;
+use super::{Changed, read};
+use crate::Result;
+use crate::context::Cx;
+
+/// Say that a message could not be handled; its sender is told
+///
+/// Final, unless --retry: then an attempt is counted and it comes back after a growing delay, until it is dead.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  poste fail 12 --reason 'No access to the database'\n  \
+                        poste fail 12 --reason 'Network down' --retry")]
+pub(crate) struct Args {
+    #[arg(value_parser = read::number)]
+    number: MessageNo,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    /// Not final: try again later
+    #[arg(long)]
+    retry: bool,
+    /// The claim's token; not needed in its session or on the first claim
+    #[arg(long, value_parser = position)]
+    token: Option<Position>,
+    /// An id of your own: doing it again has no second effect
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let mut office = cx.open_to_write()?;
+    let content = Content { body: args.reason.as_str().into(), ..Content::default() };
+    let intent = Intent::Fail(Fail { message: args.number, token: args.token, retry: args.retry });
+    let proposal = cx.proposal(&office, intent, Some(content), args.id)?;
+    let (outcome, _) = cx.decide(&mut office, &proposal)?;
+    let what = if args.retry { "attempt failed" } else { "failed" }.to_owned();
+    cx.ui.answer(&Changed { number: args.number, position: outcome.position, what, repeat: outcome.repeat })?;
+    cx.ui.say(format!("see what comes of it: poste track {}", args.number));
+    Ok(())
+}

@@ -1,0 +1,63 @@
+use poste_core::log::{Ends, EndsHow, MessageNo, Position};
+use poste_core::text::RecordId;
+use poste_core::views::{self, MessageView};
+use poste_core::vocabulary::Priority;
+
+use super::reply::prefixed;
+use super::subscribe::position;
+use super::{read, send};
+use crate::Result;
+use crate::context::{Cx, no_message};
+use crate::draft::{Draft, parse_recipients};
+
+/// Pass a message on to somebody else; yours is then done, as forwarded
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  poste forward 12 lead --note 'Above my pay grade' --priority urgent --as coder")]
+pub(crate) struct Args {
+    #[arg(value_parser = read::number)]
+    number: MessageNo,
+    /// Who takes over
+    to: String,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+    /// Otherwise the priority it had
+    #[arg(long)]
+    priority: Option<Priority>,
+    /// The claim's token; not needed in its session or on the first claim
+    #[arg(long, value_parser = position)]
+    token: Option<Position>,
+    /// An id of your own: doing it again has no second effect
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let mut office = cx.open_to_write()?;
+    let original = views::message(office.store(), args.number)?.ok_or_else(|| no_message(args.number))?;
+    let draft = Draft {
+        to: parse_recipients(&args.to)?,
+        kind: Some(original.kind.clone()),
+        priority: Some(args.priority.unwrap_or(original.priority)),
+        subject: prefixed("Fwd: ", &original.subject),
+        body: forwarded_body(&original, args.note.as_deref()).into_bytes(),
+        payload: original.payload.clone(),
+        workflow: original.workflow.clone(),
+        step: original.step.clone(),
+        context: original.context.clone(),
+        expect: original.expect.clone(),
+        references: original.references.clone(),
+        metadata: original.metadata.clone(),
+        wants_response: Some(original.wants_response),
+        ends: Some(Ends { message: args.number, how: EndsHow::Forwarded, token: args.token }),
+        id: args.id,
+        ..Draft::default()
+    };
+    send::send(cx, &mut office, draft, "message")
+}
+
+/// The note, then the original with its origin said in words.
+fn forwarded_body(original: &MessageView, note: Option<&str>) -> String {
+    let note = note.map(|note| format!("{note}\n\n")).unwrap_or_default();
+    format!("{note}Forwarded #{} from {} ({}):\n\n{}", original.number, original.from, original.trust, original.body)
+}

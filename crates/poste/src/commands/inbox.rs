@@ -1,0 +1,134 @@
+use std::io::{self, Write};
+
+use poste_core::store::tables::State;
+use poste_core::text::TypeName;
+use poste_core::views::{self, InboxLine, InboxPage, InboxQuery, More};
+use poste_core::vocabulary::Priority;
+
+use crate::Result;
+use crate::context::Cx;
+use crate::ui::{Answer, Paint, Ui, escape, tokens};
+
+/// Show what waits for you, by priority, then age
+///
+/// Listing never counts as showing: read a message to have it marked as shown.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  poste inbox --as coder\n  poste inbox --unread --type question\n  poste inbox --tokens 300"
+)]
+pub(crate) struct Args {
+    /// Only what was not shown yet
+    #[arg(long)]
+    unread: bool,
+    /// Only this type
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: Option<TypeName>,
+    /// Only from this sender
+    #[arg(long, value_name = "NAME")]
+    from: Option<String>,
+    /// Ended ones too, newest first
+    #[arg(long)]
+    all: bool,
+    /// At most so many
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+    /// Keep the listing under so many tokens
+    #[arg(long, value_name = "N")]
+    tokens: Option<usize>,
+}
+
+impl Answer for InboxPage {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let rows = self.messages.iter().map(|line| row(ui, line)).collect();
+        ui.rows(out, &["#", "PRIORITY", "TYPE", "FROM", "SENT", "STATE", "SUBJECT"], rows)?;
+        if let Some(text) = left_out_text(self.left_out) {
+            writeln!(out, "{text}")?;
+        }
+        Ok(())
+    }
+}
+
+fn left_out_text(left_out: More) -> Option<String> {
+    let plus = if left_out.at_least { "+" } else { "" };
+    (left_out.count > 0).then(|| format!("({}{plus} more not shown)", left_out.count))
+}
+
+fn row(ui: &Ui, line: &InboxLine) -> Vec<String> {
+    let priority = match line.priority {
+        Priority::Urgent => ui.paint(Paint::Bad, "urgent"),
+        Priority::High => ui.paint(Paint::Attention, "high"),
+        other => other.to_string(),
+    };
+    let subject = escape::line(&line.subject).into_owned();
+    vec![
+        format!("#{}", line.number),
+        priority,
+        line.kind.to_string(),
+        line.from.clone(),
+        ui.time(line.at),
+        state(ui, line),
+        if line.shown { subject } else { ui.paint(Paint::Strong, &subject) },
+    ]
+}
+
+/// The state and what else a reader should know, in few words.
+fn state(ui: &Ui, line: &InboxLine) -> String {
+    let mut words = vec![line.state.to_string()];
+    if !line.shown && line.state == State::Pending {
+        words = vec!["new".to_owned()];
+    }
+    if let Some(at) = line.ready_at.filter(|_| !line.ready) {
+        words.push(format!("ready {}", ui.time(at)));
+    }
+    if let Some(until) = line.lease_until {
+        words.push(format!("lease {}", ui.time(until)));
+    }
+    if line.attempts > 0 {
+        words.push(format!("{} failed", line.attempts));
+    }
+    if line.acked {
+        words.push("acked".to_owned());
+    }
+    if line.wants_response && !line.answered {
+        words.push(match line.respond_by {
+            Some(at) => format!("answer {}", ui.time(at)),
+            None => "answer wanted".to_owned(),
+        });
+    }
+    if line.unconfirmed {
+        words.push("unconfirmed".to_owned());
+    }
+    words.join(", ")
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let office = cx.open()?;
+    let agent = cx.agent(&office)?;
+    let query =
+        InboxQuery { unread: args.unread, kind: args.kind, from: args.from, all: args.all, limit: args.limit.into() };
+    let mut page = views::inbox(office.store(), &agent, &query, cx.ui.now)?;
+    if let Some(budget) = args.tokens {
+        fit(&cx.ui, &mut page, budget);
+    }
+    if page.messages.is_empty() {
+        cx.ui.say("nothing waits");
+    }
+    cx.ui.answer(&page)
+}
+
+/// Drops lines from the end until the listing fits, the note of what was dropped included.
+fn fit(ui: &Ui, page: &mut InboxPage, budget: usize) {
+    const NOTE_TOKENS: usize = 12;
+    let mut used = NOTE_TOKENS;
+    let kept = page
+        .messages
+        .iter()
+        .take_while(|line| {
+            let text = if ui.json { serde_json::to_string(line).unwrap_or_default() } else { row(ui, line).join("  ") };
+            used += tokens::estimate(&text) + 1;
+            used <= budget
+        })
+        .count();
+    page.left_out.count += (page.messages.len() - kept) as u64;
+    page.messages.truncate(kept);
+}

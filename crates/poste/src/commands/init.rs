@@ -1,0 +1,51 @@
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use poste_core::store::discover;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Result;
+use crate::context::Cx;
+use crate::ui::{Answer, Ui, escape};
+
+/// Make an office for this project
+///
+/// It goes to the top of the git repository (of its main worktree, so that all worktrees share it), else into the
+/// current folder. Running it again is harmless.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  poste init\n  poste init --in ~/work/project")]
+pub(crate) struct Args {
+    /// The folder to make it in
+    #[arg(long = "in", value_name = "DIR")]
+    folder: Option<PathBuf>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct InitAnswer {
+    pub office: String,
+    /// False: it was there before.
+    pub made: bool,
+}
+
+impl Answer for InitAnswer {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let what = if self.made { "made the office" } else { "there is an office already:" };
+        writeln!(out, "{what} {}", escape::line(&self.office))
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let place = match (args.folder, cx.explicit_office()) {
+        (Some(folder), _) => cx.place_at(folder.join(discover::FOLDER)),
+        (None, Some(path)) => cx.place_at(path),
+        (None, None) => cx.place_at(discover::place(&cx.cwd()?)),
+    };
+    let made = place.create()?;
+    place.open()?;
+    cx.ui.answer(&InitAnswer { office: place.path.display().to_string(), made })?;
+    if made {
+        cx.ui.say("next: poste register NAME --role ROLE");
+    }
+    Ok(())
+}

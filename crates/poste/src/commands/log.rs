@@ -1,0 +1,172 @@
+use std::io::{self, IsTerminal, Write};
+
+use indicatif::ProgressBar;
+use poste_core::fold::Refusals;
+use poste_core::log::{MessageNo, Position};
+use poste_core::office::head;
+use poste_core::text::RecordId;
+use poste_core::views::{self, IdAnswer, RecordView, VerifyReport, Why};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::read;
+use super::subscribe::position;
+use crate::Result;
+use crate::context::{Cx, no_message};
+use crate::error::{CommandError, Kind};
+use crate::ui::{self, Answer, Ui, escape};
+
+/// Look into the log: every change is a record in it
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: LogCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum LogCommand {
+    /// Show records as they are
+    #[command(
+        after_help = "Examples:\n  poste log show\n  poste log show 42\n  poste log show --after 100 --limit 5 --json"
+    )]
+    Show(ShowArgs),
+    /// Explain how a message came to its state, or what became of a write by its id
+    #[command(after_help = "Examples:\n  poste log why 12\n  poste log why --id 0190b5a2-7c1e-7a3b-9d4e-111111111111")]
+    Why(WhyArgs),
+    /// Check the office against itself: chain, content, and tables against the refolded log
+    #[command(after_help = "Example:\n  poste log verify")]
+    Verify,
+}
+
+#[derive(Debug, clap::Args)]
+struct ShowArgs {
+    /// Only this record
+    #[arg(value_parser = position)]
+    position: Option<Position>,
+    /// Records after this one; otherwise the newest
+    #[arg(long, value_name = "POSITION", value_parser = position)]
+    after: Option<Position>,
+    /// At most so many
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+}
+
+#[derive(Debug, clap::Args)]
+struct WhyArgs {
+    /// A message number
+    #[arg(value_parser = read::number, required_unless_present = "id")]
+    number: Option<MessageNo>,
+    /// The id of a write, for example of one whose outcome is unknown
+    #[arg(long, conflicts_with = "number")]
+    id: Option<RecordId>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ShowAnswer {
+    pub records: Vec<RecordView>,
+}
+
+impl Answer for ShowAnswer {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        for record in &self.records {
+            let session = record.session.as_ref().map(|session| format!(" session {session}")).unwrap_or_default();
+            let content = record.content_bytes.map(|bytes| format!("  +{bytes} bytes")).unwrap_or_default();
+            writeln!(
+                out,
+                "{}  {}  {}  {}{session}  {}{content}",
+                record.position,
+                ui.time(record.at),
+                record.name,
+                record.actor,
+                escape::json(record.header.get()),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Answer for Why {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "#{}  {}", self.number, escape::line(&self.subject))?;
+        let rows = self.lines.iter().map(|line| {
+            vec![line.position.to_string(), ui.time(line.at), line.by.clone(), escape::line(&line.what).into_owned()]
+        });
+        ui.rows(out, &["RECORD", "WHEN", "BY", "WHAT"], rows.collect())
+    }
+}
+
+impl Answer for IdAnswer {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        match (self.position, self.number) {
+            (Some(position), Some(number)) => writeln!(out, "{} at record {position}, message #{number}", self.state),
+            (Some(position), None) => {
+                let reason = self.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+                writeln!(out, "{} at record {position}{}", self.state, escape::line(&reason))
+            }
+            (None, _) => writeln!(out, "absent: nothing was stored under this id; it is safe to send it again"),
+        }
+    }
+}
+
+impl Answer for VerifyReport {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        for problem in &self.problems {
+            writeln!(out, "problem: {}", escape::line(problem))?;
+        }
+        writeln!(out, "{}, chain {}", ui::count(self.records as usize, "record"), self.chain.short())?;
+        if self.content_gone > 0 {
+            writeln!(out, "content of {} is no longer here", ui::count(self.content_gone as usize, "record"))?;
+        }
+        let sound = if self.problems.is_empty() { "tables equal the folded log" } else { "not sound" };
+        writeln!(out, "{sound}, digest {}", self.tables.short())
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    match args.command {
+        LogCommand::Show(args) => show(cx, args),
+        LogCommand::Why(args) => why(cx, args),
+        LogCommand::Verify => verify(cx),
+    }
+}
+
+fn show(cx: &mut Cx, args: ShowArgs) -> Result {
+    let office = cx.open()?;
+    let records = match (args.position, args.after) {
+        (Some(position), _) => match views::record(office.store(), position)? {
+            Some(record) => vec![record],
+            None => return Err(CommandError::not_found(format!("there is no record {position}"))),
+        },
+        (None, Some(after)) => views::records(office.store(), after, args.limit.into())?,
+        (None, None) => {
+            let newest = head(office.store())?;
+            let after = Position(newest.0.saturating_sub(args.limit.into()));
+            views::records(office.store(), after, args.limit.into())?
+        }
+    };
+    cx.ui.answer(&ShowAnswer { records })
+}
+
+fn why(cx: &mut Cx, args: WhyArgs) -> Result {
+    let office = cx.open()?;
+    if let Some(id) = args.id {
+        return cx.ui.answer(&views::why_id(office.store(), &id)?);
+    }
+    let number = args.number.unwrap_or_default();
+    let why = views::why_message(office.store(), number)?.ok_or_else(|| no_message(number))?;
+    cx.ui.answer(&why)
+}
+
+fn verify(cx: &mut Cx) -> Result {
+    let office = cx.open()?;
+    let visible = !cx.ui.json && io::stderr().is_terminal();
+    let progress = if visible { ProgressBar::new(head(office.store())?.0) } else { ProgressBar::hidden() };
+    let report = views::verify(office.store(), Refusals::Dropped, |position| progress.set_position(position.0))?;
+    progress.finish_and_clear();
+    cx.ui.answer(&report)?;
+    if report.problems.is_empty() {
+        return Ok(());
+    }
+    Err(CommandError::new(Kind::Internal, format!("{} found", ui::count(report.problems.len(), "problem")))
+        .hint("keep a copy of the office folder before doing anything else"))
+}

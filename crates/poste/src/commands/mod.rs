@@ -1,0 +1,58 @@
+//! One file a command: its arguments (whose comments are the help), its answer, and what it does.
+
+pub(crate) mod ack;
+pub(crate) mod agents;
+pub(crate) mod broadcast;
+pub(crate) mod claim;
+pub(crate) mod clock;
+pub(crate) mod demo;
+pub(crate) mod done;
+pub(crate) mod extend;
+pub(crate) mod fail;
+pub(crate) mod forward;
+pub(crate) mod inbox;
+pub(crate) mod init;
+pub(crate) mod log;
+pub(crate) mod publish;
+pub(crate) mod read;
+pub(crate) mod register;
+pub(crate) mod release;
+pub(crate) mod reply;
+pub(crate) mod retire;
+pub(crate) mod retry;
+pub(crate) mod schema;
+pub(crate) mod send;
+pub(crate) mod subscribe;
+pub(crate) mod tail;
+pub(crate) mod topics;
+pub(crate) mod track;
+pub(crate) mod types;
+pub(crate) mod unsubscribe;
+pub(crate) mod wait;
+pub(crate) mod whoami;
+
+use std::io::{self, Write};
+
+use poste_core::log::{MessageNo, Position};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::ui::{Answer, Ui};
+
+/// The answer of commands that change one message's delivery.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Changed {
+    pub number: MessageNo,
+    /// The record that did it.
+    pub position: Option<Position>,
+    /// What happened, in a word: done, failed, released …
+    pub what: String,
+    /// The same change was made before, under the same id.
+    pub repeat: bool,
+}
+
+impl Answer for Changed {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "#{} {}", self.number, self.what)
+    }
+}

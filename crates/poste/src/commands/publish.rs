@@ -1,0 +1,31 @@
+use poste_core::Address;
+use poste_core::text::Topic;
+
+use crate::Result;
+use crate::commands::send;
+use crate::context::Cx;
+use crate::draft::{Draft, MessageArgs};
+
+/// Publish an event to the subscribers of a topic
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  poste publish TaskCompleted 'JWT service done' --payload '{\"passed\":24}' --as builder-1\n  \
+                        poste publish BlockerEncountered 'No User model yet' --type blocker_notification"
+)]
+pub(crate) struct Args {
+    /// Capitals are allowed: TaskCompleted
+    topic: Topic,
+    /// One line
+    subject: String,
+    /// Markdown; - for stdin
+    body: Option<String>,
+    #[command(flatten)]
+    message: MessageArgs,
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let mut draft = Draft::from_args(args.message, args.subject, args.body)?;
+    draft.to = vec![Address::Topic(args.topic)];
+    let mut office = cx.open_to_write()?;
+    send::send(cx, &mut office, draft, "message")
+}

@@ -1,0 +1,141 @@
+use std::io::{self, Write};
+
+use poste_core::log::{ArtifactState, MessageNo};
+use poste_core::views::{self, ArtifactView, MessageView};
+
+use crate::Result;
+use crate::context::{Cx, no_message};
+use crate::ui::{Answer, Paint, Ui, escape, fence};
+
+/// Read a message; if it is yours, this marks it as shown
+///
+/// Shown is not handled: finish it with ack, done, fail, reply --done or forward.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  poste read 12 --as coder\n  poste read 12 --for-model")]
+pub(crate) struct Args {
+    #[arg(value_parser = number)]
+    number: MessageNo,
+    /// Print it fenced as data, for a model's context
+    #[arg(long)]
+    for_model: bool,
+}
+
+/// `12` or `#12`.
+pub(crate) fn number(text: &str) -> std::result::Result<MessageNo, String> {
+    text.strip_prefix('#')
+        .unwrap_or(text)
+        .parse()
+        .map(MessageNo)
+        .map_err(|_| "a message has a number, for example 12".to_owned())
+}
+
+impl Answer for MessageView {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        print_message(ui, self, out)
+    }
+}
+
+/// A message for a person.
+pub(crate) fn print_message(ui: &Ui, message: &MessageView, out: &mut dyn Write) -> io::Result<()> {
+    let title = format!("#{}  {}", message.number, escape::line(&message.subject));
+    writeln!(out, "{}", ui.paint(Paint::Strong, &title))?;
+    let mut field = |name: &str, value: String| writeln!(out, "{name:<13} {value}");
+    field("from", format!("{} ({})", message.from, message.trust))?;
+    field("to", message.to.join(", "))?;
+    field("type", format!("{}, {}", message.kind, message.priority))?;
+    field("sent", ui.time(message.at))?;
+    field("conversation", message.conversation.to_string())?;
+    if let Some(number) = message.reply_to {
+        field("in reply to", format!("#{number}"))?;
+    }
+    if let Some(number) = message.forward_of {
+        field("forwards", format!("#{number}"))?;
+    }
+    if let Some(topic) = &message.topic {
+        field("topic", topic.to_string())?;
+    }
+    if message.wants_response {
+        field("answer", message.respond_by.map_or("wanted".to_owned(), |at| format!("wanted {}", ui.time(at))))?;
+    }
+    if let Some(workflow) = &message.workflow {
+        let step = message.step.as_ref().map(|step| format!(", step {step}")).unwrap_or_default();
+        field("workflow", format!("{workflow}{step}"))?;
+    }
+    if let Some(context) = &message.context {
+        field("context", escape::line(context).into_owned())?;
+    }
+    for artifact in &message.artifacts {
+        field("artifact", artifact_line(artifact))?;
+    }
+    for reference in &message.references {
+        field("reference", escape::line(reference).into_owned())?;
+    }
+    for (name, value) in &message.metadata {
+        field("meta", format!("{}={}", escape::line(name), escape::line(value)))?;
+    }
+    if message.content_gone {
+        writeln!(out, "\n(the content is no longer here)")?;
+    }
+    if !message.body.is_empty() {
+        writeln!(out, "\n{}", escape::block(message.body.trim_end_matches('\n')))?;
+    }
+    if let Some(payload) = &message.payload {
+        writeln!(out, "\npayload\n{}", escape::json(payload.get()))?;
+    }
+    if let Some(expect) = &message.expect {
+        writeln!(out, "\nexpected output\n{}", escape::block(expect))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn artifact_line(artifact: &ArtifactView) -> String {
+    let path = escape::line(&artifact.path);
+    match (artifact.state, artifact.size, &artifact.digest) {
+        (ArtifactState::Later, ..) => format!("{path} (will come later)"),
+        (state, Some(size), Some(digest)) => {
+            let attached = if state == ArtifactState::Attached { ", attached" } else { "" };
+            format!("{path} ({size} bytes, blake3 {}{attached})", digest.short())
+        }
+        _ => path.into_owned(),
+    }
+}
+
+/// Several messages, each fenced or in full.
+pub(crate) fn print_all(cx: &Cx, messages: &[MessageView], for_model: bool, out: &mut dyn Write) -> io::Result<()> {
+    for (index, message) in messages.iter().enumerate() {
+        if for_model {
+            writeln!(out, "{}", fenced(cx, message))?;
+        } else {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            print_message(&cx.ui, message, out)?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn fenced(cx: &Cx, message: &MessageView) -> String {
+    let nonce = fence::nonce_for(message, || cx.new_nonce());
+    fence::fenced(message, &nonce)
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let mut office = cx.open()?;
+    let message = views::message(office.store(), args.number)?.ok_or_else(|| no_message(args.number))?;
+    if args.for_model && !cx.ui.json {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{}", fenced(cx, &message))?;
+        out.flush()?;
+    } else {
+        cx.ui.answer(&message)?;
+    }
+    let Some(speaker) = cx.optional_speaker() else {
+        cx.ui.say("not marked as shown: nobody speaks (--as NAME or POSTE_AGENT)");
+        return Ok(());
+    };
+    if views::is_addressed_to(office.store(), &speaker, args.number)? {
+        cx.mark_shown(&mut office, vec![args.number])?;
+    }
+    Ok(())
+}

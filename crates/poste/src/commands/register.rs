@@ -1,0 +1,106 @@
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use poste_core::log::{Intent, Register};
+use poste_core::store::tables::Agent;
+use poste_core::text::{Name, Word};
+use poste_core::vocabulary::AgentKind;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Result;
+use crate::context::Cx;
+use crate::error::{CommandError, Kind};
+use crate::ui::{Answer, Ui};
+
+/// Register an agent or a person
+///
+/// Registering the same agent again, unchanged, is harmless; to change or revive one needs --update.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  poste register coder --role builder --capability typescript\n  \
+                        poste register anna --kind human\n  poste register coder --role reviewer --update")]
+pub(crate) struct Args {
+    /// Lower-case letters, digits, - and _
+    name: Name,
+    /// What it is for; role:ROLE addresses all who share it
+    #[arg(long)]
+    role: Option<Word>,
+    /// What it can do; can:CAPABILITY addresses all who can
+    #[arg(long, value_name = "CAPABILITY")]
+    capability: Vec<Word>,
+    /// The folder it works in; its artifacts must be below
+    #[arg(long, value_name = "DIR")]
+    worktree: Option<PathBuf>,
+    /// agent or human
+    #[arg(long, default_value = "agent")]
+    kind: AgentKind,
+    /// Change or revive a registered name
+    #[arg(long)]
+    update: bool,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RegisterAnswer {
+    pub agent: Agent,
+    /// False: it was registered like this before.
+    pub changed: bool,
+}
+
+impl Answer for RegisterAnswer {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let what = if self.changed { "registered" } else { "registered already:" };
+        writeln!(out, "{what} {}", describe(&self.agent))
+    }
+}
+
+/// An agent in one line.
+pub(crate) fn describe(agent: &Agent) -> String {
+    let mut text = format!("{} ({}", agent.name, agent.kind);
+    if let Some(role) = &agent.role {
+        text.push_str(&format!(", role {role}"));
+    }
+    if !agent.capabilities.is_empty() {
+        let words: Vec<&str> = agent.capabilities.iter().map(Word::as_str).collect();
+        text.push_str(&format!(", can {}", words.join(" ")));
+    }
+    text.push(')');
+    text
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let worktree = args.worktree.map(|path| absolute(&path)).transpose()?;
+    let mut capabilities = args.capability;
+    capabilities.sort_unstable();
+    capabilities.dedup();
+    let header = Register { kind: args.kind, role: args.role, capabilities, worktree, update: args.update };
+    let mut office = cx.open_to_write()?;
+    let known = office.agent(&args.name)?;
+    let same = known.as_ref().is_some_and(|known| known.is_active() && is_same(known, &header));
+    if !same {
+        let proposal = cx.proposal_as(&office, args.name.clone(), Intent::Register(header), None, None);
+        cx.decide(&mut office, &proposal)?;
+    }
+    let agent = office
+        .agent(&args.name)?
+        .ok_or_else(|| CommandError::new(Kind::Internal, "the agent was registered and is not there"))?;
+    cx.ui.answer(&RegisterAnswer { agent, changed: !same })?;
+    if !same {
+        cx.ui.say(format!("speak as it: --as {0}, or export POSTE_AGENT={0}", args.name));
+    }
+    Ok(())
+}
+
+fn is_same(known: &Agent, asked: &Register) -> bool {
+    known.kind == asked.kind
+        && known.role == asked.role
+        && known.capabilities == asked.capabilities
+        && known.worktree == asked.worktree
+}
+
+fn absolute(path: &std::path::Path) -> Result<String> {
+    let real = path.canonicalize().map_err(|error| CommandError::not_found(format!("{}: {error}", path.display())))?;
+    if !real.is_dir() {
+        return Err(CommandError::usage(format!("{} is no folder", path.display())));
+    }
+    real.into_os_string().into_string().map_err(|_| CommandError::usage("the worktree's path is no UTF-8"))
+}

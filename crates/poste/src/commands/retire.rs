@@ -1,0 +1,44 @@
+use std::io::{self, Write};
+
+use poste_core::fold::Effect;
+use poste_core::log::{Intent, Retire};
+use poste_core::text::Name;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Result;
+use crate::context::Cx;
+use crate::ui::{self, Answer, Ui};
+
+/// Retire an agent: its mail goes back, its claims are released, its name stays taken
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  poste retire coder --as lead")]
+pub(crate) struct Args {
+    name: Name,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RetireAnswer {
+    pub name: Name,
+    /// Deliveries that were released or returned.
+    pub deliveries: usize,
+}
+
+impl Answer for RetireAnswer {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let deliveries = ui::count(self.deliveries, "delivery");
+        writeln!(out, "retired {}; {deliveries} released or returned", self.name)
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let mut office = cx.open_to_write()?;
+    let intent = Intent::Retire(Retire { name: args.name.clone() });
+    let proposal = cx.proposal(&office, intent, None, None)?;
+    let (_, effect) = cx.decide(&mut office, &proposal)?;
+    let deliveries = match effect {
+        Effect::Touched(count) => count,
+        _ => 0,
+    };
+    cx.ui.answer(&RetireAnswer { name: args.name, deliveries })
+}

@@ -1,0 +1,54 @@
+use std::io::{self, Write};
+
+use poste_core::Address;
+use poste_core::fold::Effect;
+use poste_core::log::{Intent, MessageNo, Retry};
+use poste_core::text::RecordId;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::read;
+use crate::Result;
+use crate::context::Cx;
+use crate::ui::{self, Answer, Ui};
+
+/// Give a message that failed, died, expired or came back another chance
+///
+/// Its sender may, and any human. Attempts count from zero again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  poste retry 12 --as lead\n  poste retry 12 --to coder --as anna")]
+pub(crate) struct Args {
+    #[arg(value_parser = read::number)]
+    number: MessageNo,
+    /// Only this recipient's
+    #[arg(long, value_name = "ADDRESS")]
+    to: Option<Address>,
+    /// An id of your own: doing it again has no second effect
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RetryAnswer {
+    pub number: MessageNo,
+    /// Deliveries that are pending again.
+    pub deliveries: usize,
+}
+
+impl Answer for RetryAnswer {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "#{}: {} pending again", self.number, ui::count(self.deliveries, "delivery"))
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let mut office = cx.open_to_write()?;
+    let intent = Intent::Retry(Retry { message: args.number, recipient: args.to });
+    let proposal = cx.proposal(&office, intent, None, args.id)?;
+    let (_, effect) = cx.decide(&mut office, &proposal)?;
+    let deliveries = match effect {
+        Effect::Touched(count) => count,
+        _ => 0,
+    };
+    cx.ui.answer(&RetryAnswer { number: args.number, deliveries })
+}

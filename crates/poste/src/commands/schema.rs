@@ -1,0 +1,137 @@
+use std::io::{self, Write};
+
+use poste_core::text::{TypeName, nearest};
+use poste_core::views::{self, IdAnswer, InboxPage, MessageView, NewMail, Replies, TimelineLine, VerifyReport, Why};
+use schemars::{JsonSchema, Schema, schema_for};
+use serde_json::json;
+
+use crate::Result;
+use crate::batch::{BatchAnswer, BatchLine};
+use crate::context::Cx;
+use crate::error::CommandError;
+
+/// Print the JSON Schema of a command's answer, or of a message of a type
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  poste schema inbox        what `poste inbox --json` prints\n  \
+                        poste schema batch        a line of `poste send --batch`\n  poste schema question     a line of a batch with that type")]
+pub(crate) struct Args {
+    /// A command, `batch`, or a message type
+    name: String,
+}
+
+fn of<T: JsonSchema>() -> Schema {
+    schema_for!(T)
+}
+
+/// A command and the schema of its answer.
+type AnswerSchema = (&'static str, fn() -> Schema);
+
+/// One schema for each answer. A test sees to it that no command is forgotten.
+const ANSWERS: &[AnswerSchema] = &[
+    ("init", of::<super::init::InitAnswer>),
+    ("register", of::<super::register::RegisterAnswer>),
+    ("agents", of::<super::agents::AgentsAnswer>),
+    ("whoami", of::<super::whoami::WhoamiAnswer>),
+    ("retire", of::<super::retire::RetireAnswer>),
+    ("send", of::<super::send::SendAnswer>),
+    ("send --batch", of::<BatchAnswer>),
+    ("broadcast", of::<super::send::SendAnswer>),
+    ("publish", of::<super::send::SendAnswer>),
+    ("subscribe", of::<super::subscribe::SubscribeAnswer>),
+    ("unsubscribe", of::<super::unsubscribe::UnsubscribeAnswer>),
+    ("topics", of::<super::topics::TopicsAnswer>),
+    ("inbox", of::<InboxPage>),
+    ("read", of::<MessageView>),
+    ("claim", of::<super::claim::ClaimAnswer>),
+    ("done", of::<super::Changed>),
+    ("fail", of::<super::Changed>),
+    ("release", of::<super::Changed>),
+    ("extend", of::<super::extend::ExtendAnswer>),
+    ("reply", of::<super::send::SendAnswer>),
+    ("ack", of::<super::Changed>),
+    ("forward", of::<super::send::SendAnswer>),
+    ("retry", of::<super::retry::RetryAnswer>),
+    ("wait", of::<NewMail>),
+    ("wait --replies", of::<Replies>),
+    ("tail", of::<TimelineLine>),
+    ("track", of::<super::track::TrackAnswer>),
+    ("log show", of::<super::log::ShowAnswer>),
+    ("log why", of::<Why>),
+    ("log why --id", of::<IdAnswer>),
+    ("log verify", of::<VerifyReport>),
+    ("types", of::<super::types::TypesAnswer>),
+    ("clock accept", of::<super::clock::ClockAnswer>),
+    ("demo", of::<super::demo::DemoAnswer>),
+];
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let schema = match find(&args.name) {
+        Some(schema) => schema,
+        None => of_type(cx, &args.name)?,
+    };
+    let text = serde_json::to_string_pretty(&schema)
+        .map_err(|error| CommandError::new(crate::error::Kind::Internal, error.to_string()))?;
+    writeln!(io::stdout().lock(), "{text}")?;
+    Ok(())
+}
+
+fn find(name: &str) -> Option<Schema> {
+    if name == "batch" {
+        return Some(of::<BatchLine>());
+    }
+    ANSWERS.iter().find(|(known, _)| *known == name).map(|(_, schema)| schema())
+}
+
+/// A message of a type, as a line of a batch.
+fn of_type(cx: &mut Cx, name: &str) -> Result<Schema> {
+    let known = match cx.open() {
+        Ok(office) => views::types(office.store())?,
+        Err(_) => views::types(&poste_core::store::Store::in_memory()?)?,
+    };
+    let Some(kind) = name.parse::<TypeName>().ok().and_then(|name| known.iter().find(|kind| kind.name == name)) else {
+        let names = known.iter().map(|kind| kind.name.as_str()).chain(ANSWERS.iter().map(|(name, _)| *name));
+        let error = CommandError::not_found(format!("{} is no command and no type", poste_core::text::quoted(name)));
+        return Err(match nearest(name, names).first() {
+            Some(near) => error.hint(format!("did you mean {near}?")),
+            None => error.hint("see the types: poste types"),
+        });
+    };
+    let mut schema = of::<BatchLine>();
+    schema.insert("title".to_owned(), json!(kind.name.as_str()));
+    schema.insert("description".to_owned(), json!(kind.meaning));
+    if let Some(properties) = schema.get_mut("properties").and_then(|value| value.as_object_mut()) {
+        properties.insert("type".to_owned(), json!({ "const": kind.name.as_str() }));
+        if let Some(priority) = properties.get_mut("priority").and_then(|value| value.as_object_mut()) {
+            priority.insert("default".to_owned(), json!(kind.priority.word()));
+        }
+        if let Some(response) = properties.get_mut("wants_response").and_then(|value| value.as_object_mut()) {
+            response.insert("default".to_owned(), json!(kind.wants_response));
+        }
+    }
+    if let Some(required) = schema.get_mut("required").and_then(|value| value.as_array_mut()) {
+        required.push(json!("type"));
+    }
+    Ok(schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_command_has_a_schema() {
+        let command = crate::cli::Cli::command();
+        for sub in command.get_subcommands() {
+            let leaves: Vec<String> = match sub.get_subcommands().next() {
+                None => vec![sub.get_name().to_owned()],
+                Some(_) => {
+                    sub.get_subcommands().map(|leaf| format!("{} {}", sub.get_name(), leaf.get_name())).collect()
+                }
+            };
+            for leaf in leaves.iter().filter(|leaf| *leaf != "schema") {
+                assert!(find(leaf).is_some(), "{leaf} has no schema");
+            }
+        }
+    }
+}

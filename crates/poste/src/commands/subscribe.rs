@@ -1,0 +1,56 @@
+use std::io::{self, Write};
+
+use poste_core::fold::Effect;
+use poste_core::log::{Intent, Position, Subscribe, TopicPattern};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Result;
+use crate::context::Cx;
+use crate::ui::{self, Answer, Ui};
+
+/// Subscribe to a topic, or to all with '*'
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  poste subscribe TaskCompleted --as orchestrator\n  poste subscribe '*' --from 0 --as archivist"
+)]
+pub(crate) struct Args {
+    topic: TopicPattern,
+    /// Also deliver what was published after this log position (0: everything)
+    #[arg(long, value_name = "POSITION", value_parser = position)]
+    from: Option<Position>,
+}
+
+pub(crate) fn position(text: &str) -> std::result::Result<Position, std::num::ParseIntError> {
+    text.parse().map(Position)
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SubscribeAnswer {
+    pub topic: String,
+    /// Past publications that were delivered now.
+    pub delivered: usize,
+}
+
+impl Answer for SubscribeAnswer {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let past = match self.delivered {
+            0 => String::new(),
+            count => format!("; {} delivered", ui::count(count, "past event")),
+        };
+        writeln!(out, "subscribed to {}{past}", self.topic)
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let mut office = cx.open_to_write()?;
+    let topic = args.topic.as_str().to_owned();
+    let intent = Intent::Subscribe(Subscribe { topic: args.topic, from: args.from });
+    let proposal = cx.proposal(&office, intent, None, None)?;
+    let (_, effect) = cx.decide(&mut office, &proposal)?;
+    let delivered = match effect {
+        Effect::Touched(count) => count,
+        _ => 0,
+    };
+    cx.ui.answer(&SubscribeAnswer { topic, delivered })
+}

@@ -1,0 +1,103 @@
+use std::io::{self, Write};
+use std::time::Duration;
+
+use poste_core::office::{Office, head};
+use poste_core::text::Topic;
+use poste_core::views::{self, TimelineLine};
+use poste_core::{Position, Timestamp};
+
+use super::subscribe::position;
+use crate::Result;
+use crate::cli::duration;
+use crate::context::Cx;
+use crate::ui::{Answer, Ui, escape};
+
+/// Follow an inbox, a topic or the whole log; marks nothing as shown
+///
+/// With a speaker it follows that inbox, otherwise the log. Each line is one event; --json gives one object a line.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  poste tail --as coder\n  poste tail --topic TaskCompleted\n  poste tail --log --after 0 --for 5s"
+)]
+pub(crate) struct Args {
+    /// Follow this topic
+    #[arg(long, conflicts_with = "log")]
+    topic: Option<Topic>,
+    /// Follow the whole log
+    #[arg(long)]
+    log: bool,
+    /// Start after this position; otherwise now
+    #[arg(long, value_name = "POSITION", value_parser = position)]
+    after: Option<Position>,
+    /// Stop after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    length: Option<Duration>,
+}
+
+impl Answer for TimelineLine {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "{}  {}  {}", self.position, clock_time(ui, self.at), escape::line(&self.what))
+    }
+}
+
+/// In a stream that goes on, "2 minutes ago" would soon be wrong.
+fn clock_time(ui: &Ui, at: Timestamp) -> String {
+    match ui.time_style {
+        crate::ui::time::TimeStyle::Relative => at.to_string()[11..19].to_owned(),
+        _ => ui.time(at),
+    }
+}
+
+/// Whose news to follow.
+enum Follow {
+    Inbox(poste_core::text::Name),
+    Topic(Topic),
+    Log,
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let mut office = cx.open()?;
+    let follow = match (args.topic, args.log, cx.optional_speaker()) {
+        (Some(topic), ..) => Follow::Topic(topic),
+        (None, false, Some(_)) => Follow::Inbox(cx.agent(&office)?.name),
+        _ => Follow::Log,
+    };
+    let mut cursor = match args.after {
+        Some(after) => after,
+        None => head(office.store())?,
+    };
+    let ui = cx.ui.clone();
+    let mut failed = None;
+    office.wait_for(args.length, |office| {
+        if let Err(error) = print_new(&ui, office, &follow, &mut cursor) {
+            failed = Some(error);
+            return Ok(Some(()));
+        }
+        Ok(None)
+    })?;
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+fn print_new(ui: &Ui, office: &Office, follow: &Follow, cursor: &mut Position) -> Result {
+    const PAGE: usize = 500;
+    loop {
+        let lines = views::timeline(office.store(), *cursor, PAGE)?;
+        for line in &lines {
+            let wanted = match follow {
+                Follow::Log => true,
+                Follow::Topic(topic) => line.topic.as_ref() == Some(topic),
+                Follow::Inbox(name) => line.recipients.iter().any(|recipient| recipient == name.as_str()),
+            };
+            if wanted {
+                ui.answer(line)?;
+            }
+            *cursor = line.position;
+        }
+        if lines.len() < PAGE {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,44 @@
+use std::io::{self, Write};
+
+use poste_core::text::Name;
+use poste_core::views::{self, TopicView};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Result;
+use crate::context::Cx;
+use crate::ui::{Answer, Ui};
+
+/// Show topics, how much was published, and who listens
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  poste topics")]
+pub(crate) struct Args {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TopicsAnswer {
+    pub topics: Vec<TopicView>,
+}
+
+impl Answer for TopicsAnswer {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let rows = self.topics.iter().map(|topic| {
+            let subscribers: Vec<&str> = topic.subscribers.iter().map(Name::as_str).collect();
+            vec![
+                topic.name.clone(),
+                format!("{} published", topic.published),
+                topic.last_at.map_or("-".to_owned(), |at| ui.time(at)),
+                if subscribers.is_empty() { "nobody".to_owned() } else { subscribers.join(" ") },
+            ]
+        });
+        ui.rows(out, &["TOPIC", "PUBLISHED", "LAST", "SUBSCRIBERS"], rows.collect())
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, _: Args) -> Result {
+    let office = cx.open()?;
+    let topics = views::topics(office.store())?;
+    if topics.is_empty() {
+        cx.ui.say("no topics yet; make one: poste publish TOPIC SUBJECT");
+    }
+    cx.ui.answer(&TopicsAnswer { topics })
+}

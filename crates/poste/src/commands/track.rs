@@ -1,0 +1,142 @@
+use std::io::{self, Write};
+
+use poste_core::log::MessageNo;
+use poste_core::store::tables::State;
+use poste_core::views::{self, DeliveryView, Track};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::read;
+use crate::Result;
+use crate::context::{Cx, no_message};
+use crate::ui::{Answer, Paint, Ui, escape};
+
+/// Show where a message is: the ladder of every recipient, with times and reasons
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  poste track 12\n  poste track 12 --history")]
+pub(crate) struct Args {
+    #[arg(value_parser = read::number)]
+    number: MessageNo,
+    /// Every step of every delivery
+    #[arg(long)]
+    history: bool,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TrackAnswer {
+    #[serde(flatten)]
+    track: Track,
+    /// JSON always has the history; people get it when they ask.
+    #[serde(skip)]
+    history: bool,
+}
+
+impl Answer for TrackAnswer {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let track = &self.track;
+        let title = format!("#{}  {}", track.number, escape::line(&track.subject));
+        writeln!(out, "{}", ui.paint(Paint::Strong, &title))?;
+        writeln!(out, "{}, {}, from {}, stored {}", track.kind, track.priority, track.from, ui.time(track.stored_at))?;
+        if track.wants_response {
+            let by = track.respond_by.map(|at| format!(" {}", ui.time(at))).unwrap_or_default();
+            writeln!(out, "answer wanted{by}")?;
+        }
+        if track.deliveries.is_empty() {
+            writeln!(out, "delivered to 0")?;
+        }
+        for delivery in &track.deliveries {
+            print_delivery(ui, delivery, track, out)?;
+            if self.history {
+                print_history(ui, delivery, out)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn print_history(ui: &Ui, delivery: &DeliveryView, out: &mut dyn Write) -> io::Result<()> {
+    for step in &delivery.history {
+        let text = step.text.as_ref().map(|text| format!(": {}", escape::line(text))).unwrap_or_default();
+        writeln!(out, "  {:>6}  {}  {} by {}{text}", step.position, ui.time(step.at), step.event, step.by)?;
+    }
+    Ok(())
+}
+
+fn print_delivery(ui: &Ui, delivery: &DeliveryView, track: &Track, out: &mut dyn Write) -> io::Result<()> {
+    let paint = match delivery.state {
+        State::Done => Paint::Good,
+        State::Pending | State::Claimed => Paint::Attention,
+        State::Failed | State::Dead | State::Expired | State::Returned => Paint::Bad,
+    };
+    let state = ui.paint(paint, delivery.state.word());
+    let unconfirmed = if delivery.unconfirmed { ", unconfirmed: something is due" } else { "" };
+    writeln!(out, "\n{}: {state} {}{unconfirmed}", delivery.recipient, detail(ui, delivery))?;
+    writeln!(out, "  {}", ladder(ui, delivery, track))?;
+    if let Some(result) = &delivery.result {
+        for text in [result.summary.as_deref(), Some(result.text.as_str())].into_iter().flatten() {
+            for line in text.lines() {
+                writeln!(out, "  | {}", escape::line(line))?;
+            }
+        }
+        for file in &result.files {
+            writeln!(out, "  file {}", read::artifact_line(file))?;
+        }
+        if let Some(recommend) = &result.recommend {
+            writeln!(out, "  next: {}", escape::line(recommend))?;
+        }
+    }
+    for late in &delivery.late {
+        let text = late.summary.as_deref().unwrap_or(&late.text);
+        writeln!(out, "  late result by {}: {}", late.by, escape::line(text))?;
+    }
+    Ok(())
+}
+
+/// What makes the state clear: who, until when, why.
+fn detail(ui: &Ui, delivery: &DeliveryView) -> String {
+    let since = ui.time(delivery.since);
+    let holder = delivery.holder.as_deref().unwrap_or("nobody");
+    match delivery.state {
+        State::Pending => match delivery.ready_at.filter(|_| !delivery.ready) {
+            Some(at) => {
+                format!("until {}, {} of {} attempts failed", ui.time(at), delivery.attempts, delivery.max_attempts)
+            }
+            None => ui.since(delivery.since),
+        },
+        State::Claimed => {
+            let until = delivery.lease_until.map(|until| ui.time(until)).unwrap_or_default();
+            format!("by {holder} {since}, lease ends {until}")
+        }
+        State::Done => {
+            let how = delivery.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+            format!("{since}{how}")
+        }
+        _ => {
+            let why = delivery.reason.map(|reason| reason.to_string().replace('_', " ")).unwrap_or_default();
+            format!("{since}: {why}")
+        }
+    }
+}
+
+/// stored → shown → claimed → …, with times; a rung that was not reached is not there.
+fn ladder(ui: &Ui, delivery: &DeliveryView, track: &Track) -> String {
+    let mut rungs = vec![format!("stored {}", ui.time(track.stored_at))];
+    let mut rung = |name: &str, at: Option<poste_core::Timestamp>| {
+        rungs.extend(at.map(|at| format!("{name} {}", ui.time(at))));
+    };
+    rung("shown", delivery.shown_at);
+    rung("claimed", delivery.claimed_at);
+    rung("acked", delivery.acked_at);
+    rung("answered", delivery.answered_at);
+    rung(delivery.state.word(), delivery.ended_at);
+    if delivery.shown_at.is_none() && delivery.state.is_open() {
+        rungs.push("not shown yet".to_owned());
+    }
+    rungs.join(" → ")
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let office = cx.open()?;
+    let track = views::track(office.store(), args.number, cx.ui.now)?.ok_or_else(|| no_message(args.number))?;
+    cx.ui.answer(&TrackAnswer { track, history: args.history })
+}

@@ -1,0 +1,149 @@
+use std::io::{self, Write};
+use std::time::Duration;
+
+use poste_core::log::{MessageNo, Position};
+use poste_core::office::Office;
+use poste_core::text::{Topic, TypeName};
+use poste_core::views::{self, NewMail, NewsQuery, Replies};
+
+use super::read;
+use super::subscribe::position;
+use crate::Result;
+use crate::cli::duration;
+use crate::context::{Cx, no_message};
+use crate::error::{CommandError, Kind};
+use crate::ui::{Answer, Ui};
+
+/// Wait for mail, or for answers
+///
+/// Returns the moment something is there that was not shown to this session (without POSTE_SESSION: to this
+/// agent). It claims nothing. With --replies N it returns when every recipient of N has answered or ended it, or
+/// its deadline has passed, and says who has not.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  poste wait --as coder --timeout 10m\n  poste wait --type question --from lead\n  \
+                        poste wait --after 120\n  poste wait --replies 12 --any --as lead"
+)]
+pub(crate) struct Args {
+    /// Give up after this; otherwise wait for ever
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    timeout: Option<Duration>,
+    /// Only this type
+    #[arg(long = "type", value_name = "TYPE", conflicts_with = "replies")]
+    kind: Option<TypeName>,
+    /// Only from this sender
+    #[arg(long, value_name = "NAME", conflicts_with = "replies")]
+    from: Option<String>,
+    /// Only of this topic
+    #[arg(long, conflicts_with = "replies")]
+    topic: Option<Topic>,
+    /// Everything that became available after this cursor, shown or not
+    #[arg(long, value_name = "POSITION", value_parser = position, conflicts_with = "replies")]
+    after: Option<Position>,
+    /// At most so many messages
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=200))]
+    limit: u16,
+    /// Print the messages fenced as data, for a model's context
+    #[arg(long)]
+    for_model: bool,
+    /// Wait for answers to message N
+    #[arg(long, value_name = "N", value_parser = read::number)]
+    replies: Option<MessageNo>,
+    /// With --replies: until all have answered (this is the default)
+    #[arg(long, requires = "replies", conflicts_with = "any")]
+    all: bool,
+    /// With --replies: until one has answered
+    #[arg(long, requires = "replies")]
+    any: bool,
+}
+
+impl Answer for NewMail {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        for (index, message) in self.messages.iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            read::print_message(ui, message, out)?;
+        }
+        Ok(())
+    }
+}
+
+impl Answer for Replies {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let rows = self.recipients.iter().map(|reply| {
+            let answer = match (reply.answer, reply.answered_at) {
+                (Some(number), Some(at)) => format!("answered with #{number} {}", ui.time(at)),
+                _ if reply.is_settled() => format!("{} without an answer", reply.state),
+                _ => format!("no answer yet ({})", reply.state),
+            };
+            vec![reply.recipient.clone(), answer]
+        });
+        ui.rows(out, &["RECIPIENT", "ANSWER"], rows.collect())
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let mut office = cx.open()?;
+    if let Some(number) = args.replies {
+        return wait_for_replies(cx, &mut office, number, args.any, args.timeout);
+    }
+    let agent = cx.agent(&office)?;
+    let query = NewsQuery {
+        session: cx.session(),
+        kind: args.kind,
+        from: args.from,
+        topic: args.topic,
+        after: args.after,
+        limit: args.limit.into(),
+    };
+    let found = office.wait_for(args.timeout, |office| {
+        let news = views::news(office.store(), &agent, &query)?;
+        Ok((!news.messages.is_empty()).then_some(news))
+    })?;
+    let Some(news) = found else {
+        return Err(CommandError::new(Kind::TimedOut, "nothing new came in that time"));
+    };
+    cx.ui.now = office.now()?;
+    if args.for_model && !cx.ui.json {
+        let mut out = io::stdout().lock();
+        read::print_all(cx, &news.messages, true, &mut out)?;
+        out.flush()?;
+    } else {
+        cx.ui.answer(&news)?;
+    }
+    cx.mark_shown(&mut office, news.messages.iter().map(|message| message.number).collect())?;
+    cx.ui.say(format!("cursor {0}: poste wait --after {0}", news.cursor));
+    Ok(())
+}
+
+fn wait_for_replies(
+    cx: &mut Cx,
+    office: &mut Office,
+    number: MessageNo,
+    any: bool,
+    timeout: Option<Duration>,
+) -> Result {
+    let first = views::replies(office.store(), number)?.ok_or_else(|| no_message(number))?;
+    let left = first.respond_by.map(|by| Duration::from_millis(u64::try_from(by.since_ms(cx.ui.now)).unwrap_or(0)));
+    let patience = [timeout, left].into_iter().flatten().min();
+    let found = office.wait_for(patience, |office| {
+        let replies = views::replies(office.store(), number)?;
+        Ok(replies.filter(|replies| replies.missing == 0 || (any && replies.answered > 0)))
+    })?;
+    cx.ui.now = office.now()?;
+    let complete = found.is_some();
+    let replies = match found {
+        Some(replies) => replies,
+        None => views::replies(office.store(), number)?.ok_or_else(|| no_message(number))?,
+    };
+    let missing: Vec<&str> =
+        replies.recipients.iter().filter(|reply| !reply.is_settled()).map(|reply| reply.recipient.as_str()).collect();
+    cx.ui.answer(&replies)?;
+    if complete {
+        return Ok(());
+    }
+    let who =
+        if missing.len() == 1 { "1 recipient has".to_owned() } else { format!("{} recipients have", missing.len()) };
+    Err(CommandError::new(Kind::TimedOut, format!("{who} not answered: {}", missing.join(", "))))
+}

@@ -1,0 +1,318 @@
+//! What a command works with: the office, the speaker, the clock, fresh ids.
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::ColorChoice;
+use poste_core::fold::{Effect, Outcome, Verdict};
+use poste_core::log::{Content, Intent, MessageNo, Proposal, Shown};
+use poste_core::office::{Office, Place};
+use poste_core::store::artifact::Worktree;
+use poste_core::store::clock::{Boot, Clock, SystemClock};
+use poste_core::store::schema::Schema;
+use poste_core::store::tables::Agent;
+use poste_core::store::{Options, discover};
+use poste_core::text::{Name, RecordId, Session};
+use poste_core::{Timestamp, views};
+
+use crate::cli::Global;
+use crate::error::{CommandError, Kind};
+use crate::ui::Ui;
+use crate::{Result, ui};
+
+#[derive(Debug)]
+pub(crate) struct Cx {
+    pub ui: Ui,
+    global: Global,
+    command: &'static str,
+    schema: Schema,
+    clock: Arc<dyn Clock>,
+    random: Random,
+}
+
+impl Cx {
+    pub(crate) fn new(global: Global, command: &'static str, schema: Schema) -> Result<Self> {
+        let clock = test_clock()?.unwrap_or_else(|| Arc::new(SystemClock));
+        let colour = match global.color {
+            ColorChoice::Auto => None,
+            ColorChoice::Always => Some(true),
+            ColorChoice::Never => Some(false),
+        };
+        let ui = Ui::new(global.json, colour, global.time, clock.wall());
+        Ok(Self { ui, global, command, schema, clock, random: Random::from_environment() })
+    }
+
+    pub(crate) fn cwd(&self) -> Result<PathBuf> {
+        std::env::current_dir()
+            .map_err(|error| CommandError::new(Kind::NotFound, format!("the current folder is gone: {error}")))
+    }
+
+    /// Where the office is, by --office, POSTE_HOME or the folders upward.
+    pub(crate) fn place(&self) -> Result<Place> {
+        let path = match &self.global.office {
+            Some(path) => path.clone(),
+            None => {
+                let cwd = self.cwd()?;
+                discover::find(&cwd).ok_or_else(|| {
+                    CommandError::not_found(format!("no office in {} or any folder above it", cwd.display()))
+                        .hint("make one: poste init")
+                })?
+            }
+        };
+        Ok(self.place_at(path))
+    }
+
+    /// The office folder that was named, if one was.
+    pub(crate) fn explicit_office(&self) -> Option<PathBuf> {
+        self.global.office.clone()
+    }
+
+    pub(crate) fn place_at(&self, path: PathBuf) -> Place {
+        let options = Options {
+            schema: self.schema,
+            program: format!("poste {}", self.command),
+            lock_timeout: self.global.lock_timeout,
+        };
+        Place { path, clock: self.clock.clone(), options }
+    }
+
+    /// For commands that look: what is due is settled first, if it can be.
+    pub(crate) fn open(&mut self) -> Result<Office> {
+        let mut office = self.place()?.open()?;
+        office.settle()?;
+        self.ui.now = office.now()?;
+        Ok(office)
+    }
+
+    /// For commands that write: this machine's poste.toml comes first.
+    pub(crate) fn open_to_write(&mut self) -> Result<Office> {
+        let mut office = self.place()?.open()?;
+        office.sync_policy()?;
+        self.ui.now = office.now()?;
+        Ok(office)
+    }
+
+    /// Who speaks. Never a guess.
+    pub(crate) fn speaker(&self) -> Result<Name> {
+        self.global.speaker.clone().ok_or_else(|| {
+            CommandError::usage("who speaks? No name was given").hint("pass --as NAME or set POSTE_AGENT")
+        })
+    }
+
+    pub(crate) fn optional_speaker(&self) -> Option<Name> {
+        self.global.speaker.clone()
+    }
+
+    pub(crate) fn session(&self) -> Option<Session> {
+        self.global.session.clone()
+    }
+
+    /// The speaker as a registered agent.
+    pub(crate) fn agent(&self, office: &Office) -> Result<Agent> {
+        let name = self.speaker()?;
+        match office.agent(&name)? {
+            Some(agent) => Ok(agent),
+            None => Err(unknown_agent(office, &name)?),
+        }
+    }
+
+    /// The folder below which the speaker's artifacts must be.
+    pub(crate) fn worktree(&self, office: &Office, speaker: &Name) -> Result<Worktree> {
+        let registered = office.agent(speaker)?.and_then(|agent| agent.worktree).map(PathBuf::from);
+        let cwd = self.cwd()?;
+        let root = registered.or_else(|| discover::git_top(&cwd));
+        let beside_office = || office.path().ok().and_then(|path| path.parent()).map(PathBuf::from);
+        let root = root.or_else(beside_office).unwrap_or(cwd);
+        Ok(Worktree::new(&root)?)
+    }
+
+    pub(crate) fn proposal(
+        &self,
+        office: &Office,
+        intent: Intent,
+        content: Option<Content>,
+        id: Option<RecordId>,
+    ) -> Result<Proposal> {
+        Ok(self.proposal_as(office, self.speaker()?, intent, content, id))
+    }
+
+    pub(crate) fn proposal_as(
+        &self,
+        office: &Office,
+        actor: Name,
+        intent: Intent,
+        content: Option<Content>,
+        id: Option<RecordId>,
+    ) -> Proposal {
+        Proposal {
+            id: id.unwrap_or_else(|| self.new_id()),
+            actor,
+            session: self.session(),
+            sent_at: office.wall(),
+            intent,
+            content,
+        }
+    }
+
+    /// Proposes and expects to be accepted.
+    pub(crate) fn decide(&self, office: &mut Office, proposal: &Proposal) -> Result<(Outcome, Effect)> {
+        let outcome = office.propose(proposal)?;
+        match outcome.verdict.clone() {
+            Verdict::Accepted(effect) => Ok((outcome, effect)),
+            Verdict::Rejected(rejection) => Err(explain(office, proposal, rejection.into())?),
+        }
+    }
+
+    /// Marks what was just printed as shown to the speaker. Printing came first, so nothing is marked in vain.
+    pub(crate) fn mark_shown(&self, office: &mut Office, numbers: Vec<MessageNo>) -> Result {
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        let proposal = self.proposal(office, Intent::Shown(Shown { messages: numbers }), None, None)?;
+        match office.propose(&proposal)?.verdict {
+            Verdict::Accepted(_) => Ok(()),
+            // Shown here before: the mark stands.
+            Verdict::Rejected(rejection) if rejection.code == poste_core::fold::Code::NothingToDo => Ok(()),
+            Verdict::Rejected(rejection) => Err(rejection.into()),
+        }
+    }
+
+    pub(crate) fn new_id(&self) -> RecordId {
+        let uuid = self.random.uuid_v7(self.clock.wall());
+        uuid.to_string().parse().expect("a UUID is printable ASCII")
+    }
+
+    /// For fences: unpredictable to whoever wrote the message.
+    pub(crate) fn new_nonce(&self) -> String {
+        self.random.bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Adds to a refusal what helps: the nearest names, the next command.
+fn explain(office: &Office, proposal: &Proposal, error: CommandError) -> Result<CommandError> {
+    let number = match &proposal.intent {
+        Intent::Send(send) => {
+            for address in &send.to {
+                if let poste_core::Address::Agent(name) = address
+                    && office.agent(name)?.is_none()
+                {
+                    return unknown_agent(office, name);
+                }
+            }
+            send.ends.as_ref().map(|ends| ends.message).or(send.reply_to)
+        }
+        Intent::Claim(claim) => claim.message,
+        Intent::Done(done) => Some(done.message),
+        Intent::Fail(fail) => Some(fail.message),
+        Intent::Release(release) => Some(release.message),
+        Intent::Extend(extend) => Some(extend.message),
+        Intent::Ack(ack) => Some(ack.message),
+        Intent::Retry(retry) => Some(retry.message),
+        _ => None,
+    };
+    if office.agent(&proposal.actor)?.is_none() {
+        return unknown_agent(office, &proposal.actor);
+    }
+    let code = error.code.unwrap_or_default();
+    let number = number.map(|number| number.to_string()).unwrap_or_default();
+    Ok(match code {
+        "unknown_type" => error.hint("see the vocabulary: poste types"),
+        "unknown_message" => error.hint("see what is there: poste inbox"),
+        "no_member" => error.hint("see who is there: poste agents"),
+        "not_recipient" => error.hint(format!("see who it is for: poste track {number}")),
+        "already_claimed" | "lease_lost" | "ended" => error.hint(format!("see its ladder: poste track {number}")),
+        "not_claimed" => error.hint(format!("claim it first: poste claim {number}")),
+        "nothing_to_claim" => error.hint("wait for some: poste claim --wait"),
+        "not_ready" => error.hint("wait for it: poste claim --wait"),
+        "id_conflict" => error.hint("an id is for one write for ever; take another one"),
+        "name_taken" => error.hint("change or revive it with --update, or take another name"),
+        "retired" => error.hint("revive it: poste register NAME --update"),
+        _ => error,
+    })
+}
+
+/// "No such agent", with the nearest names.
+pub(crate) fn unknown_agent(office: &Office, name: &Name) -> Result<CommandError> {
+    let near = views::nearest_agents(office.store(), name.as_str())?;
+    let error = CommandError::not_found(format!("no agent is registered as {name}")).code("unknown_agent");
+    Ok(match near.as_slice() {
+        [] => error.hint(format!("register it: poste register {name}; or see who is there: poste agents")),
+        near => error.hint(format!("did you mean {}?", near.join(" or "))),
+    })
+}
+
+pub(crate) fn no_message(number: MessageNo) -> CommandError {
+    CommandError::not_found(format!("there is no message {number}")).hint("see what is there: poste inbox")
+}
+
+/// Randomness for ids and fences; tests give a seed so that output can be compared.
+#[derive(Debug)]
+struct Random {
+    seed: Option<u64>,
+    drawn: Cell<u64>,
+}
+
+impl Random {
+    fn from_environment() -> Self {
+        let seed = std::env::var("POSTE_TEST_SEED").ok().and_then(|text| text.parse().ok());
+        Self { seed, drawn: Cell::new(0) }
+    }
+
+    fn bytes(&self) -> [u8; 16] {
+        let Some(seed) = self.seed else { return uuid::Uuid::new_v4().into_bytes() };
+        self.drawn.set(self.drawn.get() + 1);
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&seed.to_le_bytes());
+        hasher.update(&self.drawn.get().to_le_bytes());
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        bytes
+    }
+
+    fn uuid_v7(&self, at: Timestamp) -> uuid::Uuid {
+        if self.seed.is_none() {
+            return uuid::Uuid::now_v7();
+        }
+        let mut random = [0; 10];
+        random.copy_from_slice(&self.bytes()[..10]);
+        let ms = u64::try_from(at.ms()).unwrap_or(0);
+        uuid::Builder::from_unix_timestamp_millis(ms, &random).into_uuid()
+    }
+}
+
+/// A clock that stands still, for tests: `POSTE_TEST_CLOCK` is a moment, `POSTE_TEST_BOOT` milliseconds since boot.
+#[derive(Debug)]
+struct TestClock {
+    wall: Timestamp,
+    boot_ms: i64,
+}
+
+impl Clock for TestClock {
+    fn wall(&self) -> Timestamp {
+        self.wall
+    }
+
+    fn boot(&self) -> Boot {
+        Boot { id: "test".to_owned(), ms: self.boot_ms }
+    }
+}
+
+fn test_clock() -> Result<Option<Arc<dyn Clock>>> {
+    let Ok(text) = std::env::var("POSTE_TEST_CLOCK") else { return Ok(None) };
+    let Ok(poste_core::time::When::At(wall)) = poste_core::time::parse_when(&text) else {
+        return Err(CommandError::usage("POSTE_TEST_CLOCK is no moment"));
+    };
+    let boot_ms = std::env::var("POSTE_TEST_BOOT").ok().and_then(|text| text.parse().ok()).unwrap_or(wall.ms());
+    Ok(Some(Arc::new(TestClock { wall, boot_ms })))
+}
+
+/// A person's confirmation of what was sent to whom.
+pub(crate) fn recipients_text(deliveries: &[poste_core::Address]) -> String {
+    const SHOWN_MAX: usize = 6;
+    match deliveries {
+        [] => "nobody".to_owned(),
+        few if few.len() <= SHOWN_MAX => few.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        many => ui::count(many.len(), "recipient"),
+    }
+}

@@ -1,0 +1,227 @@
+//! Errors of commands: what kind, what happened, why, and what to do next. The only place that knows exit codes.
+
+use std::error::Error as _;
+use std::io;
+
+use poste_core::fold::{Class, Rejection};
+use poste_core::{Error, text::InvalidText};
+use serde_json::json;
+
+/// What kind of trouble it is. Documented in `docs/exit-codes.md`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Internal,
+    Usage,
+    NotFound,
+    Refused,
+    Conflict,
+    Busy,
+    TimedOut,
+    UnknownOutcome,
+    DiskFull,
+    NeedsUpgrade,
+}
+
+impl Kind {
+    #[cfg(test)]
+    pub(crate) const ALL: &'static [Self] = &[
+        Self::Internal,
+        Self::Usage,
+        Self::NotFound,
+        Self::Refused,
+        Self::Conflict,
+        Self::Busy,
+        Self::TimedOut,
+        Self::UnknownOutcome,
+        Self::DiskFull,
+        Self::NeedsUpgrade,
+    ];
+
+    pub(crate) fn exit_code(self) -> u8 {
+        match self {
+            Self::Internal => 1,
+            Self::Usage => 2,
+            Self::NotFound => 3,
+            Self::Refused => 4,
+            Self::Conflict => 5,
+            Self::Busy => 6,
+            Self::TimedOut => 7,
+            Self::UnknownOutcome => 8,
+            Self::DiskFull => 9,
+            Self::NeedsUpgrade => 10,
+        }
+    }
+
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Internal => "internal",
+            Self::Usage => "usage",
+            Self::NotFound => "not_found",
+            Self::Refused => "refused",
+            Self::Conflict => "conflict",
+            Self::Busy => "busy",
+            Self::TimedOut => "timed_out",
+            Self::UnknownOutcome => "unknown_outcome",
+            Self::DiskFull => "disk_full",
+            Self::NeedsUpgrade => "needs_upgrade",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct CommandError {
+    pub kind: Kind,
+    pub message: String,
+    /// The fold's own word for a refusal.
+    pub code: Option<&'static str>,
+    causes: Vec<String>,
+    hints: Vec<String>,
+    broken_pipe: bool,
+}
+
+impl CommandError {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), code: None, causes: Vec::new(), hints: Vec::new(), broken_pipe: false }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(Kind::NotFound, message)
+    }
+
+    pub(crate) fn code(mut self, code: &'static str) -> Self {
+        self.code = Some(code);
+        self
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        self.broken_pipe
+    }
+
+    pub(crate) fn exit_code(&self) -> u8 {
+        self.kind.exit_code()
+    }
+
+    /// To stderr, for people or as JSON.
+    #[allow(clippy::print_stderr, reason = "errors are talk")]
+    pub(crate) fn print(&self, json: bool) {
+        if json {
+            let error = json!({ "error": {
+                "kind": self.kind.word(),
+                "exit_code": self.exit_code(),
+                "code": self.code,
+                "message": self.message,
+                "causes": self.causes,
+                "hints": self.hints,
+            }});
+            eprintln!("{}", crate::ui::escape::json(&error.to_string()));
+            return;
+        }
+        eprintln!("error: {}", crate::ui::escape::block(&self.message));
+        for cause in &self.causes {
+            eprintln!("cause: {}", crate::ui::escape::block(cause));
+        }
+        for hint in &self.hints {
+            eprintln!("hint: {}", crate::ui::escape::block(hint));
+        }
+    }
+}
+
+impl From<Rejection> for CommandError {
+    fn from(rejection: Rejection) -> Self {
+        let kind = match rejection.code.class() {
+            Class::NotFound => Kind::NotFound,
+            Class::Refused => Kind::Refused,
+            Class::Conflict => Kind::Conflict,
+        };
+        Self { code: Some(rejection.code.word()), ..Self::new(kind, rejection.reason) }
+    }
+}
+
+impl From<InvalidText> for CommandError {
+    fn from(error: InvalidText) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<io::Error> for CommandError {
+    fn from(error: io::Error) -> Self {
+        Self {
+            broken_pipe: error.kind() == io::ErrorKind::BrokenPipe,
+            ..Self::new(Kind::Internal, format!("writing the answer failed: {error}"))
+        }
+    }
+}
+
+impl From<Error> for CommandError {
+    fn from(error: Error) -> Self {
+        let ask = |ids: &[poste_core::text::RecordId]| {
+            ids.first().map(|id| format!("ask what became of it: poste log why --id {id}"))
+        };
+        let message = error.to_string();
+        let (kind, hint) = match &error {
+            Error::NoOffice(_) => (Kind::NotFound, Some("make one: poste init".to_owned())),
+            Error::Unfinished(_) => (Kind::NotFound, Some("finish it: poste init".to_owned())),
+            Error::NotAnOffice(_) => (Kind::Refused, None),
+            Error::UnsafeFileSystem { .. } => {
+                (Kind::Refused, Some("keep the office on a local disk and point POSTE_HOME to it".to_owned()))
+            }
+            Error::Replaced(_) => (Kind::Conflict, Some("look at the folder, then run the command again".to_owned())),
+            Error::NeedsUpgrade { needed, .. } => {
+                (Kind::NeedsUpgrade, Some(format!("upgrade poste to one that knows version {needed}")))
+            }
+            Error::UnknownKind { .. } => (Kind::NeedsUpgrade, Some("upgrade poste".to_owned())),
+            Error::Busy { .. } => (
+                Kind::Busy,
+                Some("wait for it, look what it does, or raise POSTE_LOCK_TIMEOUT (for example 30s)".to_owned()),
+            ),
+            Error::Unknown { ids, .. } => (Kind::UnknownOutcome, ask(ids)),
+            Error::DiskFull { ids, .. } => (
+                Kind::DiskFull,
+                ask(ids).map(|ask| format!("free some space; {ask}")).or(Some("free some space".to_owned())),
+            ),
+            Error::ClockLeap { .. } => {
+                (Kind::Refused, Some("if the clock is right now: poste clock accept --as NAME".to_owned()))
+            }
+            Error::Malformed(_) | Error::Artifact { .. } => (Kind::Refused, None),
+            Error::Config { .. } => (Kind::Usage, None),
+            Error::ReadOnly(_) => (Kind::Refused, Some("check owner and permissions of the folder".to_owned())),
+            Error::Damaged(_) => (Kind::Internal, Some("look closer: poste log verify".to_owned())),
+            Error::Io { .. } | Error::Sqlite(_) => (Kind::Internal, None),
+        };
+        let mut causes = Vec::new();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let text = cause.to_string();
+            if !message.contains(&text) {
+                causes.push(text);
+            }
+            source = cause.source();
+        }
+        Self { causes, hints: hint.into_iter().collect(), ..Self::new(kind, message) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_exit_code_is_unique_and_documented() {
+        let page = include_str!("../../../docs/exit-codes.md");
+        let mut seen = std::collections::BTreeSet::new();
+        for kind in Kind::ALL {
+            assert!(seen.insert(kind.exit_code()), "{kind:?}");
+            let row = format!("| {} | `{}` |", kind.exit_code(), kind.word());
+            assert!(page.contains(&row), "docs/exit-codes.md lacks {row}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The command line of Poste: parse, call, print. Rules live in `poste-core`.
+
+mod batch;
+mod cli;
+mod commands;
+mod context;
+mod draft;
+mod error;
+mod ui;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+use poste_core::store::schema::Schema;
+
+use cli::Cli;
+use context::Cx;
+use error::CommandError;
+
+/// Runs the program with the arguments and environment of this process.
+///
+/// The schema is a parameter so that tests can run a program that knows another one.
+pub fn main(schema: Schema) -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let cli = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli,
+        Err(error) => return cli::explain_usage(&error),
+    };
+    let json = cli.global.json;
+    let ran = Cx::new(cli.global, cli.command.name(), schema).and_then(|mut cx| cli.command.run(&mut cx));
+    match ran {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever closed the pipe has read enough.
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            error.print(json);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+type Result<T = (), E = CommandError> = std::result::Result<T, E>;

@@ -1,0 +1,92 @@
+//! Message content is data: nothing in it may move a cursor, colour a line or turn text around.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// One line: every control character is made visible, line ends too.
+pub(crate) fn line(text: &str) -> Cow<'_, str> {
+    escape(text, |character| is_dangerous(character) || character == '\n' || character == '\t')
+}
+
+/// Several lines: line ends and tabs stay.
+pub(crate) fn block(text: &str) -> Cow<'_, str> {
+    escape(text, is_dangerous)
+}
+
+/// JSON that is safe on a terminal: what serde_json leaves as it is becomes `\u….`.
+pub(crate) fn json(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_dangerous) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if is_dangerous(character) {
+            // Inside JSON such characters stand only in strings, where this means the same.
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                let _ = write!(safe, "\\u{unit:04x}");
+            }
+        } else {
+            safe.push(character);
+        }
+    }
+    Cow::Owned(safe)
+}
+
+fn escape(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(&bad) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        match character {
+            '\n' if bad('\n') => safe.push('⏎'),
+            '\t' if bad('\t') => safe.push(' '),
+            character if bad(character) => {
+                let _ = write!(safe, "\\u{{{:x}}}", u32::from(character));
+            }
+            character => safe.push(character),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// Controls (C0, DEL, C1), characters that turn the direction of text, and ones nobody can see.
+fn is_dangerous(character: char) -> bool {
+    match character {
+        '\n' | '\t' => false,
+        '\u{200b}'..='\u{200f}'
+        | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{061c}'
+        | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{2028}'
+        | '\u{2029}'
+        | '\u{e0000}'..='\u{e007f}' => true,
+        other => other.is_control(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_a_terminal_obeys_comes_through() {
+        let hostile = "\u{1b}[31mred\u{7}\u{9b}2J\u{202e}abc\r\u{8}\0\u{feff}\u{200b}\u{e0041}";
+        for shown in [line(hostile), block(hostile), json(hostile)] {
+            assert!(!shown.chars().any(is_dangerous), "{shown:?}");
+        }
+        assert_eq!(line("a\nb\tc"), "a⏎b c");
+        assert_eq!(block("a\nb\tc"), "a\nb\tc");
+        assert_eq!(line("plain ünïcödé 漢字 🙂"), "plain ünïcödé 漢字 🙂");
+    }
+
+    #[test]
+    fn escaped_json_means_the_same() {
+        let original = serde_json::json!({ "s": "\u{202e}\u{9b}x\u{e0041}" });
+        let text = original.to_string();
+        let back: serde_json::Value = serde_json::from_str(&json(&text)).unwrap();
+        assert_eq!(back, original);
+    }
+}

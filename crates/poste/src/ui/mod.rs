@@ -1,0 +1,138 @@
+//! What people see: data on stdout, talk on stderr; tables and colours only on a terminal.
+
+pub(crate) mod escape;
+pub(crate) mod fence;
+pub(crate) mod time;
+pub(crate) mod tokens;
+
+use std::io::{self, IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use poste_core::Timestamp;
+use time::TimeStyle;
+
+/// Something a command answers: JSON for programs, text for people.
+pub(crate) trait Answer: Serialize + JsonSchema {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()>;
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Ui {
+    pub json: bool,
+    pub terminal: bool,
+    pub colour: bool,
+    pub time_style: TimeStyle,
+    /// What relative times are relative to.
+    pub now: Timestamp,
+}
+
+impl Ui {
+    pub(crate) fn new(json: bool, colour: Option<bool>, time_style: TimeStyle, now: Timestamp) -> Self {
+        let terminal = io::stdout().is_terminal();
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+        Self { json, terminal, colour: colour.unwrap_or(terminal && !plain), time_style, now }
+    }
+
+    /// The answer, to stdout. It is there when this returns: what was printed may then be marked as shown.
+    pub(crate) fn answer(&self, answer: &impl Answer) -> crate::Result {
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        if self.json {
+            let text = serde_json::to_string(answer)
+                .map_err(|error| crate::CommandError::new(crate::error::Kind::Internal, error.to_string()))?;
+            writeln!(out, "{}", escape::json(&text))?;
+        } else {
+            answer.print(self, &mut out)?;
+        }
+        out.flush()?;
+        Ok(())
+    }
+
+    /// Talk, to stderr; programs that asked for JSON are spared it.
+    #[allow(clippy::print_stderr, reason = "this is where talk goes")]
+    pub(crate) fn say(&self, text: impl AsRef<str>) {
+        if !self.json {
+            eprintln!("{}", escape::block(text.as_ref()));
+        }
+    }
+
+    /// Something a person must not miss, whatever they asked for.
+    #[allow(clippy::print_stderr, reason = "this is where talk goes")]
+    pub(crate) fn warn(&self, text: impl AsRef<str>) {
+        eprintln!("warning: {}", escape::block(text.as_ref()));
+    }
+
+    pub(crate) fn time(&self, at: Timestamp) -> String {
+        self.time_style.format(at, self.now)
+    }
+
+    pub(crate) fn since(&self, at: Timestamp) -> String {
+        self.time_style.since(at, self.now)
+    }
+
+    pub(crate) fn paint(&self, style: Paint, text: &str) -> String {
+        if !self.colour {
+            return text.to_owned();
+        }
+        let style = style.style();
+        format!("{style}{text}{style:#}")
+    }
+
+    /// Rows of short texts: a table on a terminal, plain lines elsewhere.
+    pub(crate) fn rows(&self, out: &mut dyn Write, header: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
+        if !self.terminal {
+            for row in rows {
+                writeln!(out, "{}", row.join("  ").trim_end())?;
+            }
+            return Ok(());
+        }
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut table = comfy_table::Table::new();
+        table.load_style(comfy_table::presets::NOTHING);
+        table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+        table.set_header(header.iter().map(|title| self.paint(Paint::Dim, title)));
+        for row in rows {
+            table.add_row(row);
+        }
+        for line in table.lines() {
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// Colours with a meaning; the words beside them say the same.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Paint {
+    Strong,
+    Dim,
+    Good,
+    Bad,
+    Attention,
+}
+
+impl Paint {
+    fn style(self) -> Style {
+        match self {
+            Self::Strong => Style::new().bold(),
+            Self::Dim => Style::new().dimmed(),
+            Self::Good => AnsiColor::Green.on_default(),
+            Self::Bad => AnsiColor::Red.on_default().bold(),
+            Self::Attention => AnsiColor::Yellow.on_default(),
+        }
+    }
+}
+
+/// `1 message`, `2 messages`.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        _ if noun.ends_with('y') => format!("{number} {}ies", &noun[..noun.len() - 1]),
+        _ => format!("{number} {noun}s"),
+    }
+}

@@ -1,0 +1,28 @@
+//! How many tokens a text may cost a model.
+//!
+//! Tokenizers differ; a budget must hold for all of them, so this errs on the high side: three bytes of ASCII
+//! make a token, every other character makes two.
+
+pub(crate) fn estimate(text: &str) -> usize {
+    let (mut ascii, mut other) = (0_usize, 0_usize);
+    for character in text.chars() {
+        if character.is_ascii() {
+            ascii += 1;
+        } else {
+            other += 1;
+        }
+    }
+    ascii.div_ceil(3) + 2 * other
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_estimate_errs_on_the_high_side() {
+        assert_eq!(estimate(""), 0);
+        assert!(estimate("The quick brown fox jumps over the lazy dog.") >= 10);
+        assert!(estimate("漢字") >= 3);
+    }
+}
