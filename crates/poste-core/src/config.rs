@@ -82,6 +82,12 @@ impl FilePolicy {
         raw.into_policy().map_err(wrong)
     }
 
+    /// Equal for equal rules, whoever proposes them.
+    pub fn digest(&self) -> Digest {
+        let rules = serde_json::to_vec(&(&self.settings, &self.types)).expect("a policy is plain data");
+        Digest::of(&rules)
+    }
+
     /// Complete with the machine it comes from and the policy it replaces.
     pub fn into_policy(self, machine: Label, host: String, replaces: u64) -> Policy {
         Policy { replaces, machine, host, settings: self.settings, types: self.types }
@@ -89,10 +95,8 @@ impl FilePolicy {
 }
 
 impl Policy {
-    /// Equal for equal rules, whoever proposes them.
     pub fn digest(&self) -> Digest {
-        let rules = serde_json::to_vec(&(&self.settings, &self.types)).expect("a policy is plain data");
-        Digest::of(&rules)
+        FilePolicy { settings: self.settings.clone(), types: self.types.clone() }.digest()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::log::{Intent, Log, Position, Proposal, Sealed};
 use crate::store::clock::{Clock, Reading};
 use crate::store::tables::Agent;
 use crate::store::{LocalLog, Options, Store, Waiter};
-use crate::text::{Label, Name, RecordId};
+use crate::text::Name;
 use crate::time::Timestamp;
 
 /// One workspace's log and tables. Generic over the engine that orders the log.
@@ -162,6 +162,9 @@ impl Office<LocalLog> {
     }
 
     /// Proposes this machine's `poste.toml` if it differs from what this machine last proposed.
+    ///
+    /// It replaces the policy the file was last known to stand on. If another machine set one meanwhile, that is a
+    /// clash, and the error names that machine.
     pub fn sync_policy(&mut self) -> Result<(), Error> {
         let path = self.path()?.with_file_name(config::FILE);
         let text = crate::store::read_config(&path)?;
@@ -173,14 +176,18 @@ impl Office<LocalLog> {
             None if last.is_none() => return Ok(()),
             None => FilePolicy::default(),
         };
-        let policy = file.into_policy(machine, crate::store::host_name(), tables.policy()?.version);
-        let unproposed = last.unwrap_or_else(|| FilePolicy::default().digest());
-        if policy.digest() == unproposed {
-            return Ok(());
+        let in_force = tables.policy()?;
+        let seen = self.store().policy_seen()?;
+        let policy = file.into_policy(machine, crate::store::host_name(), seen);
+        if policy.digest() == in_force.digest {
+            // The file came to agree, for example by a pull: a later change of it stands on this version.
+            return if seen == in_force.version { Ok(()) } else { self.log.see_policy(in_force.version) };
         }
-        let id = format!("policy@{}@{}", policy.machine, policy.replaces);
+        if last == Some(policy.digest()) {
+            return Ok(()); // unchanged here; another machine's policy stands
+        }
         let proposal = Proposal {
-            id: checked_id(&format!("{id}@{}", policy.digest().short()))?,
+            id: crate::store::fresh_id()?,
             actor: Name::poste(),
             session: None,
             sent_at: self.wall(),
@@ -188,21 +195,10 @@ impl Office<LocalLog> {
             content: None,
         };
         match self.propose(&proposal)?.verdict {
-            Verdict::Accepted(_) => Ok(()),
+            Verdict::Accepted(_) => self.log.see_policy(seen + 1),
             Verdict::Rejected(rejection) => Err(Error::Config { path, message: rejection.reason }),
         }
     }
-}
-
-impl FilePolicy {
-    fn digest(&self) -> crate::digest::Digest {
-        let machine: Label = "any".parse().expect("a label");
-        self.clone().into_policy(machine, String::new(), 0).digest()
-    }
-}
-
-fn checked_id(text: &str) -> Result<RecordId, Error> {
-    text.parse().map_err(|error| Error::Damaged(format!("{error}")))
 }
 
 #[allow(clippy::disallowed_methods, reason = "waiting is measured on the machine, not in the log")]

@@ -26,7 +26,7 @@ impl Rule for Claim {
             return Ok((best, lease_ms));
         };
         let message = delivery::message(tables, number)?;
-        let own = own_delivery(tables, &agent, &message)?;
+        let own = own_delivery(tables, &agent, &message, None)?;
         match own.state {
             State::Pending if own.ready => Ok((vec![own], lease_ms)),
             State::Pending => Err(delivery::not_ready(&own)),
@@ -86,7 +86,7 @@ impl Rule for Release {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Delivery, Stop> {
         let agent = speaker(tables, cx)?;
         let message = delivery::message(tables, self.message)?;
-        let own = own_delivery(tables, &agent, &message)?;
+        let own = own_delivery(tables, &agent, &message, self.token)?;
         delivery::must_hold(tables, cx, &own, self.token)?;
         Ok(own)
     }
@@ -104,7 +104,7 @@ impl Rule for Extend {
         let agent = speaker(tables, cx)?;
         let lease_ms = lease(tables, self.lease_ms)?;
         let message = delivery::message(tables, self.message)?;
-        let own = own_delivery(tables, &agent, &message)?;
+        let own = own_delivery(tables, &agent, &message, self.token)?;
         delivery::must_hold(tables, cx, &own, self.token)?;
         Ok((own, lease_ms))
     }

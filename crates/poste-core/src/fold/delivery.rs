@@ -24,29 +24,39 @@ pub(crate) fn message(tables: &Tables<'_>, number: MessageNo) -> Result<Message,
     tables.message(number)?.ok_or_else(|| refuse(Code::UnknownMessage, format!("there is no message {number}")))
 }
 
-/// The agent's own delivery of a message: the one it holds, else the one to its name, else one to a group of it.
-pub(crate) fn own_delivery(tables: &Tables<'_>, agent: &Agent, message: &Message) -> Result<Delivery, Stop> {
-    let mut best: Option<Delivery> = None;
-    for address in agent.addresses() {
-        if address.is_group() && message.sender == agent.name {
-            continue;
-        }
-        let Some(delivery) = tables.delivery_to(message.number, &address)? else { continue };
-        let held = delivery.state == State::Claimed && delivery.holder.as_ref() == Some(&agent.name);
-        if held {
-            return Ok(delivery);
-        }
-        let better = match &best {
-            None => true,
-            Some(best) => !best.state.is_open() && delivery.state.is_open(),
-        };
-        if better {
-            best = Some(delivery);
-        }
+/// The delivery an agent speaks of: the one its token won, the one it holds, the one to its name, one to a group
+/// of it. What it won stays its own, whatever role it has meanwhile.
+pub(crate) fn own_delivery(
+    tables: &Tables<'_>,
+    agent: &Agent,
+    message: &Message,
+    token: Option<Position>,
+) -> Result<Delivery, Stop> {
+    if let Some(token) = token
+        && let Some(won) = tables.won_by(message.number, &agent.name, token)?
+    {
+        return Ok(won);
     }
-    best.ok_or_else(|| {
+    if let Some(held) = tables.held_of(message.number, &agent.name)? {
+        return Ok(held);
+    }
+    let addressed = own_deliveries(tables, agent, message)?;
+    let open = addressed.iter().position(|delivery| delivery.state.is_open()).unwrap_or(0);
+    addressed.into_iter().nth(open).ok_or_else(|| {
         refuse(Code::NotRecipient, format!("message {} is not addressed to {}", message.number, agent.name))
     })
+}
+
+/// Every delivery of a message that is addressed to an agent, the one to its name first.
+pub(crate) fn own_deliveries(tables: &Tables<'_>, agent: &Agent, message: &Message) -> Result<Vec<Delivery>, Error> {
+    let mut found = Vec::new();
+    for address in agent.addresses() {
+        // A group's sender is not among those who may take it.
+        if !(address.is_group() && message.sender == agent.name) {
+            found.extend(tables.delivery_to(message.number, &address)?);
+        }
+    }
+    Ok(found)
 }
 
 /// With what right an agent may finish a delivery.
@@ -68,38 +78,35 @@ pub(crate) fn authority(
     token: Option<Position>,
 ) -> Result<Authority, Stop> {
     let is_holder = delivery.holder.as_ref() == Some(&cx.actor);
+    // Done and failed are ends a holder makes itself; every other end came over it.
+    let ended_by_holder = matches!(delivery.state, State::Done | State::Failed);
     if let Some(token) = token {
         if !tables.won_claim(delivery, &cx.actor, token)? {
             let message = delivery.message;
             return Err(refuse(Code::NotClaimed, format!("{token} is no claim of {} on message {message}", cx.actor)));
         }
         return match delivery.state {
-            _ if delivery.token != Some(token) => Ok(Authority::Lost),
-            State::Claimed => Ok(Authority::Holder),
-            State::Pending => Ok(Authority::Lost),
-            _ => Err(ended(delivery)),
+            State::Claimed if delivery.token == Some(token) => Ok(Authority::Holder),
+            _ if delivery.token == Some(token) && ended_by_holder => Err(ended(delivery)),
+            _ => Ok(Authority::Lost),
         };
     }
-    let held_before = match &cx.session {
-        Some(session) => tables.session_held(delivery, &cx.actor, session)?,
+    let same_session = is_holder && cx.session.is_some() && delivery.session == cx.session;
+    let lost = match &cx.session {
+        Some(session) => tables.session_lost(delivery, &cx.actor, session)?,
         None => false,
     };
     match delivery.state {
+        State::Claimed if same_session => Ok(Authority::Holder),
+        State::Claimed if lost => Ok(Authority::Lost),
         State::Claimed => {
-            let same_session = cx.session.is_some() && delivery.session == cx.session;
-            if is_holder && same_session {
-                return Ok(Authority::Holder);
-            }
-            if held_before {
-                return Ok(Authority::Lost);
-            }
             let other_session = cx.session.is_some() && delivery.session.is_some();
             if is_holder && !other_session && delivery.claims == 1 {
                 return Ok(Authority::Holder);
             }
             Err(held_by(delivery))
         }
-        State::Pending if held_before => Ok(Authority::Lost),
+        State::Pending if lost => Ok(Authority::Lost),
         State::Pending if delivery.claims == 0 || cx.session.is_some() => Ok(Authority::Unclaimed),
         State::Pending => Err(refuse(
             Code::NotClaimed,
@@ -108,8 +115,7 @@ pub(crate) fn authority(
                 delivery.message
             ),
         )),
-        // Ended by somebody else after this session lost it.
-        _ if held_before && !(is_holder && delivery.session == cx.session) => Ok(Authority::Lost),
+        _ if lost && !(same_session && ended_by_holder) => Ok(Authority::Lost),
         _ => Err(ended(delivery)),
     }
 }

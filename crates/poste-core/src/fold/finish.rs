@@ -7,7 +7,7 @@ use super::{Context, Rule, active_agent, notice, speaker};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
-use crate::log::{Ack, Done, Fail, Retry};
+use crate::log::{Ack, Done, Fail, MessageNo, Position, Retry};
 use crate::store::tables::{Delivery, EndReason, Event, Message, Notice, State, Tables};
 use crate::vocabulary::AgentKind;
 
@@ -21,12 +21,12 @@ pub(crate) struct FinishPlan {
 fn decide_finish(
     tables: &Tables<'_>,
     cx: &Context,
-    number: crate::log::MessageNo,
-    token: Option<crate::log::Position>,
+    number: MessageNo,
+    token: Option<Position>,
 ) -> Result<FinishPlan, Stop> {
     let agent = speaker(tables, cx)?;
     let message = delivery::message(tables, number)?;
-    let own = own_delivery(tables, &agent, &message)?;
+    let own = own_delivery(tables, &agent, &message, token)?;
     let authority = delivery::authority(tables, cx, &own, token)?;
     if authority == Authority::Unclaimed && !own.ready {
         return Err(delivery::not_ready(&own));
@@ -64,6 +64,17 @@ fn keep_late(plan: FinishPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<
     Ok(Effect::Late(Late { number: own.message, holder, state: own.state.word() }))
 }
 
+/// What a repeated `done` is told: that it was late, if it was.
+pub(crate) fn finished_before(tables: &Tables<'_>, number: MessageNo, position: Position) -> Result<Effect, Error> {
+    let events = tables.events_of(number)?;
+    let late = events.iter().find(|event| event.position == position && event.event == Event::Late);
+    let own = late.map(|late| tables.delivery(late.delivery)).transpose()?.flatten();
+    Ok(match own {
+        Some(own) => Effect::Late(Late { number, holder: delivery::holder(&own), state: own.state.word() }),
+        None => Effect::Noted,
+    })
+}
+
 impl Rule for Fail {
     type Plan = (FinishPlan, bool);
 
@@ -95,12 +106,15 @@ impl Rule for Ack {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
         let agent = speaker(tables, cx)?;
         let message = delivery::message(tables, self.message)?;
-        let own = own_delivery(tables, &agent, &message)?;
+        let own = own_delivery(tables, &agent, &message, None)?;
         if !own.state.is_open() {
             return Err(delivery::ended(&own));
         }
         if own.state == State::Claimed && own.holder.as_ref() != Some(&agent.name) {
             return Err(delivery::held_by(&own));
+        }
+        if !own.ready {
+            return Err(delivery::not_ready(&own));
         }
         if own.acked_at.is_some() {
             return Err(refuse(Code::NothingToDo, format!("message {} is acknowledged already", own.message)));
@@ -109,7 +123,11 @@ impl Rule for Ack {
     }
 
     fn apply((before, ends): Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
-        let acked = Delivery { acked_at: Some(cx.at), ..before.clone() };
+        let mut acked = Delivery { acked_at: Some(cx.at), ..before.clone() };
+        if ends {
+            // Of a group's mail this tells who took note of it.
+            acked.holder = Some(cx.actor.clone());
+        }
         delivery::record_event(tables, cx, &acked, Event::Acked, None)?;
         if ends {
             delivery::end(tables, cx, &before, acked, State::Done, EndReason::Acked)?;

@@ -68,7 +68,11 @@ impl Rule for Send {
 
         let answers = match &original {
             Some(original) if deliveries.contains(&Address::Agent(original.sender.clone())) => {
-                delivery::own_delivery(tables, &sender, original).ok()
+                match delivery::own_delivery(tables, &sender, original, None) {
+                    Ok(own) => Some(own),
+                    Err(Stop::Rejected(_)) => None, // a third party's word is no answer
+                    Err(failed) => return Err(failed),
+                }
             }
             _ => None,
         };
@@ -76,7 +80,7 @@ impl Rule for Send {
             None => None,
             Some(ends) => {
                 let message = delivery::message(tables, ends.message)?;
-                let own = delivery::own_delivery(tables, &sender, &message)?;
+                let own = delivery::own_delivery(tables, &sender, &message, ends.token)?;
                 let authority = delivery::authority(tables, cx, &own, ends.token)?;
                 if authority == Authority::Lost {
                     return Err(delivery::lease_lost(&own));
@@ -193,7 +197,7 @@ fn reply_address(tables: &Tables<'_>, sender: &Agent, original: Option<&Message>
             format!("message {} is a notice of the office, which reads no replies", original.number),
         ));
     }
-    delivery::own_delivery(tables, sender, original)?;
+    delivery::own_delivery(tables, sender, original, None)?;
     active_agent(tables, &original.sender)?;
     Ok(Address::Agent(original.sender.clone()))
 }

@@ -122,11 +122,14 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
     if let Some(number) = message {
         return Ok(Verdict::Accepted(Effect::Sent(message::sent_before(tables, number)?)));
     }
-    let record = tables.record(position)?;
-    let claimed = record.filter(|record| matches!(record.sealed.intent(), Ok(Some(Intent::Claim(_)))));
-    Ok(Verdict::Accepted(match claimed {
-        Some(record) => Effect::Claimed(claim::claimed_before(tables, &record.sealed.envelope.actor, position)?),
-        None => Effect::Noted,
+    let Some(record) = tables.record(position)? else {
+        return Err(Error::Damaged(format!("record {position} is known by its id and not there")));
+    };
+    let actor = &record.sealed.envelope.actor;
+    Ok(Verdict::Accepted(match record.sealed.intent() {
+        Ok(Some(Intent::Claim(_))) => Effect::Claimed(claim::claimed_before(tables, actor, position)?),
+        Ok(Some(Intent::Done(done))) => finish::finished_before(tables, done.message, position)?,
+        _ => Effect::Noted,
     }))
 }
 
@@ -224,7 +227,10 @@ impl Rule for Barrier {
 impl Rule for Clock {
     type Plan = i64;
 
-    fn decide(&self, _: &Tables<'_>, cx: &Context) -> Result<i64, Stop> {
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<i64, Stop> {
+        if !cx.actor.is_poste() {
+            speaker(tables, cx)?;
+        }
         if self.leap_ms <= 0 {
             return Err(refuse(Code::TimeOutOfRange, "a clock leaps ahead or not at all"));
         }

@@ -3,7 +3,7 @@
 use super::Context;
 use crate::address::Address;
 use crate::error::Error;
-use crate::log::MessageNo;
+use crate::log::{DeliveryNo, MessageNo};
 use crate::store::tables::{Delivery, Message, Notice, State, Tables};
 use crate::text::{Name, TypeName};
 use crate::time::Timestamp;
@@ -46,7 +46,8 @@ pub(crate) fn tell(
         about: Some(about.number),
     };
     tables.insert_message(&message)?;
-    deliver(tables, &message, Address::Agent(to.clone()), None, None)
+    deliver(tables, &message, Address::Agent(to.clone()), None, None)?;
+    Ok(())
 }
 
 fn notice_type() -> TypeName {
@@ -66,7 +67,7 @@ pub(crate) fn deliver(
     address: Address,
     ready_at: Option<Timestamp>,
     expires_at: Option<Timestamp>,
-) -> Result<(), Error> {
+) -> Result<DeliveryNo, Error> {
     let number = tables.cursor.delivery_last.next();
     tables.cursor.delivery_last = number;
     tables.insert_delivery(&Delivery {
@@ -91,5 +92,6 @@ pub(crate) fn deliver(
         ended_at: None,
         ended_by: None,
         reason: None,
-    })
+    })?;
+    Ok(number)
 }

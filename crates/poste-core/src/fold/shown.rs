@@ -1,6 +1,6 @@
 //! Shown: the body was put before the agent. A mark, never a state.
 
-use super::delivery::{self, own_delivery};
+use super::delivery::{self, own_deliveries, own_delivery};
 use super::outcome::{Code, Effect, Stop, refuse};
 use super::{Context, Rule, speaker};
 use crate::error::Error;
@@ -29,9 +29,12 @@ impl Rule for Shown {
         let mut fresh = Vec::new();
         for number in numbers {
             let message = delivery::message(tables, number)?;
-            let own = own_delivery(tables, &agent, &message)?;
-            if !tables.was_shown(own.number, &agent.name, session_key(cx))? {
-                fresh.push(own);
+            own_delivery(tables, &agent, &message, None)?; // or it is none of the agent's business
+            // Mail that came by name and by group is one message, shown once.
+            for own in own_deliveries(tables, &agent, &message)? {
+                if !tables.was_shown(own.number, &agent.name, session_key(cx))? {
+                    fresh.push(own);
+                }
             }
         }
         if fresh.is_empty() {

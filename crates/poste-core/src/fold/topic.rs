@@ -7,7 +7,7 @@ use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
 use crate::log::{MessageNo, Subscribe, TopicPattern, Unsubscribe};
-use crate::store::tables::Tables;
+use crate::store::tables::{Event, Tables};
 
 pub(crate) struct Plan {
     topic: TopicPattern,
@@ -46,7 +46,10 @@ impl Rule for Subscribe {
         }
         for number in &plan.past {
             let message = delivery::expect_message(tables, *number)?;
-            deliver(tables, &message, Address::Agent(cx.actor.clone()), None, None)?;
+            let number = deliver(tables, &message, Address::Agent(cx.actor.clone()), None, None)?;
+            if let Some(late) = tables.delivery(number)? {
+                delivery::record_event(tables, cx, &late, Event::Delivered, None)?;
+            }
         }
         Ok(Effect::Touched(plan.past.len()))
     }

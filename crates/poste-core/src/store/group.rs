@@ -1,5 +1,6 @@
 //! Group commit: whoever writes much shares one sync among all who wait.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -15,7 +16,7 @@ const QUEUE_MAX: usize = 1_024;
 
 struct Waiting {
     sealed: Sealed,
-    answer: SyncSender<Result<Outcome, Error>>,
+    answer: SyncSender<Result<Outcome, Arc<Error>>>,
 }
 
 /// A writer thread that commits everything that waits in one transaction. Clone [`Submitter`]s freely.
@@ -32,9 +33,9 @@ pub struct Submitter {
 
 impl Submitter {
     /// Blocks until the proposal is durable and decided.
-    pub fn submit(&self, sealed: Sealed) -> Result<Outcome, Error> {
+    pub fn submit(&self, sealed: Sealed) -> Result<Outcome, Arc<Error>> {
         let id = sealed.envelope.id.clone();
-        let gone = || Error::Unknown { ids: vec![id.clone()], cause: "the writer has stopped".to_owned() };
+        let gone = || Arc::new(Error::Unknown { ids: vec![id.clone()], cause: "the writer has stopped".to_owned() });
         let (answer, answered) = sync_channel(1);
         self.queue.send(Waiting { sealed, answer }).map_err(|_| gone())?;
         answered.recv().map_err(|_| gone())?
@@ -74,7 +75,6 @@ fn run(mut log: LocalLog, waiting: &Receiver<Waiting>) {
         }
         let (proposals, answers): (Vec<_>, Vec<_>) =
             batch.into_iter().map(|waiting| (waiting.sealed, waiting.answer)).unzip();
-        let ids: Vec<_> = proposals.iter().map(|sealed| sealed.envelope.id.clone()).collect();
         match log.append(proposals) {
             Ok(outcomes) => {
                 for (answer, outcome) in answers.into_iter().zip(outcomes) {
@@ -82,19 +82,12 @@ fn run(mut log: LocalLog, waiting: &Receiver<Waiting>) {
                 }
             }
             Err(error) => {
-                for (answer, id) in answers.into_iter().zip(ids) {
-                    let _ = answer.send(Err(for_one(&error, id)));
+                // The same trouble for all of them, told as what it is.
+                let error = Arc::new(error);
+                for answer in answers {
+                    let _ = answer.send(Err(error.clone()));
                 }
             }
         }
-    }
-}
-
-/// The same trouble, told to one of those it concerns.
-fn for_one(error: &Error, id: crate::text::RecordId) -> Error {
-    match error {
-        Error::Busy { holder, waited_ms } => Error::Busy { holder: holder.clone(), waited_ms: *waited_ms },
-        Error::DiskFull { cause, .. } => Error::DiskFull { ids: vec![id], cause: cause.clone() },
-        other => Error::Unknown { ids: vec![id], cause: other.to_string() },
     }
 }

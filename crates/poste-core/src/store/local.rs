@@ -33,7 +33,7 @@ impl LocalLog {
         let machine = uuid::Uuid::new_v4().simple().to_string();
         Store::create(path, options, |conn| {
             super::schema::set_meta(conn, "office", uuid::Uuid::new_v4().to_string())?;
-            conn.execute("INSERT INTO machine (one, name, boot_id, boot_ms, at) VALUES (1, ?1, '', 0, 0)", [&machine])?;
+            conn.execute("INSERT INTO machine (one, name, boot_id, boot_ms, at, policy_seen) VALUES (1, ?1, '', 0, 0, 0)", [&machine])?;
             let barrier =
                 Intent::Barrier(Barrier { fold_version: FOLD_VERSION, reason: "the office opens".to_owned() });
             let mut tables = Tables::load(conn)?;
@@ -68,6 +68,17 @@ impl LocalLog {
             return Ok(());
         }
         self.write(Vec::new(), None).map(|_| ())
+    }
+
+    /// Remembers that this machine's `poste.toml` stands on this policy version.
+    pub fn see_policy(&mut self, version: u64) -> Result<(), Error> {
+        let _guard = self.lock.acquire(self.store.options.lock_timeout)?;
+        self.store.check_identity()?;
+        let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
+        self.store.version()?.may_write(self.store.options.schema.version())?;
+        transaction.execute("UPDATE machine SET policy_seen = ?1 WHERE one = 1", [version])?;
+        transaction.commit()?;
+        Ok(())
     }
 
     /// Takes a leap of more than a day, in the name of whoever accepts it.
@@ -169,10 +180,8 @@ fn append_own(tables: &mut Tables<'_>, at: Timestamp, intent: Intent) -> Result<
 
 fn append_as(tables: &mut Tables<'_>, at: Timestamp, actor: Name, intent: Intent) -> Result<(), Error> {
     let position = tables.cursor.head.position.next();
-    // Positions are unique, so this id is, and a replica that makes the same record makes the same id.
-    let id = format!("{}@{position}", intent.kind().name);
     let proposal = Proposal {
-        id: id.parse().map_err(|error| Error::Damaged(format!("{error}")))?,
+        id: fresh_id()?,
         actor,
         session: None,
         sent_at: at,
@@ -184,6 +193,12 @@ fn append_as(tables: &mut Tables<'_>, at: Timestamp, actor: Name, intent: Intent
         Verdict::Accepted(_) => Ok(()),
         Verdict::Rejected(rejection) => Err(Error::Damaged(format!("the office refused its own record: {rejection}"))),
     }
+}
+
+/// An id nobody can have taken: a name one could guess would let a caller stand in the way of a tick.
+pub(crate) fn fresh_id() -> Result<RecordId, Error> {
+    let id = uuid::Uuid::now_v7().to_string();
+    id.parse().map_err(|error| Error::Damaged(format!("{error}")))
 }
 
 /// COMMIT failed: the record may or may not be there after the next recovery, and nobody can tell yet.

@@ -32,6 +32,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 pub use bell::Waiter;
 pub use group::GroupCommit;
 pub use local::LocalLog;
+pub(crate) use local::fresh_id;
 pub use lock::WriteLock;
 
 use crate::error::Error;
@@ -197,6 +198,11 @@ impl Store {
     /// This machine's name in policy records.
     pub fn machine(&self) -> Result<crate::text::Label, Error> {
         Ok(self.conn.query_row("SELECT name FROM machine WHERE one = 1", [], |row| row.get(0))?)
+    }
+
+    /// The policy version this machine's `poste.toml` was last known to stand on.
+    pub fn policy_seen(&self) -> Result<u64, Error> {
+        Ok(self.conn.query_row("SELECT policy_seen FROM machine WHERE one = 1", [], |row| row.get(0))?)
     }
 
     pub fn version(&self) -> Result<FileVersion, Error> {

@@ -253,7 +253,6 @@ pub struct NewMail {
 pub fn news(store: &Store, agent: &Agent, query: &NewsQuery) -> Result<NewMail, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
-        let session = query.session.as_ref().map_or("", |session| session.as_str());
         let mut found = Vec::new();
         for address in agent.addresses() {
             let mut failed = None;
@@ -264,7 +263,7 @@ pub fn news(store: &Store, agent: &Agent, query: &NewsQuery) -> Result<NewMail, 
                 |message, delivery| {
                     let is_new = match query.after {
                         Some(after) => became_available_after(&tables, message, delivery, after),
-                        None => tables.was_shown(delivery.number, &agent.name, session).map(|shown| !shown),
+                        None => is_unseen(&tables, agent, query, delivery),
                     };
                     match is_new {
                         Ok(is_new) => is_new && is_for(agent, message, delivery) && query.takes(message),
@@ -287,6 +286,15 @@ pub fn news(store: &Store, agent: &Agent, query: &NewsQuery) -> Result<NewMail, 
     })
 }
 
+/// Not shown to this session yet; without one, to this agent.
+fn is_unseen(tables: &Tables<'_>, agent: &Agent, query: &NewsQuery, delivery: &Delivery) -> Result<bool, Error> {
+    let shown = match &query.session {
+        Some(session) => tables.was_shown(delivery.number, &agent.name, session.as_str())?,
+        None => tables.was_shown_to(delivery.number, &agent.name)?,
+    };
+    Ok(!shown)
+}
+
 impl NewsQuery {
     fn takes(&self, message: &Message) -> bool {
         self.kind.as_ref().is_none_or(|kind| *kind == message.kind)
@@ -305,7 +313,7 @@ fn became_available_after(
     if message.position > after {
         return Ok(true);
     }
-    let back = [Event::Ready, Event::Released, Event::Retried];
+    let back = [Event::Ready, Event::Released, Event::Retried, Event::Delivered];
     Ok(tables
         .events_of(message.number)?
         .into_iter()

@@ -152,6 +152,7 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
         Event::Answered => format!("answered by {} with #{number}", event.agent),
         Event::Late => format!("a result came after the lease was lost; kept as late{text}"),
         Event::Ready => "its time came: can be claimed now".to_owned(),
+        Event::Delivered => format!("delivered to {recipient}, who subscribed later"),
         Event::LeaseMoved => format!("the clock leapt: lease moved to {}", when()),
     })
 }

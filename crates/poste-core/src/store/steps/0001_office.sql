@@ -8,13 +8,15 @@ CREATE TABLE meta (
   value ANY NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Of this machine, not of the log: its name, and its clocks at its last write.
+-- Of this machine, not of the log: its name, its clocks at its last write, and the policy its poste.toml was last
+-- known to stand on.
 CREATE TABLE machine (
   one INTEGER PRIMARY KEY CHECK (one = 1),
   name TEXT NOT NULL,
   boot_id TEXT NOT NULL,
   boot_ms INTEGER NOT NULL,
-  at INTEGER NOT NULL
+  at INTEGER NOT NULL,
+  policy_seen INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE log (

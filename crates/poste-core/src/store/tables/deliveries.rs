@@ -69,6 +69,8 @@ worded_enum!(
         Late = 14 "late",
         Ready = 15 "ready",
         LeaseMoved = 16 "lease_moved",
+        /// To somebody who subscribed after it was published.
+        Delivered = 17 "delivered",
     }
 );
 
@@ -397,26 +399,67 @@ impl Tables<'_> {
             .collect::<Result<_, _>>()?)
     }
 
-    /// Whether this session ever held the delivery.
-    pub fn session_held(&self, delivery: &Delivery, agent: &Name, session: &Session) -> Result<bool, Error> {
-        Ok(self
+    /// Whether the newest claim of this session on the delivery ended because its lease ran out. A claim that was
+    /// released or failed was given up, not lost.
+    pub fn session_lost(&self, delivery: &Delivery, agent: &Name, session: &Session) -> Result<bool, Error> {
+        let end: Option<Event> = self
             .conn
             .prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM events
-                 WHERE message = ?1 AND delivery = ?2 AND event = ?3 AND agent = ?4 AND session = ?5)",
+                "SELECT event FROM events
+                 WHERE message = ?1 AND delivery = ?2 AND event IN (?6, ?7, ?8, ?9, ?10) AND position > (
+                   SELECT max(position) FROM events
+                   WHERE message = ?1 AND delivery = ?2 AND event = ?3 AND agent = ?4 AND session = ?5)
+                 ORDER BY position, ordinal LIMIT 1",
             )?
-            .query_row(params![delivery.message, delivery.number, Event::Claimed, agent, session], |row| row.get(0))?)
+            .query_row(
+                params![
+                    delivery.message,
+                    delivery.number,
+                    Event::Claimed,
+                    agent,
+                    session,
+                    Event::Released,
+                    Event::LeaseExpired,
+                    Event::AttemptFailed,
+                    Event::Done,
+                    Event::Failed
+                ],
+                |row| row.get(0),
+            )
+            .optional()?;
+        Ok(end == Some(Event::LeaseExpired))
     }
 
     /// Whether the record at `token` is a claim by which this agent won the delivery.
     pub fn won_claim(&self, delivery: &Delivery, agent: &Name, token: Position) -> Result<bool, Error> {
-        Ok(self
+        Ok(self.won_by(delivery.message, agent, token)?.is_some_and(|won| won.number == delivery.number))
+    }
+
+    /// The delivery of a message that an agent won by the claim at `token`.
+    pub fn won_by(&self, message: MessageNo, agent: &Name, token: Position) -> Result<Option<Delivery>, Error> {
+        let number: Option<DeliveryNo> = self
             .conn
             .prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM events
-                 WHERE message = ?1 AND position = ?2 AND delivery = ?3 AND event = ?4 AND agent = ?5)",
+                "SELECT delivery FROM events WHERE message = ?1 AND position = ?2 AND event = ?3 AND agent = ?4",
             )?
-            .query_row(params![delivery.message, token, delivery.number, Event::Claimed, agent], |row| row.get(0))?)
+            .query_row(params![message, token, Event::Claimed, agent], |row| row.get(0))
+            .optional()?;
+        number.map(|number| self.delivery(number)).transpose().map(Option::flatten)
+    }
+
+    /// The delivery of a message that an agent holds.
+    pub fn held_of(&self, message: MessageNo, holder: &Name) -> Result<Option<Delivery>, Error> {
+        Ok(self
+            .deliveries_where("holder = ?1 AND state = 1 AND message = ?2 ORDER BY number LIMIT 1", params![holder, message])?
+            .pop())
+    }
+
+    /// Whether it was put before the agent, in whatever session.
+    pub fn was_shown_to(&self, delivery: DeliveryNo, agent: &Name) -> Result<bool, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM shown WHERE delivery = ?1 AND agent = ?2)")?
+            .query_row(params![delivery, agent], |row| row.get(0))?)
     }
 
     pub fn was_shown(&self, delivery: DeliveryNo, agent: &Name, session: &str) -> Result<bool, Error> {

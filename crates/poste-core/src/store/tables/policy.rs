@@ -12,12 +12,22 @@ use crate::time::Timestamp;
 use crate::vocabulary::{self, Priority, Urgency};
 
 /// The newest policy and where it came from. Version 0 is the built-in one.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyRow {
     pub version: u64,
     pub machine: String,
     pub host: String,
+    pub digest: Digest,
     pub settings: Settings,
+}
+
+impl Default for PolicyRow {
+    fn default() -> Self {
+        // Asked for with every send of an office that has no poste.toml.
+        static BUILT_IN: std::sync::OnceLock<Digest> = std::sync::OnceLock::new();
+        let digest = *BUILT_IN.get_or_init(|| crate::config::FilePolicy::default().digest());
+        Self { version: 0, machine: String::new(), host: String::new(), digest, settings: Settings::default() }
+    }
 }
 
 /// What a type implies, after the office's policy.
@@ -37,13 +47,14 @@ impl Tables<'_> {
             .conn
             .prepare_cached(
                 "SELECT version, machine, host, max_attempts, retry_delay_ms, lease_ms, retention_ms,
-                 content_bytes_max, fan_out_max FROM policies ORDER BY version DESC LIMIT 1",
+                 content_bytes_max, fan_out_max, digest FROM policies ORDER BY version DESC LIMIT 1",
             )?
             .query_row([], |row| {
                 Ok(PolicyRow {
                     version: row.get(0)?,
                     machine: row.get(1)?,
                     host: row.get(2)?,
+                    digest: Digest::from_bytes(row.get(9)?),
                     settings: Settings {
                         max_attempts: row.get(3)?,
                         retry_delay_ms: row.get(4)?,

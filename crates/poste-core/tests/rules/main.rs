@@ -1,0 +1,19 @@
+//! The rules of an office, one test a sentence, against a real office folder.
+//!
+//! Every refusal in every test is checked to have changed no table, and every office is verified against its own
+//! log when its test is over; see [`common::Desk`].
+#![allow(clippy::disallowed_methods, reason = "these tests stand where a surface would: outside of the core")]
+
+mod agents;
+mod clock;
+mod common;
+mod dedupe;
+mod delivery;
+mod groups;
+mod lease;
+mod news;
+mod policy;
+mod response;
+mod store;
+mod tick;
+mod topics;

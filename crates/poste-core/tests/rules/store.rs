@@ -1,0 +1,275 @@
+//! The file of an office: large content, many writers, and files that are not what they were.
+
+use std::fs;
+use std::path::Path;
+
+use poste_core::fold::{Code, Effect, Verdict};
+use poste_core::limits::{CONTENT_BYTES_MAX, CONTENT_INLINE_BYTES_MAX};
+use poste_core::log::{Body, Content, Intent, Log as _, Sealed, Send};
+use poste_core::office::Settled;
+use poste_core::store::{GroupCommit, LocalLog, Options};
+use poste_core::{Error, MessageNo, Position, views};
+use rusqlite::Connection;
+
+use crate::common::*;
+
+fn blobs(desk: &Desk) -> Vec<String> {
+    let entries = fs::read_dir(desk.place.path.join("blobs")).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+fn send_body(desk: &mut Desk, body: Vec<u8>) -> Answer {
+    let content = Content { subject: "large".to_owned(), body: Body(body), ..Content::default() };
+    desk.say("ann", Intent::Send(letter("bob", "message")), Some(content))
+}
+
+/// Writes into the file as another program would.
+fn tamper(database: &Path, sql: &str) {
+    Connection::open(database).unwrap().execute_batch(sql).unwrap();
+}
+
+// ── Content ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn content_over_64_kib_is_a_blob_and_comes_back_whole() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let small = "s".repeat(CONTENT_INLINE_BYTES_MAX / 2);
+    accepted(send_body(&mut desk, small.clone().into_bytes()));
+    assert!(blobs(&desk).is_empty(), "small content is a row");
+    let large = "ä".repeat(CONTENT_INLINE_BYTES_MAX);
+    accepted(send_body(&mut desk, large.clone().into_bytes()));
+    assert_eq!(blobs(&desk).len(), 1);
+    let rows = "SELECT bytes IS NULL FROM content WHERE subject = 'large' ORDER BY position";
+    let conn = desk.office.store().conn();
+    let in_blobs: Vec<bool> =
+        conn.prepare(rows).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    assert_eq!(in_blobs, [false, true]);
+    for (number, body) in [(1, small), (2, large)] {
+        let view = views::message(desk.office.store(), MessageNo(number)).unwrap().unwrap();
+        assert_eq!((view.subject.as_str(), view.content_gone), ("large", false));
+        assert!(view.body == body, "message {number} came back changed");
+    }
+}
+
+#[test]
+fn a_missing_or_damaged_blob_is_told_and_never_skipped() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    desk.leave_unverified();
+    accepted(send_body(&mut desk, vec![b'x'; CONTENT_INLINE_BYTES_MAX]));
+    let blob = desk.place.path.join("blobs").join(&blobs(&desk)[0]);
+    let problems = |desk: &Desk| {
+        let refusals = poste_core::fold::Refusals::Dropped;
+        views::verify(desk.office.store(), refusals, |_| {}).unwrap().problems
+    };
+    assert!(problems(&desk).is_empty());
+    fs::write(&blob, "something else").unwrap();
+    assert_eq!(problems(&desk).len(), 1);
+    assert!(matches!(views::message(desk.office.store(), MessageNo(1)), Err(Error::Damaged(_))));
+    fs::remove_file(&blob).unwrap();
+    assert_eq!(problems(&desk).len(), 1);
+    assert!(views::message(desk.office.store(), MessageNo(1)).unwrap().unwrap().content_gone);
+}
+
+#[test]
+fn content_over_the_maximum_is_refused_before_anything_is_written() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let content = Content { body: Body(vec![b'x'; CONTENT_BYTES_MAX]), ..Content::default() };
+    let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), Some(content));
+    let before = desk.head();
+    let error = desk.try_outcome(&proposal).expect_err("too large");
+    assert!(matches!(error, Error::Malformed(_)), "{error}");
+    assert_eq!(desk.head(), before);
+    assert!(blobs(&desk).is_empty());
+}
+
+#[test]
+fn a_malformed_proposal_stops_its_whole_submission_and_a_refused_one_only_itself() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let good = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
+    let refused = desk.proposal("ann", Intent::Send(letter("nobody", "message")), None);
+    let two_lines = Content { subject: "two\nlines".to_owned(), ..Content::default() };
+    let malformed = desk.proposal("ann", Intent::Send(letter("bob", "message")), Some(two_lines));
+    let before = desk.tables();
+    assert!(matches!(desk.office.submit(&[good.clone(), malformed]), Err(Error::Malformed(_))));
+    assert_eq!(desk.tables(), before);
+
+    let outcomes = desk.office.submit(&[refused, good]).unwrap();
+    assert!(matches!(&outcomes[0].verdict, Verdict::Rejected(why) if why.code == Code::UnknownAgent));
+    assert!(matches!(outcomes[1].verdict, Verdict::Accepted(Effect::Sent(_))));
+    assert_eq!(outcomes[1].position, Some(before.head.next()), "positions are contiguous");
+}
+
+#[test]
+fn too_much_of_anything_is_refused() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let many = Send { to: vec!["bob".parse().unwrap(); 257], ..letter("", "message") };
+    refused(desk.post("ann", many), Code::TooLarge);
+    let shown = poste_core::log::Shown { messages: vec![MessageNo(1); 1_001] };
+    refused(desk.ask("bob", Intent::Shown(shown)), Code::TooLarge);
+}
+
+// ── Many writers ─────────────────────────────────────────────────────────────────────────────────────────────
+
+const THREADS: usize = 8;
+const EACH: usize = 50;
+
+fn sealed(thread: usize, index: usize) -> Sealed {
+    let at = poste_core::Timestamp::from_ms(MORNING);
+    let id = format!("{thread}/{index}");
+    let letter = Intent::Send(letter("bob", "message"));
+    Sealed::seal(&proposal(&id, "ann", at, letter, Some(text(&id)))).unwrap()
+}
+
+#[test]
+fn eight_threads_that_share_commits_each_get_their_own_answer() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let before = desk.head();
+    let log = LocalLog::open(&desk.place.path, desk.clock.clone(), Options::default()).unwrap();
+    let group = GroupCommit::start(log);
+    let mut answers: Vec<(usize, usize, u64, Position)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let submitter = group.submitter();
+                scope.spawn(move || {
+                    (0..EACH)
+                        .map(|index| {
+                            let outcome = submitter.submit(sealed(thread, index)).expect("an answer");
+                            assert_eq!(outcome.id.as_str(), format!("{thread}/{index}"));
+                            match outcome.verdict {
+                                Verdict::Accepted(Effect::Sent(sent)) => {
+                                    (thread, index, sent.number.0, outcome.position.unwrap())
+                                }
+                                other => panic!("{other:?}"),
+                            }
+                        })
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    drop(group);
+
+    answers.sort_by_key(|(.., number, _)| *number);
+    let numbers: Vec<u64> = answers.iter().map(|(.., number, _)| *number).collect();
+    assert_eq!(numbers, (1..=(THREADS * EACH) as u64).collect::<Vec<_>>(), "each number once");
+    assert_eq!(desk.head(), Position(before.0 + (THREADS * EACH) as u64));
+    for (thread, index, number, position) in &answers {
+        let view = views::message(desk.office.store(), MessageNo(*number)).unwrap().unwrap();
+        assert_eq!((view.body, view.position), (format!("{thread}/{index}"), *position));
+    }
+    for thread in 0..THREADS {
+        let own: Vec<usize> = answers.iter().filter(|answer| answer.0 == thread).map(|answer| answer.1).collect();
+        assert!(own.is_sorted(), "whoever waits for its answer keeps its order");
+    }
+    accepted(desk.claim("bob", MessageNo(1)));
+}
+
+#[test]
+fn a_shared_commit_tells_a_known_refusal_as_what_it_is() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let log = LocalLog::open(&desk.place.path, desk.clock.clone(), Options::default()).unwrap();
+    let group = GroupCommit::start(log);
+    desk.clock.set_wall(2 * DAY);
+    let before = desk.tables();
+    let error = group.submitter().submit(sealed(0, 0)).expect_err("the clock leapt");
+    assert!(matches!(*error, Error::ClockLeap { .. }), "it is known that nothing was stored, yet: {error}");
+    assert_eq!(desk.tables(), before);
+    drop(group);
+    desk.office.accept_clock(&speaker("ann").0).unwrap();
+}
+
+#[test]
+fn writers_that_take_turns_see_each_others_records() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let mut other = desk.place.open().unwrap();
+    let number = desk.send("ann", "bob", "directive");
+    let claim = poste_core::log::Claim { message: Some(number), max: 1, lease_ms: None };
+    let theirs = desk.proposal("bob/1", Intent::Claim(claim), None);
+    accepted(other.propose(&theirs).unwrap().verdict.accepted());
+    refused(desk.claim("bob/2", number), Code::AlreadyClaimed);
+    assert_eq!(desk.head(), other.log().last().unwrap().position);
+}
+
+#[test]
+fn a_snapshot_is_sound_by_itself_and_ends_where_the_log_did() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    desk.send("ann", "bob", "message");
+    let copy = desk.config().with_file_name("copy.db");
+    let head = desk.office.log().snapshot(&copy).unwrap();
+    assert_eq!(head, desk.office.log().last().unwrap());
+    let conn = Connection::open(&copy).unwrap();
+    assert_eq!(poste_core::store::table_digest::digest(&conn).unwrap(), desk.tables().digest);
+}
+
+// ── Files that are not what they were ────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn a_replaced_database_is_noticed_by_the_next_write() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    desk.leave_unverified();
+    let mut other = Desk::with(&["ann", "bob"]);
+    other.leave_unverified();
+    let theirs = other.place.path.join("office.db");
+    let before = poste_core::store::table_digest::digest(other.office.store().conn()).unwrap();
+    // Everything into the one file that is moved.
+    tamper(&theirs, "PRAGMA wal_checkpoint(TRUNCATE)");
+    fs::rename(&theirs, desk.place.path.join("office.db")).unwrap();
+
+    let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
+    for _ in 0..2 {
+        let error = desk.office.propose(&proposal).unwrap_err();
+        assert!(matches!(error, Error::Replaced(_)), "{error}");
+    }
+    let untouched = poste_core::store::table_digest::digest(other.office.store().conn()).unwrap();
+    assert_eq!(untouched, before, "nothing was written into the file that took its place");
+}
+
+#[test]
+fn a_deleted_database_is_noticed_by_the_next_write() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    desk.leave_unverified();
+    fs::remove_file(desk.place.path.join("office.db")).unwrap();
+    let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
+    assert!(matches!(desk.office.propose(&proposal), Err(Error::Replaced(_))));
+    assert!(matches!(desk.place.open(), Err(Error::NoOffice(_))), "and is not made anew in silence");
+}
+
+#[test]
+fn a_file_that_asks_for_a_newer_writer_can_be_read_but_not_written() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let number = accepted(desk.post("ann", Send { not_before: after(HOUR), ..letter("bob", "message") })).number;
+    // While this program has it open: a process may outlive an upgrade of the file.
+    tamper(&desk.place.path.join("office.db"), "UPDATE meta SET value = 99 WHERE key = 'min_writer'");
+    let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
+    for reopened in [false, true] {
+        if reopened {
+            desk.office = desk.place.open().expect("it may be read");
+        }
+        let error = desk.try_outcome(&proposal).expect_err("it may not be written");
+        assert!(matches!(error, Error::NeedsUpgrade { what: "write", needed: 99, .. }), "{error}");
+        assert_eq!(views::message(desk.office.store(), number).unwrap().unwrap().body, "please");
+    }
+    desk.clock.pass(HOUR);
+    assert_eq!(desk.office.settle().unwrap(), Settled::No);
+    assert!(desk.track(number).unconfirmed, "what is due is shown as unconfirmed");
+}
+
+#[test]
+fn a_file_that_asks_for_a_newer_reader_is_not_opened() {
+    let desk = Desk::with(&["ann"]);
+    tamper(&desk.place.path.join("office.db"), "UPDATE meta SET value = 99 WHERE key = 'min_reader'");
+    let error = desk.place.open().expect_err("it may not be read");
+    assert!(matches!(error, Error::NeedsUpgrade { what: "read", needed: 99, .. }), "{error}");
+}
+
+#[test]
+fn verify_finds_a_table_that_is_not_what_the_log_folds_to() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    desk.leave_unverified();
+    desk.send("ann", "bob", "directive");
+    desk.verify();
+    tamper(&desk.place.path.join("office.db"), "UPDATE deliveries SET attempts = 3");
+    let report = views::verify(desk.office.store(), poste_core::fold::Refusals::Dropped, |_| {}).unwrap();
+    assert_eq!(report.problems, ["table deliveries is not what the log folds to"]);
+}

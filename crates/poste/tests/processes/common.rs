@@ -1,0 +1,78 @@
+//! Running the real program, many at a time.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A folder with an office, and the program to work on it.
+pub(crate) struct Desk {
+    pub folder: tempfile::TempDir,
+}
+
+impl Desk {
+    /// An office with these agents.
+    pub(crate) fn new(agents: &[&str]) -> Self {
+        let desk = Self { folder: tempfile::tempdir().expect("a temporary folder") };
+        desk.run(&["init"]);
+        for agent in agents {
+            desk.run(&["register", agent, "--role", "worker"]);
+        }
+        desk
+    }
+
+    pub(crate) fn office(&self) -> PathBuf {
+        self.folder.path().join(".poste")
+    }
+
+    /// The program with nothing of this process's environment.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_poste"));
+        command
+            .args(args)
+            .current_dir(self.folder.path())
+            .env_clear()
+            .env("HOME", self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn spawn(&self, args: &[&str]) -> Child {
+        self.command(args).spawn().expect("the program starts")
+    }
+
+    /// Runs it and expects success.
+    pub(crate) fn run(&self, args: &[&str]) -> String {
+        let output = self.command(args).output().expect("the program runs");
+        expect_success(args, &output);
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let text = self.run(&[&["--json"], args].concat());
+        serde_json::from_str(&text).expect("an answer in JSON")
+    }
+
+    /// The office is sound: chain, content, and tables equal to the refolded log.
+    pub(crate) fn verify(&self) {
+        let report = self.json(&["log", "verify"]);
+        assert_eq!(report["problems"], Value::Array(Vec::new()));
+    }
+
+    /// How many messages an agent's open mail holds.
+    pub(crate) fn pending(&self, agent: &str) -> u64 {
+        self.json(&["whoami", "--as", agent])["pending"].as_u64().expect("a number")
+    }
+}
+
+pub(crate) fn expect_success(what: &[&str], output: &Output) {
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "poste {what:?} ended with {}: {talk}", output.status);
+}
+
+/// Waits for all and hands their output back, in order.
+pub(crate) fn finish(children: Vec<Child>) -> Vec<Output> {
+    children.into_iter().map(|child| child.wait_with_output().expect("the program ends")).collect()
+}

@@ -1,0 +1,82 @@
+//! Processes that stop or die at the worst moment.
+
+use std::io::Read;
+use std::time::Duration;
+
+use poste_core::store::WriteLock;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::{Desk, finish};
+
+#[test]
+fn whoever_holds_the_lock_too_long_is_named_and_the_rest_recover() {
+    let desk = Desk::new(&["lead", "coder"]);
+    let lock = WriteLock::new(&desk.office(), "a stuck program");
+    let held = lock.acquire(Duration::from_secs(5)).unwrap();
+    let args = ["send", "coder", "hello", "--lock-timeout", "200ms", "--as", "lead"];
+    let refused = desk.command(&args).output().unwrap();
+    let talk = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(6), "{talk}");
+    assert!(talk.contains(&format!("pid {} (a stuck program)", std::process::id())), "{talk}");
+    // Readers are not held up.
+    desk.run(&["inbox", "--as", "coder"]);
+    drop(held);
+    desk.run(&args);
+    desk.verify();
+}
+
+#[test]
+fn a_batch_killed_at_any_moment_leaves_whole_chunks_and_can_be_sent_again() {
+    let desk = Desk::new(&["lead", "coder"]);
+    let lines: String = (0..1_500)
+        .map(|n| format!("{{\"to\":\"coder\",\"subject\":\"line {n}\",\"id\":\"line-{n}\"}}\n"))
+        .collect();
+    std::fs::write(desk.folder.path().join("batch.jsonl"), lines).unwrap();
+    let args = ["send", "--batch", "batch.jsonl", "--as", "lead"];
+    for attempt in 0..5 {
+        let mut batch = desk.spawn(&args);
+        std::thread::sleep(Duration::from_millis(15 + 10 * attempt));
+        let _ = batch.kill();
+        batch.wait().unwrap();
+        let records = desk.json(&["log", "verify"])["records"].as_u64().unwrap();
+        assert_eq!((records - 3) % 100, 0, "a chunk is there whole or not at all");
+    }
+    desk.run(&args);
+    let report = desk.json(&["log", "verify"]);
+    assert_eq!(report["records"], 3 + 1_500, "every line has had one effect");
+    assert_eq!(report["problems"], serde_json::Value::Array(Vec::new()));
+}
+
+#[test]
+fn a_stopped_writer_holds_nobody_up_for_ever_and_goes_on_when_it_is_woken() {
+    let desk = Desk::new(&["lead", "coder"]);
+    let lines: String = (0..5_000).map(|n| format!("{{\"to\":\"coder\",\"subject\":\"{n}\"}}\n")).collect();
+    std::fs::write(desk.folder.path().join("batch.jsonl"), lines).unwrap();
+    let mut batch = desk.spawn(&["send", "--batch", "batch.jsonl", "--as", "lead"]);
+    let pid = Pid::from_child(&batch);
+    kill_process(pid, Signal::STOP).unwrap();
+    // Stopped between two chunks or inside one: either it goes through, or the holder is named.
+    let args = ["send", "coder", "beside", "--lock-timeout", "300ms", "--as", "lead"];
+    let beside = desk.command(&args).output().unwrap();
+    let talk = String::from_utf8_lossy(&beside.stderr).into_owned();
+    match beside.status.code() {
+        Some(0) => {}
+        Some(6) => assert!(talk.contains(&format!("pid {}", batch.id())), "{talk}"),
+        other => panic!("{other:?}: {talk}"),
+    }
+    kill_process(pid, Signal::CONT).unwrap();
+    let mut rest = String::new();
+    batch.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
+    assert!(finish(vec![batch])[0].status.success());
+    desk.run(&["send", "coder", "after", "--as", "lead"]);
+    desk.verify();
+}
+
+#[test]
+fn an_office_deleted_under_a_waiter_is_noticed_and_never_made_anew() {
+    let desk = Desk::new(&["lead", "coder"]);
+    std::fs::remove_file(desk.office().join("office.db")).unwrap();
+    let refused = desk.command(&["send", "coder", "hello", "--as", "lead"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(!desk.office().join("office.db").exists());
+}

@@ -1,0 +1,8 @@
+//! Many real processes on one office: nothing is lost, nobody is told "busy", one wins, everybody wakes.
+
+mod common;
+mod creating;
+mod dying;
+mod racing;
+mod sending;
+mod waiting;

@@ -1,0 +1,105 @@
+use std::io::{BufRead, BufReader};
+use std::process::Child;
+use std::time::Duration;
+
+use crate::common::{Desk, finish};
+
+/// Waits until each of these processes has opened the office, by what the kernel says of them.
+fn until_all_wait(desk: &Desk, children: &[Child]) {
+    let database = desk.office().join("office.db").canonicalize().unwrap();
+    let has_it_open = |child: &Child| {
+        let Ok(files) = std::fs::read_dir(format!("/proc/{}/fd", child.id())) else { return false };
+        files.flatten().any(|file| std::fs::read_link(file.path()).is_ok_and(|target| target == database))
+    };
+    for _ in 0..2_000 {
+        if children.iter().all(has_it_open) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the waiters did not come up");
+}
+
+#[test]
+fn three_hundred_waiters_are_all_woken_also_past_the_inotify_limit() {
+    let desk = Desk::new(&["lead", "coder"]);
+    let children: Vec<Child> = (0..300)
+        .map(|n| desk.spawn(&["wait", "--timeout", "60s", "--session", &format!("s{n}"), "--as", "coder"]))
+        .collect();
+    until_all_wait(&desk, &children);
+    desk.run(&["send", "coder", "wake up", "--as", "lead"]);
+    for output in finish(children) {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("wake up"));
+    }
+    desk.verify();
+}
+
+#[test]
+fn a_waiter_hears_of_mail_whose_sender_died_before_ringing_the_bell() {
+    let desk = Desk::new(&["lead", "coder"]);
+    // Without a bell file nobody can ring it, as when the writer is killed between commit and bell.
+    std::fs::remove_file(desk.office().join("bell")).unwrap();
+    let waiter = desk.spawn(&["wait", "--timeout", "30s", "--as", "coder"]);
+    until_all_wait(&desk, std::slice::from_ref(&waiter));
+    desk.run(&["send", "coder", "silent", "--as", "lead"]);
+    let output = finish(vec![waiter]).pop().unwrap();
+    assert!(output.status.success());
+}
+
+#[test]
+fn a_waiter_wakes_when_something_falls_due_though_no_bell_rings() {
+    let desk = Desk::new(&["lead", "coder"]);
+    desk.run(&["send", "coder", "in a moment", "--not-before", "700ms", "--as", "lead"]);
+    let output = desk.command(&["wait", "--timeout", "30s", "--as", "coder"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let track = desk.json(&["track", "1"]);
+    let history = track["deliveries"][0]["history"].as_array().unwrap();
+    assert_eq!(history[0]["event"], "ready", "a tick made it available: {history:?}");
+}
+
+#[test]
+fn a_claim_waits_for_work_and_one_of_many_gets_it() {
+    let desk = Desk::new(&["lead", "a", "b"]);
+    let claimers: Vec<Child> = ["a", "b"]
+        .into_iter()
+        .map(|name| desk.spawn(&["claim", "--wait", "--timeout", "30s", "--as", name]))
+        .collect();
+    until_all_wait(&desk, &claimers);
+    desk.run(&["send", "role:worker", "first", "--type", "directive", "--as", "lead"]);
+    desk.run(&["send", "role:worker", "second", "--type", "directive", "--as", "lead"]);
+    for output in finish(claimers) {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    desk.verify();
+}
+
+#[test]
+fn replies_are_waited_for_until_all_have_answered() {
+    let desk = Desk::new(&["lead", "a", "b"]);
+    desk.run(&["send", "a,b", "agreed?", "--type", "question", "--as", "lead"]);
+    let waiter = desk.spawn(&["--json", "wait", "--replies", "1", "--timeout", "30s"]);
+    until_all_wait(&desk, std::slice::from_ref(&waiter));
+    desk.run(&["reply", "1", "yes", "--done", "--as", "a"]);
+    desk.run(&["done", "1", "--as", "b"]);
+    let output = finish(vec![waiter]).pop().unwrap();
+    assert!(output.status.success());
+    let replies: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(replies["answered"], 1);
+    assert_eq!(replies["missing"], 0);
+}
+
+#[test]
+fn tail_follows_the_log_as_it_grows() {
+    let desk = Desk::new(&["lead", "coder"]);
+    let mut tail = desk.spawn(&["tail", "--log"]);
+    until_all_wait(&desk, std::slice::from_ref(&tail));
+    let mut lines = BufReader::new(tail.stdout.take().unwrap()).lines();
+    for number in 1..=3 {
+        desk.run(&["send", "coder", &format!("subject {number}"), "--as", "lead"]);
+        let line = lines.next().unwrap().unwrap();
+        assert!(line.ends_with(&format!("lead → coder  #{number} message: subject {number}")), "{line}");
+    }
+    tail.kill().unwrap();
+    tail.wait().unwrap();
+}
