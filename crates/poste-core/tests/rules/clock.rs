@@ -178,3 +178,10 @@ fn a_clock_record_leaps_ahead_or_not_at_all() {
     }
     refused(desk.ask("poste", Intent::Clock(Clock { leap_ms: DAY + 1 })), Code::NotAllowed);
 }
+
+#[test]
+fn a_stranger_cannot_move_the_clock() {
+    let mut desk = Desk::with(&["ann"]);
+    let leap = Intent::Clock(poste_core::log::Clock { leap_ms: 5 * DAY });
+    refused(desk.ask("nobody", leap), Code::UnknownAgent);
+}

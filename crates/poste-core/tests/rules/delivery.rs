@@ -560,3 +560,21 @@ fn forwarding_ends_the_own_delivery_in_the_same_record() {
     refused(desk.post("bob", Send { ends: Some(onward.clone()), ..letter("cid", "directive") }), Code::Ended);
     refused(desk.post("ann", Send { ends: Some(onward), ..letter("cid", "directive") }), Code::NotRecipient);
 }
+
+#[test]
+fn an_ack_does_not_come_before_the_time_of_a_message() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let sent = accepted(desk.post("ann", Send { not_before: after(HOUR), ..letter("bob", "message") }));
+    refused(desk.ack("bob", sent.number), Code::NotReady);
+    desk.pass(HOUR);
+    accepted(desk.ack("bob", sent.number));
+}
+
+#[test]
+fn an_ack_of_group_mail_tells_who_took_note_of_it() {
+    let mut desk = Desk::with(&["ann"]);
+    desk.register("bob", with_role("dev"));
+    let number = desk.send("ann", "role:dev", "message");
+    accepted(desk.ack("bob", number));
+    assert_eq!(desk.track(number).holder.as_deref(), Some("bob"));
+}

@@ -321,3 +321,35 @@ fn an_old_holder_who_claims_again_holds_by_the_new_token_only() {
     assert_eq!(accepted(desk.done_with("bob", number, Some(new))), Effect::Noted);
     assert_eq!(desk.state(number), State::Done);
 }
+
+#[test]
+fn what_a_session_released_was_given_up_and_not_lost() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let number = desk.send("ann", "bob", "directive");
+    accepted(desk.claim("bob/1", number));
+    accepted(desk.release("bob/1", number, None));
+    accepted(desk.done("bob/1", number));
+    assert_eq!(desk.state(number), State::Done);
+    assert!(desk.told_of(number).is_empty(), "nothing was late");
+}
+
+#[test]
+fn a_retry_by_the_sender_lets_the_same_session_finish() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let number = desk.send("ann", "bob", "directive");
+    accepted(desk.claim("bob/1", number));
+    accepted(desk.fail("bob/1", number));
+    accepted(desk.retry("ann", number));
+    accepted(desk.done("bob/1", number));
+    assert_eq!(desk.state(number), State::Done);
+}
+
+#[test]
+fn a_holder_that_leaves_its_role_keeps_what_it_claimed() {
+    let mut desk = desk_with_group();
+    let number = desk.send("ann", "role:dev", "directive");
+    let token = accepted(desk.claim("bob", number));
+    desk.register("bob", update(with_role("ops")));
+    accepted(desk.done_with("bob", number, Some(token)));
+    assert_eq!(desk.state(number), State::Done);
+}
