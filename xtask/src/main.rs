@@ -1,1 +1,156 @@
-fn main() {}
+//! The project's chores. `cargo xtask test` is the one test command: it installs what it needs and runs everything.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+const CARGO_DENY_VERSION: &str = "0.20.2";
+
+const USAGE: &str = "cargo xtask COMMAND
+
+  test     format, lints, licences, and every test; installs what is missing
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let ran = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["test"] => test(),
+        _ => Err(USAGE.to_owned()),
+    };
+    match ran {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("error: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Result<T = ()> = std::result::Result<T, String>;
+
+fn test() -> Result {
+    let deny = install_cargo_deny()?;
+    require("git", "the worktree tests make real repositories")?;
+    step("format", cargo().args(["fmt", "--all", "--check"]))?;
+    let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    step("lints", cargo().args(lints))?;
+    step("licences, bans, sources", Command::new(deny).args(["--log-level", "error", "check", "licenses", "bans", "sources"]))?;
+    core_has_no_async_runtime()?;
+    run_tests()
+}
+
+/// Runs every test and closes with one line that counts them all.
+fn run_tests() -> Result {
+    let started = Instant::now();
+    announce("tests");
+    let mut child = cargo()
+        .args(["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"])
+        .env("INSTA_UPDATE", "no")
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cargo does not start: {error}"))?;
+    let output = child.stdout.take().ok_or("cargo has no output")?;
+    let (mut passed, mut failed) = (0, 0);
+    for line in BufReader::new(output).lines() {
+        let line = line.map_err(|error| error.to_string())?;
+        say(&line);
+        if let Some(counts) = line.strip_prefix("test result: ") {
+            passed += count(counts, " passed");
+            failed += count(counts, " failed");
+        }
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    say(&format!("\ntests took {} s", started.elapsed().as_secs()));
+    say(&format!("{passed} passed, {failed} failed"));
+    if !status.success() {
+        return Err("tests failed".to_owned());
+    }
+    if passed == 0 {
+        return Err("no test ran".to_owned());
+    }
+    Ok(())
+}
+
+/// The number before a word in `ok. 12 passed; 0 failed; …`.
+fn count(counts: &str, word: &str) -> u64 {
+    counts
+        .split([';', '.'])
+        .find_map(|part| part.trim().strip_suffix(word.trim()))
+        .and_then(|number| number.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+/// The core is plain threads and files: whoever embeds it brings their own runtime, or none.
+fn core_has_no_async_runtime() -> Result {
+    announce("the core has no async runtime");
+    let tree = cargo()
+        .args(["tree", "--locked", "--package", "poste-core", "--edges", "normal", "--prefix", "none"])
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| error.to_string())?;
+    if !tree.status.success() {
+        return Err("cargo tree failed".to_owned());
+    }
+    let tree = String::from_utf8_lossy(&tree.stdout).into_owned();
+    let runtimes = ["tokio", "async-std", "smol", "async-executor"];
+    match tree.lines().find(|line| runtimes.iter().any(|name| line.starts_with(&format!("{name} ")))) {
+        Some(line) => Err(format!("poste-core depends on {line}")),
+        None => Ok(()),
+    }
+}
+
+/// Below `target`, so that it is this project's own and goes with it.
+fn install_cargo_deny() -> Result<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools");
+    let program = root.join("bin/cargo-deny");
+    let version = Command::new(&program).arg("--version").stderr(Stdio::null()).output();
+    if version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(CARGO_DENY_VERSION)) {
+        return Ok(program);
+    }
+    let install = ["install", "--locked", "--quiet", "cargo-deny", "--version", CARGO_DENY_VERSION, "--root"];
+    step("installing cargo-deny (once, a few minutes)", cargo().args(install).arg(&root))?;
+    Ok(program)
+}
+
+fn require(program: &str, why: &str) -> Result {
+    match Command::new(program).arg("--version").stdout(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(format!("{program} is not installed, and {why}")),
+    }
+}
+
+fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
+    command
+}
+
+fn step(name: &str, command: &mut Command) -> Result {
+    announce(name);
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{name}: {status}")),
+        Err(error) => Err(format!("{name}: {error}")),
+    }
+}
+
+fn announce(name: &str) {
+    say(&format!("\n== {name}"));
+}
+
+#[allow(clippy::print_stdout, reason = "a chore reports on stdout")]
+fn say(text: &str) {
+    println!("{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counts_of_cargo_test_are_read() {
+        let line = "ok. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.28s";
+        assert_eq!((count(line, " passed"), count(line, " failed")), (12, 3));
+    }
+}

@@ -149,6 +149,8 @@ impl Office<LocalLog> {
                 let pause = [left, due_in].into_iter().flatten().min().unwrap_or(Duration::MAX);
                 let before = now_instant();
                 waiter.pause(pause);
+                // Nothing ever happens in a file that was deleted; better to say so than to wait for it.
+                self.store().check_identity()?;
                 due_in = due_in.map(|due| due.saturating_sub(before.elapsed()));
             }
         }

@@ -10,7 +10,7 @@ use poste_core::time::parse_duration_ms;
 
 use crate::commands;
 use crate::context::Cx;
-use crate::error::Kind;
+use crate::error::{CommandError, Kind};
 use crate::ui::time::TimeStyle;
 
 /// The post office for AI agents: durable, typed mail with claims and receipts.
@@ -126,9 +126,18 @@ commands! {
 }
 
 /// clap's own words; help and version go to stdout and are no error.
-pub(crate) fn explain_usage(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
-    if error.use_stderr() { ExitCode::from(Kind::Usage.exit_code()) } else { ExitCode::SUCCESS }
+pub(crate) fn explain_usage(error: &clap::Error, json: bool) -> ExitCode {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    if json {
+        let text = error.to_string();
+        CommandError::usage(text.trim().trim_start_matches("error: ")).print(json);
+    } else {
+        let _ = error.print();
+    }
+    ExitCode::from(Kind::Usage.exit_code())
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub fn main(schema: Schema) -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return cli::explain_usage(&error),
+        Err(error) => return cli::explain_usage(&error, arguments.iter().any(|argument| argument == "--json")),
     };
     let json = cli.global.json;
     let ran = Cx::new(cli.global, cli.command.name(), schema).and_then(|mut cx| cli.command.run(&mut cx));

@@ -33,7 +33,10 @@ impl LocalLog {
         let machine = uuid::Uuid::new_v4().simple().to_string();
         Store::create(path, options, |conn| {
             super::schema::set_meta(conn, "office", uuid::Uuid::new_v4().to_string())?;
-            conn.execute("INSERT INTO machine (one, name, boot_id, boot_ms, at, policy_seen) VALUES (1, ?1, '', 0, 0, 0)", [&machine])?;
+            conn.execute(
+                "INSERT INTO machine (one, name, boot_id, boot_ms, at, policy_seen) VALUES (1, ?1, '', 0, 0, 0)",
+                [&machine],
+            )?;
             let barrier =
                 Intent::Barrier(Barrier { fold_version: FOLD_VERSION, reason: "the office opens".to_owned() });
             let mut tables = Tables::load(conn)?;
@@ -128,7 +131,7 @@ impl LocalLog {
             self.broken = true;
             return Err(commit_failed(ids, error));
         }
-        self.store.checkpoint_if_large()?;
+        self.store.checkpoint_if_large();
         drop(guard);
         bell::ring(&self.path, position);
         Ok(outcomes)
@@ -180,14 +183,7 @@ fn append_own(tables: &mut Tables<'_>, at: Timestamp, intent: Intent) -> Result<
 
 fn append_as(tables: &mut Tables<'_>, at: Timestamp, actor: Name, intent: Intent) -> Result<(), Error> {
     let position = tables.cursor.head.position.next();
-    let proposal = Proposal {
-        id: fresh_id()?,
-        actor,
-        session: None,
-        sent_at: at,
-        intent,
-        content: None,
-    };
+    let proposal = Proposal { id: fresh_id()?, actor, session: None, sent_at: at, intent, content: None };
     let record = Record { position, at, sealed: Sealed::seal(&proposal)? };
     match fold(tables, &record, Refusals::Dropped)?.verdict {
         Verdict::Accepted(_) => Ok(()),

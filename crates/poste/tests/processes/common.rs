@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -75,4 +76,20 @@ pub(crate) fn expect_success(what: &[&str], output: &Output) {
 /// Waits for all and hands their output back, in order.
 pub(crate) fn finish(children: Vec<Child>) -> Vec<Output> {
     children.into_iter().map(|child| child.wait_with_output().expect("the program ends")).collect()
+}
+
+/// Waits until each of these processes has opened the office, by what the kernel says of them.
+pub(crate) fn until_all_wait(desk: &Desk, children: &[Child]) {
+    let database = desk.office().join("office.db").canonicalize().unwrap();
+    let has_it_open = |child: &Child| {
+        let Ok(files) = std::fs::read_dir(format!("/proc/{}/fd", child.id())) else { return false };
+        files.flatten().any(|file| std::fs::read_link(file.path()).is_ok_and(|target| target == database))
+    };
+    for _ in 0..2_000 {
+        if children.iter().all(has_it_open) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the waiters did not come up");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use poste_core::store::WriteLock;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{Desk, finish};
+use crate::common::{Desk, finish, until_all_wait};
 
 #[test]
 fn whoever_holds_the_lock_too_long_is_named_and_the_rest_recover() {
@@ -28,9 +28,8 @@ fn whoever_holds_the_lock_too_long_is_named_and_the_rest_recover() {
 #[test]
 fn a_batch_killed_at_any_moment_leaves_whole_chunks_and_can_be_sent_again() {
     let desk = Desk::new(&["lead", "coder"]);
-    let lines: String = (0..1_500)
-        .map(|n| format!("{{\"to\":\"coder\",\"subject\":\"line {n}\",\"id\":\"line-{n}\"}}\n"))
-        .collect();
+    let lines: String =
+        (0..1_500).map(|n| format!("{{\"to\":\"coder\",\"subject\":\"line {n}\",\"id\":\"line-{n}\"}}\n")).collect();
     std::fs::write(desk.folder.path().join("batch.jsonl"), lines).unwrap();
     let args = ["send", "--batch", "batch.jsonl", "--as", "lead"];
     for attempt in 0..5 {
@@ -75,7 +74,11 @@ fn a_stopped_writer_holds_nobody_up_for_ever_and_goes_on_when_it_is_woken() {
 #[test]
 fn an_office_deleted_under_a_waiter_is_noticed_and_never_made_anew() {
     let desk = Desk::new(&["lead", "coder"]);
+    let waiter = desk.spawn(&["wait", "--as", "coder"]);
+    until_all_wait(&desk, std::slice::from_ref(&waiter));
     std::fs::remove_file(desk.office().join("office.db")).unwrap();
+    let told = finish(vec![waiter]).pop().unwrap();
+    assert_eq!(told.status.code(), Some(5), "{}", String::from_utf8_lossy(&told.stderr));
     let refused = desk.command(&["send", "coder", "hello", "--as", "lead"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(3));
     assert!(!desk.office().join("office.db").exists());

@@ -2,6 +2,7 @@
 
 mod common;
 mod creating;
+mod demo;
 mod dying;
 mod racing;
 mod sending;

@@ -32,9 +32,8 @@ fn many_claimers_share_the_work_without_overlap() {
     let file = desk.folder.path().join("work.jsonl");
     std::fs::write(&file, lines).unwrap();
     desk.run(&["send", "--batch", "work.jsonl", "--as", "lead"]);
-    let children: Vec<_> = (0..60)
-        .map(|n| desk.spawn(&["--json", "claim", "--as", ["a", "b", "c", "d"][n % 4]]))
-        .collect();
+    let children: Vec<_> =
+        (0..60).map(|n| desk.spawn(&["--json", "claim", "--as", ["a", "b", "c", "d"][n % 4]])).collect();
     let mut taken = std::collections::BTreeSet::new();
     for output in finish(children) {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -10,10 +10,8 @@ use crate::common::{Desk, expect_success, finish};
 fn a_hundred_processes_send_at_once_and_nothing_is_lost() {
     let desk = Desk::new(&["lead", "coder"]);
     let subjects: Vec<String> = (0..100).map(|number| format!("message {number}")).collect();
-    let children = subjects
-        .iter()
-        .map(|subject| desk.spawn(&["--json", "send", "coder", subject, "--as", "lead"]))
-        .collect();
+    let children =
+        subjects.iter().map(|subject| desk.spawn(&["--json", "send", "coder", subject, "--as", "lead"])).collect();
     let mut numbers = BTreeSet::new();
     for output in finish(children) {
         expect_success(&["send"], &output);

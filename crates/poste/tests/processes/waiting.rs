@@ -1,24 +1,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::Child;
-use std::time::Duration;
 
-use crate::common::{Desk, finish};
-
-/// Waits until each of these processes has opened the office, by what the kernel says of them.
-fn until_all_wait(desk: &Desk, children: &[Child]) {
-    let database = desk.office().join("office.db").canonicalize().unwrap();
-    let has_it_open = |child: &Child| {
-        let Ok(files) = std::fs::read_dir(format!("/proc/{}/fd", child.id())) else { return false };
-        files.flatten().any(|file| std::fs::read_link(file.path()).is_ok_and(|target| target == database))
-    };
-    for _ in 0..2_000 {
-        if children.iter().all(has_it_open) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("the waiters did not come up");
-}
+use crate::common::{Desk, finish, until_all_wait};
 
 #[test]
 fn three_hundred_waiters_are_all_woken_also_past_the_inotify_limit() {
@@ -61,10 +44,8 @@ fn a_waiter_wakes_when_something_falls_due_though_no_bell_rings() {
 #[test]
 fn a_claim_waits_for_work_and_one_of_many_gets_it() {
     let desk = Desk::new(&["lead", "a", "b"]);
-    let claimers: Vec<Child> = ["a", "b"]
-        .into_iter()
-        .map(|name| desk.spawn(&["claim", "--wait", "--timeout", "30s", "--as", name]))
-        .collect();
+    let claimers: Vec<Child> =
+        ["a", "b"].into_iter().map(|name| desk.spawn(&["claim", "--wait", "--timeout", "30s", "--as", name])).collect();
     until_all_wait(&desk, &claimers);
     desk.run(&["send", "role:worker", "first", "--type", "directive", "--as", "lead"]);
     desk.run(&["send", "role:worker", "second", "--type", "directive", "--as", "lead"]);

@@ -450,7 +450,10 @@ impl Tables<'_> {
     /// The delivery of a message that an agent holds.
     pub fn held_of(&self, message: MessageNo, holder: &Name) -> Result<Option<Delivery>, Error> {
         Ok(self
-            .deliveries_where("holder = ?1 AND state = 1 AND message = ?2 ORDER BY number LIMIT 1", params![holder, message])?
+            .deliveries_where(
+                "holder = ?1 AND state = 1 AND message = ?2 ORDER BY number LIMIT 1",
+                params![holder, message],
+            )?
             .pop())
     }
 
