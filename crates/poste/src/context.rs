@@ -13,7 +13,7 @@ use poste_core::store::clock::{Boot, Clock, SystemClock};
 use poste_core::store::schema::Schema;
 use poste_core::store::tables::Agent;
 use poste_core::store::{Options, discover};
-use poste_core::text::{Name, RecordId, Session};
+use poste_core::text::{Name, RecordId, Session, TypeName};
 use poste_core::{Timestamp, views};
 
 use crate::cli::Global;
@@ -217,7 +217,10 @@ fn explain(office: &Office, proposal: &Proposal, error: CommandError) -> Result<
     let code = error.code.unwrap_or_default();
     let number = number.map(|number| number.to_string()).unwrap_or_default();
     Ok(match code {
-        "unknown_type" => error.hint("see the vocabulary: poste types"),
+        "unknown_type" => match &proposal.intent {
+            Intent::Send(send) => check_filters(office, Some(&send.kind), None).err().unwrap_or(error),
+            _ => error,
+        },
         "unknown_message" => error.hint("see what is there: poste inbox"),
         "no_member" => error.hint("see who is there: poste agents"),
         "not_recipient" => error.hint(format!("see who it is for: poste track {number}")),
@@ -239,6 +242,27 @@ pub(crate) fn unknown_agent(office: &Office, name: &Name) -> Result<CommandError
     Ok(match near.as_slice() {
         [] => error.hint(format!("register it: poste register {name}; or see who is there: poste agents")),
         near => error.hint(format!("did you mean {}?", near.join(" or "))),
+    })
+}
+
+/// A filter that names nobody would never let anything through; better to say so than to show or wait for nothing.
+pub(crate) fn check_filters(office: &Office, kind: Option<&TypeName>, from: Option<&str>) -> Result {
+    if let Some(from) = from.filter(|from| *from != poste_core::text::POSTE) {
+        let name: Name = from.parse()?;
+        if office.agent(&name)?.is_none() {
+            return Err(unknown_agent(office, &name)?);
+        }
+    }
+    let Some(kind) = kind else { return Ok(()) };
+    let known = views::types(office.store())?;
+    if known.iter().any(|known| known.name == *kind) {
+        return Ok(());
+    }
+    let error = CommandError::not_found(format!("there is no message type {kind}")).code("unknown_type");
+    let near = poste_core::text::nearest(kind.as_str(), known.iter().map(|known| known.name.as_str()));
+    Err(match near.first() {
+        Some(near) => error.hint(format!("did you mean {near}?")),
+        None => error.hint("see the vocabulary: poste types"),
     })
 }
 

@@ -13,7 +13,7 @@ pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_
 pub use message::{ArtifactView, MessageView, by_topic_after, is_addressed_to, message};
 pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};
 pub use replies::{Replies, Reply, replies};
-pub use roster::{RosterEntry, TopicView, TypeView, agent, nearest_agents, roster, topics, types};
+pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
 pub use timeline::{TimelineLine, timeline};
 pub use track::{DeliveryView, ResultView, Step, Track, track};
 pub use verify::{VerifyReport, verify};

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::log::MessageNo;
 use crate::store::Store;
 use crate::store::tables::{Agent, Tables};
-use crate::text::{Name, TypeName, nearest};
+use crate::text::{Name, Topic, TypeName, nearest};
 use crate::time::{Timestamp, rfc3339_option};
 use crate::vocabulary::{self, Priority, Urgency};
 
@@ -49,6 +49,11 @@ fn entry(store: &Store, agent: Agent) -> Result<RosterEntry, Error> {
 pub fn nearest_agents(store: &Store, typed: &str) -> Result<Vec<String>, Error> {
     let names = store.read(|conn| Tables::load(conn)?.active_agents())?;
     Ok(nearest(typed, names.iter().map(Name::as_str)))
+}
+
+/// Whether publications of a topic reach an agent.
+pub fn hears(store: &Store, agent: &Name, topic: &Topic) -> Result<bool, Error> {
+    Ok(store.tables()?.subscribers(topic)?.contains(agent))
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]

@@ -6,7 +6,7 @@ use poste_core::views::{self, InboxLine, InboxPage, InboxQuery, More};
 use poste_core::vocabulary::Priority;
 
 use crate::Result;
-use crate::context::Cx;
+use crate::context::{Cx, check_filters};
 use crate::ui::{Answer, Paint, Ui, escape, tokens};
 
 /// Show what waits for you, by priority, then age
@@ -104,6 +104,7 @@ fn state(ui: &Ui, line: &InboxLine) -> String {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let office = cx.open()?;
     let agent = cx.agent(&office)?;
+    check_filters(&office, args.kind.as_ref(), args.from.as_deref())?;
     let query =
         InboxQuery { unread: args.unread, kind: args.kind, from: args.from, all: args.all, limit: args.limit.into() };
     let mut page = views::inbox(office.store(), &agent, &query, cx.ui.now)?;

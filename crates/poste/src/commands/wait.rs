@@ -10,7 +10,7 @@ use super::read;
 use super::subscribe::position;
 use crate::Result;
 use crate::cli::duration;
-use crate::context::{Cx, no_message};
+use crate::context::{Cx, check_filters, no_message};
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
 
@@ -89,6 +89,13 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         return wait_for_replies(cx, &mut office, number, args.any, args.timeout);
     }
     let agent = cx.agent(&office)?;
+    check_filters(&office, args.kind.as_ref(), args.from.as_deref())?;
+    if let Some(topic) = &args.topic
+        && !views::hears(office.store(), &agent.name, topic)?
+    {
+        let message = format!("{} is not subscribed to {topic}, so nothing of it would come", agent.name);
+        return Err(CommandError::new(Kind::Refused, message).hint(format!("subscribe: poste subscribe {topic}")));
+    }
     let query = NewsQuery {
         session: cx.session(),
         kind: args.kind,
