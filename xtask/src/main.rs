@@ -35,7 +35,10 @@ fn test() -> Result {
     step("format", cargo().args(["fmt", "--all", "--check"]))?;
     let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     step("lints", cargo().args(lints))?;
-    step("licences, bans, sources", Command::new(deny).args(["--log-level", "error", "check", "licenses", "bans", "sources"]))?;
+    step(
+        "licences, bans, sources",
+        Command::new(deny).args(["--log-level", "error", "check", "licenses", "bans", "sources"]),
+    )?;
     core_has_no_async_runtime()?;
     run_tests()
 }

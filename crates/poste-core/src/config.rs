@@ -76,9 +76,10 @@ impl FilePolicy {
     /// Reads the text of a `poste.toml`; `path` is for the error texts.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
         let wrong = |message: String| Error::Config { path: path.to_owned(), message };
-        let table: toml::Table = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let table: toml::Table =
+            toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))?;
         check_keys(&table).map_err(wrong)?;
-        let raw: RawFile = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let raw: RawFile = toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))?;
         raw.into_policy().map_err(wrong)
     }
 

@@ -28,7 +28,7 @@ pub enum Error {
     Unknown { ids: Vec<RecordId>, cause: String },
     #[error("the disk is full: {cause}")]
     DiskFull { ids: Vec<RecordId>, cause: String },
-    #[error("the wall clock leapt ahead by {leap_ms} ms, more than a day, while this machine was running")]
+    #[error("the wall clock leapt ahead by {}, more than a day, while this machine was running", crate::time::length(*.leap_ms))]
     ClockLeap { leap_ms: i64 },
     #[error("{0}")]
     Malformed(#[from] Malformed),

@@ -6,6 +6,8 @@ use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use crate::limits::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
+
 /// A moment of the log. In records it is a number; people and JSON readers get RFC 3339.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
 #[serde(transparent)]
@@ -99,6 +101,20 @@ impl When {
             Self::At(at) => at,
             Self::InMs(ms) => record_at.plus_ms(ms),
         }
+    }
+}
+
+/// A length of time in its largest unit that is not zero.
+pub fn length(ms: i64) -> String {
+    match ms {
+        ..SECOND_MS => format!("{ms}ms"),
+        SECOND_MS..MINUTE_MS => format!("{}s", ms / SECOND_MS),
+        MINUTE_MS..HOUR_MS => format!("{}m", ms / MINUTE_MS),
+        HOUR_MS..DAY_MS => match (ms % HOUR_MS) / MINUTE_MS {
+            0 => format!("{}h", ms / HOUR_MS),
+            minutes => format!("{}h {minutes}m", ms / HOUR_MS),
+        },
+        _ => format!("{}d", ms / DAY_MS),
     }
 }
 

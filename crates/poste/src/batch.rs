@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::Result;
-use crate::context::Cx;
+use crate::context::{Cx, explain};
 use crate::draft::{Draft, parse_payload};
 use crate::error::{CommandError, Kind};
 use crate::ui::{self, Answer, Ui};
@@ -78,11 +78,25 @@ pub(crate) struct BatchLine {
     id: Option<RecordId>,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
+/// One address, or a list of them.
+#[derive(Debug, JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code, reason = "the shapes stand for the schema; reading makes the second")]
 enum OneOrMany {
     One(Address),
     Many(Vec<Address>),
+}
+
+impl<'de> Deserialize<'de> for OneOrMany {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        use serde::de::Error as _;
+        let addresses = match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::String(one) => vec![one.parse().map_err(D::Error::custom)?],
+            many @ serde_json::Value::Array(_) => serde_json::from_value(many).map_err(D::Error::custom)?,
+            _ => return Err(D::Error::custom("to is an address or a list of addresses")),
+        };
+        Ok(Self::Many(addresses))
+    }
 }
 
 impl BatchLine {
@@ -134,6 +148,7 @@ pub(crate) struct BatchAnswer {
 pub(crate) struct RefusedLine {
     pub line: u64,
     pub reason: String,
+    pub hints: Vec<String>,
 }
 
 impl Answer for BatchAnswer {
@@ -153,6 +168,7 @@ impl Answer for BatchAnswer {
 
 pub(crate) fn run(cx: &mut Cx, source: &str) -> Result {
     let mut office = cx.open_to_write()?;
+    cx.agent(&office)?; // a batch without a sender is one mistake, not one a line
     let (reader, bytes): (Box<dyn Read>, Option<u64>) = if source == "-" {
         (Box::new(std::io::stdin()), None)
     } else {
@@ -167,10 +183,7 @@ pub(crate) fn run(cx: &mut Cx, source: &str) -> Result {
     let mut chunk: Vec<(u64, Proposal)> = Vec::new();
     for number in 1.. {
         let mut line = Vec::new();
-        let read = reader
-            .by_ref()
-            .take(LINE_BYTES_MAX)
-            .read_until(b'\n', &mut line)
+        let read = read_line(&mut reader, &mut line)
             .map_err(|error| CommandError::new(Kind::Internal, format!("{source}: {error}")))?;
         if read == 0 {
             break;
@@ -181,7 +194,7 @@ pub(crate) fn run(cx: &mut Cx, source: &str) -> Result {
         }
         match proposal(cx, &office, &line) {
             Ok(proposal) => chunk.push((number, proposal)),
-            Err(error) => answer.refused.push(RefusedLine { line: number, reason: error.message }),
+            Err(error) => answer.refused.push(refused(number, &error)),
         }
         if chunk.len() == CHUNK_LINES {
             submit(&mut office, &mut chunk, &mut answer)?;
@@ -195,15 +208,40 @@ pub(crate) fn run(cx: &mut Cx, source: &str) -> Result {
         return Ok(());
     }
     for refused in &answer.refused {
-        cx.ui.say(format!("line {}: {}", refused.line, refused.reason));
+        let hints: String = refused.hints.iter().map(|hint| format!(" ({hint})")).collect();
+        cx.ui.say(format!("line {}: {}{hints}", refused.line, refused.reason));
     }
     Err(CommandError::new(Kind::Refused, format!("refused {}", ui::count(answer.refused.len(), "line")))
         .hint("the other lines are sent; mend these and send them alone"))
 }
 
+/// One line, however long: what is beyond the limit is passed over, so that the next line is the next line.
+/// Returns how many bytes that was.
+fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<usize> {
+    let mut read = reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', line)?;
+    while line.len() as u64 == LINE_BYTES_MAX && line.last() != Some(&b'\n') {
+        let mut rest = Vec::new();
+        let more = reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut rest)?;
+        read += more;
+        if more == 0 || rest.last() == Some(&b'\n') {
+            break;
+        }
+    }
+    Ok(read)
+}
+
+fn refused(line: u64, error: &CommandError) -> RefusedLine {
+    RefusedLine { line, reason: error.message.clone(), hints: error.hints().to_vec() }
+}
+
 fn proposal(cx: &Cx, office: &Office, line: &[u8]) -> Result<Proposal> {
-    let line: BatchLine =
-        serde_json::from_slice(line).map_err(|error| CommandError::usage(format!("no message: {error}")))?;
+    if line.len() as u64 >= LINE_BYTES_MAX {
+        return Err(CommandError::usage(format!("the line has more than {LINE_BYTES_MAX} bytes")));
+    }
+    let line: BatchLine = serde_json::from_slice(line).map_err(|error| {
+        // Every line is line 1 to the parser.
+        CommandError::usage(error.to_string().replace("at line 1 column", "at column"))
+    })?;
     let mut draft = line.into_draft()?;
     let id = draft.id.take();
     let (header, content) = draft.seal(cx, office, "message")?;
@@ -218,10 +256,12 @@ fn submit(office: &mut Office, chunk: &mut Vec<(u64, Proposal)>, answer: &mut Ba
         return Ok(());
     }
     let (lines, proposals): (Vec<u64>, Vec<Proposal>) = chunk.drain(..).unzip();
-    for (line, outcome) in lines.into_iter().zip(office.submit(&proposals)?) {
+    let outcomes = office.submit(&proposals)?;
+    for ((line, proposal), outcome) in lines.into_iter().zip(&proposals).zip(outcomes) {
         match outcome.verdict {
             Verdict::Rejected(rejection) => {
-                answer.refused.push(RefusedLine { line, reason: rejection.reason });
+                let error = explain(office, proposal, rejection.into())?;
+                answer.refused.push(refused(line, &error));
             }
             Verdict::Accepted(_) if outcome.repeat => answer.repeats += 1,
             Verdict::Accepted(effect) => {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{ColorChoice, Parser, Subcommand};
 use poste_core::text::{Name, Session};
 use poste_core::time::parse_duration_ms;
@@ -42,13 +43,34 @@ pub(crate) struct Global {
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub json: bool,
     /// Who speaks
-    #[arg(long = "as", value_name = "NAME", env = "POSTE_AGENT", global = true, help_heading = "Everywhere")]
+    #[arg(
+        long = "as",
+        value_name = "NAME",
+        env = "POSTE_AGENT",
+        hide_env_values = true,
+        global = true,
+        help_heading = "Everywhere"
+    )]
     pub speaker: Option<Name>,
     /// The session of the speaker: one run of an agent
-    #[arg(long, value_name = "SESSION", env = "POSTE_SESSION", global = true, help_heading = "Everywhere")]
+    #[arg(
+        long,
+        value_name = "SESSION",
+        env = "POSTE_SESSION",
+        hide_env_values = true,
+        global = true,
+        help_heading = "Everywhere"
+    )]
     pub session: Option<Session>,
     /// The office folder; otherwise the nearest .poste upward
-    #[arg(long, value_name = "DIR", env = "POSTE_HOME", global = true, help_heading = "Everywhere")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "POSTE_HOME",
+        hide_env_values = true,
+        global = true,
+        help_heading = "Everywhere"
+    )]
     pub office: Option<PathBuf>,
     /// How times are shown
     #[arg(long, value_enum, default_value_t, global = true, help_heading = "Everywhere")]
@@ -131,12 +153,13 @@ pub(crate) fn explain_usage(error: &clap::Error, json: bool) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    if json {
-        let text = error.to_string();
-        CommandError::usage(text.trim().trim_start_matches("error: ")).print(json);
-    } else {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand && !json {
         let _ = error.print();
+        return ExitCode::from(Kind::Usage.exit_code());
     }
+    // Its text repeats what was typed, so it is escaped like everything else.
+    let text = error.render().to_string();
+    CommandError::usage(text.trim().trim_start_matches("error: ")).print(json);
     ExitCode::from(Kind::Usage.exit_code())
 }
 

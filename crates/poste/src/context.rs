@@ -190,7 +190,7 @@ impl Cx {
 }
 
 /// Adds to a refusal what helps: the nearest names, the next command.
-fn explain(office: &Office, proposal: &Proposal, error: CommandError) -> Result<CommandError> {
+pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError) -> Result<CommandError> {
     let number = match &proposal.intent {
         Intent::Send(send) => {
             for address in &send.to {
@@ -201,6 +201,9 @@ fn explain(office: &Office, proposal: &Proposal, error: CommandError) -> Result<
                 }
             }
             send.ends.as_ref().map(|ends| ends.message).or(send.reply_to)
+        }
+        Intent::Retire(retire) if office.agent(&retire.name)?.is_none() => {
+            return unknown_agent(office, &retire.name);
         }
         Intent::Claim(claim) => claim.message,
         Intent::Done(done) => Some(done.message),
@@ -225,12 +228,14 @@ fn explain(office: &Office, proposal: &Proposal, error: CommandError) -> Result<
         "no_member" => error.hint("see who is there: poste agents"),
         "not_recipient" => error.hint(format!("see who it is for: poste track {number}")),
         "already_claimed" | "lease_lost" | "ended" => error.hint(format!("see its ladder: poste track {number}")),
-        "not_claimed" => error.hint(format!("claim it first: poste claim {number}")),
+        "not_claimed" => error.hint(format!("see who holds it: poste track {number}; claim it: poste claim {number}")),
         "nothing_to_claim" => error.hint("wait for some: poste claim --wait"),
         "not_ready" => error.hint("wait for it: poste claim --wait"),
         "id_conflict" => error.hint("an id is for one write for ever; take another one"),
         "name_taken" => error.hint("change or revive it with --update, or take another name"),
-        "retired" => error.hint("revive it: poste register NAME --update"),
+        "retired" if !matches!(proposal.intent, Intent::Retire(_)) => {
+            error.hint("an agent is revived with: poste register NAME --update")
+        }
         _ => error,
     })
 }

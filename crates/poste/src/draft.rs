@@ -96,6 +96,8 @@ pub(crate) struct Draft {
     pub present: Vec<PathBuf>,
     pub attached: Vec<PathBuf>,
     pub later: Vec<PathBuf>,
+    /// Recorded before, in the message this one passes on.
+    pub carried: Vec<Artifact>,
     pub reply_to: Option<MessageNo>,
     pub conversation: Option<Label>,
     pub wants_response: Option<bool>,
@@ -148,7 +150,9 @@ impl Draft {
     /// Looks at the files and makes header and content.
     pub(crate) fn seal(self, cx: &Cx, office: &Office, default_type: &str) -> Result<(Send, Content)> {
         let speaker = cx.speaker()?;
-        let artifacts = artifacts(cx, office, &speaker, &self.present, &self.attached, &self.later)?;
+        let mut artifacts = self.carried;
+        let named = named_artifacts(cx, office, &speaker, &self.present, &self.attached, &self.later);
+        artifacts.extend(named.map_err(suggest_later)?);
         let kind = match self.kind {
             Some(kind) => kind,
             None => default_type.parse()?,
@@ -183,7 +187,7 @@ impl Draft {
 }
 
 /// Records files as they are now.
-pub(crate) fn artifacts(
+pub(crate) fn named_artifacts(
     cx: &Cx,
     office: &Office,
     speaker: &Name,
@@ -198,11 +202,11 @@ pub(crate) fn artifacts(
     let cwd = cx.cwd()?;
     let mut artifacts = Vec::new();
     for path in present {
-        artifacts.push(tree.present(&cwd, path).map_err(missing_hint)?);
+        artifacts.push(tree.present(&cwd, path)?);
     }
     for path in attached {
         let blobs = office.store().blobs().ok_or_else(|| CommandError::usage("this office keeps no blobs"))?;
-        artifacts.push(tree.attach(&cwd, path, blobs).map_err(missing_hint)?);
+        artifacts.push(tree.attach(&cwd, path, blobs)?);
     }
     for path in later {
         artifacts.push(tree.later(&cwd, path)?);
@@ -210,10 +214,9 @@ pub(crate) fn artifacts(
     Ok(artifacts)
 }
 
-fn missing_hint(error: poste_core::Error) -> CommandError {
-    let text = error.to_string();
-    let error = CommandError::from(error);
-    if text.ends_with("no such file") || text.ends_with("it is empty") {
+/// A file that is not there, or empty, may be one that is still being written.
+fn suggest_later(error: CommandError) -> CommandError {
+    if error.message.ends_with("no such file") || error.message.ends_with("it is empty") {
         return error.hint("if it is still being written, say so: --artifact-later PATH");
     }
     error

@@ -102,6 +102,10 @@ impl CommandError {
         self
     }
 
+    pub(crate) fn hints(&self) -> &[String] {
+        &self.hints
+    }
+
     pub(crate) fn is_broken_pipe(&self) -> bool {
         self.broken_pipe
     }

@@ -203,7 +203,8 @@ pub(crate) fn extend(
     before: &Delivery,
     lease_ms: i64,
 ) -> Result<Timestamp, Error> {
-    let until = cx.at.plus_ms(lease_ms);
+    // Longer, never shorter: an agent that extends by habit must not cut a long lease it asked for.
+    let until = cx.at.plus_ms(lease_ms).max(before.lease_until.unwrap_or(cx.at));
     let after = Delivery { lease_until: Some(until), ..before.clone() };
     tables.update_delivery(before, &after)?;
     record_event(tables, cx, &after, Event::Extended, Some(until.ms()))?;

@@ -195,6 +195,11 @@ impl Store {
         Ok(self.conn.pragma_query_value(None, "data_version", |row| row.get(0))?)
     }
 
+    /// The newest schema this program knows.
+    pub fn schema_version(&self) -> u32 {
+        self.options.schema.version()
+    }
+
     /// This machine's name in policy records.
     pub fn machine(&self) -> Result<crate::text::Label, Error> {
         Ok(self.conn.query_row("SELECT name FROM machine WHERE one = 1", [], |row| row.get(0))?)

@@ -83,7 +83,8 @@ impl InboxQuery {
             && self.from.as_ref().is_none_or(|from| message.sender == from.as_str())
     }
 
-    fn filters(&self) -> bool {
+    /// Whether it lets only some of the mail through.
+    pub fn filters(&self) -> bool {
         self.unread || self.kind.is_some() || self.from.is_some()
     }
 }
@@ -101,27 +102,39 @@ fn is_for(agent: &Agent, message: &Message, delivery: &Delivery) -> bool {
 pub fn inbox(store: &Store, agent: &Agent, query: &InboxQuery, now: Timestamp) -> Result<InboxPage, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
+        // With filters only looking tells what matches; without them a count of the index does.
+        let look_for = query.limit + if query.filters() { COUNT_MAX as usize } else { 0 };
         let mut found = Vec::new();
         for address in agent.addresses() {
             for (state, ready) in [(State::Pending, true), (State::Claimed, true), (State::Pending, false)] {
-                found.extend(open_range(&tables, agent, query, &address, state, ready)?);
+                found.extend(open_range(&tables, agent, query, look_for, &address, state, ready)?);
             }
         }
         found.sort_by_key(|(message, delivery)| {
             let waits = delivery.state == State::Pending && !delivery.ready;
             (waits, std::cmp::Reverse(delivery.priority), message.number)
         });
+        let matching = found.len() as u64;
         found.truncate(query.limit);
-        let open = found.len() as u64;
-        if query.all && found.len() < query.limit {
+        let mut left_out = if query.filters() {
+            let count = matching - found.len() as u64;
+            More { count, at_least: count >= COUNT_MAX }
+        } else {
+            left_out(store, agent, found.len() as u64)?
+        };
+        if query.all {
             let room = query.limit - found.len();
-            found.extend(ended(&tables, agent, query, room)?);
+            let mut over = ended(&tables, agent, query, room + 1)?;
+            if over.len() > room {
+                left_out = More { count: left_out.count + 1, at_least: true };
+                over.truncate(room);
+            }
+            found.extend(over);
         }
         let messages = found
             .iter()
             .map(|(message, delivery)| line(store, &tables, message, delivery, now))
             .collect::<Result<_, _>>()?;
-        let left_out = if query.filters() { More::default() } else { left_out(store, agent, open)? };
         Ok(InboxPage { agent: agent.name.clone(), as_of: tables.cursor.head.position, messages, left_out })
     })
 }
@@ -131,6 +144,7 @@ fn open_range(
     tables: &Tables<'_>,
     agent: &Agent,
     query: &InboxQuery,
+    look_for: usize,
     address: &Address,
     state: State,
     ready: bool,
@@ -138,7 +152,7 @@ fn open_range(
     tables.scan_inbox(
         "address = ?1 AND state = ?2 AND ready = ?3 ORDER BY rank, message",
         rusqlite::params![address, state, ready],
-        query.limit,
+        look_for,
         |message, delivery| query.takes(agent, message, delivery),
     )
 }
@@ -245,45 +259,97 @@ pub struct NewsQuery {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct NewMail {
     pub messages: Vec<MessageView>,
-    /// Give this to the next `wait --after`.
-    pub cursor: Position,
+    /// Give this to the next `wait --after`. Null when more is new than was asked for: then wait again without it.
+    pub cursor: Option<Position>,
 }
 
-/// Deliveries that can be taken now and are new to this session, or to this agent if it has none.
+/// Deliveries that can be taken now and are new to this session, or to this agent if it has none; or, with a
+/// cursor, that became available after it.
 pub fn news(store: &Store, agent: &Agent, query: &NewsQuery) -> Result<NewMail, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
-        let mut found = Vec::new();
-        for address in agent.addresses() {
-            let mut failed = None;
-            found.extend(tables.scan_inbox(
-                "address = ?1 AND state = 0 AND ready = 1 ORDER BY rank, message",
-                [&address],
-                query.limit,
-                |message, delivery| {
-                    let is_new = match query.after {
-                        Some(after) => became_available_after(&tables, message, delivery, after),
-                        None => is_unseen(&tables, agent, query, delivery),
-                    };
-                    match is_new {
-                        Ok(is_new) => is_new && is_for(agent, message, delivery) && query.takes(message),
-                        Err(error) => {
-                            failed.get_or_insert(error);
-                            false
-                        }
-                    }
-                },
-            )?);
-            if let Some(error) = failed {
-                return Err(error);
+        let (found, cursor) = match query.after {
+            Some(after) => available_after(&tables, agent, query, after)?,
+            None => unseen(&tables, agent, query)?,
+        };
+        let messages = found.into_iter().map(|message| view(store, &tables, message)).collect::<Result<_, _>>()?;
+        Ok(NewMail { messages, cursor })
+    })
+}
+
+/// By priority, then age.
+fn unseen(tables: &Tables<'_>, agent: &Agent, query: &NewsQuery) -> Result<(Vec<Message>, Option<Position>), Error> {
+    let mut found = Vec::new();
+    for address in agent.addresses() {
+        found.extend(scan_ready(tables, agent, query, &address, query.limit + 1, |_, delivery| {
+            is_unseen(tables, agent, query, delivery)
+        })?);
+    }
+    found.sort_by_key(|(message, delivery)| (std::cmp::Reverse(delivery.priority), message.number));
+    found.dedup_by_key(|(message, _)| message.number);
+    let cursor = (found.len() <= query.limit).then_some(tables.cursor.head.position);
+    found.truncate(query.limit);
+    Ok((found.into_iter().map(|(message, _)| message).collect(), cursor))
+}
+
+/// In the order they became available, so that a cursor can stand between any two of them. What became available
+/// by one record stays together, whatever the limit: a cursor cannot stand inside it.
+fn available_after(
+    tables: &Tables<'_>,
+    agent: &Agent,
+    query: &NewsQuery,
+    after: Position,
+) -> Result<(Vec<Message>, Option<Position>), Error> {
+    let mut found = Vec::new();
+    for address in agent.addresses() {
+        for (message, delivery) in scan_ready(tables, agent, query, &address, usize::MAX, |_, _| Ok(true))? {
+            let at = available_at(tables, &message, &delivery)?;
+            if at > after {
+                found.push((at, message));
             }
         }
-        found.sort_by_key(|(message, delivery)| (std::cmp::Reverse(delivery.priority), message.number));
-        found.dedup_by_key(|(message, _)| message.number);
-        found.truncate(query.limit);
-        let messages = found.into_iter().map(|(message, _)| view(store, &tables, message)).collect::<Result<_, _>>()?;
-        Ok(NewMail { messages, cursor: tables.cursor.head.position })
-    })
+    }
+    found.sort_by_key(|(at, message)| (*at, message.number));
+    let mut numbers = std::collections::BTreeSet::new();
+    found.retain(|(_, message)| numbers.insert(message.number));
+    let cut = found.get(query.limit.saturating_sub(1)).map(|(at, _)| *at);
+    let mut cursor = tables.cursor.head.position;
+    if let Some(cut) = cut
+        && found.iter().any(|(at, _)| *at > cut)
+    {
+        found.retain(|(at, _)| *at <= cut);
+        cursor = cut;
+    }
+    Ok((found.into_iter().map(|(_, message)| message).collect(), Some(cursor)))
+}
+
+/// What can be taken now at an address and passes the filters.
+fn scan_ready(
+    tables: &Tables<'_>,
+    agent: &Agent,
+    query: &NewsQuery,
+    address: &Address,
+    limit: usize,
+    mut wanted: impl FnMut(&Message, &Delivery) -> Result<bool, Error>,
+) -> Result<Vec<(Message, Delivery)>, Error> {
+    let mut failed = None;
+    let found = tables.scan_inbox(
+        "address = ?1 AND state = 0 AND ready = 1 ORDER BY rank, message",
+        [address],
+        limit,
+        |message, delivery| {
+            is_for(agent, message, delivery)
+                && query.takes(message)
+                && wanted(message, delivery).unwrap_or_else(|error| {
+                    failed.get_or_insert(error);
+                    false
+                })
+        },
+    )?;
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(found),
+    }
 }
 
 /// Not shown to this session yet; without one, to this agent.
@@ -303,21 +369,16 @@ impl NewsQuery {
     }
 }
 
-/// Stored after the position, or come back to be taken after it.
-fn became_available_after(
-    tables: &Tables<'_>,
-    message: &Message,
-    delivery: &Delivery,
-    after: Position,
-) -> Result<bool, Error> {
-    if message.position > after {
-        return Ok(true);
-    }
+/// The record by which it can be taken: the one that stored it, or the last that made it available again.
+fn available_at(tables: &Tables<'_>, message: &Message, delivery: &Delivery) -> Result<Position, Error> {
     let back = [Event::Ready, Event::Released, Event::Retried, Event::Delivered];
-    Ok(tables
+    let again = tables
         .events_of(message.number)?
         .into_iter()
-        .any(|event| event.delivery == delivery.number && event.position > after && back.contains(&event.event)))
+        .filter(|event| event.delivery == delivery.number && back.contains(&event.event))
+        .map(|event| event.position)
+        .max();
+    Ok(again.unwrap_or(message.position))
 }
 
 /// Whether a claim without a number would win something now. One look at an index an address.

@@ -8,9 +8,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{Found, content, envelope};
-use crate::digest::Digest;
 use crate::error::Error;
-use crate::log::{Artifact, ArtifactState, Intent, MessageNo, Position};
+use crate::log::{Artifact, Body, Intent, MessageNo, Position};
 use crate::store::Store;
 use crate::store::tables::{Message, Notice, Tables};
 use crate::text::{Label, Name, Topic, TypeName};
@@ -51,36 +50,17 @@ pub struct MessageView {
     /// The body byte for byte, when it is no UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_base64: Option<String>,
+    #[serde(skip)]
+    pub body_bytes: Vec<u8>,
     #[schemars(with = "Option<serde_json::Value>")]
     pub payload: Option<Box<RawValue>>,
     pub context: Option<String>,
     pub expect: Option<String>,
     pub references: Vec<String>,
     pub metadata: BTreeMap<String, String>,
-    pub artifacts: Vec<ArtifactView>,
+    pub artifacts: Vec<Artifact>,
     /// The content is no longer here.
     pub content_gone: bool,
-}
-
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct ArtifactView {
-    pub path: String,
-    pub worktree: Option<String>,
-    pub state: ArtifactState,
-    pub size: Option<u64>,
-    pub digest: Option<Digest>,
-}
-
-impl From<Artifact> for ArtifactView {
-    fn from(artifact: Artifact) -> Self {
-        Self {
-            path: artifact.path,
-            worktree: artifact.worktree,
-            state: artifact.state,
-            size: artifact.size,
-            digest: artifact.digest,
-        }
-    }
 }
 
 /// The message of a number, or none.
@@ -119,6 +99,7 @@ pub(super) fn view(store: &Store, tables: &Tables<'_>, row: Message) -> Result<M
         subject: String::new(),
         body: String::new(),
         body_base64: None,
+        body_bytes: Vec::new(),
         payload: None,
         context: None,
         expect: None,
@@ -135,11 +116,9 @@ pub(super) fn view(store: &Store, tables: &Tables<'_>, row: Message) -> Result<M
     }
     match content(store, row.position)? {
         Found::Content(content) => {
-            if !content.body.is_text() {
-                let encoded = base64::engine::general_purpose::STANDARD.encode(&content.body.0);
-                view.body_base64 = Some(encoded);
-            }
+            view.body_base64 = base64_of(&content.body);
             view.body = content.body.text().into_owned();
+            view.body_bytes = content.body.0;
             view.subject = content.subject;
             view.payload = content.payload;
             view.context = content.context;
@@ -153,9 +132,14 @@ pub(super) fn view(store: &Store, tables: &Tables<'_>, row: Message) -> Result<M
     if let Some(record) = envelope(store, row.position)?
         && let Ok(Some(Intent::Send(header))) = record.sealed.intent()
     {
-        view.artifacts = header.artifacts.into_iter().map(ArtifactView::from).collect();
+        view.artifacts = header.artifacts;
     }
     Ok(view)
+}
+
+/// For bodies that text cannot carry.
+pub(super) fn base64_of(body: &Body) -> Option<String> {
+    (!body.is_text()).then(|| base64::engine::general_purpose::STANDARD.encode(&body.0))
 }
 
 /// What a listing shows of a message. Never reads a body.

@@ -10,7 +10,7 @@ mod track;
 mod verify;
 
 pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_claimable, inbox, news};
-pub use message::{ArtifactView, MessageView, by_topic_after, is_addressed_to, message};
+pub use message::{MessageView, by_topic_after, is_addressed_to, message};
 pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};
 pub use replies::{Replies, Reply, replies};
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};

@@ -6,12 +6,12 @@ use serde_json::value::RawValue;
 
 use super::envelope;
 use super::message::subject;
-use super::track::said;
+use super::track::{said, says_something};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::log::{MessageNo, Position, Record};
 use crate::store::Store;
-use crate::store::tables::{Event, EventRow, Tables, record_row};
+use crate::store::tables::{Delivery, EndReason, Event, EventRow, Tables, record_row};
 use crate::text::{RecordId, Session};
 use crate::time::{Timestamp, rfc3339};
 
@@ -94,14 +94,22 @@ pub fn why_message(store: &Store, number: MessageNo) -> Result<Option<Why>, Erro
         let tables = Tables::load(conn)?;
         let Some(message) = tables.message(number)? else { return Ok(None) };
         let deliveries = tables.deliveries_of(number)?;
-        let recipients: Vec<String> = deliveries.iter().map(|delivery| delivery.address.to_string()).collect();
+        let events = tables.events_of(number)?;
+        let came_later = |delivery: &Delivery| {
+            events.iter().any(|event| event.delivery == delivery.number && event.event == Event::Delivered)
+        };
+        let recipients: Vec<String> = deliveries
+            .iter()
+            .filter(|delivery| !came_later(delivery))
+            .map(|delivery| delivery.address.to_string())
+            .collect();
         let stored = match message.notice {
             Some(notice) => format!("the office told {} ({notice})", recipients.join(", ")),
             None => format!("stored, delivered to {}: {}", recipients.len(), listed(&recipients)),
         };
         let mut lines =
             vec![WhyLine { position: message.position, at: message.at, by: message.sender.to_string(), what: stored }];
-        for event in tables.events_of(number)? {
+        for event in events {
             let recipient = deliveries
                 .iter()
                 .find(|delivery| delivery.number == event.delivery)
@@ -132,7 +140,8 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
     let session = event.session.as_ref().map(|session| format!(" in session {session}")).unwrap_or_default();
     let when = || Timestamp::from_ms(event.value.unwrap_or_default());
     let number = event.value.unwrap_or_default();
-    let text = said(store, event.position)?.map(|text| format!(": {text}")).unwrap_or_default();
+    let text = if says_something(event) { said(store, event.position)? } else { None };
+    let text = text.map(|text| format!(": {text}")).unwrap_or_default();
     Ok(match event.event {
         Event::Shown => format!("shown to {}{session}", event.agent),
         Event::Claimed => {
@@ -142,7 +151,12 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
         Event::Released => format!("released: {recipient} pending again, no attempt counted"),
         Event::LeaseExpired => format!("the lease ran out: attempt {number} failed"),
         Event::Acked => format!("acknowledged by {}{text}", event.agent),
-        Event::Done => format!("done by {}{text}", event.agent),
+        Event::Done => match EndReason::ALL.iter().find(|reason| Some(i64::from(reason.number())) == event.value) {
+            Some(EndReason::Replied) => format!("done by {} with its reply", event.agent),
+            Some(EndReason::Forwarded) => format!("forwarded by {}, done here", event.agent),
+            Some(EndReason::Acked) => format!("done by {}: it asks for no work", event.agent),
+            _ => format!("done by {}{text}", event.agent),
+        },
         Event::Failed => format!("failed{text}"),
         Event::AttemptFailed => format!("attempt {number} failed{text}"),
         Event::Dead => "dead: every attempt failed".to_owned(),

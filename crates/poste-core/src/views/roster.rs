@@ -123,15 +123,19 @@ pub fn types(store: &Store) -> Result<Vec<TypeView>, Error> {
             .chain(added)
             .filter_map(|name| {
                 let defaults = tables.type_defaults(name).transpose()?;
-                Some(defaults.map(|defaults| TypeView {
-                    name: name.clone(),
-                    priority: defaults.priority,
-                    urgency: defaults.urgency,
-                    asks_work: defaults.work,
-                    wants_response: defaults.response,
-                    max_attempts: defaults.max_attempts,
-                    own: own.contains(name),
-                    meaning: vocabulary::built_in(name.as_str()).map_or("", |word| word.meaning).to_owned(),
+                Some(defaults.map(|defaults| {
+                    TypeView {
+                        name: name.clone(),
+                        priority: defaults.priority,
+                        urgency: defaults.urgency,
+                        asks_work: defaults.work,
+                        wants_response: defaults.response,
+                        max_attempts: defaults.max_attempts,
+                        own: own.contains(name),
+                        meaning: vocabulary::built_in(name.as_str())
+                            .map_or("a type of this office", |word| word.meaning)
+                            .to_owned(),
+                    }
                 }))
             })
             .collect()

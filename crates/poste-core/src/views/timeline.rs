@@ -3,13 +3,13 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::message::subject;
+use super::message::{first_number_after, subject};
 use crate::error::Error;
 use crate::log::{Intent, MessageNo, Position, Record};
 use crate::store::Store;
 use crate::store::tables::{Message, Tables, record_row};
-use crate::text::Topic;
-use crate::time::{Timestamp, rfc3339};
+use crate::text::{Name, Topic};
+use crate::time::{Timestamp, length, rfc3339};
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct TimelineLine {
@@ -36,30 +36,50 @@ pub fn timeline(store: &Store, after: Position, limit: usize) -> Result<Vec<Time
         let mut rows = statement.query(rusqlite::params![after, limit])?;
         let mut lines = Vec::new();
         while let Some(row) = rows.next()? {
-            lines.push(line(store, &tables, &record_row(row)?)?);
+            add_lines(store, &tables, &record_row(row)?, &mut lines)?;
         }
         Ok(lines)
     })
 }
 
-fn line(store: &Store, tables: &Tables<'_>, record: &Record) -> Result<TimelineLine, Error> {
+/// One line for the record, one more for each notice the fold wrote with it.
+fn add_lines(store: &Store, tables: &Tables<'_>, record: &Record, lines: &mut Vec<TimelineLine>) -> Result<(), Error> {
     let envelope = &record.sealed.envelope;
-    let number = tables.id(&envelope.id)?.and_then(|row| row.message);
-    let message = number.map(|number| tables.message(number)).transpose()?.flatten();
-    let (recipients, what) = match &message {
-        Some(message) => sent(store, tables, message)?,
-        None => (Vec::new(), other(tables, record)?),
-    };
-    Ok(TimelineLine {
+    let (notices, sent_here): (Vec<Message>, Vec<Message>) =
+        messages_at(tables, record.position)?.into_iter().partition(|message| message.notice.is_some());
+    let line = |by: &Name, number, what| TimelineLine {
         position: record.position,
         at: record.at,
-        by: envelope.actor.to_string(),
+        by: by.to_string(),
         kind: envelope.name.clone(),
         what,
         number,
-        topic: message.and_then(|message| message.topic),
-        recipients,
-    })
+        topic: None,
+        recipients: Vec::new(),
+    };
+    if sent_here.is_empty() {
+        let (number, what) = other(tables, record)?;
+        lines.push(line(&envelope.actor, number, what));
+    }
+    for message in sent_here.iter().chain(&notices) {
+        let (recipients, what) = sent(store, tables, message)?;
+        lines.push(TimelineLine {
+            topic: message.topic.clone(),
+            recipients,
+            ..line(&message.sender, Some(message.number), what)
+        });
+    }
+    Ok(())
+}
+
+fn messages_at(tables: &Tables<'_>, position: Position) -> Result<Vec<Message>, Error> {
+    let mut found = Vec::new();
+    let mut number = first_number_after(tables, Position(position.0.saturating_sub(1)))?;
+    while let Some(message) = tables.message(number)?.filter(|message| message.position == position) {
+        found.push(message);
+        number = number.next();
+    }
+    Ok(found)
 }
 
 fn sent(store: &Store, tables: &Tables<'_>, message: &Message) -> Result<(Vec<String>, String), Error> {
@@ -89,42 +109,55 @@ fn sent(store: &Store, tables: &Tables<'_>, message: &Message) -> Result<(Vec<St
     Ok((recipients, what))
 }
 
-fn other(tables: &Tables<'_>, record: &Record) -> Result<String, Error> {
+/// The message a record is about, if it is about one, and what it did.
+fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, String), Error> {
     let actor = &record.sealed.envelope.actor;
     let intent = match record.sealed.intent() {
         Ok(Some(intent)) => intent,
-        _ => return Ok(format!("a record of kind {} this poste does not know", record.sealed.envelope.name)),
+        _ => {
+            let name = &record.sealed.envelope.name;
+            return Ok((None, format!("a record of kind {name} this poste does not know")));
+        }
     };
+    let about = |number: MessageNo, what: &str| (Some(number), format!("{actor} {what} #{number}"));
     Ok(match intent {
-        Intent::Barrier(barrier) => format!("barrier: fold version {} ({})", barrier.fold_version, barrier.reason),
-        Intent::Tick(_) => "tick: what was due is settled".to_owned(),
-        Intent::Clock(clock) => format!("the clock leapt by {} ms; leases moved along", clock.leap_ms),
-        Intent::Policy(policy) => format!("policy {} from {}", policy.replaces + 1, policy.host),
+        Intent::Barrier(barrier) => {
+            (None, format!("barrier: fold version {} ({})", barrier.fold_version, barrier.reason))
+        }
+        Intent::Tick(_) => (None, "tick: what was due is settled".to_owned()),
+        Intent::Clock(clock) => (None, format!("the clock leapt by {}; leases moved along", length(clock.leap_ms))),
+        Intent::Policy(policy) => (None, format!("policy {} from {}", policy.replaces + 1, policy.host)),
         Intent::Register(register) => {
             let role = register.role.map(|role| format!(" as {role}")).unwrap_or_default();
-            format!("{actor} registers{role}")
+            (None, format!("{actor} registers{role}"))
         }
-        Intent::Retire(retire) => format!("{actor} retires {}", retire.name),
-        Intent::Send(_) => format!("{actor} sent something that is not here"),
-        Intent::Shown(shown) => format!("{} shown to {actor}", numbers(&shown.messages)),
-        Intent::Claim(claim) => match claim.message {
-            Some(number) => format!("{actor} claims #{number}"),
-            None => {
-                let held = tables.held_by_token(actor, record.position)?;
-                let won: Vec<MessageNo> = held.iter().map(|delivery| delivery.message).collect();
-                format!("{actor} claims {}", if won.is_empty() { "work".to_owned() } else { numbers(&won) })
-            }
-        },
-        Intent::Ack(ack) => format!("{actor} acknowledges #{}", ack.message),
-        Intent::Done(done) => format!("{actor} finishes #{}", done.message),
-        Intent::Fail(fail) if fail.retry => format!("{actor} fails #{}, to be tried again", fail.message),
-        Intent::Fail(fail) => format!("{actor} fails #{}", fail.message),
-        Intent::Release(release) => format!("{actor} releases #{}", release.message),
-        Intent::Extend(extend) => format!("{actor} keeps #{} longer", extend.message),
-        Intent::Retry(retry) => format!("{actor} retries #{}", retry.message),
-        Intent::Subscribe(subscribe) => format!("{actor} subscribes to {}", subscribe.topic.as_str()),
-        Intent::Unsubscribe(unsubscribe) => format!("{actor} unsubscribes from {}", unsubscribe.topic.as_str()),
+        Intent::Retire(retire) => (None, format!("{actor} retires {}", retire.name)),
+        Intent::Send(_) => (None, format!("{actor} sent something that was refused")),
+        Intent::Shown(shown) => (only(&shown.messages), format!("{} shown to {actor}", numbers(&shown.messages))),
+        Intent::Claim(_) => {
+            let won = tables.claimed_at(record.position)?;
+            let what = if won.is_empty() { "nothing".to_owned() } else { numbers(&won) };
+            (only(&won), format!("{actor} claims {what}"))
+        }
+        Intent::Ack(ack) => about(ack.message, "acknowledges"),
+        Intent::Done(done) => about(done.message, "finishes"),
+        Intent::Fail(fail) if fail.retry => {
+            (Some(fail.message), format!("{actor} fails #{}, to be tried again", fail.message))
+        }
+        Intent::Fail(fail) => about(fail.message, "fails"),
+        Intent::Release(release) => about(release.message, "releases"),
+        Intent::Extend(extend) => (Some(extend.message), format!("{actor} keeps #{} longer", extend.message)),
+        Intent::Retry(retry) => about(retry.message, "retries"),
+        Intent::Subscribe(subscribe) => (None, format!("{actor} subscribes to {}", subscribe.topic.as_str())),
+        Intent::Unsubscribe(unsubscribe) => (None, format!("{actor} unsubscribes from {}", unsubscribe.topic.as_str())),
     })
+}
+
+fn only(messages: &[MessageNo]) -> Option<MessageNo> {
+    match messages {
+        [one] => Some(*one),
+        _ => None,
+    }
 }
 
 fn numbers(messages: &[MessageNo]) -> String {

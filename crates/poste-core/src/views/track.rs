@@ -4,10 +4,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::inbox::is_due;
-use super::message::{ArtifactView, subject};
+use super::message::{base64_of, subject};
 use super::{Found, content, envelope};
 use crate::error::Error;
-use crate::log::{DeliveryNo, Intent, MessageNo, Position};
+use crate::log::{Artifact, DeliveryNo, Intent, MessageNo, Position};
 use crate::store::Store;
 use crate::store::tables::{Delivery, EndReason, Event, EventRow, Message, State, Tables};
 use crate::text::{Label, Session, TypeName};
@@ -81,8 +81,11 @@ pub struct ResultView {
     pub by: String,
     pub summary: Option<String>,
     pub text: String,
+    /// The text byte for byte, when it is no UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text_base64: Option<String>,
     pub recommend: Option<String>,
-    pub files: Vec<ArtifactView>,
+    pub files: Vec<Artifact>,
     pub content_gone: bool,
 }
 
@@ -133,8 +136,9 @@ fn delivery_view(
     now: Timestamp,
 ) -> Result<DeliveryView, Error> {
     let own: Vec<&EventRow> = events.iter().filter(|event| event.delivery == delivery.number).collect();
-    let result = match (delivery.state, delivery.ended_by) {
-        (State::Done | State::Failed, Some(position)) => result_view(store, position)?,
+    // A reply or a forward is a message of its own; the ladder names it instead of repeating it.
+    let result = match (delivery.reason, delivery.ended_by) {
+        (Some(EndReason::Done | EndReason::Acked | EndReason::Failed), Some(position)) => result_view(store, position)?,
         _ => None,
     };
     let late = own
@@ -181,11 +185,7 @@ fn since(message: &Message, delivery: DeliveryNo, events: &[&EventRow]) -> Times
 }
 
 fn step(store: &Store, event: &EventRow) -> Result<Step, Error> {
-    let says_something = matches!(
-        event.event,
-        Event::Acked | Event::Done | Event::Failed | Event::AttemptFailed | Event::Late | Event::Dead
-    );
-    let text = if says_something { said(store, event.position)? } else { None };
+    let text = if says_something(event) { said(store, event.position)? } else { None };
     Ok(Step {
         position: event.position,
         at: event.at,
@@ -196,11 +196,27 @@ fn step(store: &Store, event: &EventRow) -> Result<Step, Error> {
     })
 }
 
-/// One line of what a record's content says.
+/// Whether the record's content is about this step. A reply or a forward ends a delivery, but speaks for itself.
+pub(super) fn says_something(event: &EventRow) -> bool {
+    let by_message = [EndReason::Replied, EndReason::Forwarded].map(|reason| Some(i64::from(reason.number())));
+    match event.event {
+        Event::Done => !by_message.contains(&event.value),
+        Event::Acked | Event::Failed | Event::AttemptFailed | Event::Late => true,
+        _ => false,
+    }
+}
+
+/// What a record's content says, in one line that fits a line.
 pub(super) fn said(store: &Store, position: Position) -> Result<Option<String>, Error> {
+    const CHARS_MAX: usize = 200;
     let Found::Content(content) = content(store, position)? else { return Ok(None) };
     let text = content.summary.unwrap_or_else(|| content.body.text().into_owned());
-    Ok((!text.is_empty()).then_some(text))
+    let Some(first) = text.lines().find(|line| !line.trim().is_empty()) else { return Ok(None) };
+    let mut line: String = first.chars().take(CHARS_MAX).collect();
+    if line.len() < text.trim_end().len() {
+        line.push('…');
+    }
+    Ok(Some(line))
 }
 
 fn result_view(store: &Store, position: Position) -> Result<Option<ResultView>, Error> {
@@ -214,13 +230,15 @@ fn result_view(store: &Store, position: Position) -> Result<Option<ResultView>, 
         by: record.sealed.envelope.actor.to_string(),
         summary: None,
         text: String::new(),
+        text_base64: None,
         recommend: None,
-        files: files.into_iter().map(ArtifactView::from).collect(),
+        files,
         content_gone: false,
     };
     match content(store, position)? {
         Found::Content(content) => {
             result.text = content.body.text().into_owned();
+            result.text_base64 = base64_of(&content.body);
             result.summary = content.summary;
             result.recommend = content.recommend;
         }

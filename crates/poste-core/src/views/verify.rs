@@ -26,6 +26,10 @@ pub struct VerifyReport {
 
 /// Reads the whole log: time and answer grow with it.
 pub fn verify(store: &Store, refusals: Refusals, mut progress: impl FnMut(Position)) -> Result<VerifyReport, Error> {
+    let (file, ours) = (store.version()?.schema, store.schema_version());
+    if file > ours {
+        return Err(Error::NeedsUpgrade { what: "verify", needed: file, ours });
+    }
     store.read(|conn| {
         let mut problems = Vec::new();
         let integrity: String = conn.query_row("PRAGMA integrity_check(20)", [], |row| row.get(0))?;
@@ -40,7 +44,9 @@ pub fn verify(store: &Store, refusals: Refusals, mut progress: impl FnMut(Positi
             content_gone: 0,
             problems,
         };
-        check_log(store, conn, &mut report)?;
+        if !check_log(store, conn, &mut report)? {
+            return Ok(report);
+        }
         match refold(conn, refusals, &mut progress) {
             Ok(fresh) => compare(conn, &fresh, &mut report)?,
             Err(Error::Damaged(damage)) => report.problems.push(damage),
@@ -50,7 +56,8 @@ pub fn verify(store: &Store, refusals: Refusals, mut progress: impl FnMut(Positi
     })
 }
 
-fn check_log(store: &Store, conn: &rusqlite::Connection, report: &mut VerifyReport) -> Result<(), Error> {
+/// Whether the whole log could be read.
+fn check_log(store: &Store, conn: &rusqlite::Connection, report: &mut VerifyReport) -> Result<bool, Error> {
     let mut statement = conn.prepare("SELECT position, at, envelope, chain FROM log ORDER BY position")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
@@ -58,7 +65,7 @@ fn check_log(store: &Store, conn: &rusqlite::Connection, report: &mut VerifyRepo
             Ok(record) => record,
             Err(Error::Damaged(damage)) => {
                 report.problems.push(damage);
-                return Ok(()); // nothing after a damaged record can be trusted
+                return Ok(false); // nothing after a damaged record can be trusted, nor folded
             }
             Err(error) => return Err(error),
         };
@@ -77,7 +84,7 @@ fn check_log(store: &Store, conn: &rusqlite::Connection, report: &mut VerifyRepo
             check_content(store, record.position, &content, report)?;
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 fn check_content(

@@ -382,9 +382,18 @@ impl Desk {
 
     /// What `wait` would return at once.
     pub fn mail(&self, who: &str, after: Option<Position>) -> NewMail {
+        self.page(who, after, 100)
+    }
+
+    /// Where the next `wait --after` would go on.
+    pub fn cursor(&self, who: &str, after: Option<Position>) -> Position {
+        self.mail(who, after).cursor.expect("nothing was left out")
+    }
+
+    pub fn page(&self, who: &str, after: Option<Position>, limit: usize) -> NewMail {
         let (name, session) = speaker(who);
         let agent = self.office.agent(&name).expect("agents can be read").expect("the agent is registered");
-        let query = NewsQuery { session, after, limit: 100, ..NewsQuery::default() };
+        let query = NewsQuery { session, after, limit, ..NewsQuery::default() };
         views::news(self.office.store(), &agent, &query).expect("news can be read")
     }
 

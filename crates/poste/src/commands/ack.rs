@@ -12,6 +12,7 @@ use crate::context::Cx;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  poste ack 12 --note 'Will comply' --as builder-1")]
 pub(crate) struct Args {
+    /// The message's number
     #[arg(value_parser = read::number)]
     number: MessageNo,
     /// A word to the sender

@@ -27,6 +27,7 @@ use crate::ui::{Answer, Ui};
     after_help = "Examples:\n  poste claim --as coder\n  poste claim 12 --lease 30m\n  poste claim --max 5 --wait --timeout 10m"
 )]
 pub(crate) struct Args {
+    /// The message's number
     #[arg(value_parser = read::number)]
     number: Option<MessageNo>,
     /// At most so many

@@ -1,11 +1,11 @@
 use std::io::{self, Write};
 
+use poste_core::time::length;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Result;
 use crate::context::Cx;
-use crate::ui::time::length;
 use crate::ui::{Answer, Ui};
 
 /// Deal with a clock that leapt

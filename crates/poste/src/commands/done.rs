@@ -18,6 +18,7 @@ use crate::error::{CommandError, Kind};
 #[command(after_help = "Examples:\n  poste done 12 --summary 'Login fixed' --file src/login.rs\n  \
                         cargo test 2>&1 | poste done 12 --token 40 --summary 'All tests pass' --result -")]
 pub(crate) struct Args {
+    /// The message's number
     #[arg(value_parser = read::number)]
     number: MessageNo,
     /// What was done, in a line or two
@@ -43,7 +44,7 @@ pub(crate) struct Args {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
     let speaker = cx.speaker()?;
-    let artifacts = draft::artifacts(cx, &office, &speaker, &args.file, &[], &[])?;
+    let artifacts = draft::named_artifacts(cx, &office, &speaker, &args.file, &[], &[])?;
     let content = Content {
         body: Body(draft::read_body(args.result)?),
         summary: args.summary,

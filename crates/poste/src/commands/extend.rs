@@ -20,6 +20,7 @@ use crate::ui::{Answer, Ui};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  poste extend 12 --lease 30m --as coder")]
 pub(crate) struct Args {
+    /// The message's number
     #[arg(value_parser = read::number)]
     number: MessageNo,
     /// How long from now

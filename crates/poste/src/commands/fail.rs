@@ -13,6 +13,7 @@ use crate::context::Cx;
 #[command(after_help = "Examples:\n  poste fail 12 --reason 'No access to the database'\n  \
                         poste fail 12 --reason 'Network down' --retry")]
 pub(crate) struct Args {
+    /// The message's number
     #[arg(value_parser = read::number)]
     number: MessageNo,
     /// Why

@@ -1,5 +1,6 @@
 use poste_core::log::{Ends, EndsHow, MessageNo, Position};
 use poste_core::text::RecordId;
+use poste_core::time::When;
 use poste_core::views::{self, MessageView};
 use poste_core::vocabulary::Priority;
 
@@ -14,6 +15,7 @@ use crate::draft::{Draft, parse_recipients};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  poste forward 12 lead --note 'Above my pay grade' --priority urgent --as coder")]
 pub(crate) struct Args {
+    /// The message's number
     #[arg(value_parser = read::number)]
     number: MessageNo,
     /// Who takes over
@@ -40,7 +42,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         kind: Some(original.kind.clone()),
         priority: Some(args.priority.unwrap_or(original.priority)),
         subject: prefixed("Fwd: ", &original.subject),
-        body: forwarded_body(&original, args.note.as_deref()).into_bytes(),
+        body: forwarded_body(&original, args.note.as_deref()),
+        carried: original.artifacts.clone(),
+        respond_by: original.respond_by.filter(|at| *at > cx.ui.now).map(When::At),
         payload: original.payload.clone(),
         workflow: original.workflow.clone(),
         step: original.step.clone(),
@@ -56,8 +60,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     send::send(cx, &mut office, draft, "message")
 }
 
-/// The note, then the original with its origin said in words.
-fn forwarded_body(original: &MessageView, note: Option<&str>) -> String {
+/// The note, then the original byte for byte, with its origin said in words.
+fn forwarded_body(original: &MessageView, note: Option<&str>) -> Vec<u8> {
     let note = note.map(|note| format!("{note}\n\n")).unwrap_or_default();
-    format!("{note}Forwarded #{} from {} ({}):\n\n{}", original.number, original.from, original.trust, original.body)
+    let origin = format!("{note}Forwarded #{} from {} ({}):\n\n", original.number, original.from, original.trust);
+    [origin.as_bytes(), &original.body_bytes].concat()
 }

@@ -81,7 +81,7 @@ fn state(ui: &Ui, line: &InboxLine) -> String {
         words.push(format!("ready {}", ui.time(at)));
     }
     if let Some(until) = line.lease_until {
-        words.push(format!("lease {}", ui.time(until)));
+        words.push(format!("lease ends {}", ui.time(until)));
     }
     if line.attempts > 0 {
         words.push(format!("{} failed", line.attempts));
@@ -91,7 +91,8 @@ fn state(ui: &Ui, line: &InboxLine) -> String {
     }
     if line.wants_response && !line.answered {
         words.push(match line.respond_by {
-            Some(at) => format!("answer {}", ui.time(at)),
+            Some(at) if at <= ui.now => format!("answer was due {}", ui.time(at)),
+            Some(at) => format!("answer due {}", ui.time(at)),
             None => "answer wanted".to_owned(),
         });
     }
@@ -111,8 +112,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     if let Some(budget) = args.tokens {
         fit(&cx.ui, &mut page, budget);
     }
-    if page.messages.is_empty() {
-        cx.ui.say("nothing waits");
+    if page.messages.is_empty() && page.left_out.count == 0 {
+        cx.ui.say(if query.filters() { "nothing waits that matches" } else { "nothing waits" });
     }
     cx.ui.answer(&page)
 }
@@ -120,16 +121,19 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 /// Drops lines from the end until the listing fits, the note of what was dropped included.
 fn fit(ui: &Ui, page: &mut InboxPage, budget: usize) {
     const NOTE_TOKENS: usize = 12;
-    let mut used = NOTE_TOKENS;
-    let kept = page
-        .messages
-        .iter()
+    let lines = std::mem::take(&mut page.messages);
+    let mut used = if ui.json { json_tokens(page) + NOTE_TOKENS } else { NOTE_TOKENS };
+    let total = lines.len();
+    page.messages = lines
+        .into_iter()
         .take_while(|line| {
-            let text = if ui.json { serde_json::to_string(line).unwrap_or_default() } else { row(ui, line).join("  ") };
-            used += tokens::estimate(&text) + 1;
+            used += 1 + if ui.json { json_tokens(&line) } else { tokens::estimate(&row(ui, line).join("  ")) };
             used <= budget
         })
-        .count();
-    page.left_out.count += (page.messages.len() - kept) as u64;
-    page.messages.truncate(kept);
+        .collect();
+    page.left_out.count += (total - page.messages.len()) as u64;
+}
+
+fn json_tokens(value: &impl serde::Serialize) -> usize {
+    tokens::estimate(&serde_json::to_string(value).unwrap_or_default())
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::Result;
 use crate::context::Cx;
+use crate::error::CommandError;
 use crate::ui::{Answer, Ui, escape};
 
 /// Make an office for this project
@@ -41,9 +42,17 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         (None, Some(path)) => cx.place_at(path),
         (None, None) => cx.place_at(discover::place(&cx.cwd()?)),
     };
+    let parent = place.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
+        return Err(CommandError::not_found(format!("there is no folder {}", parent.display())));
+    }
+    let hidden = discover::find(&cx.cwd()?).filter(|above| *above != place.path);
     let made = place.create()?;
     place.open()?;
     cx.ui.answer(&InitAnswer { office: place.path.display().to_string(), made })?;
+    if let Some(hidden) = hidden.filter(|_| made) {
+        cx.ui.warn(format!("from here this office is found before the one at {}", hidden.display()));
+    }
     if made {
         cx.ui.say("next: poste register NAME --role ROLE");
     }

@@ -103,7 +103,10 @@ impl Answer for IdAnswer {
                 let reason = self.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
                 writeln!(out, "{} at record {position}{}", self.state, escape::line(&reason))
             }
-            (None, _) => writeln!(out, "absent: nothing was stored under this id; it is safe to send it again"),
+            (None, _) => writeln!(
+                out,
+                "absent: nothing is stored under this id, so sending it again cannot have a second effect"
+            ),
         }
     }
 }

@@ -53,6 +53,7 @@ pub(crate) struct Changed {
 
 impl Answer for Changed {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "#{} {}", self.number, self.what)
+        let again = if self.repeat { " (before, under this id)" } else { "" };
+        writeln!(out, "#{} {}{again}", self.number, self.what)
     }
 }

@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
-use poste_core::log::{ArtifactState, MessageNo};
-use poste_core::views::{self, ArtifactView, MessageView};
+use poste_core::log::{Artifact, ArtifactState, MessageNo};
+use poste_core::views::{self, MessageView};
 
 use crate::Result;
 use crate::context::{Cx, no_message};
@@ -13,6 +13,7 @@ use crate::ui::{Answer, Paint, Ui, escape, fence};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste read 12 --as coder\n  poste read 12 --for-model")]
 pub(crate) struct Args {
+    /// The message's number
     #[arg(value_parser = number)]
     number: MessageNo,
     /// Print it fenced as data, for a model's context
@@ -41,7 +42,7 @@ pub(crate) fn print_message(ui: &Ui, message: &MessageView, out: &mut dyn Write)
     writeln!(out, "{}", ui.paint(Paint::Strong, &title))?;
     let mut field = |name: &str, value: String| writeln!(out, "{name:<13} {value}");
     field("from", format!("{} ({})", message.from, message.trust))?;
-    field("to", message.to.join(", "))?;
+    field("to", if message.to.is_empty() { "nobody".to_owned() } else { message.to.join(", ") })?;
     field("type", format!("{}, {}", message.kind, message.priority))?;
     field("sent", ui.time(message.at))?;
     field("conversation", message.conversation.to_string())?;
@@ -55,7 +56,7 @@ pub(crate) fn print_message(ui: &Ui, message: &MessageView, out: &mut dyn Write)
         field("topic", topic.to_string())?;
     }
     if message.wants_response {
-        field("answer", message.respond_by.map_or("wanted".to_owned(), |at| format!("wanted {}", ui.time(at))))?;
+        field("answer", answer_text(ui, message.respond_by))?;
     }
     if let Some(workflow) = &message.workflow {
         let step = message.step.as_ref().map(|step| format!(", step {step}")).unwrap_or_default();
@@ -79,6 +80,9 @@ pub(crate) fn print_message(ui: &Ui, message: &MessageView, out: &mut dyn Write)
     if !message.body.is_empty() {
         writeln!(out, "\n{}", escape::block(message.body.trim_end_matches('\n')))?;
     }
+    if message.body_base64.is_some() {
+        writeln!(out, "(not UTF-8; the bytes are in --json as body_base64)")?;
+    }
     if let Some(payload) = &message.payload {
         writeln!(out, "\npayload\n{}", escape::json(payload.get()))?;
     }
@@ -88,15 +92,25 @@ pub(crate) fn print_message(ui: &Ui, message: &MessageView, out: &mut dyn Write)
     Ok(())
 }
 
-pub(crate) fn artifact_line(artifact: &ArtifactView) -> String {
+/// Whether an answer is still in time.
+pub(crate) fn answer_text(ui: &Ui, respond_by: Option<poste_core::Timestamp>) -> String {
+    match respond_by {
+        None => "wanted".to_owned(),
+        Some(at) if at <= ui.now => format!("was due {}", ui.time(at)),
+        Some(at) => format!("due {}", ui.time(at)),
+    }
+}
+
+pub(crate) fn artifact_line(artifact: &Artifact) -> String {
     let path = escape::line(&artifact.path);
+    let place = artifact.worktree.as_deref().map(|tree| format!(" in {}", escape::line(tree))).unwrap_or_default();
     match (artifact.state, artifact.size, &artifact.digest) {
-        (ArtifactState::Later, ..) => format!("{path} (will come later)"),
+        (ArtifactState::Later, ..) => format!("{path}{place} (will come later)"),
         (state, Some(size), Some(digest)) => {
             let attached = if state == ArtifactState::Attached { ", attached" } else { "" };
-            format!("{path} ({size} bytes, blake3 {}{attached})", digest.short())
+            format!("{path}{place} ({size} bytes, blake3 {}{attached})", digest.short())
         }
-        _ => path.into_owned(),
+        _ => format!("{path}{place}"),
     }
 }
 
@@ -123,6 +137,10 @@ pub(crate) fn fenced(cx: &Cx, message: &MessageView) -> String {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open()?;
     let message = views::message(office.store(), args.number)?.ok_or_else(|| no_message(args.number))?;
+    let reader = match cx.optional_speaker() {
+        Some(_) => Some(cx.agent(&office)?.name),
+        None => None,
+    };
     if args.for_model && !cx.ui.json {
         let mut out = io::stdout().lock();
         writeln!(out, "{}", fenced(cx, &message))?;
@@ -130,11 +148,11 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     } else {
         cx.ui.answer(&message)?;
     }
-    let Some(speaker) = cx.optional_speaker() else {
+    let Some(reader) = reader else {
         cx.ui.say("not marked as shown: nobody speaks (--as NAME or POSTE_AGENT)");
         return Ok(());
     };
-    if views::is_addressed_to(office.store(), &speaker, args.number)? {
+    if views::is_addressed_to(office.store(), &reader, args.number)? {
         cx.mark_shown(&mut office, vec![args.number])?;
     }
     Ok(())

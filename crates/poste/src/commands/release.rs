@@ -10,6 +10,7 @@ use crate::context::Cx;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  poste release 12 --as coder")]
 pub(crate) struct Args {
+    /// The message's number
     #[arg(value_parser = read::number)]
     number: MessageNo,
     /// The claim's token; not needed in its session or on the first claim

@@ -15,6 +15,7 @@ use crate::draft::{Draft, MessageArgs};
 #[command(after_help = "Examples:\n  poste reply 12 'Yes, use RS256' --done --as architect\n  \
                         poste reply 12 - --payload '{\"status\":\"accepted\"}' < answer.md")]
 pub(crate) struct Args {
+    /// The message's number
     #[arg(value_parser = read::number)]
     number: MessageNo,
     /// Markdown; - for stdin

@@ -14,6 +14,7 @@ use crate::ui::{self, Answer, Ui};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  poste retire coder --as lead")]
 pub(crate) struct Args {
+    /// Who
     name: Name,
 }
 

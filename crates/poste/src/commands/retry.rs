@@ -18,6 +18,7 @@ use crate::ui::{self, Answer, Ui};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste retry 12 --as lead\n  poste retry 12 --to coder --as anna")]
 pub(crate) struct Args {
+    /// The message's number
     #[arg(value_parser = read::number)]
     number: MessageNo,
     /// Only this recipient's

@@ -2,6 +2,7 @@ use std::io::{self, Write};
 
 use poste_core::text::{TypeName, nearest};
 use poste_core::views::{self, IdAnswer, InboxPage, MessageView, NewMail, Replies, TimelineLine, VerifyReport, Why};
+use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde_json::json;
 
@@ -19,8 +20,14 @@ pub(crate) struct Args {
     name: String,
 }
 
+/// What is printed: a field that is always there is required, also when it may be null.
 fn of<T: JsonSchema>() -> Schema {
-    schema_for!(T)
+    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
+}
+
+/// What is read: a field with a default may be left out.
+fn of_line() -> Schema {
+    schema_for!(BatchLine)
 }
 
 /// A command and the schema of its answer.
@@ -77,7 +84,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 
 fn find(name: &str) -> Option<Schema> {
     if name == "batch" {
-        return Some(of::<BatchLine>());
+        return Some(of_line());
     }
     ANSWERS.iter().find(|(known, _)| *known == name).map(|(_, schema)| schema())
 }
@@ -96,7 +103,7 @@ fn of_type(cx: &mut Cx, name: &str) -> Result<Schema> {
             None => error.hint("see the types: poste types"),
         });
     };
-    let mut schema = of::<BatchLine>();
+    let mut schema = of_line();
     schema.insert("title".to_owned(), json!(kind.name.as_str()));
     schema.insert("description".to_owned(), json!(kind.meaning));
     if let Some(properties) = schema.get_mut("properties").and_then(|value| value.as_object_mut()) {

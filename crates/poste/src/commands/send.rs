@@ -108,7 +108,13 @@ fn say_what_next(cx: &Cx, office: &Office, answer: &SendAnswer) -> Result {
         cx.ui.warn("nobody received it: no such agent is active, or nobody subscribed");
         return Ok(());
     }
+    if answer.repeat {
+        cx.ui.say(format!("see where it is: poste track {number}"));
+        return Ok(());
+    }
     let Some(message) = views::message(office.store(), number)? else { return Ok(()) };
+    let track = views::track(office.store(), number, cx.ui.now)?;
+    let not_before = track.and_then(|track| track.deliveries.first().and_then(|delivery| delivery.ready_at));
     let when = match message.urgency {
         Urgency::Now => "to be told at once",
         Urgency::Turn => "to be told at the next tool call",
@@ -119,6 +125,10 @@ fn say_what_next(cx: &Cx, office: &Office, answer: &SendAnswer) -> Result {
         format!("wait for the answer: poste wait --replies {number}")
     } else {
         format!("follow it: poste track {number}")
+    };
+    let when = match not_before {
+        Some(at) => format!("not before {at} ({})", cx.ui.time(at)),
+        None => when.to_owned(),
     };
     cx.ui.say(format!("pending, {when}; {follow}"));
     Ok(())

@@ -21,8 +21,12 @@ pub(crate) struct TopicsAnswer {
 
 impl Answer for TopicsAnswer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let all = self.topics.iter().find(|topic| topic.name == "*").map(|topic| &topic.subscribers);
         let rows = self.topics.iter().map(|topic| {
-            let subscribers: Vec<&str> = topic.subscribers.iter().map(Name::as_str).collect();
+            let mut subscribers: Vec<&str> = topic.subscribers.iter().map(Name::as_str).collect();
+            if let Some(all) = all.filter(|_| topic.name != "*") {
+                subscribers.extend(all.iter().filter(|name| !topic.subscribers.contains(name)).map(Name::as_str));
+            }
             vec![
                 topic.name.clone(),
                 format!("{} published", topic.published),

@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use poste_core::log::MessageNo;
-use poste_core::store::tables::State;
+use poste_core::store::tables::{EndReason, State};
 use poste_core::views::{self, DeliveryView, Track};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,6 +15,7 @@ use crate::ui::{Answer, Paint, Ui, escape};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste track 12\n  poste track 12 --history")]
 pub(crate) struct Args {
+    /// The message's number
     #[arg(value_parser = read::number)]
     number: MessageNo,
     /// Every step of every delivery
@@ -38,8 +39,7 @@ impl Answer for TrackAnswer {
         writeln!(out, "{}", ui.paint(Paint::Strong, &title))?;
         writeln!(out, "{}, {}, from {}, stored {}", track.kind, track.priority, track.from, ui.time(track.stored_at))?;
         if track.wants_response {
-            let by = track.respond_by.map(|at| format!(" {}", ui.time(at))).unwrap_or_default();
-            writeln!(out, "answer wanted{by}")?;
+            writeln!(out, "answer {}", read::answer_text(ui, track.respond_by))?;
         }
         if track.deliveries.is_empty() {
             writeln!(out, "delivered to 0")?;
@@ -74,9 +74,7 @@ fn print_delivery(ui: &Ui, delivery: &DeliveryView, track: &Track, out: &mut dyn
     writeln!(out, "  {}", ladder(ui, delivery, track))?;
     if let Some(result) = &delivery.result {
         for text in [result.summary.as_deref(), Some(result.text.as_str())].into_iter().flatten() {
-            for line in text.lines() {
-                writeln!(out, "  | {}", escape::line(line))?;
-            }
+            print_quoted(text, out)?;
         }
         for file in &result.files {
             writeln!(out, "  file {}", read::artifact_line(file))?;
@@ -92,26 +90,48 @@ fn print_delivery(ui: &Ui, delivery: &DeliveryView, track: &Track, out: &mut dyn
     Ok(())
 }
 
+/// As much of a text as a ladder can carry; all of it is in the JSON.
+fn print_quoted(text: &str, out: &mut dyn Write) -> io::Result<()> {
+    const LINES_MAX: usize = 20;
+    const CHARS_MAX: usize = 400;
+    for line in text.lines().take(LINES_MAX) {
+        let cut: String = line.chars().take(CHARS_MAX).collect();
+        let more = if cut.len() < line.len() { "…" } else { "" };
+        writeln!(out, "  | {}{more}", escape::line(&cut))?;
+    }
+    if text.lines().nth(LINES_MAX).is_some() {
+        writeln!(out, "  | … (all of it: --json)")?;
+    }
+    Ok(())
+}
+
 /// What makes the state clear: who, until when, why.
 fn detail(ui: &Ui, delivery: &DeliveryView) -> String {
     let since = ui.time(delivery.since);
     let holder = delivery.holder.as_deref().unwrap_or("nobody");
+    let attempts = match delivery.attempts {
+        0 => String::new(),
+        failed => format!(", {failed} of {} attempts failed", delivery.max_attempts),
+    };
     match delivery.state {
         State::Pending => match delivery.ready_at.filter(|_| !delivery.ready) {
-            Some(at) => {
-                format!("until {}, {} of {} attempts failed", ui.time(at), delivery.attempts, delivery.max_attempts)
-            }
-            None => ui.since(delivery.since),
+            Some(at) => format!("and not to be claimed before {} ({}){attempts}", at, ui.time(at)),
+            None => format!("{}{attempts}", ui.since(delivery.since)),
         },
         State::Claimed => {
             let until = delivery.lease_until.map(|until| ui.time(until)).unwrap_or_default();
-            format!("by {holder} {since}, lease ends {until}")
+            format!("by {holder} {since}, lease ends {until}{attempts}")
         }
         State::Done => {
-            let how = delivery.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
-            format!("{since}{how}")
+            // Of a group it tells who; otherwise the recipient's name says it already.
+            let who = delivery.holder.as_ref().filter(|holder| **holder != delivery.recipient);
+            let who = who.map(|holder| format!("by {holder} ")).unwrap_or_default();
+            let how = delivery.reason.filter(|reason| *reason != EndReason::Done);
+            format!("{who}{since}{}", how.map(|how| format!(" ({how})")).unwrap_or_default())
         }
-        _ => {
+        State::Failed | State::Expired => since,
+        State::Dead => format!("{since}{attempts}"),
+        State::Returned => {
             let why = delivery.reason.map(|reason| reason.to_string().replace('_', " ")).unwrap_or_default();
             format!("{since}: {why}")
         }

@@ -12,6 +12,7 @@ use crate::ui::{Answer, Ui};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  poste unsubscribe TaskCompleted --as orchestrator")]
 pub(crate) struct Args {
+    /// A topic, or *
     topic: TopicPattern,
 }
 

@@ -120,7 +120,10 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         cx.ui.answer(&news)?;
     }
     cx.mark_shown(&mut office, news.messages.iter().map(|message| message.number).collect())?;
-    cx.ui.say(format!("cursor {0}: poste wait --after {0}", news.cursor));
+    match news.cursor {
+        Some(cursor) => cx.ui.say(format!("cursor {cursor}: poste wait --after {cursor}")),
+        None => cx.ui.say("more is new: poste wait"),
+    }
     Ok(())
 }
 

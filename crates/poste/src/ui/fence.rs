@@ -30,6 +30,9 @@ pub(crate) fn fenced(message: &MessageView, nonce: &str) -> String {
     if let Some(number) = message.forward_of {
         field("forwards", &number.to_string());
     }
+    if let Some(topic) = &message.topic {
+        field("topic", topic.as_str());
+    }
     if message.wants_response {
         let by = message.respond_by.map_or_else(|| "yes".to_owned(), |at| format!("by {at}"));
         field("response wanted", &by);

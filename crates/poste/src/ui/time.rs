@@ -2,7 +2,8 @@
 
 use clap::ValueEnum;
 use poste_core::Timestamp;
-use poste_core::limits::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
+use poste_core::limits::{DAY_MS, MINUTE_MS, SECOND_MS};
+use poste_core::time::length;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
 pub(crate) enum TimeStyle {
@@ -52,23 +53,10 @@ fn half_unit(ms: i64) -> i64 {
     }
 }
 
-/// A length of time in its largest unit that is not zero.
-pub(crate) fn length(ms: i64) -> String {
-    match ms {
-        ..SECOND_MS => format!("{ms}ms"),
-        SECOND_MS..MINUTE_MS => format!("{}s", ms / SECOND_MS),
-        MINUTE_MS..HOUR_MS => format!("{}m", ms / MINUTE_MS),
-        HOUR_MS..DAY_MS => match (ms % HOUR_MS) / MINUTE_MS {
-            0 => format!("{}h", ms / HOUR_MS),
-            minutes => format!("{}h {minutes}m", ms / HOUR_MS),
-        },
-        _ => format!("{}d", ms / DAY_MS),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use poste_core::limits::HOUR_MS;
 
     #[test]
     fn relative_times_read_naturally() {

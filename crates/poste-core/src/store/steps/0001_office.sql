@@ -155,6 +155,8 @@ CREATE TABLE events (
   PRIMARY KEY (message, position, ordinal)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX events_position ON events (position);
+
 -- What will be due, and when. A pure function of the rows it points to.
 CREATE TABLE due (
   at INTEGER NOT NULL,

@@ -32,6 +32,9 @@ impl Agent {
     /// Every address whose mail this agent may take, its own name first.
     pub fn addresses(&self) -> Vec<Address> {
         let mut addresses = vec![Address::Agent(self.name.clone())];
+        if !self.is_active() {
+            return addresses;
+        }
         addresses.extend(self.role.clone().map(Address::Role));
         addresses.extend(self.capabilities.iter().cloned().map(Address::Can));
         addresses

@@ -399,6 +399,15 @@ impl Tables<'_> {
             .collect::<Result<_, _>>()?)
     }
 
+    /// The messages a claim won, in the order it took them.
+    pub fn claimed_at(&self, position: Position) -> Result<Vec<MessageNo>, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT message FROM events WHERE position = ?1 AND event = ?2 ORDER BY message")?
+            .query_map(params![position, Event::Claimed], |row| row.get(0))?
+            .collect::<Result<_, _>>()?)
+    }
+
     /// Whether the newest claim of this session on the delivery ended because its lease ran out. A claim that was
     /// released or failed was given up, not lost.
     pub fn session_lost(&self, delivery: &Delivery, agent: &Name, session: &Session) -> Result<bool, Error> {

@@ -1,0 +1,445 @@
+//! A desk: a folder of its own, a clock only the test moves, and the real program, whose every answer is written down.
+//!
+//! Whatever a scenario is about, some things hold of every command, so they are checked at every call: see
+//! [`Ran::check_manners`].
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::{self, Write as _};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+use poste_core::Timestamp;
+use poste_core::time::parse_duration_ms;
+use serde_json::Value;
+
+/// 2026-03-02T09:00:00Z, a Monday.
+const MONDAY_MORNING_MS: i64 = 1_772_442_000_000;
+const BOOTED_MS: i64 = 1_000_000;
+
+/// A snapshot of everything a desk has seen.
+#[macro_export]
+macro_rules! assert_transcript {
+    ($desk:expr) => {
+        insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => true }, {
+            insta::assert_snapshot!($desk.transcript());
+        });
+    };
+}
+
+/// The exit codes `docs/exit-codes.md` knows.
+pub static DOCUMENTED_EXIT_CODES: LazyLock<Vec<i32>> = LazyLock::new(|| {
+    let page = include_str!("../../../../docs/exit-codes.md");
+    let cell = |line: &str| line.strip_prefix("| ")?.split(" |").next()?.parse().ok();
+    page.lines().filter_map(cell).collect()
+});
+
+/// What a scenario typed and saw.
+#[must_use]
+#[derive(Debug)]
+pub struct Transcript(String);
+
+impl fmt::Display for Transcript {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.trim())
+    }
+}
+
+/// What one command answered.
+#[must_use]
+#[derive(Debug)]
+pub struct Ran {
+    pub line: String,
+    pub code: i32,
+    pub out: Vec<u8>,
+    pub err: Vec<u8>,
+}
+
+impl Ran {
+    pub fn out(&self) -> &str {
+        std::str::from_utf8(&self.out).unwrap_or_else(|_| panic!("{}: stdout is no UTF-8", self.line))
+    }
+
+    pub fn err(&self) -> &str {
+        std::str::from_utf8(&self.err).unwrap_or_else(|_| panic!("{}: stderr is no UTF-8", self.line))
+    }
+
+    /// The answer of a command that was given `--json`.
+    pub fn json(&self) -> Value {
+        assert_eq!(self.code, 0, "{}: {}", self.line, self.err());
+        serde_json::from_str(self.out()).unwrap_or_else(|error| panic!("{}: {error}: {}", self.line, self.out()))
+    }
+
+    /// The error of a command that was given `--json`.
+    pub fn error_json(&self) -> Value {
+        let last = self.err().lines().last().unwrap_or_default();
+        let error: Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{}: no JSON: {last}", self.line));
+        error["error"].clone()
+    }
+
+    pub fn ok(self) -> Self {
+        self.exits(0)
+    }
+
+    pub fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{}\n{}\n{}", self.line, self.out(), self.err());
+        self
+    }
+
+    /// Arguments that are none; a command that lacks its second word gets the help instead.
+    fn is_refused_by_the_parser(&self) -> bool {
+        self.code == 2
+            && (self.err().contains("For more information, try '--help'.") || self.err().contains("\nUsage: "))
+    }
+
+    /// What holds of every command whatever it does.
+    fn check_manners(&self, manners: Manners) {
+        let Self { line, code, .. } = self;
+        assert!(DOCUMENTED_EXIT_CODES.contains(code), "{line}: exit code {code} is in no documentation");
+        for (what, text) in [("stdout", self.out()), ("stderr", self.err())] {
+            // What the parser of arguments says is checked by `hostile`, where it is known to fail.
+            if manners.colours || (what == "stderr" && self.is_refused_by_the_parser()) {
+                continue;
+            }
+            if let Some(bad) = text.chars().find(|character| is_unfit_for_a_terminal(*character)) {
+                panic!("{line}: {what} has a raw {bad:?}: {text:?}");
+            }
+            assert!(text.is_empty() || text.ends_with('\n'), "{line}: {what} ends within a line: {text:?}");
+        }
+        assert!(*code == 0 || !self.err.is_empty(), "{line}: failed and gave no reason");
+        let says_error = says_error(self.err()) || self.is_refused_by_the_parser();
+        assert_eq!(*code == 0, !says_error, "{line}: exit {code} and stderr {:?}", self.err());
+        if manners.json {
+            for answer in self.out().lines() {
+                let parsed = serde_json::from_str::<serde::de::IgnoredAny>(answer);
+                assert!(parsed.is_ok(), "{line}: a line of stdout is no JSON: {answer}");
+            }
+            if *code != 0 {
+                assert_eq!(self.error_json()["exit_code"], *code, "{line}: stderr tells another exit code");
+            }
+        }
+    }
+}
+
+fn says_error(stderr: &str) -> bool {
+    stderr.lines().any(|line| line.starts_with("error:") || line.starts_with("{\"error\":"))
+}
+
+/// Nothing a terminal obeys: no C0 but line ends and tabs, no DEL, no C1, nothing that turns or hides text.
+pub fn is_unfit_for_a_terminal(character: char) -> bool {
+    match character {
+        '\n' | '\t' => false,
+        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => true,
+        other => other.is_control(),
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Manners {
+    json: bool,
+    colours: bool,
+}
+
+/// One place at the office.
+#[derive(Debug)]
+pub struct Desk {
+    _folder: tempfile::TempDir,
+    root: PathBuf,
+    cwd: PathBuf,
+    wall_ms: i64,
+    boot_ms: i64,
+    seed: u64,
+    transcript: String,
+}
+
+impl Desk {
+    /// An empty folder `project` to work in; no office yet.
+    pub fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("poste-cli-").tempdir().expect("a temporary folder");
+        let root = folder.path().canonicalize().expect("the temporary folder is there");
+        for name in ["home", "tmp", "project"] {
+            std::fs::create_dir(root.join(name)).expect("a new folder");
+        }
+        let cwd = root.join("project");
+        Self {
+            _folder: folder,
+            root,
+            cwd,
+            wall_ms: MONDAY_MORNING_MS,
+            boot_ms: BOOTED_MS,
+            seed: 0,
+            transcript: String::new(),
+        }
+    }
+
+    /// A desk in an office with these agents; how they came there is not written down.
+    pub fn with(agents: &[&str]) -> Self {
+        let mut desk = Self::new();
+        desk.quietly("poste init");
+        for agent in agents {
+            desk.quietly(&format!("poste register {agent}"));
+        }
+        desk
+    }
+
+    /// `lead` (a coordinator), `coder` (a builder), `reviewer` and `anna` (a human).
+    pub fn staffed() -> Self {
+        Self::with(&[
+            "lead --role coordinator",
+            "coder --role builder --capability rust",
+            "reviewer --role reviewer --capability rust --capability prose",
+            "anna --kind human",
+        ])
+    }
+
+    pub fn transcript(&self) -> Transcript {
+        Transcript(self.transcript.clone())
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A path in the current folder.
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.cwd.join(name)
+    }
+
+    /// Writes a file in the current folder, with the folders it needs.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("a folder for it");
+        std::fs::write(&path, content).expect("a file can be written");
+        path
+    }
+
+    /// Goes to a folder of the desk, which is made if need be.
+    pub fn cd(&mut self, folder: &str) {
+        let path = self.root.join(folder);
+        std::fs::create_dir_all(&path).expect("a folder to go to");
+        self.cwd = path;
+        let _ = writeln!(self.transcript, "$ cd $DIR/{folder}");
+    }
+
+    /// Both clocks go on.
+    pub fn later(&mut self, length: &str) {
+        let ms = parse_duration_ms(length).expect("a length of time");
+        self.wall_ms += ms;
+        self.boot_ms += ms;
+        let _ = writeln!(self.transcript, "# {length} later");
+    }
+
+    /// Somebody sets the wall clock; the boot clock knows nothing of it.
+    pub fn set_clock_ahead(&mut self, length: &str) {
+        self.wall_ms += parse_duration_ms(length).expect("a length of time");
+        let _ = writeln!(self.transcript, "# the clock is set {length} ahead");
+    }
+
+    pub fn set_clock_back(&mut self, length: &str) {
+        self.wall_ms -= parse_duration_ms(length).expect("a length of time");
+        let _ = writeln!(self.transcript, "# the clock is set {length} back");
+    }
+
+    pub fn note(&mut self, text: &str) {
+        let _ = writeln!(self.transcript, "# {text}");
+    }
+
+    /// A line a command, as a person types it; lines with `#` are notes. Everything is written down.
+    pub fn play(&mut self, script: &str) {
+        for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            if let Some(note) = line.strip_prefix('#') {
+                self.note(note.trim());
+            } else {
+                let _ = self.ask(line);
+            }
+        }
+    }
+
+    /// One command, written down.
+    pub fn ask(&mut self, line: &str) -> Ran {
+        self.ask_with(line, b"")
+    }
+
+    /// One command with something on stdin, written down.
+    pub fn ask_with(&mut self, line: &str, stdin: &[u8]) -> Ran {
+        let ran = self.run(&Typed::parse(line), stdin);
+        self.write_down(&ran);
+        ran
+    }
+
+    /// One command, not written down.
+    pub fn peek(&mut self, line: &str) -> Ran {
+        self.run(&Typed::parse(line), b"")
+    }
+
+    /// A command that prepares the scene: it succeeds and is not written down.
+    pub fn quietly(&mut self, line: &str) {
+        let _ = self.peek(line).ok();
+    }
+
+    /// Arguments that no shell line could hold. Not written down.
+    pub fn call<S: AsRef<OsStr>>(&mut self, arguments: &[S], stdin: &[u8]) -> Ran {
+        let arguments: Vec<OsString> = arguments.iter().map(|argument| argument.as_ref().to_owned()).collect();
+        let line = format!("poste {arguments:?}");
+        self.run(&Typed { line, environment: Vec::new(), arguments }, stdin)
+    }
+
+    /// The program as this desk starts it.
+    pub fn command<S: AsRef<OsStr>>(&mut self, arguments: &[S]) -> Command {
+        self.seed += 1;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_poste"));
+        command
+            .args(arguments)
+            .current_dir(&self.cwd)
+            .env_clear()
+            .env("HOME", self.root.join("home"))
+            .env("TMPDIR", self.root.join("tmp"))
+            .env("PATH", "/usr/bin:/bin")
+            .env("COLUMNS", "100")
+            .env("POSTE_TEST_CLOCK", Timestamp::from_ms(self.wall_ms).to_string())
+            .env("POSTE_TEST_BOOT", self.boot_ms.to_string())
+            .env("POSTE_TEST_SEED", self.seed.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&mut self, typed: &Typed, stdin: &[u8]) -> Ran {
+        let mut command = self.command(&typed.arguments);
+        command.envs(typed.environment.iter().map(|(name, value)| (name, value)));
+        let mut child = command.spawn().expect("the program starts");
+        let mut to_child = child.stdin.take().expect("stdin is piped");
+        let output = std::thread::scope(|scope| {
+            // A program that does not read all of its input closes the pipe; that is its right.
+            scope.spawn(move || to_child.write_all(stdin));
+            child.wait_with_output().expect("the program ends")
+        });
+        let code = output.status.code().unwrap_or_else(|| panic!("{}: {}", typed.line, output.status));
+        let ran = Ran { line: typed.line.clone(), code, out: output.stdout, err: output.stderr };
+        let given = |wanted: &str| typed.arguments.iter().any(|argument| argument == wanted);
+        let colours = given("always") || typed.environment.iter().any(|(name, _)| name == "CLICOLOR_FORCE");
+        // A schema is JSON in many lines; help is none at all.
+        let json = given("--json") && !given("schema") && !given("--help");
+        ran.check_manners(Manners { json, colours });
+        ran
+    }
+
+    fn write_down(&mut self, ran: &Ran) {
+        let mut text = format!("$ {}\n", self.safe(&ran.line));
+        for line in ran.out().lines() {
+            let _ = writeln!(text, "{}", self.safe(&readable(line)));
+        }
+        for line in ran.err().lines() {
+            let _ = writeln!(text, "! {}", self.safe(&readable(line)));
+        }
+        if ran.code != 0 {
+            let _ = writeln!(text, "[exit {}]", ran.code);
+        }
+        self.transcript.push_str(&text);
+    }
+
+    /// Without what differs between machines, and safe to keep in a file.
+    fn safe(&self, text: &str) -> String {
+        let root = self.root.to_str().expect("the temporary folder has a plain name");
+        let text = text.replace(root, "$DIR");
+        // A host may be called anything, also `lead`: only where it is meant.
+        let host = format!(" from {}", rustix::system::uname().nodename().to_string_lossy());
+        let text = if text.contains("policy ") { text.replace(&host, " from $HOST") } else { text };
+        let text = hide_after(&hide_after(&text, "chain "), "digest ");
+        text.chars().fold(String::new(), |mut safe, character| {
+            if is_unfit_for_a_terminal(character) {
+                let _ = write!(safe, "{}", character.escape_default());
+            } else {
+                safe.push(character);
+            }
+            safe
+        })
+    }
+}
+
+/// Long JSON in several lines; everything else as it is.
+fn readable(line: &str) -> String {
+    const LINE_CHARS_MAX: usize = 100;
+    if line.chars().count() <= LINE_CHARS_MAX || !line.starts_with('{') {
+        return line.to_owned();
+    }
+    let pretty = serde_json::from_str::<Value>(line).and_then(|value| serde_json::to_string_pretty(&value));
+    pretty.unwrap_or_else(|_| line.to_owned())
+}
+
+/// Digests of a whole office hold machine paths.
+fn hide_after(text: &str, word: &str) -> String {
+    match text.split_once(word) {
+        Some((before, after)) => {
+            let rest = after.trim_start_matches(|character: char| character.is_ascii_hexdigit());
+            let hidden = if rest.len() + 8 <= after.len() { "HEX" } else { &after[..after.len() - rest.len()] };
+            format!("{before}{word}{hidden}{rest}")
+        }
+        None => text.to_owned(),
+    }
+}
+
+/// A command line, taken apart as a shell would: blanks, quotes, variables in front.
+#[derive(Debug)]
+struct Typed {
+    line: String,
+    environment: Vec<(OsString, OsString)>,
+    arguments: Vec<OsString>,
+}
+
+impl Typed {
+    fn parse(line: &str) -> Self {
+        let mut words = words(line).into_iter();
+        let mut environment = Vec::new();
+        for word in words.by_ref() {
+            if word == "poste" {
+                break;
+            }
+            let (name, value) = word.split_once('=').unwrap_or_else(|| panic!("{line}: no call of poste"));
+            environment.push((name.into(), value.into()));
+        }
+        let arguments = words.take_while(|word| word != "<").map(OsString::from).collect();
+        Self { line: line.to_owned(), environment, arguments }
+    }
+}
+
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for character in line.chars() {
+        match (quote, character) {
+            (Some(open), close) if open == close => quote = None,
+            (Some(_), inside) => word.get_or_insert_default().push(inside),
+            (None, '\'' | '"') => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (None, ' ') => words.extend(word.take()),
+            (None, other) => word.get_or_insert_default().push(other),
+        }
+    }
+    assert!(quote.is_none(), "{line}: a quote is not closed");
+    words.extend(word);
+    words
+}
+
+/// Runs git with a configuration of nobody.
+pub fn git(desk: &Desk, folder: &Path, arguments: &[&str]) {
+    let output = Command::new("git")
+        .args(arguments)
+        .current_dir(folder)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", desk.root().join("home"))
+        .envs([("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_TERMINAL_PROMPT", "0")])
+        .envs([("GIT_AUTHOR_NAME", "Anna"), ("GIT_AUTHOR_EMAIL", "anna@example.org")])
+        .envs([("GIT_COMMITTER_NAME", "Anna"), ("GIT_COMMITTER_EMAIL", "anna@example.org")])
+        .envs([("GIT_AUTHOR_DATE", "2026-03-02T09:00:00Z"), ("GIT_COMMITTER_DATE", "2026-03-02T09:00:00Z")])
+        .stdin(Stdio::null())
+        .output()
+        .expect("git is needed for this test");
+    assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}

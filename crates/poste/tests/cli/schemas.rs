@@ -1,0 +1,240 @@
+//! `poste schema`, and that every answer is what its schema says.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::assert_transcript;
+use crate::common::Desk;
+
+#[test]
+fn schemas_are_printed_for_commands_lines_of_a_batch_and_types() {
+    let mut desk = Desk::new();
+    desk.play(
+        "
+        poste schema send
+        poste schema 'wait --replies'
+        poste schema question
+        poste schema nothing-of-that-name
+        poste schema
+        ",
+    );
+    assert_transcript!(desk);
+}
+
+/// What is wrong with a value under a schema, as far as our schemas go; an unknown keyword is wrong, too.
+fn mismatches(root: &Value, schema: &Value, value: &Value, path: &str) -> Vec<String> {
+    let Some(rules) = schema.as_object() else {
+        return if schema == &Value::Bool(true) { Vec::new() } else { vec![format!("{path}: no schema: {schema}")] };
+    };
+    let mut wrong = Vec::new();
+    for (keyword, rule) in rules {
+        match keyword.as_str() {
+            "$schema" | "title" | "description" | "default" | "format" | "$defs" | "additionalProperties" => {}
+            "$ref" => {
+                let name = rule.as_str().and_then(|name| name.strip_prefix("#/$defs/")).unwrap_or_default();
+                wrong.extend(mismatches(root, &root["$defs"][name], value, path));
+            }
+            "type" => {
+                let allowed: Vec<&str> = match rule {
+                    Value::Array(words) => words.iter().filter_map(Value::as_str).collect(),
+                    word => word.as_str().into_iter().collect(),
+                };
+                if !allowed.iter().any(|word| is_a(value, word)) {
+                    wrong.push(format!("{path}: {value} is none of {allowed:?}"));
+                }
+            }
+            "enum" if !rule.as_array().is_some_and(|words| words.contains(value)) => {
+                wrong.push(format!("{path}: {value} is not listed"));
+            }
+            "const" if rule != value => wrong.push(format!("{path}: {value} is not {rule}")),
+            "maximum" if value.is_number() && value.as_f64() > rule.as_f64() => {
+                wrong.push(format!("{path}: {value} is too large"));
+            }
+            "minimum" if value.is_number() && value.as_f64() < rule.as_f64() => {
+                wrong.push(format!("{path}: {value} is too small"));
+            }
+            "anyOf" | "oneOf" => {
+                let mut branches = rule.as_array().into_iter().flatten();
+                if !branches.any(|branch| mismatches(root, branch, value, path).is_empty()) {
+                    wrong.push(format!("{path}: {value} fits no branch"));
+                }
+            }
+            "items" => {
+                for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+                    wrong.extend(mismatches(root, rule, item, &format!("{path}[{index}]")));
+                }
+            }
+            "properties" => {
+                for (name, inner) in value.as_object().into_iter().flatten() {
+                    match rule.get(name) {
+                        Some(rule) => wrong.extend(mismatches(root, rule, inner, &format!("{path}.{name}"))),
+                        None => wrong.push(format!("{path}.{name}: the schema does not know it")),
+                    }
+                }
+            }
+            "required" => {
+                let names = rule.as_array().into_iter().flatten().filter_map(Value::as_str);
+                let missing = names.filter(|name| value.is_object() && value.get(name).is_none());
+                wrong.extend(missing.map(|name| format!("{path}.{name}: it is missing")));
+            }
+            "pattern" if value.as_str() == Some("") => wrong.push(format!("{path}: no pattern of ours takes nothing")),
+            "enum" | "const" | "minimum" | "maximum" | "pattern" => {}
+            other => wrong.push(format!("{path}: the test does not know the keyword {other}")),
+        }
+    }
+    wrong
+}
+
+fn is_a(value: &Value, word: &str) -> bool {
+    match word {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => false,
+    }
+}
+
+/// A day in which every command is used, with the name of the schema of its answer.
+const DAY: &[(&str, &str)] = &[
+    ("init", "init --in ."),
+    ("register", "register extra --role helper --capability prose"),
+    ("agents", "agents --all"),
+    ("whoami", "whoami --as coder --session run-1"),
+    (
+        "send",
+        "send coder 'Fix it' 'Now.' --type directive --artifact plan.md --payload '{\"a\":[1]}' --meta a=b --as lead",
+    ),
+    ("send", "send coder,reviewer 'Which?' --type question --respond-by 2h --as lead"),
+    ("send --batch", "send --batch lines.jsonl --as lead"),
+    ("broadcast", "broadcast Lunch --as lead"),
+    ("subscribe", "subscribe Builds --as lead"),
+    ("publish", "publish Builds 'Build 1' --as coder"),
+    ("topics", "topics"),
+    ("unsubscribe", "unsubscribe Builds --as lead"),
+    ("inbox", "inbox --as coder"),
+    ("read", "read 1 --as coder"),
+    ("claim", "claim 1 --as coder --session run-1"),
+    ("extend", "extend 1 --as coder --session run-1"),
+    ("release", "release 1 --as coder --session run-1"),
+    ("claim", "claim 1 --as coder --session run-1"),
+    ("done", "done 1 --summary Fixed --file plan.md --as coder --session run-1"),
+    ("reply", "reply 2 Left --done --as coder"),
+    ("ack", "ack 2 --as reviewer"),
+    ("wait --replies", "wait --replies 2 --any --as lead"),
+    ("forward", "forward 2 anna --as reviewer"),
+    ("fail", "fail 3 --reason No --as coder"),
+    ("retry", "retry 3 --as lead"),
+    ("wait", "wait --timeout 0s --as lead"),
+    ("tail", "tail --log --after 0 --for 0s"),
+    ("track", "track 1"),
+    ("track", "track 2"),
+    ("log show", "log show"),
+    ("log why", "log why 2"),
+    ("log why --id", "log why --id nothing"),
+    ("log why --id", "log why --id line-1"),
+    ("log verify", "log verify"),
+    ("types", "types"),
+    ("clock accept", "clock accept --as anna"),
+    ("retire", "retire extra --as lead"),
+    ("demo", "demo --pace 0s --in played"),
+];
+
+/// Every line of JSON of that day, with its schema.
+fn day() -> Vec<(String, Value, Value)> {
+    let mut desk = Desk::staffed();
+    desk.file("plan.md", "# Plan\n");
+    desk.file("lines.jsonl", "{\"to\":\"coder\",\"subject\":\"From a batch\",\"id\":\"line-1\"}\n");
+    let mut answers = Vec::new();
+    for (name, command) in DAY {
+        let schema = desk.call(&["schema", name], b"").ok();
+        let schema: Value = serde_json::from_str(schema.out()).expect("a schema is JSON");
+        let ran = desk.peek(&format!("poste {command} --json")).ok();
+        assert_ne!(ran.out(), "", "{command} answers something");
+        for line in ran.out().lines() {
+            let value = serde_json::from_str(line).expect("an answer is JSON");
+            answers.push(((*command).to_owned(), schema.clone(), value));
+        }
+    }
+    answers
+}
+
+#[test]
+fn every_answer_is_what_its_schema_says() {
+    let answers = day();
+    assert!(answers.len() > DAY.len());
+    for (command, schema, value) in &answers {
+        let wrong = mismatches(schema, schema, value, "answer");
+        assert!(wrong.is_empty(), "poste {command} --json: {wrong:#?}\n{value:#}");
+    }
+    // The check itself can fail: without a field, with one too many, with a wrong one.
+    let (_, schema, value) = answers.into_iter().find(|(command, ..)| command.starts_with("agents")).unwrap();
+    let spoiled = |change: &dyn Fn(&mut Value)| {
+        let mut spoiled = value.clone();
+        change(&mut spoiled["agents"][0]);
+        mismatches(&schema, &schema, &spoiled, "answer").len()
+    };
+    assert_eq!(spoiled(&|agent| drop(agent.as_object_mut().unwrap().remove("name"))), 1);
+    assert_eq!(spoiled(&|agent| agent["more"] = Value::Null), 1);
+    assert_eq!(spoiled(&|agent| agent["pending"] = Value::from("many")), 1);
+    assert_eq!(spoiled(&|agent| agent["kind"] = Value::from("robot")), 1);
+}
+
+#[test]
+fn every_command_that_has_a_schema_is_used_in_that_day() {
+    let mut desk = Desk::new();
+    let used: BTreeSet<&str> = DAY.iter().map(|(name, _)| *name).collect();
+    let help = desk.peek("poste --help").ok();
+    let commands =
+        help.out().lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let mut known = 0;
+    for command in commands.filter_map(|line| line.split_whitespace().next()) {
+        known += 1;
+        let is_used = used.iter().any(|name| name.split(' ').next() == Some(command));
+        assert!(is_used || command == "schema", "{command} is not in the day");
+    }
+    assert!(known >= 30, "the list of commands was found: {known}");
+}
+
+/// The names of required properties and of all properties, of every object in a schema.
+fn optional_properties(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+        let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+        let optional = properties.keys().filter(|name| !required.iter().any(|word| word == name.as_str()));
+        found.extend(optional.map(|name| format!("{path}.{name}")));
+    }
+    for (name, inner) in schema.get("$defs").and_then(Value::as_object).into_iter().flatten() {
+        optional_properties(inner, name, found);
+    }
+}
+
+#[test]
+fn what_an_answer_always_has_its_schema_requires() {
+    let mut optional = BTreeSet::new();
+    for (_, schema, _) in day() {
+        let title = schema["title"].as_str().unwrap_or_default().to_owned();
+        optional_properties(&schema, &title, &mut optional);
+    }
+    // Only these are left out when there is nothing to say: bytes that are text, and what a file that will come
+    // later cannot have yet (it stands in the log like this).
+    optional.retain(|name| !name.ends_with("_base64") && !name.starts_with("Artifact."));
+    assert!(optional.is_empty(), "{optional:#?}");
+}
+
+#[test]
+fn a_line_that_fits_the_schema_of_its_type_is_sent() {
+    let mut desk = Desk::staffed();
+    let schema: Value = serde_json::from_str(desk.peek("poste schema question").ok().out()).unwrap();
+    let line = serde_json::json!({
+        "to": ["coder"], "subject": "Which?", "type": "question", "priority": "high", "wants_response": true,
+        "respond_by": "1h", "payload": { "a": 1 }, "references": ["a"], "metadata": { "a": "b" }, "reply_to": null,
+    });
+    assert_eq!(mismatches(&schema, &schema, &line, "line"), Vec::<String>::new());
+    let _ = desk.call(&["send", "--batch", "-", "--as", "lead"], line.to_string().as_bytes()).ok();
+    let other = serde_json::json!({ "to": "coder", "subject": "Which?", "type": "alert" });
+    assert!(!mismatches(&schema, &schema, &other, "line").is_empty());
+}
