@@ -253,11 +253,7 @@ pub(crate) fn require_member(tables: &Tables<'_>, sender: &Agent, group: &Addres
     if members.iter().any(|name| *name != sender.name) {
         return Ok(());
     }
-    let reason = match group {
-        Address::Role(role) => format!("no other active agent has the role {role}"),
-        _ => format!("no other active agent could take mail to {group}"),
-    };
-    Err(refuse(Code::NoMember, reason))
+    Err(refuse(Code::NoMember, format!("no other active agent could take mail to {group}")))
 }
 
 /// A time of the future, resolved against the record's own.
