@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::fold::Rejection;
 use crate::log::Malformed;
 use crate::text::RecordId;
 
@@ -32,6 +33,8 @@ pub enum Error {
     ClockLeap { leap_ms: i64 },
     #[error("{0}")]
     Malformed(#[from] Malformed),
+    #[error("{0}")]
+    Rejected(#[from] Rejection),
     #[error("the office is damaged: {0}")]
     Damaged(String),
     #[error("{path}: {message}")]

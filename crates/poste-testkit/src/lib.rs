@@ -1,1 +1,20 @@
+//! What Poste is tested with.
+//!
+//! ```text
+//!  history ── Proposal ──▶ Office over sim::SimLog (or LocalLog) ──▶ tables ──▶ invariants
+//! ```
+//!
+//! * [`rng`], [`seeds`]: every random choice comes from a seed; a failure names it and how to replay it.
+//! * [`clock`]: clocks a test sets by hand.
+//! * [`sim`]: a sequencer and replicas in one thread, with the faults of a network and of machines.
+//! * [`history`]: random histories in which most proposals are worth making.
+//! * [`invariants`]: what must hold of an office at any time, and of a simulation at its end.
+//! * [`forge`]: records no honest program writes.
 
+pub mod clock;
+pub mod forge;
+pub mod history;
+pub mod invariants;
+pub mod rng;
+pub mod seeds;
+pub mod sim;

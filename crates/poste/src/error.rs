@@ -167,6 +167,9 @@ impl From<io::Error> for CommandError {
 
 impl From<Error> for CommandError {
     fn from(error: Error) -> Self {
+        if let Error::Rejected(rejection) = error {
+            return rejection.into();
+        }
         let ask = |ids: &[poste_core::text::RecordId]| {
             ids.first().map(|id| format!("ask what became of it: poste log why --id {id}"))
         };
@@ -195,7 +198,7 @@ impl From<Error> for CommandError {
             Error::ClockLeap { .. } => {
                 (Kind::Refused, Some("if the clock is right now: poste clock accept --as NAME".to_owned()))
             }
-            Error::Malformed(_) | Error::Artifact { .. } => (Kind::Refused, None),
+            Error::Malformed(_) | Error::Artifact { .. } | Error::Rejected(_) => (Kind::Refused, None),
             Error::Config { .. } => (Kind::Usage, None),
             Error::ReadOnly(_) => (Kind::Refused, Some("check owner and permissions of the folder".to_owned())),
             Error::Damaged(_) => (Kind::Internal, Some("look closer: poste log verify".to_owned())),

@@ -5,9 +5,10 @@ use super::outcome::{Claimed, ClaimedItem, Code, Effect, Stop, refuse};
 use super::{Context, Rule, speaker};
 use crate::error::Error;
 use crate::limits;
-use crate::log::{Claim, Extend, Position, Release};
-use crate::store::tables::{Agent, Delivery, State, Tables};
+use crate::log::{Claim, Extend, MessageNo, Position, Release};
+use crate::store::tables::{Agent, Delivery, Event, State, Tables};
 use crate::text::Name;
+use crate::time::Timestamp;
 
 impl Rule for Claim {
     type Plan = (Vec<Delivery>, i64);
@@ -67,6 +68,19 @@ pub(crate) fn claimed_before(tables: &Tables<'_>, holder: &Name, token: Position
         .filter_map(|delivery| Some(ClaimedItem { number: delivery.message, lease_until: delivery.lease_until? }))
         .collect();
     Ok(Claimed { token, items })
+}
+
+/// What a repeated `extend` is told: what it did then.
+pub(crate) fn extended_before(tables: &Tables<'_>, number: MessageNo, position: Position) -> Result<Claimed, Error> {
+    let events = tables.events_of(number)?;
+    let extended = events.iter().find(|event| event.position == position && event.event == Event::Extended);
+    let until = extended.and_then(|event| event.value).map(Timestamp::from_ms);
+    let token = extended.and_then(|event| {
+        let claims = events.iter().filter(|claim| claim.delivery == event.delivery && claim.event == Event::Claimed);
+        claims.map(|claim| claim.position).filter(|claim| *claim < position).max()
+    });
+    let items = until.map(|lease_until| ClaimedItem { number, lease_until }).into_iter().collect();
+    Ok(Claimed { token: token.unwrap_or_default(), items })
 }
 
 fn lease(tables: &Tables<'_>, asked_ms: Option<i64>) -> Result<i64, Stop> {

@@ -79,7 +79,7 @@ pub(crate) fn authority(
 ) -> Result<Authority, Stop> {
     let is_holder = delivery.holder.as_ref() == Some(&cx.actor);
     // Done and failed are ends a holder makes itself; every other end came over it.
-    let ended_by_holder = matches!(delivery.state, State::Done | State::Failed);
+    let ended_by_holder = is_holder && matches!(delivery.state, State::Done | State::Failed);
     if let Some(token) = token {
         if !tables.won_claim(delivery, &cx.actor, token)? {
             let message = delivery.message;

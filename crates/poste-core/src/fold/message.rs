@@ -136,6 +136,8 @@ impl Rule for Send {
             forward_of: header.ends.filter(|ends| ends.how == EndsHow::Forwarded).map(|ends| ends.message),
             wants_response: header.wants_response.unwrap_or(plan.defaults.response) || plan.respond_by.is_some(),
             respond_by: plan.respond_by,
+            ready_at: plan.ready_at,
+            expires_at: plan.expires_at,
             workflow: header.workflow,
             step: header.step,
             topic: plan.topic,
@@ -144,7 +146,7 @@ impl Rule for Send {
         };
         tables.insert_message(&message)?;
         for address in &plan.deliveries {
-            deliver(tables, &message, address.clone(), plan.ready_at, plan.expires_at)?;
+            deliver(tables, &message, address.clone(), cx.at)?;
         }
         if let Some(topic) = &message.topic {
             tables.count_publication(topic, number, cx.at)?;

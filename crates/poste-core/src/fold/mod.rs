@@ -85,7 +85,8 @@ pub fn fold(tables: &mut Tables<'_>, record: &Record, refusals: Refusals) -> Res
             tables.insert_record(record)?;
             tables.insert_refusal(record.position, rejection.code.word(), &rejection.reason)?;
         }
-        return Ok(outcome(None, false, Verdict::Rejected(rejection)));
+        let position = (refusals == Refusals::Kept).then_some(record.position);
+        return Ok(outcome(position, false, Verdict::Rejected(rejection)));
     }
 
     match apply_intent(tables, record)? {
@@ -128,6 +129,7 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
     let actor = &record.sealed.envelope.actor;
     Ok(Verdict::Accepted(match record.sealed.intent() {
         Ok(Some(Intent::Claim(_))) => Effect::Claimed(claim::claimed_before(tables, actor, position)?),
+        Ok(Some(Intent::Extend(extend))) => Effect::Claimed(claim::extended_before(tables, extend.message, position)?),
         Ok(Some(Intent::Done(done))) => finish::finished_before(tables, done.message, position)?,
         _ => Effect::Noted,
     }))
@@ -228,7 +230,8 @@ impl Rule for Clock {
     type Plan = i64;
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<i64, Stop> {
-        if !cx.actor.is_poste() {
+        // An office nobody is registered in must not be stuck for ever because of a clock.
+        if !cx.actor.is_poste() && !tables.active_agents()?.is_empty() {
             speaker(tables, cx)?;
         }
         if self.leap_ms <= 0 {

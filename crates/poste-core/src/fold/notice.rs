@@ -39,6 +39,8 @@ pub(crate) fn tell(
         forward_of: None,
         wants_response: false,
         respond_by: None,
+        ready_at: None,
+        expires_at: None,
         workflow: about_message.workflow.clone(),
         step: about_message.step.clone(),
         topic: None,
@@ -46,7 +48,7 @@ pub(crate) fn tell(
         about: Some(about.number),
     };
     tables.insert_message(&message)?;
-    deliver(tables, &message, Address::Agent(to.clone()), None, None)?;
+    deliver(tables, &message, Address::Agent(to.clone()), cx.at)?;
     Ok(())
 }
 
@@ -60,14 +62,14 @@ pub(crate) fn next_message(tables: &mut Tables<'_>) -> MessageNo {
     number
 }
 
-/// Makes one delivery of a message.
+/// Makes one delivery of a message, with the times the message has.
 pub(crate) fn deliver(
     tables: &mut Tables<'_>,
     message: &Message,
     address: Address,
-    ready_at: Option<Timestamp>,
-    expires_at: Option<Timestamp>,
+    now: Timestamp,
 ) -> Result<DeliveryNo, Error> {
+    let ready_at = message.ready_at.filter(|at| *at > now);
     let number = tables.cursor.delivery_last.next();
     tables.cursor.delivery_last = number;
     tables.insert_delivery(&Delivery {
@@ -84,7 +86,7 @@ pub(crate) fn deliver(
         session: None,
         lease_until: None,
         ready_at,
-        expires_at,
+        expires_at: message.expires_at,
         shown_at: None,
         acked_at: None,
         answer: None,

@@ -29,9 +29,13 @@ impl Rule for Shown {
         let mut fresh = Vec::new();
         for number in numbers {
             let message = delivery::message(tables, number)?;
-            own_delivery(tables, &agent, &message, None)?; // or it is none of the agent's business
+            let held = own_delivery(tables, &agent, &message, None)?; // or it is none of the agent's business
             // Mail that came by name and by group is one message, shown once.
-            for own in own_deliveries(tables, &agent, &message)? {
+            let mut own = own_deliveries(tables, &agent, &message)?;
+            if own.iter().all(|delivery| delivery.number != held.number) {
+                own.push(held);
+            }
+            for own in own {
                 if !tables.was_shown(own.number, &agent.name, session_key(cx))? {
                     fresh.push(own);
                 }

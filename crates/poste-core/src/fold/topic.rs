@@ -23,7 +23,7 @@ impl Rule for Subscribe {
         let is_new = !tables.is_subscribed(&agent.name, &self.topic)?;
         let past = match self.from {
             None => Vec::new(),
-            Some(from) => tables.publications_for(&agent.name, &self.topic, from, limits::BACKFILL_MAX + 1)?,
+            Some(from) => tables.publications_for(&agent.name, &self.topic, from, cx.at, limits::BACKFILL_MAX + 1)?,
         };
         if past.len() > limits::BACKFILL_MAX {
             return Err(refuse(
@@ -46,7 +46,7 @@ impl Rule for Subscribe {
         }
         for number in &plan.past {
             let message = delivery::expect_message(tables, *number)?;
-            let number = deliver(tables, &message, Address::Agent(cx.actor.clone()), None, None)?;
+            let number = deliver(tables, &message, Address::Agent(cx.actor.clone()), cx.at)?;
             if let Some(late) = tables.delivery(number)? {
                 delivery::record_event(tables, cx, &late, Event::Delivered, None)?;
             }

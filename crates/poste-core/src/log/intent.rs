@@ -48,6 +48,10 @@ macro_rules! kinds {
 
             /// `None`: a kind or version from a newer program.
             pub(crate) fn decode(kind: u16, version: u16, header: &str) -> Result<Option<Self>, serde_json::Error> {
+                // serde would read a list as the fields in their order: a second way to write a record.
+                if !header.starts_with('{') {
+                    return Err(serde::de::Error::custom("a header is an object"));
+                }
                 match (kind, version) {
                     $(($number, $version) => serde_json::from_str(header).map(|header| Some(Self::$variant(header))),)+
                     _ => Ok(None),

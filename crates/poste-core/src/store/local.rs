@@ -187,7 +187,7 @@ fn append_as(tables: &mut Tables<'_>, at: Timestamp, actor: Name, intent: Intent
     let record = Record { position, at, sealed: Sealed::seal(&proposal)? };
     match fold(tables, &record, Refusals::Dropped)?.verdict {
         Verdict::Accepted(_) => Ok(()),
-        Verdict::Rejected(rejection) => Err(Error::Damaged(format!("the office refused its own record: {rejection}"))),
+        Verdict::Rejected(rejection) => Err(rejection.into()),
     }
 }
 

@@ -150,10 +150,14 @@ impl Store {
 
     /// Tables in memory, for simulations and refolds: the same SQLite, no file.
     pub fn in_memory() -> Result<Self, Error> {
+        Self::in_memory_of(schema::CURRENT)
+    }
+
+    fn in_memory_of(schema: Schema) -> Result<Self, Error> {
         let conn = Connection::open_in_memory()?;
         prepare(&conn)?;
-        schema::CURRENT.migrate(&conn, 0)?;
-        Ok(Self { conn, folder: None, options: Options::default(), read_only: false })
+        schema.migrate(&conn, 0)?;
+        Ok(Self { conn, folder: None, options: Options { schema, ..Options::default() }, read_only: false })
     }
 
     /// Opens a single-file copy, to read it.

@@ -70,13 +70,13 @@ fn hash_bytes<'a>(hasher: &'a mut blake3::Hasher, tag: u8, bytes: &[u8]) -> &'a 
     hasher.update(&[tag]).update(&(bytes.len() as u64).to_le_bytes()).update(bytes)
 }
 
-/// Folds a log anew, into memory. `refusals` must be what the log itself does.
-pub fn refold(source: &Connection, refusals: Refusals, mut progress: impl FnMut(Position)) -> Result<Store, Error> {
-    let fresh = Store::in_memory()?;
+/// Folds a log anew, into memory, in the shape its program knows. `refusals` must be what the log itself does.
+pub fn refold(source: &Store, refusals: Refusals, mut progress: impl FnMut(Position)) -> Result<Store, Error> {
+    let fresh = Store::in_memory_of(source.options.schema)?;
     let transaction = fresh.conn().unchecked_transaction()?;
     {
         let mut tables = Tables::load(&transaction)?;
-        let mut statement = source.prepare("SELECT position, at, envelope FROM log ORDER BY position")?;
+        let mut statement = source.conn().prepare("SELECT position, at, envelope FROM log ORDER BY position")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let record: Record = record_row(row)?;

@@ -40,6 +40,11 @@ pub struct MessageView {
     pub wants_response: bool,
     #[serde(serialize_with = "rfc3339_option")]
     pub respond_by: Option<Timestamp>,
+    /// Not to be delivered before.
+    #[serde(serialize_with = "rfc3339_option")]
+    pub not_before: Option<Timestamp>,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub expires_at: Option<Timestamp>,
     pub workflow: Option<Label>,
     pub step: Option<Label>,
     pub topic: Option<Topic>,
@@ -92,6 +97,8 @@ pub(super) fn view(store: &Store, tables: &Tables<'_>, row: Message) -> Result<M
         forward_of: row.forward_of,
         wants_response: row.wants_response,
         respond_by: row.respond_by,
+        not_before: row.ready_at,
+        expires_at: row.expires_at,
         workflow: row.workflow.clone(),
         step: row.step.clone(),
         topic: row.topic.clone(),

@@ -1,5 +1,7 @@
 //! Checking an office against itself: the chain, the content, and the tables against the refolded log.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -47,7 +49,7 @@ pub fn verify(store: &Store, refusals: Refusals, mut progress: impl FnMut(Positi
         if !check_log(store, conn, &mut report)? {
             return Ok(report);
         }
-        match refold(conn, refusals, &mut progress) {
+        match refold(store, refusals, &mut progress) {
             Ok(fresh) => compare(conn, &fresh, &mut report)?,
             Err(Error::Damaged(damage)) => report.problems.push(damage),
             Err(error) => return Err(error),
@@ -126,10 +128,10 @@ fn compare(conn: &rusqlite::Connection, fresh: &Store, report: &mut VerifyReport
     if digest(fresh.conn())? == report.tables {
         return Ok(());
     }
-    let ours = digest_by_table(conn)?;
-    let theirs = digest_by_table(fresh.conn())?;
-    for ((table, ours), (_, theirs)) in ours.iter().zip(&theirs) {
-        if ours != theirs {
+    let ours: BTreeMap<_, _> = digest_by_table(conn)?.into_iter().collect();
+    let theirs: BTreeMap<_, _> = digest_by_table(fresh.conn())?.into_iter().collect();
+    for table in ours.keys().chain(theirs.keys()).collect::<BTreeSet<_>>() {
+        if ours.get(table) != theirs.get(table) {
             report.problems.push(format!("table {table} is not what the log folds to"));
         }
     }

@@ -58,6 +58,12 @@ pub(crate) fn print_message(ui: &Ui, message: &MessageView, out: &mut dyn Write)
     if message.wants_response {
         field("answer", answer_text(ui, message.respond_by))?;
     }
+    if let Some(at) = message.not_before {
+        field("not before", ui.time(at))?;
+    }
+    if let Some(at) = message.expires_at {
+        field("expires", ui.time(at))?;
+    }
     if let Some(workflow) = &message.workflow {
         let step = message.step.as_ref().map(|step| format!(", step {step}")).unwrap_or_default();
         field("workflow", format!("{workflow}{step}"))?;

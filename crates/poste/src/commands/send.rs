@@ -113,8 +113,6 @@ fn say_what_next(cx: &Cx, office: &Office, answer: &SendAnswer) -> Result {
         return Ok(());
     }
     let Some(message) = views::message(office.store(), number)? else { return Ok(()) };
-    let track = views::track(office.store(), number, cx.ui.now)?;
-    let not_before = track.and_then(|track| track.deliveries.first().and_then(|delivery| delivery.ready_at));
     let when = match message.urgency {
         Urgency::Now => "to be told at once",
         Urgency::Turn => "to be told at the next tool call",
@@ -126,7 +124,7 @@ fn say_what_next(cx: &Cx, office: &Office, answer: &SendAnswer) -> Result {
     } else {
         format!("follow it: poste track {number}")
     };
-    let when = match not_before {
+    let when = match message.not_before {
         Some(at) => format!("not before {at} ({})", cx.ui.time(at)),
         None => when.to_owned(),
     };

@@ -93,6 +93,8 @@ CREATE TABLE messages (
   forward_of INTEGER,
   wants_response INTEGER NOT NULL,
   respond_by INTEGER,
+  ready_at INTEGER,
+  expires_at INTEGER,
   workflow TEXT,
   step TEXT,
   topic TEXT,

@@ -415,9 +415,11 @@ impl Tables<'_> {
             .conn
             .prepare_cached(
                 "SELECT event FROM events
-                 WHERE message = ?1 AND delivery = ?2 AND event IN (?6, ?7, ?8, ?9, ?10) AND position > (
-                   SELECT max(position) FROM events
-                   WHERE message = ?1 AND delivery = ?2 AND event = ?3 AND agent = ?4 AND session = ?5)
+                 WHERE message = ?1 AND delivery = ?2 AND event IN (?6, ?7, ?8, ?9, ?10)
+                   AND (position, ordinal) > (
+                     SELECT position, ordinal FROM events
+                     WHERE message = ?1 AND delivery = ?2 AND event = ?3 AND agent = ?4 AND session = ?5
+                     ORDER BY position DESC, ordinal DESC LIMIT 1)
                  ORDER BY position, ordinal LIMIT 1",
             )?
             .query_row(

@@ -43,6 +43,9 @@ pub struct Message {
     pub forward_of: Option<MessageNo>,
     pub wants_response: bool,
     pub respond_by: Option<Timestamp>,
+    /// Not to be delivered before.
+    pub ready_at: Option<Timestamp>,
+    pub expires_at: Option<Timestamp>,
     pub workflow: Option<Label>,
     pub step: Option<Label>,
     pub topic: Option<Topic>,
@@ -52,8 +55,8 @@ pub struct Message {
 }
 
 pub(crate) const COLUMNS: &str = "number, position, at, sender, label, type, priority, urgency, work, max_attempts, \
-     retry_delay_ms, conversation, reply_to, forward_of, wants_response, respond_by, workflow, step, topic, \
-     notice, about";
+     retry_delay_ms, conversation, reply_to, forward_of, wants_response, respond_by, ready_at, expires_at, \
+     workflow, step, topic, notice, about";
 
 pub(crate) fn message_row(row: &Row<'_>) -> rusqlite::Result<Message> {
     let sender: String = row.get(3)?;
@@ -74,11 +77,13 @@ pub(crate) fn message_row(row: &Row<'_>) -> rusqlite::Result<Message> {
         forward_of: row.get(13)?,
         wants_response: row.get(14)?,
         respond_by: row.get(15)?,
-        workflow: row.get(16)?,
-        step: row.get(17)?,
-        topic: row.get(18)?,
-        notice: row.get(19)?,
-        about: row.get(20)?,
+        ready_at: row.get(16)?,
+        expires_at: row.get(17)?,
+        workflow: row.get(18)?,
+        step: row.get(19)?,
+        topic: row.get(20)?,
+        notice: row.get(21)?,
+        about: row.get(22)?,
     })
 }
 
@@ -94,7 +99,8 @@ impl Tables<'_> {
         self.conn
             .prepare_cached(&format!(
                 "INSERT INTO messages ({COLUMNS}) VALUES
-                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)"
+                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
+                  ?22, ?23)"
             ))?
             .execute(params![
                 message.number,
@@ -113,6 +119,8 @@ impl Tables<'_> {
                 message.forward_of,
                 message.wants_response,
                 message.respond_by,
+                message.ready_at,
+                message.expires_at,
                 message.workflow,
                 message.step,
                 message.topic,

@@ -50,12 +50,14 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Publications after a position that `agent` did not make and has not been given, oldest first.
+    /// Publications after a position that `agent` did not make and has not been given, and that have not expired,
+    /// oldest first.
     pub fn publications_for(
         &self,
         agent: &Name,
         topic: &TopicPattern,
         after: Position,
+        now: Timestamp,
         limit: usize,
     ) -> Result<Vec<MessageNo>, Error> {
         let which = match topic {
@@ -67,10 +69,11 @@ impl Tables<'_> {
             .prepare_cached(&format!(
                 "SELECT number FROM messages m
                  WHERE {which} AND position > ?2 AND sender <> ?3
+                   AND (expires_at IS NULL OR expires_at > ?5)
                    AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.message = m.number AND d.address = ?3)
                  ORDER BY number LIMIT ?4"
             ))?
-            .query_map(params![topic.as_str(), after, agent, limit], |row| row.get(0))?
+            .query_map(params![topic.as_str(), after, agent, limit, now], |row| row.get(0))?
             .collect::<Result<_, _>>()?)
     }
 }

@@ -1,0 +1,496 @@
+//! What must hold of an office at any time.
+//!
+//! The numbers I1 … I9 are those of the fault model:
+//!
+//! * I1 nothing acknowledged is lost, I2 nothing appears that was not sent, I4 one order for all, and each sender's
+//!   own order kept, I6 equal digests at equal positions: of a whole simulation, [`of_simulation`].
+//! * I3 one effect per id, I5 tables equal the folded log, I7 at most one live claim a delivery, I8 every delivery
+//!   in one named state, I9 the file is sound: of one store, [`quick`] and [`full`].
+//!
+//! The checks say what rows must look like without asking the code that wrote them: plain SQL over the tables,
+//! and a second, much simpler model of a delivery's life that reads only its history.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use poste_core::fold::{Refusals, Verdict};
+use poste_core::log::{DeliveryNo, Head};
+use poste_core::store::Store;
+use poste_core::store::table_digest::{digest, digest_by_table, refold};
+use poste_core::store::tables::{Event, State, record_row};
+use poste_core::{Digest, Error, Position};
+
+use crate::sim::Simulation;
+
+/// Something that does not hold, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    pub check: &'static str,
+    pub detail: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.check, self.detail)
+    }
+}
+
+/// A query that finds what is wrong: one row, one text, for each offender.
+struct Check {
+    name: &'static str,
+    offenders: &'static str,
+}
+
+const fn check(name: &'static str, offenders: &'static str) -> Check {
+    Check { name, offenders }
+}
+
+/// States in the tables: 0 pending, 1 claimed, 2 done, 3 failed, 4 dead, 5 expired, 6 returned. Events: 1 claimed,
+/// 5 acked. Kinds of records: 20 send, 22 claim, 24 done, 25 fail. Due: 0 lease, 1 ready, 2 expiry. They are
+/// written out here on purpose: a renumbering in the code would break every file there is, and must fail here.
+const CHECKS: &[Check] = &[
+    // I3: one effect per id.
+    check(
+        "I3 every id has one row, at its first record",
+        "SELECT ids.id FROM ids
+         LEFT JOIN (SELECT json_extract(CAST(envelope AS TEXT), '$.id') AS id, min(position) AS position
+                    FROM log GROUP BY 1) AS first USING (id)
+         WHERE first.position IS NOT ids.position
+         UNION ALL
+         SELECT json_extract(CAST(envelope AS TEXT), '$.id') AS id FROM log
+         WHERE id NOT IN (SELECT id FROM ids)",
+    ),
+    check(
+        "I3 a record makes at most one message of its own",
+        "SELECT 'record ' || position FROM messages WHERE notice IS NULL GROUP BY position HAVING count(*) > 1",
+    ),
+    check(
+        "I3 an id knows the message it made",
+        "SELECT 'message ' || number FROM messages WHERE notice IS NULL
+         AND NOT EXISTS (SELECT 1 FROM ids WHERE ids.message = number AND ids.position = messages.position)
+         UNION ALL
+         SELECT id FROM ids WHERE message IS NOT NULL AND message NOT IN (SELECT number FROM messages)",
+    ),
+    check(
+        "I3 repeated and refused records have no effect",
+        "SELECT 'record ' || position FROM (
+           SELECT position FROM messages UNION SELECT position FROM events UNION SELECT position FROM policies
+           UNION SELECT token FROM deliveries UNION SELECT ended_by FROM deliveries)
+         WHERE position IS NOT NULL
+           AND (position NOT IN (SELECT position FROM ids) OR position IN (SELECT position FROM outcomes))",
+    ),
+    // I7: at most one live claim a delivery.
+    check(
+        "I7 claimed means holder, lease and token",
+        "SELECT 'delivery ' || number FROM deliveries
+         WHERE state = 1 AND (holder IS NULL OR lease_until IS NULL OR token IS NULL OR claims = 0)",
+    ),
+    check(
+        "I7 nothing else has a lease",
+        "SELECT 'delivery ' || number FROM deliveries
+         WHERE (state <> 1 AND lease_until IS NOT NULL) OR (state = 0 AND (holder IS NOT NULL OR session IS NOT NULL))",
+    ),
+    // An ack ends mail that nobody holds: its holder is who took note, its token an older claim's (reason 1).
+    check(
+        "I7 a token is the record of a claim by the holder",
+        "SELECT 'delivery ' || number FROM deliveries
+         LEFT JOIN log ON position = token
+         WHERE token IS NOT NULL AND (position IS NULL
+           OR json_extract(CAST(envelope AS TEXT), '$.kind') NOT IN (20, 22, 24, 25)
+           OR (state = 1 AND json_extract(CAST(envelope AS TEXT), '$.kind') <> 22)
+           OR (holder IS NOT NULL AND reason IS NOT 1 AND json_extract(CAST(envelope AS TEXT), '$.actor') <> holder))",
+    ),
+    check(
+        "I7 every claim is in the history, the token is the last",
+        "SELECT 'delivery ' || number FROM deliveries d
+         WHERE claims <> (SELECT count(*) FROM events e WHERE e.delivery = d.number AND e.event = 1)
+            OR token IS NOT (SELECT max(position) FROM events e WHERE e.delivery = d.number AND e.event = 1)",
+    ),
+    check(
+        "I7 who is retired holds nothing and awaits nothing",
+        "SELECT 'delivery ' || number FROM deliveries
+         JOIN agents ON name = address OR (name = holder AND state = 1)
+         WHERE retired_at IS NOT NULL AND state <= 1
+         UNION ALL
+         SELECT agent FROM subscriptions
+         WHERE agent NOT IN (SELECT name FROM agents WHERE retired_at IS NULL)",
+    ),
+    // I8: every delivery in one named state, with an age and a reason.
+    check("I8 states have names", "SELECT 'delivery ' || number FROM deliveries WHERE state NOT BETWEEN 0 AND 6"),
+    check(
+        "I8 a delivery has a message and its rank",
+        "SELECT 'delivery ' || d.number FROM deliveries d LEFT JOIN messages m ON m.number = d.message
+         WHERE m.number IS NULL OR d.rank <> 3 - m.priority",
+    ),
+    check(
+        "I8 ended means when, by what and why",
+        "SELECT 'delivery ' || number FROM deliveries
+         WHERE (state >= 2) <> (ended_at IS NOT NULL)
+            OR (ended_at IS NULL) <> (ended_by IS NULL) OR (ended_at IS NULL) <> (reason IS NULL)",
+    ),
+    check(
+        "I8 the reason fits the state",
+        "SELECT 'delivery ' || number FROM deliveries
+         WHERE state >= 2 AND state <> CASE WHEN reason <= 3 THEN 2 ELSE reason - 1 END",
+    ),
+    check(
+        "I8 it ended when its record says",
+        "SELECT 'delivery ' || number FROM deliveries LEFT JOIN log ON position = ended_by
+         WHERE ended_by IS NOT NULL AND log.at IS NOT ended_at",
+    ),
+    check(
+        "I8 pending and not ready means ready later",
+        "SELECT 'delivery ' || number FROM deliveries
+         WHERE (state = 0 AND ready = 0) <> (ready_at IS NOT NULL)
+            OR (state = 1 AND ready = 0) OR (state >= 2 AND ready = 1)",
+    ),
+    check(
+        "I8 what is due is what deliveries imply",
+        "SELECT 'missing ' || what || ' of delivery ' || subject FROM (
+           SELECT lease_until AS at, 0 AS what, number AS subject FROM deliveries
+             WHERE state = 1 AND lease_until IS NOT NULL
+           UNION ALL SELECT ready_at, 1, number FROM deliveries WHERE state = 0 AND ready = 0 AND ready_at IS NOT NULL
+           UNION ALL SELECT expires_at, 2, number FROM deliveries WHERE state = 0 AND expires_at IS NOT NULL
+           EXCEPT SELECT at, what, subject FROM due)
+         UNION ALL
+         SELECT 'too much: ' || what || ' of delivery ' || subject FROM (
+           SELECT at, what, subject FROM due
+           EXCEPT SELECT lease_until, 0, number FROM deliveries WHERE state = 1
+           EXCEPT SELECT ready_at, 1, number FROM deliveries WHERE state = 0 AND ready = 0
+           EXCEPT SELECT expires_at, 2, number FROM deliveries WHERE state = 0)",
+    ),
+    check(
+        "I8 attempts stay within their limit",
+        "SELECT 'delivery ' || d.number FROM deliveries d JOIN messages m ON m.number = d.message
+         WHERE attempts > max_attempts OR (state <= 1 AND attempts >= max_attempts)
+            OR (state = 4 AND attempts <> max_attempts)",
+    ),
+    check(
+        "I8 shown is told by who was shown",
+        "SELECT 'delivery ' || number FROM deliveries d
+         WHERE shown_at IS NOT (SELECT min(at) FROM shown WHERE delivery = d.number)
+         UNION ALL SELECT 'shown ' || delivery FROM shown WHERE delivery NOT IN (SELECT number FROM deliveries)",
+    ),
+    check(
+        "I8 acked is told by the history",
+        "SELECT 'delivery ' || number FROM deliveries d
+         WHERE acked_at IS NOT (SELECT max(at) FROM events e WHERE e.delivery = d.number AND e.event = 5)",
+    ),
+    check(
+        "I8 an answer is a reply",
+        "SELECT 'delivery ' || d.number FROM deliveries d LEFT JOIN messages m ON m.number = d.answer
+         WHERE (d.answer IS NULL) <> (d.answered_at IS NULL)
+            OR (d.answer IS NOT NULL AND (m.reply_to IS NOT d.message OR m.at IS NOT d.answered_at))",
+    ),
+    check(
+        "I8 a notice is the office's and about something",
+        "SELECT 'message ' || number FROM messages
+         WHERE (notice IS NOT NULL) <> (sender = 'poste') OR (notice IS NOT NULL) <> (about IS NOT NULL)
+            OR (about IS NOT NULL AND about NOT IN (SELECT number FROM deliveries))",
+    ),
+    check(
+        "I8 topics count what was published",
+        "SELECT name FROM topics t
+         WHERE published <> (SELECT count(*) FROM messages WHERE topic = t.name)
+            OR last_message IS NOT (SELECT max(number) FROM messages WHERE topic = t.name)
+         UNION ALL SELECT topic FROM messages WHERE topic IS NOT NULL AND topic NOT IN (SELECT name FROM topics)",
+    ),
+    // I9: the numbers have no holes and the rows point to each other.
+    check(
+        "I9 message numbers are 1, 2, 3 …",
+        "SELECT 'the last is ' || message_last FROM cursor
+         WHERE message_last <> (SELECT count(*) FROM messages)
+            OR message_last <> (SELECT coalesce(max(number), 0) FROM messages)",
+    ),
+    check(
+        "I9 delivery numbers are 1, 2, 3 …",
+        "SELECT 'the last is ' || delivery_last FROM cursor
+         WHERE delivery_last <> (SELECT count(*) FROM deliveries)
+            OR delivery_last <> (SELECT coalesce(max(number), 0) FROM deliveries)",
+    ),
+    check(
+        "I9 positions are 1, 2, 3 … up to the cursor",
+        "SELECT 'the cursor is at ' || position FROM cursor
+         WHERE position <> (SELECT count(*) FROM log) OR position <> (SELECT coalesce(max(position), 0) FROM log)
+         UNION ALL SELECT 'there is no cursor' WHERE NOT EXISTS (SELECT 1 FROM cursor) AND EXISTS (SELECT 1 FROM log)",
+    ),
+    check(
+        "I9 the cursor is the last record",
+        "SELECT 'record ' || cursor.position FROM cursor LEFT JOIN log USING (position)
+         WHERE log.at IS NOT cursor.at OR log.chain IS NOT cursor.chain",
+    ),
+    check(
+        "I9 time never goes back",
+        "SELECT 'record ' || position FROM (SELECT position, at, lag(at) OVER (ORDER BY position) AS before FROM log)
+         WHERE at < before",
+    ),
+    check(
+        "I9 messages are numbered in log order",
+        "SELECT 'message ' || number FROM
+           (SELECT number, position, lag(position) OVER (ORDER BY number) AS before FROM messages)
+         WHERE position < before
+         UNION ALL
+         SELECT 'message ' || number FROM messages m LEFT JOIN log USING (position) WHERE log.at IS NOT m.at",
+    ),
+    check(
+        "I9 events belong to a record and a delivery",
+        "SELECT 'event ' || e.message || '/' || e.position || '/' || e.ordinal FROM events e
+         LEFT JOIN log USING (position) LEFT JOIN deliveries d ON d.number = e.delivery
+         WHERE log.at IS NOT e.at OR d.message IS NOT e.message",
+    ),
+    check(
+        "I9 outcomes and content belong to a record",
+        "SELECT 'record ' || position FROM outcomes WHERE position NOT IN (SELECT position FROM log)
+         UNION ALL SELECT 'record ' || position FROM content WHERE position NOT IN (SELECT position FROM log)",
+    ),
+    check(
+        "I9 what agents have belongs to an agent",
+        "SELECT agent FROM capabilities WHERE agent NOT IN (SELECT name FROM agents)
+         UNION ALL SELECT 'delivery ' || number FROM deliveries
+           WHERE address NOT LIKE '%:%' AND address NOT IN (SELECT name FROM agents)",
+    ),
+    check(
+        "I9 policy versions are 1, 2, 3 …",
+        "SELECT 'the last is ' || max(version) FROM policies
+         HAVING count(*) > 0 AND (max(version) <> count(*) OR min(version) <> 1)",
+    ),
+];
+
+const DROPPED_KEEPS_NO_OUTCOMES: &str = "I3 a log that drops refusals has none";
+const HISTORY: &str = "I7 the history leads to the state";
+const REFOLD: &str = "I5 tables are the folded log";
+const CHAIN: &str = "I9 the chain holds";
+const INTEGRITY: &str = "I9 SQLite finds the file sound";
+
+/// The names of everything [`full`] checks, so that a test can show that each of them bites.
+pub fn names() -> Vec<&'static str> {
+    let more = [DROPPED_KEEPS_NO_OUTCOMES, HISTORY, REFOLD, CHAIN, INTEGRITY];
+    CHECKS.iter().map(|check| check.name).chain(more).collect()
+}
+
+/// What one pass over the tables can tell. Cheap on a small office.
+pub fn quick(store: &Store, refusals: Refusals) -> Result<Vec<Violation>, Error> {
+    let mut violations = Vec::new();
+    for check in CHECKS {
+        violations.extend(offenders(store, check.name, check.offenders)?);
+    }
+    if refusals == Refusals::Dropped {
+        violations.extend(offenders(store, DROPPED_KEEPS_NO_OUTCOMES, "SELECT 'record ' || position FROM outcomes")?);
+    }
+    Ok(violations)
+}
+
+/// [`quick`], and what needs the whole log: the chain, the history of every delivery, the refold.
+pub fn full(store: &Store, refusals: Refusals) -> Result<Vec<Violation>, Error> {
+    let mut violations = quick(store, refusals)?;
+    let wrong = |check, detail| Violation { check, detail };
+    let integrity: String = store.conn().query_row("PRAGMA integrity_check(20)", [], |row| row.get(0))?;
+    if integrity != "ok" {
+        violations.push(wrong(INTEGRITY, integrity));
+    }
+    violations.extend(broken_chain(store)?.map(|position| wrong(CHAIN, format!("record {position}"))));
+    violations.extend(impossible_histories(store)?.into_iter().map(|detail| wrong(HISTORY, detail)));
+    match refold(store, refusals, |_| ()) {
+        Ok(fresh) => {
+            violations.extend(differences(store, &fresh)?.into_iter().map(|table| wrong(REFOLD, table)));
+        }
+        Err(error @ (Error::Damaged(_) | Error::UnknownKind { .. })) => {
+            violations.push(wrong(REFOLD, error.to_string()));
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(violations)
+}
+
+fn offenders(store: &Store, check: &'static str, sql: &str) -> Result<Vec<Violation>, Error> {
+    let mut statement = store.conn().prepare_cached(sql)?;
+    let found = statement.query_map([], |row| Ok(Violation { check, detail: row.get(0)? }))?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// Tables two stores do not agree on.
+pub fn differences(one: &Store, other: &Store) -> Result<Vec<String>, Error> {
+    if digest(one.conn())? == digest(other.conn())? {
+        return Ok(Vec::new());
+    }
+    let (ones, others) = (digest_by_table(one.conn())?, digest_by_table(other.conn())?);
+    Ok(ones.iter().zip(&others).filter(|(one, other)| one != other).map(|((table, _), _)| table.clone()).collect())
+}
+
+fn broken_chain(store: &Store) -> Result<Option<Position>, Error> {
+    let mut statement = store.conn().prepare("SELECT position, at, envelope, chain FROM log ORDER BY position")?;
+    let mut rows = statement.query([])?;
+    let mut chain = Head::default().chain;
+    while let Some(row) = rows.next()? {
+        let record = record_row(row)?;
+        chain = record.chain(&chain);
+        if chain != Digest::from_bytes(row.get(3)?) {
+            return Ok(Some(record.position));
+        }
+    }
+    Ok(None)
+}
+
+/// A delivery as its history alone tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Life {
+    state: State,
+    attempts: u32,
+}
+
+impl Life {
+    const STORED: Self = Self { state: State::Pending, attempts: 0 };
+
+    /// What one event makes of it; `None` when it cannot have happened then.
+    fn after(self, event: Event) -> Option<Self> {
+        use State::{Claimed, Dead, Done, Expired, Failed, Pending, Returned};
+        let to = |state| Some(Self { state, ..self });
+        match (self.state, event) {
+            // Marks change no state.
+            (_, Event::Shown | Event::Answered | Event::Late) => Some(self),
+            (Pending | Claimed, Event::Acked) | (Pending, Event::Ready | Event::Delivered) => Some(self),
+            (Pending, Event::Claimed) => to(Claimed),
+            (Claimed, Event::Extended | Event::LeaseMoved) => Some(self),
+            (Claimed, Event::Released) => to(Pending),
+            (Claimed, Event::LeaseExpired | Event::AttemptFailed) => {
+                Some(Self { state: Pending, attempts: self.attempts + 1 })
+            }
+            // Only an ack ends what nobody claimed.
+            (Pending | Claimed, Event::Done) => to(Done),
+            (Claimed, Event::Failed) => to(Failed),
+            (Pending, Event::Dead) if self.attempts > 0 => to(Dead),
+            (Pending, Event::Expired) => to(Expired),
+            (Pending, Event::Returned) => to(Returned),
+            (Failed | Dead | Expired | Returned, Event::Retried) => Some(Self::STORED),
+            _ => None,
+        }
+    }
+}
+
+/// Numbers are read as they are: a damaged table is what this has to see, not to stumble over.
+fn impossible_histories(store: &Store) -> Result<Vec<String>, Error> {
+    let mut wrong = Vec::new();
+    let mut lives: BTreeMap<DeliveryNo, Life> = BTreeMap::new();
+    let mut statement =
+        store.conn().prepare("SELECT delivery, event, position FROM events ORDER BY position, ordinal")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (delivery, number, position): (DeliveryNo, u8, Position) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let life = lives.entry(delivery).or_insert(Life::STORED);
+        let event = Event::ALL.iter().copied().find(|event| event.number() == number);
+        match event.and_then(|event| life.after(event)) {
+            Some(after) => *life = after,
+            None => wrong.push(format!(
+                "delivery {delivery}: {} at record {position} while {}",
+                event.map_or("something unknown", Event::word),
+                life.state
+            )),
+        }
+    }
+    let mut statement = store.conn().prepare("SELECT number, state, attempts FROM deliveries")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (number, state, attempts): (DeliveryNo, u8, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let told = lives.get(&number).copied().unwrap_or(Life::STORED);
+        if (state, attempts) != (told.state.number(), told.attempts) {
+            wrong.push(format!("delivery {number}: state {state}, {attempts} attempts; its history says {told:?}"));
+        }
+    }
+    Ok(wrong)
+}
+
+/// I1, I2, I4 and I6 of a simulation that was healed.
+pub fn of_simulation(simulation: &Simulation) -> Result<Vec<Violation>, Error> {
+    let mut violations = Vec::new();
+    nothing_acknowledged_is_lost(simulation, &mut violations)?;
+    nothing_appears_unsent(simulation, &mut violations);
+    each_senders_order_is_kept(simulation, &mut violations);
+    all_replicas_agree(simulation, &mut violations)?;
+    Ok(violations)
+}
+
+fn nothing_acknowledged_is_lost(simulation: &Simulation, violations: &mut Vec<Violation>) -> Result<(), Error> {
+    let records = simulation.sequencer.records_after(Position(0), usize::MAX);
+    let healed = simulation.replicas[0].store().tables()?;
+    for acknowledged in &simulation.acknowledged {
+        let (outcome, proposal) = (&acknowledged.outcome, &acknowledged.proposal);
+        let mut lost = |check, detail: String| {
+            violations.push(Violation {
+                check,
+                detail: format!("{} {}: {detail}", proposal.id, proposal.intent.kind().name),
+            });
+        };
+        let sealed = poste_core::log::Sealed::seal(proposal)?;
+        let fingerprint = sealed.envelope.fingerprint();
+        let same = |record: &&poste_core::log::Record| {
+            record.sealed.envelope.id == proposal.id && record.sealed.envelope.fingerprint() == fingerprint
+        };
+        if records.iter().find(same).is_none() {
+            lost("I1 what was acknowledged is in the log", "it is not there".to_owned());
+            continue;
+        }
+        let Some(position) = outcome.position else {
+            lost("I1 an answer names its position", format!("{:?} names none", outcome.verdict));
+            continue;
+        };
+        let index = usize::try_from(position.0).unwrap_or(usize::MAX).wrapping_sub(1);
+        if records.get(index).as_ref().is_none_or(|record| !same(record)) {
+            lost("I1 an answer names its position", format!("it is not at {position}"));
+        }
+        // Whoever folds the log later must come to the verdict the caller was given.
+        let kept = healed.refusal(position)?.map(|refused| refused.code);
+        let told = match &outcome.verdict {
+            Verdict::Accepted(_) => None,
+            Verdict::Rejected(rejection) => Some(rejection.code.word().to_owned()),
+        };
+        if kept != told {
+            lost("I4 everybody sees the verdict its caller saw", format!("told {told:?}, kept {kept:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn nothing_appears_unsent(simulation: &Simulation, violations: &mut Vec<Violation>) {
+    for record in simulation.sequencer.records_after(Position(0), usize::MAX) {
+        if !simulation.sequencer.was_published(&record.sealed) {
+            let detail = format!("record {} was never sent", record.position);
+            violations.push(Violation { check: "I2 nothing appears that was not sent", detail });
+        }
+    }
+}
+
+/// If a caller had its answer to one proposal before it first sent the next, the log has them in that order.
+fn each_senders_order_is_kept(simulation: &Simulation, violations: &mut Vec<Violation>) {
+    let mut first_position: BTreeMap<String, Position> = BTreeMap::new();
+    for record in simulation.sequencer.records_after(Position(0), usize::MAX) {
+        first_position.entry(record.sealed.envelope.id.to_string()).or_insert(record.position);
+    }
+    let position_of = |index: usize| first_position.get(simulation.acknowledged[index].proposal.id.as_str());
+    for (later, acknowledged) in simulation.acknowledged.iter().enumerate() {
+        let earlier = (0..later).rev().find(|earlier| {
+            let earlier = &simulation.acknowledged[*earlier];
+            earlier.replica == acknowledged.replica && earlier.answered_try < acknowledged.sent_try
+        });
+        let Some(earlier) = earlier else { continue };
+        if position_of(earlier) >= position_of(later) {
+            let before = &simulation.acknowledged[earlier].proposal.id;
+            let detail = format!("{before} was answered before {} was sent", acknowledged.proposal.id);
+            violations.push(Violation { check: "I4 each sender's order is kept", detail });
+        }
+    }
+}
+
+fn all_replicas_agree(simulation: &Simulation, violations: &mut Vec<Violation>) -> Result<(), Error> {
+    let first = simulation.replicas[0].store();
+    for (number, office) in simulation.replicas.iter().enumerate() {
+        if office.log().position()? != simulation.sequencer.last() {
+            let detail = format!("replica {number} is at {}", office.log().position()?);
+            violations.push(Violation { check: "I6 healed replicas are at the end", detail });
+        }
+        for table in differences(first, office.store())? {
+            let detail = format!("replica {number} has another {table} than replica 0");
+            violations.push(Violation { check: "I6 equal position, equal digest", detail });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! Each invariant bites: for every check there is a damage that it, by name, reports.
+
+use std::collections::BTreeSet;
+
+use poste_core::fold::Refusals;
+use poste_core::store::Store;
+use poste_core::store::clock::Clock as _;
+use poste_core::{Office, Position};
+use poste_testkit::history::{Generator, TimeStep};
+use poste_testkit::invariants;
+use poste_testkit::sim::{Faults, SimLog, Simulation};
+
+/// Damage, and the check that has to see it. Others may see it too.
+const DAMAGE: &[(&str, &str)] = &[
+    ("I3 every id has one row, at its first record", "UPDATE ids SET position = position + 1 WHERE position = 4"),
+    ("I3 every id has one row, at its first record", "DELETE FROM ids WHERE position = 4"),
+    (
+        "I3 a record makes at most one message of its own",
+        "UPDATE messages SET position = (SELECT position FROM messages WHERE notice IS NULL LIMIT 1)
+         WHERE number = (SELECT max(number) FROM messages WHERE notice IS NULL)",
+    ),
+    ("I3 an id knows the message it made", "UPDATE ids SET message = NULL WHERE message = 1"),
+    (
+        "I3 repeated and refused records have no effect",
+        "UPDATE events SET position = (SELECT max(position) FROM outcomes)
+         WHERE position = (SELECT max(position) FROM events)",
+    ),
+    ("I7 claimed means holder, lease and token", "UPDATE deliveries SET holder = NULL WHERE state = 1"),
+    ("I7 claimed means holder, lease and token", "UPDATE deliveries SET lease_until = NULL WHERE state = 1"),
+    ("I7 claimed means holder, lease and token", "UPDATE deliveries SET state = 1 WHERE state = 0 AND claims = 0"),
+    ("I7 nothing else has a lease", "UPDATE deliveries SET lease_until = 1 WHERE state = 2"),
+    ("I7 nothing else has a lease", "UPDATE deliveries SET holder = 'bob' WHERE state = 0"),
+    ("I7 a token is the record of a claim by the holder", "UPDATE deliveries SET holder = 'ghost' WHERE state = 1"),
+    ("I7 a token is the record of a claim by the holder", "UPDATE deliveries SET token = 2 WHERE state = 1"),
+    (
+        "I7 every claim is in the history, the token is the last",
+        "UPDATE deliveries SET claims = claims + 1 WHERE state = 1",
+    ),
+    (
+        "I7 every claim is in the history, the token is the last",
+        "UPDATE deliveries SET token = (SELECT min(position) FROM events e WHERE e.delivery = number AND event = 1)
+         WHERE claims > 1",
+    ),
+    (
+        "I7 who is retired holds nothing and awaits nothing",
+        "UPDATE agents SET retired_at = 1 WHERE name IN (SELECT address FROM deliveries WHERE state = 0)",
+    ),
+    ("I8 states have names", "UPDATE deliveries SET state = 7 WHERE number = 1"),
+    ("I8 a delivery has a message and its rank", "DELETE FROM messages WHERE number = 1"),
+    ("I8 a delivery has a message and its rank", "UPDATE deliveries SET rank = 3 - rank WHERE number = 1"),
+    ("I8 ended means when, by what and why", "UPDATE deliveries SET reason = NULL WHERE state = 2"),
+    ("I8 ended means when, by what and why", "UPDATE deliveries SET state = 2 WHERE state = 0"),
+    ("I8 the reason fits the state", "UPDATE deliveries SET state = 3 WHERE state = 2"),
+    ("I8 it ended when its record says", "UPDATE deliveries SET ended_at = ended_at + 1 WHERE state = 2"),
+    ("I8 pending and not ready means ready later", "UPDATE deliveries SET ready = 0 WHERE state = 0 AND ready = 1"),
+    ("I8 what is due is what deliveries imply", "DELETE FROM due WHERE what = 0"),
+    ("I8 what is due is what deliveries imply", "INSERT INTO due (at, what, subject) VALUES (1, 2, 1)"),
+    ("I8 attempts stay within their limit", "UPDATE deliveries SET attempts = 1000 WHERE state = 0"),
+    ("I8 shown is told by who was shown", "UPDATE deliveries SET shown_at = NULL WHERE shown_at IS NOT NULL"),
+    ("I8 shown is told by who was shown", "DELETE FROM shown"),
+    ("I8 acked is told by the history", "UPDATE deliveries SET acked_at = 1 WHERE acked_at IS NULL"),
+    ("I8 an answer is a reply", "UPDATE deliveries SET answer = 1 WHERE answer > 1"),
+    ("I8 a notice is the office's and about something", "UPDATE messages SET sender = 'bob' WHERE notice IS NOT NULL"),
+    ("I8 topics count what was published", "UPDATE topics SET published = published + 1"),
+    ("I9 message numbers are 1, 2, 3 …", "UPDATE cursor SET message_last = message_last + 1"),
+    ("I9 delivery numbers are 1, 2, 3 …", "DELETE FROM deliveries WHERE number = 2"),
+    ("I9 positions are 1, 2, 3 … up to the cursor", "DELETE FROM log WHERE position = 9"),
+    ("I9 positions are 1, 2, 3 … up to the cursor", "DELETE FROM cursor"),
+    ("I9 the cursor is the last record", "UPDATE cursor SET at = at + 1"),
+    ("I9 time never goes back", "UPDATE log SET at = at - 86400000 WHERE position = 60"),
+    ("I9 messages are numbered in log order", "UPDATE messages SET position = 1 WHERE number = 5"),
+    ("I9 events belong to a record and a delivery", "UPDATE events SET at = at + 1 WHERE event = 1"),
+    ("I9 events belong to a record and a delivery", "UPDATE events SET delivery = 999999 WHERE event = 1"),
+    ("I9 outcomes and content belong to a record", "INSERT INTO outcomes VALUES (999999, 'ended', 'damage')"),
+    ("I9 what agents have belongs to an agent", "INSERT INTO capabilities VALUES ('ghost', 'rust')"),
+    ("I9 policy versions are 1, 2, 3 …", "UPDATE policies SET version = version + 9 WHERE version = 1"),
+    ("I7 the history leads to the state", "DELETE FROM events WHERE event = 6"),
+    ("I7 the history leads to the state", "UPDATE deliveries SET state = 0 WHERE state = 1"),
+    ("I5 tables are the folded log", "UPDATE agents SET worktree = '/elsewhere' WHERE name = 'bob'"),
+    ("I5 tables are the folded log", "UPDATE topics SET last_at = 1"),
+    ("I9 the chain holds", "UPDATE log SET chain = zeroblob(32) WHERE position = 5"),
+    ("I9 the chain holds", "UPDATE log SET at = at + 1 WHERE position = 5"),
+    (
+        "I9 SQLite finds the file sound",
+        "INSERT INTO machine (one, name, boot_id, boot_ms, at, policy_seen) VALUES (2, 'two', '', 0, 0, 0)",
+    ),
+];
+
+/// An office in which everything has happened that the damage needs.
+fn eventful_office() -> Office<SimLog> {
+    const STEPS_MAX: usize = 1_000;
+    let mut world = Simulation::new(3, 1, Faults::NONE).unwrap();
+    let mut generator = Generator::new(3);
+    for _ in 0..STEPS_MAX {
+        if let TimeStep::Passes(ms) = generator.time_step() {
+            world.clock.advance(ms);
+        }
+        let proposal = generator.next(world.replicas[0].store(), world.clock.wall()).unwrap();
+        let outcome = world.propose(0, &proposal).unwrap().expect("nothing fails here");
+        generator.learn(&proposal, &outcome);
+        let misses = |(_, damage): &&(&str, &str)| damaged(world.replicas[0].store(), damage, |rows| rows == 0);
+        if world.sequencer.last() > Position(200) && !DAMAGE.iter().any(|damage| misses(&damage)) {
+            return world.replicas.remove(0);
+        }
+    }
+    panic!("in {STEPS_MAX} steps there was never something to damage for each check");
+}
+
+/// Does damage, looks, and undoes it.
+fn damaged<T>(store: &Store, damage: &str, look: impl FnOnce(usize) -> T) -> T {
+    let transaction = store.conn().unchecked_transaction().unwrap();
+    store.conn().pragma_update(None, "ignore_check_constraints", true).unwrap();
+    let rows = transaction.execute(damage, []).unwrap_or_else(|error| panic!("{damage}: {error}"));
+    store.conn().pragma_update(None, "ignore_check_constraints", false).unwrap();
+    let seen = look(rows);
+    transaction.rollback().unwrap();
+    seen
+}
+
+fn names_of(store: &Store, refusals: Refusals) -> BTreeSet<&'static str> {
+    invariants::full(store, refusals).unwrap().into_iter().map(|violation| violation.check).collect()
+}
+
+#[test]
+fn every_check_sees_the_damage_it_is_for() {
+    let office = eventful_office();
+    let store = office.store();
+    assert_eq!(names_of(store, Refusals::Kept), BTreeSet::new(), "the office is sound before it is damaged");
+    let mut bitten = BTreeSet::new();
+    for (check, damage) in DAMAGE {
+        let seen = damaged(store, damage, |_| {
+            let quick: BTreeSet<&str> = invariants::quick(store, Refusals::Kept)
+                .unwrap()
+                .into_iter()
+                .map(|violation| violation.check)
+                .collect();
+            if quick.contains(check) { quick } else { names_of(store, Refusals::Kept) }
+        });
+        assert!(seen.contains(check), "{damage}\nwas not seen by {check}, only by {seen:?}");
+        bitten.insert(*check);
+    }
+    // The one check that is about the log and not about a row: this log keeps refusals, and says it drops them.
+    bitten.extend(invariants::quick(store, Refusals::Dropped).unwrap().into_iter().map(|violation| violation.check));
+    let toothless: Vec<&str> = invariants::names().into_iter().filter(|name| !bitten.contains(name)).collect();
+    assert!(toothless.is_empty(), "no damage is known for {toothless:?}");
+    assert_eq!(names_of(store, Refusals::Kept), BTreeSet::new(), "all damage was undone");
+}
+
+#[test]
+fn a_simulation_whose_log_lost_an_acknowledged_record_is_found_out() {
+    let mut world = Simulation::new(4, 2, Faults::NONE).unwrap();
+    let mut generator = Generator::new(4);
+    for replica in [0, 1, 0, 1, 0, 0] {
+        let proposal = generator.next(world.replicas[replica].store(), world.clock.wall()).unwrap();
+        world.propose(replica, &proposal).unwrap();
+    }
+    world.heal().unwrap();
+    assert_eq!(invariants::of_simulation(&world).unwrap(), []);
+    let checks = |world: &Simulation| -> BTreeSet<&str> {
+        invariants::of_simulation(world).unwrap().into_iter().map(|violation| violation.check).collect()
+    };
+
+    // I1: somebody was told of a record that is not there.
+    let mut never_stored = world.acknowledged[0].proposal.clone();
+    never_stored.id = "never-stored".parse().unwrap();
+    let truth = std::mem::replace(&mut world.acknowledged[0].proposal, never_stored);
+    assert!(checks(&world).contains("I1 what was acknowledged is in the log"));
+    world.acknowledged[0].proposal = truth;
+
+    // I1: somebody was told another place.
+    let told = world.acknowledged[1].outcome.position.replace(Position(1));
+    assert!(checks(&world).contains("I1 an answer names its position"));
+    world.acknowledged[1].outcome.position = told;
+
+    // I4: two answers of one sender change places.
+    let ids = [0, 2].map(|index: usize| world.acknowledged[index].proposal.id.clone());
+    world.acknowledged[0].proposal.id = ids[1].clone();
+    world.acknowledged[2].proposal.id = ids[0].clone();
+    assert!(checks(&world).contains("I4 each sender's order is kept"));
+    world.acknowledged[0].proposal.id = ids[0].clone();
+    world.acknowledged[2].proposal.id = ids[1].clone();
+
+    // I6: one replica has something the others have not.
+    world.replicas[1].store().conn().execute("UPDATE agents SET worktree = '/elsewhere'", []).unwrap();
+    assert!(checks(&world).contains("I6 equal position, equal digest"));
+}

@@ -1,0 +1,426 @@
+//! Golden records: one sealed envelope of every kind, and one short log with the digest it folds to.
+//!
+//! A log outlives the program that wrote it. So these files are written once (`POSTE_BLESS=1`) and after the first
+//! release tag never again: a program that cannot read them, would write them differently, or folds them to other
+//! tables breaks every office there is. Until that tag formats may change, with a note.
+//!
+//! ```text
+//! records/v1/20-message.send.json           the envelope, byte for byte
+//! records/v1/content/20-message.send.json   its content, byte for byte, where it has any
+//! records/v1/log.txt                        a log: the time and the envelope of one record a line
+//! records/v1/digest.txt                     the digest of the tables after folding it
+//! ```
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use poste_core::fold::{Effect, Outcome, Refusals, Verdict, fold};
+use poste_core::log::{
+    Ack, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Content, Done, Ends, EndsHow, Extend, Fail, Intent,
+    KINDS, Policy, PolicyType, Proposal, Record, Register, Release, Retire, Retry, Sealed, Send, Settings, Shown,
+    Subscribe, Tick, TopicPattern, Unsubscribe,
+};
+use poste_core::store::Store;
+use poste_core::store::table_digest::digest;
+use poste_core::store::tables::State;
+use poste_core::text::Name;
+use poste_core::time::When;
+use poste_core::vocabulary::{AgentKind, Priority, Urgency};
+use poste_core::{Digest, MessageNo, Position, Timestamp};
+use poste_testkit::invariants;
+use serde_json::value::RawValue;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records/v1")
+}
+
+fn is_blessing() -> bool {
+    std::env::var_os("POSTE_BLESS").is_some_and(|value| value == "1")
+}
+
+/// The file of each kind.
+fn file_name(number: u16, name: &str) -> String {
+    format!("{number:02}-{name}.json")
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    fs::read(path).unwrap_or_else(|error| panic!("{}: {error}; POSTE_BLESS=1 writes new golden files", path.display()))
+}
+
+/// Fixed inputs: every optional field is there once, so that a renamed or dropped one is noticed.
+fn golden_proposals() -> Vec<Proposal> {
+    let (message, token) = (MessageNo(17), Some(Position(41)));
+    let artifact = Artifact {
+        path: "src/lib.rs".to_owned(),
+        worktree: Some("/trees/one".to_owned()),
+        state: ArtifactState::Attached,
+        size: Some(9_007_199_254_740_993),
+        digest: Some(Digest::of(b"an artifact")),
+    };
+    let policy_type = PolicyType {
+        name: text("deploy"),
+        priority: Priority::Urgent,
+        urgency: Urgency::Later,
+        work: true,
+        response: false,
+        max_attempts: Some(2),
+        retry_delay_ms: Some(0),
+    };
+    let settings = Settings {
+        max_attempts: Some(3),
+        retry_delay_ms: Some(5_000),
+        lease_ms: Some(60_000),
+        retention_ms: Some(86_400_000),
+        content_bytes_max: Some(1_048_576),
+        fan_out_max: Some(500),
+    };
+    let send = Send {
+        to: ["bob", "role:coder", "can:rust", "every:role:coder", "every:can:rust", "everyone", "topic:Built"]
+            .map(text)
+            .into(),
+        kind: text("question"),
+        priority: Some(Priority::High),
+        reply_to: Some(MessageNo(3)),
+        conversation: Some(text("conv:auth.1")),
+        wants_response: Some(true),
+        respond_by: Some(When::At(Timestamp::from_ms(1_800_000_360_000))),
+        expires: Some(When::InMs(7_200_000)),
+        not_before: Some(When::InMs(1_000)),
+        workflow: Some(text("release-7")),
+        step: Some(text("build")),
+        artifacts: vec![artifact.clone()],
+        ends: Some(Ends { message, how: EndsHow::Forwarded, token }),
+    };
+    let register = Register {
+        kind: AgentKind::Human,
+        role: Some(text("lead")),
+        capabilities: vec![text("rust"), text("go")],
+        worktree: Some("/trees/one".to_owned()),
+        update: true,
+    };
+    let intents = [
+        Intent::Barrier(Barrier { fold_version: 1, reason: "the office opens".to_owned() }),
+        Intent::Tick(Tick {}),
+        Intent::Clock(Clock { leap_ms: 10_800_000 }),
+        Intent::Policy(Policy {
+            replaces: 4,
+            machine: text("machine-a"),
+            host: "desk \u{201c}a\u{201d}".to_owned(),
+            settings,
+            types: vec![policy_type],
+        }),
+        Intent::Register(register),
+        Intent::Retire(Retire { name: text("bob") }),
+        Intent::Send(send),
+        Intent::Shown(Shown { messages: vec![message, MessageNo(18)] }),
+        Intent::Claim(Claim { message: Some(message), max: 1, lease_ms: Some(30_000) }),
+        Intent::Ack(Ack { message }),
+        Intent::Done(Done { message, token, artifacts: vec![artifact] }),
+        Intent::Fail(Fail { message, token, retry: true }),
+        Intent::Release(Release { message, token }),
+        Intent::Extend(Extend { message, token, lease_ms: Some(60_000) }),
+        Intent::Retry(Retry { message, recipient: Some(text("role:coder")) }),
+        Intent::Subscribe(Subscribe { topic: TopicPattern::All, from: Some(Position(7)) }),
+        Intent::Unsubscribe(Unsubscribe { topic: TopicPattern::One(text("Built")) }),
+    ];
+    intents
+        .into_iter()
+        .map(|intent| Proposal {
+            id: text(&format!("golden {}", intent.kind().name)),
+            actor: if intent.kind().number < 10 { Name::poste() } else { text("ann") },
+            session: Some(text("run-1/a")),
+            sent_at: Timestamp::from_ms(1_800_000_000_123),
+            content: matches!(intent, Intent::Send(_) | Intent::Done(_)).then(golden_content),
+            intent,
+        })
+        .collect()
+}
+
+fn golden_content() -> Content {
+    Content {
+        subject: "gr\u{fc}n".to_owned(),
+        body: Body(b"no UTF-8: \xff\x00".to_vec()),
+        payload: Some(RawValue::from_string(r#"{"z":1e400,"a":9007199254740993}"#.to_owned()).unwrap()),
+        context: Some("why".to_owned()),
+        expect: Some("what".to_owned()),
+        references: vec!["a#1".to_owned()],
+        metadata: [("k".to_owned(), "v".to_owned())].into(),
+        summary: Some("short".to_owned()),
+        recommend: Some("next".to_owned()),
+    }
+}
+
+fn text<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
+    text.parse().unwrap()
+}
+
+#[test]
+fn golden_records_decode_and_seal_to_the_same_bytes() {
+    if is_blessing() {
+        bless_records();
+    }
+    let mut decoded = BTreeSet::new();
+    for entry in fs::read_dir(folder()).expect("there are golden records") {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let shown = path.display();
+        let bytes = read(&path);
+        let sealed = Sealed::open(bytes.clone()).unwrap_or_else(|why| panic!("{shown}: {why}"));
+        let envelope = &sealed.envelope;
+        let name = path.file_name().unwrap().to_string_lossy();
+        assert_eq!(name, file_name(envelope.kind, &envelope.name), "the file is called after its kind");
+        let intent = sealed.intent().unwrap_or_else(|why| panic!("{shown}: {why}")).expect("a kind this program knows");
+        assert_eq!(intent.kind().number, envelope.kind, "{shown}");
+        let content = envelope.content.map(|expected| {
+            let bytes = read(&folder().join("content").join(&*name));
+            assert_eq!((bytes.len() as u64, Digest::of(&bytes)), (expected.length, expected.digest), "{shown}");
+            Content::decode(&bytes).unwrap_or_else(|why| panic!("content of {shown}: {why}"))
+        });
+        let again = Proposal {
+            id: envelope.id.clone(),
+            actor: envelope.actor.clone(),
+            session: envelope.session.clone(),
+            sent_at: envelope.sent_at,
+            intent,
+            content,
+        };
+        let resealed = Sealed::seal(&again).unwrap();
+        assert_eq!(String::from_utf8_lossy(resealed.bytes()), String::from_utf8_lossy(&bytes), "{shown}");
+        decoded.insert(envelope.kind);
+    }
+    for kind in KINDS {
+        assert!(decoded.contains(&kind.number), "there is no golden record of {}", kind.name);
+    }
+}
+
+fn bless_records() {
+    fs::create_dir_all(folder().join("content")).unwrap();
+    for proposal in golden_proposals() {
+        let sealed = Sealed::seal(&proposal).unwrap();
+        let name = file_name(sealed.envelope.kind, &sealed.envelope.name);
+        fs::write(folder().join(&name), sealed.bytes()).unwrap();
+        if let Some(content) = &sealed.content {
+            fs::write(folder().join("content").join(&name), &content.bytes).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_golden_log_folds_to_its_digest() {
+    let written = golden_log();
+    if is_blessing() {
+        fs::create_dir_all(folder()).unwrap();
+        let lines: Vec<u8> = written.iter().flat_map(line_of).collect();
+        fs::write(folder().join("log.txt"), lines).unwrap();
+        let tables = fold_all(&written).0;
+        fs::write(folder().join("digest.txt"), format!("{}\n", digest(tables.conn()).unwrap())).unwrap();
+    }
+    let kept = records_of(&read(&folder().join("log.txt")));
+    let (store, outcomes) = fold_all(&kept);
+    the_log_is_worth_keeping(&store, &outcomes);
+    let expected = String::from_utf8(read(&folder().join("digest.txt"))).unwrap();
+    assert_eq!(
+        digest(store.conn()).unwrap().to_string(),
+        expected.trim(),
+        "the fold, or the shape of a table, has changed: old logs fold to something else now"
+    );
+    let bytes = |records: &[Record]| records.iter().flat_map(line_of).collect::<Vec<u8>>();
+    assert!(bytes(&kept) == bytes(&written), "the same proposals are written differently now");
+}
+
+fn line_of(record: &Record) -> Vec<u8> {
+    let mut line = format!("{} ", record.at.ms()).into_bytes();
+    line.extend_from_slice(record.sealed.bytes());
+    line.push(b'\n');
+    line
+}
+
+fn records_of(file: &[u8]) -> Vec<Record> {
+    let lines = file.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    (1..)
+        .zip(lines)
+        .map(|(position, line)| {
+            let space = line.iter().position(|byte| *byte == b' ').expect("a time, a space, an envelope");
+            let at = std::str::from_utf8(&line[..space]).unwrap().parse().unwrap();
+            let sealed = Sealed::open(line[space + 1..].to_vec()).unwrap();
+            Record { position: Position(position), at: Timestamp::from_ms(at), sealed }
+        })
+        .collect()
+}
+
+fn fold_all(records: &[Record]) -> (Store, Vec<Outcome>) {
+    let store = Store::in_memory().unwrap();
+    let outcomes = {
+        let transaction = store.conn().unchecked_transaction().unwrap();
+        let mut tables = store.tables().unwrap();
+        let outcomes = records.iter().map(|record| fold(&mut tables, record, Refusals::Kept).unwrap()).collect();
+        tables.flush().unwrap();
+        transaction.commit().unwrap();
+        outcomes
+    };
+    (store, outcomes)
+}
+
+/// A log in which little happens would fold to the same digest whatever the fold does.
+fn the_log_is_worth_keeping(store: &Store, outcomes: &[Outcome]) {
+    assert!(outcomes.len() >= 40, "{} records", outcomes.len());
+    let refused = outcomes.iter().filter(|outcome| matches!(outcome.verdict, Verdict::Rejected(_))).count();
+    assert!((3..10).contains(&refused), "{refused} refused: {outcomes:#?}");
+    assert!(outcomes.iter().any(|outcome| outcome.repeat));
+    assert!(outcomes.iter().any(|outcome| matches!(outcome.verdict, Verdict::Accepted(Effect::Late(_)))));
+    let states: u64 =
+        store.conn().query_row("SELECT count(DISTINCT state) FROM deliveries", [], |row| row.get(0)).unwrap();
+    assert_eq!(states, State::ALL.len() as u64, "every state is the end of some delivery");
+    assert_eq!(invariants::full(store, Refusals::Kept).unwrap(), []);
+}
+
+/// Writes records with a time, in order.
+struct Scribe {
+    records: Vec<Record>,
+    at: Timestamp,
+}
+
+impl Scribe {
+    fn write(&mut self, actor: &str, intent: Intent) -> Position {
+        let id = format!("g{}", self.records.len() + 1);
+        self.write_as(&id, actor, None, intent)
+    }
+
+    fn in_session(&mut self, actor: &str, session: &str, intent: Intent) -> Position {
+        let id = format!("g{}", self.records.len() + 1);
+        self.write_as(&id, actor, Some(session), intent)
+    }
+
+    fn write_as(&mut self, id: &str, actor: &str, session: Option<&str>, intent: Intent) -> Position {
+        let position = Position(self.records.len() as u64 + 1);
+        self.at = self.at.plus_ms(1_000);
+        let proposal = Proposal {
+            id: text(id),
+            actor: if actor == "poste" { Name::poste() } else { text(actor) },
+            session: session.map(text),
+            sent_at: self.at,
+            intent,
+            content: None,
+        };
+        self.records.push(Record { position, at: self.at, sealed: Sealed::seal(&proposal).unwrap() });
+        position
+    }
+
+    fn tick_after(&mut self, ms: i64) {
+        self.at = self.at.plus_ms(ms);
+        self.write("poste", Intent::Tick(Tick {}));
+    }
+}
+
+fn register(role: &str, capabilities: &[&str], kind: AgentKind) -> Intent {
+    let capabilities = capabilities.iter().map(|word| text(word)).collect();
+    Intent::Register(Register { kind, role: Some(text(role)), capabilities, worktree: None, update: false })
+}
+
+fn send(kind: &str, to: &[&str]) -> Send {
+    Send {
+        to: to.iter().map(|address| text(address)).collect(),
+        kind: text(kind),
+        priority: None,
+        reply_to: None,
+        conversation: None,
+        wants_response: None,
+        respond_by: None,
+        expires: None,
+        not_before: None,
+        workflow: None,
+        step: None,
+        artifacts: Vec::new(),
+        ends: None,
+    }
+}
+
+fn claim(message: u64, lease_ms: i64) -> Intent {
+    Intent::Claim(Claim { message: Some(MessageNo(message)), max: 1, lease_ms: Some(lease_ms) })
+}
+
+fn done(message: u64, token: Option<Position>) -> Intent {
+    Intent::Done(Done { message: MessageNo(message), token, artifacts: Vec::new() })
+}
+
+/// A short story in which every rule of a delivery has its say.
+fn golden_log() -> Vec<Record> {
+    let mut log = Scribe { records: Vec::new(), at: Timestamp::from_ms(1_800_000_000_000) };
+    log.write("poste", Intent::Barrier(Barrier { fold_version: 1, reason: "the office opens".to_owned() }));
+    log.write("ann", register("lead", &[], AgentKind::Human));
+    log.write("bob", register("coder", &["rust", "go"], AgentKind::Agent));
+    log.write("cy", register("coder", &["rust"], AgentKind::Agent));
+    log.write("dot", register("reviewer", &["go"], AgentKind::Agent));
+    log.write("bob", register("coder", &[], AgentKind::Agent)); // refused: the name is taken
+    let settings = Settings { max_attempts: Some(2), retry_delay_ms: Some(5_000), ..Settings::default() };
+    let policy = Policy { replaces: 0, machine: text("one"), host: "desk".to_owned(), settings, types: Vec::new() };
+    log.write("poste", Intent::Policy(policy));
+    log.write("cy", Intent::Subscribe(Subscribe { topic: TopicPattern::All, from: None }));
+
+    // 1: claimed, lost, claimed again by another, finished late and finished.
+    log.write("ann", Intent::Send(send("directive", &["role:coder"])));
+    let lost = log.in_session("bob", "b1", claim(1, 10_000));
+    log.in_session("cy", "c1", claim(1, 10_000)); // refused: bob holds it
+    log.tick_after(11_000); // the lease is out
+    log.tick_after(6_000); // it may be claimed again
+    let won = log.in_session("cy", "c1", claim(1, 60_000));
+    log.in_session("bob", "b1", done(1, Some(lost))); // late: notices 2 to ann and 3 to cy
+    log.write("cy", Intent::Extend(Extend { message: MessageNo(1), token: Some(won), lease_ms: Some(90_000) }));
+    log.in_session("cy", "c1", done(1, None));
+
+    // 4: dies of its attempts; 5 tells dot; a human gives it another chance, and it is released.
+    log.write("dot", Intent::Send(send("question", &["bob"])));
+    let first = log.write("bob", claim(4, 30_000));
+    log.write("bob", Intent::Fail(Fail { message: MessageNo(4), token: Some(first), retry: true }));
+    log.tick_after(6_000);
+    let second = log.write("bob", claim(4, 30_000));
+    log.write("bob", Intent::Fail(Fail { message: MessageNo(4), token: Some(second), retry: true })); // dead
+    log.write("ann", Intent::Retry(Retry { message: MessageNo(4), recipient: None }));
+    let third = log.write("bob", claim(4, 30_000));
+    log.write("bob", Intent::Release(Release { message: MessageNo(4), token: Some(third) }));
+
+    // 6: to everyone by a topic and by name; expiry, not-before, shown, ack, reply, forward.
+    let mut news = send("message", &["topic:Built", "everyone"]);
+    news.not_before = Some(When::InMs(4_000));
+    log.write("ann", Intent::Send(news));
+    log.tick_after(5_000);
+    log.in_session("bob", "b1", Intent::Shown(Shown { messages: vec![MessageNo(6), MessageNo(4)] }));
+    log.write("bob", Intent::Ack(Ack { message: MessageNo(6) }));
+    let reply = Send {
+        reply_to: Some(MessageNo(6)),
+        ends: Some(Ends { message: MessageNo(6), how: EndsHow::Replied, token: None }),
+        ..send("response", &[])
+    };
+    log.write("cy", Intent::Send(reply)); // 7
+    let forward = Send {
+        ends: Some(Ends { message: MessageNo(6), how: EndsHow::Forwarded, token: None }),
+        ..send("directive", &["can:rust", "every:role:coder"])
+    };
+    log.write("dot", Intent::Send(forward)); // 8
+    log.write("bob", Intent::Fail(Fail { message: MessageNo(8), token: None, retry: false })); // 9 tells dot
+    let brief = Send { expires: Some(When::InMs(3_000)), ..send("alert", &["bob", "every:can:go"]) };
+    log.write("ann", Intent::Send(brief)); // 10
+    log.write("cy", claim(8, 3_600_000));
+    log.write("poste", Intent::Clock(Clock { leap_ms: 7_200_000 }));
+    log.tick_after(7_200_000); // 10 has expired, cy's lease has moved along
+    log.write("dot", Intent::Subscribe(Subscribe { topic: text("Built"), from: Some(Position(1)) })); // has it already
+    log.write("eve", register("lead", &[], AgentKind::Human));
+    log.write("eve", Intent::Subscribe(Subscribe { topic: text("Built"), from: Some(Position(1)) })); // gets 6
+    // 8: cy loses its lease as often as the policy allows; 12 tells dot.
+    log.tick_after(3_700_000);
+    log.tick_after(6_000);
+    log.write("cy", claim(8, 10_000));
+    log.tick_after(11_000); // dead
+    log.write("cy", Intent::Unsubscribe(Unsubscribe { topic: TopicPattern::All }));
+    log.write_as("g9", "ann", None, Intent::Send(send("directive", &["role:coder"]))); // repeats message 1
+    log.write_as("g9", "ann", None, Intent::Ack(Ack { message: MessageNo(2) })); // refused: the id is taken
+    log.write("ann", Intent::Send(send("no_such_type", &["bob"]))); // refused
+    log.write("ghost", Intent::Claim(Claim { message: None, max: 1, lease_ms: None })); // refused
+    log.write("ann", Intent::Retire(Retire { name: text("bob") })); // 4 comes back to dot
+    // What stays claimed and what stays pending at the end.
+    log.write("dot", Intent::Claim(Claim { message: None, max: 2, lease_ms: None }));
+    log.records
+}

@@ -1,0 +1,119 @@
+//! The fold reads nothing but its tables and the record. The lints of `poste-core` see to it; this test sees to
+//! the lints: nobody may switch them off, and the fold may not even mention what they forbid.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What would make two machines fold differently: clocks, randomness, the environment, files, map order, floats.
+const FORBIDDEN_IN_FOLD: &[&str] =
+    &["SystemTime", "Instant::now", "std::env", "std::fs", "HashMap", "HashSet", "rand", "f32", "f64"];
+
+/// Where the lints may be switched off, outside the store: file, and what the attribute stands on.
+const LINT_EXCEPTIONS: &[(&str, &str)] = &[("lib.rs", "pub mod store;"), ("office.rs", "fn now_instant()")];
+
+fn core_sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../poste-core/src")
+}
+
+fn sources_below(folder: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources_below(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            found.push((path, text));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Whether `line` mentions `word` as a word of its own: `operand` is no `rand`.
+fn mentions(line: &str, word: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(word).any(|(start, _)| {
+        !line[..start].chars().next_back().is_some_and(is_word)
+            && !line[start + word.len()..].chars().next().is_some_and(is_word)
+    })
+}
+
+/// Comments may speak of what the code must not touch.
+fn code_of(line: &str) -> &str {
+    line.split("//").next().unwrap_or(line)
+}
+
+fn forbidden_mentions(name: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let code = code_of(line);
+        let word = FORBIDDEN_IN_FOLD.iter().find(|word| mentions(code, word));
+        if let Some(word) = word.copied().or(code.contains("clippy::disallowed").then_some("clippy::disallowed")) {
+            found.push(format!("{name}:{}: {word}: {}", number + 1, line.trim()));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_fold_mentions_nothing_that_could_differ_between_machines() {
+    let sources = sources_below(&core_sources().join("fold"));
+    assert!(sources.len() >= 10, "the fold has moved: only {} files found", sources.len());
+    let found: Vec<String> = sources
+        .iter()
+        .flat_map(|(path, text)| forbidden_mentions(&path.file_name().unwrap().to_string_lossy(), text))
+        .collect();
+    assert!(found.is_empty(), "the fold mentions what it may not touch:\n{}", found.join("\n"));
+}
+
+/// Attributes that switch `clippy::disallowed_…` off: the line, and what comes after the attribute.
+fn switched_off(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (start, _) in text.match_indices("#[").chain(text.match_indices("#![")) {
+        let Some(length) = text[start..].find(']') else { continue };
+        let attribute = &text[start..start + length];
+        let is_off = attribute.contains("allow(") || attribute.contains("expect(");
+        if is_off && attribute.contains("clippy::disallowed") {
+            let line = text[..start].matches('\n').count() + 1;
+            let stands_on = text[start + length + 1..].trim_start().lines().next().unwrap_or_default();
+            found.push((line, stands_on.to_owned()));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_lints_are_switched_off_only_where_the_machine_is_touched() {
+    let root = core_sources();
+    let mut found = Vec::new();
+    for (path, text) in sources_below(&root) {
+        let name = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
+        if name.starts_with("store/") {
+            continue;
+        }
+        for (line, stands_on) in switched_off(&text) {
+            let excepted = |(file, on): &&(&str, &str)| *file == name && stands_on.starts_with(on);
+            match LINT_EXCEPTIONS.iter().position(|exception| excepted(&exception)) {
+                Some(exception) => found.push(Ok(exception)),
+                None => found.push(Err(format!("{name}:{line}: on {stands_on}"))),
+            }
+        }
+    }
+    let stray: Vec<&String> = found.iter().filter_map(|each| each.as_ref().err()).collect();
+    assert!(stray.is_empty(), "clippy::disallowed is switched off at {stray:?}");
+    let used: Vec<usize> = found.into_iter().flatten().collect();
+    assert_eq!(used, [0, 1], "each exception is there once; one that is gone leaves the list above");
+}
+
+#[test]
+fn the_search_finds_what_it_is_for() {
+    let bad = "use std::collections::HashMap;\nlet operand = 1; // rand in a comment\nlet x: f64 = rand::random();\n";
+    let found = forbidden_mentions("example.rs", bad);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].starts_with("example.rs:1: HashMap") && found[1].starts_with("example.rs:3: rand"), "{found:?}");
+    let off = switched_off(
+        "fn a() {}\n#[allow(\n    clippy::disallowed_methods,\n)]\nfn b() {}\n#[warn(clippy::disallowed)]",
+    );
+    assert_eq!(off, [(2, "fn b() {}".to_owned())]);
+}
