@@ -45,6 +45,18 @@ const COLUMNS: &str = "name, kind, role, worktree, registered_at, retired_at";
 
 impl Tables<'_> {
     pub fn agent(&self, name: &str) -> Result<Option<Agent>, Error> {
+        if let Some(known) = self.cache.borrow().agents.get(name) {
+            return Ok(known.clone());
+        }
+        let found = self.read_agent(name)?;
+        let agents = &mut self.cache.borrow_mut().agents;
+        if agents.len() < super::CACHED_AGENTS_MAX {
+            agents.insert(name.to_owned(), found.clone());
+        }
+        Ok(found)
+    }
+
+    fn read_agent(&self, name: &str) -> Result<Option<Agent>, Error> {
         let found = self
             .conn
             .prepare_cached(&format!("SELECT {COLUMNS} FROM agents WHERE name = ?1"))?
@@ -93,6 +105,7 @@ impl Tables<'_> {
     }
 
     pub fn put_agent(&mut self, agent: &Agent) -> Result<(), Error> {
+        self.cache.get_mut().agents.remove(agent.name.as_str());
         self.conn
             .prepare_cached(
                 "INSERT INTO agents (name, kind, role, worktree, registered_at, retired_at)

@@ -10,6 +10,9 @@ mod messages;
 mod policy;
 mod topics;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use rusqlite::Connection;
 
 pub use agents::Agent;
@@ -20,6 +23,7 @@ pub use messages::{Message, Notice, notice_code};
 pub use policy::{PolicyRow, TypeDefaults};
 
 use crate::error::Error;
+use crate::text::TypeName;
 
 /// The tables of one office inside one transaction, with the cursor kept in memory until [`Tables::flush`].
 #[derive(Debug)]
@@ -28,12 +32,25 @@ pub struct Tables<'conn> {
     pub cursor: Cursor,
     /// The cursor as the file has it: flushing an unchanged one writes nothing.
     stored: Cursor,
+    cache: RefCell<Cache>,
 }
+
+/// What every send asks for again. Right as long as these tables are the only writer: they live inside one
+/// transaction, and whoever writes one of these rows forgets it here.
+#[derive(Debug, Default)]
+struct Cache {
+    agents: BTreeMap<String, Option<Agent>>,
+    policy: Option<PolicyRow>,
+    types: BTreeMap<TypeName, TypeDefaults>,
+}
+
+/// More agents than this are not remembered: a cache must not grow with the office.
+const CACHED_AGENTS_MAX: usize = 1_024;
 
 impl<'conn> Tables<'conn> {
     pub fn load(conn: &'conn Connection) -> Result<Self, Error> {
         let stored = Cursor::read(conn)?;
-        Ok(Self { conn, cursor: stored.clone(), stored })
+        Ok(Self { conn, cursor: stored.clone(), stored, cache: RefCell::default() })
     }
 
     pub fn conn(&self) -> &'conn Connection {

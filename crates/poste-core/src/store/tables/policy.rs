@@ -43,6 +43,15 @@ pub struct TypeDefaults {
 
 impl Tables<'_> {
     pub fn policy(&self) -> Result<PolicyRow, Error> {
+        if let Some(known) = &self.cache.borrow().policy {
+            return Ok(known.clone());
+        }
+        let policy = self.read_policy()?;
+        self.cache.borrow_mut().policy = Some(policy.clone());
+        Ok(policy)
+    }
+
+    fn read_policy(&self) -> Result<PolicyRow, Error> {
         Ok(self
             .conn
             .prepare_cached(
@@ -78,6 +87,9 @@ impl Tables<'_> {
     }
 
     pub fn insert_policy(&mut self, policy: &Policy, position: Position, at: Timestamp) -> Result<(), Error> {
+        let cache = self.cache.get_mut();
+        cache.policy = None;
+        cache.types.clear();
         let settings = &policy.settings;
         self.conn
             .prepare_cached(
@@ -121,6 +133,18 @@ impl Tables<'_> {
 
     /// Defaults of a type: the office's own, else the built-in ones, else it is unknown.
     pub fn type_defaults(&self, name: &TypeName) -> Result<Option<TypeDefaults>, Error> {
+        if let Some(known) = self.cache.borrow().types.get(name) {
+            return Ok(Some(known.clone()));
+        }
+        let defaults = self.read_type_defaults(name)?;
+        // An unknown name is not remembered: there is no end of them.
+        if let Some(defaults) = &defaults {
+            self.cache.borrow_mut().types.insert(name.clone(), defaults.clone());
+        }
+        Ok(defaults)
+    }
+
+    fn read_type_defaults(&self, name: &TypeName) -> Result<Option<TypeDefaults>, Error> {
         let settings = self.policy()?.settings;
         let max_attempts = settings.max_attempts.unwrap_or(limits::ATTEMPTS_MAX_DEFAULT);
         let retry_delay_ms = settings.retry_delay_ms.unwrap_or(limits::RETRY_DELAY_MS_DEFAULT);
