@@ -179,13 +179,16 @@ impl Office<LocalLog> {
             None => FilePolicy::default(),
         };
         let in_force = tables.policy()?;
-        let seen = self.store().policy_seen()?;
+        // What this machine proposed itself it has seen, whether or not it lived to remember it.
+        let own = tables.policy_version_of(&machine)?;
+        let seen = self.store().policy_seen()?.max(own);
         let policy = file.into_policy(machine, crate::store::host_name(), seen);
-        if policy.digest() == in_force.digest {
+        let digest = policy.digest();
+        if digest == in_force.digest {
             // The file came to agree, for example by a pull: a later change of it stands on this version.
             return if seen == in_force.version { Ok(()) } else { self.log.see_policy(in_force.version) };
         }
-        if last == Some(policy.digest()) {
+        if last == Some(digest) {
             return Ok(()); // unchanged here; another machine's policy stands
         }
         let proposal = Proposal {
@@ -197,8 +200,10 @@ impl Office<LocalLog> {
             content: None,
         };
         match self.propose(&proposal)?.verdict {
-            Verdict::Accepted(_) => self.log.see_policy(seen + 1),
-            Verdict::Rejected(rejection) => Err(Error::Config { path, message: rejection.reason }),
+            Verdict::Accepted(_) => Ok(()),
+            // Another process of this machine was faster with the same file.
+            Verdict::Rejected(_) if self.store().tables()?.policy()?.digest == digest => Ok(()),
+            Verdict::Rejected(rejection) => Err(rejection.into()),
         }
     }
 }

@@ -308,9 +308,9 @@ impl Generator {
     fn register(&mut self) -> Draft {
         let (who, kind, role, abilities) = *self.rng.pick(CAST);
         let register = Register {
-            kind,
+            kind: Some(kind),
             role: role.map(word),
-            capabilities: abilities.iter().map(|ability| word(ability)).collect(),
+            capabilities: Some(abilities.iter().map(|ability| word(ability)).collect()),
             worktree: self.rng.chance(200).then(|| "/trees/one".to_owned()),
             update: self.rng.chance(800),
         };
@@ -327,7 +327,8 @@ impl Generator {
             // An agent changes what it is, with mail and claims in hand.
             let role = if self.rng.chance(700) { Some(self.role()) } else { None };
             let capabilities = ABILITIES.iter().filter(|_| self.rng.chance(400)).map(|ability| word(ability)).collect();
-            let register = Register { kind: AgentKind::Agent, role, capabilities, worktree: None, update: true };
+            let register =
+                Register { kind: None, role, capabilities: Some(capabilities), worktree: None, update: true };
             let actor = self.somebody(sight);
             return self.draft(actor, Intent::Register(register));
         }
@@ -635,9 +636,9 @@ impl Generator {
         let header = self.send_header(vec![Address::Agent(actor.clone())]);
         let one_artifact = |path: &str| vec![artifact(path)];
         let register = |capabilities: Vec<Word>, worktree: Option<&str>| Register {
-            kind: AgentKind::Agent,
+            kind: Some(AgentKind::Agent),
             role: None,
-            capabilities,
+            capabilities: Some(capabilities),
             worktree: worktree.map(str::to_owned),
             update: true,
         };

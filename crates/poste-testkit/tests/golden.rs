@@ -93,9 +93,9 @@ fn golden_proposals() -> Vec<Proposal> {
         ends: Some(Ends { message, how: EndsHow::Forwarded, token }),
     };
     let register = Register {
-        kind: AgentKind::Human,
+        kind: Some(AgentKind::Human),
         role: Some(text("lead")),
-        capabilities: vec![text("rust"), text("go")],
+        capabilities: Some(vec![text("rust"), text("go")]),
         worktree: Some("/trees/one".to_owned()),
         update: true,
     };
@@ -317,7 +317,13 @@ impl Scribe {
 
 fn register(role: &str, capabilities: &[&str], kind: AgentKind) -> Intent {
     let capabilities = capabilities.iter().map(|word| text(word)).collect();
-    Intent::Register(Register { kind, role: Some(text(role)), capabilities, worktree: None, update: false })
+    Intent::Register(Register {
+        kind: Some(kind),
+        role: Some(text(role)),
+        capabilities: Some(capabilities),
+        worktree: None,
+        update: false,
+    })
 }
 
 fn send(kind: &str, to: &[&str]) -> Send {

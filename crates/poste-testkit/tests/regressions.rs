@@ -25,7 +25,7 @@ impl Desk {
         let mut desk = Self { office: Office::over(log), clock, proposed: 0 };
         for (name, kind) in [("ann", AgentKind::Human), ("bob", AgentKind::Agent), ("cy", AgentKind::Agent)] {
             let role = (kind == AgentKind::Agent).then(|| "coder".parse().unwrap());
-            let register = Register { kind, role, capabilities: Vec::new(), worktree: None, update: false };
+            let register = Register { kind: Some(kind), role, capabilities: None, worktree: None, update: false };
             desk.accepted(name, None, Intent::Register(register));
         }
         desk
@@ -182,9 +182,9 @@ fn an_office_without_agents_gets_over_a_leap_of_the_clock() {
         session: None,
         sent_at: Timestamp::ZERO,
         intent: Intent::Register(Register {
-            kind: AgentKind::Human,
+            kind: Some(AgentKind::Human),
             role: None,
-            capabilities: Vec::new(),
+            capabilities: None,
             worktree: None,
             update: false,
         }),

@@ -117,6 +117,17 @@ impl Cx {
         }
     }
 
+    /// The speaker as an agent mail can come to.
+    pub(crate) fn active_agent(&self, office: &Office) -> Result<Agent> {
+        let agent = self.agent(office)?;
+        if agent.is_active() {
+            return Ok(agent);
+        }
+        let message = format!("{} is retired, so nothing would come", agent.name);
+        let hint = format!("revive it: poste register {} --update", agent.name);
+        Err(CommandError::new(Kind::Refused, message).code("retired").hint(hint))
+    }
+
     /// The folder below which the speaker's artifacts must be.
     pub(crate) fn worktree(&self, office: &Office, speaker: &Name) -> Result<Worktree> {
         let registered = office.agent(speaker)?.and_then(|agent| agent.worktree).map(PathBuf::from);

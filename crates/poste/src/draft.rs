@@ -149,6 +149,9 @@ impl Draft {
 
     /// Looks at the files and makes header and content.
     pub(crate) fn seal(self, cx: &Cx, office: &Office, default_type: &str) -> Result<(Send, Content)> {
+        if self.subject.trim().is_empty() {
+            return Err(CommandError::usage("the subject is empty; a listing would show nothing"));
+        }
         let speaker = cx.speaker()?;
         let mut artifacts = self.carried;
         let named = named_artifacts(cx, office, &speaker, &self.present, &self.attached, &self.later);

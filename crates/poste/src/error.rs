@@ -3,7 +3,7 @@
 use std::error::Error as _;
 use std::io;
 
-use poste_core::fold::{Class, Rejection};
+use poste_core::fold::{Class, Code, Rejection};
 use poste_core::{Error, text::InvalidText};
 use serde_json::json;
 
@@ -146,7 +146,13 @@ impl From<Rejection> for CommandError {
             Class::Refused => Kind::Refused,
             Class::Conflict => Kind::Conflict,
         };
-        Self { code: Some(rejection.code.word()), ..Self::new(kind, rejection.reason) }
+        let error = Self { code: Some(rejection.code.word()), ..Self::new(kind, rejection.reason) };
+        match rejection.code {
+            Code::PolicyClash => {
+                error.hint("bring this machine's poste.toml up to the policy in force, then change it")
+            }
+            _ => error,
+        }
     }
 }
 

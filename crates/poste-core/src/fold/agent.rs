@@ -6,8 +6,9 @@ use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
 use crate::log::{Register, Retire};
-use crate::store::tables::{Agent, EndReason, State, Tables};
+use crate::store::tables::{Agent, Delivery, EndReason, State, Tables};
 use crate::text::Name;
+use crate::vocabulary::AgentKind;
 
 impl Rule for Register {
     type Plan = Agent;
@@ -16,7 +17,7 @@ impl Rule for Register {
         if cx.actor.is_poste() {
             return Err(refuse(Code::NotAllowed, "the office is no agent"));
         }
-        if self.capabilities.len() > limits::CAPABILITIES_MAX {
+        if self.capabilities.as_ref().is_some_and(|words| words.len() > limits::CAPABILITIES_MAX) {
             return Err(refuse(Code::TooLarge, format!("more than {} capabilities", limits::CAPABILITIES_MAX)));
         }
         if self.worktree.as_ref().is_some_and(|path| !path.starts_with('/') || path.len() > limits::PATH_BYTES_MAX) {
@@ -29,17 +30,25 @@ impl Rule for Register {
             let state = if known.is_active() { "registered" } else { "retired; its name stays taken" };
             return Err(refuse(Code::NameTaken, format!("{} is {state}", cx.actor)));
         }
-        let mut capabilities = self.capabilities.clone();
+        let before = known.unwrap_or_else(|| Agent {
+            name: cx.actor.clone(),
+            kind: AgentKind::Agent,
+            role: None,
+            capabilities: Vec::new(),
+            worktree: None,
+            registered_at: cx.at,
+            retired_at: None,
+        });
+        let mut capabilities = self.capabilities.clone().unwrap_or(before.capabilities);
         capabilities.sort_unstable();
         capabilities.dedup();
         Ok(Agent {
-            name: cx.actor.clone(),
-            kind: self.kind,
-            role: self.role.clone(),
+            kind: self.kind.unwrap_or(before.kind),
+            role: self.role.clone().or(before.role),
             capabilities,
-            worktree: self.worktree.clone(),
-            registered_at: known.map_or(cx.at, |known| known.registered_at),
+            worktree: self.worktree.clone().or(before.worktree),
             retired_at: None,
+            ..before
         })
     }
 
@@ -62,18 +71,20 @@ impl Rule for Retire {
         let retired = Agent { retired_at: Some(cx.at), ..agent };
         tables.put_agent(&retired)?;
         tables.delete_subscriptions(&retired.name)?;
-        let released = release_claims(tables, cx, &retired.name)?;
+        let own = Address::Agent(retired.name.clone());
+        let released =
+            release_claims(tables, cx, &retired.name)?.into_iter().filter(|held| held.address != own).count();
         let returned = return_mail(tables, cx, &retired.name)?;
         Ok(Effect::Touched(released + returned))
     }
 }
 
-fn release_claims(tables: &mut Tables<'_>, cx: &Context, name: &Name) -> Result<usize, Error> {
+fn release_claims(tables: &mut Tables<'_>, cx: &Context, name: &Name) -> Result<Vec<Delivery>, Error> {
     let held = tables.held_by(name)?;
     for before in &held {
         delivery::release(tables, cx, before)?;
     }
-    Ok(held.len())
+    Ok(held)
 }
 
 fn return_mail(tables: &mut Tables<'_>, cx: &Context, name: &Name) -> Result<usize, Error> {

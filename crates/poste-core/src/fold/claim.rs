@@ -1,6 +1,6 @@
 //! Claim, release, extend: who holds the lease.
 
-use super::delivery::{self, own_delivery};
+use super::delivery::{self, own_deliveries, own_delivery};
 use super::outcome::{Claimed, ClaimedItem, Code, Effect, Stop, refuse};
 use super::{Context, Rule, speaker};
 use crate::error::Error;
@@ -28,6 +28,9 @@ impl Rule for Claim {
         };
         let message = delivery::message(tables, number)?;
         let own = own_delivery(tables, &agent, &message, None)?;
+        // Its own may be over while a group of it still waits for somebody.
+        let waiting = own_deliveries(tables, &agent, &message)?.into_iter().find(|other| other.state == State::Pending);
+        let own = if own.state.is_open() { own } else { waiting.unwrap_or(own) };
         match own.state {
             State::Pending if own.ready => Ok((vec![own], lease_ms)),
             State::Pending => Err(delivery::not_ready(&own)),

@@ -40,9 +40,8 @@ pub(crate) fn own_delivery(
     if let Some(held) = tables.held_of(message.number, &agent.name)? {
         return Ok(held);
     }
-    let addressed = own_deliveries(tables, agent, message)?;
-    let open = addressed.iter().position(|delivery| delivery.state.is_open()).unwrap_or(0);
-    addressed.into_iter().nth(open).ok_or_else(|| {
+    // Not "the one that is still open": whoever has finished its own must not end the group's by saying so twice.
+    own_deliveries(tables, agent, message)?.into_iter().next().ok_or_else(|| {
         refuse(Code::NotRecipient, format!("message {} is not addressed to {}", message.number, agent.name))
     })
 }
@@ -104,7 +103,7 @@ pub(crate) fn authority(
             if is_holder && !other_session && delivery.claims == 1 {
                 return Ok(Authority::Holder);
             }
-            Err(held_by(delivery))
+            Err(if is_holder { unnamed(delivery) } else { held_by(delivery) })
         }
         State::Pending if lost => Ok(Authority::Lost),
         State::Pending if delivery.claims == 0 || cx.session.is_some() => Ok(Authority::Unclaimed),
@@ -141,6 +140,13 @@ pub(crate) fn held_by(delivery: &Delivery) -> Stop {
     let session = delivery.session.as_ref().map(|session| format!(" in session {session}")).unwrap_or_default();
     let until = delivery.lease_until.unwrap_or(Timestamp::ZERO);
     refuse(Code::AlreadyClaimed, format!("message {} is held by {holder}{session} until {until}", delivery.message))
+}
+
+/// The holder's name alone does not prove the claim.
+fn unnamed(delivery: &Delivery) -> Stop {
+    let Stop::Rejected(mut rejection) = held_by(delivery) else { return held_by(delivery) };
+    rejection.reason.push_str("; the name alone is not enough, name the claim by its token");
+    Stop::Rejected(rejection)
 }
 
 pub(crate) fn lease_lost(delivery: &Delivery) -> Stop {
@@ -226,12 +232,13 @@ pub(crate) fn release(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) 
     Ok(after)
 }
 
-/// One attempt is over: back to pending after a growing delay, or dead.
+/// One attempt was over at a time: back to pending after a growing delay from then, or dead.
 pub(crate) fn count_attempt(
     tables: &mut Tables<'_>,
     cx: &Context,
     before: &Delivery,
     event: Event,
+    over_at: Timestamp,
 ) -> Result<(), Error> {
     let message = expect_message(tables, before.message)?;
     let attempts = before.attempts.saturating_add(1);
@@ -243,7 +250,7 @@ pub(crate) fn count_attempt(
     let after = Delivery {
         state: State::Pending,
         ready: false,
-        ready_at: Some(cx.at.plus_ms(retry_delay_ms(message.retry_delay_ms, attempts))),
+        ready_at: Some(over_at.plus_ms(retry_delay_ms(message.retry_delay_ms, attempts))),
         attempts,
         holder: None,
         session: None,

@@ -95,7 +95,7 @@ impl Rule for Fail {
             Authority::Unclaimed => delivery::take(tables, cx, &plan.own, plan.lease_ms)?,
             Authority::Holder | Authority::Lost => plan.own,
         };
-        delivery::count_attempt(tables, cx, &held, Event::AttemptFailed)?;
+        delivery::count_attempt(tables, cx, &held, Event::AttemptFailed, cx.at)?;
         Ok(Effect::Noted)
     }
 }

@@ -35,7 +35,8 @@ impl Rule for Tick {
 fn settle(tables: &mut Tables<'_>, cx: &Context, item: DueItem, before: &Delivery) -> Result<(), Error> {
     match (item.what, before.state) {
         (Due::Lease, State::Claimed) if before.lease_until == Some(item.at) => {
-            delivery::count_attempt(tables, cx, before, Event::LeaseExpired)
+            // The lease ended when it ended, however late somebody looks.
+            delivery::count_attempt(tables, cx, before, Event::LeaseExpired, item.at)
         }
         (Due::Ready, State::Pending) if !before.ready => {
             let after = Delivery { ready: true, ready_at: None, ..before.clone() };

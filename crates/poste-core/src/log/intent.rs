@@ -151,14 +151,15 @@ pub struct PolicyType {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Register {
-    pub kind: AgentKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<AgentKind>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Word>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub capabilities: Vec<Word>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Vec<Word>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<String>,
-    /// Change or revive a name that is taken.
+    /// Change or revive a name that is taken; what is not given stays as it was.
     #[serde(default, skip_serializing_if = "is_false")]
     pub update: bool,
 }

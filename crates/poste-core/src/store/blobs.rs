@@ -21,6 +21,14 @@ pub struct Stored {
     pub size: u64,
 }
 
+/// What became of a blob.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checked {
+    Sound,
+    Missing,
+    Damaged,
+}
+
 impl Blobs {
     pub fn new(folder: PathBuf) -> Self {
         Self { folder }
@@ -67,6 +75,20 @@ impl Blobs {
             })?;
         sync_folder(&self.folder)?;
         Ok(stored)
+    }
+
+    /// Whether a blob is there and is what its name says; read in constant memory.
+    pub fn check(&self, digest: &Digest) -> Result<Checked, Error> {
+        let path = self.path(digest);
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Checked::Missing),
+            Err(error) => return Err(Error::io(&path, error)),
+        };
+        let mut hasher = blake3::Hasher::new();
+        io::copy(&mut file, &mut hasher).map_err(|error| Error::io(&path, error))?;
+        let sound = hasher.finalize().as_bytes() == digest.as_bytes();
+        Ok(if sound { Checked::Sound } else { Checked::Damaged })
     }
 
     /// The whole blob, checked against its name.

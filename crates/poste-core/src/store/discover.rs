@@ -13,7 +13,8 @@ pub fn find(from: &Path) -> Option<PathBuf> {
         [home.as_path(), folder]
             .into_iter()
             .map(|candidate| candidate.join(FOLDER))
-            .find(|office| office.join("office.db").exists())
+            // One that may not be looked into is there all the same.
+            .find(|office| office.join("office.db").try_exists().unwrap_or(true))
     })
 }
 

@@ -87,7 +87,11 @@ impl Store {
     /// Opens an existing office. Never creates one: a missing file is an error, not an empty office.
     pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
         let database = path.join("office.db");
-        let identity = identity(&database).ok_or_else(|| Error::NoOffice(path.to_owned()))?;
+        let identity = match fs::metadata(&database) {
+            Ok(meta) => (meta.dev(), meta.ino()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoOffice(path.to_owned())),
+            Err(error) => return Err(Error::io(&database, error)),
+        };
         file_system::check(path)?;
         let (conn, read_only) = match connect(&database, OpenFlags::SQLITE_OPEN_READ_WRITE) {
             Ok(conn) => {

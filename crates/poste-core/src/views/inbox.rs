@@ -114,6 +114,9 @@ pub fn inbox(store: &Store, agent: &Agent, query: &InboxQuery, now: Timestamp) -
             let waits = delivery.state == State::Pending && !delivery.ready;
             (waits, std::cmp::Reverse(delivery.priority), message.number)
         });
+        // Mail that came by name and by group is one message; the sort is stable, so its own name comes first.
+        let mut numbers = std::collections::BTreeSet::new();
+        found.retain(|(message, _)| numbers.insert(message.number));
         let matching = found.len() as u64;
         found.truncate(query.limit);
         let mut left_out = if query.filters() {

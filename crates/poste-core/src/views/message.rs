@@ -134,7 +134,10 @@ pub(super) fn view(store: &Store, tables: &Tables<'_>, row: Message) -> Result<M
             view.metadata = content.metadata;
         }
         Found::Never => {}
-        Found::Gone => view.content_gone = true,
+        Found::Gone => {
+            view.subject = subject(store, tables, &row)?;
+            view.content_gone = true;
+        }
     }
     if let Some(record) = envelope(store, row.position)?
         && let Ok(Some(Intent::Send(header))) = record.sealed.intent()

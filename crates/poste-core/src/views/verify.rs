@@ -9,8 +9,9 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::fold::Refusals;
 use crate::limits;
-use crate::log::{Head, Position};
+use crate::log::{ArtifactState, Head, Intent, Position, Record};
 use crate::store::Store;
+use crate::store::blobs::Checked;
 use crate::store::table_digest::{digest, digest_by_table, refold};
 use crate::store::tables::{ContentRow, content_row, record_row};
 
@@ -85,8 +86,29 @@ fn check_log(store: &Store, conn: &rusqlite::Connection, report: &mut VerifyRepo
         if let Some(content) = record.sealed.envelope.content {
             check_content(store, record.position, &content, report)?;
         }
+        check_attachments(store, &record, report)?;
     }
     Ok(true)
+}
+
+/// Copies that were made with a message or a result are still there, whole.
+fn check_attachments(store: &Store, record: &Record, report: &mut VerifyReport) -> Result<(), Error> {
+    let artifacts = match record.sealed.intent() {
+        Ok(Some(Intent::Send(send))) => send.artifacts,
+        Ok(Some(Intent::Done(done))) => done.artifacts,
+        _ => return Ok(()),
+    };
+    let attached = artifacts.iter().filter(|artifact| artifact.state == ArtifactState::Attached);
+    for (digest, path) in attached.filter_map(|artifact| Some((artifact.digest?, &artifact.path))) {
+        let Some(blobs) = store.blobs() else { return Ok(()) };
+        let wrong = match blobs.check(&digest)? {
+            Checked::Sound => continue,
+            Checked::Missing => "is missing",
+            Checked::Damaged => "is damaged",
+        };
+        report.problems.push(format!("record {}: the attached copy of {path} {wrong}", record.position));
+    }
+    Ok(())
 }
 
 fn check_content(

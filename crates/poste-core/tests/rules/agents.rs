@@ -33,13 +33,13 @@ fn a_name_that_is_taken_needs_update_to_change() {
     assert_eq!(ann.registered_at, registered_at);
     desk.register("ann", update(agent()));
     let ann = desk.office.agent(&speaker("ann").0).unwrap().unwrap();
-    assert_eq!((ann.role, ann.capabilities.len()), (None, 0), "an update says everything anew");
+    assert_eq!((ann.role.unwrap(), ann.capabilities.len()), ("dev".parse().unwrap(), 1), "what is not given stays");
 }
 
 #[test]
 fn what_is_no_agent_is_refused() {
     let mut desk = Desk::new();
-    let many = Register { capabilities: (0..65).map(|n| format!("c{n}").parse().unwrap()).collect(), ..agent() };
+    let many = Register { capabilities: Some((0..65).map(|n| format!("c{n}").parse().unwrap()).collect()), ..agent() };
     refused(desk.ask("ann", Intent::Register(many)), Code::TooLarge);
     let elsewhere = Register { worktree: Some("not/absolute".to_owned()), ..agent() };
     refused(desk.ask("ann", Intent::Register(elsewhere)), Code::Malformed);
@@ -52,7 +52,7 @@ fn trust_labels_come_from_the_register_and_stay_as_they_were_when_it_was_sent() 
     desk.register("eve", human());
     let from_human = desk.send("eve", "bob", "message");
     let from_agent = desk.send("ann", "bob", "message");
-    desk.register("eve", update(Register { kind: AgentKind::Agent, ..agent() }));
+    desk.register("eve", update(Register { kind: Some(AgentKind::Agent), ..agent() }));
     assert_eq!(desk.message(from_human).label, TrustLabel::Human);
     assert_eq!(desk.message(from_agent).label, TrustLabel::Agent);
 }

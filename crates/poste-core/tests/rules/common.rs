@@ -456,11 +456,11 @@ pub fn proposal(id: &str, who: &str, sent_at: Timestamp, intent: Intent, content
 }
 
 pub fn agent() -> Register {
-    Register { kind: AgentKind::Agent, role: None, capabilities: Vec::new(), worktree: None, update: false }
+    Register { kind: None, role: None, capabilities: None, worktree: None, update: false }
 }
 
 pub fn human() -> Register {
-    Register { kind: AgentKind::Human, ..agent() }
+    Register { kind: Some(AgentKind::Human), ..agent() }
 }
 
 pub fn with_role(role: &str) -> Register {
@@ -468,7 +468,7 @@ pub fn with_role(role: &str) -> Register {
 }
 
 pub fn able(word: &str) -> Register {
-    Register { capabilities: vec![word.parse().expect("a capability")], ..agent() }
+    Register { capabilities: Some(vec![word.parse().expect("a capability")]), ..agent() }
 }
 
 /// `register --update`.

@@ -191,3 +191,26 @@ fn group_mail_whose_lease_ran_out_is_open_to_all_members_again() {
     assert_eq!([desk.news("bob"), desk.news("cid")], [[number], [number]]);
     accepted(desk.claim("cid", number));
 }
+
+#[test]
+fn saying_done_twice_does_not_end_what_the_group_was_asked() {
+    let mut desk = Desk::with(&["ann"]);
+    desk.register("bob", with_role("dev"));
+    desk.register("cid", with_role("dev"));
+    let number = accepted(desk.post("ann", letter("bob role:dev", "directive"))).number;
+    accepted(desk.done("bob", number));
+    refused(desk.done("bob", number), Code::Ended);
+    accepted(desk.claim("cid", number));
+    accepted(desk.done("cid", number));
+}
+
+#[test]
+fn whoever_finished_its_own_may_still_claim_what_the_group_was_asked() {
+    let mut desk = Desk::with(&["ann"]);
+    desk.register("bob", with_role("dev"));
+    let number = accepted(desk.post("ann", letter("bob role:dev", "directive"))).number;
+    accepted(desk.done("bob", number));
+    accepted(desk.claim("bob", number));
+    accepted(desk.done("bob", number));
+    assert!(desk.states(number).iter().all(|(_, state)| *state == State::Done));
+}

@@ -147,3 +147,13 @@ fn no_id_a_caller_chooses_can_stand_in_the_way_of_a_tick() {
     assert_eq!(desk.office.settle().expect("the office still settles"), Settled::Yes);
     assert!(desk.delivery(MessageNo(1)).ready);
 }
+
+#[test]
+fn a_retry_delay_counts_from_the_end_of_the_lease_however_late_somebody_looks() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let number = desk.send("ann", "bob", "directive");
+    accepted(desk.claim("bob", number));
+    desk.clock.pass(LEASE + HOUR);
+    desk.settle();
+    assert!(desk.delivery(number).ready, "its delay of ten seconds was over long ago");
+}

@@ -66,6 +66,9 @@ pub(crate) struct ClaimView {
 
 impl Answer for ClaimAnswer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        if self.claims.is_empty() {
+            return writeln!(out, "claimed before, under this id; nothing of it is held any more");
+        }
         for (index, claim) in self.claims.iter().enumerate() {
             if index > 0 {
                 writeln!(out)?;
@@ -113,7 +116,7 @@ fn wait(
     id: Option<RecordId>,
     timeout: Option<Duration>,
 ) -> Result<Claimed> {
-    let agent = cx.agent(office)?;
+    let agent = cx.active_agent(office)?;
     let mut trouble = None;
     let found = office.wait_for(timeout, |office| {
         if !views::has_claimable(office.store(), &agent)? {

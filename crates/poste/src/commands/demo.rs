@@ -10,7 +10,6 @@ use poste_core::office::Office;
 use poste_core::store::discover;
 use poste_core::text::Name;
 use poste_core::views::{self, MessageView, NewsQuery};
-use poste_core::vocabulary::AgentKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -120,9 +119,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 
 fn register(cx: &Cx, office: &mut Office, name: &str, role: &str, capabilities: &[&str]) -> Result {
     let intent = Intent::Register(Register {
-        kind: AgentKind::Agent,
+        kind: None,
         role: Some(role.parse()?),
-        capabilities: capabilities.iter().map(|word| word.parse()).collect::<std::result::Result<_, _>>()?,
+        capabilities: Some(capabilities.iter().map(|word| word.parse()).collect::<std::result::Result<_, _>>()?),
         worktree: None,
         update: false,
     });

@@ -113,8 +113,11 @@ pub(crate) fn artifact_line(artifact: &Artifact) -> String {
     match (artifact.state, artifact.size, &artifact.digest) {
         (ArtifactState::Later, ..) => format!("{path}{place} (will come later)"),
         (state, Some(size), Some(digest)) => {
-            let attached = if state == ArtifactState::Attached { ", attached" } else { "" };
-            format!("{path}{place} ({size} bytes, blake3 {}{attached})", digest.short())
+            let copy = match state {
+                ArtifactState::Attached => format!(", copied to .poste/blobs/{digest}"),
+                _ => format!(", blake3 {}", digest.short()),
+            };
+            format!("{path}{place} ({size} bytes{copy})")
         }
         _ => format!("{path}{place}"),
     }

@@ -31,10 +31,10 @@ pub(crate) struct Args {
     /// The folder it works in; its artifacts must be below
     #[arg(long, value_name = "DIR")]
     worktree: Option<PathBuf>,
-    /// agent or human
-    #[arg(long, default_value = "agent")]
-    kind: AgentKind,
-    /// Change or revive a registered name
+    /// agent or human; otherwise agent
+    #[arg(long)]
+    kind: Option<AgentKind>,
+    /// Change or revive a registered name; what is not given stays as it was
     #[arg(long)]
     update: bool,
 }
@@ -72,6 +72,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut capabilities = args.capability;
     capabilities.sort_unstable();
     capabilities.dedup();
+    let capabilities = (!capabilities.is_empty()).then_some(capabilities);
     let header = Register { kind: args.kind, role: args.role, capabilities, worktree, update: args.update };
     let mut office = cx.open_to_write()?;
     let known = office.agent(&args.name)?;
@@ -90,11 +91,15 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     Ok(())
 }
 
+/// Whether it is registered just like this; with --update, what is not given is not asked for.
 fn is_same(known: &Agent, asked: &Register) -> bool {
-    known.kind == asked.kind
-        && known.role == asked.role
-        && known.capabilities == asked.capabilities
-        && known.worktree == asked.worktree
+    let silent = asked.update;
+    let kind = asked.kind.unwrap_or(if silent { known.kind } else { AgentKind::Agent });
+    let capabilities = asked.capabilities.as_ref();
+    kind == known.kind
+        && (asked.role == known.role || (silent && asked.role.is_none()))
+        && (capabilities.map_or(&[][..], Vec::as_slice) == known.capabilities || (silent && capabilities.is_none()))
+        && (asked.worktree == known.worktree || (silent && asked.worktree.is_none()))
 }
 
 fn absolute(path: &std::path::Path) -> Result<String> {

@@ -6,7 +6,6 @@ use poste_core::log::{Intent, MessageNo, Position};
 use poste_core::office::Office;
 use poste_core::text::RecordId;
 use poste_core::views;
-use poste_core::vocabulary::Urgency;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -43,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = super::read::number)]
     reply_to: Option<MessageNo>,
     /// Send each line of a JSONL file, or of stdin for -; schema: poste schema batch
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["to", "subject", "body", "also_to"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["to", "subject", "body", "also_to", "reply_to", "MessageArgs"])]
     batch: Option<String>,
     #[command(flatten)]
     message: MessageArgs,
@@ -113,12 +112,6 @@ fn say_what_next(cx: &Cx, office: &Office, answer: &SendAnswer) -> Result {
         return Ok(());
     }
     let Some(message) = views::message(office.store(), number)? else { return Ok(()) };
-    let when = match message.urgency {
-        Urgency::Now => "to be told at once",
-        Urgency::Turn => "to be told at the next tool call",
-        Urgency::Session => "to be told at the next session start",
-        Urgency::Later => "to be told when there is capacity",
-    };
     let follow = if message.wants_response {
         format!("wait for the answer: poste wait --replies {number}")
     } else {
@@ -126,7 +119,7 @@ fn say_what_next(cx: &Cx, office: &Office, answer: &SendAnswer) -> Result {
     };
     let when = match message.not_before {
         Some(at) => format!("not before {at} ({})", cx.ui.time(at)),
-        None => when.to_owned(),
+        None => format!("urgency {}", message.urgency),
     };
     cx.ui.say(format!("pending, {when}; {follow}"));
     Ok(())

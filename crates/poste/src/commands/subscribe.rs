@@ -31,6 +31,8 @@ pub(crate) struct SubscribeAnswer {
     pub topic: String,
     /// Past publications that were delivered now.
     pub delivered: usize,
+    /// It was subscribed before.
+    pub already: bool,
 }
 
 impl Answer for SubscribeAnswer {
@@ -39,7 +41,8 @@ impl Answer for SubscribeAnswer {
             0 => String::new(),
             count => format!("; {} delivered", ui::count(count, "past event")),
         };
-        writeln!(out, "subscribed to {}{past}", self.topic)
+        let already = if self.already { " already" } else { "" };
+        writeln!(out, "subscribed to {}{already}{past}", self.topic)
     }
 }
 
@@ -48,10 +51,12 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let topic = args.topic.as_str().to_owned();
     let intent = Intent::Subscribe(Subscribe { topic: args.topic, from: args.from });
     let proposal = cx.proposal(&office, intent, None, None)?;
-    let (_, effect) = cx.decide(&mut office, &proposal)?;
-    let delivered = match effect {
-        Effect::Touched(count) => count,
-        _ => 0,
+    let (delivered, already) = match cx.decide(&mut office, &proposal) {
+        Ok((_, Effect::Touched(count))) => (count, false),
+        Ok(_) => (0, false),
+        // Agents subscribe whenever they start; that it stands already is no trouble.
+        Err(error) if error.code == Some("nothing_to_do") => (0, true),
+        Err(error) => return Err(error),
     };
-    cx.ui.answer(&SubscribeAnswer { topic, delivered })
+    cx.ui.answer(&SubscribeAnswer { topic, delivered, already })
 }

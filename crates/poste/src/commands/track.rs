@@ -140,15 +140,12 @@ fn detail(ui: &Ui, delivery: &DeliveryView) -> String {
 
 /// stored → shown → claimed → …, with times; a rung that was not reached is not there.
 fn ladder(ui: &Ui, delivery: &DeliveryView, track: &Track) -> String {
-    let mut rungs = vec![format!("stored {}", ui.time(track.stored_at))];
-    let mut rung = |name: &str, at: Option<poste_core::Timestamp>| {
-        rungs.extend(at.map(|at| format!("{name} {}", ui.time(at))));
-    };
-    rung("shown", delivery.shown_at);
-    rung("claimed", delivery.claimed_at);
-    rung("acked", delivery.acked_at);
-    rung("answered", delivery.answered_at);
-    rung(delivery.state.word(), delivery.ended_at);
+    let mut reached = vec![("stored", Some(track.stored_at)), ("shown", delivery.shown_at)];
+    reached.extend([("claimed", delivery.claimed_at), ("acked", delivery.acked_at)]);
+    reached.extend([("answered", delivery.answered_at), (delivery.state.word(), delivery.ended_at)]);
+    reached.sort_by_key(|(_, at)| *at); // stable: what happened at once stays in the order of the ladder
+    let mut rungs: Vec<String> =
+        reached.into_iter().filter_map(|(name, at)| Some(format!("{name} {}", ui.time(at?)))).collect();
     if delivery.shown_at.is_none() && delivery.state.is_open() {
         rungs.push("not shown yet".to_owned());
     }

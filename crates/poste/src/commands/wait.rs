@@ -88,7 +88,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     if let Some(number) = args.replies {
         return wait_for_replies(cx, &mut office, number, args.any, args.timeout);
     }
-    let agent = cx.agent(&office)?;
+    let agent = cx.active_agent(&office)?;
     check_filters(&office, args.kind.as_ref(), args.from.as_deref())?;
     if let Some(topic) = &args.topic
         && !views::hears(office.store(), &agent.name, topic)?

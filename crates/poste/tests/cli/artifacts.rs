@@ -111,3 +111,18 @@ fn a_registered_worktree_is_where_artifacts_are_looked_for() {
     desk.play("poste send lead 'From inside' --artifact new.rs --as builder --office ../../project/.poste");
     assert_transcript!(desk);
 }
+
+#[test]
+fn an_attached_copy_that_is_gone_or_damaged_is_found() {
+    let mut desk = Desk::staffed();
+    desk.file("plan.md", "# Plan\n");
+    desk.quietly("poste send coder Plan --attach plan.md --as lead");
+    let blobs = desk.path(".poste/blobs");
+    let blob = std::fs::read_dir(&blobs).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&blob, "tampered").unwrap();
+    let damaged = desk.peek("poste log verify");
+    assert!(damaged.out().contains("the attached copy of plan.md is damaged"), "{}", damaged.out());
+    std::fs::remove_file(&blob).unwrap();
+    let missing = desk.peek("poste log verify");
+    assert!(missing.out().contains("the attached copy of plan.md is missing"), "{}", missing.out());
+}

@@ -51,7 +51,7 @@ fn a_session_proves_its_own_claim_and_no_other_one() {
     let mut desk = Desk::staffed();
     desk.play("poste send coder 'Fix it' --type directive --as lead");
     desk.play("POSTE_SESSION=run-1 poste claim 1 --lease 1m --as coder");
-    desk.later("2m");
+    desk.later("1m");
     desk.play(
         "
         POSTE_SESSION=run-2 poste claim 1 --as coder

@@ -64,3 +64,18 @@ fn batches_and_single_sends_mix() {
     assert_eq!(report["records"], 3 + 4 * 250 + 20);
     assert_eq!(report["problems"], Value::Array(Vec::new()));
 }
+
+#[test]
+fn processes_that_meet_right_after_poste_toml_changed_do_not_stand_in_each_others_way() {
+    let desk = Desk::new(&["lead", "coder"]);
+    for attempts in 2..=5 {
+        let policy = format!("[delivery]\nmax_attempts = {attempts}\n");
+        std::fs::write(desk.folder.path().join("poste.toml"), policy).unwrap();
+        let senders = (0..20).map(|_| desk.spawn(&["send", "coder", "hello", "--as", "lead"])).collect();
+        for output in finish(senders) {
+            expect_success(&["send"], &output);
+        }
+    }
+    assert_eq!(desk.pending("coder"), 80);
+    desk.verify();
+}

@@ -86,6 +86,14 @@ impl Tables<'_> {
             .optional()
     }
 
+    /// The newest version this machine proposed, or 0.
+    pub fn policy_version_of(&self, machine: &Label) -> Result<u64, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT coalesce(max(version), 0) FROM policies WHERE machine = ?1")?
+            .query_row([machine], |row| row.get(0))?)
+    }
+
     pub fn insert_policy(&mut self, policy: &Policy, position: Position, at: Timestamp) -> Result<(), Error> {
         let cache = self.cache.get_mut();
         cache.policy = None;
