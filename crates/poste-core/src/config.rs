@@ -16,7 +16,7 @@ use crate::vocabulary::{Priority, Urgency, built_in};
 /// The file's name, beside `.poste/`.
 pub const FILE: &str = "poste.toml";
 
-/// Every key that becomes policy, by section. Other sections belong to other parts of Poste.
+/// Every key there is, by section.
 const SECTIONS: &[(&str, &[&str])] = &[
     ("delivery", &["max_attempts", "retry_delay", "lease"]),
     ("retention", &["finished"]),

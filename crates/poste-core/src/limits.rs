@@ -1,4 +1,5 @@
-//! Every limit of an office, by name. Each is checked before the append and again in the fold.
+//! Every limit of an office, by name. Each is checked before the append; what a header tells is checked again in
+//! the fold, which never sees content.
 
 /// Content (subject, body, payload, results) above this goes to a blob instead of a row.
 pub const CONTENT_INLINE_BYTES_MAX: usize = 64 * 1024;

@@ -8,7 +8,7 @@ use crate::config::{self, FilePolicy};
 use crate::error::Error;
 use crate::fold::{Outcome, Verdict};
 use crate::log::{Intent, Log, Position, Proposal, Sealed};
-use crate::store::clock::{Clock, Reading};
+use crate::store::clock::Clock;
 use crate::store::tables::Agent;
 use crate::store::{LocalLog, Options, Store, Waiter};
 use crate::text::Name;
@@ -99,10 +99,6 @@ impl Office<LocalLog> {
         Ok(self.log.reading()?.for_views())
     }
 
-    pub fn clock_reading(&self) -> Result<Reading, Error> {
-        self.log.reading()
-    }
-
     /// Takes a leap of more than a day, in somebody's name.
     pub fn accept_clock(&mut self, actor: &Name) -> Result<Option<i64>, Error> {
         self.log.accept_clock(actor)
@@ -132,35 +128,36 @@ impl Office<LocalLog> {
         let waiter = Waiter::arm(self.path()?);
         let deadline = patience.map(|patience| now_instant() + patience);
         loop {
-            self.settle()?;
+            if self.settle()? == Settled::No {
+                // It is time and the tick could not be appended: look, but do not try without pause.
+                waiter.pause(UNSETTLED_PERIOD);
+            }
             let seen = self.store().data_version()?;
             if let Some(found) = look(self)? {
                 return Ok(Some(found));
             }
-            let mut due_in = self.due_in()?;
             loop {
                 let left = deadline.map(|deadline| deadline.saturating_duration_since(now_instant()));
                 if left.is_some_and(|left| left.is_zero()) {
                     return Ok(None);
                 }
+                // Asked anew each time: the log's time may have leapt while this process slept.
+                let due_in = self.due_in()?;
                 if due_in.is_some_and(|due| due.is_zero()) || self.store().data_version()? != seen {
                     break;
                 }
                 let pause = [left, due_in].into_iter().flatten().min().unwrap_or(Duration::MAX);
-                let before = now_instant();
                 waiter.pause(pause);
                 // Nothing ever happens in a file that was deleted; better to say so than to wait for it.
                 self.store().check_identity()?;
-                due_in = due_in.map(|due| due.saturating_sub(before.elapsed()));
             }
         }
     }
 
+    /// How long until something falls due; zero when it is time.
     fn due_in(&self) -> Result<Option<Duration>, Error> {
         let Some(due) = self.store().tables()?.next_due()? else { return Ok(None) };
-        let left = u64::try_from(due.since_ms(self.now()?)).ok().filter(|left_ms| *left_ms > 0);
-        // Due and still not settled: the tick could not be appended. Try again soon, not at once.
-        Ok(Some(left.map_or(UNSETTLED_PERIOD, Duration::from_millis)))
+        Ok(Some(Duration::from_millis(u64::try_from(due.since_ms(self.now()?)).unwrap_or(0))))
     }
 
     /// Proposes this machine's `poste.toml` if it differs from what this machine last proposed.

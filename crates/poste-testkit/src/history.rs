@@ -312,6 +312,7 @@ impl Generator {
             role: role.map(word),
             capabilities: Some(abilities.iter().map(|ability| word(ability)).collect()),
             worktree: self.rng.chance(200).then(|| "/trees/one".to_owned()),
+            clears: Vec::new(),
             update: self.rng.chance(800),
         };
         self.draft(name(who), Intent::Register(register))
@@ -327,8 +328,14 @@ impl Generator {
             // An agent changes what it is, with mail and claims in hand.
             let role = if self.rng.chance(700) { Some(self.role()) } else { None };
             let capabilities = ABILITIES.iter().filter(|_| self.rng.chance(400)).map(|ability| word(ability)).collect();
-            let register =
-                Register { kind: None, role, capabilities: Some(capabilities), worktree: None, update: true };
+            let register = Register {
+                kind: None,
+                role,
+                capabilities: Some(capabilities),
+                worktree: None,
+                clears: Vec::new(),
+                update: true,
+            };
             let actor = self.somebody(sight);
             return self.draft(actor, Intent::Register(register));
         }
@@ -640,6 +647,7 @@ impl Generator {
             role: None,
             capabilities: Some(capabilities),
             worktree: worktree.map(str::to_owned),
+            clears: Vec::new(),
             update: true,
         };
         let intent = match self.rng.below(18) {

@@ -97,6 +97,7 @@ fn golden_proposals() -> Vec<Proposal> {
         role: Some(text("lead")),
         capabilities: Some(vec![text("rust"), text("go")]),
         worktree: Some("/trees/one".to_owned()),
+        clears: Vec::new(),
         update: true,
     };
     let intents = [
@@ -322,6 +323,7 @@ fn register(role: &str, capabilities: &[&str], kind: AgentKind) -> Intent {
         role: Some(text(role)),
         capabilities: Some(capabilities),
         worktree: None,
+        clears: Vec::new(),
         update: false,
     })
 }

@@ -25,7 +25,14 @@ impl Desk {
         let mut desk = Self { office: Office::over(log), clock, proposed: 0 };
         for (name, kind) in [("ann", AgentKind::Human), ("bob", AgentKind::Agent), ("cy", AgentKind::Agent)] {
             let role = (kind == AgentKind::Agent).then(|| "coder".parse().unwrap());
-            let register = Register { kind: Some(kind), role, capabilities: None, worktree: None, update: false };
+            let register = Register {
+                kind: Some(kind),
+                role,
+                capabilities: None,
+                worktree: None,
+                clears: Vec::new(),
+                update: false,
+            };
             desk.accepted(name, None, Intent::Register(register));
         }
         desk
@@ -186,6 +193,7 @@ fn an_office_without_agents_gets_over_a_leap_of_the_clock() {
             role: None,
             capabilities: None,
             worktree: None,
+            clears: Vec::new(),
             update: false,
         }),
         content: None,

@@ -26,6 +26,8 @@ use crate::ui::{self, Answer, Ui};
 
 /// Lines that share one transaction.
 const CHUNK_LINES: usize = 100;
+/// And at most so many bytes: a chunk is held in memory.
+const CHUNK_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// A line is JSON and escapes cost: somewhat more than a message may hold.
 const LINE_BYTES_MAX: u64 = 2 * limits::CONTENT_BYTES_MAX as u64;
 
@@ -142,6 +144,9 @@ pub(crate) struct BatchAnswer {
     pub first_number: Option<MessageNo>,
     pub last_number: Option<MessageNo>,
     pub refused: Vec<RefusedLine>,
+    /// Lines up to here were decided when it broke off.
+    #[serde(skip)]
+    lines_done: u64,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -178,13 +183,40 @@ pub(crate) fn run(cx: &mut Cx, source: &str) -> Result {
         (Box::new(file), bytes)
     };
     let progress = progress_bar(cx, bytes);
-    let mut reader = BufReader::new(reader);
     let mut answer = BatchAnswer::default();
+    let ran = send_lines(cx, &mut office, &mut BufReader::new(reader), &progress, &mut answer);
+    progress.finish_and_clear();
+    answer.refused.sort_by_key(|refused| refused.line);
+    // Also when it broke off: what is stored is stored, and whoever goes on must know up to where.
+    cx.ui.answer(&answer)?;
+    for refused in &answer.refused {
+        let hints: String = refused.hints.iter().map(|hint| format!(" ({hint})")).collect();
+        cx.ui.say(format!("line {}: {}{hints}", refused.line, refused.reason));
+    }
+    if let Err(error) = ran {
+        let done = answer.lines_done;
+        return Err(error.hint(format!("the lines up to {done} are decided, as counted above; go on after them")));
+    }
+    if answer.refused.is_empty() {
+        return Ok(());
+    }
+    Err(CommandError::new(Kind::Refused, format!("refused {}", ui::count(answer.refused.len(), "line")))
+        .hint("the other lines are sent; mend these and send them alone"))
+}
+
+fn send_lines(
+    cx: &Cx,
+    office: &mut Office,
+    reader: &mut impl BufRead,
+    progress: &ProgressBar,
+    answer: &mut BatchAnswer,
+) -> Result {
     let mut chunk: Vec<(u64, Proposal)> = Vec::new();
+    let mut chunk_bytes = 0;
     for number in 1.. {
         let mut line = Vec::new();
-        let read = read_line(&mut reader, &mut line)
-            .map_err(|error| CommandError::new(Kind::Internal, format!("{source}: {error}")))?;
+        let read = read_line(reader, &mut line)
+            .map_err(|error| CommandError::new(Kind::Internal, format!("reading line {number}: {error}")))?;
         if read == 0 {
             break;
         }
@@ -192,27 +224,20 @@ pub(crate) fn run(cx: &mut Cx, source: &str) -> Result {
         if line.trim_ascii().is_empty() {
             continue;
         }
-        match proposal(cx, &office, &line) {
-            Ok(proposal) => chunk.push((number, proposal)),
+        match proposal(cx, office, &line) {
+            Ok(proposal) => {
+                chunk_bytes += line.len();
+                chunk.push((number, proposal));
+            }
             Err(error) => answer.refused.push(refused(number, &error)),
         }
-        if chunk.len() == CHUNK_LINES {
-            submit(&mut office, &mut chunk, &mut answer)?;
+        if chunk.len() == CHUNK_LINES || chunk_bytes > CHUNK_BYTES_MAX {
+            submit(office, &mut chunk, answer)?;
+            chunk_bytes = 0;
+            answer.lines_done = number;
         }
     }
-    submit(&mut office, &mut chunk, &mut answer)?;
-    progress.finish_and_clear();
-    answer.refused.sort_by_key(|refused| refused.line);
-    cx.ui.answer(&answer)?;
-    if answer.refused.is_empty() {
-        return Ok(());
-    }
-    for refused in &answer.refused {
-        let hints: String = refused.hints.iter().map(|hint| format!(" ({hint})")).collect();
-        cx.ui.say(format!("line {}: {}{hints}", refused.line, refused.reason));
-    }
-    Err(CommandError::new(Kind::Refused, format!("refused {}", ui::count(answer.refused.len(), "line")))
-        .hint("the other lines are sent; mend these and send them alone"))
+    submit(office, &mut chunk, answer)
 }
 
 /// One line, however long: what is beyond the limit is passed over, so that the next line is the next line.

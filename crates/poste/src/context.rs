@@ -177,16 +177,17 @@ impl Cx {
 
     /// Marks what was just printed as shown to the speaker. Printing came first, so nothing is marked in vain.
     pub(crate) fn mark_shown(&self, office: &mut Office, numbers: Vec<MessageNo>) -> Result {
-        if numbers.is_empty() {
-            return Ok(());
+        for chunk in numbers.chunks(poste_core::limits::SHOWN_MAX) {
+            let intent = Intent::Shown(Shown { messages: chunk.to_vec() });
+            let proposal = self.proposal(office, intent, None, None)?;
+            match office.propose(&proposal)?.verdict {
+                Verdict::Accepted(_) => {}
+                // Shown here before: the mark stands.
+                Verdict::Rejected(rejection) if rejection.code == poste_core::fold::Code::NothingToDo => {}
+                Verdict::Rejected(rejection) => return Err(rejection.into()),
+            }
         }
-        let proposal = self.proposal(office, Intent::Shown(Shown { messages: numbers }), None, None)?;
-        match office.propose(&proposal)?.verdict {
-            Verdict::Accepted(_) => Ok(()),
-            // Shown here before: the mark stands.
-            Verdict::Rejected(rejection) if rejection.code == poste_core::fold::Code::NothingToDo => Ok(()),
-            Verdict::Rejected(rejection) => Err(rejection.into()),
-        }
+        Ok(())
     }
 
     pub(crate) fn new_id(&self) -> RecordId {

@@ -149,9 +149,6 @@ impl Draft {
 
     /// Looks at the files and makes header and content.
     pub(crate) fn seal(self, cx: &Cx, office: &Office, default_type: &str) -> Result<(Send, Content)> {
-        if self.subject.trim().is_empty() {
-            return Err(CommandError::usage("the subject is empty; a listing would show nothing"));
-        }
         let speaker = cx.speaker()?;
         let mut artifacts = self.carried;
         let named = named_artifacts(cx, office, &speaker, &self.present, &self.attached, &self.later);
@@ -185,6 +182,7 @@ impl Draft {
             metadata: self.metadata,
             ..Content::default()
         };
+        content.check_message().map_err(CommandError::usage)?;
         Ok((header, content))
     }
 }
@@ -265,24 +263,8 @@ pub(crate) fn read_payload(text: &str) -> Result<Box<RawValue>> {
     parse_payload(json)
 }
 
-/// Keeps JSON as it is given, after checking that it is JSON and not absurdly deep.
+/// Keeps JSON as it is given.
 pub(crate) fn parse_payload(json: String) -> Result<Box<RawValue>> {
-    let mut depth = 0_usize;
-    let (mut in_string, mut escaped) = (false, false);
-    for byte in json.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'[' | b'{' if !in_string => depth += 1,
-            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > limits::PAYLOAD_DEPTH_MAX {
-            let max = limits::PAYLOAD_DEPTH_MAX;
-            return Err(CommandError::usage(format!("the payload is nested deeper than {max} levels")));
-        }
-    }
     RawValue::from_string(json).map_err(|error| CommandError::usage(format!("the payload is no JSON: {error}")))
 }
 

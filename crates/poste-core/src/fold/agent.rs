@@ -5,7 +5,7 @@ use super::{Context, Rule, active_agent, delivery, speaker};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
-use crate::log::{Register, Retire};
+use crate::log::{Cleared, Register, Retire};
 use crate::store::tables::{Agent, Delivery, EndReason, State, Tables};
 use crate::text::Name;
 use crate::vocabulary::AgentKind;
@@ -30,7 +30,7 @@ impl Rule for Register {
             let state = if known.is_active() { "registered" } else { "retired; its name stays taken" };
             return Err(refuse(Code::NameTaken, format!("{} is {state}", cx.actor)));
         }
-        let before = known.unwrap_or_else(|| Agent {
+        let mut before = known.unwrap_or_else(|| Agent {
             name: cx.actor.clone(),
             kind: AgentKind::Agent,
             role: None,
@@ -39,6 +39,13 @@ impl Rule for Register {
             registered_at: cx.at,
             retired_at: None,
         });
+        for cleared in &self.clears {
+            match cleared {
+                Cleared::Role => before.role = None,
+                Cleared::Capabilities => before.capabilities.clear(),
+                Cleared::Worktree => before.worktree = None,
+            }
+        }
         let mut capabilities = self.capabilities.clone().unwrap_or(before.capabilities);
         capabilities.sort_unstable();
         capabilities.dedup();

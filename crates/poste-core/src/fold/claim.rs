@@ -28,9 +28,12 @@ impl Rule for Claim {
         };
         let message = delivery::message(tables, number)?;
         let own = own_delivery(tables, &agent, &message, None)?;
-        // Its own may be over while a group of it still waits for somebody.
-        let waiting = own_deliveries(tables, &agent, &message)?.into_iter().find(|other| other.state == State::Pending);
-        let own = if own.state.is_open() { own } else { waiting.unwrap_or(own) };
+        // Its own may be over, or another member's, while a group of it still waits for somebody.
+        let is_held_here = own.state == State::Claimed && own.holder.as_ref() == Some(&agent.name);
+        let mut waiting = own_deliveries(tables, &agent, &message)?;
+        waiting.retain(|other| other.state == State::Pending);
+        waiting.sort_by_key(|other| !other.ready); // stable: what can be claimed now first
+        let own = if is_held_here { own } else { waiting.into_iter().next().unwrap_or(own) };
         match own.state {
             State::Pending if own.ready => Ok((vec![own], lease_ms)),
             State::Pending => Err(delivery::not_ready(&own)),

@@ -59,7 +59,9 @@ impl Rule for Send {
 
         let ready_at = future(cx, "not-before", self.not_before, true)?;
         let expires_at = future(cx, "the expiry", self.expires, false)?;
-        let respond_by = future(cx, "the response deadline", self.respond_by, false)?;
+        // A message that is passed on after its deadline has none any more.
+        let forwards = self.ends.as_ref().is_some_and(|ends| ends.how == EndsHow::Forwarded);
+        let respond_by = future(cx, "the response deadline", self.respond_by, forwards)?;
         if let (Some(ready_at), Some(expires_at)) = (ready_at, expires_at)
             && expires_at <= ready_at
         {
@@ -119,6 +121,7 @@ impl Rule for Send {
     fn apply(plan: Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
         let header = plan.header;
         let number = next_message(tables);
+        let wants_response = header.wants_response.unwrap_or(plan.defaults.response) || plan.respond_by.is_some();
         let message = Message {
             number,
             position: cx.position,
@@ -128,13 +131,14 @@ impl Rule for Send {
             kind: header.kind,
             priority: header.priority.unwrap_or(plan.defaults.priority),
             urgency: plan.defaults.urgency,
-            work: plan.defaults.work,
+            // Whoever wants a response asks for work, or an ack would end it unanswered.
+            work: plan.defaults.work || wants_response,
             max_attempts: plan.defaults.max_attempts,
             retry_delay_ms: plan.defaults.retry_delay_ms,
             conversation: plan.conversation.unwrap_or_else(|| Label::of_number(number)),
             reply_to: header.reply_to,
             forward_of: header.ends.filter(|ends| ends.how == EndsHow::Forwarded).map(|ends| ends.message),
-            wants_response: header.wants_response.unwrap_or(plan.defaults.response) || plan.respond_by.is_some(),
+            wants_response,
             respond_by: plan.respond_by,
             ready_at: plan.ready_at,
             expires_at: plan.expires_at,

@@ -253,6 +253,19 @@ impl Rule for Clock {
     }
 }
 
+/// Whether an agent may be shown a message: it is addressed to it, or it holds it.
+pub(crate) fn is_own(
+    tables: &Tables<'_>,
+    agent: &crate::store::tables::Agent,
+    message: &crate::store::tables::Message,
+) -> Result<bool, Error> {
+    match delivery::own_delivery(tables, agent, message, None) {
+        Ok(_) => Ok(true),
+        Err(Stop::Rejected(_)) => Ok(false),
+        Err(Stop::Failed(error)) => Err(error),
+    }
+}
+
 /// Records only the office itself makes.
 pub(crate) fn only_poste(cx: &Context) -> Result<(), Stop> {
     if cx.actor.is_poste() {

@@ -46,6 +46,12 @@ fn settle(tables: &mut Tables<'_>, cx: &Context, item: DueItem, before: &Deliver
         (Due::Expiry, State::Pending) => {
             delivery::end(tables, cx, before, before.clone(), State::Expired, EndReason::Expired)
         }
+        // Superseded by an earlier item of this tick, which took its row along. A row that still stands would be due
+        // for ever: better to stop than to tick without end.
+        _ if tables.is_due(item)? => Err(Error::Damaged(format!(
+            "delivery {} is {} and yet its {} is due",
+            item.delivery, before.state, item.what
+        ))),
         _ => Ok(()),
     }
 }

@@ -7,7 +7,6 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::digest::Digest;
 use crate::limits;
 
 /// The text of a message, a result, a note. Every field may be empty.
@@ -104,6 +103,14 @@ impl Content {
             && self.recommend.is_none()
     }
 
+    /// What every surface asks of a message before it proposes it: something for a listing to show.
+    pub fn check_message(&self) -> Result<(), String> {
+        if self.subject.trim().is_empty() {
+            return Err("the subject is empty; a listing would show nothing".to_owned());
+        }
+        Ok(())
+    }
+
     /// Checked before the append. The fold checks the length again, from the header.
     pub fn check(&self) -> Result<(), String> {
         let over =
@@ -113,6 +120,9 @@ impl Content {
         }
         if self.subject.contains(['\n', '\r', '\0']) {
             return Err("the subject is more than one line; put the rest into the body".to_owned());
+        }
+        if self.payload.as_ref().is_some_and(|payload| is_deeper_than(payload.get(), limits::PAYLOAD_DEPTH_MAX)) {
+            return Err(format!("the payload is nested deeper than {} levels", limits::PAYLOAD_DEPTH_MAX));
         }
         if self.references.len() > limits::REFERENCES_MAX {
             return Err(format!("more than {} references", limits::REFERENCES_MAX));
@@ -131,10 +141,26 @@ impl Content {
     pub fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(bytes)
     }
+}
 
-    pub fn digest(encoded: &[u8]) -> Digest {
-        Digest::of(encoded)
+/// Counts brackets outside strings: a payload is kept as text, so nobody has walked through it yet.
+fn is_deeper_than(json: &str, depth_max: usize) -> bool {
+    let mut depth = 0_usize;
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => depth += 1,
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > depth_max {
+            return true;
+        }
     }
+    false
 }
 
 #[cfg(test)]

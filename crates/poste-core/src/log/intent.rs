@@ -159,9 +159,21 @@ pub struct Register {
     pub capabilities: Option<Vec<Word>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<String>,
+    /// With `update`: what to drop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clears: Vec<Cleared>,
     /// Change or revive a name that is taken; what is not given stays as it was.
     #[serde(default, skip_serializing_if = "is_false")]
     pub update: bool,
+}
+
+/// What an update can take from an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cleared {
+    Role,
+    Capabilities,
+    Worktree,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

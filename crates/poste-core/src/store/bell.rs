@@ -49,14 +49,6 @@ impl Waiter {
         Self {}
     }
 
-    /// Whether it hears the bell; otherwise it looks every few milliseconds.
-    pub fn hears(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        return self.inotify.is_some();
-        #[cfg(not(target_os = "linux"))]
-        false
-    }
-
     /// Returns when the bell rings, when it is time to look anyway, or after `at_most`.
     #[cfg(target_os = "linux")]
     pub fn pause(&self, at_most: Duration) {

@@ -42,5 +42,9 @@ fn main_worktree(folder: &Path) -> Option<PathBuf> {
     let git_dir = folder.join(text.strip_prefix("gitdir:")?.trim());
     let common = fs::read_to_string(git_dir.join("commondir")).ok()?;
     let common = git_dir.join(common.trim()).canonicalize().ok()?;
-    common.parent().map(Path::to_owned)
+    // A bare repository has no main worktree; it is itself the one place all its worktrees share.
+    if common.file_name().is_some_and(|name| name == ".git" || name == ".bare") {
+        return common.parent().map(Path::to_owned);
+    }
+    Some(common)
 }

@@ -23,7 +23,7 @@ pub struct LocalLog {
     lock: WriteLock,
     clock: Arc<dyn Clock>,
     path: PathBuf,
-    /// After a failed commit the connection is not trusted again.
+    /// After a failed commit the connection is not trusted again; the next write opens a new one.
     broken: bool,
 }
 
@@ -70,7 +70,8 @@ impl LocalLog {
         if self.reading()?.for_views() < due {
             return Ok(());
         }
-        self.write(Vec::new(), None).map(|_| ())
+        // On behalf of a reader: whoever holds the lock settles it anyway, and a view can be told apart as unconfirmed.
+        self.write(Vec::new(), None, Duration::ZERO).map(|_| ())
     }
 
     /// Remembers that this machine's `poste.toml` stands on this policy version.
@@ -88,25 +89,46 @@ impl LocalLog {
     pub fn accept_clock(&mut self, actor: &Name) -> Result<Option<i64>, Error> {
         match self.reading()? {
             Reading::TooFar { leap_ms, .. } => {
-                self.write(Vec::new(), Some(actor))?;
+                self.write(Vec::new(), Some(actor), self.store.options.lock_timeout)?;
                 Ok(Some(leap_ms))
             }
             Reading::Now(_) | Reading::Leap { .. } => Ok(None),
         }
     }
 
-    /// The write path: lock, transaction, checks, time, ticks, append and fold, commit, bell.
-    fn write(&mut self, proposals: Vec<Sealed>, accepts_leap: Option<&Name>) -> Result<Vec<Outcome>, Error> {
+    /// Writes, after settling what is due. If much is due, others get their turn in between.
+    fn write(
+        &mut self,
+        proposals: Vec<Sealed>,
+        accepts_leap: Option<&Name>,
+        patience: Duration,
+    ) -> Result<Vec<Outcome>, Error> {
         if self.store.is_read_only() {
             return Err(Error::ReadOnly(self.path.clone()));
         }
-        if self.broken {
-            return Err(Error::Damaged("an earlier commit failed; open the office again".to_owned()));
-        }
         self.put_blobs(&proposals)?;
-        let ids: Vec<RecordId> = proposals.iter().map(|sealed| sealed.envelope.id.clone()).collect();
+        let mut waiting = Some(proposals);
+        loop {
+            if let Some(outcomes) = self.write_once(&mut waiting, accepts_leap, patience)? {
+                return Ok(outcomes);
+            }
+        }
+    }
 
-        let guard = self.lock.acquire(self.store.options.lock_timeout)?;
+    /// The write path: lock, transaction, checks, time, ticks, append and fold, commit, bell.
+    ///
+    /// `None`: so much was due that this transaction only settled a part of it; the proposals still wait.
+    fn write_once(
+        &mut self,
+        waiting: &mut Option<Vec<Sealed>>,
+        accepts_leap: Option<&Name>,
+        patience: Duration,
+    ) -> Result<Option<Vec<Outcome>>, Error> {
+        if self.broken {
+            self.store = Store::open(&self.path, self.store.options.clone())?;
+            self.broken = false;
+        }
+        let guard = self.lock.acquire(patience)?;
         self.store.check_identity()?;
         let ours = self.store.options.schema.version();
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
@@ -114,12 +136,21 @@ impl LocalLog {
 
         let mut tables = Tables::load(&transaction)?;
         let at = self.take_time(&mut tables, accepts_leap)?;
-        while settle_due(&mut tables, at)? {}
-        let mut outcomes = Vec::with_capacity(proposals.len());
-        for sealed in proposals {
-            let record = Record { position: tables.cursor.head.position.next(), at, sealed };
-            outcomes.push(fold(&mut tables, &record, Refusals::Dropped)?);
-        }
+        let all_settled = settle_due(&mut tables, at)?;
+        let proposals = if all_settled { waiting.take() } else { None };
+        let mut ids = Vec::new();
+        let outcomes = match proposals {
+            None => None,
+            Some(proposals) => {
+                let mut outcomes = Vec::with_capacity(proposals.len());
+                for sealed in proposals {
+                    ids.push(sealed.envelope.id.clone());
+                    let record = Record { position: tables.cursor.head.position.next(), at, sealed };
+                    outcomes.push(fold(&mut tables, &record, Refusals::Dropped)?);
+                }
+                Some(outcomes)
+            }
+        };
 
         let position = tables.cursor.head.position;
         if !tables.changed() {
@@ -139,9 +170,14 @@ impl LocalLog {
 
     /// Large content is safe on disk before the record that names it.
     fn put_blobs(&self, proposals: &[Sealed]) -> Result<(), Error> {
-        for sealed in proposals {
+        if !proposals.iter().any(is_large) {
+            return Ok(());
+        }
+        // What the fold will refuse for its size is not written at all.
+        let allowed = self.store.tables()?.policy()?.settings.content_bytes_max.unwrap_or(u64::MAX);
+        for sealed in proposals.iter().filter(|sealed| is_large(sealed)) {
             if let (Some(content), Some(blobs)) = (&sealed.content, self.store.blobs())
-                && content.bytes.len() > limits::CONTENT_INLINE_BYTES_MAX
+                && content.bytes.len() as u64 <= allowed
             {
                 blobs.put(&content.bytes)?;
             }
@@ -167,13 +203,23 @@ impl LocalLog {
     }
 }
 
-/// One tick if something is due. Ticks stay, whatever becomes of the proposals after them.
+/// Too large for a row of its own.
+fn is_large(sealed: &Sealed) -> bool {
+    sealed.content.as_ref().is_some_and(|content| content.bytes.len() > limits::CONTENT_INLINE_BYTES_MAX)
+}
+
+/// Ticks in one transaction: enough for any ordinary day, few enough that nobody waits long for the lock.
+const TICKS_MAX: usize = 8;
+
+/// Settles what is due; says whether that was all. Ticks stay, whatever becomes of the proposals after them.
 fn settle_due(tables: &mut Tables<'_>, at: Timestamp) -> Result<bool, Error> {
-    if tables.next_due()?.is_none_or(|due| due > at) {
-        return Ok(false);
+    for _ in 0..TICKS_MAX {
+        if tables.next_due()?.is_none_or(|due| due > at) {
+            return Ok(true);
+        }
+        append_own(tables, at, Intent::Tick(Tick {}))?;
     }
-    append_own(tables, at, Intent::Tick(Tick {}))?;
-    Ok(true)
+    Ok(tables.next_due()?.is_none_or(|due| due > at))
 }
 
 /// A record the writer itself makes.
@@ -207,7 +253,7 @@ fn commit_failed(ids: Vec<RecordId>, error: rusqlite::Error) -> Error {
 
 impl Log for LocalLog {
     fn append(&mut self, proposals: Vec<Sealed>) -> Result<Vec<Outcome>, Error> {
-        self.write(proposals, None)
+        self.write(proposals, None, self.store.options.lock_timeout)
     }
 
     fn read_from(&self, after: Position, limit: usize) -> Result<Vec<Record>, Error> {

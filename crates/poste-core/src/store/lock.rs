@@ -40,6 +40,7 @@ impl WriteLock {
         let file = self.open()?;
         let file = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => file,
+            Err(rustix::io::Errno::WOULDBLOCK) if patience.is_zero() => return Err(self.busy(patience)),
             Err(rustix::io::Errno::WOULDBLOCK) => self.wait(file, patience)?,
             Err(error) => return Err(Error::io(&self.path, error.into())),
         };
@@ -81,11 +82,12 @@ impl WriteLock {
         match receiver.recv_timeout(patience) {
             Ok(Ok(file)) => Ok(file),
             Ok(Err(error)) => Err(Error::io(&self.path, error.into())),
-            Err(_) => Err(Error::Busy {
-                holder: self.holder(),
-                waited_ms: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX),
-            }),
+            Err(_) => Err(self.busy(patience)),
         }
+    }
+
+    fn busy(&self, waited: Duration) -> Error {
+        Error::Busy { holder: self.holder(), waited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX) }
     }
 
     /// Who has it, as far as the file tells.

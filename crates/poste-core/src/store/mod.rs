@@ -98,7 +98,11 @@ impl Store {
                 let read_only = conn.is_readonly("main")?;
                 (conn, read_only)
             }
-            Err(_) => (connect(&database, OpenFlags::SQLITE_OPEN_READ_ONLY)?, true),
+            // Whoever may not write may still look; if not even that, the first answer says why.
+            Err(error) => match connect(&database, OpenFlags::SQLITE_OPEN_READ_ONLY) {
+                Ok(conn) => (conn, true),
+                Err(_) => return Err(error),
+            },
         };
         let mut store = Self {
             conn,

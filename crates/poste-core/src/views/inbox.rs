@@ -116,14 +116,16 @@ pub fn inbox(store: &Store, agent: &Agent, query: &InboxQuery, now: Timestamp) -
         });
         // Mail that came by name and by group is one message; the sort is stable, so its own name comes first.
         let mut numbers = std::collections::BTreeSet::new();
+        let with_duplicates = found.len();
         found.retain(|(message, _)| numbers.insert(message.number));
+        let duplicates = (with_duplicates - found.len()) as u64;
         let matching = found.len() as u64;
         found.truncate(query.limit);
         let mut left_out = if query.filters() {
             let count = matching - found.len() as u64;
             More { count, at_least: count >= COUNT_MAX }
         } else {
-            left_out(store, agent, found.len() as u64)?
+            left_out(store, agent, found.len() as u64 + duplicates)?
         };
         if query.all {
             let room = query.limit - found.len();
@@ -376,9 +378,9 @@ impl NewsQuery {
 fn available_at(tables: &Tables<'_>, message: &Message, delivery: &Delivery) -> Result<Position, Error> {
     let back = [Event::Ready, Event::Released, Event::Retried, Event::Delivered];
     let again = tables
-        .events_of(message.number)?
+        .events_of_delivery(delivery)?
         .into_iter()
-        .filter(|event| event.delivery == delivery.number && back.contains(&event.event))
+        .filter(|event| back.contains(&event.event))
         .map(|event| event.position)
         .max();
     Ok(again.unwrap_or(message.position))

@@ -9,10 +9,11 @@ use serde_json::value::RawValue;
 
 use super::{Found, content, envelope};
 use crate::error::Error;
+use crate::fold;
 use crate::log::{Artifact, Body, Intent, MessageNo, Position};
 use crate::store::Store;
-use crate::store::tables::{Message, Notice, Tables};
-use crate::text::{Label, Name, Topic, TypeName};
+use crate::store::tables::{Agent, Message, Notice, Optional as _, Tables};
+use crate::text::{Label, Topic, TypeName};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::vocabulary::{Priority, TrustLabel, Urgency};
 
@@ -157,11 +158,12 @@ pub(super) fn subject(store: &Store, tables: &Tables<'_>, row: &Message) -> Resu
     if row.notice.is_some() {
         return notice_subject(tables, row);
     }
-    Ok(store
+    let found = store
         .conn()
         .prepare_cached("SELECT subject FROM content WHERE position = ?1")?
         .query_row([row.position], |row| row.get(0))
-        .unwrap_or_default())
+        .optional()?;
+    Ok(found.unwrap_or_default())
 }
 
 fn notice_subject(tables: &Tables<'_>, row: &Message) -> Result<String, Error> {
@@ -177,7 +179,8 @@ fn notice_subject(tables: &Tables<'_>, row: &Message) -> Result<String, Error> {
     Ok(format!("#{} to {} {what}", about.message, about.address))
 }
 
-/// A notice's text, from what happened at its position.
+/// A notice's text, from what happened at its position. What an agent said stands in it as that agent's words: the
+/// office vouches for what happened, never for what was said.
 fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(String, String), Error> {
     let subject = notice_subject(tables, row)?;
     let said = match content(store, row.position)? {
@@ -192,64 +195,23 @@ fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(Str
         Some(Notice::Late) => format!("The result is kept as late: poste track {about}"),
         _ => format!("See what happened: poste track {about}. Give it another chance: poste retry {about}"),
     };
-    let body = if said.is_empty() { next } else { format!("{said}\n\n{next}") };
-    Ok((subject, body))
+    let speaker = tables.record(row.position)?.map(|record| record.sealed.envelope.actor);
+    let (Some(speaker), false) = (speaker, said.is_empty()) else { return Ok((subject, next)) };
+    let trust = match tables.agent(speaker.as_str())? {
+        Some(agent) => TrustLabel::from(agent.kind),
+        None => TrustLabel::Poste,
+    };
+    let quoted: String = said.lines().map(|line| format!("> {line}\n")).collect();
+    Ok((subject, format!("{speaker} (trust: {trust}) wrote:\n{quoted}\n{next}")))
 }
 
-/// Messages of a topic after a position, oldest first.
-pub fn by_topic_after(
-    store: &Store,
-    topic: Option<&Topic>,
-    after: Position,
-    limit: usize,
-) -> Result<Vec<MessageView>, Error> {
+/// Whether a message is an agent's own: addressed to it, or held by it.
+pub fn is_addressed_to(store: &Store, agent: &Agent, number: MessageNo) -> Result<bool, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
-        let first = first_number_after(&tables, after)?;
-        let which = match topic {
-            Some(_) => "topic = ?1",
-            None => "topic IS NOT NULL AND ?1 IS NULL",
-        };
-        let numbers: Vec<MessageNo> = conn
-            .prepare_cached(&format!(
-                "SELECT number FROM messages WHERE {which} AND number >= ?2 ORDER BY number LIMIT ?3"
-            ))?
-            .query_map(rusqlite::params![topic, first, limit], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
-        numbers
-            .into_iter()
-            .filter_map(|number| tables.message(number).transpose())
-            .map(|row| view(store, &tables, row?))
-            .collect()
-    })
-}
-
-/// The first message stored after a position. Numbers rise with positions, so halving finds it.
-pub(super) fn first_number_after(tables: &Tables<'_>, after: Position) -> Result<MessageNo, Error> {
-    let (mut low, mut high) = (1, tables.cursor.message_last.0 + 1);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        match tables.message(MessageNo(middle))? {
-            Some(message) if message.position > after => high = middle,
-            Some(_) => low = middle + 1,
-            None => return Err(Error::Damaged(format!("message {middle} is missing"))),
+        match tables.message(number)? {
+            Some(message) => fold::is_own(&tables, agent, &message),
+            None => Ok(false),
         }
-    }
-    Ok(MessageNo(low))
-}
-
-/// Whether a name may be shown a message: it is addressed to it.
-pub fn is_addressed_to(store: &Store, agent: &Name, number: MessageNo) -> Result<bool, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let Some(agent) = tables.agent(agent.as_str())? else { return Ok(false) };
-        let Some(message) = tables.message(number)? else { return Ok(false) };
-        for address in agent.addresses() {
-            let excluded = address.is_group() && message.sender == agent.name;
-            if !excluded && tables.delivery_to(number, &address)?.is_some() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     })
 }

@@ -10,7 +10,7 @@ mod track;
 mod verify;
 
 pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_claimable, inbox, news};
-pub use message::{MessageView, by_topic_after, is_addressed_to, message};
+pub use message::{MessageView, is_addressed_to, message};
 pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};
 pub use replies::{Replies, Reply, replies};
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
@@ -21,7 +21,7 @@ pub use verify::{VerifyReport, verify};
 use crate::error::Error;
 use crate::log::{Content, Position};
 use crate::store::Store;
-use crate::store::tables::{ContentRow, content_row, record_row};
+use crate::store::tables::{ContentRow, content_row};
 
 /// What became of a record's content.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) enum Found {
     Content(Box<Content>),
     /// The record never had any.
     Never,
-    /// It had, and it is gone: the reason is in the log.
+    /// It had, and it is gone.
     Gone,
 }
 
@@ -59,9 +59,7 @@ pub(crate) fn content(store: &Store, position: Position) -> Result<Found, Error>
 }
 
 pub(crate) fn envelope(store: &Store, position: Position) -> Result<Option<crate::log::Record>, Error> {
-    let mut statement = store.conn().prepare_cached("SELECT position, at, envelope FROM log WHERE position = ?1")?;
-    let mut rows = statement.query([position])?;
-    rows.next()?.map(record_row).transpose()
+    store.tables()?.record(position)
 }
 
 /// Counts no further than anybody reads: the cost of a number must not grow with the mail.

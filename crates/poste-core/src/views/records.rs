@@ -1,5 +1,7 @@
 //! The log itself: records as they are, and why a message is in the state it is in.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -9,7 +11,7 @@ use super::message::subject;
 use super::track::{said, says_something};
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::log::{MessageNo, Position, Record};
+use crate::log::{DeliveryNo, MessageNo, Position, Record};
 use crate::store::Store;
 use crate::store::tables::{Delivery, EndReason, Event, EventRow, Tables, record_row};
 use crate::text::{RecordId, Session};
@@ -95,9 +97,9 @@ pub fn why_message(store: &Store, number: MessageNo) -> Result<Option<Why>, Erro
         let Some(message) = tables.message(number)? else { return Ok(None) };
         let deliveries = tables.deliveries_of(number)?;
         let events = tables.events_of(number)?;
-        let came_later = |delivery: &Delivery| {
-            events.iter().any(|event| event.delivery == delivery.number && event.event == Event::Delivered)
-        };
+        let late: BTreeSet<DeliveryNo> =
+            events.iter().filter(|event| event.event == Event::Delivered).map(|event| event.delivery).collect();
+        let came_later = |delivery: &Delivery| late.contains(&delivery.number);
         let recipients: Vec<String> = deliveries
             .iter()
             .filter(|delivery| !came_later(delivery))
@@ -109,12 +111,10 @@ pub fn why_message(store: &Store, number: MessageNo) -> Result<Option<Why>, Erro
         };
         let mut lines =
             vec![WhyLine { position: message.position, at: message.at, by: message.sender.to_string(), what: stored }];
+        let addresses: BTreeMap<DeliveryNo, String> =
+            deliveries.iter().map(|delivery| (delivery.number, delivery.address.to_string())).collect();
         for event in events {
-            let recipient = deliveries
-                .iter()
-                .find(|delivery| delivery.number == event.delivery)
-                .map(|delivery| delivery.address.to_string())
-                .unwrap_or_default();
+            let recipient = addresses.get(&event.delivery).cloned().unwrap_or_default();
             lines.push(WhyLine {
                 position: event.position,
                 at: event.at,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::message::{first_number_after, subject};
+use super::message::subject;
 use crate::error::Error;
 use crate::log::{Intent, MessageNo, Position, Record};
 use crate::store::Store;
@@ -74,7 +74,7 @@ fn add_lines(store: &Store, tables: &Tables<'_>, record: &Record, lines: &mut Ve
 
 fn messages_at(tables: &Tables<'_>, position: Position) -> Result<Vec<Message>, Error> {
     let mut found = Vec::new();
-    let mut number = first_number_after(tables, Position(position.0.saturating_sub(1)))?;
+    let mut number = tables.first_number_after(Position(position.0.saturating_sub(1)))?;
     while let Some(message) = tables.message(number)?.filter(|message| message.position == position) {
         found.push(message);
         number = number.next();

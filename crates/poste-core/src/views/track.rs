@@ -1,5 +1,7 @@
 //! The delivery ladder of a message, told truthfully: who has it, since when, and why.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -106,11 +108,17 @@ pub fn track(store: &Store, number: MessageNo, now: Timestamp) -> Result<Option<
     store.read(|conn| {
         let tables = Tables::load(conn)?;
         let Some(message) = tables.message(number)? else { return Ok(None) };
-        let events = tables.events_of(number)?;
+        let mut events: BTreeMap<DeliveryNo, Vec<EventRow>> = BTreeMap::new();
+        for event in tables.events_of(number)? {
+            events.entry(event.delivery).or_default().push(event);
+        }
         let deliveries = tables
             .deliveries_of(number)?
             .into_iter()
-            .map(|delivery| delivery_view(store, &message, delivery, &events, now))
+            .map(|delivery| {
+                let own = events.remove(&delivery.number).unwrap_or_default();
+                delivery_view(store, &message, delivery, &own, now)
+            })
             .collect::<Result<_, _>>()?;
         Ok(Some(Track {
             number,
@@ -132,10 +140,9 @@ fn delivery_view(
     store: &Store,
     message: &Message,
     delivery: Delivery,
-    events: &[EventRow],
+    own: &[EventRow],
     now: Timestamp,
 ) -> Result<DeliveryView, Error> {
-    let own: Vec<&EventRow> = events.iter().filter(|event| event.delivery == delivery.number).collect();
     // A reply or a forward is a message of its own; the ladder names it instead of repeating it.
     let result = match (delivery.reason, delivery.ended_by) {
         (Some(EndReason::Done | EndReason::Acked | EndReason::Failed), Some(position)) => result_view(store, position)?,
@@ -148,7 +155,7 @@ fn delivery_view(
         .collect::<Result<Vec<_>, _>>()?;
     let history = own.iter().map(|event| step(store, event)).collect::<Result<_, _>>()?;
     Ok(DeliveryView {
-        since: since(message, delivery.number, &own),
+        since: since(message, own),
         unconfirmed: is_due(&delivery, now),
         recipient: delivery.address.to_string(),
         state: delivery.state,
@@ -175,13 +182,9 @@ fn delivery_view(
 }
 
 /// The last step that was a change of state; before any, when it was stored.
-fn since(message: &Message, delivery: DeliveryNo, events: &[&EventRow]) -> Timestamp {
+fn since(message: &Message, events: &[EventRow]) -> Timestamp {
     let marks = [Event::Shown, Event::Acked, Event::Answered, Event::Late, Event::Extended, Event::LeaseMoved];
-    events
-        .iter()
-        .rev()
-        .find(|event| event.delivery == delivery && !marks.contains(&event.event))
-        .map_or(message.at, |event| event.at)
+    events.iter().rev().find(|event| !marks.contains(&event.event)).map_or(message.at, |event| event.at)
 }
 
 fn step(store: &Store, event: &EventRow) -> Result<Step, Error> {

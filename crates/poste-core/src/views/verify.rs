@@ -21,8 +21,6 @@ pub struct VerifyReport {
     pub position: Position,
     pub chain: Digest,
     pub tables: Digest,
-    /// Content that is no longer here (redacted or archived).
-    pub content_gone: u64,
     /// Everything that is wrong; empty when the office is sound.
     pub problems: Vec<String>,
 }
@@ -44,7 +42,6 @@ pub fn verify(store: &Store, refusals: Refusals, mut progress: impl FnMut(Positi
             position: Position(0),
             chain: Head::default().chain,
             tables: digest(conn)?,
-            content_gone: 0,
             problems,
         };
         if !check_log(store, conn, &mut report)? {
@@ -135,7 +132,7 @@ fn check_content(
         None => None,
     };
     match bytes {
-        None => report.content_gone += 1,
+        None => report.problems.push(format!("record {position}: its content is missing")),
         Some(bytes) => {
             let large = bytes.len() > limits::CONTENT_BYTES_MAX;
             if large || bytes.len() as u64 != expected.length || Digest::of(&bytes) != expected.digest {

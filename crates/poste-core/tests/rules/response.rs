@@ -150,3 +150,14 @@ fn a_reply_to_a_sender_who_retired_is_refused() {
     accepted(desk.retire("bob", "ann"));
     refused(desk.reply("bob", question), Code::Retired);
 }
+
+#[test]
+fn an_ack_does_not_end_a_plain_message_that_wants_a_response() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let asks = Send { wants_response: Some(true), ..letter("bob", "message") };
+    let number = accepted(desk.post("ann", asks)).number;
+    accepted(desk.ack("bob", number));
+    assert_eq!(desk.state(number), State::Pending);
+    accepted(desk.reply("bob", number));
+    assert!(desk.delivery(number).answer.is_some());
+}

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use poste_core::fold::{Code, Effect, Verdict};
+use poste_core::fold::{Code, Effect, Refusals, Verdict};
 use poste_core::limits::{CONTENT_BYTES_MAX, CONTENT_INLINE_BYTES_MAX};
 use poste_core::log::{Body, Content, Intent, Log as _, Sealed, Send};
 use poste_core::office::Settled;
@@ -272,4 +272,55 @@ fn verify_finds_a_table_that_is_not_what_the_log_folds_to() {
     tamper(&desk.place.path.join("office.db"), "UPDATE deliveries SET attempts = 3");
     let report = views::verify(desk.office.store(), poste_core::fold::Refusals::Dropped, |_| {}).unwrap();
     assert_eq!(report.problems, ["table deliveries is not what the log folds to"]);
+}
+
+#[test]
+fn a_commit_that_fails_is_an_unknown_outcome_that_names_the_id_and_the_next_write_goes_on() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), Some(text("hello")));
+    // The real COMMIT of the real database, refused at its last moment: a promise of this connection's own that is
+    // only checked then, and broken by whoever writes a record.
+    let promise = "PRAGMA foreign_keys = ON;
+        CREATE TEMP TABLE parent (key INTEGER PRIMARY KEY);
+        CREATE TEMP TABLE child (key INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
+        CREATE TEMP TRIGGER breaks AFTER INSERT ON main.log BEGIN INSERT INTO child VALUES (1); END;";
+    desk.office.store().conn().execute_batch(promise).unwrap();
+    let error = desk.office.propose(&proposal).expect_err("the commit is refused");
+    match &error {
+        Error::Unknown { ids, .. } => assert_eq!(ids, std::slice::from_ref(&proposal.id)),
+        other => panic!("{other}"),
+    }
+    // The connection is not trusted again: the next write opens a new one, which promised nothing.
+    assert_eq!(views::why_id(desk.office.store(), &proposal.id).unwrap().state, "absent");
+    let outcome = desk.outcome(&proposal);
+    assert!(!outcome.repeat);
+    assert!(desk.outcome(&proposal).repeat, "and sending it once more has no second effect");
+}
+
+#[test]
+fn a_database_that_cannot_grow_is_a_full_disk_and_loses_nothing() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let kept = desk.send("ann", "bob", "message");
+    let head = desk.head();
+    let conn = desk.office.store().conn();
+    let pages: u32 = conn.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+    conn.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
+    let large = Content { body: Body(vec![b'x'; 60_000]), ..text("too much") };
+    let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), Some(large));
+    let error = desk.office.propose(&proposal).expect_err("there is no room");
+    assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+    assert_eq!((desk.head(), desk.news("bob")), (head, vec![kept]), "reading goes on, nothing was written");
+    let conn = desk.office.store().conn();
+    conn.pragma_update_and_check(None, "max_page_count", 1_000_000, |_| Ok(())).unwrap();
+    assert!(desk.outcome(&proposal).position.is_some(), "after room was made it goes on");
+}
+
+#[test]
+fn content_that_went_missing_is_a_problem_and_not_a_footnote() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    desk.send("ann", "bob", "message");
+    desk.office.store().conn().execute("DELETE FROM content", []).unwrap();
+    let report = views::verify(desk.office.store(), Refusals::Dropped, |_| {}).unwrap();
+    assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+    desk.leave_unverified();
 }

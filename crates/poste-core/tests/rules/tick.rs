@@ -157,3 +157,15 @@ fn a_retry_delay_counts_from_the_end_of_the_lease_however_late_somebody_looks() 
     desk.settle();
     assert!(desk.delivery(number).ready, "its delay of ten seconds was over long ago");
 }
+
+#[test]
+fn a_due_row_that_fits_no_delivery_is_damage_and_no_endless_ticking() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let number = desk.send("ann", "bob", "message");
+    accepted(desk.ack("bob", number));
+    let stale = "INSERT INTO due (at, what, subject) VALUES (1, 0, 1)";
+    desk.office.store().conn().execute(stale, []).unwrap();
+    let error = desk.office.settle().expect_err("the row would be due for ever");
+    assert!(matches!(error, poste_core::Error::Damaged(_)), "{error}");
+    desk.leave_unverified();
+}

@@ -4,6 +4,7 @@ use std::time::Duration;
 use poste_core::fold::{Claimed, Code, Effect, Verdict};
 use poste_core::log::{Claim, Intent, MessageNo, Position};
 use poste_core::office::Office;
+use poste_core::store::tables::Agent;
 use poste_core::text::RecordId;
 use poste_core::views::{self, MessageView};
 use poste_core::{Timestamp, limits};
@@ -116,26 +117,30 @@ fn wait(
     id: Option<RecordId>,
     timeout: Option<Duration>,
 ) -> Result<Claimed> {
-    let agent = cx.active_agent(office)?;
-    let mut trouble = None;
+    let name = cx.active_agent(office)?.name;
+    if let Some(id) = id.as_ref()
+        && views::why_id(office.store(), id)?.position.is_some()
+    {
+        // Claimed before, under this id: tell what it won instead of waiting for more.
+        let proposal = cx.proposal_as(office, name, intent, None, Some(id.clone()));
+        return cx.decide(office, &proposal).and_then(|(_, effect)| expect_claimed(effect));
+    }
     let found = office.wait_for(timeout, |office| {
+        // Asked anew each time: a role may come or go while it waits.
+        let Some(agent) = office.agent(&name)?.filter(Agent::is_active) else { return Ok(Some(None)) };
         if !views::has_claimable(office.store(), &agent)? {
             return Ok(None);
         }
-        let proposal = cx.proposal_as(office, agent.name.clone(), intent.clone(), None, id.clone());
+        let proposal = cx.proposal_as(office, name.clone(), intent.clone(), None, id.clone());
         match office.propose(&proposal)?.verdict {
-            Verdict::Accepted(effect) => Ok(Some(Some(effect))),
             Verdict::Rejected(rejection) if rejection.code == Code::NothingToClaim => Ok(None),
-            Verdict::Rejected(rejection) => {
-                trouble = Some(rejection);
-                Ok(Some(None))
-            }
+            verdict => Ok(Some(Some(verdict))),
         }
     })?;
-    match (found, trouble) {
-        (Some(Some(effect)), _) => expect_claimed(effect),
-        (_, Some(rejection)) => Err(rejection.into()),
-        _ => Err(CommandError::new(Kind::TimedOut, "nothing came to claim in that time")),
+    match found {
+        Some(Some(verdict)) => expect_claimed(verdict.accepted()?),
+        Some(None) => Err(cx.active_agent(office).err().unwrap_or_else(|| CommandError::usage("the agent is gone"))),
+        None => Err(CommandError::new(Kind::TimedOut, "nothing came to claim in that time")),
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         subject: prefixed("Fwd: ", &original.subject),
         body: forwarded_body(&original, args.note.as_deref()),
         carried: original.artifacts.clone(),
-        respond_by: original.respond_by.filter(|at| *at > cx.ui.now).map(When::At),
+        respond_by: original.respond_by.map(When::At),
         payload: original.payload.clone(),
         workflow: original.workflow.clone(),
         step: original.step.clone(),

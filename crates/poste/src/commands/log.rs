@@ -117,9 +117,6 @@ impl Answer for VerifyReport {
             writeln!(out, "problem: {}", escape::line(problem))?;
         }
         writeln!(out, "{}, chain {}", ui::count(self.records as usize, "record"), self.chain.short())?;
-        if self.content_gone > 0 {
-            writeln!(out, "content of {} is no longer here", ui::count(self.content_gone as usize, "record"))?;
-        }
         let sound = if self.problems.is_empty() { "tables equal the folded log" } else { "not sound" };
         writeln!(out, "{sound}, digest {}", self.tables.short())
     }

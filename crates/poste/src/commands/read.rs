@@ -147,7 +147,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open()?;
     let message = views::message(office.store(), args.number)?.ok_or_else(|| no_message(args.number))?;
     let reader = match cx.optional_speaker() {
-        Some(_) => Some(cx.agent(&office)?.name),
+        Some(_) => Some(cx.agent(&office)?),
         None => None,
     };
     if args.for_model && !cx.ui.json {

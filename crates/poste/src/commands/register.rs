@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use poste_core::log::{Intent, Register};
+use poste_core::log::{Cleared, Intent, Register};
 use poste_core::store::tables::Agent;
 use poste_core::text::{Name, Word};
 use poste_core::vocabulary::AgentKind;
@@ -34,6 +34,15 @@ pub(crate) struct Args {
     /// agent or human; otherwise agent
     #[arg(long)]
     kind: Option<AgentKind>,
+    /// With --update: it has no role any more
+    #[arg(long, requires = "update", conflicts_with = "role")]
+    no_role: bool,
+    /// With --update: it has no capabilities any more
+    #[arg(long, requires = "update", conflicts_with = "capability")]
+    no_capabilities: bool,
+    /// With --update: it has no worktree of its own any more
+    #[arg(long, requires = "update", conflicts_with = "worktree")]
+    no_worktree: bool,
     /// Change or revive a registered name; what is not given stays as it was
     #[arg(long)]
     update: bool,
@@ -73,7 +82,13 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     capabilities.sort_unstable();
     capabilities.dedup();
     let capabilities = (!capabilities.is_empty()).then_some(capabilities);
-    let header = Register { kind: args.kind, role: args.role, capabilities, worktree, update: args.update };
+    let cleared = [
+        (args.no_role, Cleared::Role),
+        (args.no_capabilities, Cleared::Capabilities),
+        (args.no_worktree, Cleared::Worktree),
+    ];
+    let clears = cleared.into_iter().filter_map(|(asked, what)| asked.then_some(what)).collect();
+    let header = Register { kind: args.kind, role: args.role, capabilities, worktree, clears, update: args.update };
     let mut office = cx.open_to_write()?;
     let known = office.agent(&args.name)?;
     let same = known.as_ref().is_some_and(|known| known.is_active() && is_same(known, &header));
@@ -93,6 +108,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 
 /// Whether it is registered just like this; with --update, what is not given is not asked for.
 fn is_same(known: &Agent, asked: &Register) -> bool {
+    if !asked.clears.is_empty() {
+        return false;
+    }
     let silent = asked.update;
     let kind = asked.kind.unwrap_or(if silent { known.kind } else { AgentKind::Agent });
     let capabilities = asked.capabilities.as_ref();

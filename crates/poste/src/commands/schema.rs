@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::Result;
 use crate::batch::{BatchAnswer, BatchLine};
 use crate::context::Cx;
-use crate::error::CommandError;
+use crate::error::{CommandError, Kind};
 
 /// Print the JSON Schema of a command's answer, or of a message of a type
 #[derive(Debug, clap::Args)]
@@ -76,8 +76,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         Some(schema) => schema,
         None => of_type(cx, &args.name)?,
     };
-    let text = serde_json::to_string_pretty(&schema)
-        .map_err(|error| CommandError::new(crate::error::Kind::Internal, error.to_string()))?;
+    let text =
+        serde_json::to_string_pretty(&schema).map_err(|error| CommandError::new(Kind::Internal, error.to_string()))?;
     writeln!(io::stdout().lock(), "{text}")?;
     Ok(())
 }
@@ -93,7 +93,8 @@ fn find(name: &str) -> Option<Schema> {
 fn of_type(cx: &mut Cx, name: &str) -> Result<Schema> {
     let known = match cx.open() {
         Ok(office) => views::types(office.store())?,
-        Err(_) => views::types(&poste_core::store::Store::in_memory()?)?,
+        Err(error) if error.kind == Kind::NotFound => views::types(&poste_core::store::Store::in_memory()?)?,
+        Err(error) => return Err(error),
     };
     let Some(kind) = name.parse::<TypeName>().ok().and_then(|name| known.iter().find(|kind| kind.name == name)) else {
         let names = known.iter().map(|kind| kind.name.as_str()).chain(ANSWERS.iter().map(|(name, _)| *name));

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use poste_core::log::{MessageNo, Position};
 use poste_core::office::Office;
+use poste_core::store::tables::Agent;
 use poste_core::text::{Topic, TypeName};
 use poste_core::views::{self, NewMail, NewsQuery, Replies};
 
@@ -18,7 +19,7 @@ use crate::ui::{Answer, Ui};
 ///
 /// Returns the moment something is there that was not shown to this session (without POSTE_SESSION: to this
 /// agent). It claims nothing. With --replies N it returns when every recipient of N has answered or ended it, or
-/// its deadline has passed, and says who has not.
+/// its deadline has passed; it succeeds if all have answered (with --any: one), and says who has not.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste wait --as coder --timeout 10m\n  poste wait --type question --from lead\n  \
@@ -105,11 +106,17 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         limit: args.limit.into(),
     };
     let found = office.wait_for(args.timeout, |office| {
+        // Asked anew each time: a role may come or go while it waits.
+        let Some(agent) = office.agent(&agent.name)?.filter(Agent::is_active) else { return Ok(Some(None)) };
         let news = views::news(office.store(), &agent, &query)?;
-        Ok((!news.messages.is_empty()).then_some(news))
+        Ok((!news.messages.is_empty()).then_some(Some(news)))
     })?;
-    let Some(news) = found else {
-        return Err(CommandError::new(Kind::TimedOut, "nothing new came in that time"));
+    let news = match found {
+        Some(Some(news)) => news,
+        Some(None) => {
+            return Err(cx.active_agent(&office).err().unwrap_or_else(|| CommandError::usage("the agent is gone")));
+        }
+        None => return Err(CommandError::new(Kind::TimedOut, "nothing new came in that time")),
     };
     cx.ui.now = office.now()?;
     if args.for_model && !cx.ui.json {
@@ -147,13 +154,24 @@ fn wait_for_replies(
         Some(replies) => replies,
         None => views::replies(office.store(), number)?.ok_or_else(|| no_message(number))?,
     };
-    let missing: Vec<&str> =
-        replies.recipients.iter().filter(|reply| !reply.is_settled()).map(|reply| reply.recipient.as_str()).collect();
     cx.ui.answer(&replies)?;
-    if complete {
+    let silent = |settled: bool| -> Vec<&str> {
+        let silent = replies.recipients.iter().filter(|reply| reply.answer.is_none() && reply.is_settled() == settled);
+        silent.map(|reply| reply.recipient.as_str()).collect()
+    };
+    let (missing, without) = (silent(false), silent(true));
+    if !complete {
+        let who = if missing.len() == 1 {
+            "1 recipient has".to_owned()
+        } else {
+            format!("{} recipients have", missing.len())
+        };
+        return Err(CommandError::new(Kind::TimedOut, format!("{who} not answered: {}", missing.join(", "))));
+    }
+    // Whoever ended it without a word will not answer any more; a script must not take that for an answer.
+    if without.is_empty() || (any && replies.answered > 0) {
         return Ok(());
     }
-    let who =
-        if missing.len() == 1 { "1 recipient has".to_owned() } else { format!("{} recipients have", missing.len()) };
-    Err(CommandError::new(Kind::TimedOut, format!("{who} not answered: {}", missing.join(", "))))
+    Err(CommandError::not_found(format!("no answer will come from {}", without.join(", ")))
+        .hint(format!("see how it ended: poste track {number}")))
 }

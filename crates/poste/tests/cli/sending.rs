@@ -191,9 +191,9 @@ fn a_payload_may_be_a_hundred_levels_deep_and_no_deeper() {
     let send =
         |payload: String| ["send", "coder", "Deep", "--as", "lead", "--payload", payload.as_str()].map(String::from);
     let _ = desk.call(&send(nested(100)), b"").ok();
-    let refused = desk.call(&send(nested(101)), b"").exits(2);
+    let refused = desk.call(&send(nested(101)), b"").exits(4);
     assert_eq!(refused.err(), "error: the payload is nested deeper than 100 levels\n");
-    let _ = desk.call(&send(format!("{{\"a\":{}}}", nested(100))), b"").exits(2);
+    let _ = desk.call(&send(format!("{{\"a\":{}}}", nested(100))), b"").exits(4);
     // Brackets in strings are text.
     let _ = desk.call(&send(format!("[\"{}\\\"{}\"]", "[".repeat(300), "{".repeat(300))), b"").ok();
     // A document that never ends must not be the end of the program.

@@ -53,8 +53,13 @@ fn a_stopped_writer_holds_nobody_up_for_ever_and_goes_on_when_it_is_woken() {
     std::fs::write(desk.folder.path().join("batch.jsonl"), lines).unwrap();
     let mut batch = desk.spawn(&["send", "--batch", "batch.jsonl", "--as", "lead"]);
     let pid = Pid::from_child(&batch);
+    let named = format!("pid {} ", batch.id());
+    let holds = || std::fs::read_to_string(desk.office().join("write.lock")).is_ok_and(|text| text.starts_with(&named));
+    while !holds() {
+        std::thread::yield_now();
+    }
     kill_process(pid, Signal::STOP).unwrap();
-    // Stopped between two chunks or inside one: either it goes through, or the holder is named.
+    // It has begun; stopped between two chunks or inside one: either this goes through, or the holder is named.
     let args = ["send", "coder", "beside", "--lock-timeout", "300ms", "--as", "lead"];
     let beside = desk.command(&args).output().unwrap();
     let talk = String::from_utf8_lossy(&beside.stderr).into_owned();

@@ -21,10 +21,13 @@ fn three_hundred_waiters_are_all_woken_also_past_the_inotify_limit() {
 #[test]
 fn a_waiter_hears_of_mail_whose_sender_died_before_ringing_the_bell() {
     let desk = Desk::new(&["lead", "coder"]);
-    // Without a bell file nobody can ring it, as when the writer is killed between commit and bell.
-    std::fs::remove_file(desk.office().join("bell")).unwrap();
     let waiter = desk.spawn(&["wait", "--timeout", "30s", "--as", "coder"]);
     until_all_wait(&desk, std::slice::from_ref(&waiter));
+    until_it_hears(&waiter);
+    // The waiter listens to the old bell, the sender rings a new one: as silent as a writer that was killed between
+    // commit and bell.
+    std::fs::write(desk.office().join("new-bell"), "").unwrap();
+    std::fs::rename(desk.office().join("new-bell"), desk.office().join("bell")).unwrap();
     desk.run(&["send", "coder", "silent", "--as", "lead"]);
     let output = finish(vec![waiter]).pop().unwrap();
     assert!(output.status.success());
@@ -62,19 +65,59 @@ fn replies_are_waited_for_until_all_have_answered() {
     let waiter = desk.spawn(&["--json", "wait", "--replies", "1", "--timeout", "30s"]);
     until_all_wait(&desk, std::slice::from_ref(&waiter));
     desk.run(&["reply", "1", "yes", "--done", "--as", "a"]);
-    desk.run(&["done", "1", "--as", "b"]);
+    desk.run(&["reply", "1", "no", "--as", "b"]);
     let output = finish(vec![waiter]).pop().unwrap();
     assert!(output.status.success());
     let replies: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(replies["answered"], 1);
+    assert_eq!(replies["answered"], 2);
     assert_eq!(replies["missing"], 0);
+}
+
+#[test]
+fn whoever_ends_a_question_without_a_word_is_waited_for_no_longer_and_named() {
+    let desk = Desk::new(&["lead", "a", "b"]);
+    desk.run(&["send", "a,b", "agreed?", "--type", "question", "--as", "lead"]);
+    let waiter = desk.spawn(&["wait", "--replies", "1", "--timeout", "30s"]);
+    until_all_wait(&desk, std::slice::from_ref(&waiter));
+    desk.run(&["reply", "1", "yes", "--done", "--as", "a"]);
+    desk.run(&["done", "1", "--as", "b"]);
+    let output = finish(vec![waiter]).pop().unwrap();
+    let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{talk}");
+    assert!(talk.contains("no answer will come from b"), "{talk}");
+}
+
+#[test]
+fn an_agent_that_is_retired_while_it_waits_is_told() {
+    let desk = Desk::new(&["lead", "coder"]);
+    let waiter = desk.spawn(&["wait", "--timeout", "60s", "--as", "coder"]);
+    until_all_wait(&desk, std::slice::from_ref(&waiter));
+    desk.run(&["retire", "coder", "--as", "lead"]);
+    let output = finish(vec![waiter]).pop().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Waits until a process listens to the bell, by what the kernel says of its descriptors.
+fn until_it_hears(waiter: &Child) {
+    let listens = || {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", waiter.id())).into_iter().flatten().flatten();
+        files.into_iter().any(|file| {
+            std::fs::read_link(file.path()).is_ok_and(|target| target.to_string_lossy().contains("inotify"))
+        })
+    };
+    for _ in 0..2_000 {
+        if listens() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("it does not listen to the bell");
 }
 
 #[test]
 fn tail_follows_the_log_as_it_grows() {
     let desk = Desk::new(&["lead", "coder"]);
-    let mut tail = desk.spawn(&["tail", "--log"]);
-    until_all_wait(&desk, std::slice::from_ref(&tail));
+    let mut tail = desk.spawn(&["tail", "--log", "--after", "3", "--for", "60s"]);
     let mut lines = BufReader::new(tail.stdout.take().unwrap()).lines();
     for number in 1..=3 {
         desk.run(&["send", "coder", &format!("subject {number}"), "--as", "lead"]);

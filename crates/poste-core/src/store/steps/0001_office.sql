@@ -154,7 +154,7 @@ CREATE TABLE events (
   agent TEXT NOT NULL,
   session TEXT,
   value INTEGER,
-  PRIMARY KEY (message, position, ordinal)
+  PRIMARY KEY (message, delivery, position, ordinal)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX events_position ON events (position);

@@ -341,6 +341,14 @@ impl Tables<'_> {
             .collect::<Result<_, _>>()?)
     }
 
+    /// Whether a row of `due` still stands.
+    pub fn is_due(&self, item: DueItem) -> Result<bool, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM due WHERE at = ?1 AND what = ?2 AND subject = ?3)")?
+            .query_row(params![item.at, item.what, item.delivery], |row| row.get(0))?)
+    }
+
     /// Every claimed delivery, by number.
     pub fn claimed(&self) -> Result<Vec<Delivery>, Error> {
         let numbers: Vec<DeliveryNo> = self
@@ -360,7 +368,7 @@ impl Tables<'_> {
             .prepare_cached(
                 "INSERT INTO events (message, position, ordinal, delivery, event, at, agent, session, value)
                  VALUES (?1, ?2,
-                   (SELECT count(*) FROM events WHERE message = ?1 AND position = ?2),
+                   (SELECT count(*) FROM events WHERE message = ?1 AND delivery = ?3 AND position = ?2),
                    ?3, ?4, ?5, ?6, ?7, ?8)",
             )?
             .execute(params![
@@ -378,13 +386,24 @@ impl Tables<'_> {
 
     /// The history of a message, oldest first.
     pub fn events_of(&self, message: MessageNo) -> Result<Vec<EventRow>, Error> {
+        self.events_where("message = ?1 ORDER BY position, delivery, ordinal", [message])
+    }
+
+    /// The history of one delivery, oldest first.
+    pub fn events_of_delivery(&self, delivery: &Delivery) -> Result<Vec<EventRow>, Error> {
+        self.events_where(
+            "message = ?1 AND delivery = ?2 ORDER BY position, ordinal",
+            params![delivery.message, delivery.number],
+        )
+    }
+
+    fn events_where(&self, condition: &str, params: impl rusqlite::Params) -> Result<Vec<EventRow>, Error> {
         Ok(self
             .conn
-            .prepare_cached(
-                "SELECT position, delivery, event, at, agent, session, value FROM events
-                 WHERE message = ?1 ORDER BY position, ordinal",
-            )?
-            .query_map([message], |row| {
+            .prepare_cached(&format!(
+                "SELECT position, delivery, event, at, agent, session, value FROM events WHERE {condition}"
+            ))?
+            .query_map(params, |row| {
                 let agent: String = row.get(4)?;
                 Ok(EventRow {
                     position: row.get(0)?,
@@ -451,7 +470,8 @@ impl Tables<'_> {
         let number: Option<DeliveryNo> = self
             .conn
             .prepare_cached(
-                "SELECT delivery FROM events WHERE message = ?1 AND position = ?2 AND event = ?3 AND agent = ?4",
+                "SELECT delivery FROM events
+                 WHERE position = ?2 AND message = ?1 AND event = ?3 AND agent = ?4 ORDER BY delivery LIMIT 1",
             )?
             .query_row(params![message, token, Event::Claimed, agent], |row| row.get(0))
             .optional()?;

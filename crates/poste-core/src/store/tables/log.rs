@@ -31,7 +31,7 @@ impl Tables<'_> {
             .optional()
     }
 
-    /// Puts a record at the end of the log. `keep_content` is false where content lives elsewhere.
+    /// Puts a record at the end of the log.
     pub fn insert_record(&mut self, record: &Record) -> Result<(), Error> {
         let chain = record.chain(&self.cursor.head.chain);
         self.conn

@@ -20,11 +20,6 @@ worded_enum!(
     }
 );
 
-/// The code of a notice, as it stands in JSON.
-pub fn notice_code(notice: Notice) -> &'static str {
-    notice.word()
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     pub number: MessageNo,
@@ -93,6 +88,20 @@ impl Tables<'_> {
             .prepare_cached(&format!("SELECT {COLUMNS} FROM messages WHERE number = ?1"))?
             .query_row([number], message_row)
             .optional()
+    }
+
+    /// The first message stored after a position. Numbers rise with positions, so halving finds it.
+    pub fn first_number_after(&self, after: Position) -> Result<MessageNo, Error> {
+        let (mut low, mut high) = (1, self.cursor.message_last.0 + 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.message(MessageNo(middle))? {
+                Some(message) if message.position > after => high = middle,
+                Some(_) => low = middle + 1,
+                None => return Err(Error::Damaged(format!("message {middle} is missing"))),
+            }
+        }
+        Ok(MessageNo(low))
     }
 
     pub fn insert_message(&mut self, message: &Message) -> Result<(), Error> {

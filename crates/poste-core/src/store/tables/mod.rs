@@ -19,7 +19,7 @@ pub use agents::Agent;
 pub use cursor::Cursor;
 pub use deliveries::{Delivery, Due, DueItem, EndReason, Event, EventRow, State};
 pub use log::{ContentRow, IdRow, Refused, content_row, record_row};
-pub use messages::{Message, Notice, notice_code};
+pub use messages::{Message, Notice};
 pub use policy::{PolicyRow, TypeDefaults};
 
 use crate::error::Error;

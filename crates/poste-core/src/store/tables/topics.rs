@@ -60,6 +60,7 @@ impl Tables<'_> {
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<MessageNo>, Error> {
+        let first = self.first_number_after(after)?;
         let which = match topic {
             TopicPattern::All => "topic IS NOT NULL AND ?1 = '*'",
             TopicPattern::One(_) => "topic = ?1",
@@ -68,12 +69,12 @@ impl Tables<'_> {
             .conn
             .prepare_cached(&format!(
                 "SELECT number FROM messages m
-                 WHERE {which} AND position > ?2 AND sender <> ?3
+                 WHERE {which} AND number >= ?2 AND sender <> ?3
                    AND (expires_at IS NULL OR expires_at > ?5)
                    AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.message = m.number AND d.address = ?3)
                  ORDER BY number LIMIT ?4"
             ))?
-            .query_map(params![topic.as_str(), after, agent, limit, now], |row| row.get(0))?
+            .query_map(params![topic.as_str(), first, agent, limit, now], |row| row.get(0))?
             .collect::<Result<_, _>>()?)
     }
 }
