@@ -31,7 +31,10 @@ type Result<T = ()> = std::result::Result<T, String>;
 
 fn test() -> Result {
     let deny = install_cargo_deny()?;
-    require("git", "the worktree tests make real repositories")?;
+    // Real repositories in the tests of worktrees; jq and pkill in the scripts of the documentation.
+    for (program, package) in [("git", "git"), ("jq", "jq"), ("pkill", "procps")] {
+        ensure(program, package)?;
+    }
     step("format", cargo().args(["fmt", "--all", "--check"]))?;
     let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     step("lints", cargo().args(lints))?;
@@ -116,10 +119,23 @@ fn install_cargo_deny() -> Result<PathBuf> {
     Ok(program)
 }
 
-fn require(program: &str, why: &str) -> Result {
-    match Command::new(program).arg("--version").stdout(Stdio::null()).status() {
-        Ok(status) if status.success() => Ok(()),
-        _ => Err(format!("{program} is not installed, and {why}")),
+/// A program the tests call. Where there is a package manager we know and may use, it is installed.
+fn ensure(program: &str, package: &str) -> Result {
+    let is_there = || {
+        let asked = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        asked.is_ok_and(|status| status.success())
+    };
+    if is_there() {
+        return Ok(());
+    }
+    let update = step("apt-get update", Command::new("apt-get").args(["update", "-qq"]));
+    let install = update.and_then(|()| {
+        let arguments = ["install", "-y", "-qq", "--no-install-recommends", package];
+        step(&format!("installing {package}"), Command::new("apt-get").args(arguments))
+    });
+    match install {
+        Ok(()) if is_there() => Ok(()),
+        _ => Err(format!("the tests need {program}, and it could not be installed: install {package} by hand")),
     }
 }
 

@@ -49,6 +49,8 @@ pub enum Error {
     Sqlite(rusqlite::Error),
 }
 
+const SQLITE_IOERR_SHMSIZE: i32 = 10 | (19 << 8);
+
 impl Error {
     pub(crate) fn io(path: &Path, source: io::Error) -> Self {
         if is_disk_full(&source) {
@@ -62,6 +64,10 @@ impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode;
         match error.sqlite_error_code() {
+            // The shared memory of the WAL is a file too; when it cannot grow, the disk is full.
+            _ if error.sqlite_error().is_some_and(|inner| inner.extended_code == SQLITE_IOERR_SHMSIZE) => {
+                Self::DiskFull { ids: Vec::new(), cause: error.to_string() }
+            }
             Some(ErrorCode::DiskFull) => Self::DiskFull { ids: Vec::new(), cause: error.to_string() },
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Self::Damaged(error.to_string()),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {

@@ -150,8 +150,12 @@ commands! {
 /// clap's own words; help and version go to stdout and are no error.
 pub(crate) fn explain_usage(error: &clap::Error, json: bool) -> ExitCode {
     if !error.use_stderr() {
-        let _ = error.print();
-        return ExitCode::SUCCESS;
+        return match error.print() {
+            Err(failed) if failed.kind() != std::io::ErrorKind::BrokenPipe => {
+                ExitCode::from(Kind::Internal.exit_code())
+            }
+            _ => ExitCode::SUCCESS,
+        };
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand && !json {
         let _ = error.print();

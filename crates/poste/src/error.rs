@@ -7,6 +7,8 @@ use poste_core::fold::{Class, Code, Rejection};
 use poste_core::{Error, text::InvalidText};
 use serde_json::json;
 
+use crate::ui::{escape, talk};
+
 /// What kind of trouble it is. Documented in `docs/exit-codes.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -115,7 +117,6 @@ impl CommandError {
     }
 
     /// To stderr, for people or as JSON.
-    #[allow(clippy::print_stderr, reason = "errors are talk")]
     pub(crate) fn print(&self, json: bool) {
         if json {
             let error = json!({ "error": {
@@ -126,15 +127,15 @@ impl CommandError {
                 "causes": self.causes,
                 "hints": self.hints,
             }});
-            eprintln!("{}", crate::ui::escape::json(&error.to_string()));
+            talk(&escape::json(&error.to_string()));
             return;
         }
-        eprintln!("error: {}", crate::ui::escape::block(&self.message));
+        talk(&format!("error: {}", escape::block(&self.message)));
         for cause in &self.causes {
-            eprintln!("cause: {}", crate::ui::escape::block(cause));
+            talk(&format!("cause: {}", escape::block(cause)));
         }
         for hint in &self.hints {
-            eprintln!("hint: {}", crate::ui::escape::block(hint));
+            talk(&format!("hint: {}", escape::block(hint)));
         }
     }
 }
@@ -208,6 +209,9 @@ impl From<Error> for CommandError {
             Error::Config { .. } => (Kind::Usage, None),
             Error::ReadOnly(_) => (Kind::Refused, Some("check owner and permissions of the folder".to_owned())),
             Error::Damaged(_) => (Kind::Internal, Some("look closer: poste log verify".to_owned())),
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                (Kind::Refused, Some("check owner and permissions of the folder".to_owned()))
+            }
             Error::Io { .. } | Error::Sqlite(_) => (Kind::Internal, None),
         };
         let mut causes = Vec::new();

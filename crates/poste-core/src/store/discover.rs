@@ -7,14 +7,16 @@ use std::path::{Path, PathBuf};
 pub const FOLDER: &str = ".poste";
 
 /// The office that belongs to `from`, if there is one.
+///
+/// The nearest `.poste` decides, in whatever state it is: one that was damaged, or may not be looked into, must not
+/// make mail go to another office further up.
 pub fn find(from: &Path) -> Option<PathBuf> {
     from.ancestors().find_map(|folder| {
         let home = main_worktree(folder).unwrap_or_else(|| folder.to_owned());
         [home.as_path(), folder]
             .into_iter()
             .map(|candidate| candidate.join(FOLDER))
-            // One that may not be looked into is there all the same.
-            .find(|office| office.join("office.db").try_exists().unwrap_or(true))
+            .find(|office| office.symlink_metadata().is_ok())
     })
 }
 

@@ -88,22 +88,21 @@ impl Store {
     pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
         let database = path.join("office.db");
         let identity = match fs::metadata(&database) {
-            Ok(meta) => (meta.dev(), meta.ino()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoOffice(path.to_owned())),
-            Err(error) => return Err(Error::io(&database, error)),
+            Ok(meta) if meta.is_file() => (meta.dev(), meta.ino()),
+            Ok(_) => return Err(Error::NotAnOffice(database)),
+            Err(error) => {
+                return Err(match error.kind() {
+                    std::io::ErrorKind::NotFound => Error::NoOffice(path.to_owned()),
+                    std::io::ErrorKind::NotADirectory => Error::NotAnOffice(path.to_owned()),
+                    _ => Error::io(&database, error),
+                });
+            }
         };
         file_system::check(path)?;
-        let (conn, read_only) = match connect(&database, OpenFlags::SQLITE_OPEN_READ_WRITE) {
-            Ok(conn) => {
-                let read_only = conn.is_readonly("main")?;
-                (conn, read_only)
-            }
-            // Whoever may not write may still look; if not even that, the first answer says why.
-            Err(error) => match connect(&database, OpenFlags::SQLITE_OPEN_READ_ONLY) {
-                Ok(conn) => (conn, true),
-                Err(_) => return Err(error),
-            },
-        };
+        // Whoever may not write may still look. Any other trouble is told as what it is.
+        let read_only = !may_write(path)? || !may_write(&database)?;
+        let access = if read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
+        let conn = connect(&database, access)?;
         let mut store = Self {
             conn,
             folder: Some(Folder { path: path.to_owned(), blobs: Blobs::new(path.join("blobs")), identity }),
@@ -300,6 +299,15 @@ fn prepare(conn: &Connection) -> Result<(), Error> {
     Ok(())
 }
 
+fn may_write(path: &Path) -> Result<bool, Error> {
+    use rustix::io::Errno;
+    match rustix::fs::access(path, rustix::fs::Access::WRITE_OK) {
+        Ok(()) => Ok(true),
+        Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Ok(false),
+        Err(error) => Err(Error::io(path, error.into())),
+    }
+}
+
 fn identity(database: &Path) -> Option<(u64, u64)> {
     fs::metadata(database).ok().map(|meta| (meta.dev(), meta.ino()))
 }
@@ -308,6 +316,7 @@ fn make_private_folder(path: &Path) -> Result<(), Error> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(Error::NotAnOffice(path.to_owned())),
         Err(error) => Err(Error::io(path, error)),
     }
 }
@@ -333,13 +342,27 @@ pub(crate) fn path_text(path: &Path) -> Result<&str, Error> {
     path.to_str().ok_or_else(|| Error::Config { path: path.to_owned(), message: "the path is no UTF-8".to_owned() })
 }
 
-/// The text of a configuration file, if it is there.
+/// The text of a configuration file, if it is there. It comes with a repository, so it may be anything: a pipe nobody
+/// writes into, a link to a device, a gigabyte.
 pub(crate) fn read_config(path: &Path) -> Result<Option<String>, Error> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::Config { path: path.to_owned(), message: error.to_string() }),
+    use std::io::Read;
+    const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+    let wrong = |message: String| Error::Config { path: path.to_owned(), message };
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let file = match fs::OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io(path, error)),
+    };
+    if !file.metadata().is_ok_and(|meta| meta.is_file()) {
+        return Err(wrong("it is not a regular file".to_owned()));
     }
+    let mut bytes = Vec::new();
+    file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| Error::io(path, error))?;
+    if bytes.len() as u64 > CONFIG_BYTES_MAX {
+        return Err(wrong(format!("it has more than {CONFIG_BYTES_MAX} bytes")));
+    }
+    String::from_utf8(bytes).map(Some).map_err(|_| wrong("it is no UTF-8".to_owned()))
 }
 
 pub(crate) fn host_name() -> String {

@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use poste_core::log::MessageNo;
-use poste_core::store::tables::{EndReason, State};
+use poste_core::store::tables::{EndReason, Event, State};
 use poste_core::views::{self, DeliveryView, Track};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -140,12 +140,19 @@ fn detail(ui: &Ui, delivery: &DeliveryView) -> String {
 
 /// stored → shown → claimed → …, with times; a rung that was not reached is not there.
 fn ladder(ui: &Ui, delivery: &DeliveryView, track: &Track) -> String {
-    let mut reached = vec![("stored", Some(track.stored_at)), ("shown", delivery.shown_at)];
-    reached.extend([("claimed", delivery.claimed_at), ("acked", delivery.acked_at)]);
-    reached.extend([("answered", delivery.answered_at), (delivery.state.word(), delivery.ended_at)]);
-    reached.sort_by_key(|(_, at)| *at); // stable: what happened at once stays in the order of the ladder
-    let mut rungs: Vec<String> =
-        reached.into_iter().filter_map(|(name, at)| Some(format!("{name} {}", ui.time(at?)))).collect();
+    // In the order of the log: the first showing, the newest claim, the end.
+    let first = |event: Event| delivery.history.iter().position(|step| step.event == event);
+    let newest = |event: Event| delivery.history.iter().rposition(|step| step.event == event);
+    let mut reached = vec![
+        (first(Event::Shown), "shown", delivery.shown_at),
+        (newest(Event::Claimed), "claimed", delivery.claimed_at),
+        (first(Event::Acked), "acked", delivery.acked_at),
+        (first(Event::Answered), "answered", delivery.answered_at),
+        (Some(delivery.history.len()), delivery.state.word(), delivery.ended_at),
+    ];
+    reached.sort_by_key(|(place, ..)| *place);
+    let mut rungs = vec![format!("stored {}", ui.time(track.stored_at))];
+    rungs.extend(reached.into_iter().filter_map(|(_, name, at)| Some(format!("{name} {}", ui.time(at?)))));
     if delivery.shown_at.is_none() && delivery.state.is_open() {
         rungs.push("not shown yet".to_owned());
     }

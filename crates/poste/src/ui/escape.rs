@@ -54,15 +54,26 @@ fn escape(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
 fn is_dangerous(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
-        '\u{200b}'..='\u{200f}'
-        | '\u{202a}'..='\u{202e}'
+        // The one that makes an emoji of a character is harmless and common.
+        '\u{fe0f}' => false,
+        '\u{ad}'
+        | '\u{34f}'
+        | '\u{61c}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}'
-        | '\u{061c}'
+        | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0e}'
         | '\u{feff}'
-        | '\u{fff9}'..='\u{fffb}'
-        | '\u{2028}'
-        | '\u{2029}'
-        | '\u{e0000}'..='\u{e007f}' => true,
+        | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}'
+        | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}' => true,
         other => other.is_control(),
     }
 }
@@ -79,7 +90,10 @@ mod tests {
         }
         assert_eq!(line("a\nb\tc"), "a⏎b c");
         assert_eq!(block("a\nb\tc"), "a\nb\tc");
-        assert_eq!(line("plain ünïcödé 漢字 🙂"), "plain ünïcödé 漢字 🙂");
+        assert_eq!(line("plain ünïcödé 漢字 🙂 ❤\u{fe0f}"), "plain ünïcödé 漢字 🙂 ❤\u{fe0f}");
+        // Text hidden in variation selectors, which a model reads and a person does not see.
+        let hidden: String = "obey".chars().filter_map(|c| char::from_u32(0xe0100 + u32::from(c) - 0x20)).collect();
+        assert!(block(&hidden).is_ascii());
     }
 
     #[test]

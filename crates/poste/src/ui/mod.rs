@@ -52,17 +52,15 @@ impl Ui {
     }
 
     /// Talk, to stderr; programs that asked for JSON are spared it.
-    #[allow(clippy::print_stderr, reason = "this is where talk goes")]
     pub(crate) fn say(&self, text: impl AsRef<str>) {
         if !self.json {
-            eprintln!("{}", escape::block(text.as_ref()));
+            talk(&escape::block(text.as_ref()));
         }
     }
 
     /// Something a person must not miss, whatever they asked for.
-    #[allow(clippy::print_stderr, reason = "this is where talk goes")]
     pub(crate) fn warn(&self, text: impl AsRef<str>) {
-        eprintln!("warning: {}", escape::block(text.as_ref()));
+        talk(&format!("warning: {}", escape::block(text.as_ref())));
     }
 
     pub(crate) fn time(&self, at: Timestamp) -> String {
@@ -104,6 +102,11 @@ impl Ui {
         }
         Ok(())
     }
+}
+
+/// A line on stderr. If nobody can hear it, that must not change what the command did or how it ends.
+pub(crate) fn talk(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Colours with a meaning; the words beside them say the same.

@@ -88,3 +88,59 @@ fn an_office_deleted_under_a_waiter_is_noticed_and_never_made_anew() {
     assert_eq!(refused.status.code(), Some(3));
     assert!(!desk.office().join("office.db").exists());
 }
+
+#[test]
+fn a_stderr_that_takes_nothing_changes_neither_what_is_done_nor_how_it_ends() {
+    let desk = Desk::new(&["lead", "coder"]);
+    let ends = |args: &[&str]| {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        desk.command(args).stderr(full).output().unwrap().status.code()
+    };
+    assert_eq!(ends(&["send", "coder", "hello", "--as", "lead"]), Some(0));
+    assert_eq!(ends(&["send", "nobody", "hello", "--as", "lead"]), Some(3));
+    assert_eq!(ends(&["send", "--bad"]), Some(2));
+    assert_eq!(desk.pending("coder"), 1);
+}
+
+#[test]
+fn what_is_printed_into_a_full_disk_does_not_count_as_shown() {
+    let desk = Desk::new(&["lead", "coder"]);
+    desk.run(&["send", "coder", "hello", "--as", "lead"]);
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let read = desk.command(&["read", "1", "--as", "coder"]).stdout(full).output().unwrap();
+    assert_eq!(read.status.code(), Some(1));
+    assert_eq!(desk.json(&["track", "1"])["deliveries"][0]["shown_at"], serde_json::Value::Null);
+}
+
+#[test]
+fn the_nearest_office_decides_also_when_it_is_damaged() {
+    let desk = Desk::new(&["lead", "coder"]);
+    for damage in ["a file", "a dangling link", "an empty folder"] {
+        let inner = tempfile::tempdir_in(desk.folder.path()).unwrap();
+        let office = inner.path().join(".poste");
+        match damage {
+            "a file" => std::fs::write(&office, "").unwrap(),
+            "a dangling link" => std::os::unix::fs::symlink("nowhere", &office).unwrap(),
+            _ => std::fs::create_dir(&office).unwrap(),
+        }
+        let send = ["send", "coder", "to the wrong office", "--as", "lead"];
+        let refused = desk.command(&send).current_dir(inner.path()).output().unwrap();
+        assert!(matches!(refused.status.code(), Some(3 | 4)), "{damage}: {refused:?}");
+    }
+    assert_eq!(desk.pending("coder"), 0, "nothing went to the office further up");
+}
+
+#[test]
+fn a_poste_toml_that_is_no_ordinary_file_is_refused_and_not_waited_for() {
+    let desk = Desk::new(&["lead", "coder"]);
+    let path = desk.folder.path().join("poste.toml");
+    let send = ["send", "coder", "hello", "--as", "lead"];
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    assert_eq!(desk.command(&send).output().unwrap().status.code(), Some(2), "a pipe");
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+    assert_eq!(desk.command(&send).output().unwrap().status.code(), Some(2), "a device");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::File::create(&path).unwrap().set_len(1 << 30).unwrap();
+    assert_eq!(desk.command(&send).output().unwrap().status.code(), Some(2), "a gigabyte");
+}

@@ -1,0 +1,120 @@
+//! The transcripts in the documentation are real: every `console` block is typed again and must answer as shown.
+//!
+//! The blocks of a page run in order, in one shell, in an empty folder. A line `$ …` is typed, `> …` continues it, the
+//! rest is what it answers; `…` alone on a line stands for any lines. What differs from run to run (times, ids, digests)
+//! may differ, see `compare.rs`. `POSTE_BLESS=1 cargo test -p poste --test docs` writes what the program says today into
+//! the pages, wherever that is not what they say.
+
+mod compare;
+mod page;
+mod shell;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use page::Page;
+use shell::Shell;
+
+/// One test for each page; `saves` is the file that a reader is told to make of the page's one `bash` block.
+macro_rules! pages {
+    ($($name:ident: $path:literal $(saves $script:literal)?,)*) => {
+        const PAGES: &[&str] = &[$($path),*];
+        $(
+            #[test]
+            fn $name() {
+                check($path, None$(.or(Some($script)))?);
+            }
+        )*
+    };
+}
+
+pages! {
+    readme: "README.md",
+    start: "docs/README.md",
+    addresses: "docs/addresses.md",
+    agents: "docs/agents.md",
+    artifacts: "docs/artifacts.md",
+    claims: "docs/claims.md" saves "worker.sh",
+    configuration: "docs/configuration.md",
+    deliveries: "docs/deliveries.md",
+    for_models: "docs/for-models.md",
+    from_files: "docs/guides/from-files.md",
+    log: "docs/log.md",
+    messages: "docs/messages.md",
+    offices: "docs/offices.md",
+    topics: "docs/topics.md",
+    types: "docs/types.md",
+    waiting: "docs/waiting.md" saves "listen.sh",
+}
+
+#[test]
+fn every_page_with_a_transcript_has_a_test() {
+    let mut found = BTreeSet::from(["README.md".to_owned()]);
+    for folder in ["docs", "docs/guides"] {
+        for entry in std::fs::read_dir(root().join(folder)).expect("the folder is there") {
+            let name = entry.expect("an entry").file_name().into_string().expect("a name in UTF-8");
+            let path = format!("{folder}/{name}");
+            if name.ends_with(".md") && Page::read(&root().join(&path)).has_transcripts() {
+                found.insert(path);
+            }
+        }
+    }
+    let tested = PAGES.iter().map(|&path| path.to_owned()).collect();
+    assert_eq!(found, tested, "left: pages with a console block; right: those named in pages! of tests/docs/main.rs");
+}
+
+/// Programs of others that the pages use. `cargo xtask test` installs them; a page that misses one fails.
+const TOOLS: [&str; 3] = ["git", "jq", "pkill"];
+
+/// What cannot run here: `cargo` would build and install the very program under test. Such a command is left out, and
+/// whatever the page shows below it stays as it is.
+fn cannot_run(command: &str) -> bool {
+    command.starts_with("cargo ")
+}
+
+fn check(path: &str, script: Option<&str>) {
+    let file = root().join(path);
+    let mut page = Page::read(&file);
+    assert!(page.has_transcripts(), "{path} has no console block");
+    let missing = TOOLS.into_iter().find(|tool| page.uses(tool) && !shell::finds(tool));
+    assert_eq!(missing, None, "{path} needs it, and it is not installed");
+
+    let mut shell = Shell::start();
+    match (script, page.scripts().as_slice()) {
+        (Some(name), [script]) => std::fs::write(shell.folder().join(name), script).expect("the script is saved"),
+        (None, []) => {}
+        (name, scripts) => panic!("{path} has {} bash blocks, to be saved as {name:?}", scripts.len()),
+    }
+
+    let bless = std::env::var_os("POSTE_BLESS").is_some_and(|value| value == "1");
+    let mut differences = String::new();
+    for step in page.steps_mut() {
+        if cannot_run(&step.command) {
+            continue;
+        }
+        let answer = shell.run(&step.command).unwrap_or_else(|why| panic!("{path}:{}: {why}", step.line));
+        if compare::same(&step.answer, &answer) {
+            continue;
+        }
+        // Somebody chose what `…` leaves out, so somebody has to choose again.
+        if bless && !step.answer.iter().any(|line| compare::is_gap(line)) {
+            step.answer = answer;
+        } else {
+            let diff = compare::diff(&step.answer, &answer);
+            differences += &format!("\n{path}:{}: $ {}\n{diff}", step.line, step.command.replace('\n', "\n> "));
+        }
+    }
+    if bless {
+        page.write(&file);
+    }
+    assert!(
+        differences.is_empty(),
+        "the page (-) and the program (+) differ; if the program is right: POSTE_BLESS=1 cargo test -p poste --test docs\n\
+         {differences}"
+    );
+}
+
+/// The project's folder.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
