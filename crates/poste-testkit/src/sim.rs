@@ -34,10 +34,9 @@ use poste_core::fold::{FOLD_VERSION, Outcome, Refusals, fold};
 use poste_core::log::{Barrier, Head, Intent, Log, Proposal, Record, Sealed, Tick};
 use poste_core::store::Store;
 use poste_core::store::clock::Clock as _;
-use poste_core::store::tables::{Tables, record_row};
+use poste_core::store::tables::Tables;
 use poste_core::text::{Name, RecordId};
 use poste_core::{Error, Office, Position, Timestamp};
-use rusqlite::params;
 
 use crate::clock::SimClock;
 use crate::rng::Rng;
@@ -438,16 +437,7 @@ impl Log for SimLog {
     }
 
     fn read_from(&self, after: Position, limit: usize) -> Result<Vec<Record>, Error> {
-        let mut statement = self
-            .store
-            .conn()
-            .prepare_cached("SELECT position, at, envelope FROM log WHERE position > ?1 ORDER BY position LIMIT ?2")?;
-        let mut rows = statement.query(params![after, limit])?;
-        let mut records = Vec::new();
-        while let Some(row) = rows.next()? {
-            records.push(record_row(row)?);
-        }
-        Ok(records)
+        self.store.tables()?.records_after(after, limit)
     }
 
     /// Nothing happens while a simulation waits, so it never does: what is there is folded, and that is all.

@@ -329,21 +329,7 @@ fn register(role: &str, capabilities: &[&str], kind: AgentKind) -> Intent {
 }
 
 fn send(kind: &str, to: &[&str]) -> Send {
-    Send {
-        to: to.iter().map(|address| text(address)).collect(),
-        kind: text(kind),
-        priority: None,
-        reply_to: None,
-        conversation: None,
-        wants_response: None,
-        respond_by: None,
-        expires: None,
-        not_before: None,
-        workflow: None,
-        step: None,
-        artifacts: Vec::new(),
-        ends: None,
-    }
+    Send::plain(text(kind), to.iter().map(|address| text(address)).collect())
 }
 
 fn claim(message: u64, lease_ms: i64) -> Intent {

@@ -91,21 +91,7 @@ impl Desk {
 }
 
 fn send(kind: &str, to: &str) -> Send {
-    Send {
-        to: vec![to.parse().unwrap()],
-        kind: kind.parse().unwrap(),
-        priority: None,
-        reply_to: None,
-        conversation: None,
-        wants_response: None,
-        respond_by: None,
-        expires: None,
-        not_before: None,
-        workflow: None,
-        step: None,
-        artifacts: Vec::new(),
-        ends: None,
-    }
+    Send::plain(kind.parse().unwrap(), vec![to.parse().unwrap()])
 }
 
 fn done(message: MessageNo, token: Option<Position>) -> Intent {

@@ -214,6 +214,27 @@ pub struct Send {
     pub ends: Option<Ends>,
 }
 
+impl Send {
+    /// A message with nothing but a type and recipients.
+    pub fn plain(kind: TypeName, to: Vec<Address>) -> Self {
+        Self {
+            to,
+            kind,
+            priority: None,
+            reply_to: None,
+            conversation: None,
+            wants_response: None,
+            respond_by: None,
+            expires: None,
+            not_before: None,
+            workflow: None,
+            step: None,
+            artifacts: Vec::new(),
+            ends: None,
+        }
+    }
+}
+
 /// `reply --done` and `forward`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rusqlite::{TransactionBehavior, params};
+use rusqlite::TransactionBehavior;
 
 use super::clock::{self, Clock, Reading};
 use super::lock::WriteLock;
-use super::tables::{Tables, record_row};
+use super::tables::Tables;
 use super::{Options, Store, bell, path_text};
 use crate::error::Error;
 use crate::fold::{FOLD_VERSION, Outcome, Refusals, Verdict, fold};
@@ -257,16 +257,7 @@ impl Log for LocalLog {
     }
 
     fn read_from(&self, after: Position, limit: usize) -> Result<Vec<Record>, Error> {
-        let mut statement = self
-            .store
-            .conn()
-            .prepare_cached("SELECT position, at, envelope FROM log WHERE position > ?1 ORDER BY position LIMIT ?2")?;
-        let mut rows = statement.query(params![after, limit])?;
-        let mut records = Vec::new();
-        while let Some(row) = rows.next()? {
-            records.push(record_row(row)?);
-        }
-        Ok(records)
+        self.store.tables()?.records_after(after, limit)
     }
 
     fn tail(&self, after: Position, patience: Duration) -> Result<Position, Error> {

@@ -13,7 +13,7 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo, Position, Record};
 use crate::store::Store;
-use crate::store::tables::{Delivery, EndReason, Event, EventRow, Tables, record_row};
+use crate::store::tables::{Delivery, EndReason, Event, EventRow, Tables};
 use crate::text::{RecordId, Session};
 use crate::time::{Timestamp, rfc3339};
 
@@ -63,15 +63,7 @@ pub fn record(store: &Store, position: Position) -> Result<Option<RecordView>, E
 
 /// Records after a position, oldest first.
 pub fn records(store: &Store, after: Position, limit: usize) -> Result<Vec<RecordView>, Error> {
-    let mut statement = store
-        .conn()
-        .prepare_cached("SELECT position, at, envelope FROM log WHERE position > ?1 ORDER BY position LIMIT ?2")?;
-    let mut rows = statement.query(rusqlite::params![after, limit])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(record_row(row)?.into());
-    }
-    Ok(found)
+    Ok(store.tables()?.records_after(after, limit)?.into_iter().map(RecordView::from).collect())
 }
 
 /// Why a message is as it is: every record that touched it, in order.

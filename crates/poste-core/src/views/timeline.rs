@@ -7,7 +7,7 @@ use super::message::subject;
 use crate::error::Error;
 use crate::log::{Intent, MessageNo, Position, Record};
 use crate::store::Store;
-use crate::store::tables::{Message, Tables, record_row};
+use crate::store::tables::{Message, Tables};
 use crate::text::{Name, Topic};
 use crate::time::{Timestamp, length, rfc3339};
 
@@ -31,12 +31,9 @@ pub struct TimelineLine {
 pub fn timeline(store: &Store, after: Position, limit: usize) -> Result<Vec<TimelineLine>, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
-        let mut statement = conn
-            .prepare_cached("SELECT position, at, envelope FROM log WHERE position > ?1 ORDER BY position LIMIT ?2")?;
-        let mut rows = statement.query(rusqlite::params![after, limit])?;
         let mut lines = Vec::new();
-        while let Some(row) = rows.next()? {
-            add_lines(store, &tables, &record_row(row)?, &mut lines)?;
+        for record in tables.records_after(after, limit)? {
+            add_lines(store, &tables, &record, &mut lines)?;
         }
         Ok(lines)
     })

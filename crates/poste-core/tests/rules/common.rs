@@ -478,21 +478,8 @@ pub fn update(register: Register) -> Register {
 
 /// A message to one or more addresses, separated by spaces.
 pub fn letter(to: &str, kind: &str) -> Send {
-    Send {
-        to: to.split_whitespace().map(|address| address.parse().expect("an address")).collect(),
-        kind: kind.parse().expect("a type"),
-        priority: None,
-        reply_to: None,
-        conversation: None,
-        wants_response: None,
-        respond_by: None,
-        expires: None,
-        not_before: None,
-        workflow: None,
-        step: None,
-        artifacts: Vec::new(),
-        ends: None,
-    }
+    let to = to.split_whitespace().map(|address| address.parse().expect("an address")).collect();
+    Send::plain(kind.parse().expect("a type"), to)
 }
 
 /// A reply to whoever wrote the message.

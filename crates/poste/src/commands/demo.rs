@@ -313,21 +313,7 @@ impl Desk<'_> {
 }
 
 fn header(to: Vec<poste_core::Address>, kind: &str) -> Result<Send> {
-    Ok(Send {
-        to,
-        kind: kind.parse()?,
-        priority: None,
-        reply_to: None,
-        conversation: Some("token-refresh".parse()?),
-        wants_response: None,
-        respond_by: None,
-        expires: None,
-        not_before: None,
-        workflow: None,
-        step: None,
-        artifacts: Vec::new(),
-        ends: None,
-    })
+    Ok(Send { conversation: Some("token-refresh".parse()?), ..Send::plain(kind.parse()?, to) })
 }
 
 fn text(subject: &str, body: &str) -> Content {

@@ -40,7 +40,7 @@ pub(crate) struct Args {
 impl Answer for InboxPage {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let rows = self.messages.iter().map(|line| row(ui, line)).collect();
-        ui.rows(out, &["#", "PRIORITY", "TYPE", "FROM", "SENT", "STATE", "SUBJECT"], rows)?;
+        ui.lines(out, &["#", "PRIORITY", "TYPE", "FROM", "SENT", "STATE", "SUBJECT"], rows)?;
         if let Some(text) = left_out_text(self.left_out) {
             writeln!(out, "{text}")?;
         }

@@ -15,7 +15,7 @@ use crate::ui::{Answer, Ui, escape};
 /// It goes to the top of the git repository (of its main worktree, so that all worktrees share it), else into the
 /// current folder. Running it again is harmless.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  poste init\n  poste init --in ~/work/project")]
+#[command(after_help = "Examples:\n  poste init\n  poste init --in ~/shop")]
 pub(crate) struct Args {
     /// The folder to make it in
     #[arg(long = "in", value_name = "DIR")]

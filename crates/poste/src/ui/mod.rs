@@ -79,8 +79,23 @@ impl Ui {
         format!("{style}{text}{style:#}")
     }
 
-    /// Rows of short texts: a table on a terminal, plain lines elsewhere.
+    /// Rows of texts: a table on a terminal, in which long ones take more lines; plain lines elsewhere.
     pub(crate) fn rows(&self, out: &mut dyn Write, header: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
+        self.table(out, header, rows, None)
+    }
+
+    /// As [`Ui::rows`], but one line a row: on a terminal what does not fit is cut.
+    pub(crate) fn lines(&self, out: &mut dyn Write, header: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
+        self.table(out, header, rows, Some(1))
+    }
+
+    fn table(
+        &self,
+        out: &mut dyn Write,
+        header: &[&str],
+        rows: Vec<Vec<String>>,
+        height_max: Option<usize>,
+    ) -> io::Result<()> {
         if !self.terminal {
             for row in rows {
                 writeln!(out, "{}", row.join("  ").trim_end())?;
@@ -94,7 +109,12 @@ impl Ui {
         table.load_style(comfy_table::presets::NOTHING);
         table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
         table.set_header(header.iter().map(|title| self.paint(Paint::Dim, title)));
+        table.set_truncation_indicator("…");
         for row in rows {
+            let mut row = comfy_table::Row::from(row);
+            if let Some(height_max) = height_max {
+                row.max_height(height_max);
+            }
             table.add_row(row);
         }
         for line in table.lines() {

@@ -75,6 +75,19 @@ impl Tables<'_> {
             .optional()
     }
 
+    /// Records after a position, oldest first.
+    pub fn records_after(&self, after: Position, limit: usize) -> Result<Vec<Record>, Error> {
+        let mut statement = self
+            .conn
+            .prepare_cached("SELECT position, at, envelope FROM log WHERE position > ?1 ORDER BY position LIMIT ?2")?;
+        let mut rows = statement.query(params![after, limit])?;
+        let mut records = Vec::new();
+        while let Some(row) = rows.next()? {
+            records.push(record_row(row)?);
+        }
+        Ok(records)
+    }
+
     pub fn record(&self, position: Position) -> Result<Option<Record>, Error> {
         self.conn
             .prepare_cached("SELECT position, at, envelope FROM log WHERE position = ?1")?
