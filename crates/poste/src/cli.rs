@@ -42,35 +42,14 @@ pub(crate) struct Global {
     /// Answer with JSON; `poste schema COMMAND` prints its schema
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub json: bool,
-    /// Who speaks
-    #[arg(
-        long = "as",
-        value_name = "NAME",
-        env = "POSTE_AGENT",
-        hide_env_values = true,
-        global = true,
-        help_heading = "Everywhere"
-    )]
+    /// Who speaks; otherwise POSTE_AGENT
+    #[arg(long = "as", value_name = "NAME", global = true, help_heading = "Everywhere")]
     pub speaker: Option<Name>,
-    /// The session of the speaker: one run of an agent
-    #[arg(
-        long,
-        value_name = "SESSION",
-        env = "POSTE_SESSION",
-        hide_env_values = true,
-        global = true,
-        help_heading = "Everywhere"
-    )]
+    /// The session of the speaker, one run of an agent; otherwise POSTE_SESSION
+    #[arg(long, value_name = "SESSION", global = true, help_heading = "Everywhere")]
     pub session: Option<Session>,
-    /// The office folder; otherwise the nearest .poste upward
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "POSTE_HOME",
-        hide_env_values = true,
-        global = true,
-        help_heading = "Everywhere"
-    )]
+    /// The office folder; otherwise POSTE_HOME, else the nearest .poste upward
+    #[arg(long, value_name = "DIR", global = true, help_heading = "Everywhere")]
     pub office: Option<PathBuf>,
     /// How times are shown
     #[arg(long, value_enum, default_value_t, global = true, help_heading = "Everywhere")]
@@ -78,17 +57,15 @@ pub(crate) struct Global {
     /// Colours: auto, always or never (NO_COLOR is honoured)
     #[arg(long, value_name = "WHEN", default_value = "auto", global = true, help_heading = "Everywhere")]
     pub color: ColorChoice,
-    /// How long to wait for the write lock
+    /// How long to wait for the write lock; otherwise POSTE_LOCK_TIMEOUT, else 10s
     #[arg(
         long,
         value_name = "TIME",
-        env = "POSTE_LOCK_TIMEOUT",
         value_parser = duration,
-        default_value = "10s",
         global = true,
         hide = true
     )]
-    pub lock_timeout: Duration,
+    pub lock_timeout: Option<Duration>,
 }
 
 /// A clap value parser for lengths of time.

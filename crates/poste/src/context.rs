@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::ColorChoice;
 use poste_core::fold::{Effect, Outcome, Verdict};
@@ -12,11 +13,11 @@ use poste_core::store::artifact::Worktree;
 use poste_core::store::clock::{Boot, Clock, SystemClock};
 use poste_core::store::schema::Schema;
 use poste_core::store::tables::Agent;
-use poste_core::store::{Options, discover};
+use poste_core::store::{LOCK_TIMEOUT_MS_DEFAULT, Options, discover};
 use poste_core::text::{Name, RecordId, Session, TypeName};
 use poste_core::{Timestamp, views};
 
-use crate::cli::Global;
+use crate::cli::{Global, duration};
 use crate::error::{CommandError, Kind};
 use crate::ui::Ui;
 use crate::{Result, ui};
@@ -32,7 +33,11 @@ pub(crate) struct Cx {
 }
 
 impl Cx {
-    pub(crate) fn new(global: Global, command: &'static str, schema: Schema) -> Result<Self> {
+    pub(crate) fn new(mut global: Global, command: &'static str, schema: Schema) -> Result<Self> {
+        global.speaker = from_environment(global.speaker, "POSTE_AGENT", |text| text.parse::<Name>())?;
+        global.session = from_environment(global.session, "POSTE_SESSION", |text| text.parse::<Session>())?;
+        global.office = from_environment(global.office, "POSTE_HOME", |text| Ok::<_, String>(PathBuf::from(text)))?;
+        global.lock_timeout = from_environment(global.lock_timeout, "POSTE_LOCK_TIMEOUT", duration)?;
         let clock = test_clock()?.unwrap_or_else(|| Arc::new(SystemClock));
         let colour = match global.color {
             ColorChoice::Auto => None,
@@ -72,7 +77,7 @@ impl Cx {
         let options = Options {
             schema: self.schema,
             program: format!("poste {}", self.command),
-            lock_timeout: self.global.lock_timeout,
+            lock_timeout: self.global.lock_timeout.unwrap_or(Duration::from_millis(LOCK_TIMEOUT_MS_DEFAULT)),
         };
         Place { path, clock: self.clock.clone(), options }
     }
@@ -199,6 +204,21 @@ impl Cx {
     pub(crate) fn new_nonce(&self) -> String {
         self.random.bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
+}
+
+/// What was given on the command line, else what a variable says. An empty variable says nothing.
+fn from_environment<T, E: std::fmt::Display>(
+    given: Option<T>,
+    variable: &str,
+    parse: impl Fn(&str) -> std::result::Result<T, E>,
+) -> Result<Option<T>> {
+    if given.is_some() {
+        return Ok(given);
+    }
+    let Some(value) = std::env::var_os(variable).filter(|value| !value.is_empty()) else { return Ok(None) };
+    let wrong = |why: String| CommandError::usage(format!("the variable {variable}: {why}"));
+    let text = value.to_str().ok_or_else(|| wrong("it is no UTF-8".to_owned()))?;
+    parse(text).map(Some).map_err(|error| wrong(error.to_string()))
 }
 
 /// Adds to a refusal what helps: the nearest names, the next command.
