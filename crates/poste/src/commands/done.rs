@@ -1,11 +1,9 @@
 use std::path::PathBuf;
 
 use poste_core::fold::Effect;
-use poste_core::log::{Body, Content, Done, Intent, MessageNo, Position};
-use poste_core::text::RecordId;
+use poste_core::log::{Body, Content, Done, Intent, MessageNo};
 
-use super::subscribe::position;
-use super::{Changed, read};
+use super::{Changed, ClaimArgs, read};
 use crate::Result;
 use crate::context::Cx;
 use crate::draft;
@@ -33,12 +31,8 @@ pub(crate) struct Args {
     /// What to do next
     #[arg(long, value_name = "TEXT")]
     recommend: Option<String>,
-    /// The claim's token; not needed in its session or on the first claim
-    #[arg(long, value_parser = position)]
-    token: Option<Position>,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
+    #[command(flatten)]
+    claim: ClaimArgs,
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
@@ -51,8 +45,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         recommend: args.recommend,
         ..Content::default()
     };
-    let intent = Intent::Done(Done { message: args.number, token: args.token, artifacts });
-    let proposal = cx.proposal(&office, intent, Some(content), args.id)?;
+    let intent = Intent::Done(Done { message: args.number, token: args.claim.token, artifacts });
+    let proposal = cx.proposal(&office, intent, Some(content), args.claim.id)?;
     let (outcome, effect) = cx.decide(&mut office, &proposal)?;
     if let Effect::Late(late) = effect {
         let now = match late.holder {

@@ -3,13 +3,11 @@ use std::time::Duration;
 
 use poste_core::Timestamp;
 use poste_core::fold::Effect;
-use poste_core::log::{Extend, Intent, MessageNo, Position};
-use poste_core::text::RecordId;
+use poste_core::log::{Extend, Intent, MessageNo};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::read;
-use super::subscribe::position;
+use super::{ClaimArgs, read};
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
@@ -26,12 +24,8 @@ pub(crate) struct Args {
     /// How long from now
     #[arg(long, value_name = "TIME", value_parser = duration)]
     lease: Option<Duration>,
-    /// The claim's token; not needed in its session or on the first claim
-    #[arg(long, value_parser = position)]
-    token: Option<Position>,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
+    #[command(flatten)]
+    claim: ClaimArgs,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -54,8 +48,8 @@ impl Answer for ExtendAnswer {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
     let lease_ms = args.lease.map(|lease| i64::try_from(lease.as_millis()).unwrap_or(i64::MAX));
-    let intent = Intent::Extend(Extend { message: args.number, token: args.token, lease_ms });
-    let proposal = cx.proposal(&office, intent, None, args.id)?;
+    let intent = Intent::Extend(Extend { message: args.number, token: args.claim.token, lease_ms });
+    let proposal = cx.proposal(&office, intent, None, args.claim.id)?;
     let (_, effect) = cx.decide(&mut office, &proposal)?;
     let lease_until = match effect {
         Effect::Claimed(claimed) => claimed.items.first().map(|item| item.lease_until),

@@ -1,8 +1,6 @@
-use poste_core::log::{Content, Fail, Intent, MessageNo, Position};
-use poste_core::text::RecordId;
+use poste_core::log::{Content, Fail, Intent, MessageNo};
 
-use super::subscribe::position;
-use super::{Changed, read};
+use super::{Changed, ClaimArgs, read};
 use crate::Result;
 use crate::context::Cx;
 
@@ -22,19 +20,15 @@ pub(crate) struct Args {
     /// Not final: try again later
     #[arg(long)]
     retry: bool,
-    /// The claim's token; not needed in its session or on the first claim
-    #[arg(long, value_parser = position)]
-    token: Option<Position>,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
+    #[command(flatten)]
+    claim: ClaimArgs,
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
     let content = Content { body: args.reason.as_str().into(), ..Content::default() };
-    let intent = Intent::Fail(Fail { message: args.number, token: args.token, retry: args.retry });
-    let proposal = cx.proposal(&office, intent, Some(content), args.id)?;
+    let intent = Intent::Fail(Fail { message: args.number, token: args.claim.token, retry: args.retry });
+    let proposal = cx.proposal(&office, intent, Some(content), args.claim.id)?;
     let (outcome, _) = cx.decide(&mut office, &proposal)?;
     let what = if args.retry { "attempt failed" } else { "failed" }.to_owned();
     cx.ui.answer(&Changed { number: args.number, position: outcome.position, what, repeat: outcome.repeat })?;

@@ -1,12 +1,10 @@
-use poste_core::log::{Ends, EndsHow, MessageNo, Position};
-use poste_core::text::RecordId;
+use poste_core::log::{Ends, EndsHow, MessageNo};
 use poste_core::time::When;
 use poste_core::views::{self, MessageView};
 use poste_core::vocabulary::Priority;
 
 use super::reply::prefixed;
-use super::subscribe::position;
-use super::{read, send};
+use super::{ClaimArgs, read, send};
 use crate::Result;
 use crate::context::{Cx, no_message};
 use crate::draft::{Draft, parse_recipients};
@@ -26,12 +24,8 @@ pub(crate) struct Args {
     /// Otherwise the priority it had
     #[arg(long)]
     priority: Option<Priority>,
-    /// The claim's token; not needed in its session or on the first claim
-    #[arg(long, value_parser = position)]
-    token: Option<Position>,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
+    #[command(flatten)]
+    claim: ClaimArgs,
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
@@ -53,8 +47,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         references: original.references.clone(),
         metadata: original.metadata.clone(),
         wants_response: Some(original.wants_response),
-        ends: Some(Ends { message: args.number, how: EndsHow::Forwarded, token: args.token }),
-        id: args.id,
+        ends: Some(Ends { message: args.number, how: EndsHow::Forwarded, token: args.claim.token }),
+        id: args.claim.id,
         ..Draft::default()
     };
     send::send(cx, &mut office, draft, "message")

@@ -34,10 +34,22 @@ pub(crate) mod whoami;
 use std::io::{self, Write};
 
 use poste_core::log::{MessageNo, Position};
+use poste_core::text::RecordId;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::ui::{Answer, Ui};
+
+/// What every command that ends or keeps a claim takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ClaimArgs {
+    /// The claim's token; not needed in its session or on the first claim
+    #[arg(long, value_parser = subscribe::position)]
+    pub token: Option<Position>,
+    /// An id of your own: doing it again has no second effect
+    #[arg(long, value_name = "ID")]
+    pub id: Option<RecordId>,
+}
 
 /// The answer of commands that change one message's delivery.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -1,8 +1,6 @@
-use poste_core::log::{Intent, MessageNo, Position, Release};
-use poste_core::text::RecordId;
+use poste_core::log::{Intent, MessageNo, Release};
 
-use super::subscribe::position;
-use super::{Changed, read};
+use super::{Changed, ClaimArgs, read};
 use crate::Result;
 use crate::context::Cx;
 
@@ -13,18 +11,14 @@ pub(crate) struct Args {
     /// The message's number
     #[arg(value_parser = read::number)]
     number: MessageNo,
-    /// The claim's token; not needed in its session or on the first claim
-    #[arg(long, value_parser = position)]
-    token: Option<Position>,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
+    #[command(flatten)]
+    claim: ClaimArgs,
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
-    let intent = Intent::Release(Release { message: args.number, token: args.token });
-    let proposal = cx.proposal(&office, intent, None, args.id)?;
+    let intent = Intent::Release(Release { message: args.number, token: args.claim.token });
+    let proposal = cx.proposal(&office, intent, None, args.claim.id)?;
     let (outcome, _) = cx.decide(&mut office, &proposal)?;
     let what = "released, pending again".to_owned();
     cx.ui.answer(&Changed { number: args.number, position: outcome.position, what, repeat: outcome.repeat })
