@@ -128,10 +128,8 @@ impl Office<LocalLog> {
         let waiter = Waiter::arm(self.path()?);
         let deadline = patience.map(|patience| now_instant() + patience);
         loop {
-            if self.settle()? == Settled::No {
-                // It is time and the tick could not be appended: look, but do not try without pause.
-                waiter.pause(UNSETTLED_PERIOD);
-            }
+            // It is time and the tick could not be appended: look all the same, and try again soon, not at once.
+            let try_again = (self.settle()? == Settled::No).then(|| now_instant() + UNSETTLED_PERIOD);
             let seen = self.store().data_version()?;
             if let Some(found) = look(self)? {
                 return Ok(Some(found));
@@ -142,7 +140,10 @@ impl Office<LocalLog> {
                     return Ok(None);
                 }
                 // Asked anew each time: the log's time may have leapt while this process slept.
-                let due_in = self.due_in()?;
+                let due_in = match try_again {
+                    Some(at) => Some(at.saturating_duration_since(now_instant())),
+                    None => self.due_in()?,
+                };
                 if due_in.is_some_and(|due| due.is_zero()) || self.store().data_version()? != seen {
                     break;
                 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{ColorChoice, Parser, Subcommand};
+use poste_core::log::{MessageNo, Position};
 use poste_core::text::{Name, Session};
 use poste_core::time::parse_duration_ms;
 
@@ -72,6 +73,20 @@ pub(crate) struct Global {
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let ms = parse_duration_ms(text)?;
     Ok(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
+}
+
+/// A clap value parser for message numbers: `12` or `#12`.
+pub(crate) fn number(text: &str) -> std::result::Result<MessageNo, String> {
+    text.strip_prefix('#')
+        .unwrap_or(text)
+        .parse()
+        .map(MessageNo)
+        .map_err(|_| "a message has a number, for example 12".to_owned())
+}
+
+/// A clap value parser for positions of the log.
+pub(crate) fn position(text: &str) -> std::result::Result<Position, String> {
+    text.parse().map(Position).map_err(|_| "a position of the log is a number, for example 120".to_owned())
 }
 
 macro_rules! commands {

@@ -134,19 +134,24 @@ pub(crate) fn must_hold(
 }
 
 pub(crate) fn held_by(delivery: &Delivery) -> Stop {
+    held(delivery, "")
+}
+
+fn held(delivery: &Delivery, advice: &str) -> Stop {
     let Some(holder) = &delivery.holder else {
         return refuse(Code::NotClaimed, format!("message {} is not claimed", delivery.message));
     };
     let session = delivery.session.as_ref().map(|session| format!(" in session {session}")).unwrap_or_default();
     let until = delivery.lease_until.unwrap_or(Timestamp::ZERO);
-    refuse(Code::AlreadyClaimed, format!("message {} is held by {holder}{session} until {until}", delivery.message))
+    refuse(
+        Code::AlreadyClaimed,
+        format!("message {} is held by {holder}{session} until {until}{advice}", delivery.message),
+    )
 }
 
 /// The holder's name alone does not prove the claim.
 fn unnamed(delivery: &Delivery) -> Stop {
-    let Stop::Rejected(mut rejection) = held_by(delivery) else { return held_by(delivery) };
-    rejection.reason.push_str("; the name alone is not enough, name the claim by its token");
-    Stop::Rejected(rejection)
+    held(delivery, "; the name alone is not enough, name the claim by its token")
 }
 
 pub(crate) fn lease_lost(delivery: &Delivery) -> Stop {

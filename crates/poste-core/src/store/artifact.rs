@@ -1,6 +1,6 @@
 //! Files that messages speak of: opened below a root and nowhere else, regular files only, hashed as they were.
 
-use std::io::{self, Read};
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use cap_std::ambient_authority;
@@ -122,18 +122,7 @@ fn refused(path: &Path, message: String) -> Error {
 
 fn hash(file: &mut File) -> io::Result<Stored> {
     let mut hasher = blake3::Hasher::new();
-    let mut size = 0;
-    let mut buffer = vec![0_u8; 128 * 1024];
-    loop {
-        let read = match file.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        hasher.update(&buffer[..read]);
-        size += read as u64;
-    }
+    let size = io::copy(file, &mut hasher)?;
     Ok(Stored { digest: Digest::from_bytes(*hasher.finalize().as_bytes()), size })
 }
 

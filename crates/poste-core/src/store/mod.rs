@@ -370,18 +370,14 @@ pub(crate) fn host_name() -> String {
     name.chars().filter(|c| c.is_ascii_graphic()).take(crate::limits::LABEL_BYTES_MAX).collect()
 }
 
-/// One SQLite per process, and a sound one: 3.51.3 closed a race between processes in WAL mode.
-pub fn sqlite_version() -> &'static str {
-    rusqlite::version()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// One SQLite per process, and a sound one: 3.51.3 closed a race between processes in WAL mode.
     #[test]
     fn the_bundled_sqlite_is_new_enough() {
-        assert!(rusqlite::version_number() >= 3_051_003, "{}", sqlite_version());
+        assert!(rusqlite::version_number() >= 3_051_003, "{}", rusqlite::version());
     }
 
     #[test]

@@ -2,7 +2,7 @@ use poste_core::log::{Ack, Content, Intent, MessageNo};
 use poste_core::text::RecordId;
 use poste_core::views;
 
-use super::{Changed, read};
+use super::Changed;
 use crate::Result;
 use crate::context::Cx;
 
@@ -13,7 +13,7 @@ use crate::context::Cx;
 #[command(after_help = "Example:\n  poste ack 12 --note 'Will comply' --as builder-1")]
 pub(crate) struct Args {
     /// The message's number
-    #[arg(value_parser = read::number)]
+    #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
     /// A word to the sender
     #[arg(long, value_name = "TEXT")]

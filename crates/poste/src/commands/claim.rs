@@ -29,7 +29,7 @@ use crate::ui::{Answer, Ui};
 )]
 pub(crate) struct Args {
     /// The message's number
-    #[arg(value_parser = read::number)]
+    #[arg(value_parser = crate::cli::number)]
     number: Option<MessageNo>,
     /// At most so many
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::CLAIM_MAX)))]

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use poste_core::fold::Effect;
 use poste_core::log::{Body, Content, Done, Intent, MessageNo};
 
-use super::{Changed, ClaimArgs, read};
+use super::{Changed, ClaimArgs};
 use crate::Result;
 use crate::context::Cx;
 use crate::draft;
@@ -17,7 +17,7 @@ use crate::error::{CommandError, Kind};
                         cargo test 2>&1 | poste done 12 --token 40 --summary 'All tests pass' --result -")]
 pub(crate) struct Args {
     /// The message's number
-    #[arg(value_parser = read::number)]
+    #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
     /// What was done, in a line or two
     #[arg(long, value_name = "TEXT")]

@@ -7,7 +7,7 @@ use poste_core::log::{Extend, Intent, MessageNo};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{ClaimArgs, read};
+use super::ClaimArgs;
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
@@ -19,7 +19,7 @@ use crate::ui::{Answer, Ui};
 #[command(after_help = "Example:\n  poste extend 12 --lease 30m --as coder")]
 pub(crate) struct Args {
     /// The message's number
-    #[arg(value_parser = read::number)]
+    #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
     /// How long from now
     #[arg(long, value_name = "TIME", value_parser = duration)]

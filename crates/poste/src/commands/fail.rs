@@ -1,6 +1,6 @@
 use poste_core::log::{Content, Fail, Intent, MessageNo};
 
-use super::{Changed, ClaimArgs, read};
+use super::{Changed, ClaimArgs};
 use crate::Result;
 use crate::context::Cx;
 
@@ -12,7 +12,7 @@ use crate::context::Cx;
                         poste fail 12 --reason 'Network down' --retry")]
 pub(crate) struct Args {
     /// The message's number
-    #[arg(value_parser = read::number)]
+    #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
     /// Why
     #[arg(long, value_name = "TEXT")]

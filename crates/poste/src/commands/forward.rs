@@ -4,7 +4,7 @@ use poste_core::views::{self, MessageView};
 use poste_core::vocabulary::Priority;
 
 use super::reply::prefixed;
-use super::{ClaimArgs, read, send};
+use super::{ClaimArgs, send};
 use crate::Result;
 use crate::context::{Cx, no_message};
 use crate::draft::{Draft, parse_recipients};
@@ -14,7 +14,7 @@ use crate::draft::{Draft, parse_recipients};
 #[command(after_help = "Example:\n  poste forward 12 lead --note 'Above my pay grade' --priority urgent --as coder")]
 pub(crate) struct Args {
     /// The message's number
-    #[arg(value_parser = read::number)]
+    #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
     /// Who takes over
     to: String,

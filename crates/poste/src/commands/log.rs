@@ -9,8 +9,6 @@ use poste_core::views::{self, IdAnswer, RecordView, VerifyReport, Why};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::read;
-use super::subscribe::position;
 use crate::Result;
 use crate::context::{Cx, no_message};
 use crate::error::{CommandError, Kind};
@@ -41,10 +39,10 @@ enum LogCommand {
 #[derive(Debug, clap::Args)]
 struct ShowArgs {
     /// Only this record
-    #[arg(value_parser = position)]
+    #[arg(value_parser = crate::cli::position)]
     position: Option<Position>,
     /// Records after this one; otherwise the newest
-    #[arg(long, value_name = "POSITION", value_parser = position)]
+    #[arg(long, value_name = "POSITION", value_parser = crate::cli::position)]
     after: Option<Position>,
     /// At most so many
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -54,7 +52,7 @@ struct ShowArgs {
 #[derive(Debug, clap::Args)]
 struct WhyArgs {
     /// A message number
-    #[arg(value_parser = read::number, required_unless_present = "id")]
+    #[arg(value_parser = crate::cli::number, required_unless_present = "id")]
     number: Option<MessageNo>,
     /// The id of a write, for example of one whose outcome is unknown
     #[arg(long, conflicts_with = "number")]

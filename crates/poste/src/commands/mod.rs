@@ -44,7 +44,7 @@ use crate::ui::{Answer, Ui};
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClaimArgs {
     /// The claim's token; not needed in its session or on the first claim
-    #[arg(long, value_parser = subscribe::position)]
+    #[arg(long, value_parser = crate::cli::position)]
     pub token: Option<Position>,
     /// An id of your own: doing it again has no second effect
     #[arg(long, value_name = "ID")]

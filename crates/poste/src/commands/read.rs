@@ -14,20 +14,11 @@ use crate::ui::{Answer, Paint, Ui, escape, fence};
 #[command(after_help = "Examples:\n  poste read 12 --as coder\n  poste read 12 --for-model")]
 pub(crate) struct Args {
     /// The message's number
-    #[arg(value_parser = number)]
+    #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
     /// Print it fenced as data, for a model's context
     #[arg(long)]
     for_model: bool,
-}
-
-/// `12` or `#12`.
-pub(crate) fn number(text: &str) -> std::result::Result<MessageNo, String> {
-    text.strip_prefix('#')
-        .unwrap_or(text)
-        .parse()
-        .map(MessageNo)
-        .map_err(|_| "a message has a number, for example 12".to_owned())
 }
 
 impl Answer for MessageView {
@@ -121,21 +112,6 @@ pub(crate) fn artifact_line(artifact: &Artifact) -> String {
         }
         _ => format!("{path}{place}"),
     }
-}
-
-/// Several messages, each fenced or in full.
-pub(crate) fn print_all(cx: &Cx, messages: &[MessageView], for_model: bool, out: &mut dyn Write) -> io::Result<()> {
-    for (index, message) in messages.iter().enumerate() {
-        if for_model {
-            writeln!(out, "{}", fenced(cx, message))?;
-        } else {
-            if index > 0 {
-                writeln!(out)?;
-            }
-            print_message(&cx.ui, message, out)?;
-        }
-    }
-    Ok(())
 }
 
 pub(crate) fn fenced(cx: &Cx, message: &MessageView) -> String {

@@ -1,6 +1,6 @@
 use poste_core::log::{Intent, MessageNo, Release};
 
-use super::{Changed, ClaimArgs, read};
+use super::{Changed, ClaimArgs};
 use crate::Result;
 use crate::context::Cx;
 
@@ -9,7 +9,7 @@ use crate::context::Cx;
 #[command(after_help = "Example:\n  poste release 12 --as coder")]
 pub(crate) struct Args {
     /// The message's number
-    #[arg(value_parser = read::number)]
+    #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
     #[command(flatten)]
     claim: ClaimArgs,

@@ -1,8 +1,7 @@
 use poste_core::log::{Ends, EndsHow, MessageNo, Position};
 use poste_core::views;
 
-use super::subscribe::position;
-use super::{read, send};
+use super::send;
 use crate::Result;
 use crate::context::{Cx, no_message};
 use crate::draft::{Draft, MessageArgs};
@@ -16,7 +15,7 @@ use crate::draft::{Draft, MessageArgs};
                         poste reply 12 - --payload '{\"status\":\"accepted\"}' < answer.md")]
 pub(crate) struct Args {
     /// The message's number
-    #[arg(value_parser = read::number)]
+    #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
     /// Markdown; - for stdin
     body: Option<String>,
@@ -27,7 +26,7 @@ pub(crate) struct Args {
     #[arg(long)]
     done: bool,
     /// With --done: the claim's token
-    #[arg(long, value_parser = position, requires = "done")]
+    #[arg(long, value_parser = crate::cli::position, requires = "done")]
     token: Option<Position>,
     #[command(flatten)]
     message: MessageArgs,

@@ -7,7 +7,6 @@ use poste_core::text::RecordId;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::read;
 use crate::Result;
 use crate::context::Cx;
 use crate::ui::{self, Answer, Ui};
@@ -19,7 +18,7 @@ use crate::ui::{self, Answer, Ui};
 #[command(after_help = "Examples:\n  poste retry 12 --as lead\n  poste retry 12 --to coder --as anna")]
 pub(crate) struct Args {
     /// The message's number
-    #[arg(value_parser = read::number)]
+    #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
     /// Only this recipient's
     #[arg(long, value_name = "ADDRESS")]

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long = "to", value_name = "ADDRESS")]
     also_to: Vec<Address>,
     /// The message it answers
-    #[arg(long, value_name = "N", value_parser = super::read::number)]
+    #[arg(long, value_name = "N", value_parser = crate::cli::number)]
     reply_to: Option<MessageNo>,
     /// Send each line of a JSONL file, or of stdin for -; schema: poste schema batch
     #[arg(long, value_name = "FILE", conflicts_with_all = ["to", "subject", "body", "also_to", "reply_to", "MessageArgs"])]

@@ -18,12 +18,8 @@ pub(crate) struct Args {
     /// A topic, or * for all
     topic: TopicPattern,
     /// Also deliver what was published after this log position (0: everything)
-    #[arg(long, value_name = "POSITION", value_parser = position)]
+    #[arg(long, value_name = "POSITION", value_parser = crate::cli::position)]
     from: Option<Position>,
-}
-
-pub(crate) fn position(text: &str) -> std::result::Result<Position, String> {
-    text.parse().map(Position).map_err(|_| "a position of the log is a number, for example 120".to_owned())
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

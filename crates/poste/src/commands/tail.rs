@@ -6,7 +6,6 @@ use poste_core::text::Topic;
 use poste_core::views::{self, TimelineLine};
 use poste_core::{Position, Timestamp};
 
-use super::subscribe::position;
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
@@ -27,7 +26,7 @@ pub(crate) struct Args {
     #[arg(long)]
     log: bool,
     /// Start after this position; otherwise now
-    #[arg(long, value_name = "POSITION", value_parser = position)]
+    #[arg(long, value_name = "POSITION", value_parser = crate::cli::position)]
     after: Option<Position>,
     /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]

@@ -16,7 +16,7 @@ use crate::ui::{Answer, Paint, Ui, escape};
 #[command(after_help = "Examples:\n  poste track 12\n  poste track 12 --history")]
 pub(crate) struct Args {
     /// The message's number
-    #[arg(value_parser = read::number)]
+    #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
     /// Every step of every delivery
     #[arg(long)]

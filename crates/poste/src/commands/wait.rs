@@ -8,7 +8,6 @@ use poste_core::text::{Topic, TypeName};
 use poste_core::views::{self, NewMail, NewsQuery, Replies};
 
 use super::read;
-use super::subscribe::position;
 use crate::Result;
 use crate::cli::duration;
 use crate::context::{Cx, check_filters, no_message};
@@ -39,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "replies")]
     topic: Option<Topic>,
     /// Everything that became available after this cursor, shown or not
-    #[arg(long, value_name = "POSITION", value_parser = position, conflicts_with = "replies")]
+    #[arg(long, value_name = "POSITION", value_parser = crate::cli::position, conflicts_with = "replies")]
     after: Option<Position>,
     /// At most so many messages
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=200))]
@@ -48,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long)]
     for_model: bool,
     /// Wait for answers to message N
-    #[arg(long, value_name = "N", value_parser = read::number)]
+    #[arg(long, value_name = "N", value_parser = crate::cli::number)]
     replies: Option<MessageNo>,
     /// With --replies: until all have answered (this is the default)
     #[arg(long, requires = "replies", conflicts_with = "any")]
@@ -121,7 +120,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     cx.ui.now = office.now()?;
     if args.for_model && !cx.ui.json {
         let mut out = io::stdout().lock();
-        read::print_all(cx, &news.messages, true, &mut out)?;
+        for message in &news.messages {
+            writeln!(out, "{}", read::fenced(cx, message))?;
+        }
         out.flush()?;
     } else {
         cx.ui.answer(&news)?;

@@ -144,3 +144,25 @@ fn a_poste_toml_that_is_no_ordinary_file_is_refused_and_not_waited_for() {
     std::fs::File::create(&path).unwrap().set_len(1 << 30).unwrap();
     assert_eq!(desk.command(&send).output().unwrap().status.code(), Some(2), "a gigabyte");
 }
+
+#[test]
+fn a_reader_does_not_wait_for_the_lock_though_something_is_due_and_says_what_is_unconfirmed() {
+    const PATIENCE: &str = "60s";
+    let desk = Desk::new(&["lead", "coder"]);
+    desk.run(&["send", "coder", "work", "--type", "directive", "--as", "lead"]);
+    desk.run(&["claim", "1", "--lease", "1s", "--as", "coder"]);
+    let held = WriteLock::new(&desk.office(), "a stuck program").acquire(Duration::from_secs(5)).unwrap();
+    let started = std::time::Instant::now();
+    let inbox = || desk.json(&["inbox", "--lock-timeout", PATIENCE, "--as", "coder"]);
+    while inbox()["messages"][0]["unconfirmed"] != true {
+        assert!(started.elapsed() < Duration::from_secs(30), "the lease was never seen to be over");
+    }
+    // A waiter looks too: the mail is there, whether or not the tick can be appended.
+    let wait = ["wait", "--timeout", "0s", "--after", "0", "--lock-timeout", PATIENCE, "--as", "coder"];
+    assert_eq!(desk.command(&wait).output().unwrap().status.code(), Some(7), "it is still claimed, unconfirmed");
+    // Far below the patience of even one of these commands, had it waited for the lock.
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    drop(held);
+    assert_eq!(inbox()["messages"][0]["unconfirmed"], false);
+    desk.verify();
+}
