@@ -29,6 +29,12 @@ pub const CLAIM_MAX: u32 = 100;
 pub const SHOWN_MAX: usize = 1_000;
 /// Due items one tick settles.
 pub const TICK_ITEMS_MAX: usize = 1_000;
+/// Conversations one `archive` record may move …
+pub const ARCHIVE_CONVERSATIONS_MAX: usize = 1_000;
+/// … and messages, unless one conversation alone has more.
+pub const ARCHIVE_MESSAGES_MAX: usize = 10_000;
+/// Records one `redact` may erase.
+pub const REDACT_MAX: usize = 1_000;
 /// Past publications one `subscribe --from` may bring back.
 pub const BACKFILL_MAX: usize = 1_000;
 /// Capabilities of one agent.
@@ -55,6 +61,8 @@ pub const ATTEMPTS_MAX_MAX: u32 = 1_000;
 pub const RETRY_DELAY_MS_DEFAULT: i64 = 10_000;
 /// … up to this.
 pub const RETRY_DELAY_MS_MAX: i64 = HOUR_MS;
+/// How long finished conversations stay in the live tables before `archive` takes them.
+pub const RETENTION_MS_DEFAULT: i64 = 72 * HOUR_MS;
 /// Furthest `--not-before`, `--expires` and `--respond-by` may reach.
 pub const HORIZON_MS_MAX: i64 = 3_660 * DAY_MS;
 

@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use crate::config::{self, FilePolicy};
 use crate::error::Error;
 use crate::fold::{Outcome, Verdict};
-use crate::log::{Intent, Log, Position, Proposal, Sealed};
+use crate::log::{Archive, Intent, Log, Position, Proposal, Sealed};
+use crate::store::archive::Archives;
 use crate::store::clock::Clock;
 use crate::store::tables::Agent;
-use crate::store::{LocalLog, Options, Store, Waiter};
+use crate::store::{Erased, LocalLog, Options, Store, Waiter};
 use crate::text::Name;
 use crate::time::Timestamp;
+use crate::views::ArchiveBatch;
 
 /// One workspace's log and tables. Generic over the engine that orders the log.
 #[derive(Debug)]
@@ -97,6 +99,37 @@ impl Office<LocalLog> {
     /// The time views measure ages against: what the next record would say.
     pub fn now(&self) -> Result<Timestamp, Error> {
         Ok(self.log.reading()?.for_views())
+    }
+
+    /// Erases what was redacted from every file of the folder; the record alone only takes it out of the tables.
+    pub fn erase(&mut self) -> Result<Erased, Error> {
+        self.log.erase()
+    }
+
+    /// Writes finished conversations to a file of the archive. The record that names it must follow, or
+    /// [`discard_archive`](Self::discard_archive).
+    pub fn write_archive(&self, batch: &ArchiveBatch) -> Result<Archive, Error> {
+        let archives = self.archives()?;
+        let head = head(self.store())?;
+        let day = &self.now()?.to_string()[..10];
+        // Two who archive at the same moment, or one who died there before, must not share a name.
+        for attempt in 1..=ARCHIVE_NAMES_MAX {
+            let more = if attempt == 1 { String::new() } else { format!("-{attempt}") };
+            let file = format!("{day}-{head}{more}.jsonl");
+            if let Some(written) = archives.write(&file, &batch.lines)? {
+                let conversations = batch.conversations.clone();
+                return Ok(Archive { file, conversations, lines: written.lines, digest: written.digest });
+            }
+        }
+        Err(Error::Damaged(format!("the archive folder is full of files of record {head}")))
+    }
+
+    pub fn discard_archive(&self, archive: &Archive) -> Result<(), Error> {
+        self.archives()?.discard(&archive.file)
+    }
+
+    fn archives(&self) -> Result<&Archives, Error> {
+        self.store().archives().ok_or_else(|| Error::Damaged("the office has no folder".to_owned()))
     }
 
     /// Takes a leap of more than a day, in somebody's name.
@@ -210,6 +243,9 @@ impl Office<LocalLog> {
 fn now_instant() -> Instant {
     Instant::now()
 }
+
+/// Names tried for one archive before giving up.
+const ARCHIVE_NAMES_MAX: u32 = 100;
 
 /// How often a waiter tries again to settle what it could not.
 const UNSETTLED_PERIOD: Duration = Duration::from_millis(100);

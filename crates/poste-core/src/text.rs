@@ -248,6 +248,26 @@ impl Name {
     pub fn is_poste(&self) -> bool {
         self.0 == POSTE
     }
+
+    /// A name as records and rows have it: an agent's, or the office's own.
+    pub(crate) fn in_log(text: &str) -> Result<Self, InvalidText> {
+        if text == POSTE {
+            return Ok(Self::poste());
+        }
+        text.parse()
+    }
+}
+
+/// [`Name::in_log`] for serde.
+pub(crate) fn name_in_log<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
+    Name::in_log(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+}
+
+/// [`Name::in_log`] for a column.
+pub(crate) fn name_column(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Name> {
+    let text: String = row.get(column)?;
+    Name::in_log(&text)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into()))
 }
 
 impl Label {

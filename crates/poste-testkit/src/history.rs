@@ -312,6 +312,7 @@ impl Generator {
             role: role.map(word),
             capabilities: Some(abilities.iter().map(|ability| word(ability)).collect()),
             worktree: self.rng.chance(200).then(|| "/trees/one".to_owned()),
+            lead: None,
             clears: Vec::new(),
             update: self.rng.chance(800),
         };
@@ -333,6 +334,7 @@ impl Generator {
                 role,
                 capabilities: Some(capabilities),
                 worktree: None,
+                lead: None,
                 clears: Vec::new(),
                 update: true,
             };
@@ -647,6 +649,7 @@ impl Generator {
             role: None,
             capabilities: Some(capabilities),
             worktree: worktree.map(str::to_owned),
+            lead: None,
             clears: Vec::new(),
             update: true,
         };

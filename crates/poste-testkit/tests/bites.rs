@@ -82,7 +82,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ("I9 the chain holds", "UPDATE log SET at = at + 1 WHERE position = 5"),
     (
         "I9 SQLite finds the file sound",
-        "INSERT INTO machine (one, name, boot_id, boot_ms, at, policy_seen) VALUES (2, 'two', '', 0, 0, 0)",
+        "INSERT INTO machine (one, name, boot_id, boot_ms, at, policy_seen, erased_to) VALUES (2, 'two', '', 0, 0, 0, 0)",
     ),
 ];
 

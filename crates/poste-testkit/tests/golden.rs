@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 
 use poste_core::fold::{Effect, Outcome, Refusals, Verdict, fold};
 use poste_core::log::{
-    Ack, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Content, Done, Ends, EndsHow, Extend, Fail, Intent,
-    KINDS, Policy, PolicyType, Proposal, Record, Register, Release, Retire, Retry, Sealed, Send, Settings, Shown,
-    Subscribe, Tick, TopicPattern, Unsubscribe,
+    Ack, Archive, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Close, Content, Done, Drop, Ends, EndsHow,
+    Extend, Fail, Intent, KINDS, Policy, PolicyType, Proposal, Record, Redact, Register, Release, Retire, Retry,
+    Sealed, Send, Settings, Shown, Subscribe, Tick, TopicPattern, Unsubscribe,
 };
 use poste_core::store::Store;
 use poste_core::store::table_digest::digest;
@@ -97,6 +97,7 @@ fn golden_proposals() -> Vec<Proposal> {
         role: Some(text("lead")),
         capabilities: Some(vec![text("rust"), text("go")]),
         worktree: Some("/trees/one".to_owned()),
+        lead: Some(text("ann")),
         clears: Vec::new(),
         update: true,
     };
@@ -124,6 +125,15 @@ fn golden_proposals() -> Vec<Proposal> {
         Intent::Retry(Retry { message, recipient: Some(text("role:coder")) }),
         Intent::Subscribe(Subscribe { topic: TopicPattern::All, from: Some(Position(7)) }),
         Intent::Unsubscribe(Unsubscribe { topic: TopicPattern::One(text("Built")) }),
+        Intent::Drop(Drop { message, recipient: Some(text("role:coder")) }),
+        Intent::Close(Close { message }),
+        Intent::Archive(Archive {
+            file: "2027-01-15-41.jsonl".to_owned(),
+            conversations: vec![text("17"), text("conv:auth.1")],
+            lines: 3,
+            digest: Digest::of(b"an archive"),
+        }),
+        Intent::Redact(Redact { records: vec![Position(41), Position(42)] }),
     ];
     intents
         .into_iter()
@@ -323,6 +333,7 @@ fn register(role: &str, capabilities: &[&str], kind: AgentKind) -> Intent {
         role: Some(text(role)),
         capabilities: Some(capabilities),
         worktree: None,
+        lead: None,
         clears: Vec::new(),
         update: false,
     })

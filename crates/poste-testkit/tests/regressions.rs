@@ -30,6 +30,7 @@ impl Desk {
                 role,
                 capabilities: None,
                 worktree: None,
+                lead: None,
                 clears: Vec::new(),
                 update: false,
             };
@@ -179,6 +180,7 @@ fn an_office_without_agents_gets_over_a_leap_of_the_clock() {
             role: None,
             capabilities: None,
             worktree: None,
+            lead: None,
             clears: Vec::new(),
             update: false,
         }),

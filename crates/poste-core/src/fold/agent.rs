@@ -23,6 +23,12 @@ impl Rule for Register {
         if self.worktree.as_ref().is_some_and(|path| !path.starts_with('/') || path.len() > limits::PATH_BYTES_MAX) {
             return Err(refuse(Code::Malformed, "a worktree is an absolute path"));
         }
+        if let Some(lead) = &self.lead {
+            if *lead == cx.actor {
+                return Err(refuse(Code::Malformed, "nobody is their own lead"));
+            }
+            active_agent(tables, lead)?;
+        }
         let known = tables.agent(cx.actor.as_str())?;
         if let Some(known) = &known
             && !self.update
@@ -36,6 +42,7 @@ impl Rule for Register {
             role: None,
             capabilities: Vec::new(),
             worktree: None,
+            lead: None,
             registered_at: cx.at,
             retired_at: None,
         });
@@ -44,6 +51,7 @@ impl Rule for Register {
                 Cleared::Role => before.role = None,
                 Cleared::Capabilities => before.capabilities.clear(),
                 Cleared::Worktree => before.worktree = None,
+                Cleared::Lead => before.lead = None,
             }
         }
         let mut capabilities = self.capabilities.clone().unwrap_or(before.capabilities);
@@ -54,6 +62,7 @@ impl Rule for Register {
             role: self.role.clone().or(before.role),
             capabilities,
             worktree: self.worktree.clone().or(before.worktree),
+            lead: self.lead.clone().or(before.lead),
             retired_at: None,
             ..before
         })

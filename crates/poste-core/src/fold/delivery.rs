@@ -7,12 +7,13 @@
 //!   │  │ └── release ───┤  └────▶ failed
 //!   │  │     fail --retry, lease out: one attempt more; too many ──▶ dead
 //!   │  ├── expiry ─────────▶ expired
-//!   │  └── retire ─────────▶ returned
+//!   │  └── retire, close ──▶ returned
 //!   └───── retry (failed, dead, expired, returned)
 //! ```
 
 use super::outcome::{Code, Stop, refuse};
 use super::{Context, notice};
+use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
 use crate::log::{MessageNo, Position};
@@ -21,7 +22,13 @@ use crate::text::Name;
 use crate::time::Timestamp;
 
 pub(crate) fn message(tables: &Tables<'_>, number: MessageNo) -> Result<Message, Stop> {
-    tables.message(number)?.ok_or_else(|| refuse(Code::UnknownMessage, format!("there is no message {number}")))
+    match tables.message(number)? {
+        Some(message) => Ok(message),
+        None if tables.archived_message(number)?.is_some() => {
+            Err(refuse(Code::Archived, format!("message {number} is archived: it can be read, not changed")))
+        }
+        None => Err(refuse(Code::UnknownMessage, format!("there is no message {number}"))),
+    }
 }
 
 /// The delivery an agent speaks of: the one its token won, the one it holds, the one to its name, one to a group
@@ -301,7 +308,11 @@ pub(crate) fn end(
     record_event(tables, cx, &after, event, Some(reason.number().into()))?;
     if let Some(told) = told {
         let message = expect_message(tables, after.message)?;
-        notice::tell(tables, cx, &message.sender, told, &message, &after)?;
+        // Whoever closes a conversation knows what becomes of its own mail in it.
+        let by_itself = reason == EndReason::ConversationClosed && message.sender == cx.actor;
+        if !by_itself {
+            notice::tell(tables, cx, Address::Agent(message.sender.clone()), told, &message, &after)?;
+        }
     }
     Ok(())
 }
@@ -320,10 +331,31 @@ pub(crate) fn revive(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -
         ended_at: None,
         ended_by: None,
         reason: None,
+        dropped_at: None,
         ..before.clone()
     };
     tables.update_delivery(before, &after)?;
     record_event(tables, cx, &after, Event::Retried, None)
+}
+
+/// The response deadline passed: the sender is told, and whoever leads the recipient. Once.
+pub(crate) fn remind(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Result<(), Error> {
+    let after = Delivery { reminded_at: Some(cx.at), ..before.clone() };
+    tables.update_delivery(before, &after)?;
+    record_event(tables, cx, &after, Event::Reminded, None)?;
+    let message = expect_message(tables, after.message)?;
+    let lead = notice::lead_of(tables, &message, &after)?;
+    for told in [Some(Address::Agent(message.sender.clone())), lead].into_iter().flatten() {
+        notice::tell(tables, cx, told, Notice::Overdue, &message, &after)?;
+    }
+    Ok(())
+}
+
+/// Nobody wants to hear of this bad end any more.
+pub(crate) fn drop_it(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Result<(), Error> {
+    let after = Delivery { dropped_at: Some(cx.at), ..before.clone() };
+    tables.update_delivery(before, &after)?;
+    record_event(tables, cx, &after, Event::Dropped, None)
 }
 
 /// A recipient's reply satisfies a wanted response; the first one counts.

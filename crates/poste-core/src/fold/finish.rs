@@ -7,8 +7,8 @@ use super::{Context, Rule, active_agent, notice, speaker};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
-use crate::log::{Ack, Done, Fail, MessageNo, Position, Retry};
-use crate::store::tables::{Delivery, EndReason, Event, Message, Notice, State, Tables};
+use crate::log::{Ack, Done, Drop, Fail, MessageNo, Position, Retry};
+use crate::store::tables::{Agent, Delivery, EndReason, Event, Message, Notice, State, Tables};
 use crate::vocabulary::AgentKind;
 
 pub(crate) struct FinishPlan {
@@ -56,10 +56,10 @@ impl Rule for Done {
 fn keep_late(plan: FinishPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
     let own = plan.own;
     delivery::record_event(tables, cx, &own, Event::Late, None)?;
-    notice::tell(tables, cx, &plan.message.sender, Notice::Late, &plan.message, &own)?;
+    notice::tell(tables, cx, Address::Agent(plan.message.sender.clone()), Notice::Late, &plan.message, &own)?;
     let holder = delivery::holder(&own);
-    if let Some(holder) = holder.as_ref().filter(|holder| **holder != plan.message.sender) {
-        notice::tell(tables, cx, holder, Notice::Late, &plan.message, &own)?;
+    if let Some(holder) = holder.clone().filter(|holder| *holder != plan.message.sender) {
+        notice::tell(tables, cx, Address::Agent(holder), Notice::Late, &plan.message, &own)?;
     }
     Ok(Effect::Late(Late { number: own.message, holder, state: own.state.word() }))
 }
@@ -138,33 +138,39 @@ impl Rule for Ack {
     }
 }
 
+/// The deliveries of a message that ended badly, for its sender or a human to decide about.
+fn bad_ends(
+    tables: &Tables<'_>,
+    cx: &Context,
+    number: MessageNo,
+    recipient: Option<&Address>,
+    what: &str,
+) -> Result<(Message, Agent, Vec<Delivery>), Stop> {
+    let agent = speaker(tables, cx)?;
+    let message = delivery::message(tables, number)?;
+    if agent.name != message.sender && agent.kind != AgentKind::Human {
+        return Err(refuse(
+            Code::NotAllowed,
+            format!("only {} or a human may {what} message {}", message.sender, message.number),
+        ));
+    }
+    let is_named = |delivery: &Delivery| recipient.is_none_or(|recipient| delivery.address == *recipient);
+    let mut bad = tables.deliveries_of(message.number)?;
+    bad.retain(|delivery| delivery.state.is_bad_end() && is_named(delivery));
+    if bad.is_empty() {
+        return Err(refuse(
+            Code::NothingToDo,
+            format!("no delivery of message {} failed, died, expired or came back", message.number),
+        ));
+    }
+    Ok((message, agent, bad))
+}
+
 impl Rule for Retry {
     type Plan = Vec<Delivery>;
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Vec<Delivery>, Stop> {
-        let agent = speaker(tables, cx)?;
-        let message = delivery::message(tables, self.message)?;
-        if agent.name != message.sender && agent.kind != AgentKind::Human {
-            return Err(refuse(
-                Code::NotAllowed,
-                format!("only {} or a human may retry message {}", message.sender, message.number),
-            ));
-        }
-        let named = |delivery: &Delivery| match &self.recipient {
-            Some(recipient) => delivery.address == *recipient,
-            None => true,
-        };
-        let bad: Vec<Delivery> = tables
-            .deliveries_of(message.number)?
-            .into_iter()
-            .filter(|delivery| delivery.state.is_bad_end() && named(delivery))
-            .collect();
-        if bad.is_empty() {
-            return Err(refuse(
-                Code::NothingToDo,
-                format!("no delivery of message {} failed, died, expired or came back", message.number),
-            ));
-        }
+        let (message, agent, bad) = bad_ends(tables, cx, self.message, self.recipient.as_ref(), "retry")?;
         let sender = tables.agent(message.sender.as_str())?.unwrap_or(agent);
         for delivery in &bad {
             match &delivery.address {
@@ -180,6 +186,26 @@ impl Rule for Retry {
     fn apply(bad: Vec<Delivery>, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
         for before in &bad {
             delivery::revive(tables, cx, before)?;
+        }
+        Ok(Effect::Touched(bad.len()))
+    }
+}
+
+impl Rule for Drop {
+    type Plan = Vec<Delivery>;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Vec<Delivery>, Stop> {
+        let (message, _, mut bad) = bad_ends(tables, cx, self.message, self.recipient.as_ref(), "drop")?;
+        bad.retain(|delivery| delivery.dropped_at.is_none());
+        if bad.is_empty() {
+            return Err(refuse(Code::NothingToDo, format!("message {} is dropped already", message.number)));
+        }
+        Ok(bad)
+    }
+
+    fn apply(bad: Vec<Delivery>, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        for before in &bad {
+            delivery::drop_it(tables, cx, before)?;
         }
         Ok(Effect::Touched(bad.len()))
     }

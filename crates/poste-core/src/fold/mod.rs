@@ -10,12 +10,14 @@
 
 mod agent;
 mod claim;
+mod conversation;
 mod delivery;
 mod finish;
 mod message;
 mod notice;
 mod outcome;
 mod policy;
+mod redact;
 mod shown;
 mod tick;
 mod topic;
@@ -186,6 +188,10 @@ fn apply_intent(tables: &mut Tables<'_>, record: &Record) -> Result<Result<Effec
         Intent::Release(rule) => run(&rule, tables, &cx),
         Intent::Extend(rule) => run(&rule, tables, &cx),
         Intent::Retry(rule) => run(&rule, tables, &cx),
+        Intent::Drop(rule) => run(&rule, tables, &cx),
+        Intent::Close(rule) => run(&rule, tables, &cx),
+        Intent::Archive(rule) => run(&rule, tables, &cx),
+        Intent::Redact(rule) => run(&rule, tables, &cx),
         Intent::Subscribe(rule) => run(&rule, tables, &cx),
         Intent::Unsubscribe(rule) => run(&rule, tables, &cx),
     }

@@ -5,20 +5,24 @@ use crate::address::Address;
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo};
 use crate::store::tables::{Delivery, Message, Notice, State, Tables};
-use crate::text::{Name, TypeName};
+use crate::text::{Name, TypeName, Word};
 use crate::time::Timestamp;
 use crate::vocabulary::{Priority, TrustLabel, Urgency};
 
-/// Writes a notice about a delivery to an agent. A retired agent or the office itself is told nothing.
+/// Writes a notice about a delivery. A retired agent or the office itself is told nothing, nor is anybody told of a
+/// notice.
 pub(crate) fn tell(
     tables: &mut Tables<'_>,
     cx: &Context,
-    to: &Name,
+    to: Address,
     notice: Notice,
     about_message: &Message,
     about: &Delivery,
 ) -> Result<(), Error> {
-    let listens = tables.agent(to.as_str())?.is_some_and(|agent| agent.is_active());
+    let listens = match &to {
+        Address::Agent(name) => tables.agent(name.as_str())?.is_some_and(|agent| agent.is_active()),
+        _ => true,
+    };
     if !listens || about_message.notice.is_some() {
         return Ok(());
     }
@@ -48,8 +52,25 @@ pub(crate) fn tell(
         about: Some(about.number),
     };
     tables.insert_message(&message)?;
-    deliver(tables, &message, Address::Agent(to.clone()), cx.at)?;
+    deliver(tables, &message, to, cx.at)?;
     Ok(())
+}
+
+/// Who leads the recipient of a delivery: the lead it is registered with, else whoever has the role `lead`. Never the
+/// recipient or the sender itself.
+pub(crate) fn lead_of(tables: &Tables<'_>, message: &Message, delivery: &Delivery) -> Result<Option<Address>, Error> {
+    let recipient = match &delivery.address {
+        Address::Agent(name) => Some(name.clone()),
+        _ => delivery.holder.clone(),
+    };
+    let agent = recipient.as_ref().map(|name| tables.agent(name.as_str())).transpose()?.flatten();
+    let is_other = |name: &Name| *name != message.sender && Some(name) != recipient.as_ref();
+    if let Some(lead) = agent.and_then(|agent| agent.lead) {
+        return Ok(Some(lead).filter(is_other).map(Address::Agent));
+    }
+    let role: Word = "lead".parse().expect("lead is a word");
+    let leads = tables.active_with_role(&role)?;
+    Ok(leads.iter().all(is_other).then_some(Address::Role(role)).filter(|_| !leads.is_empty()))
 }
 
 fn notice_type() -> TypeName {
@@ -87,6 +108,8 @@ pub(crate) fn deliver(
         lease_until: None,
         ready_at,
         expires_at: message.expires_at,
+        respond_by: message.respond_by.filter(|at| *at > now),
+        reminded_at: None,
         shown_at: None,
         acked_at: None,
         answer: None,
@@ -94,6 +117,7 @@ pub(crate) fn deliver(
         ended_at: None,
         ended_by: None,
         reason: None,
+        dropped_at: None,
     })?;
     Ok(number)
 }

@@ -144,6 +144,9 @@ codes! {
     NothingToDo "nothing_to_do" Refused,
     TimeOutOfRange "time_out_of_range" Refused,
     PolicyClash "policy_clash" Conflict,
+    Archived "archived" Refused,
+    NotFinished "not_finished" Conflict,
+    UnknownRecord "unknown_record" NotFound,
 }
 
 impl fmt::Display for Code {

@@ -46,6 +46,9 @@ fn settle(tables: &mut Tables<'_>, cx: &Context, item: DueItem, before: &Deliver
         (Due::Expiry, State::Pending) => {
             delivery::end(tables, cx, before, before.clone(), State::Expired, EndReason::Expired)
         }
+        (Due::Response, State::Pending | State::Claimed) if before.is_awaited() && before.reminded_at.is_none() => {
+            delivery::remind(tables, cx, before)
+        }
         // Superseded by an earlier item of this tick, which took its row along. A row that still stands would be due
         // for ever: better to stop than to tick without end.
         _ if tables.is_due(item)? => Err(Error::Damaged(format!(

@@ -41,7 +41,7 @@ pub struct Envelope {
     /// A reader that does not know the kind must stop instead of keeping it for later.
     pub critical: bool,
     pub id: RecordId,
-    #[serde(deserialize_with = "actor")]
+    #[serde(deserialize_with = "crate::text::name_in_log")]
     pub actor: Name,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Session>,
@@ -49,15 +49,6 @@ pub struct Envelope {
     pub header: Box<RawValue>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<ContentRef>,
-}
-
-/// The one actor outside the grammar of names is the office itself.
-fn actor<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    if text == crate::text::POSTE {
-        return Ok(Name::poste());
-    }
-    text.parse().map_err(serde::de::Error::custom)
 }
 
 impl Envelope {

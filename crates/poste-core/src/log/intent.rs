@@ -77,8 +77,12 @@ kinds! {
     26 "delivery.release" v 1 critical true => Release,
     27 "delivery.extend" v 1 critical true => Extend,
     28 "delivery.retry" v 1 critical true => Retry,
+    29 "delivery.drop" v 1 critical true => Drop,
     30 "topic.subscribe" v 1 critical true => Subscribe,
     31 "topic.unsubscribe" v 1 critical true => Unsubscribe,
+    40 "conversation.close" v 1 critical true => Close,
+    41 "conversation.archive" v 1 critical true => Archive,
+    42 "content.redact" v 1 critical true => Redact,
 }
 
 /// From here on the fold behaves as this version says. Position 1 of every log.
@@ -159,6 +163,9 @@ pub struct Register {
     pub capabilities: Option<Vec<Word>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<String>,
+    /// Who is told when this agent does not answer in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lead: Option<Name>,
     /// With `update`: what to drop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clears: Vec<Cleared>,
@@ -174,6 +181,7 @@ pub enum Cleared {
     Role,
     Capabilities,
     Worktree,
+    Lead,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -349,6 +357,42 @@ pub struct Retry {
     /// Only this recipient's delivery; without it, every one that ended badly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipient: Option<Address>,
+}
+
+/// The sender, or a human, wants to hear no more of deliveries that ended badly.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drop {
+    pub message: MessageNo,
+    /// Only this recipient's delivery; without it, every one that ended badly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipient: Option<Address>,
+}
+
+/// A conversation is over: what is open in it goes back. The content says with what outcome.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Close {
+    /// Any message of the conversation.
+    pub message: MessageNo,
+}
+
+/// Finished conversations stand in a file of the folder `archive`; from here on the tables do without them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Archive {
+    pub file: String,
+    pub conversations: Vec<Label>,
+    /// How many lines the file has, and the digest of everything in them that is not content.
+    pub lines: u64,
+    pub digest: Digest,
+}
+
+/// The content of records is erased; their headers stay. The content of this one says why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Redact {
+    pub records: Vec<Position>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -77,6 +77,16 @@ impl Blobs {
         Ok(stored)
     }
 
+    /// Erases a blob; says whether it was there.
+    pub fn remove(&self, digest: &Digest) -> Result<bool, Error> {
+        let path = self.path(digest);
+        match fs::remove_file(&path) {
+            Ok(()) => sync_folder(&self.folder).map(|()| true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Error::io(&path, error)),
+        }
+    }
+
     /// Whether a blob is there and is what its name says; read in constant memory.
     pub fn check(&self, digest: &Digest) -> Result<Checked, Error> {
         let path = self.path(digest);

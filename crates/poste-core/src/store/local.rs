@@ -19,10 +19,10 @@ use crate::time::Timestamp;
 
 #[derive(Debug)]
 pub struct LocalLog {
-    store: Store,
-    lock: WriteLock,
+    pub(super) store: Store,
+    pub(super) lock: WriteLock,
     clock: Arc<dyn Clock>,
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// After a failed commit the connection is not trusted again; the next write opens a new one.
     broken: bool,
 }
@@ -34,7 +34,8 @@ impl LocalLog {
         Store::create(path, options, |conn| {
             super::schema::set_meta(conn, "office", uuid::Uuid::new_v4().to_string())?;
             conn.execute(
-                "INSERT INTO machine (one, name, boot_id, boot_ms, at, policy_seen) VALUES (1, ?1, '', 0, 0, 0)",
+                "INSERT INTO machine (one, name, boot_id, boot_ms, at, policy_seen, erased_to)
+                 VALUES (1, ?1, '', 0, 0, 0, 0)",
                 [&machine],
             )?;
             let barrier =

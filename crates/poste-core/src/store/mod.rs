@@ -6,13 +6,16 @@
 //!   write.lock                held by the one writer; says who it is
 //!   bell                      touched after each commit; waiters listen to it
 //!   blobs/                    content over 64 KiB and attachments, named by BLAKE3
+//!   archive/                  finished conversations, one line a record
 //! ```
 
+pub mod archive;
 pub mod artifact;
 mod bell;
 pub mod blobs;
 pub mod clock;
 pub mod discover;
+mod erase;
 mod file_system;
 mod group;
 mod local;
@@ -30,12 +33,14 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 pub use bell::Waiter;
+pub use erase::Erased;
 pub use group::GroupCommit;
 pub use local::LocalLog;
 pub(crate) use local::fresh_id;
 pub use lock::WriteLock;
 
 use crate::error::Error;
+use archive::Archives;
 use blobs::Blobs;
 use schema::{FileVersion, Schema};
 use tables::Tables;
@@ -79,6 +84,7 @@ pub struct Store {
 struct Folder {
     path: PathBuf,
     blobs: Blobs,
+    archives: Archives,
     /// Device and inode of the database at opening: a replaced file is noticed before it is written.
     identity: (u64, u64),
 }
@@ -105,7 +111,12 @@ impl Store {
         let conn = connect(&database, access)?;
         let mut store = Self {
             conn,
-            folder: Some(Folder { path: path.to_owned(), blobs: Blobs::new(path.join("blobs")), identity }),
+            folder: Some(Folder {
+                path: path.to_owned(),
+                blobs: Blobs::new(path.join("blobs")),
+                archives: Archives::new(path.join("archive")),
+                identity,
+            }),
             options,
             read_only,
         };
@@ -197,6 +208,10 @@ impl Store {
         self.folder.as_ref().map(|folder| &folder.blobs)
     }
 
+    pub fn archives(&self) -> Option<&Archives> {
+        self.folder.as_ref().map(|folder| &folder.archives)
+    }
+
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
@@ -219,6 +234,16 @@ impl Store {
     /// The policy version this machine's `poste.toml` was last known to stand on.
     pub fn policy_seen(&self) -> Result<u64, Error> {
         Ok(self.conn.query_row("SELECT policy_seen FROM machine WHERE one = 1", [], |row| row.get(0))?)
+    }
+
+    /// The newest redaction whose content may still stand in some file of this folder.
+    pub fn unerased(&self) -> Result<Option<crate::log::Position>, Error> {
+        Ok(self.conn.query_row(
+            "SELECT max(redacted_by) FROM redactions
+             WHERE redacted_by > (SELECT coalesce(max(erased_to), 0) FROM machine)",
+            [],
+            |row| row.get(0),
+        )?)
     }
 
     pub fn version(&self) -> Result<FileVersion, Error> {

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::message::{subject, view};
+use super::message::view;
+use super::rows::subject;
 use super::{COUNT_MAX, MessageView, count_up_to};
 use crate::address::Address;
 use crate::error::Error;

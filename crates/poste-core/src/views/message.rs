@@ -7,12 +7,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::rows::{MessageRows, rows, subject};
 use super::{Found, content, envelope};
 use crate::error::Error;
 use crate::fold;
 use crate::log::{Artifact, Body, Intent, MessageNo, Position};
 use crate::store::Store;
-use crate::store::tables::{Agent, Message, Notice, Optional as _, Tables};
+use crate::store::tables::{Agent, Message, Notice, Tables};
 use crate::text::{Label, Topic, TypeName};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::vocabulary::{Priority, TrustLabel, Urgency};
@@ -67,21 +68,28 @@ pub struct MessageView {
     pub artifacts: Vec<Artifact>,
     /// The content is no longer here.
     pub content_gone: bool,
+    /// Who had it erased, when and why, if that is the reason.
+    pub redacted: Option<Redaction>,
+    /// The file it is in, once its conversation was archived.
+    pub archive: Option<String>,
 }
 
 /// The message of a number, or none.
 pub fn message(store: &Store, number: MessageNo) -> Result<Option<MessageView>, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
-        match tables.message(number)? {
-            Some(row) => view(store, &tables, row).map(Some),
-            None => Ok(None),
-        }
+        rows(store, &tables, number)?.map(|found| view_rows(store, &tables, found)).transpose()
     })
 }
 
+/// A live message.
 pub(super) fn view(store: &Store, tables: &Tables<'_>, row: Message) -> Result<MessageView, Error> {
     let deliveries = tables.deliveries_of(row.number)?;
+    view_rows(store, tables, MessageRows { message: row, deliveries, events: Vec::new(), archive: None })
+}
+
+fn view_rows(store: &Store, tables: &Tables<'_>, found: MessageRows) -> Result<MessageView, Error> {
+    let MessageRows { message: row, deliveries, archive, .. } = found;
     let mut view = MessageView {
         number: row.number,
         position: row.position,
@@ -115,6 +123,8 @@ pub(super) fn view(store: &Store, tables: &Tables<'_>, row: Message) -> Result<M
         metadata: BTreeMap::new(),
         artifacts: Vec::new(),
         content_gone: false,
+        redacted: None,
+        archive: archive.map(|archive| archive.file),
     };
     if row.notice.is_some() {
         let (subject, body) = notice_text(store, tables, &row)?;
@@ -139,6 +149,11 @@ pub(super) fn view(store: &Store, tables: &Tables<'_>, row: Message) -> Result<M
             view.subject = subject(store, tables, &row)?;
             view.content_gone = true;
         }
+        Found::Redacted(by) => {
+            view.subject = subject(store, tables, &row)?;
+            view.content_gone = true;
+            view.redacted = redaction(store, by)?;
+        }
     }
     if let Some(record) = envelope(store, row.position)?
         && let Ok(Some(Intent::Send(header))) = record.sealed.intent()
@@ -148,51 +163,46 @@ pub(super) fn view(store: &Store, tables: &Tables<'_>, row: Message) -> Result<M
     Ok(view)
 }
 
+/// Who had content erased, and why.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Redaction {
+    pub by: String,
+    #[serde(serialize_with = "rfc3339")]
+    pub at: Timestamp,
+    /// The record that says so.
+    pub position: Position,
+    pub reason: String,
+}
+
+pub(super) fn redaction(store: &Store, position: Position) -> Result<Option<Redaction>, Error> {
+    let Some(record) = envelope(store, position)? else { return Ok(None) };
+    let reason = match content(store, position)? {
+        Found::Content(content) => content.body.text().into_owned(),
+        _ => String::new(),
+    };
+    Ok(Some(Redaction { by: record.sealed.envelope.actor.to_string(), at: record.at, position, reason }))
+}
+
 /// For bodies that text cannot carry.
 pub(super) fn base64_of(body: &Body) -> Option<String> {
     (!body.is_text()).then(|| base64::engine::general_purpose::STANDARD.encode(&body.0))
 }
 
-/// What a listing shows of a message. Never reads a body.
-pub(super) fn subject(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<String, Error> {
-    if row.notice.is_some() {
-        return notice_subject(tables, row);
-    }
-    let found = store
-        .conn()
-        .prepare_cached("SELECT subject FROM content WHERE position = ?1")?
-        .query_row([row.position], |row| row.get(0))
-        .optional()?;
-    Ok(found.unwrap_or_default())
-}
-
-fn notice_subject(tables: &Tables<'_>, row: &Message) -> Result<String, Error> {
-    let about = row.about.map(|number| tables.delivery(number)).transpose()?.flatten();
-    let Some(about) = about else { return Ok("a notice about a delivery that is gone".to_owned()) };
-    let what = match row.notice {
-        Some(Notice::Failed) => "failed",
-        Some(Notice::Dead) => "is dead: every attempt failed",
-        Some(Notice::Expired) => "expired before anybody took it",
-        Some(Notice::Returned) => "came back",
-        Some(Notice::Late) | None => "got a result after the lease was lost",
-    };
-    Ok(format!("#{} to {} {what}", about.message, about.address))
-}
-
 /// A notice's text, from what happened at its position. What an agent said stands in it as that agent's words: the
 /// office vouches for what happened, never for what was said.
 fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(String, String), Error> {
-    let subject = notice_subject(tables, row)?;
+    let subject = subject(store, tables, row)?;
     let said = match content(store, row.position)? {
         Found::Content(content) => {
             let body = content.body.text().into_owned();
             content.summary.filter(|summary| !summary.is_empty()).unwrap_or(body)
         }
-        Found::Never | Found::Gone => String::new(),
+        Found::Never | Found::Gone | Found::Redacted(_) => String::new(),
     };
     let about = row.reply_to.unwrap_or_default();
     let next = match row.notice {
         Some(Notice::Late) => format!("The result is kept as late: poste track {about}"),
+        Some(Notice::Overdue) => format!("See who has it: poste track {about}. What else is late: poste overdue"),
         _ => format!("See what happened: poste track {about}. Give it another chance: poste retry {about}"),
     };
     let speaker = tables.record(row.position)?.map(|record| record.sealed.envelope.actor);

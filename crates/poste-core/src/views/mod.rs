@@ -1,16 +1,19 @@
 //! What people and programs may ask of an office. Read-only, from the tables; every answer has a JSON schema.
 
+mod finished;
 mod inbox;
 mod message;
 mod records;
 mod replies;
 mod roster;
+mod rows;
 mod timeline;
 mod track;
 mod verify;
 
+pub use finished::{ArchiveBatch, finished};
 pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_claimable, inbox, news};
-pub use message::{MessageView, is_addressed_to, message};
+pub use message::{MessageView, Redaction, is_addressed_to, message};
 pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};
 pub use replies::{Replies, Reply, replies};
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
@@ -21,7 +24,7 @@ pub use verify::{VerifyReport, verify};
 use crate::error::Error;
 use crate::log::{Content, Position};
 use crate::store::Store;
-use crate::store::tables::{ContentRow, content_row};
+use crate::store::tables::{ArchiveRow, content_row};
 
 /// What became of a record's content.
 #[derive(Debug)]
@@ -29,32 +32,51 @@ pub(crate) enum Found {
     Content(Box<Content>),
     /// The record never had any.
     Never,
+    /// Somebody had it erased, by this record.
+    Redacted(Position),
     /// It had, and it is gone.
     Gone,
 }
 
-/// The content of a record, from its row or its blob.
+/// The content of a record: from its row, its blob, or the archive.
 pub(crate) fn content(store: &Store, position: Position) -> Result<Found, Error> {
-    let damaged = |error: serde_json::Error| Error::Damaged(format!("content of record {position}: {error}"));
-    match content_row(store.conn(), position)? {
-        Some(ContentRow { bytes: Some(bytes), .. }) => {
-            Ok(Found::Content(Box::new(Content::decode(&bytes).map_err(damaged)?)))
-        }
-        Some(ContentRow { bytes: None, .. }) => {
-            let digest = envelope(store, position)?.and_then(|record| record.sealed.envelope.content);
-            let bytes = match (digest, store.blobs()) {
-                (Some(content), Some(blobs)) => blobs.get(&content.digest)?,
-                _ => None,
-            };
-            match bytes {
-                Some(bytes) => Ok(Found::Content(Box::new(Content::decode(&bytes).map_err(damaged)?))),
-                None => Ok(Found::Gone),
+    let inline = match content_row(store.conn(), position)? {
+        Some(row) => row.bytes,
+        None => {
+            let tables = store.tables()?;
+            if let Some(redacted_by) = tables.redaction(position)? {
+                return Ok(Found::Redacted(redacted_by));
+            }
+            match tables.archive_of_content(position)? {
+                Some(archive) => archived_content(store, &archive, position)?,
+                None => {
+                    let had = envelope(store, position)?.is_some_and(|record| record.sealed.envelope.content.is_some());
+                    return Ok(if had { Found::Gone } else { Found::Never });
+                }
             }
         }
-        None => {
-            let had = envelope(store, position)?.is_some_and(|record| record.sealed.envelope.content.is_some());
-            Ok(if had { Found::Gone } else { Found::Never })
-        }
+    };
+    let bytes = match inline {
+        Some(bytes) => Some(bytes),
+        None => blob_of(store, position)?,
+    };
+    let Some(bytes) = bytes else { return Ok(Found::Gone) };
+    let content = Content::decode(&bytes);
+    let content = content.map_err(|error| Error::Damaged(format!("content of record {position}: {error}")))?;
+    Ok(Found::Content(Box::new(content)))
+}
+
+fn archived_content(store: &Store, archive: &ArchiveRow, position: Position) -> Result<Option<Vec<u8>>, Error> {
+    let Some(archives) = store.archives() else { return Ok(None) };
+    let lines = archives.find(archive, position)?;
+    Ok(lines.into_iter().find_map(|line| line.content).map(String::into_bytes))
+}
+
+fn blob_of(store: &Store, position: Position) -> Result<Option<Vec<u8>>, Error> {
+    let content = envelope(store, position)?.and_then(|record| record.sealed.envelope.content);
+    match (content, store.blobs()) {
+        (Some(content), Some(blobs)) => blobs.get(&content.digest),
+        _ => Ok(None),
     }
 }
 

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::envelope;
-use super::message::subject;
-use super::track::{said, says_something};
+use super::rows::{MessageRows, rows, subject};
+use super::track::said;
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo, Position, Record};
@@ -86,9 +86,8 @@ pub struct WhyLine {
 pub fn why_message(store: &Store, number: MessageNo) -> Result<Option<Why>, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
-        let Some(message) = tables.message(number)? else { return Ok(None) };
-        let deliveries = tables.deliveries_of(number)?;
-        let events = tables.events_of(number)?;
+        let Some(found) = rows(store, &tables, number)? else { return Ok(None) };
+        let MessageRows { message, deliveries, events, archive } = found;
         let late: BTreeSet<DeliveryNo> =
             events.iter().filter(|event| event.event == Event::Delivered).map(|event| event.delivery).collect();
         let came_later = |delivery: &Delivery| late.contains(&delivery.number);
@@ -114,6 +113,15 @@ pub fn why_message(store: &Store, number: MessageNo) -> Result<Option<Why>, Erro
                 what: explain(store, &event, &recipient)?,
             });
         }
+        if let Some(archive) = archive {
+            let by = envelope(store, archive.position)?.map(|record| record.sealed.envelope.actor.to_string());
+            lines.push(WhyLine {
+                position: archive.position,
+                at: archive.at,
+                by: by.unwrap_or_default(),
+                what: format!("archived in {}", archive.file),
+            });
+        }
         Ok(Some(Why { number, subject: subject(store, &tables, &message)?, lines }))
     })
 }
@@ -132,7 +140,7 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
     let session = event.session.as_ref().map(|session| format!(" in session {session}")).unwrap_or_default();
     let when = || Timestamp::from_ms(event.value.unwrap_or_default());
     let number = event.value.unwrap_or_default();
-    let text = if says_something(event) { said(store, event.position)? } else { None };
+    let text = if event.says_something() { said(store, event.position)? } else { None };
     let text = text.map(|text| format!(": {text}")).unwrap_or_default();
     Ok(match event.event {
         Event::Shown => format!("shown to {}{session}", event.agent),
@@ -153,7 +161,12 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
         Event::AttemptFailed => format!("attempt {number} failed{text}"),
         Event::Dead => "dead: every attempt failed".to_owned(),
         Event::Expired => "expired: nobody had taken it in time".to_owned(),
+        Event::Returned if event.value == Some(EndReason::ConversationClosed.number().into()) => {
+            format!("returned: {} closed the conversation", event.agent)
+        }
         Event::Returned => format!("returned to its sender: {recipient} is retired"),
+        Event::Reminded => format!("no answer from {recipient} in time: the sender and its lead were told"),
+        Event::Dropped => format!("dropped by {}{text}: nothing more will be done", event.agent),
         Event::Retried => format!("given another chance by {}", event.agent),
         Event::Answered => format!("answered by {} with #{number}", event.agent),
         Event::Late => format!("a result came after the lease was lost; kept as late{text}"),

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::rows::{MessageRows, rows};
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
 use crate::store::Store;
@@ -40,9 +41,8 @@ impl Reply {
 pub fn replies(store: &Store, number: MessageNo) -> Result<Option<Replies>, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
-        let Some(message) = tables.message(number)? else { return Ok(None) };
-        let recipients: Vec<Reply> = tables
-            .deliveries_of(number)?
+        let Some(MessageRows { message, deliveries, .. }) = rows(store, &tables, number)? else { return Ok(None) };
+        let recipients: Vec<Reply> = deliveries
             .into_iter()
             .map(|delivery| Reply {
                 recipient: delivery.address.to_string(),

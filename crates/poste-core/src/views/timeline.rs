@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::message::subject;
+use super::rows::{MessageRows, rows, subject};
 use crate::error::Error;
 use crate::log::{Intent, MessageNo, Position, Record};
 use crate::store::Store;
-use crate::store::tables::{Message, Tables};
+use crate::store::tables::Tables;
 use crate::text::{Name, Topic};
 use crate::time::{Timestamp, length, rfc3339};
 
@@ -42,8 +42,8 @@ pub fn timeline(store: &Store, after: Position, limit: usize) -> Result<Vec<Time
 /// One line for the record, one more for each notice the fold wrote with it.
 fn add_lines(store: &Store, tables: &Tables<'_>, record: &Record, lines: &mut Vec<TimelineLine>) -> Result<(), Error> {
     let envelope = &record.sealed.envelope;
-    let (notices, sent_here): (Vec<Message>, Vec<Message>) =
-        messages_at(tables, record.position)?.into_iter().partition(|message| message.notice.is_some());
+    let (notices, sent_here): (Vec<MessageRows>, Vec<MessageRows>) =
+        messages_at(store, tables, record.position)?.into_iter().partition(|found| found.message.notice.is_some());
     let line = |by: &Name, number, what| TimelineLine {
         position: record.position,
         at: record.at,
@@ -58,8 +58,9 @@ fn add_lines(store: &Store, tables: &Tables<'_>, record: &Record, lines: &mut Ve
         let (number, what) = other(tables, record)?;
         lines.push(line(&envelope.actor, number, what));
     }
-    for message in sent_here.iter().chain(&notices) {
-        let (recipients, what) = sent(store, tables, message)?;
+    for found in sent_here.iter().chain(&notices) {
+        let message = &found.message;
+        let (recipients, what) = sent(store, tables, found)?;
         lines.push(TimelineLine {
             topic: message.topic.clone(),
             recipients,
@@ -69,19 +70,19 @@ fn add_lines(store: &Store, tables: &Tables<'_>, record: &Record, lines: &mut Ve
     Ok(())
 }
 
-fn messages_at(tables: &Tables<'_>, position: Position) -> Result<Vec<Message>, Error> {
+fn messages_at(store: &Store, tables: &Tables<'_>, position: Position) -> Result<Vec<MessageRows>, Error> {
     let mut found = Vec::new();
     let mut number = tables.first_number_after(Position(position.0.saturating_sub(1)))?;
-    while let Some(message) = tables.message(number)?.filter(|message| message.position == position) {
-        found.push(message);
+    while tables.position_of(number)? == Some(position) {
+        found.extend(rows(store, tables, number)?);
         number = number.next();
     }
     Ok(found)
 }
 
-fn sent(store: &Store, tables: &Tables<'_>, message: &Message) -> Result<(Vec<String>, String), Error> {
+fn sent(store: &Store, tables: &Tables<'_>, found: &MessageRows) -> Result<(Vec<String>, String), Error> {
     const SHOWN_MAX: usize = 4;
-    let deliveries = tables.deliveries_of(message.number)?;
+    let MessageRows { message, deliveries, .. } = found;
     let addresses: Vec<String> = deliveries.iter().map(|delivery| delivery.address.to_string()).collect();
     let to = match addresses.as_slice() {
         [] => "nobody".to_owned(),
@@ -92,7 +93,7 @@ fn sent(store: &Store, tables: &Tables<'_>, message: &Message) -> Result<(Vec<St
     let subject = subject(store, tables, message)?;
     let what = format!("{} → {to}  #{} {}{topic}: {subject}", message.sender, message.number, message.kind);
     let mut recipients = Vec::new();
-    for delivery in &deliveries {
+    for delivery in deliveries {
         match &delivery.address {
             crate::Address::Role(role) => {
                 recipients.extend(tables.active_with_role(role)?.iter().map(ToString::to_string));
@@ -145,9 +146,19 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
         Intent::Release(release) => about(release.message, "releases"),
         Intent::Extend(extend) => (Some(extend.message), format!("{actor} keeps #{} longer", extend.message)),
         Intent::Retry(retry) => about(retry.message, "retries"),
+        Intent::Drop(dropped) => about(dropped.message, "drops"),
+        Intent::Close(close) => (Some(close.message), format!("{actor} closes the conversation of #{}", close.message)),
+        Intent::Archive(archive) => {
+            (None, format!("{actor} archives {} conversations in {}", archive.conversations.len(), archive.file))
+        }
+        Intent::Redact(redact) => (None, format!("{actor} redacts records {}", positions(&redact.records))),
         Intent::Subscribe(subscribe) => (None, format!("{actor} subscribes to {}", subscribe.topic.as_str())),
         Intent::Unsubscribe(unsubscribe) => (None, format!("{actor} unsubscribes from {}", unsubscribe.topic.as_str())),
     })
+}
+
+fn positions(records: &[Position]) -> String {
+    records.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
 fn only(messages: &[MessageNo]) -> Option<MessageNo> {

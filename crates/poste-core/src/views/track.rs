@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::inbox::is_due;
-use super::message::{base64_of, subject};
+use super::message::base64_of;
+use super::rows::{MessageRows, rows, subject};
 use super::{Found, content, envelope};
 use crate::error::Error;
 use crate::log::{Artifact, DeliveryNo, Intent, MessageNo, Position};
@@ -30,6 +31,8 @@ pub struct Track {
     pub wants_response: bool,
     #[serde(serialize_with = "rfc3339_option")]
     pub respond_by: Option<Timestamp>,
+    /// The file it is in, once its conversation was archived.
+    pub archive: Option<String>,
     pub as_of: Position,
     pub deliveries: Vec<DeliveryView>,
 }
@@ -69,6 +72,12 @@ pub struct DeliveryView {
     #[serde(serialize_with = "rfc3339_option")]
     pub ended_at: Option<Timestamp>,
     pub reason: Option<EndReason>,
+    /// When its missing response was told of.
+    #[serde(serialize_with = "rfc3339_option")]
+    pub reminded_at: Option<Timestamp>,
+    /// When somebody decided to do nothing more about its bad end.
+    #[serde(serialize_with = "rfc3339_option")]
+    pub dropped_at: Option<Timestamp>,
     pub result: Option<ResultView>,
     /// Results that came after the lease was lost.
     pub late: Vec<ResultView>,
@@ -107,13 +116,13 @@ pub struct Step {
 pub fn track(store: &Store, number: MessageNo, now: Timestamp) -> Result<Option<Track>, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
-        let Some(message) = tables.message(number)? else { return Ok(None) };
+        let Some(found) = rows(store, &tables, number)? else { return Ok(None) };
+        let MessageRows { message, deliveries, events: history, archive } = found;
         let mut events: BTreeMap<DeliveryNo, Vec<EventRow>> = BTreeMap::new();
-        for event in tables.events_of(number)? {
+        for event in history {
             events.entry(event.delivery).or_default().push(event);
         }
-        let deliveries = tables
-            .deliveries_of(number)?
+        let deliveries = deliveries
             .into_iter()
             .map(|delivery| {
                 let own = events.remove(&delivery.number).unwrap_or_default();
@@ -130,6 +139,7 @@ pub fn track(store: &Store, number: MessageNo, now: Timestamp) -> Result<Option<
             stored_at: message.at,
             wants_response: message.wants_response,
             respond_by: message.respond_by,
+            archive: archive.map(|archive| archive.file),
             as_of: tables.cursor.head.position,
             deliveries,
         }))
@@ -175,6 +185,8 @@ fn delivery_view(
         max_attempts: message.max_attempts,
         ended_at: delivery.ended_at,
         reason: delivery.reason,
+        reminded_at: delivery.reminded_at,
+        dropped_at: delivery.dropped_at,
         result,
         late: late.into_iter().flatten().collect(),
         history,
@@ -183,12 +195,13 @@ fn delivery_view(
 
 /// The last step that was a change of state; before any, when it was stored.
 fn since(message: &Message, events: &[EventRow]) -> Timestamp {
-    let marks = [Event::Shown, Event::Acked, Event::Answered, Event::Late, Event::Extended, Event::LeaseMoved];
+    let marks =
+        [Event::Shown, Event::Acked, Event::Answered, Event::Late, Event::Extended, Event::LeaseMoved, Event::Reminded];
     events.iter().rev().find(|event| !marks.contains(&event.event)).map_or(message.at, |event| event.at)
 }
 
 fn step(store: &Store, event: &EventRow) -> Result<Step, Error> {
-    let text = if says_something(event) { said(store, event.position)? } else { None };
+    let text = if event.says_something() { said(store, event.position)? } else { None };
     Ok(Step {
         position: event.position,
         at: event.at,
@@ -197,16 +210,6 @@ fn step(store: &Store, event: &EventRow) -> Result<Step, Error> {
         session: event.session.clone(),
         text,
     })
-}
-
-/// Whether the record's content is about this step. A reply or a forward ends a delivery, but speaks for itself.
-pub(super) fn says_something(event: &EventRow) -> bool {
-    let by_message = [EndReason::Replied, EndReason::Forwarded].map(|reason| Some(i64::from(reason.number())));
-    match event.event {
-        Event::Done => !by_message.contains(&event.value),
-        Event::Acked | Event::Failed | Event::AttemptFailed | Event::Late => true,
-        _ => false,
-    }
 }
 
 /// What a record's content says, in one line that fits a line.
@@ -245,7 +248,7 @@ fn result_view(store: &Store, position: Position) -> Result<Option<ResultView>, 
             result.summary = content.summary;
             result.recommend = content.recommend;
         }
-        Found::Gone => result.content_gone = true,
+        Found::Gone | Found::Redacted(_) => result.content_gone = true,
         Found::Never => {}
     }
     Ok(Some(result))

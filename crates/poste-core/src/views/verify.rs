@@ -11,6 +11,7 @@ use crate::fold::Refusals;
 use crate::limits;
 use crate::log::{ArtifactState, Head, Intent, Position, Record};
 use crate::store::Store;
+use crate::store::archive::NOTICE;
 use crate::store::blobs::Checked;
 use crate::store::table_digest::{digest, digest_by_table, refold};
 use crate::store::tables::{ContentRow, content_row, record_row};
@@ -47,6 +48,8 @@ pub fn verify(store: &Store, refusals: Refusals, mut progress: impl FnMut(Positi
         if !check_log(store, conn, &mut report)? {
             return Ok(report);
         }
+        check_archives(store, &mut report)?;
+        check_erasure(store, &mut report)?;
         match refold(store, refusals, &mut progress) {
             Ok(fresh) => compare(conn, &fresh, &mut report)?,
             Err(Error::Damaged(damage)) => report.problems.push(damage),
@@ -95,6 +98,9 @@ fn check_attachments(store: &Store, record: &Record, report: &mut VerifyReport) 
         Ok(Some(Intent::Done(done))) => done.artifacts,
         _ => return Ok(()),
     };
+    if store.tables()?.redaction(record.position)?.is_some() {
+        return Ok(()); // the copies went with the words
+    }
     let attached = artifacts.iter().filter(|artifact| artifact.state == ArtifactState::Attached);
     for (digest, path) in attached.filter_map(|artifact| Some((artifact.digest?, &artifact.path))) {
         let Some(blobs) = store.blobs() else { return Ok(()) };
@@ -114,31 +120,85 @@ fn check_content(
     expected: &crate::log::ContentRef,
     report: &mut VerifyReport,
 ) -> Result<(), Error> {
+    let tables = store.tables()?;
+    if tables.redaction(position)?.is_some() {
+        if content_row(store.conn(), position)?.is_some() {
+            report.problems.push(format!("record {position}: its content was redacted and is still there"));
+        }
+        return Ok(());
+    }
+    if tables.archive_of_content(position)?.is_some() {
+        return Ok(()); // looked at with its archive
+    }
     let bytes = match content_row(store.conn(), position)? {
         Some(ContentRow { bytes: Some(bytes), .. }) => Some(bytes),
-        Some(ContentRow { bytes: None, .. }) => match store.blobs().map(|blobs| blobs.get(&expected.digest)) {
-            Some(Ok(Some(bytes))) => Some(bytes),
-            Some(Ok(None)) => {
-                report.problems.push(format!("record {position}: its blob {} is missing", expected.digest.short()));
-                return Ok(());
-            }
-            Some(Err(Error::Damaged(damage))) => {
-                report.problems.push(format!("record {position}: {damage}"));
-                return Ok(());
-            }
-            Some(Err(error)) => return Err(error),
-            None => None,
-        },
+        Some(ContentRow { bytes: None, .. }) => return check_blob(store, position, expected, report),
         None => None,
     };
     match bytes {
         None => report.problems.push(format!("record {position}: its content is missing")),
-        Some(bytes) => {
-            let large = bytes.len() > limits::CONTENT_BYTES_MAX;
-            if large || bytes.len() as u64 != expected.length || Digest::of(&bytes) != expected.digest {
-                report.problems.push(format!("record {position}: its content does not match its digest"));
+        Some(bytes) => check_bytes(position, expected, &bytes, report),
+    }
+    Ok(())
+}
+
+/// Large content is a file of its own, whole under its name.
+fn check_blob(
+    store: &Store,
+    position: Position,
+    expected: &crate::log::ContentRef,
+    report: &mut VerifyReport,
+) -> Result<(), Error> {
+    let Some(blobs) = store.blobs() else { return Ok(()) };
+    let wrong = match blobs.check(&expected.digest)? {
+        Checked::Sound => return Ok(()),
+        Checked::Missing => "is missing",
+        Checked::Damaged => "is damaged",
+    };
+    report.problems.push(format!("record {position}: its blob {} {wrong}", expected.digest.short()));
+    Ok(())
+}
+
+fn check_bytes(position: Position, expected: &crate::log::ContentRef, bytes: &[u8], report: &mut VerifyReport) {
+    let large = bytes.len() > limits::CONTENT_BYTES_MAX;
+    if large || bytes.len() as u64 != expected.length || Digest::of(bytes) != expected.digest {
+        report.problems.push(format!("record {position}: its content does not match its digest"));
+    }
+}
+
+/// Every archive is the file its record tells of, and holds what left the database.
+fn check_archives(store: &Store, report: &mut VerifyReport) -> Result<(), Error> {
+    let tables = store.tables()?;
+    let Some(archives) = store.archives() else { return Ok(()) };
+    for archive in tables.archives()? {
+        let checked = archives.check(&archive, |line| {
+            let expected = tables.record(line.position)?.and_then(|record| record.sealed.envelope.content);
+            let Some(expected) = expected.filter(|_| line.kind != NOTICE) else { return Ok(()) };
+            let is_redacted = tables.redaction(line.position)?.is_some();
+            match line.content {
+                Some(_) if is_redacted => report
+                    .problems
+                    .push(format!("record {}: its content was redacted and is still archived", line.position)),
+                Some(content) => check_bytes(line.position, &expected, content.as_bytes(), report),
+                None if is_redacted => {}
+                None => check_blob(store, line.position, &expected, report)?,
             }
+            Ok(())
+        });
+        match checked {
+            Ok(now) if (now.lines, now.digest) == (archive.lines, archive.digest) => {}
+            Ok(_) => report.problems.push(format!("the archive {} is not what its record says", archive.file)),
+            Err(Error::Damaged(damage)) => report.problems.push(damage),
+            Err(error) => return Err(error),
         }
+    }
+    Ok(())
+}
+
+/// Content was erased from the tables with its record; from the files around them only by what comes after it.
+fn check_erasure(store: &Store, report: &mut VerifyReport) -> Result<(), Error> {
+    if let Some(position) = store.unerased()? {
+        report.problems.push(format!("record {position}: what it redacts is not erased from every file yet"));
     }
     Ok(())
 }

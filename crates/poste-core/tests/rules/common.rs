@@ -456,7 +456,15 @@ pub fn proposal(id: &str, who: &str, sent_at: Timestamp, intent: Intent, content
 }
 
 pub fn agent() -> Register {
-    Register { kind: None, role: None, capabilities: None, worktree: None, clears: Vec::new(), update: false }
+    Register {
+        kind: None,
+        role: None,
+        capabilities: None,
+        worktree: None,
+        lead: None,
+        clears: Vec::new(),
+        update: false,
+    }
 }
 
 pub fn human() -> Register {

@@ -123,6 +123,7 @@ fn register(cx: &Cx, office: &mut Office, name: &str, role: &str, capabilities: 
         role: Some(role.parse()?),
         capabilities: Some(capabilities.iter().map(|word| word.parse()).collect::<std::result::Result<_, _>>()?),
         worktree: None,
+        lead: None,
         clears: Vec::new(),
         update: false,
     });

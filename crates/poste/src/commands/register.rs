@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// The folder it works in; its artifacts must be below
     #[arg(long, value_name = "DIR")]
     worktree: Option<PathBuf>,
+    /// Who is told when it does not answer in time; otherwise whoever has the role lead
+    #[arg(long, value_name = "NAME")]
+    lead: Option<Name>,
     /// agent or human; otherwise agent
     #[arg(long)]
     kind: Option<AgentKind>,
@@ -43,6 +46,9 @@ pub(crate) struct Args {
     /// With --update: it has no worktree of its own any more
     #[arg(long, requires = "update", conflicts_with = "worktree")]
     no_worktree: bool,
+    /// With --update: it has no lead of its own any more
+    #[arg(long, requires = "update", conflicts_with = "lead")]
+    no_lead: bool,
     /// Change or revive a registered name; what is not given stays as it was
     #[arg(long)]
     update: bool,
@@ -72,6 +78,9 @@ pub(crate) fn describe(agent: &Agent) -> String {
         let words: Vec<&str> = agent.capabilities.iter().map(Word::as_str).collect();
         text.push_str(&format!(", can {}", words.join(" ")));
     }
+    if let Some(lead) = &agent.lead {
+        text.push_str(&format!(", lead {lead}"));
+    }
     text.push(')');
     text
 }
@@ -86,9 +95,11 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         (args.no_role, Cleared::Role),
         (args.no_capabilities, Cleared::Capabilities),
         (args.no_worktree, Cleared::Worktree),
+        (args.no_lead, Cleared::Lead),
     ];
     let clears = cleared.into_iter().filter_map(|(asked, what)| asked.then_some(what)).collect();
-    let header = Register { kind: args.kind, role: args.role, capabilities, worktree, clears, update: args.update };
+    let (kind, role, lead, update) = (args.kind, args.role, args.lead, args.update);
+    let header = Register { kind, role, capabilities, worktree, lead, clears, update };
     let mut office = cx.open_to_write()?;
     let known = office.agent(&args.name)?;
     let same = known.as_ref().is_some_and(|known| known.is_active() && is_same(known, &header));
@@ -118,6 +129,7 @@ fn is_same(known: &Agent, asked: &Register) -> bool {
         && (asked.role == known.role || (silent && asked.role.is_none()))
         && (capabilities.map_or(&[][..], Vec::as_slice) == known.capabilities || (silent && capabilities.is_none()))
         && (asked.worktree == known.worktree || (silent && asked.worktree.is_none()))
+        && (asked.lead == known.lead || (silent && asked.lead.is_none()))
 }
 
 fn absolute(path: &std::path::Path) -> Result<String> {

@@ -16,7 +16,9 @@ CREATE TABLE machine (
   boot_id TEXT NOT NULL,
   boot_ms INTEGER NOT NULL,
   at INTEGER NOT NULL,
-  policy_seen INTEGER NOT NULL
+  policy_seen INTEGER NOT NULL,
+  -- Redactions up to this record are erased from every file of this folder.
+  erased_to INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE log (
@@ -64,6 +66,7 @@ CREATE TABLE agents (
   kind INTEGER NOT NULL,
   role TEXT,
   worktree TEXT,
+  lead TEXT,
   registered_at INTEGER NOT NULL,
   retired_at INTEGER
 ) STRICT, WITHOUT ROWID;
@@ -121,18 +124,25 @@ CREATE TABLE deliveries (
   lease_until INTEGER,
   ready_at INTEGER,
   expires_at INTEGER,
+  respond_by INTEGER,
+  reminded_at INTEGER,
   shown_at INTEGER,
   acked_at INTEGER,
   answer INTEGER,
   answered_at INTEGER,
   ended_at INTEGER,
   ended_by INTEGER,
-  reason INTEGER
+  reason INTEGER,
+  dropped_at INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX deliveries_message ON deliveries (message, address);
 -- One range for claim-next, for an inbox page, and for the newest of what has ended.
 CREATE INDEX deliveries_inbox ON deliveries (address, state, ready, rank, message);
 CREATE INDEX deliveries_held ON deliveries (holder, token) WHERE state = 1;
+-- Answers that are waited for, the most urgent first; and what ended badly, for the newest of it.
+CREATE INDEX deliveries_awaited ON deliveries (respond_by, number)
+  WHERE respond_by IS NOT NULL AND answer IS NULL AND state <= 1;
+CREATE INDEX deliveries_bad ON deliveries (ended_by, number) WHERE state >= 3;
 
 -- To whom, in which session, a delivery was shown.
 CREATE TABLE shown (
@@ -166,6 +176,41 @@ CREATE TABLE due (
   subject INTEGER NOT NULL,
   PRIMARY KEY (at, what, subject)
 ) STRICT, WITHOUT ROWID;
+
+-- Conversations somebody declared finished, with an outcome. A new message opens one again.
+CREATE TABLE closed (
+  conversation TEXT PRIMARY KEY,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  agent TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Records whose content was erased, and the record that says who and why.
+CREATE TABLE redactions (
+  position INTEGER PRIMARY KEY,
+  redacted_by INTEGER NOT NULL
+) STRICT;
+CREATE INDEX redactions_by ON redactions (redacted_by);
+
+-- Finished conversations that left the live tables: in which file, and what stays known of each message.
+CREATE TABLE archives (
+  position INTEGER PRIMARY KEY,
+  at INTEGER NOT NULL,
+  file TEXT NOT NULL,
+  lines INTEGER NOT NULL,
+  digest BLOB NOT NULL
+) STRICT;
+CREATE TABLE archived_messages (
+  number INTEGER PRIMARY KEY,
+  position INTEGER NOT NULL,
+  conversation TEXT NOT NULL,
+  archive INTEGER NOT NULL
+) STRICT;
+CREATE INDEX archived_conversation ON archived_messages (conversation, number);
+CREATE TABLE archived_content (
+  position INTEGER PRIMARY KEY,
+  archive INTEGER NOT NULL
+) STRICT;
 
 CREATE TABLE subscriptions (
   agent TEXT NOT NULL,

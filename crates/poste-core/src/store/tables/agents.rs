@@ -18,6 +18,8 @@ pub struct Agent {
     pub role: Option<Word>,
     pub capabilities: Vec<Word>,
     pub worktree: Option<String>,
+    /// Who is told when this agent does not answer in time.
+    pub lead: Option<Name>,
     #[serde(serialize_with = "rfc3339")]
     pub registered_at: Timestamp,
     #[serde(serialize_with = "rfc3339_option")]
@@ -41,7 +43,7 @@ impl Agent {
     }
 }
 
-const COLUMNS: &str = "name, kind, role, worktree, registered_at, retired_at";
+const COLUMNS: &str = "name, kind, role, worktree, registered_at, retired_at, lead";
 
 impl Tables<'_> {
     pub fn agent(&self, name: &str) -> Result<Option<Agent>, Error> {
@@ -108,10 +110,10 @@ impl Tables<'_> {
         self.cache.get_mut().agents.remove(agent.name.as_str());
         self.conn
             .prepare_cached(
-                "INSERT INTO agents (name, kind, role, worktree, registered_at, retired_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                "INSERT INTO agents (name, kind, role, worktree, registered_at, retired_at, lead)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
                  ON CONFLICT (name) DO UPDATE SET
-                   kind = ?2, role = ?3, worktree = ?4, registered_at = ?5, retired_at = ?6",
+                   kind = ?2, role = ?3, worktree = ?4, registered_at = ?5, retired_at = ?6, lead = ?7",
             )?
             .execute(params![
                 agent.name,
@@ -119,7 +121,8 @@ impl Tables<'_> {
                 agent.role,
                 agent.worktree,
                 agent.registered_at,
-                agent.retired_at
+                agent.retired_at,
+                agent.lead
             ])?;
         self.conn.prepare_cached("DELETE FROM capabilities WHERE agent = ?1")?.execute([&agent.name])?;
         for word in &agent.capabilities {
@@ -140,5 +143,6 @@ fn agent_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Agent> {
         worktree: row.get(3)?,
         registered_at: row.get(4)?,
         retired_at: row.get(5)?,
+        lead: row.get(6)?,
     })
 }

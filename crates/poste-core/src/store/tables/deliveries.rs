@@ -1,6 +1,7 @@
 //! Deliveries, their history, and what is due of them.
 
 use rusqlite::{Row, params};
+use serde::{Deserialize, Serialize};
 
 use super::{Optional as _, Tables};
 use crate::address::Address;
@@ -46,6 +47,7 @@ worded_enum!(
         AttemptsExhausted = 5 "attempts_exhausted",
         Expired = 6 "expired",
         RecipientRetired = 7 "recipient_retired",
+        ConversationClosed = 8 "conversation_closed",
     }
 );
 
@@ -71,15 +73,20 @@ worded_enum!(
         LeaseMoved = 16 "lease_moved",
         /// To somebody who subscribed after it was published.
         Delivered = 17 "delivered",
+        /// The response deadline passed; the sender and the recipient's lead were told.
+        Reminded = 18 "reminded",
+        /// Somebody decided that nothing more will be done about its bad end.
+        Dropped = 19 "dropped",
     }
 );
 
 worded_enum!(
     /// What kind of thing is due.
-    Due { Lease = 0 "lease", Ready = 1 "ready", Expiry = 2 "expiry" }
+    Due { Lease = 0 "lease", Ready = 1 "ready", Expiry = 2 "expiry", Response = 3 "response" }
 );
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Delivery {
     pub number: DeliveryNo,
     pub message: MessageNo,
@@ -99,6 +106,9 @@ pub struct Delivery {
     pub lease_until: Option<Timestamp>,
     pub ready_at: Option<Timestamp>,
     pub expires_at: Option<Timestamp>,
+    pub respond_by: Option<Timestamp>,
+    /// When the missing response was told of. It is told once.
+    pub reminded_at: Option<Timestamp>,
     pub shown_at: Option<Timestamp>,
     pub acked_at: Option<Timestamp>,
     /// The recipient's first reply.
@@ -108,16 +118,25 @@ pub struct Delivery {
     /// The record that ended it; its content is the result or the reason.
     pub ended_by: Option<Position>,
     pub reason: Option<EndReason>,
+    /// A bad end that nobody wants to hear of any more.
+    pub dropped_at: Option<Timestamp>,
 }
 
 impl Delivery {
+    /// Somebody may still give the response that was asked for.
+    pub fn is_awaited(&self) -> bool {
+        self.state.is_open() && self.answer.is_none()
+    }
+
     /// The rows of `due` this delivery stands for. The only place that says so.
     fn due(&self) -> impl Iterator<Item = (Timestamp, Due)> + '_ {
         let lease = self.lease_until.filter(|_| self.state == State::Claimed).map(|at| (at, Due::Lease));
         let pending = self.state == State::Pending;
         let ready = self.ready_at.filter(|_| pending && !self.ready).map(|at| (at, Due::Ready));
         let expiry = self.expires_at.filter(|_| pending).map(|at| (at, Due::Expiry));
-        lease.into_iter().chain(ready).chain(expiry)
+        let awaited = self.is_awaited() && self.reminded_at.is_none();
+        let response = self.respond_by.filter(|_| awaited).map(|at| (at, Due::Response));
+        lease.into_iter().chain(ready).chain(expiry).chain(response)
     }
 }
 
@@ -130,20 +149,35 @@ pub struct DueItem {
 }
 
 /// A row of the history.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct EventRow {
     pub position: Position,
     pub delivery: DeliveryNo,
     pub event: Event,
     pub at: Timestamp,
+    #[serde(deserialize_with = "crate::text::name_in_log")]
     pub agent: Name,
     pub session: Option<Session>,
     /// Depends on the event: a token, a time, a message number.
     pub value: Option<i64>,
 }
 
+impl EventRow {
+    /// Whether the record's content is about this step. A reply or a forward ends a delivery, but speaks for itself.
+    pub fn says_something(&self) -> bool {
+        let by_message = [EndReason::Replied, EndReason::Forwarded].map(|reason| Some(i64::from(reason.number())));
+        match self.event {
+            Event::Done => !by_message.contains(&self.value),
+            Event::Acked | Event::Failed | Event::AttemptFailed | Event::Late | Event::Dropped => true,
+            _ => false,
+        }
+    }
+}
+
 pub(crate) const COLUMNS: &str = "number, message, address, state, ready, rank, attempts, claims, token, holder, session, \
-     lease_until, ready_at, expires_at, shown_at, acked_at, answer, answered_at, ended_at, ended_by, reason";
+     lease_until, ready_at, expires_at, shown_at, acked_at, answer, answered_at, ended_at, ended_by, reason, \
+     respond_by, reminded_at, dropped_at";
 
 const RANK_OF_URGENT: u8 = 3;
 
@@ -176,6 +210,9 @@ pub(crate) fn delivery_row(row: &Row<'_>) -> rusqlite::Result<Delivery> {
         ended_at: row.get(18)?,
         ended_by: row.get(19)?,
         reason: row.get(20)?,
+        respond_by: row.get(21)?,
+        reminded_at: row.get(22)?,
+        dropped_at: row.get(23)?,
     })
 }
 
@@ -242,7 +279,8 @@ impl Tables<'_> {
         self.conn
             .prepare_cached(&format!(
                 "INSERT INTO deliveries ({COLUMNS}) VALUES
-                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)"
+                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
+                  ?22, ?23, ?24)"
             ))?
             .execute(params![
                 delivery.number,
@@ -265,7 +303,10 @@ impl Tables<'_> {
                 delivery.answered_at,
                 delivery.ended_at,
                 delivery.ended_by,
-                delivery.reason
+                delivery.reason,
+                delivery.respond_by,
+                delivery.reminded_at,
+                delivery.dropped_at
             ])?;
         for (at, what) in delivery.due() {
             self.insert_due(at, what, delivery.number)?;
@@ -283,7 +324,8 @@ impl Tables<'_> {
             .prepare_cached(
                 "UPDATE deliveries SET state = ?2, ready = ?3, attempts = ?4, claims = ?5, token = ?6, holder = ?7,
                  session = ?8, lease_until = ?9, ready_at = ?10, expires_at = ?11, shown_at = ?12, acked_at = ?13,
-                 answer = ?14, answered_at = ?15, ended_at = ?16, ended_by = ?17, reason = ?18
+                 answer = ?14, answered_at = ?15, ended_at = ?16, ended_by = ?17, reason = ?18,
+                 reminded_at = ?19, dropped_at = ?20
                  WHERE number = ?1",
             )?
             .execute(params![
@@ -304,7 +346,9 @@ impl Tables<'_> {
                 after.answered_at,
                 after.ended_at,
                 after.ended_by,
-                after.reason
+                after.reason,
+                after.reminded_at,
+                after.dropped_at
             ])?;
         for (at, what) in after.due() {
             self.insert_due(at, what, after.number)?;
@@ -404,13 +448,12 @@ impl Tables<'_> {
                 "SELECT position, delivery, event, at, agent, session, value FROM events WHERE {condition}"
             ))?
             .query_map(params, |row| {
-                let agent: String = row.get(4)?;
                 Ok(EventRow {
                     position: row.get(0)?,
                     delivery: row.get(1)?,
                     event: row.get(2)?,
                     at: row.get(3)?,
-                    agent: if agent == crate::text::POSTE { Name::poste() } else { row.get(4)? },
+                    agent: crate::text::name_column(row, 4)?,
                     session: row.get(5)?,
                     value: row.get(6)?,
                 })

@@ -1,6 +1,7 @@
 //! Messages: what the fold must know of each. What people wrote is in `content`, the rest in the envelope.
 
 use rusqlite::{Row, params};
+use serde::{Deserialize, Serialize};
 
 use super::{Optional as _, Tables};
 use crate::error::Error;
@@ -17,16 +18,20 @@ worded_enum!(
         Expired = 2 "expired",
         Returned = 3 "returned",
         Late = 4 "late",
+        Overdue = 5 "overdue",
     }
 );
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Message {
     pub number: MessageNo,
     pub position: Position,
     pub at: Timestamp,
+    #[serde(deserialize_with = "crate::text::name_in_log")]
     pub sender: Name,
     pub label: TrustLabel,
+    #[serde(rename = "type")]
     pub kind: TypeName,
     pub priority: Priority,
     pub urgency: Urgency,
@@ -54,12 +59,11 @@ pub(crate) const COLUMNS: &str = "number, position, at, sender, label, type, pri
      workflow, step, topic, notice, about";
 
 pub(crate) fn message_row(row: &Row<'_>) -> rusqlite::Result<Message> {
-    let sender: String = row.get(3)?;
     Ok(Message {
         number: row.get(0)?,
         position: row.get(1)?,
         at: row.get(2)?,
-        sender: if sender == crate::text::POSTE { Name::poste() } else { row.get(3)? },
+        sender: crate::text::name_column(row, 3)?,
         label: row.get(4)?,
         kind: row.get(5)?,
         priority: row.get(6)?,
@@ -95,13 +99,26 @@ impl Tables<'_> {
         let (mut low, mut high) = (1, self.cursor.message_last.0 + 1);
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.message(MessageNo(middle))? {
-                Some(message) if message.position > after => high = middle,
+            match self.position_of(MessageNo(middle))? {
+                Some(position) if position > after => high = middle,
                 Some(_) => low = middle + 1,
                 None => return Err(Error::Damaged(format!("message {middle} is missing"))),
             }
         }
         Ok(MessageNo(low))
+    }
+
+    /// Where a message stands in the log, also when it is archived.
+    pub fn position_of(&self, number: MessageNo) -> Result<Option<Position>, Error> {
+        let live = self
+            .conn
+            .prepare_cached("SELECT position FROM messages WHERE number = ?1")?
+            .query_row([number], |row| row.get(0))
+            .optional()?;
+        match live {
+            Some(position) => Ok(Some(position)),
+            None => Ok(self.archived_message(number)?.map(|archived| archived.position)),
+        }
     }
 
     pub fn insert_message(&mut self, message: &Message) -> Result<(), Error> {

@@ -3,6 +3,7 @@
 //! Reads take `&Tables`, writes `&mut Tables`, so the compiler keeps the fold's deciding half from writing.
 
 mod agents;
+mod conversations;
 mod cursor;
 mod deliveries;
 mod log;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use rusqlite::Connection;
 
 pub use agents::Agent;
+pub use conversations::{ArchiveRow, ArchivedMessage, Closed};
 pub use cursor::Cursor;
 pub use deliveries::{Delivery, Due, DueItem, EndReason, Event, EventRow, State};
 pub use log::{ContentRow, IdRow, Refused, content_row, record_row};

@@ -1,0 +1,122 @@
+//! Conversations end: by a word of somebody, and in the archive.
+
+use super::delivery;
+use super::outcome::{Code, Effect, Stop, refuse};
+use super::{Context, Rule, speaker};
+use crate::error::Error;
+use crate::limits;
+use crate::log::{Archive, Close, MessageNo};
+use crate::store::tables::{Agent, ArchivedMessage, Closed, Delivery, EndReason, State, Tables};
+use crate::text::Label;
+use crate::vocabulary::AgentKind;
+
+impl Rule for Close {
+    type Plan = (Label, Vec<Delivery>);
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
+        let agent = speaker(tables, cx)?;
+        let conversation = delivery::message(tables, self.message)?.conversation;
+        let mut takes_part = agent.kind == AgentKind::Human;
+        let mut open = Vec::new();
+        for number in tables.conversation(&conversation)? {
+            takes_part = takes_part || is_participant(tables, &agent, number)?;
+            open.extend(tables.deliveries_of(number)?.into_iter().filter(|delivery| delivery.state.is_open()));
+            if open.len() > limits::FAN_OUT_MAX {
+                return Err(refuse(
+                    Code::TooLarge,
+                    format!("more than {} deliveries are open in conversation {conversation}", limits::FAN_OUT_MAX),
+                ));
+            }
+        }
+        if !takes_part {
+            return Err(refuse(
+                Code::NotAllowed,
+                format!("only who takes part in conversation {conversation}, or a human, may close it"),
+            ));
+        }
+        if open.is_empty() && tables.closed(&conversation)?.is_some() {
+            return Err(refuse(Code::NothingToDo, format!("conversation {conversation} is closed already")));
+        }
+        Ok((conversation, open))
+    }
+
+    fn apply((conversation, open): Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        for before in &open {
+            let reason = EndReason::ConversationClosed;
+            delivery::end(tables, cx, before, before.clone(), State::Returned, reason)?;
+        }
+        tables.put_closed(&conversation, &Closed { position: cx.position, at: cx.at, by: cx.actor.clone() })?;
+        Ok(Effect::Touched(open.len()))
+    }
+}
+
+/// Whoever wrote a message or was sent it.
+fn is_participant(tables: &Tables<'_>, agent: &Agent, number: MessageNo) -> Result<bool, Error> {
+    let message = delivery::expect_message(tables, number)?;
+    Ok(message.sender == agent.name || !delivery::own_deliveries(tables, agent, &message)?.is_empty())
+}
+
+impl Rule for Archive {
+    type Plan = (Archive, Vec<(Label, MessageNo)>);
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
+        speaker(tables, cx)?;
+        check_file_name(&self.file)?;
+        if tables.has_archive_file(&self.file)? {
+            return Err(refuse(Code::Malformed, format!("the archive {} is in use", self.file)));
+        }
+        let mut conversations = self.conversations.clone();
+        conversations.sort_unstable();
+        conversations.dedup();
+        if conversations.is_empty() || conversations.len() > limits::ARCHIVE_CONVERSATIONS_MAX {
+            let max = limits::ARCHIVE_CONVERSATIONS_MAX;
+            return Err(refuse(Code::Malformed, format!("an archive takes 1 to {max} conversations")));
+        }
+        let mut messages = Vec::new();
+        for conversation in &conversations {
+            let numbers = tables.conversation(conversation)?;
+            if numbers.is_empty() {
+                return Err(refuse(Code::NothingToDo, format!("conversation {conversation} has no live message")));
+            }
+            if tables.is_open(conversation)? {
+                return Err(refuse(Code::NotFinished, format!("conversation {conversation} is not finished")));
+            }
+            messages.extend(numbers.into_iter().map(|number| (conversation.clone(), number)));
+        }
+        if conversations.len() > 1 && messages.len() > limits::ARCHIVE_MESSAGES_MAX {
+            let max = limits::ARCHIVE_MESSAGES_MAX;
+            return Err(refuse(Code::TooLarge, format!("more than {max} messages in one archive")));
+        }
+        Ok((Self { conversations, ..self.clone() }, messages))
+    }
+
+    fn apply((archive, messages): Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        tables.insert_archive(&archive, cx.position, cx.at)?;
+        for (conversation, number) in &messages {
+            let position = delivery::expect_message(tables, *number)?.position;
+            tables.archive_message(&ArchivedMessage {
+                number: *number,
+                position,
+                conversation: conversation.clone(),
+                archive: cx.position,
+            })?;
+        }
+        for conversation in &archive.conversations {
+            if let Some(closed) = tables.closed(conversation)? {
+                tables.archive_outcome(closed.position, cx.position)?;
+                tables.delete_closed(conversation)?;
+            }
+        }
+        Ok(Effect::Touched(messages.len()))
+    }
+}
+
+/// `2026-11-15-4821.jsonl`: a name that stays inside its folder, on every machine.
+fn check_file_name(file: &str) -> Result<(), Stop> {
+    let stem = file.strip_suffix(".jsonl").unwrap_or_default();
+    let is_plain = stem.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    if stem.is_empty() || stem.len() > limits::NAME_BYTES_MAX || !is_plain {
+        return Err(refuse(Code::Malformed, "an archive is called DATE-POSITION.jsonl"));
+    }
+    Ok(())
+}

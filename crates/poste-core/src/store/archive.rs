@@ -1,0 +1,366 @@
+//! Finished conversations in files: one line a record, in the order of the log, never changed except by redaction.
+//!
+//! ```text
+//! archive/2026-11-15-4821.jsonl
+//! {"position":12,"at":…,"by":"lead","kind":"message.send","number":5,"message":{…},"deliveries":[…],"events":[…],"content":"{…}"}
+//! {"position":17,"at":…,"by":"coder","kind":"delivery.done","content":"{…}"}
+//! ```
+//!
+//! The content is the last member of a line, so that everything before it can be proven by one digest in the log even
+//! after the content was redacted; the content itself is proven by the digest in its record's header. Lines are in
+//! order, so halving finds one. A redacted content is overwritten by `null` and spaces: no byte after it moves.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::tables::{ArchiveRow, Delivery, EventRow, Message};
+use super::{make_private_folder, sync_folder};
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::log::{MessageNo, Position};
+use crate::text::Name;
+use crate::time::Timestamp;
+
+/// What a line says it is when it is a notice of the office, which has no content of its own.
+pub const NOTICE: &str = "notice";
+const CONTENT_KEY: &[u8] = b",\"content\":";
+
+/// One record of an archived conversation: a message with its whole history, or what somebody said of one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    pub position: Position,
+    pub at: Timestamp,
+    #[serde(deserialize_with = "crate::text::name_in_log")]
+    pub by: Name,
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<MessageNo>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Message>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deliveries: Vec<Delivery>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<EventRow>,
+    /// The content as it was stored. `null`: there is none, a blob has it, or it was redacted.
+    pub content: Option<String>,
+}
+
+/// What a file holds, for the record that names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    pub lines: u64,
+    pub digest: Digest,
+}
+
+/// The folder of archives.
+#[derive(Debug, Clone)]
+pub struct Archives {
+    folder: PathBuf,
+}
+
+impl Archives {
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.folder.join(file)
+    }
+
+    /// Writes a file under a name nobody has taken. When this returns it survives a power loss: the record that names
+    /// it may follow. `None`: the name is taken.
+    pub fn write(&self, file: &str, lines: &[Line]) -> Result<Option<Written>, Error> {
+        make_private_folder(&self.folder)?;
+        if let Some(parent) = self.folder.parent() {
+            sync_folder(parent)?;
+        }
+        let unfinished = self.unfinished();
+        let written = write_lines(&unfinished, lines).map_err(|error| self.give_up(&unfinished, error))?;
+        // A link, unlike a rename, never replaces what another process wrote under the same name.
+        let linked = fs::hard_link(&unfinished, self.path(file));
+        let _ = fs::remove_file(&unfinished);
+        match linked {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            Err(error) => return Err(Error::io(&self.path(file), error)),
+        }
+        sync_folder(&self.folder)?;
+        Ok(Some(written))
+    }
+
+    /// Takes back a file no record names.
+    pub fn discard(&self, file: &str) -> Result<(), Error> {
+        fs::remove_file(self.path(file)).map_err(|error| Error::io(&self.path(file), error))
+    }
+
+    /// Every line of the record at `position`.
+    pub fn find(&self, archive: &ArchiveRow, position: Position) -> Result<Vec<Line>, Error> {
+        let mut file = BufReader::new(self.open(archive)?);
+        let io_error = |error| Error::io(&self.path(&archive.file), error);
+        let start = first_line_from(&mut file, position).map_err(io_error)?;
+        file.seek(SeekFrom::Start(start)).map_err(io_error)?;
+        let mut found = Vec::new();
+        let mut bytes = Vec::new();
+        while read_line(&mut file, &mut bytes).map_err(io_error)? {
+            let line = self.parse(archive, &bytes)?;
+            if line.position != position {
+                break;
+            }
+            found.push(line);
+        }
+        Ok(found)
+    }
+
+    /// Walks through the whole file and says what it holds now, to be compared with what its record says.
+    pub fn check(
+        &self,
+        archive: &ArchiveRow,
+        mut each: impl FnMut(Line) -> Result<(), Error>,
+    ) -> Result<Written, Error> {
+        let mut file = BufReader::new(self.open(archive)?);
+        let mut hasher = blake3::Hasher::new();
+        let mut lines = 0;
+        let mut bytes = Vec::new();
+        while read_line(&mut file, &mut bytes).map_err(|error| Error::io(&self.path(&archive.file), error))? {
+            hash_line(&mut hasher, &bytes);
+            lines += 1;
+            each(self.parse(archive, &bytes)?)?;
+        }
+        Ok(Written { lines, digest: Digest::from_bytes(*hasher.finalize().as_bytes()) })
+    }
+
+    /// Overwrites the content of records, in a new file that takes the place of the old one at once.
+    pub fn redact(&self, archive: &ArchiveRow, records: &[Position]) -> Result<(), Error> {
+        let mut source = BufReader::new(self.open(archive)?);
+        let unfinished = self.unfinished();
+        let mut rewrite = || -> io::Result<()> {
+            let mut target = BufWriter::new(create(&unfinished)?);
+            let mut bytes = Vec::new();
+            while read_line(&mut source, &mut bytes)? {
+                if position_of(&bytes).is_some_and(|position| records.contains(&position)) {
+                    blank_content(&mut bytes);
+                }
+                target.write_all(&bytes)?;
+            }
+            target.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+            fs::rename(&unfinished, self.path(&archive.file))
+        };
+        rewrite().map_err(|error| self.give_up(&unfinished, error))?;
+        sync_folder(&self.folder)
+    }
+
+    /// Names of files in the folder, those of interrupted writes too. No folder, no files.
+    pub fn files(&self) -> Result<Vec<String>, Error> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(Error::io(&self.folder, error)),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|error| Error::io(&self.folder, error))?;
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn unfinished(&self) -> PathBuf {
+        self.folder.join(format!("tmp-{}", uuid::Uuid::new_v4().simple()))
+    }
+
+    fn give_up(&self, unfinished: &PathBuf, error: io::Error) -> Error {
+        let _ = fs::remove_file(unfinished);
+        Error::io(&self.folder, error)
+    }
+
+    fn open(&self, archive: &ArchiveRow) -> Result<File, Error> {
+        let path = self.path(&archive.file);
+        File::open(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::Damaged(format!("the archive {} is missing", archive.file)),
+            _ => Error::io(&path, error),
+        })
+    }
+
+    fn parse(&self, archive: &ArchiveRow, bytes: &[u8]) -> Result<Line, Error> {
+        serde_json::from_slice(bytes).map_err(|error| Error::Damaged(format!("the archive {}: {error}", archive.file)))
+    }
+}
+
+fn create(path: &PathBuf) -> io::Result<File> {
+    File::options().write(true).create_new(true).mode(0o600).open(path)
+}
+
+fn write_lines(path: &PathBuf, lines: &[Line]) -> io::Result<Written> {
+    let mut file = BufWriter::new(create(path)?);
+    let mut hasher = blake3::Hasher::new();
+    for line in lines {
+        let mut bytes = serde_json::to_vec(line)?;
+        bytes.push(b'\n');
+        hash_line(&mut hasher, &bytes);
+        file.write_all(&bytes)?;
+    }
+    file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    Ok(Written { lines: lines.len() as u64, digest: Digest::from_bytes(*hasher.finalize().as_bytes()) })
+}
+
+/// Where the content begins. Inside strings every quote is escaped, so the key can stand nowhere else but in a header
+/// before it, and the last one counts.
+fn content_at(line: &[u8]) -> usize {
+    let found = line.windows(CONTENT_KEY.len()).rposition(|window| window == CONTENT_KEY);
+    found.unwrap_or(line.len())
+}
+
+fn hash_line(hasher: &mut blake3::Hasher, line: &[u8]) {
+    hasher.update(&line[..content_at(line)]);
+    hasher.update(b"\n");
+}
+
+/// `"content":"…"}` becomes `"content":null   }`, in as many bytes.
+fn blank_content(line: &mut [u8]) {
+    let value = content_at(line) + CONTENT_KEY.len();
+    let end = line.len().saturating_sub(2); // the closing brace and the line feed
+    let (null, rest) = match line.get_mut(value..end) {
+        Some(content) if content.len() >= 4 => content.split_at_mut(4),
+        _ => return,
+    };
+    null.copy_from_slice(b"null");
+    rest.fill(b' ');
+}
+
+fn read_line(file: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<bool> {
+    bytes.clear();
+    Ok(file.read_until(b'\n', bytes)? > 0)
+}
+
+/// The position at the head of a line, without reading the rest of it.
+fn position_of(line: &[u8]) -> Option<Position> {
+    let digits = line.strip_prefix(b"{\"position\":")?;
+    let end = digits.iter().position(|byte| !byte.is_ascii_digit())?;
+    std::str::from_utf8(&digits[..end]).ok()?.parse().ok().map(Position)
+}
+
+/// Where the first line at or after a position begins, by halving.
+fn first_line_from(file: &mut BufReader<File>, position: Position) -> io::Result<u64> {
+    let (mut low, mut high) = (0, file.get_ref().metadata()?.len());
+    let mut bytes = Vec::new();
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let mut start = middle;
+        if middle > low {
+            // The middle is inside some line: look at the one after it.
+            file.seek(SeekFrom::Start(middle - 1))?;
+            read_line(file, &mut bytes)?;
+            start = middle - 1 + bytes.len() as u64;
+        } else {
+            file.seek(SeekFrom::Start(middle))?;
+        }
+        if start >= high {
+            high = middle;
+            continue;
+        }
+        read_line(file, &mut bytes)?;
+        match position_of(&bytes) {
+            Some(found) if found < position => low = start + bytes.len() as u64,
+            Some(_) => high = middle,
+            None => return Err(io::Error::new(io::ErrorKind::InvalidData, "a line has no position")),
+        }
+    }
+    Ok(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(position: u64, content: Option<&str>) -> Line {
+        Line {
+            position: Position(position),
+            at: Timestamp::from_ms(5),
+            by: "coder".parse().unwrap(),
+            kind: "delivery.done".to_owned(),
+            number: None,
+            message: None,
+            deliveries: Vec::new(),
+            events: Vec::new(),
+            content: content.map(ToOwned::to_owned),
+        }
+    }
+
+    fn row(written: Written) -> ArchiveRow {
+        ArchiveRow {
+            position: Position(99),
+            at: Timestamp::from_ms(5),
+            file: "a.jsonl".to_owned(),
+            lines: written.lines,
+            digest: written.digest,
+        }
+    }
+
+    fn archive(lines: &[Line]) -> (tempfile::TempDir, Archives, ArchiveRow) {
+        let folder = tempfile::tempdir().unwrap();
+        let archives = Archives::new(folder.path().join("archive"));
+        let written = archives.write("a.jsonl", lines).unwrap().unwrap();
+        (folder, archives, row(written))
+    }
+
+    #[test]
+    fn every_line_is_found_by_halving_whatever_its_length() {
+        let text = |position: u64| "x".repeat((position * 37 % 211) as usize);
+        let lines: Vec<Line> = (1..200)
+            .filter(|position| position % 3 != 0)
+            .map(|position| line(position, Some(&text(position))))
+            .collect();
+        let (_folder, archives, row) = archive(&lines);
+        for position in 0..205 {
+            let found = archives.find(&row, Position(position)).unwrap();
+            let expected: Vec<&Line> = lines.iter().filter(|line| line.position.0 == position).collect();
+            assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{position}");
+        }
+    }
+
+    #[test]
+    fn lines_of_one_record_come_together() {
+        let lines = [line(1, None), line(2, Some("a")), line(2, None), line(2, None), line(3, None)];
+        let (_folder, archives, row) = archive(&lines);
+        assert_eq!(archives.find(&row, Position(2)).unwrap().len(), 3);
+        assert_eq!(archives.find(&row, Position(1)).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_redacted_content_is_gone_and_the_file_still_proves_itself() {
+        let secret = r#"a "quoted" ,"content":"hunter2" inside"#;
+        let lines = [line(1, Some("first")), line(2, Some(secret)), line(3, Some("third"))];
+        let (_folder, archives, row) = archive(&lines);
+        let before = fs::read(archives.path("a.jsonl")).unwrap();
+        archives.redact(&row, &[Position(2)]).unwrap();
+        let after = fs::read(archives.path("a.jsonl")).unwrap();
+        assert_eq!(before.len(), after.len());
+        assert!(!String::from_utf8_lossy(&after).contains("hunter2"));
+        assert_eq!(archives.find(&row, Position(2)).unwrap()[0].content, None);
+        assert_eq!(archives.find(&row, Position(3)).unwrap()[0].content.as_deref(), Some("third"));
+        let now = archives.check(&row, |_| Ok(())).unwrap();
+        assert_eq!((now.lines, now.digest), (row.lines, row.digest));
+    }
+
+    #[test]
+    fn a_changed_header_is_noticed() {
+        let (_folder, archives, row) = archive(&[line(1, Some("first"))]);
+        let path = archives.path("a.jsonl");
+        let text = fs::read_to_string(&path).unwrap().replace("coder", "loder");
+        fs::write(&path, text).unwrap();
+        assert_ne!(archives.check(&row, |_| Ok(())).unwrap().digest, row.digest);
+    }
+
+    #[test]
+    fn a_name_is_given_once() {
+        let (_folder, archives, _) = archive(&[line(1, None)]);
+        assert_eq!(archives.write("a.jsonl", &[line(2, None)]).unwrap(), None);
+        assert_eq!(archives.files().unwrap(), ["a.jsonl"]);
+    }
+}

@@ -1,0 +1,144 @@
+//! Erasing: after a redaction nothing in the folder holds the words any more.
+//!
+//! The fold took the content out of the tables. What is left is everywhere else it may stand: blobs, archives, the search
+//! index, copies made before a migration, free pages of the database and the WAL. Any step may be interrupted: the
+//! machine row remembers up to which redaction all of them were done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::time::Duration;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::local::LocalLog;
+use super::tables::Tables;
+use super::{BUSY_TIMEOUT_MS, Store};
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::limits;
+use crate::log::{Artifact, ArtifactState, Intent, Position, Record};
+
+/// What was erased besides rows of tables.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Erased {
+    pub blobs: usize,
+    pub archives: usize,
+    /// Copies a record that was not redacted names too: they stay.
+    pub kept_blobs: Vec<Digest>,
+}
+
+impl LocalLog {
+    /// Erases what was redacted from every file of the folder. Writers wait meanwhile; readers do not.
+    pub fn erase(&mut self) -> Result<Erased, Error> {
+        let _guard = self.lock.acquire(self.store.options.lock_timeout)?;
+        self.store.check_identity()?;
+        let Some(newest) = self.store.unerased()? else { return Ok(Erased::default()) };
+        let mut erased = Erased::default();
+        let records = unerased_records(&self.store)?;
+        erase_blobs(&self.store, &records, &mut erased)?;
+        erase_archives(&self.store, &records, &mut erased)?;
+        self.erase_caches()?;
+        erase_free_pages(&self.store)?;
+        let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
+        transaction.execute("UPDATE machine SET erased_to = ?1 WHERE one = 1", [newest])?;
+        transaction.commit()?;
+        Ok(erased)
+    }
+
+    /// The search index is made anew when it is wanted; a copy from before a migration only serves to go back.
+    fn erase_caches(&self) -> Result<(), Error> {
+        let entries = fs::read_dir(&self.path).map_err(|error| Error::io(&self.path, error))?;
+        for entry in entries {
+            let entry = entry.map_err(|error| Error::io(&self.path, error))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with("search.db") || name.starts_with("before-schema-") {
+                fs::remove_file(entry.path()).map_err(|error| Error::io(&entry.path(), error))?;
+            }
+        }
+        super::sync_folder(&self.path)
+    }
+}
+
+fn unerased_records(store: &Store) -> Result<Vec<Record>, Error> {
+    let positions: Vec<Position> = store
+        .conn()
+        .prepare(
+            "SELECT position FROM redactions WHERE redacted_by > (SELECT erased_to FROM machine) ORDER BY position",
+        )?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let tables = store.tables()?;
+    let mut records = Vec::with_capacity(positions.len());
+    for position in positions {
+        records.extend(tables.record(position)?);
+    }
+    Ok(records)
+}
+
+/// Digests of the blobs a record names: large content, and copies of artifacts.
+pub(crate) fn blobs_of(record: &Record) -> BTreeSet<Digest> {
+    let large = |content: &crate::log::ContentRef| content.length > limits::CONTENT_INLINE_BYTES_MAX as u64;
+    let content = record.sealed.envelope.content.filter(large).map(|content| content.digest);
+    let artifacts: Vec<Artifact> = match record.sealed.intent() {
+        Ok(Some(Intent::Send(send))) => send.artifacts,
+        Ok(Some(Intent::Done(done))) => done.artifacts,
+        _ => Vec::new(),
+    };
+    let attached = artifacts.into_iter().filter(|artifact| artifact.state == ArtifactState::Attached);
+    content.into_iter().chain(attached.filter_map(|artifact| artifact.digest)).collect()
+}
+
+fn erase_blobs(store: &Store, records: &[Record], erased: &mut Erased) -> Result<(), Error> {
+    let Some(blobs) = store.blobs() else { return Ok(()) };
+    let digests: BTreeSet<Digest> = records.iter().flat_map(blobs_of).collect();
+    for digest in digests {
+        if is_named_elsewhere(store.conn(), &digest)? {
+            erased.kept_blobs.push(digest);
+        } else if blobs.remove(&digest)? {
+            erased.blobs += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a record that was not redacted names the blob. Reads every header: redactions are rare, blobs rarer.
+fn is_named_elsewhere(conn: &Connection, digest: &Digest) -> Result<bool, Error> {
+    Ok(conn.query_row(
+        "SELECT EXISTS (SELECT 1 FROM log WHERE instr(envelope, ?1) > 0
+         AND position NOT IN (SELECT position FROM redactions))",
+        [digest.to_string().as_bytes()],
+        |row| row.get(0),
+    )?)
+}
+
+fn erase_archives(store: &Store, records: &[Record], erased: &mut Erased) -> Result<(), Error> {
+    let Some(archives) = store.archives() else { return Ok(()) };
+    let tables = Tables::load(store.conn())?;
+    let mut by_archive: BTreeMap<Position, Vec<Position>> = BTreeMap::new();
+    for record in records {
+        if let Some(archive) = tables.archive_of_content(record.position)? {
+            by_archive.entry(archive.position).or_default().push(record.position);
+        }
+    }
+    for (archive, positions) in by_archive {
+        if let Some(archive) = tables.archive(archive)? {
+            archives.redact(&archive, &positions)?;
+            erased.archives += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the whole database anew, without free pages and old cells, and empties the WAL.
+fn erase_free_pages(store: &Store) -> Result<(), Error> {
+    const READERS_PATIENCE: Duration = Duration::from_secs(10);
+    store.conn().execute_batch("VACUUM")?;
+    store.conn().busy_timeout(READERS_PATIENCE)?;
+    let busy: bool = store.conn().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    store.conn().busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS.into()))?;
+    if busy {
+        let waited_ms = u64::try_from(READERS_PATIENCE.as_millis()).unwrap_or(u64::MAX);
+        return Err(Error::Busy { holder: "a reader of the old pages".to_owned(), waited_ms });
+    }
+    Ok(())
+}

@@ -1,0 +1,235 @@
+//! Conversations: which are closed, which are archived, and whose words were erased.
+
+use rusqlite::{Row, params};
+
+use super::{Optional as _, Tables};
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::log::{Archive, MessageNo, Position};
+use crate::text::{Label, Name};
+use crate::time::Timestamp;
+
+/// A conversation somebody declared finished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Closed {
+    /// The record; its content is the outcome.
+    pub position: Position,
+    pub at: Timestamp,
+    pub by: Name,
+}
+
+/// What stays known of a message that left the live tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchivedMessage {
+    pub number: MessageNo,
+    pub position: Position,
+    pub conversation: Label,
+    /// The record that archived it.
+    pub archive: Position,
+}
+
+/// A file of archived conversations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchiveRow {
+    pub position: Position,
+    pub at: Timestamp,
+    pub file: String,
+    pub lines: u64,
+    pub digest: Digest,
+}
+
+fn archived_row(row: &Row<'_>) -> rusqlite::Result<ArchivedMessage> {
+    Ok(ArchivedMessage { number: row.get(0)?, position: row.get(1)?, conversation: row.get(2)?, archive: row.get(3)? })
+}
+
+fn archive_row(row: &Row<'_>) -> rusqlite::Result<ArchiveRow> {
+    Ok(ArchiveRow {
+        position: row.get(0)?,
+        at: row.get(1)?,
+        file: row.get(2)?,
+        lines: row.get(3)?,
+        digest: Digest::from_bytes(row.get(4)?),
+    })
+}
+
+impl Tables<'_> {
+    pub fn closed(&self, conversation: &Label) -> Result<Option<Closed>, Error> {
+        self.conn
+            .prepare_cached("SELECT position, at, agent FROM closed WHERE conversation = ?1")?
+            .query_row([conversation], |row| {
+                Ok(Closed { position: row.get(0)?, at: row.get(1)?, by: crate::text::name_column(row, 2)? })
+            })
+            .optional()
+    }
+
+    pub fn put_closed(&mut self, conversation: &Label, closed: &Closed) -> Result<(), Error> {
+        self.conn
+            .prepare_cached(
+                "INSERT INTO closed (conversation, position, at, agent) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (conversation) DO UPDATE SET position = ?2, at = ?3, agent = ?4",
+            )?
+            .execute(params![conversation, closed.position, closed.at, closed.by])?;
+        Ok(())
+    }
+
+    pub fn delete_closed(&mut self, conversation: &Label) -> Result<(), Error> {
+        self.conn.prepare_cached("DELETE FROM closed WHERE conversation = ?1")?.execute([conversation])?;
+        Ok(())
+    }
+
+    /// The live messages of a conversation, in order.
+    pub fn conversation(&self, conversation: &Label) -> Result<Vec<MessageNo>, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT number FROM messages WHERE conversation = ?1 ORDER BY number")?
+            .query_map([conversation], |row| row.get(0))?
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// Whether somebody may still have to do something in it.
+    pub fn is_open(&self, conversation: &Label) -> Result<bool, Error> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM messages m JOIN deliveries d ON d.message = m.number
+                 WHERE m.conversation = ?1 AND d.state <= 1)",
+            )?
+            .query_row([conversation], |row| row.get(0))?)
+    }
+
+    /// By which record the content of this one was erased.
+    pub fn redaction(&self, position: Position) -> Result<Option<Position>, Error> {
+        self.conn
+            .prepare_cached("SELECT redacted_by FROM redactions WHERE position = ?1")?
+            .query_row([position], |row| row.get(0))
+            .optional()
+    }
+
+    pub fn insert_redaction(&mut self, position: Position, redacted_by: Position) -> Result<(), Error> {
+        self.conn
+            .prepare_cached("INSERT INTO redactions (position, redacted_by) VALUES (?1, ?2)")?
+            .execute(params![position, redacted_by])?;
+        self.delete_content(position)
+    }
+
+    /// Content is no state: the fold may drop it and never asks for it.
+    fn delete_content(&mut self, position: Position) -> Result<(), Error> {
+        self.conn.prepare_cached("DELETE FROM content WHERE position = ?1")?.execute([position])?;
+        Ok(())
+    }
+
+    pub fn insert_archive(&mut self, archive: &Archive, position: Position, at: Timestamp) -> Result<(), Error> {
+        self.conn
+            .prepare_cached("INSERT INTO archives (position, at, file, lines, digest) VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .execute(params![position, at, archive.file, archive.lines, archive.digest.as_bytes()])?;
+        Ok(())
+    }
+
+    pub fn archive(&self, position: Position) -> Result<Option<ArchiveRow>, Error> {
+        self.conn
+            .prepare_cached("SELECT position, at, file, lines, digest FROM archives WHERE position = ?1")?
+            .query_row([position], archive_row)
+            .optional()
+    }
+
+    pub fn archives(&self) -> Result<Vec<ArchiveRow>, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT position, at, file, lines, digest FROM archives ORDER BY position")?
+            .query_map([], archive_row)?
+            .collect::<Result<_, _>>()?)
+    }
+
+    pub fn has_archive_file(&self, file: &str) -> Result<bool, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM archives WHERE file = ?1)")?
+            .query_row([file], |row| row.get(0))?)
+    }
+
+    /// The archive that holds a record's content.
+    pub fn archive_of_content(&self, position: Position) -> Result<Option<ArchiveRow>, Error> {
+        let archive: Option<Position> = self
+            .conn
+            .prepare_cached("SELECT archive FROM archived_content WHERE position = ?1")?
+            .query_row([position], |row| row.get(0))
+            .optional()?;
+        archive.map(|archive| self.archive(archive)).transpose().map(Option::flatten)
+    }
+
+    pub fn archived_message(&self, number: MessageNo) -> Result<Option<ArchivedMessage>, Error> {
+        self.conn
+            .prepare_cached("SELECT number, position, conversation, archive FROM archived_messages WHERE number = ?1")?
+            .query_row([number], archived_row)
+            .optional()
+    }
+
+    /// The archived messages of a conversation, in order.
+    pub fn archived_conversation(&self, conversation: &Label) -> Result<Vec<ArchivedMessage>, Error> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT number, position, conversation, archive FROM archived_messages
+                 WHERE conversation = ?1 ORDER BY number",
+            )?
+            .query_map([conversation], archived_row)?
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// Takes a message and everything about its deliveries out of the live tables, and its words out of the database.
+    pub fn archive_message(&mut self, archived: &ArchivedMessage) -> Result<(), Error> {
+        for position in self.content_positions(archived.number)? {
+            self.delete_content(position)?;
+            self.conn
+                .prepare_cached("INSERT INTO archived_content (position, archive) VALUES (?1, ?2)")?
+                .execute(params![position, archived.archive])?;
+        }
+        for sql in [
+            "DELETE FROM shown WHERE delivery IN (SELECT number FROM deliveries WHERE message = ?1)",
+            "DELETE FROM events WHERE message = ?1",
+            "DELETE FROM deliveries WHERE message = ?1",
+            "DELETE FROM messages WHERE number = ?1",
+        ] {
+            self.conn.prepare_cached(sql)?.execute([archived.number])?;
+        }
+        self.conn
+            .prepare_cached(
+                "INSERT INTO archived_messages (number, position, conversation, archive) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![archived.number, archived.position, archived.conversation, archived.archive])?;
+        Ok(())
+    }
+
+    /// The outcome of a closed conversation goes with it.
+    pub fn archive_outcome(&mut self, outcome: Position, archive: Position) -> Result<(), Error> {
+        self.delete_content(outcome)?;
+        self.conn
+            .prepare_cached("INSERT INTO archived_content (position, archive) VALUES (?1, ?2)")?
+            .execute(params![outcome, archive])?;
+        Ok(())
+    }
+
+    /// The records whose content speaks of a message: its own, and those that say something of its deliveries. Which
+    /// of them have content is known by their headers alone, so a refold without any finds the same.
+    pub fn content_positions(&self, number: MessageNo) -> Result<Vec<Position>, Error> {
+        let Some(message) = self.message(number)? else { return Ok(Vec::new()) };
+        let mut positions: Vec<Position> = self
+            .events_of(number)?
+            .into_iter()
+            .filter(|event| event.says_something())
+            .map(|event| event.position)
+            .collect();
+        if message.notice.is_none() {
+            positions.push(message.position);
+        }
+        positions.sort_unstable();
+        positions.dedup();
+        let mut with_content = Vec::with_capacity(positions.len());
+        for position in positions {
+            if self.record(position)?.is_some_and(|record| record.sealed.envelope.content.is_some()) {
+                with_content.push(position);
+            }
+        }
+        Ok(with_content)
+    }
+}

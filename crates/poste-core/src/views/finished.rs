@@ -1,0 +1,149 @@
+//! Finished conversations, whole, as the archive will keep them.
+
+use std::collections::BTreeSet;
+
+use crate::error::Error;
+use crate::limits;
+use crate::log::{MessageNo, Position};
+use crate::store::Store;
+use crate::store::archive::{Line, NOTICE};
+use crate::store::tables::{Optional as _, Tables, content_row};
+use crate::text::Label;
+use crate::time::Timestamp;
+
+/// As much as one archive takes.
+#[derive(Debug, Clone, Default)]
+pub struct ArchiveBatch {
+    pub conversations: Vec<Label>,
+    pub messages: usize,
+    /// In the order of the log.
+    pub lines: Vec<Line>,
+    /// Where to go on; `None` when everything was looked at.
+    pub next: Option<MessageNo>,
+    /// Conversations that were not finished, or not for long enough.
+    pub kept: usize,
+}
+
+/// So much content is held in memory at once.
+const CONTENT_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// Conversations in which nothing is open and nothing happened since `before`, beginning with the message `from`.
+/// Looks at every live message after it: the cost is that of what is not archived yet.
+pub fn finished(store: &Store, before: Timestamp, from: MessageNo) -> Result<ArchiveBatch, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let mut batch = ArchiveBatch::default();
+        let mut looked_at = BTreeSet::new();
+        let mut content_bytes = 0;
+        let mut number = from;
+        while let Some((found, conversation)) = next_live(conn, number)? {
+            number = found.next();
+            if looked_at.contains(&conversation) {
+                continue;
+            }
+            let state = state_of(conn, &conversation)?;
+            let closed_at = tables.closed(&conversation)?.map(|closed| closed.at);
+            // Taken up with its first live message; a page that began in the middle of it passes it by.
+            if state.first < from {
+                continue;
+            }
+            looked_at.insert(conversation.clone());
+            if state.open > 0 || Some(state.newest).max(closed_at) > Some(before) {
+                batch.kept += 1;
+                continue;
+            }
+            let is_full = batch.conversations.len() >= limits::ARCHIVE_CONVERSATIONS_MAX
+                || batch.messages + state.messages > limits::ARCHIVE_MESSAGES_MAX
+                || content_bytes > CONTENT_BYTES_MAX;
+            if is_full && !batch.conversations.is_empty() {
+                batch.next = Some(found);
+                break;
+            }
+            let lines = lines_of(&tables, &conversation)?;
+            content_bytes += lines.iter().filter_map(|line| line.content.as_ref()).map(String::len).sum::<usize>();
+            batch.lines.extend(lines);
+            batch.messages += state.messages;
+            batch.conversations.push(conversation);
+        }
+        batch.lines.sort_by_key(|line| (line.position, line.number));
+        Ok(batch)
+    })
+}
+
+fn next_live(conn: &rusqlite::Connection, from: MessageNo) -> Result<Option<(MessageNo, Label)>, Error> {
+    conn.prepare_cached("SELECT number, conversation FROM messages WHERE number >= ?1 ORDER BY number LIMIT 1")?
+        .query_row([from], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()
+}
+
+struct ConversationState {
+    first: MessageNo,
+    messages: usize,
+    open: usize,
+    newest: Timestamp,
+}
+
+fn state_of(conn: &rusqlite::Connection, conversation: &Label) -> Result<ConversationState, Error> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT min(m.number), count(DISTINCT m.number), coalesce(sum(d.state <= 1), 0),
+               max(max(m.at), coalesce(max(d.ended_at), 0))
+             FROM messages m LEFT JOIN deliveries d ON d.message = m.number WHERE m.conversation = ?1",
+        )?
+        .query_row([conversation], |row| {
+            Ok(ConversationState { first: row.get(0)?, messages: row.get(1)?, open: row.get(2)?, newest: row.get(3)? })
+        })?)
+}
+
+fn lines_of(tables: &Tables<'_>, conversation: &Label) -> Result<Vec<Line>, Error> {
+    let mut lines = Vec::new();
+    for number in tables.conversation(conversation)? {
+        let Some(message) = tables.message(number)? else { continue };
+        let own = message.position;
+        let is_notice = message.notice.is_some();
+        for position in tables.content_positions(number)?.into_iter().filter(|position| is_notice || *position != own) {
+            lines.extend(said(tables, position)?);
+        }
+        let content = if is_notice { None } else { inline(tables, own)? };
+        let kind = if is_notice { NOTICE.to_owned() } else { "message.send".to_owned() };
+        lines.push(Line {
+            position: own,
+            at: message.at,
+            by: message.sender.clone(),
+            kind,
+            number: Some(number),
+            deliveries: tables.deliveries_of(number)?,
+            events: tables.events_of(number)?,
+            message: Some(message),
+            content,
+        });
+    }
+    if let Some(closed) = tables.closed(conversation)? {
+        lines.extend(said(tables, closed.position)?);
+    }
+    Ok(lines)
+}
+
+/// A record that says something of a message: a result, a reason, an outcome.
+fn said(tables: &Tables<'_>, position: Position) -> Result<Option<Line>, Error> {
+    let Some(record) = tables.record(position)? else { return Ok(None) };
+    let content = inline(tables, position)?;
+    Ok(Some(Line {
+        position,
+        at: record.at,
+        by: record.sealed.envelope.actor,
+        kind: record.sealed.envelope.name,
+        number: None,
+        message: None,
+        deliveries: Vec::new(),
+        events: Vec::new(),
+        content,
+    }))
+}
+
+/// Content that is in the database. Blobs stay where they are.
+fn inline(tables: &Tables<'_>, position: Position) -> Result<Option<String>, Error> {
+    let bytes = content_row(tables.conn(), position)?.and_then(|row| row.bytes);
+    let text = bytes.map(String::from_utf8).transpose();
+    text.map_err(|_| Error::Damaged(format!("content of record {position} is no UTF-8")))
+}

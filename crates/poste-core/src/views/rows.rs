@@ -1,0 +1,78 @@
+//! A message and its history, from the live tables or from the archive: views need not know which.
+
+use super::{Found, content};
+use crate::error::Error;
+use crate::log::{DeliveryNo, MessageNo};
+use crate::store::Store;
+use crate::store::tables::{ArchiveRow, Delivery, EventRow, Message, Notice, Optional as _, Tables};
+
+#[derive(Debug, Clone)]
+pub(crate) struct MessageRows {
+    pub message: Message,
+    pub deliveries: Vec<Delivery>,
+    pub events: Vec<EventRow>,
+    /// The file it is in, once it left the live tables.
+    pub archive: Option<ArchiveRow>,
+}
+
+pub(crate) fn rows(store: &Store, tables: &Tables<'_>, number: MessageNo) -> Result<Option<MessageRows>, Error> {
+    if let Some(message) = tables.message(number)? {
+        let deliveries = tables.deliveries_of(number)?;
+        let events = tables.events_of(number)?;
+        return Ok(Some(MessageRows { message, deliveries, events, archive: None }));
+    }
+    let Some(archived) = tables.archived_message(number)? else { return Ok(None) };
+    let damaged = || Error::Damaged(format!("message {number} is archived and not in its archive"));
+    let archive = tables.archive(archived.archive)?.ok_or_else(damaged)?;
+    let archives = store.archives().ok_or_else(damaged)?;
+    let line = archives.find(&archive, archived.position)?.into_iter().find(|line| line.number == Some(number));
+    let line = line.ok_or_else(damaged)?;
+    let message = line.message.ok_or_else(damaged)?;
+    Ok(Some(MessageRows { message, deliveries: line.deliveries, events: line.events, archive: Some(archive) }))
+}
+
+/// What a listing shows of a message. Never reads a body that is still in the database.
+pub(crate) fn subject(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<String, Error> {
+    if row.notice.is_some() {
+        return notice_subject(store, tables, row);
+    }
+    let live = store
+        .conn()
+        .prepare_cached("SELECT subject FROM content WHERE position = ?1")?
+        .query_row([row.position], |row| row.get(0))
+        .optional()?;
+    if let Some(subject) = live {
+        return Ok(subject);
+    }
+    Ok(match content(store, row.position)? {
+        Found::Content(content) => content.subject,
+        Found::Redacted(_) => "(redacted)".to_owned(),
+        Found::Never | Found::Gone => String::new(),
+    })
+}
+
+fn notice_subject(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<String, Error> {
+    let Some(about) = about(store, tables, row)? else {
+        return Ok("a notice about a delivery that is gone".to_owned());
+    };
+    let what = match row.notice {
+        Some(Notice::Failed) => "failed",
+        Some(Notice::Dead) => "is dead: every attempt failed",
+        Some(Notice::Expired) => "expired before anybody took it",
+        Some(Notice::Returned) => "came back",
+        Some(Notice::Overdue) => "was not answered in time",
+        Some(Notice::Late) | None => "got a result after the lease was lost",
+    };
+    Ok(format!("#{} to {} {what}", about.message, about.address))
+}
+
+/// The delivery a notice is about. It is of the same conversation, so it is archived with the notice or not at all.
+fn about(store: &Store, tables: &Tables<'_>, notice: &Message) -> Result<Option<Delivery>, Error> {
+    let Some(number) = notice.about else { return Ok(None) };
+    if let Some(live) = tables.delivery(number)? {
+        return Ok(Some(live));
+    }
+    let is_it = |delivery: &Delivery| delivery.number == DeliveryNo(number.0);
+    let original = notice.reply_to.map(|original| rows(store, tables, original)).transpose()?.flatten();
+    Ok(original.and_then(|original| original.deliveries.into_iter().find(is_it)))
+}
