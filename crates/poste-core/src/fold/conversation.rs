@@ -104,7 +104,6 @@ impl Rule for Archive {
         for conversation in &archive.conversations {
             if let Some(closed) = tables.closed(conversation)? {
                 tables.archive_outcome(closed.position, cx.position)?;
-                tables.delete_closed(conversation)?;
             }
         }
         Ok(Effect::Touched(messages.len()))

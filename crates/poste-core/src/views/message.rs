@@ -225,3 +225,38 @@ pub fn is_addressed_to(store: &Store, agent: &Agent, number: MessageNo) -> Resul
         }
     })
 }
+
+/// The records that carry a message's words and what was said of it.
+#[derive(Debug, Clone, Default)]
+pub struct SaidOf {
+    pub own: Vec<Position>,
+    pub by_recipients: Vec<Position>,
+    /// Messages that repeat its words: forwards, and replies under its subject.
+    pub repeated_in: Vec<MessageNo>,
+}
+
+pub fn said_of(store: &Store, number: MessageNo) -> Result<Option<SaidOf>, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let Some(found) = rows(store, &tables, number)? else { return Ok(None) };
+        let mut by_recipients: Vec<Position> =
+            found.events.iter().filter(|event| event.says_something()).map(|event| event.position).collect();
+        by_recipients.sort_unstable();
+        by_recipients.dedup();
+        let own_subject = subject(store, &tables, &found.message)?;
+        // Reads every live message: redactions are rare.
+        let candidates: Vec<MessageNo> = conn
+            .prepare("SELECT number FROM messages WHERE forward_of = ?1 OR (reply_to = ?1 AND notice IS NULL)")?
+            .query_map([number], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        let mut repeated_in = Vec::new();
+        for candidate in candidates {
+            let Some(message) = tables.message(candidate)? else { continue };
+            let is_forward = message.forward_of == Some(number);
+            if is_forward || subject(store, &tables, &message)?.contains(&own_subject) {
+                repeated_in.push(candidate);
+            }
+        }
+        Ok(Some(SaidOf { own: vec![found.message.position], by_recipients, repeated_in }))
+    })
+}

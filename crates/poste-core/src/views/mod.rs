@@ -1,22 +1,35 @@
 //! What people and programs may ask of an office. Read-only, from the tables; every answer has a JSON schema.
 
+mod dead;
 mod finished;
 mod inbox;
 mod message;
+mod overdue;
 mod records;
 mod replies;
 mod roster;
 mod rows;
+mod stats;
+mod status;
+mod thread;
 mod timeline;
 mod track;
 mod verify;
 
+pub use dead::{DeadLetter, DeadLetters, DeadQuery, dead_letters};
 pub use finished::{ArchiveBatch, finished};
 pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_claimable, inbox, news};
-pub use message::{MessageView, Redaction, is_addressed_to, message};
+pub use message::{MessageView, Redaction, SaidOf, is_addressed_to, message, said_of};
+pub use overdue::{LateDelivery, Overdue, Patience, SilentAgent, overdue};
 pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};
 pub use replies::{Replies, Reply, replies};
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
+pub use stats::{Durations, GroupStats, Stats, stats};
+pub use status::{Count, Status, status};
+pub use thread::{
+    Thread, ThreadLine, ThreadOutcome, ThreadRecipient, ThreadStatus, ThreadSummary, Threads, ThreadsQuery,
+    conversation_of, thread, thread_summary, threads,
+};
 pub use timeline::{TimelineLine, timeline};
 pub use track::{DeliveryView, ResultView, Step, Track, track};
 pub use verify::{VerifyReport, verify};

@@ -166,7 +166,7 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
         }
         Event::Returned => format!("returned to its sender: {recipient} is retired"),
         Event::Reminded => format!("no answer from {recipient} in time: the sender and its lead were told"),
-        Event::Dropped => format!("dropped by {}{text}: nothing more will be done", event.agent),
+        Event::Dropped => format!("dropped by {}, nothing more will be done{text}", event.agent),
         Event::Retried => format!("given another chance by {}", event.agent),
         Event::Answered => format!("answered by {} with #{number}", event.agent),
         Event::Late => format!("a result came after the lease was lost; kept as late{text}"),

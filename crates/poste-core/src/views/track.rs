@@ -225,6 +225,12 @@ pub(super) fn said(store: &Store, position: Position) -> Result<Option<String>, 
     Ok(Some(line))
 }
 
+/// All a record's content says.
+pub(super) fn whole_text(store: &Store, position: Position) -> Result<Option<String>, Error> {
+    let Found::Content(content) = content(store, position)? else { return Ok(None) };
+    Ok(Some(content.body.text().into_owned()))
+}
+
 fn result_view(store: &Store, position: Position) -> Result<Option<ResultView>, Error> {
     let Some(record) = envelope(store, position)? else { return Ok(None) };
     let files = match record.sealed.intent() {

@@ -71,8 +71,16 @@ pub(crate) fn print_message(ui: &Ui, message: &MessageView, out: &mut dyn Write)
     for (name, value) in &message.metadata {
         field("meta", format!("{}={}", escape::line(name), escape::line(value)))?;
     }
-    if message.content_gone {
-        writeln!(out, "\n(the content is no longer here)")?;
+    if let Some(file) = &message.archive {
+        field("archived in", format!("archive/{file}"))?;
+    }
+    match &message.redacted {
+        Some(redaction) => {
+            let reason = escape::line(&redaction.reason);
+            writeln!(out, "\n(redacted by {} {}: {reason})", redaction.by, ui.time(redaction.at))?;
+        }
+        None if message.content_gone => writeln!(out, "\n(the content is no longer here)")?,
+        None => {}
     }
     if !message.body.is_empty() {
         writeln!(out, "\n{}", escape::block(message.body.trim_end_matches('\n')))?;

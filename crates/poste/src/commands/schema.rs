@@ -1,7 +1,10 @@
 use std::io::{self, Write};
 
 use poste_core::text::{TypeName, nearest};
-use poste_core::views::{self, IdAnswer, InboxPage, MessageView, NewMail, Replies, TimelineLine, VerifyReport, Why};
+use poste_core::views::{
+    self, DeadLetters, IdAnswer, InboxPage, MessageView, NewMail, Overdue, Replies, Threads, TimelineLine,
+    VerifyReport, Why,
+};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde_json::json;
@@ -62,6 +65,18 @@ const ANSWERS: &[AnswerSchema] = &[
     ("wait --replies", of::<Replies>),
     ("tail", of::<TimelineLine>),
     ("track", of::<super::track::TrackAnswer>),
+    ("thread", of::<super::thread::ThreadAnswer>),
+    ("thread close", of::<super::thread::CloseAnswer>),
+    ("threads", of::<Threads>),
+    ("overdue", of::<Overdue>),
+    ("dead list", of::<DeadLetters>),
+    ("dead show", of::<super::track::TrackAnswer>),
+    ("dead retry", of::<super::retry::RetryAnswer>),
+    ("dead drop", of::<super::dead::DropAnswer>),
+    ("status", of::<super::status::StatusAnswer>),
+    ("stats", of::<super::stats::StatsAnswer>),
+    ("archive", of::<super::archive::ArchiveAnswer>),
+    ("redact", of::<super::redact::RedactAnswer>),
     ("log show", of::<super::log::ShowAnswer>),
     ("log why", of::<Why>),
     ("log why --id", of::<IdAnswer>),

@@ -23,6 +23,12 @@ pub(crate) struct Args {
     history: bool,
 }
 
+impl Args {
+    pub(super) fn with_history(number: MessageNo) -> Self {
+        Self { number, history: true }
+    }
+}
+
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TrackAnswer {
     #[serde(flatten)]
@@ -40,6 +46,9 @@ impl Answer for TrackAnswer {
         writeln!(out, "{}, {}, from {}, stored {}", track.kind, track.priority, track.from, ui.time(track.stored_at))?;
         if track.wants_response {
             writeln!(out, "answer {}", read::answer_text(ui, track.respond_by))?;
+        }
+        if let Some(file) = &track.archive {
+            writeln!(out, "archived in archive/{file}")?;
         }
         if track.deliveries.is_empty() {
             writeln!(out, "delivered to 0")?;

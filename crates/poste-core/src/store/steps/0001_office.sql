@@ -142,7 +142,7 @@ CREATE INDEX deliveries_held ON deliveries (holder, token) WHERE state = 1;
 -- Answers that are waited for, the most urgent first; and what ended badly, for the newest of it.
 CREATE INDEX deliveries_awaited ON deliveries (respond_by, number)
   WHERE respond_by IS NOT NULL AND answer IS NULL AND state <= 1;
-CREATE INDEX deliveries_bad ON deliveries (ended_by, number) WHERE state >= 3;
+CREATE INDEX deliveries_bad ON deliveries (dropped_at, ended_by, number) WHERE state >= 3;
 
 -- To whom, in which session, a delivery was shown.
 CREATE TABLE shown (

@@ -1,0 +1,105 @@
+//! Dead letters: what ended badly and nobody has dealt with yet.
+
+use rusqlite::params;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::rows::subject;
+use super::track::said;
+use crate::error::Error;
+use crate::log::{DeliveryNo, MessageNo, Position};
+use crate::store::Store;
+use crate::store::tables::{EndReason, State, Tables};
+use crate::text::TypeName;
+use crate::time::{Timestamp, rfc3339, rfc3339_option};
+
+#[derive(Debug, Clone, Default)]
+pub struct DeadQuery {
+    pub state: Option<State>,
+    pub from: Option<String>,
+    /// Those that were dropped, instead of those that wait for a decision.
+    pub dropped: bool,
+    pub limit: usize,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct DeadLetters {
+    /// The newest first.
+    pub letters: Vec<DeadLetter>,
+    /// There are more than this page shows.
+    pub more: bool,
+    pub as_of: Position,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct DeadLetter {
+    pub number: MessageNo,
+    pub recipient: String,
+    pub from: String,
+    #[serde(rename = "type")]
+    pub kind: TypeName,
+    pub subject: String,
+    pub state: State,
+    pub reason: Option<EndReason>,
+    /// What whoever ended it said.
+    pub said: Option<String>,
+    pub attempts: u32,
+    pub max_attempts: u32,
+    #[serde(serialize_with = "rfc3339")]
+    pub ended_at: Timestamp,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub dropped_at: Option<Timestamp>,
+}
+
+/// So many ends are looked at for one page, however few of them match.
+const LOOKED_AT_MAX: usize = 10_000;
+
+pub fn dead_letters(store: &Store, query: &DeadQuery) -> Result<DeadLetters, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        // One index holds only bad ends: those to be dealt with together, the newest last.
+        let sql = if query.dropped {
+            "SELECT number FROM deliveries WHERE state >= 3 AND dropped_at IS NOT NULL ORDER BY dropped_at DESC LIMIT ?1"
+        } else {
+            "SELECT number FROM deliveries WHERE state >= 3 AND dropped_at IS NULL
+             ORDER BY ended_by DESC, number DESC LIMIT ?1"
+        };
+        let mut statement = conn.prepare_cached(sql)?;
+        let mut rows = statement.query(params![LOOKED_AT_MAX])?;
+        let mut page = DeadLetters { letters: Vec::new(), more: false, as_of: tables.cursor.head.position };
+        while let Some(row) = rows.next()? {
+            let number: DeliveryNo = row.get(0)?;
+            let Some(delivery) = tables.delivery(number)? else { continue };
+            let Some(message) = tables.message(delivery.message)? else { continue };
+            let is_wanted = query.state.is_none_or(|state| delivery.state == state)
+                && query.from.as_ref().is_none_or(|from| message.sender.as_str() == from);
+            if !is_wanted {
+                continue;
+            }
+            if page.letters.len() == query.limit {
+                page.more = true;
+                break;
+            }
+            let by_recipient = matches!(delivery.state, State::Failed | State::Dead);
+            let said = match delivery.ended_by.filter(|_| by_recipient) {
+                Some(position) => said(store, position)?,
+                None => None,
+            };
+            page.letters.push(DeadLetter {
+                subject: subject(store, &tables, &message)?,
+                number: message.number,
+                recipient: delivery.address.to_string(),
+                from: message.sender.to_string(),
+                kind: message.kind,
+                state: delivery.state,
+                reason: delivery.reason,
+                said,
+                attempts: delivery.attempts,
+                max_attempts: message.max_attempts,
+                ended_at: delivery.ended_at.unwrap_or(message.at),
+                dropped_at: delivery.dropped_at,
+            });
+        }
+        Ok(page)
+    })
+}

@@ -1,0 +1,247 @@
+//! What is late: responses, leases, unclaimed work, silent agents.
+
+use rusqlite::params;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::rows::subject;
+use crate::address::Address;
+use crate::error::Error;
+use crate::log::{DeliveryNo, MessageNo, Position};
+use crate::store::Store;
+use crate::store::tables::{Delivery, Due, Message, Optional as _, State, Tables};
+use crate::text::{Name, TypeName};
+use crate::time::{Timestamp, rfc3339, rfc3339_option};
+
+/// From when on something counts as late.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// Work nobody claims, and agents nobody hears of.
+    pub unclaimed_ms: i64,
+    /// A lease that ends within this is nearly out.
+    pub lease_ms: i64,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Overdue {
+    /// A response was wanted by now and is not there; the longest overdue first.
+    pub responses: Vec<LateDelivery>,
+    /// Claims whose lease is nearly or already out.
+    pub leases: Vec<LateDelivery>,
+    /// Work that nobody has claimed for long; the oldest first.
+    pub unclaimed: Vec<LateDelivery>,
+    /// Active agents with old mail that have not been heard of since.
+    pub silent: Vec<SilentAgent>,
+    /// Some lists were cut.
+    pub more: bool,
+    pub as_of: Position,
+}
+
+impl Overdue {
+    pub fn is_empty(&self) -> bool {
+        self.responses.is_empty() && self.leases.is_empty() && self.unclaimed.is_empty() && self.silent.is_empty()
+    }
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct LateDelivery {
+    pub number: MessageNo,
+    pub recipient: String,
+    pub from: String,
+    #[serde(rename = "type")]
+    pub kind: TypeName,
+    pub subject: String,
+    pub state: State,
+    pub holder: Option<String>,
+    #[serde(serialize_with = "rfc3339")]
+    pub stored_at: Timestamp,
+    /// When it was due: the response, or the end of the lease.
+    #[serde(serialize_with = "rfc3339_option")]
+    pub due_at: Option<Timestamp>,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub shown_at: Option<Timestamp>,
+    /// When sender and lead were told of it.
+    #[serde(serialize_with = "rfc3339_option")]
+    pub reminded_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct SilentAgent {
+    pub name: String,
+    /// Its oldest mail that waits.
+    pub oldest: MessageNo,
+    #[serde(serialize_with = "rfc3339")]
+    pub waits_since: Timestamp,
+    /// Its newest record among the last few thousand; null when it has none there.
+    #[serde(serialize_with = "rfc3339_option")]
+    pub heard_at: Option<Timestamp>,
+}
+
+const LIST_MAX: usize = 100;
+/// Old mail looked at for one address and priority: news that asks for no work may pile up before work.
+const LOOKED_AT_MAX: usize = 200;
+
+pub fn overdue(store: &Store, patience: Patience, now: Timestamp) -> Result<Overdue, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let late_before = now.plus_ms(-patience.unclaimed_ms);
+        let responses = awaited(&tables, now)?;
+        let leases = leases_until(&tables, now.plus_ms(patience.lease_ms))?;
+        let waiting = waiting_since(&tables, late_before)?;
+        let mut unclaimed: Vec<&(Message, Delivery)> = waiting.iter().filter(|(message, _)| message.work).collect();
+        unclaimed.sort_by_key(|(message, _)| message.number);
+        let more = [responses.len(), leases.len(), unclaimed.len()].iter().any(|found| *found > LIST_MAX);
+        let view = |(message, delivery): &(Message, Delivery), due_at| late(store, &tables, message, delivery, due_at);
+        Ok(Overdue {
+            responses: responses
+                .iter()
+                .take(LIST_MAX)
+                .map(|found| view(found, found.1.respond_by))
+                .collect::<Result<_, _>>()?,
+            leases: leases
+                .iter()
+                .take(LIST_MAX)
+                .map(|found| view(found, found.1.lease_until))
+                .collect::<Result<_, _>>()?,
+            unclaimed: unclaimed.into_iter().take(LIST_MAX).map(|found| view(found, None)).collect::<Result<_, _>>()?,
+            silent: silent(&tables, &waiting, late_before)?,
+            more,
+            as_of: tables.cursor.head.position,
+        })
+    })
+}
+
+fn late(
+    store: &Store,
+    tables: &Tables<'_>,
+    message: &Message,
+    delivery: &Delivery,
+    due_at: Option<Timestamp>,
+) -> Result<LateDelivery, Error> {
+    Ok(LateDelivery {
+        number: message.number,
+        recipient: delivery.address.to_string(),
+        from: message.sender.to_string(),
+        kind: message.kind.clone(),
+        subject: subject(store, tables, message)?,
+        state: delivery.state,
+        holder: delivery.holder.as_ref().map(Name::to_string),
+        stored_at: message.at,
+        due_at,
+        shown_at: delivery.shown_at,
+        reminded_at: delivery.reminded_at,
+    })
+}
+
+/// One more than is listed, to tell that there are more.
+fn with_messages(tables: &Tables<'_>, numbers: Vec<DeliveryNo>) -> Result<Vec<(Message, Delivery)>, Error> {
+    let mut found = Vec::with_capacity(numbers.len());
+    for number in numbers {
+        let Some(delivery) = tables.delivery(number)? else { continue };
+        let Some(message) = tables.message(delivery.message)? else { continue };
+        found.push((message, delivery));
+    }
+    Ok(found)
+}
+
+/// Responses that were wanted by now: one range of an index that only holds what is awaited.
+fn awaited(tables: &Tables<'_>, now: Timestamp) -> Result<Vec<(Message, Delivery)>, Error> {
+    let numbers = tables
+        .conn()
+        .prepare_cached(
+            "SELECT number FROM deliveries
+             WHERE respond_by IS NOT NULL AND answer IS NULL AND state <= 1 AND respond_by <= ?1
+             ORDER BY respond_by, number LIMIT ?2",
+        )?
+        .query_map(params![now, LIST_MAX + 1], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    with_messages(tables, numbers)
+}
+
+fn leases_until(tables: &Tables<'_>, until: Timestamp) -> Result<Vec<(Message, Delivery)>, Error> {
+    let numbers = tables
+        .conn()
+        .prepare_cached("SELECT subject FROM due WHERE at <= ?1 AND what = ?2 ORDER BY at, subject LIMIT ?3")?
+        .query_map(params![until, Due::Lease, LIST_MAX + 1], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    with_messages(tables, numbers)
+}
+
+/// What could be claimed and has waited since before a time, of every address, each priority by itself: a few looks
+/// into one index for each address, however much mail there is.
+fn waiting_since(tables: &Tables<'_>, before: Timestamp) -> Result<Vec<(Message, Delivery)>, Error> {
+    let mut found = Vec::new();
+    let mut address = tables.next_address("")?;
+    while let Some(this) = address {
+        for rank in 0..=3_u8 {
+            let numbers: Vec<DeliveryNo> = tables
+                .conn()
+                .prepare_cached(
+                    "SELECT number FROM deliveries
+                     WHERE address = ?1 AND state = 0 AND ready = 1 AND rank = ?2 ORDER BY message LIMIT ?3",
+                )?
+                .query_map(params![this, rank, LOOKED_AT_MAX], |row| row.get(0))?
+                .collect::<Result<_, _>>()?;
+            for number in numbers {
+                let Some(delivery) = tables.delivery(number)? else { continue };
+                let Some(message) = tables.message(delivery.message)? else { continue };
+                if message.at > before {
+                    break;
+                }
+                found.push((message, delivery));
+            }
+        }
+        address = tables.next_address(&this)?;
+    }
+    Ok(found)
+}
+
+/// Agents whose own mail waits since before a time and who have written nothing since.
+fn silent(tables: &Tables<'_>, waiting: &[(Message, Delivery)], before: Timestamp) -> Result<Vec<SilentAgent>, Error> {
+    let mut silent: Vec<SilentAgent> = Vec::new();
+    for (message, delivery) in waiting {
+        let Address::Agent(name) = &delivery.address else { continue };
+        if let Some(known) = silent.iter_mut().find(|known| known.name == name.as_str()) {
+            if message.number < known.oldest {
+                (known.oldest, known.waits_since) = (message.number, message.at);
+            }
+            continue;
+        }
+        let heard_at = tables.heard_at(name)?;
+        if heard_at.is_none_or(|heard_at| heard_at <= before) {
+            silent.push(SilentAgent {
+                name: name.to_string(),
+                oldest: message.number,
+                waits_since: message.at,
+                heard_at,
+            });
+        }
+    }
+    silent.sort_by_key(|agent| agent.oldest);
+    Ok(silent)
+}
+
+/// Records looked back for the last word of an agent.
+const HEARD_RECORDS_MAX: u64 = 5_000;
+
+impl Tables<'_> {
+    /// The address after this one that has any mail. One look into the index of inboxes.
+    pub(crate) fn next_address(&self, after: &str) -> Result<Option<String>, Error> {
+        self.conn()
+            .prepare_cached("SELECT address FROM deliveries WHERE address > ?1 ORDER BY address LIMIT 1")?
+            .query_row([after], |row| row.get(0))
+            .optional()
+    }
+
+    /// When an agent last wrote a record, as far as the newest records tell. Only who speaks is looked for: content is
+    /// not in an envelope, and quotes inside a header's texts are escaped.
+    pub(crate) fn heard_at(&self, name: &Name) -> Result<Option<Timestamp>, Error> {
+        let from = self.cursor.head.position.0.saturating_sub(HEARD_RECORDS_MAX);
+        self.conn()
+            .prepare_cached(
+                "SELECT at FROM log WHERE position > ?1 AND instr(envelope, ?2) > 0 ORDER BY position DESC LIMIT 1",
+            )?
+            .query_row(params![from, format!("\"actor\":\"{name}\"").as_bytes()], |row| row.get(0))
+            .optional()
+    }
+}

@@ -1,0 +1,152 @@
+use std::io::{self, Write};
+
+use poste_core::Address;
+use poste_core::fold::Effect;
+use poste_core::log::{Body, Content, Drop, Intent, MessageNo};
+use poste_core::store::tables::State;
+use poste_core::text::{Name, RecordId};
+use poste_core::views::{self, DeadLetters, DeadQuery};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{retry, track};
+use crate::Result;
+use crate::context::Cx;
+use crate::error::CommandError;
+use crate::ui::{self, Answer, Paint, Ui, escape};
+
+/// Deal with what failed, died, expired or came back
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: DeadCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum DeadCommand {
+    /// List what ended badly and nobody has dealt with, newest first
+    #[command(
+        after_help = "Examples:\n  poste dead list\n  poste dead list --state expired --from lead\n  poste dead list --dropped"
+    )]
+    List(ListArgs),
+    /// Show one with its history of attempts
+    #[command(after_help = "Example:\n  poste dead show 12")]
+    Show {
+        /// The message's number
+        #[arg(value_parser = crate::cli::number)]
+        number: MessageNo,
+    },
+    /// Give it another chance; the same as `poste retry`
+    #[command(after_help = "Examples:\n  poste dead retry 12 --as lead\n  poste dead retry 12 --to coder --as anna")]
+    Retry(retry::Args),
+    /// Decide that nothing more will be done; it stays in the log, and can still be retried
+    #[command(after_help = "Example:\n  poste dead drop 12 --reason 'Superseded by #15' --as lead")]
+    Drop(DropArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// Only failed, dead, expired or returned ones
+    #[arg(long)]
+    state: Option<State>,
+    /// Only what this agent sent
+    #[arg(long, value_name = "NAME")]
+    from: Option<Name>,
+    /// Those that were dropped instead
+    #[arg(long)]
+    dropped: bool,
+    /// At most so many
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+}
+
+#[derive(Debug, clap::Args)]
+struct DropArgs {
+    /// The message's number
+    #[arg(value_parser = crate::cli::number)]
+    number: MessageNo,
+    /// Only this recipient's
+    #[arg(long, value_name = "ADDRESS")]
+    to: Option<Address>,
+    /// Why nothing more will be done
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// An id of your own: doing it again has no second effect
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
+}
+
+impl Answer for DeadLetters {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let rows = self.letters.iter().map(|letter| {
+            let why = match (&letter.said, letter.state) {
+                (Some(said), _) => escape::line(said).into_owned(),
+                (None, State::Dead) => format!("{} of {} attempts failed", letter.attempts, letter.max_attempts),
+                (None, _) => letter.reason.map(|reason| reason.to_string().replace('_', " ")).unwrap_or_default(),
+            };
+            vec![
+                format!("#{}", letter.number),
+                ui.paint(Paint::Bad, letter.state.word()),
+                ui.time(letter.ended_at),
+                format!("{} → {}", letter.from, letter.recipient),
+                escape::line(&letter.subject).into_owned(),
+                why,
+            ]
+        });
+        ui.lines(out, &["#", "STATE", "ENDED", "FROM → TO", "SUBJECT", "WHY"], rows.collect())?;
+        if self.more {
+            writeln!(out, "(more not shown)")?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DropAnswer {
+    pub number: MessageNo,
+    /// Deliveries that were dropped.
+    pub deliveries: usize,
+}
+
+impl Answer for DropAnswer {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "#{}: {} dropped", self.number, ui::count(self.deliveries, "delivery"))
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    match args.command {
+        DeadCommand::List(args) => list(cx, args),
+        DeadCommand::Show { number } => track::run(cx, track::Args::with_history(number)),
+        DeadCommand::Retry(args) => retry::run(cx, args),
+        DeadCommand::Drop(args) => drop_letter(cx, args),
+    }
+}
+
+fn list(cx: &mut Cx, args: ListArgs) -> Result {
+    if args.state.is_some_and(|state| !state.is_bad_end()) {
+        return Err(CommandError::usage("only failed, dead, expired and returned mail is listed here"));
+    }
+    let office = cx.open()?;
+    let query = DeadQuery {
+        state: args.state,
+        from: args.from.map(|name| name.to_string()),
+        dropped: args.dropped,
+        limit: args.limit.into(),
+    };
+    let page = views::dead_letters(office.store(), &query)?;
+    if page.letters.is_empty() {
+        cx.ui.say("nothing ended badly that nobody has dealt with");
+    }
+    cx.ui.answer(&page)
+}
+
+fn drop_letter(cx: &mut Cx, args: DropArgs) -> Result {
+    let mut office = cx.open_to_write()?;
+    let content = args.reason.map(|reason| Content { body: Body::from(reason.as_str()), ..Content::default() });
+    let intent = Intent::Drop(Drop { message: args.number, recipient: args.to });
+    let proposal = cx.proposal(&office, intent, content, args.id)?;
+    let (_, effect) = cx.decide(&mut office, &proposal)?;
+    let deliveries = if let Effect::Touched(count) = effect { count } else { 0 };
+    cx.ui.answer(&DropAnswer { number: args.number, deliveries })
+}

@@ -1,0 +1,87 @@
+use std::io::{self, Write};
+use std::time::Duration;
+
+use poste_core::Timestamp;
+use poste_core::views::{self, LateDelivery, Overdue, Patience};
+
+use crate::Result;
+use crate::cli::duration;
+use crate::context::Cx;
+use crate::ui::{Answer, Paint, Ui, escape};
+
+/// Show what is late: responses, leases, unclaimed work, silent agents
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  poste overdue\n  poste overdue --older 15m --within 5m\n  poste overdue --json")]
+pub(crate) struct Args {
+    /// Work is late that nobody claimed for so long
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
+    older: Duration,
+    /// A lease is nearly out that ends within so long
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
+    within: Duration,
+}
+
+impl Answer for Overdue {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let when = |at: Option<Timestamp>| at.map(|at| ui.time(at)).unwrap_or_default();
+        section(ui, out, "responses wanted and not given", &self.responses, |late| {
+            let told = if late.reminded_at.is_some() { ", told" } else { "" };
+            format!("due {}, {}{told}", when(late.due_at), state(late))
+        })?;
+        section(ui, out, "leases nearly out", &self.leases, |late| {
+            format!("{} holds it, lease ends {}", late.holder.as_deref().unwrap_or("nobody"), when(late.due_at))
+        })?;
+        section(ui, out, "work nobody claims", &self.unclaimed, |late| {
+            let shown = if late.shown_at.is_some() { "shown" } else { "not shown" };
+            format!("stored {}, {shown}", ui.time(late.stored_at))
+        })?;
+        if !self.silent.is_empty() {
+            writeln!(out, "{}", ui.paint(Paint::Attention, "silent agents"))?;
+        }
+        for agent in &self.silent {
+            let heard =
+                agent.heard_at.map_or("not heard of lately".to_owned(), |at| format!("last heard {}", ui.time(at)));
+            writeln!(out, "  {}: {heard}; #{} waits {}", agent.name, agent.oldest, ui.since(agent.waits_since))?;
+        }
+        if self.more {
+            writeln!(out, "(more not shown)")?;
+        }
+        Ok(())
+    }
+}
+
+fn state(late: &LateDelivery) -> String {
+    match &late.holder {
+        Some(holder) => format!("{} by {holder}", late.state),
+        None => late.state.to_string(),
+    }
+}
+
+fn section(
+    ui: &Ui,
+    out: &mut dyn Write,
+    title: &str,
+    found: &[LateDelivery],
+    detail: impl Fn(&LateDelivery) -> String,
+) -> io::Result<()> {
+    if found.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{}", ui.paint(Paint::Attention, title))?;
+    for late in found {
+        let subject = escape::line(&late.subject);
+        writeln!(out, "  #{} {} → {}: {subject} ({})", late.number, late.from, late.recipient, detail(late))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let office = cx.open()?;
+    let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    let patience = Patience { unclaimed_ms: ms(args.older), lease_ms: ms(args.within) };
+    let overdue = views::overdue(office.store(), patience, cx.ui.now)?;
+    if overdue.is_empty() {
+        cx.ui.say("nothing is late");
+    }
+    cx.ui.answer(&overdue)
+}

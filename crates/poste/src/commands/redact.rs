@@ -1,0 +1,107 @@
+use std::io::{self, Write};
+
+use poste_core::fold::Code;
+use poste_core::log::{Body, Content, Intent, MessageNo, Position, Redact};
+use poste_core::office::Office;
+use poste_core::text::RecordId;
+use poste_core::views;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Result;
+use crate::context::{Cx, no_message};
+use crate::error::CommandError;
+use crate::ui::{self, Answer, Ui};
+
+/// Erase what a message said, everywhere in the office; who sent it when to whom stays
+///
+/// Its author may, and any human. It cannot be undone: afterwards no file of the office folder has the words.
+/// Copies outside of it (snapshots, a model's context, a terminal's history) are not reached.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  poste redact 12 --reason 'carried a password' --as anna\n  \
+                        poste redact 12 --results --reason 'customer data' --as anna\n  \
+                        poste redact --record 40 --reason 'customer data' --as anna")]
+pub(crate) struct Args {
+    /// The message's number
+    #[arg(value_parser = crate::cli::number, required_unless_present_any = ["record", "finish"])]
+    number: Option<MessageNo>,
+    /// Also what recipients said of it: results, reasons, notes
+    #[arg(long, requires = "number")]
+    results: bool,
+    /// What this record of the log said; may be given several times
+    #[arg(long, value_name = "POSITION", value_parser = crate::cli::position)]
+    record: Vec<Position>,
+    /// Why; it is kept
+    #[arg(long, value_name = "TEXT", required_unless_present = "finish")]
+    reason: Option<String>,
+    /// Finish an erasure that was interrupted
+    #[arg(long, conflicts_with_all = ["number", "record", "reason"])]
+    finish: bool,
+    /// An id of your own: doing it again has no second effect
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RedactAnswer {
+    /// Records whose content is erased.
+    pub records: Vec<Position>,
+    pub blobs: usize,
+    pub archives: usize,
+    /// Blobs that another message names too; redact that one as well to erase them.
+    pub kept_blobs: Vec<String>,
+    /// Messages that repeat the same words, at least the subject; each must be redacted by itself.
+    pub repeated_in: Vec<MessageNo>,
+}
+
+impl Answer for RedactAnswer {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "erased the content of {}", ui::count(self.records.len(), "record"))?;
+        for blob in &self.kept_blobs {
+            writeln!(out, "kept: the copy {blob} belongs to another message too")?;
+        }
+        for number in &self.repeated_in {
+            writeln!(out, "not erased: #{number} repeats it, at least its subject; poste redact {number}")?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let mut office = cx.open_to_write()?;
+    let mut records = args.record;
+    let mut repeated_in = Vec::new();
+    if let Some(number) = args.number {
+        let said = views::said_of(office.store(), number)?.ok_or_else(|| no_message(number))?;
+        records.extend(said.own);
+        if args.results {
+            records.extend(said.by_recipients);
+        }
+        repeated_in = said.repeated_in;
+    }
+    if !args.finish {
+        propose(cx, &mut office, &records, args.reason.unwrap_or_default(), args.id)?;
+    }
+    let erased = office.erase().map_err(|error| {
+        CommandError::from(error).hint("the content is out of the tables; finish it later: poste redact --finish")
+    })?;
+    cx.ui.answer(&RedactAnswer {
+        records,
+        blobs: erased.blobs,
+        archives: erased.archives,
+        kept_blobs: erased.kept_blobs.iter().map(ToString::to_string).collect(),
+        repeated_in,
+    })
+}
+
+fn propose(cx: &Cx, office: &mut Office, records: &[Position], reason: String, id: Option<RecordId>) -> Result {
+    let content = Content { body: Body::from(reason.as_str()), ..Content::default() };
+    let intent = Intent::Redact(Redact { records: records.to_vec() });
+    let proposal = cx.proposal(office, intent, Some(content), id)?;
+    match cx.decide(office, &proposal) {
+        Ok(_) => Ok(()),
+        // Redacted before and perhaps not erased to the end: that is still to be done.
+        Err(error) if error.code == Some(Code::NothingToDo.word()) && office.store().unerased()?.is_some() => Ok(()),
+        Err(error) => Err(error),
+    }
+}

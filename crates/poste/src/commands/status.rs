@@ -1,0 +1,86 @@
+use std::io::{self, Write};
+
+use poste_core::views::{self, RosterEntry, Status};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Result;
+use crate::context::Cx;
+use crate::ui::{self, Answer, Paint, Ui};
+
+/// Show the office at a glance
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  poste status\n  poste status --json | jq .pending.count")]
+pub(crate) struct Args {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StatusAnswer {
+    pub office: String,
+    #[serde(flatten)]
+    pub status: Status,
+    /// Active agents, those with the most waiting mail first.
+    pub busiest: Vec<RosterEntry>,
+}
+
+const BUSIEST_MAX: usize = 10;
+
+impl Answer for StatusAnswer {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let status = &self.status;
+        let plus = |count: views::Count| format!("{}{}", count.count, if count.at_least { "+" } else { "" });
+        let calm = |count: views::Count, paint| match count.count {
+            0 => "0".to_owned(),
+            _ => ui.paint(paint, &plus(count)),
+        };
+        writeln!(out, "{}", ui.paint(Paint::Strong, &self.office))?;
+        let mut field = |name: &str, value: String| writeln!(out, "{name:<13} {value}");
+        let retired = if status.retired > 0 { format!(", {} retired", status.retired) } else { String::new() };
+        field("agents", format!("{} and {}{retired}", people(status.agents, "agent"), people(status.people, "human")))?;
+        field(
+            "messages",
+            format!("{}, {} records, the last {}", status.messages, status.position, ui.time(status.at)),
+        )?;
+        let oldest = match (status.oldest_pending, status.oldest_pending_at) {
+            (Some(number), Some(at)) => format!(", #{number} waits {}", ui.since(at)),
+            _ => String::new(),
+        };
+        field("pending", format!("{}{oldest}", plus(status.pending)))?;
+        field("claimed", plus(status.claimed))?;
+        field("overdue", calm(status.overdue, Paint::Attention))?;
+        field("dead letters", calm(status.dead, Paint::Bad))?;
+        if let Some(at) = status.next_due {
+            field("next due", ui.time(at))?;
+        }
+        field("size", size(status.database_bytes))?;
+        let busiest = self.busiest.iter().map(|entry| {
+            let more = if entry.pending_at_least { "+" } else { "" };
+            let name = entry.agent.name.to_string();
+            vec![name, format!("{}{more} pending", entry.pending), format!("{} claimed", entry.claimed)]
+        });
+        writeln!(out)?;
+        ui.lines(out, &["AGENT", "PENDING", "CLAIMED"], busiest.collect())
+    }
+}
+
+fn people(count: u64, noun: &str) -> String {
+    ui::count(usize::try_from(count).unwrap_or(usize::MAX), noun)
+}
+
+/// `4.2 MB`.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000 => format!("{} kB", bytes / 1_000),
+        _ => format!("{}.{} MB", bytes / 1_000_000, bytes / 100_000 % 10),
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, Args {}: Args) -> Result {
+    let office = cx.open()?;
+    let status = views::status(office.store(), cx.ui.now)?;
+    let mut busiest = views::roster(office.store())?;
+    busiest.retain(|entry| entry.active);
+    busiest.sort_by_key(|entry| std::cmp::Reverse((entry.pending, entry.claimed)));
+    busiest.truncate(BUSIEST_MAX);
+    let path = office.path()?.display().to_string();
+    cx.ui.answer(&StatusAnswer { office: path, status, busiest })
+}

@@ -1,0 +1,188 @@
+use std::io::{self, Write};
+
+use poste_core::fold::Effect;
+use poste_core::log::{Body, Close, Content, Intent, MessageNo};
+use poste_core::text::{Label, RecordId};
+use poste_core::time::length;
+use poste_core::views::{self, Thread, ThreadLine, ThreadOutcome, ThreadStatus, ThreadSummary};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Result;
+use crate::context::{Cx, no_message};
+use crate::ui::{self, Answer, Paint, Ui, escape};
+
+/// Show a conversation: who wrote what, when, in reply to what
+///
+/// Listing never counts as showing: read a message to have it marked as shown.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  poste thread 12\n  poste thread 12 --summary\n  \
+                  poste thread close 12 --outcome 'Shipped in 1.4' --as lead"
+)]
+pub(crate) struct Args {
+    /// Any message of the conversation
+    #[arg(value_parser = crate::cli::number, required = true)]
+    number: Option<MessageNo>,
+    /// Participants, messages, duration, status and outcome instead
+    #[arg(long)]
+    summary: bool,
+    /// Messages after this one
+    #[arg(long, value_name = "N", value_parser = crate::cli::number, default_value = "0")]
+    after: MessageNo,
+    /// At most so many
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    limit: u16,
+    #[command(subcommand)]
+    command: Option<ThreadCommand>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum ThreadCommand {
+    /// Declare a conversation finished; what is open in it goes back to its senders
+    #[command(after_help = "Example:\n  poste thread close 12 --outcome 'Shipped in 1.4' --as lead")]
+    Close(CloseArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct CloseArgs {
+    /// Any message of the conversation
+    #[arg(value_parser = crate::cli::number)]
+    number: MessageNo,
+    /// What came of it
+    #[arg(long, value_name = "TEXT")]
+    outcome: String,
+    /// An id of your own: doing it again has no second effect
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
+}
+
+/// `thread` answers with the messages or with the summary.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum ThreadAnswer {
+    Messages(Thread),
+    Summary(ThreadSummary),
+}
+
+impl Answer for ThreadAnswer {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        match self {
+            Self::Messages(thread) => print_thread(ui, thread, out),
+            Self::Summary(summary) => print_summary(ui, summary, out),
+        }
+    }
+}
+
+fn print_thread(ui: &Ui, thread: &Thread, out: &mut dyn Write) -> io::Result<()> {
+    let rows = thread.messages.iter().map(|line| row(ui, line)).collect();
+    ui.rows(out, &["#", "SENT", "FROM", "TO", "TYPE", "SUBJECT"], rows)?;
+    if let Some(next) = thread.next {
+        writeln!(out, "(more: --after {next})")?;
+    }
+    print_outcome(ui, thread.outcome.as_ref(), out)
+}
+
+fn row(ui: &Ui, line: &ThreadLine) -> Vec<String> {
+    let mut subject = escape::line(&line.subject).into_owned();
+    if let Some(number) = line.forward_of {
+        subject.push_str(&format!(" (forwards #{number})"));
+    }
+    if let Some(number) = line.reply_to {
+        subject.push_str(&format!(" (re #{number})"));
+    }
+    vec![
+        format!("#{}", line.number),
+        ui.time(line.at),
+        line.from.clone(),
+        recipients(line),
+        line.kind.to_string(),
+        subject,
+    ]
+}
+
+/// Who it went to and how it stands there; of many, how many stand how.
+fn recipients(line: &ThreadLine) -> String {
+    const SHOWN_MAX: usize = 4;
+    if line.recipients.is_empty() {
+        return "nobody".to_owned();
+    }
+    if line.recipients.len() <= SHOWN_MAX {
+        let each = line.recipients.iter().map(|to| format!("{} ({})", to.recipient, to.state));
+        return each.collect::<Vec<_>>().join(", ");
+    }
+    let mut states = std::collections::BTreeMap::new();
+    for to in &line.recipients {
+        *states.entry(to.state).or_insert(0) += 1;
+    }
+    let states: Vec<String> = states.into_iter().map(|(state, count)| format!("{count} {state}")).collect();
+    format!("{} recipients ({})", line.recipients.len(), states.join(", "))
+}
+
+fn print_outcome(ui: &Ui, outcome: Option<&ThreadOutcome>, out: &mut dyn Write) -> io::Result<()> {
+    let Some(outcome) = outcome else { return Ok(()) };
+    writeln!(out, "closed by {} {}: {}", outcome.by, ui.time(outcome.at), escape::line(&outcome.text))
+}
+
+fn print_summary(ui: &Ui, summary: &ThreadSummary, out: &mut dyn Write) -> io::Result<()> {
+    let title = format!("conversation {}  {}", summary.conversation, escape::line(&summary.subject));
+    writeln!(out, "{}", ui.paint(Paint::Strong, &title))?;
+    let mut field = |name: &str, value: String| writeln!(out, "{name:<13} {value}");
+    field("participants", summary.participants.join(", "))?;
+    field("messages", summary.messages.to_string())?;
+    field("began", ui.time(summary.began_at))?;
+    field("duration", length(summary.last_at.since_ms(summary.began_at)))?;
+    field("status", status_text(ui, summary))?;
+    print_outcome(ui, summary.outcome.as_ref(), out)
+}
+
+pub(super) fn status_text(ui: &Ui, summary: &ThreadSummary) -> String {
+    match summary.status {
+        ThreadStatus::Open => ui.paint(Paint::Attention, &format!("open, {}", ui::count(summary.open, "delivery"))),
+        other => other.to_string(),
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CloseAnswer {
+    pub conversation: Label,
+    /// Deliveries that were open and went back.
+    pub returned: usize,
+}
+
+impl Answer for CloseAnswer {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let returned = match self.returned {
+            0 => String::new(),
+            open => format!(", {} returned", ui::count(open, "open delivery")),
+        };
+        writeln!(out, "conversation {} closed{returned}", self.conversation)
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    if let Some(ThreadCommand::Close(args)) = args.command {
+        return close(cx, args);
+    }
+    let office = cx.open()?;
+    let number = args.number.unwrap_or_default();
+    let conversation = views::conversation_of(office.store(), number)?.ok_or_else(|| no_message(number))?;
+    let answer = if args.summary {
+        ThreadAnswer::Summary(views::thread_summary(office.store(), &conversation)?)
+    } else {
+        ThreadAnswer::Messages(views::thread(office.store(), &conversation, args.after, args.limit.into())?)
+    };
+    cx.ui.answer(&answer)
+}
+
+fn close(cx: &mut Cx, args: CloseArgs) -> Result {
+    let mut office = cx.open_to_write()?;
+    let content = Content { body: Body::from(args.outcome.as_str()), ..Content::default() };
+    let intent = Intent::Close(Close { message: args.number });
+    let proposal = cx.proposal(&office, intent, Some(content), args.id)?;
+    let (_, effect) = cx.decide(&mut office, &proposal)?;
+    let returned = if let Effect::Touched(count) = effect { count } else { 0 };
+    let conversation = views::conversation_of(office.store(), args.number)?.ok_or_else(|| no_message(args.number))?;
+    cx.ui.answer(&CloseAnswer { conversation, returned })
+}

@@ -1,0 +1,67 @@
+use std::io::{self, Write};
+
+use poste_core::log::MessageNo;
+use poste_core::text::Name;
+use poste_core::views::{self, ThreadStatus, Threads, ThreadsQuery};
+
+use super::thread::status_text;
+use crate::Result;
+use crate::context::Cx;
+use crate::ui::{Answer, Ui, escape};
+
+/// List conversations, the one with the newest message first
+///
+/// Archived ones are not listed; search finds them, and thread N shows them.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  poste threads\n  poste threads --status open\n  poste threads --agent coder --limit 5"
+)]
+pub(crate) struct Args {
+    /// Only open, finished or closed ones
+    #[arg(long)]
+    status: Option<ThreadStatus>,
+    /// Only those this agent takes part in
+    #[arg(long, value_name = "NAME")]
+    agent: Option<Name>,
+    /// Only those whose newest message is older than this one
+    #[arg(long, value_name = "N", value_parser = crate::cli::number)]
+    before: Option<MessageNo>,
+    /// At most so many
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+}
+
+impl Answer for Threads {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let rows = self.threads.iter().map(|thread| {
+            vec![
+                thread.conversation.to_string(),
+                ui.time(thread.last_at),
+                crate::ui::count(thread.messages, "message"),
+                status_text(ui, thread),
+                thread.participants.join(", "),
+                escape::line(&thread.subject).into_owned(),
+            ]
+        });
+        ui.lines(out, &["CONVERSATION", "LAST", "MESSAGES", "STATUS", "WHO", "SUBJECT"], rows.collect())?;
+        if let Some(next) = self.next {
+            writeln!(out, "(more: --before {next})")?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let office = cx.open()?;
+    let query = ThreadsQuery {
+        status: args.status,
+        agent: args.agent.map(|name| name.to_string()),
+        before: args.before,
+        limit: args.limit.into(),
+    };
+    let page = views::threads(office.store(), &query)?;
+    if page.threads.is_empty() {
+        cx.ui.say("no conversation matches");
+    }
+    cx.ui.answer(&page)
+}
