@@ -130,6 +130,7 @@ impl LocalLog {
         }
         let guard = self.lock.acquire(patience)?;
         self.store.check_identity()?;
+        self.store.checkpoint_if_large();
         let ours = self.store.options.schema.version();
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
         self.store.version()?.may_write(ours)?;
@@ -158,11 +159,11 @@ impl LocalLog {
         }
         clock::remember(&transaction, &self.clock.boot(), at)?;
         tables.flush()?;
+        drop(tables);
         if let Err(error) = transaction.commit() {
             self.broken = true;
             return Err(commit_failed(ids, error));
         }
-        self.store.checkpoint_if_large();
         drop(guard);
         bell::ring(&self.path, position);
         Ok(outcomes)

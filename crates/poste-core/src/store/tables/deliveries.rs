@@ -1,8 +1,10 @@
 //! Deliveries, their history, and what is due of them.
 
+use std::sync::LazyLock;
+
 use rusqlite::{Row, params};
 
-use super::{Optional as _, Tables};
+use super::{Optional as _, Tables, kept};
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo, Position};
@@ -181,17 +183,14 @@ pub(crate) fn delivery_row(row: &Row<'_>) -> rusqlite::Result<Delivery> {
 
 impl Tables<'_> {
     pub fn delivery(&self, number: DeliveryNo) -> Result<Option<Delivery>, Error> {
-        self.conn
-            .prepare_cached(&format!("SELECT {COLUMNS} FROM deliveries WHERE number = ?1"))?
-            .query_row([number], delivery_row)
-            .optional()
+        static SQL: LazyLock<String> = LazyLock::new(|| format!("SELECT {COLUMNS} FROM deliveries WHERE number = ?1"));
+        self.conn.prepare_cached(&SQL)?.query_row([number], delivery_row).optional()
     }
 
     pub fn delivery_to(&self, message: MessageNo, address: &Address) -> Result<Option<Delivery>, Error> {
-        self.conn
-            .prepare_cached(&format!("SELECT {COLUMNS} FROM deliveries WHERE message = ?1 AND address = ?2"))?
-            .query_row(params![message, address], delivery_row)
-            .optional()
+        static SQL: LazyLock<String> =
+            LazyLock::new(|| format!("SELECT {COLUMNS} FROM deliveries WHERE message = ?1 AND address = ?2"));
+        self.conn.prepare_cached(&SQL)?.query_row(params![message, address], delivery_row).optional()
     }
 
     pub fn deliveries_of(&self, message: MessageNo) -> Result<Vec<Delivery>, Error> {
@@ -239,11 +238,13 @@ impl Tables<'_> {
     }
 
     pub fn insert_delivery(&mut self, delivery: &Delivery) -> Result<(), Error> {
-        self.conn
-            .prepare_cached(&format!(
+        static SQL: LazyLock<String> = LazyLock::new(|| {
+            format!(
                 "INSERT INTO deliveries ({COLUMNS}) VALUES
                  (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)"
-            ))?
+            )
+        });
+        kept(&mut self.kept.insert_delivery, self.conn, &SQL)?
             .execute(params![
                 delivery.number,
                 delivery.message,

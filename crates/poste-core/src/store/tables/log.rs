@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Row, params};
 
-use super::{Optional as _, Tables};
+use super::{Optional as _, Tables, kept};
 use crate::error::Error;
 use crate::limits;
 use crate::log::{MessageNo, Position, Record, Sealed};
@@ -25,8 +25,8 @@ pub struct Refused {
 
 impl Tables<'_> {
     pub fn id(&self, id: &RecordId) -> Result<Option<IdRow>, Error> {
-        self.conn
-            .prepare_cached("SELECT position, fingerprint, message FROM ids WHERE id = ?1")?
+        const SQL: &str = "SELECT position, fingerprint, message FROM ids WHERE id = ?1";
+        kept(&mut self.kept.id.borrow_mut(), self.conn, SQL)?
             .query_row([id], |row| Ok(IdRow { position: row.get(0)?, fingerprint: row.get(1)?, message: row.get(2)? }))
             .optional()
     }
@@ -34,13 +34,13 @@ impl Tables<'_> {
     /// Puts a record at the end of the log.
     pub fn insert_record(&mut self, record: &Record) -> Result<(), Error> {
         let chain = record.chain(&self.cursor.head.chain);
-        self.conn
-            .prepare_cached("INSERT INTO log (position, at, envelope, chain) VALUES (?1, ?2, ?3, ?4)")?
+        const LOG: &str = "INSERT INTO log (position, at, envelope, chain) VALUES (?1, ?2, ?3, ?4)";
+        const CONTENT: &str = "INSERT INTO content (position, subject, bytes) VALUES (?1, ?2, ?3)";
+        kept(&mut self.kept.insert_record, self.conn, LOG)?
             .execute(params![record.position, record.at, record.sealed.bytes(), chain.as_bytes()])?;
         if let Some(content) = &record.sealed.content {
             let inline = (content.bytes.len() <= limits::CONTENT_INLINE_BYTES_MAX).then_some(&content.bytes);
-            self.conn
-                .prepare_cached("INSERT INTO content (position, subject, bytes) VALUES (?1, ?2, ?3)")?
+            kept(&mut self.kept.insert_content, self.conn, CONTENT)?
                 .execute(params![record.position, content.subject, inline])?;
         }
         self.cursor.head.position = record.position;
@@ -50,8 +50,8 @@ impl Tables<'_> {
     }
 
     pub fn insert_id(&mut self, record: &Record, message: Option<MessageNo>) -> Result<(), Error> {
-        self.conn
-            .prepare_cached("INSERT INTO ids (id, position, fingerprint, message) VALUES (?1, ?2, ?3, ?4)")?
+        const SQL: &str = "INSERT INTO ids (id, position, fingerprint, message) VALUES (?1, ?2, ?3, ?4)";
+        kept(&mut self.kept.insert_id, self.conn, SQL)?
             .execute(params![
                 record.sealed.envelope.id,
                 record.position,
