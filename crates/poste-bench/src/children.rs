@@ -51,10 +51,15 @@ fn wait(office: &Path, count: &str) -> Result {
     let mut after = poste_core::office::head(office.store())?;
     ready_then_go()?;
     for _ in 0..count {
-        let query = NewsQuery { after: Some(after), limit: 1, ..NewsQuery::default() };
+        let mut query = NewsQuery { after: Some(after), limit: 1, ..NewsQuery::default() };
+        // As `poste wait` does.
         let news = office.wait_for(Some(PATIENCE), |office| {
             let news = views::news(office.store(), &agent, &query)?;
-            Ok((!news.messages.is_empty()).then_some(news))
+            if news.messages.is_empty() {
+                query.looked_until = news.cursor;
+                return Ok(None);
+            }
+            Ok(Some(news))
         })?;
         let woken = monotonic_ns();
         after = news.ok_or("nothing came")?.cursor.ok_or("no cursor")?;

@@ -60,11 +60,7 @@ impl Tables<'_> {
 
     fn read_agent(&self, name: &str) -> Result<Option<Agent>, Error> {
         static SQL: LazyLock<String> = LazyLock::new(|| format!("SELECT {COLUMNS} FROM agents WHERE name = ?1"));
-        let found = self
-            .conn
-            .prepare_cached(&SQL)?
-            .query_row([name], agent_row)
-            .optional()?;
+        let found = self.conn.prepare_cached(&SQL)?.query_row([name], agent_row).optional()?;
         found.map(|agent| self.with_capabilities(agent)).transpose()
     }
 

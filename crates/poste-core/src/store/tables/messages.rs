@@ -90,15 +90,18 @@ impl Tables<'_> {
         self.conn.prepare_cached(&SQL)?.query_row([number], message_row).optional()
     }
 
-    /// The first message stored after a position. Numbers rise with positions, so halving finds it.
+    /// No message before this number was stored after a position. Numbers rise with positions, so halving finds it.
     pub fn first_number_after(&self, after: Position) -> Result<MessageNo, Error> {
+        const SQL: &str = "SELECT number, position FROM messages WHERE number >= ?1 ORDER BY number LIMIT 1";
+        let mut nearest = self.conn.prepare_cached(SQL)?;
         let (mut low, mut high) = (1, self.cursor.message_last.0 + 1);
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.message(MessageNo(middle))? {
-                Some(message) if message.position > after => high = middle,
-                Some(_) => low = middle + 1,
-                None => return Err(Error::Damaged(format!("message {middle} is missing"))),
+            let found: Option<(MessageNo, Position)> =
+                nearest.query_row([MessageNo(middle)], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+            match found {
+                Some((number, position)) if position <= after => low = number.0 + 1,
+                _ => high = middle,
             }
         }
         Ok(MessageNo(low))
@@ -112,32 +115,31 @@ impl Tables<'_> {
                   ?22, ?23)"
             )
         });
-        kept(&mut self.kept.insert_message, self.conn, &SQL)?
-            .execute(params![
-                message.number,
-                message.position,
-                message.at,
-                message.sender,
-                message.label,
-                message.kind,
-                message.priority,
-                message.urgency,
-                message.work,
-                message.max_attempts,
-                message.retry_delay_ms,
-                message.conversation,
-                message.reply_to,
-                message.forward_of,
-                message.wants_response,
-                message.respond_by,
-                message.ready_at,
-                message.expires_at,
-                message.workflow,
-                message.step,
-                message.topic,
-                message.notice,
-                message.about
-            ])?;
+        kept(&mut self.kept.insert_message, self.conn, &SQL)?.execute(params![
+            message.number,
+            message.position,
+            message.at,
+            message.sender,
+            message.label,
+            message.kind,
+            message.priority,
+            message.urgency,
+            message.work,
+            message.max_attempts,
+            message.retry_delay_ms,
+            message.conversation,
+            message.reply_to,
+            message.forward_of,
+            message.wants_response,
+            message.respond_by,
+            message.ready_at,
+            message.expires_at,
+            message.workflow,
+            message.step,
+            message.topic,
+            message.notice,
+            message.about
+        ])?;
         Ok(())
     }
 }
