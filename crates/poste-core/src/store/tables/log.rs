@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::limits;
 use crate::log::{MessageNo, Position, Record, Sealed};
 use crate::text::RecordId;
+use crate::time::Timestamp;
 
 /// What is known of an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,12 +37,19 @@ impl Tables<'_> {
         let chain = record.chain(&self.cursor.head.chain);
         const LOG: &str = "INSERT INTO log (position, at, envelope, chain) VALUES (?1, ?2, ?3, ?4)";
         const CONTENT: &str = "INSERT INTO content (position, subject, bytes) VALUES (?1, ?2, ?3)";
-        kept(&mut self.kept.insert_record, self.conn, LOG)?
-            .execute(params![record.position, record.at, record.sealed.bytes(), chain.as_bytes()])?;
+        kept(&mut self.kept.insert_record, self.conn, LOG)?.execute(params![
+            record.position,
+            record.at,
+            record.sealed.bytes(),
+            chain.as_bytes()
+        ])?;
         if let Some(content) = &record.sealed.content {
             let inline = (content.bytes.len() <= limits::CONTENT_INLINE_BYTES_MAX).then_some(&content.bytes);
-            kept(&mut self.kept.insert_content, self.conn, CONTENT)?
-                .execute(params![record.position, content.subject, inline])?;
+            kept(&mut self.kept.insert_content, self.conn, CONTENT)?.execute(params![
+                record.position,
+                content.subject,
+                inline
+            ])?;
         }
         self.cursor.head.position = record.position;
         self.cursor.head.at = record.at;
@@ -51,13 +59,12 @@ impl Tables<'_> {
 
     pub fn insert_id(&mut self, record: &Record, message: Option<MessageNo>) -> Result<(), Error> {
         const SQL: &str = "INSERT INTO ids (id, position, fingerprint, message) VALUES (?1, ?2, ?3, ?4)";
-        kept(&mut self.kept.insert_id, self.conn, SQL)?
-            .execute(params![
-                record.sealed.envelope.id,
-                record.position,
-                record.sealed.envelope.fingerprint(),
-                message
-            ])?;
+        kept(&mut self.kept.insert_id, self.conn, SQL)?.execute(params![
+            record.sealed.envelope.id,
+            record.position,
+            record.sealed.envelope.fingerprint(),
+            message
+        ])?;
         Ok(())
     }
 
@@ -99,10 +106,14 @@ impl Tables<'_> {
 
 /// Reads `position, at, envelope`.
 pub fn record_row(row: &Row<'_>) -> Result<Record, Error> {
-    let position = row.get(0)?;
+    open_record(row.get(0)?, row.get(1)?, row.get(2)?)
+}
+
+/// A record from its columns: checked and decoded.
+pub fn open_record(position: Position, at: Timestamp, envelope: Vec<u8>) -> Result<Record, Error> {
     let sealed =
-        Sealed::open(row.get(2)?).map_err(|malformed| Error::Damaged(format!("record {position}: {malformed}")))?;
-    Ok(Record { position, at: row.get(1)?, sealed })
+        Sealed::open(envelope).map_err(|malformed| Error::Damaged(format!("record {position}: {malformed}")))?;
+    Ok(Record { position, at, sealed })
 }
 
 /// What is kept of a record's content.

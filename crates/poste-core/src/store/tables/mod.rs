@@ -18,7 +18,7 @@ use rusqlite::{CachedStatement, Connection};
 pub use agents::Agent;
 pub use cursor::Cursor;
 pub use deliveries::{Delivery, Due, DueItem, EndReason, Event, EventRow, State};
-pub use log::{ContentRow, IdRow, Refused, content_row, record_row};
+pub use log::{ContentRow, IdRow, Refused, content_row, open_record, record_row};
 pub use messages::{Message, Notice};
 pub use policy::{PolicyRow, TypeDefaults};
 
