@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::Result;
-use crate::sample::{Action, in_turns};
+use crate::sample::{Action, in_turns, timed};
 
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Machine {
@@ -71,8 +71,10 @@ fn fdatasync_p50_us(folder: &Path) -> Result<f64> {
     let path = folder.join("fdatasync.bin");
     let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
     let append: Action<'_> = Box::new(|| {
-        file.write_all(&[b'x'; 512])?;
-        Ok(file.sync_data()?)
+        timed(|| {
+            file.write_all(&[b'x'; 512])?;
+            Ok(file.sync_data()?)
+        })
     });
     let sample = in_turns(200, &mut [append])?;
     fs::remove_file(&path)?;

@@ -36,8 +36,15 @@ impl Sample {
     }
 }
 
-/// Something to time.
-pub(crate) type Action<'a> = Box<dyn FnMut() -> Result + 'a>;
+/// Something that times itself.
+pub(crate) type Action<'a> = Box<dyn FnMut() -> Result<Duration> + 'a>;
+
+/// Times all of it.
+pub(crate) fn timed(action: impl FnOnce() -> Result) -> Result<Duration> {
+    let started = Instant::now();
+    action()?;
+    Ok(started.elapsed())
+}
 
 /// Times several things in turns, so that whatever else the machine does falls on all of them alike.
 pub(crate) fn in_turns(rounds: usize, actions: &mut [Action<'_>]) -> Result<Vec<Sample>> {
@@ -45,9 +52,7 @@ pub(crate) fn in_turns(rounds: usize, actions: &mut [Action<'_>]) -> Result<Vec<
     let mut samples = vec![Sample::default(); actions.len()];
     for round in 0..warm_up + rounds {
         for (action, sample) in actions.iter_mut().zip(&mut samples) {
-            let started = Instant::now();
-            action()?;
-            let took = started.elapsed();
+            let took = action()?;
             if round >= warm_up {
                 sample.push(took);
             }

@@ -6,7 +6,7 @@ use poste_core::address::Address;
 
 use crate::office::{WRITER, create, mail, submit};
 use crate::report::{Aim, Line, Report, quantity};
-use crate::sample::{Action, in_turns};
+use crate::sample::{Action, in_turns, timed};
 use crate::{Bench, Result};
 
 const GROUP: &str = "Broadcast";
@@ -21,7 +21,8 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
         let mut nth = 0;
         let broadcast: Action<'_> = Box::new(|| {
             nth += 1;
-            submit(&mut office, &[mail(Address::Everyone, nth)]).map(|_| ())
+            let proposal = mail(Address::Everyone, nth);
+            timed(|| submit(&mut office, &[proposal]).map(|_| ()))
         });
         let samples = in_turns(bench.rounds(20), &mut [broadcast])?;
         let mut line = Line::new(GROUP, format!("to {agents} agents, p50"), samples[0].median_us(), "µs")

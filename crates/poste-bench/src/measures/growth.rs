@@ -9,7 +9,7 @@ use poste_core::views::{self, InboxQuery};
 
 use crate::office::{Cache, History, READER, WRITER, done, fill, mail_to_reader, place, proposal, submit};
 use crate::report::{Aim, Line, Point, Report, quantity};
-use crate::sample::{Action, Sample, in_turns};
+use crate::sample::{Action, Sample, in_turns, timed};
 use crate::{Bench, Result, succeed};
 
 const GROUP: &str = "With a long history, against 1 000 messages";
@@ -83,7 +83,7 @@ fn whole_programs(bench: &Bench, offices: &[Measured], report: &mut Report) -> R
                 .collect();
             actions.push(Box::new(move || {
                 let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-                succeed(&mut bench.poste(&office.path, READER, &words))
+                timed(|| succeed(&mut bench.poste(&office.path, READER, &words)))
             }));
         }
         let samples = in_turns(bench.rounds(100), &mut actions)?;
@@ -102,7 +102,7 @@ fn through_the_library(bench: &Bench, offices: &[Measured], report: &mut Report)
     for (name, work) in WORK {
         let mut open = offices.iter().map(Open::new).collect::<Result<Vec<_>>>()?;
         let mut actions: Vec<Action<'_>> =
-            open.iter_mut().map(|office| Box::new(move || work(office)) as Action<'_>).collect();
+            open.iter_mut().map(|office| Box::new(move || timed(|| work(office))) as Action<'_>).collect();
         let samples = in_turns(bench.rounds(200), &mut actions)?;
         drop(actions);
         let all: Vec<&Measured> = offices.iter().collect();

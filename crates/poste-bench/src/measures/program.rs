@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::office::{READER, WRITER, create};
 use crate::report::{Aim, Line, Report, quantity};
-use crate::sample::{Action, in_turns};
+use crate::sample::{Action, in_turns, timed};
 use crate::{Bench, Result, succeed};
 
 const GROUP: &str = "The whole program";
@@ -28,13 +28,13 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
     // As Poste does: what is in the WAL stays there when the program ends.
     let keep = [".dbconfig no_ckpt_on_close on", &insert];
     let mut actions: Vec<Action<'_>> = vec![
-        Box::new(|| succeed(&mut bench.poste(&office, WRITER, &["send", READER, "Step 1", BODY]))),
-        Box::new(|| succeed(&mut bench.poste(&office, WRITER, &["--version"]))),
-        Box::new(|| succeed(Command::new("true").stdin(Stdio::null()))),
+        Box::new(|| timed(|| succeed(&mut bench.poste(&office, WRITER, &["send", READER, "Step 1", BODY])))),
+        Box::new(|| timed(|| succeed(&mut bench.poste(&office, WRITER, &["--version"])))),
+        Box::new(|| timed(|| succeed(Command::new("true").stdin(Stdio::null())))),
     ];
     if has_sqlite {
-        actions.push(Box::new(|| succeed(sqlite(&database).arg(&insert))));
-        actions.push(Box::new(|| succeed(sqlite(&database).args(keep))));
+        actions.push(Box::new(|| timed(|| succeed(sqlite(&database).arg(&insert)))));
+        actions.push(Box::new(|| timed(|| succeed(sqlite(&database).args(keep)))));
     }
     let samples = in_turns(bench.rounds(300), &mut actions)?;
     drop(actions);

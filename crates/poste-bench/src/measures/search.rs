@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::office::{COMMON_WORD, Cache, History, RARE_WORD, READER};
 use crate::report::{Aim, Line, Report, quantity};
-use crate::sample::{Action, in_turns};
+use crate::sample::{Action, in_turns, timed};
 use crate::{Bench, Result, succeed};
 
 const GROUP: &str = "Searching";
@@ -19,7 +19,7 @@ pub(crate) fn measure(bench: &Bench, _: &Path, report: &mut Report) -> Result {
     // The first search fills the index.
     succeed(&mut bench.poste(&office, READER, &["search", RARE_WORD]))?;
     for (word, what) in [(RARE_WORD, "one message"), (COMMON_WORD, "every second message")] {
-        let search: Action<'_> = Box::new(|| succeed(&mut bench.poste(&office, READER, &["search", word])));
+        let search: Action<'_> = Box::new(|| timed(|| succeed(&mut bench.poste(&office, READER, &["search", word]))));
         let samples = in_turns(bench.rounds(100), &mut [search])?;
         report.add(
             Line::new(

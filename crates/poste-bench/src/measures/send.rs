@@ -8,7 +8,7 @@ use poste_core::log::Sealed;
 
 use crate::office::{READER, WRITER, create, mail_to_reader, submit};
 use crate::report::{Aim, Line, Report, quantity};
-use crate::sample::{Action, in_turns};
+use crate::sample::{Action, in_turns, timed};
 use crate::{Bench, Result};
 
 const GROUP: &str = "Sending";
@@ -25,17 +25,20 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
 
     let samples = {
         let append: Action<'_> = Box::new(|| {
-            raw.write_all(&bytes)?;
-            Ok(raw.sync_data()?)
+            timed(|| {
+                raw.write_all(&bytes)?;
+                Ok(raw.sync_data()?)
+            })
         });
         let send: Action<'_> = Box::new(|| {
             nth += 1;
-            submit(&mut office, &[mail_to_reader(nth)]).map(|_| ())
+            let proposal = mail_to_reader(nth);
+            timed(|| submit(&mut office, &[proposal]).map(|_| ()))
         });
         let send_group: Action<'_> = Box::new(|| {
             let proposals: Vec<_> = (0..TOGETHER).map(|place| mail_to_reader(nth_grouped + place)).collect();
             nth_grouped += TOGETHER;
-            submit(&mut grouped, &proposals).map(|_| ())
+            timed(|| submit(&mut grouped, &proposals).map(|_| ()))
         });
         in_turns(bench.rounds(1_500), &mut [append, send, send_group])?
     };
