@@ -10,12 +10,14 @@ const CARGO_DENY_VERSION: &str = "0.20.2";
 const USAGE: &str = "cargo xtask COMMAND
 
   test     format, lints, licences, and every test; installs what is missing
+  bench    measure this machine into docs/bench/; --short only shows that it runs, --only NAME,… takes some
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let ran = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["test"] => test(),
+        ["bench", options @ ..] => bench(options),
         _ => Err(USAGE.to_owned()),
     };
     match ran {
@@ -44,6 +46,22 @@ fn test() -> Result {
     )?;
     core_has_no_async_runtime()?;
     run_tests()
+}
+
+/// Measures a release build. The offices it measures in are kept below `target` for the next run.
+fn bench(options: &[&str]) -> Result {
+    step(
+        "release build",
+        cargo().args(["build", "--release", "--locked", "--package", "poste", "--package", "poste-bench"]),
+    )?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().map_err(|error| error.to_string())?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    // The short form proves nothing worth keeping.
+    let out = if options.contains(&"--short") { target.join("bench/short") } else { root.join("docs/bench") };
+    let mut measure = Command::new(target.join("release/poste-bench"));
+    measure.arg("--poste").arg(target.join("release/poste"));
+    measure.arg("--cache").arg(target.join("bench")).arg("--out").arg(out);
+    step("measuring", measure.args(options))
 }
 
 /// Runs every test and closes with one line that counts them all.

@@ -217,6 +217,7 @@ impl Office<LocalLog> {
         let in_force = tables.policy()?;
         // What this machine proposed itself it has seen, whether or not it lived to remember it.
         let own = tables.policy_version_of(&machine)?;
+        drop(tables);
         let seen = self.store().policy_seen()?.max(own);
         let policy = file.into_policy(machine, crate::store::host_name(), seen);
         let digest = policy.digest();

@@ -133,6 +133,7 @@ impl LocalLog {
             self.put_blobs(proposals, Put::Missing)?;
             self.check_attached(proposals)?;
         }
+        self.store.checkpoint_if_large();
         let ours = self.store.options.schema.version();
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
         self.store.version()?.may_write(ours)?;
@@ -171,11 +172,11 @@ impl LocalLog {
         }
         clock::remember(&transaction, &self.clock.boot(), at)?;
         tables.flush()?;
+        drop(tables);
         if let Err(error) = transaction.commit() {
             self.broken = true;
             return Err(commit_failed(ids, error));
         }
-        self.store.checkpoint_if_large();
         drop(guard);
         bell::ring(&self.path, position);
         Ok(outcomes)
