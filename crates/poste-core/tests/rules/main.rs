@@ -14,6 +14,7 @@ mod lease;
 mod news;
 mod policy;
 mod response;
+mod search;
 mod store;
 mod tick;
 mod topics;
