@@ -133,6 +133,7 @@ commands! {
     Wait => wait,
     Tail => tail,
     Track => track,
+    Search => search,
     Log => log,
     Types => types,
     Schema => schema,

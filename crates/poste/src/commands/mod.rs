@@ -21,6 +21,7 @@ pub(crate) mod reply;
 pub(crate) mod retire;
 pub(crate) mod retry;
 pub(crate) mod schema;
+pub(crate) mod search;
 pub(crate) mod send;
 pub(crate) mod subscribe;
 pub(crate) mod tail;

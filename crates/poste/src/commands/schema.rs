@@ -62,6 +62,7 @@ const ANSWERS: &[AnswerSchema] = &[
     ("wait --replies", of::<Replies>),
     ("tail", of::<TimelineLine>),
     ("track", of::<super::track::TrackAnswer>),
+    ("search", of::<views::SearchPage>),
     ("log show", of::<super::log::ShowAnswer>),
     ("log why", of::<Why>),
     ("log why --id", of::<IdAnswer>),
