@@ -7,7 +7,9 @@ use super::{Found, content, envelope};
 use crate::error::Error;
 use crate::log::{Artifact, Content, Intent, MessageNo, Position, Record};
 use crate::store::Store;
-use crate::store::search::{Chunk, DAMAGED, Document, Filters, Index, Piece, Range, Start, Words, forget, is_damage};
+use crate::store::search::{
+    Chunk, DAMAGED, Document, Filters, Index, Marks, Piece, Range, Start, Words, forget, is_damage,
+};
 use crate::store::tables::{Message, State, Tables};
 use crate::text::{Label, TypeName};
 use crate::time::{Timestamp, rfc3339};
@@ -24,6 +26,8 @@ const CHUNK_BYTES: usize = 16 * 1024 * 1024;
 /// Messages that are read from the office in one go: its readers are short, so that its WAL can be emptied.
 const READ_MESSAGES: usize = 200;
 const READ_BYTES: usize = 2 * 1024 * 1024;
+/// Hits whose texts are in memory at the same time.
+const MARKED_TOGETHER: usize = 20;
 /// Recipients a hit names.
 const NAMED_MAX: usize = 8;
 
@@ -178,13 +182,16 @@ fn refresh(
         progress(Progress::Reading { done, total });
     }
     let total = index.waiting()?;
-    let mut left = total;
-    while left > 0 && index.is_current() {
+    let mut done = 0;
+    while index.is_current() {
         let Some(mut chunk) = index.begin()? else { return Ok(()) };
-        index_some(store, &mut chunk, refreshed)?;
+        let indexed = index_some(store, &mut chunk, refreshed)?;
         chunk.commit()?;
-        left = index.waiting()?;
-        progress(Progress::Indexing { done: total.saturating_sub(left), total });
+        if indexed == 0 {
+            break;
+        }
+        done += indexed;
+        progress(Progress::Indexing { done: done.min(total), total });
     }
     if total > CHUNK_MESSAGES as u64 {
         index.settle();
@@ -238,8 +245,8 @@ fn note(tables: &Tables<'_>, chunk: &mut Chunk<'_>, record: &Record) -> Result<(
     }
 }
 
-/// Indexes some of the newest that wait.
-fn index_some(store: &Store, chunk: &mut Chunk<'_>, refreshed: &mut Refreshed) -> Result<(), Error> {
+/// Indexes some of the newest that wait. Says how many.
+fn index_some(store: &Store, chunk: &mut Chunk<'_>, refreshed: &mut Refreshed) -> Result<u64, Error> {
     let numbers = chunk.newest_waiting(CHUNK_MESSAGES)?;
     let mut rest = numbers.as_slice();
     let mut bytes = 0;
@@ -256,7 +263,7 @@ fn index_some(store: &Store, chunk: &mut Chunk<'_>, refreshed: &mut Refreshed) -
             }
         }
     }
-    Ok(())
+    Ok((numbers.len() - rest.len()) as u64)
 }
 
 /// Reads the first few of these messages, in one short look at the office.
@@ -471,37 +478,43 @@ fn hits(
     words: &Words,
     numbers: &[MessageNo],
 ) -> Result<Vec<SearchHit>, Error> {
-    let mut found = Vec::with_capacity(numbers.len());
-    let mut documents = Vec::with_capacity(numbers.len());
-    for number in numbers {
-        let Some(message) = tables.message(*number)? else { continue };
-        let (document, _) = document(store, tables, &message, &index.said(*number)?)?;
-        found.push(message);
-        documents.push((*number, document));
+    let mut hits = Vec::with_capacity(numbers.len());
+    // A thousand long texts at once would be a lot of memory.
+    for numbers in numbers.chunks(MARKED_TOGETHER) {
+        let mut messages = Vec::new();
+        let mut documents = Vec::new();
+        for number in numbers {
+            let Some(message) = tables.message(*number)? else { continue };
+            let (mut document, _) = document(store, tables, &message, &index.said(*number)?)?;
+            document.cut();
+            messages.push(message);
+            documents.push(document);
+        }
+        for ((message, document), marks) in messages.into_iter().zip(&documents).zip(words.mark(&documents)?) {
+            hits.push(hit(tables, message, document, marks)?);
+        }
     }
-    let marks = words.mark(&documents)?;
-    let lines = found.into_iter().zip(documents).zip(marks);
-    lines
-        .map(|((message, (_, document)), marks)| {
-            let states = tables.states_of(message.number)?;
-            let to = tables.addresses_of(message.number, NAMED_MAX)?;
-            Ok(SearchHit {
-                number: message.number,
-                at: message.at,
-                from: message.sender.to_string(),
-                trust: message.label,
-                to: to.iter().map(ToString::to_string).collect(),
-                recipients: states.iter().map(|(_, count)| count).sum(),
-                kind: message.kind,
-                priority: message.priority,
-                conversation: message.conversation,
-                states: states.into_iter().map(|(state, count)| StateCount { state, count }).collect(),
-                subject: document.subject,
-                marked_subject: marks.subject,
-                snippet: marks.text,
-            })
-        })
-        .collect()
+    Ok(hits)
+}
+
+fn hit(tables: &Tables<'_>, message: Message, document: &Document, marks: Marks) -> Result<SearchHit, Error> {
+    let states = tables.states_of(message.number)?;
+    let to = tables.addresses_of(message.number, NAMED_MAX)?;
+    Ok(SearchHit {
+        number: message.number,
+        at: message.at,
+        from: message.sender.to_string(),
+        trust: message.label,
+        to: to.iter().map(ToString::to_string).collect(),
+        recipients: states.iter().map(|(_, count)| count).sum(),
+        kind: message.kind,
+        priority: message.priority,
+        conversation: message.conversation,
+        states: states.into_iter().map(|(state, count)| StateCount { state, count }).collect(),
+        subject: document.subject.clone(),
+        marked_subject: marks.subject,
+        snippet: marks.text,
+    })
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use super::index::TOKENIZER;
 use super::query::{BREAK, apart};
 use super::{Document, Words};
 use crate::error::Error;
-use crate::log::MessageNo;
 
 /// A part of a shown text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -36,7 +35,7 @@ const TEXT_BYTES_MAX: usize = 256 * 1024;
 
 impl Words {
     /// Marks every one of these documents.
-    pub fn mark(&self, documents: &[(MessageNo, Document)]) -> Result<Vec<Marks>, Error> {
+    pub fn mark(&self, documents: &[Document]) -> Result<Vec<Marks>, Error> {
         if documents.is_empty() {
             return Ok(Vec::new());
         }
@@ -45,7 +44,7 @@ impl Words {
             "CREATE VIRTUAL TABLE texts USING fts5 (body, subject, tokenize = '{TOKENIZER}')"
         ))?;
         let mut insert = conn.prepare("INSERT INTO texts (rowid, body, subject) VALUES (?1, ?2, ?3)")?;
-        for (number, document) in documents {
+        for (number, document) in documents.iter().enumerate() {
             insert.execute(params![number, shown(&document.body), shown(&document.subject)])?;
         }
         let mut marked = conn.prepare(
@@ -54,7 +53,7 @@ impl Words {
         )?;
         let expression = self.expression();
         let mut all = Vec::with_capacity(documents.len());
-        for (number, document) in documents {
+        for (number, document) in documents.iter().enumerate() {
             let parameters = params![number, expression, OPENS.to_string(), CLOSES.to_string(), SNIPPET_TOKENS];
             let mut rows = marked.query(parameters)?;
             all.push(match rows.next()? {
@@ -70,10 +69,17 @@ impl Words {
     }
 }
 
-/// A text as it is taken apart here: not endless, without marks of its own, on one line.
+impl Document {
+    /// Keeps as much of the text as is looked through for a place to show.
+    pub fn cut(&mut self) {
+        self.body.truncate(self.body.floor_char_boundary(TEXT_BYTES_MAX));
+        self.body.shrink_to_fit();
+    }
+}
+
+/// A text as it is taken apart here: without marks of its own, on one line.
 fn shown(text: &str) -> String {
-    let cut = text.floor_char_boundary(TEXT_BYTES_MAX);
-    let line: String = text[..cut].chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     apart(line.trim()).into_owned()
 }
 
@@ -112,7 +118,7 @@ mod tests {
     fn mark(words: &str, subject: &str, body: &str) -> (String, String) {
         let document = Document { subject: subject.to_owned(), body: body.to_owned(), ..Document::default() };
         let words: Words = words.parse().unwrap();
-        let marks = words.mark(&[(MessageNo(7), document)]).unwrap().remove(0);
+        let marks = words.mark(&[document]).unwrap().remove(0);
         let joined = |pieces: &[Piece]| {
             pieces.iter().map(|p| if p.matched { format!("[{}]", p.text) } else { p.text.clone() }).collect::<String>()
         };
