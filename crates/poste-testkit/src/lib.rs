@@ -9,9 +9,11 @@
 //! * [`sim`]: a sequencer and replicas in one thread, with the faults of a network and of machines.
 //! * [`history`]: random histories in which most proposals are worth making.
 //! * [`invariants`]: what must hold of an office at any time, and of a simulation at its end.
+//! * [`corpus`]: a large office to search.
 //! * [`forge`]: records no honest program writes.
 
 pub mod clock;
+pub mod corpus;
 pub mod forge;
 pub mod history;
 pub mod invariants;

@@ -147,6 +147,7 @@ commands! {
     Dead => dead,
     Status => status,
     Stats => stats,
+    Search => search,
     Log => log,
     Archive => archive,
     Redact => redact,

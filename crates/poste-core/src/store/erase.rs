@@ -56,10 +56,11 @@ impl LocalLog {
         for entry in entries {
             let entry = entry.map_err(|error| Error::io(&self.path, error))?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with("search.db") || name.starts_with("before-schema-") {
+            if name.starts_with("before-schema-") {
                 fs::remove_file(entry.path()).map_err(|error| Error::io(&entry.path(), error))?;
             }
         }
+        super::search::forget(&self.path)?;
         super::sync_folder(&self.path)
     }
 }

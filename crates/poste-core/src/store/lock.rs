@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::error::Error;
 
-/// `write.lock` of an office. The kernel frees it when its holder dies, however it dies.
+/// A lock file of an office, first of all `write.lock`. The kernel frees it when its holder dies, however it dies.
 #[derive(Debug)]
 pub struct WriteLock {
     path: PathBuf,
@@ -27,12 +27,17 @@ const HOLDER_BYTES: usize = 128;
 
 impl WriteLock {
     pub fn new(folder: &Path, program: &str) -> Self {
+        Self::named(folder, "write.lock", program)
+    }
+
+    /// The same kind of lock on another file of the folder.
+    pub(super) fn named(folder: &Path, file: &str, program: &str) -> Self {
         // One line of fixed length, so that a single write replaces whoever was there before.
         let program: String =
             program.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').take(HOLDER_BYTES / 2).collect();
         let holder = format!("pid {} ({program})", std::process::id());
         let holder = format!("{holder:<width$}\n", width = HOLDER_BYTES - 1);
-        Self { path: folder.join("write.lock"), holder }
+        Self { path: folder.join(file), holder }
     }
 
     /// Waits for the lock, but not longer than `patience`.

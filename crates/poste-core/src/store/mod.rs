@@ -7,6 +7,8 @@
 //!   bell                      touched after each commit; waiters listen to it
 //!   blobs/                    content over 64 KiB and attachments, named by BLAKE3
 //!   archive/                  finished conversations, one line a record
+//!   search.db  (-wal, -shm)   the search index, a cache anybody may delete
+//!   search.lock               held while the index is opened, made or deleted
 //! ```
 
 pub mod archive;
@@ -21,6 +23,7 @@ mod group;
 mod local;
 mod lock;
 pub mod schema;
+pub mod search;
 pub mod table_digest;
 pub mod tables;
 
@@ -331,6 +334,8 @@ fn prepare(conn: &Connection) -> Result<(), Error> {
     conn.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS.into()))?;
     conn.set_prepared_statement_cache_capacity(256);
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    // One plan a statement, whatever its parameters are: looking at them, SQLite would prepare it again for each.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.pragma_update(None, "synchronous", "full")?;
     conn.pragma_update(None, "wal_autocheckpoint", 0)?;
     // Deciding belongs to the fold; SQLite only stores.

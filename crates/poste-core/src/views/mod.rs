@@ -9,6 +9,7 @@ mod records;
 mod replies;
 mod roster;
 mod rows;
+mod search;
 mod stats;
 mod status;
 mod thread;
@@ -24,6 +25,7 @@ pub use overdue::{LateDelivery, Overdue, Patience, SilentAgent, overdue};
 pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};
 pub use replies::{Replies, Reply, replies};
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
+pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateCount, search};
 pub use stats::{Durations, GroupStats, Stats, stats};
 pub use status::{Count, Status, status};
 pub use thread::{

@@ -22,6 +22,7 @@ mod policy;
 mod redact;
 mod reminders;
 mod response;
+mod search;
 mod store;
 mod tick;
 mod topics;

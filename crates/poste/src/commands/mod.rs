@@ -25,6 +25,7 @@ pub(crate) mod reply;
 pub(crate) mod retire;
 pub(crate) mod retry;
 pub(crate) mod schema;
+pub(crate) mod search;
 pub(crate) mod send;
 pub(crate) mod stats;
 pub(crate) mod status;

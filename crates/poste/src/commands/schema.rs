@@ -77,6 +77,7 @@ const ANSWERS: &[AnswerSchema] = &[
     ("stats", of::<super::stats::StatsAnswer>),
     ("archive", of::<super::archive::ArchiveAnswer>),
     ("redact", of::<super::redact::RedactAnswer>),
+    ("search", of::<views::SearchPage>),
     ("log show", of::<super::log::ShowAnswer>),
     ("log why", of::<Why>),
     ("log why --id", of::<IdAnswer>),

@@ -90,6 +90,8 @@ fn nothing_a_terminal_obeys_comes_through_any_command() {
         "tail --log --after 0 --for 0s",
         "tail --after 0 --for 0s --as lead",
         "tail --topic Builds --after 0 --for 0s",
+        "search title",
+        "search 'tit* second' --rank",
         "topics",
         "agents",
     ] {

@@ -12,6 +12,7 @@ mod inbox;
 mod looking;
 mod policy;
 mod schemas;
+mod search;
 mod sending;
 mod times;
 mod topics;

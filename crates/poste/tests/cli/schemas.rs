@@ -133,6 +133,7 @@ const DAY: &[(&str, &str)] = &[
     ("tail", "tail --log --after 0 --for 0s"),
     ("track", "track 1"),
     ("track", "track 2"),
+    ("search", "search fix"),
     ("log show", "log show"),
     ("log why", "log why 2"),
     ("log why --id", "log why --id nothing"),

@@ -42,6 +42,7 @@ pages! {
     log: "docs/log.md",
     messages: "docs/messages.md",
     offices: "docs/offices.md",
+    search: "docs/search.md",
     topics: "docs/topics.md",
     types: "docs/types.md",
     waiting: "docs/waiting.md" saves "listen.sh",

@@ -5,5 +5,6 @@ mod creating;
 mod demo;
 mod dying;
 mod racing;
+mod searching;
 mod sending;
 mod waiting;

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, Row, params};
 
 use super::{Optional as _, Tables, kept};
+use crate::digest::Digest;
 use crate::error::Error;
 use crate::limits;
 use crate::log::{MessageNo, Position, Record, Sealed};
@@ -93,6 +94,26 @@ impl Tables<'_> {
             records.push(record_row(row)?);
         }
         Ok(records)
+    }
+
+    /// The last record before a moment, or 0. Time never runs back in a log, so halving finds it.
+    pub fn last_before(&self, at: Timestamp) -> Result<Position, Error> {
+        let (mut low, mut high) = (0, self.cursor.head.position.0);
+        let mut statement = self.conn.prepare_cached("SELECT at FROM log WHERE position = ?1")?;
+        while low < high {
+            let middle = high - (high - low) / 2;
+            let found: Timestamp = statement.query_row([Position(middle)], |row| row.get(0))?;
+            if found < at { low = middle } else { high = middle - 1 }
+        }
+        Ok(Position(low))
+    }
+
+    /// What the log hashed to at a record; none if there is no such record.
+    pub fn chain_at(&self, position: Position) -> Result<Option<Digest>, Error> {
+        self.conn
+            .prepare_cached("SELECT chain FROM log WHERE position = ?1")?
+            .query_row([position], |row| Ok(Digest::from_bytes(row.get(0)?)))
+            .optional()
     }
 
     pub fn record(&self, position: Position) -> Result<Option<Record>, Error> {
