@@ -10,9 +10,13 @@
 //! * [`history`]: random histories in which most proposals are worth making.
 //! * [`invariants`]: what must hold of an office at any time, and of a simulation at its end.
 //! * [`forge`]: records no honest program writes.
+//! * [`corpus`]: hostile names, texts, JSON, TOML and fences.
+//! * [`fuzz`]: what makes more of them, and what must hold whatever they are.
 
 pub mod clock;
+pub mod corpus;
 pub mod forge;
+pub mod fuzz;
 pub mod history;
 pub mod invariants;
 pub mod rng;
