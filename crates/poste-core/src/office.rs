@@ -1,5 +1,6 @@
 //! The one API of every surface: open an office, propose changes, ask views.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use crate::config::{self, FilePolicy};
 use crate::error::Error;
 use crate::fold::{Outcome, Verdict};
 use crate::log::{Archive, Intent, Log, Position, Proposal, Sealed};
-use crate::store::archive::Archives;
+use crate::store::archive::{Archives, Line, Written};
 use crate::store::clock::Clock;
 use crate::store::tables::Agent;
 use crate::store::{Erased, LocalLog, Options, Store, Waiter};
@@ -110,15 +111,19 @@ impl Office<LocalLog> {
     /// [`discard_archive`](Self::discard_archive).
     pub fn write_archive(&self, batch: &ArchiveBatch) -> Result<Archive, Error> {
         let archives = self.archives()?;
+        // Nobody erases meanwhile, so whoever does finds whole files, or what the dead have left.
+        let _guard = self.log.hold()?;
+        let lines = without_redacted(self.store(), &batch.lines)?;
         let head = head(self.store())?;
         let day = &self.now()?.to_string()[..10];
         // Two who archive at the same moment, or one who died there before, must not share a name.
         for attempt in 1..=ARCHIVE_NAMES_MAX {
             let more = if attempt == 1 { String::new() } else { format!("-{attempt}") };
             let file = format!("{day}-{head}{more}.jsonl");
-            if let Some(written) = archives.write(&file, &batch.lines)? {
+            if let Some(written) = archives.write(&file, &lines)? {
                 let conversations = batch.conversations.clone();
-                return Ok(Archive { file, conversations, lines: written.lines, digest: written.digest });
+                let Written { lines, digest } = written;
+                return Ok(Archive { file, conversations, as_of: batch.as_of, lines, digest });
             }
         }
         Err(Error::Damaged(format!("the archive folder is full of files of record {head}")))
@@ -242,6 +247,19 @@ impl Office<LocalLog> {
 #[allow(clippy::disallowed_methods, reason = "waiting is measured on the machine, not in the log")]
 fn now_instant() -> Instant {
     Instant::now()
+}
+
+/// Words that were erased after they were read must not come back in a file. The fold will refuse the archive; this is
+/// for whoever dies before it is asked.
+fn without_redacted<'lines>(store: &Store, lines: &'lines [Line]) -> Result<Cow<'lines, [Line]>, Error> {
+    let tables = store.tables()?;
+    let mut lines = Cow::Borrowed(lines);
+    for index in 0..lines.len() {
+        if lines[index].content.is_some() && tables.redaction(lines[index].position)?.is_some() {
+            lines.to_mut()[index].content = None;
+        }
+    }
+    Ok(lines)
 }
 
 /// Names tried for one archive before giving up.

@@ -130,6 +130,7 @@ fn golden_proposals() -> Vec<Proposal> {
         Intent::Archive(Archive {
             file: "2027-01-15-41.jsonl".to_owned(),
             conversations: vec![text("17"), text("conv:auth.1")],
+            as_of: Position(40),
             lines: 3,
             digest: Digest::of(b"an archive"),
         }),

@@ -62,6 +62,9 @@ impl Rule for Archive {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
         speaker(tables, cx)?;
         check_file_name(&self.file)?;
+        if i64::try_from(self.lines).is_err() || self.as_of >= cx.position {
+            return Err(refuse(Code::Malformed, "no archive has so many lines, or knows a record to come"));
+        }
         if tables.has_archive_file(&self.file)? {
             return Err(refuse(Code::Malformed, format!("the archive {} is in use", self.file)));
         }
@@ -80,6 +83,16 @@ impl Rule for Archive {
             }
             if tables.is_open(conversation)? {
                 return Err(refuse(Code::NotFinished, format!("conversation {conversation} is not finished")));
+            }
+            // Whoever wrote the file read the tables before: what came in between would be in neither.
+            if tables.changed_after(conversation, self.as_of)? {
+                return Err(refuse(
+                    Code::NotFinished,
+                    format!(
+                        "conversation {conversation} went on after record {}, as of which it was written",
+                        self.as_of
+                    ),
+                ));
             }
             messages.extend(numbers.into_iter().map(|number| (conversation.clone(), number)));
         }

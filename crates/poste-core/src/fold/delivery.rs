@@ -317,8 +317,10 @@ pub(crate) fn end(
     Ok(())
 }
 
-/// Another chance, with a clean count.
+/// Another chance, with a clean count. Its conversation goes on, if somebody closed it.
 pub(crate) fn revive(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Result<(), Error> {
+    let conversation = expect_message(tables, before.message)?.conversation;
+    tables.delete_closed(&conversation)?;
     let after = Delivery {
         state: State::Pending,
         ready: true,

@@ -66,6 +66,9 @@ fn keep_late(plan: FinishPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<
 
 /// What a repeated `done` is told: that it was late, if it was.
 pub(crate) fn finished_before(tables: &Tables<'_>, number: MessageNo, position: Position) -> Result<Effect, Error> {
+    if tables.was_late(number, position)? {
+        return Ok(Effect::Late(Late { number, holder: None, state: "archived" }));
+    }
     let events = tables.events_of(number)?;
     let late = events.iter().find(|event| event.position == position && event.event == Event::Late);
     let own = late.map(|late| tables.delivery(late.delivery)).transpose()?.flatten();

@@ -9,7 +9,7 @@ use super::{Context, Rule, active_agent, speaker};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
-use crate::log::{Artifact, EndsHow, Intent, MessageNo, Send};
+use crate::log::{Artifact, EndsHow, Intent, MessageNo, Position, Send};
 use crate::store::tables::{Agent, Delivery, EndReason, Message, State, Tables, TypeDefaults};
 use crate::text::{Label, Name, Topic};
 use crate::time::{Timestamp, When};
@@ -121,7 +121,6 @@ impl Rule for Send {
     fn apply(plan: Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
         let header = plan.header;
         let number = next_message(tables);
-        let joins_conversation = plan.conversation.is_some();
         let wants_response = header.wants_response.unwrap_or(plan.defaults.response) || plan.respond_by.is_some();
         let message = Message {
             number,
@@ -149,9 +148,7 @@ impl Rule for Send {
             notice: None,
             about: None,
         };
-        if joins_conversation {
-            tables.delete_closed(&message.conversation)?; // something is open in it again
-        }
+        tables.delete_closed(&message.conversation)?; // something is open in it again
         tables.insert_message(&message)?;
         for address in &plan.deliveries {
             deliver(tables, &message, address.clone(), cx.at)?;
@@ -192,16 +189,23 @@ pub(crate) fn finish(
 /// What a repeated send is told.
 pub(crate) fn sent_before(tables: &Tables<'_>, number: MessageNo) -> Result<Sent, Error> {
     if let Some(archived) = tables.archived_message(number)? {
-        // Whom it was delivered to left the tables with it; whom it was addressed to is in its header.
-        let deliveries = match tables.record(archived.position)?.map(|record| record.sealed.intent()) {
-            Some(Ok(Some(Intent::Send(header)))) => header.to,
-            _ => Vec::new(),
-        };
+        let deliveries = addressed_to(tables, archived.position)?;
         return Ok(Sent { number, conversation: archived.conversation.to_string(), deliveries });
     }
     let message = delivery::expect_message(tables, number)?;
     let deliveries = tables.deliveries_of(number)?.into_iter().map(|delivery| delivery.address).collect();
     Ok(Sent { number, conversation: message.conversation.to_string(), deliveries })
+}
+
+/// Whom an archived message was delivered to left the tables with it; whom it was addressed to is in its header, or,
+/// if it is a reply that names nobody, in that of what it answers.
+fn addressed_to(tables: &Tables<'_>, position: Position) -> Result<Vec<Address>, Error> {
+    let Some(Ok(Some(Intent::Send(header)))) = tables.record(position)?.map(|record| record.sealed.intent()) else {
+        return Ok(Vec::new());
+    };
+    let Some(original) = header.reply_to.filter(|_| header.to.is_empty()) else { return Ok(header.to) };
+    let original = tables.position_of(original)?.map(|position| tables.record(position)).transpose()?.flatten();
+    Ok(original.map(|record| Address::Agent(record.sealed.envelope.actor)).into_iter().collect())
 }
 
 /// A reply without recipients goes to whoever wrote what it answers, and only its recipients may send one.

@@ -56,8 +56,8 @@ pub(crate) fn tell(
     Ok(())
 }
 
-/// Who leads the recipient of a delivery: the lead it is registered with, else whoever has the role `lead`. Never the
-/// recipient or the sender itself.
+/// Who leads the recipient of a delivery: the lead it is registered with, unless it retired, else whoever has the role
+/// `lead`. Never the recipient or the sender itself.
 pub(crate) fn lead_of(tables: &Tables<'_>, message: &Message, delivery: &Delivery) -> Result<Option<Address>, Error> {
     let recipient = match &delivery.address {
         Address::Agent(name) => Some(name.clone()),
@@ -65,8 +65,9 @@ pub(crate) fn lead_of(tables: &Tables<'_>, message: &Message, delivery: &Deliver
     };
     let agent = recipient.as_ref().map(|name| tables.agent(name.as_str())).transpose()?.flatten();
     let is_other = |name: &Name| *name != message.sender && Some(name) != recipient.as_ref();
-    if let Some(lead) = agent.and_then(|agent| agent.lead) {
-        return Ok(Some(lead).filter(is_other).map(Address::Agent));
+    let lead = agent.and_then(|agent| agent.lead).map(|name| tables.agent(name.as_str())).transpose()?.flatten();
+    if let Some(lead) = lead.filter(|lead| lead.is_active()) {
+        return Ok(Some(lead.name).filter(is_other).map(Address::Agent));
     }
     let role: Word = "lead".parse().expect("lead is a word");
     let leads = tables.active_with_role(&role)?;

@@ -383,6 +383,8 @@ pub struct Close {
 pub struct Archive {
     pub file: String,
     pub conversations: Vec<Label>,
+    /// The newest record the file knows of. What happened in one of the conversations since then is not in it.
+    pub as_of: Position,
     /// How many lines the file has, and the digest of everything in them that is not content.
     pub lines: u64,
     pub digest: Digest,

@@ -27,6 +27,8 @@ use crate::time::Timestamp;
 
 /// What a line says it is when it is a notice of the office, which has no content of its own.
 pub const NOTICE: &str = "notice";
+/// How files begin that are still being written, or whose writer died.
+pub const UNFINISHED: &str = "tmp-";
 const CONTENT_KEY: &[u8] = b",\"content\":";
 
 /// One record of an archived conversation: a message with its whole history, or what somebody said of one.
@@ -93,9 +95,31 @@ impl Archives {
         Ok(Some(written))
     }
 
-    /// Takes back a file no record names.
+    /// Takes back a file no record names. One that is gone already was taken back by whoever erased words in it.
     pub fn discard(&self, file: &str) -> Result<(), Error> {
-        fs::remove_file(self.path(file)).map_err(|error| Error::io(&self.path(file), error))
+        match fs::remove_file(self.path(file)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(&self.path(file), error)),
+            _ => sync_folder(&self.folder),
+        }
+    }
+
+    /// Whether a file that no record names holds content of a record.
+    pub fn holds_content(
+        &self,
+        file: &str,
+        mut of: impl FnMut(Position) -> Result<bool, Error>,
+    ) -> Result<bool, Error> {
+        let io_error = |error| Error::io(&self.path(file), error);
+        let mut source = BufReader::new(File::open(self.path(file)).map_err(io_error)?);
+        let mut bytes = Vec::new();
+        while read_line(&mut source, &mut bytes).map_err(io_error)? {
+            let content = bytes.get(content_at(&bytes) + CONTENT_KEY.len()..).unwrap_or_default();
+            let Some(position) = position_of(&bytes).filter(|_| !content.starts_with(b"null")) else { continue };
+            if of(position)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Every line of the record at `position`.
@@ -171,7 +195,7 @@ impl Archives {
     }
 
     fn unfinished(&self) -> PathBuf {
-        self.folder.join(format!("tmp-{}", uuid::Uuid::new_v4().simple()))
+        self.folder.join(format!("{UNFINISHED}{}", uuid::Uuid::new_v4().simple()))
     }
 
     fn give_up(&self, unfinished: &PathBuf, error: io::Error) -> Error {

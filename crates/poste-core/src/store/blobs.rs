@@ -5,6 +5,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
+
+use super::archive::UNFINISHED;
 use super::sync_folder;
 use crate::digest::Digest;
 use crate::error::Error;
@@ -47,9 +50,11 @@ impl Blobs {
     /// When this returns, the blob survives a power loss: a record that names it may follow. A crash before
     /// leaves a temporary file or nothing; a blob under its name is always whole.
     pub fn put_from(&self, mut source: impl Read) -> Result<Stored, Error> {
-        let unfinished = self.folder.join(format!("tmp-{}", uuid::Uuid::new_v4().simple()));
+        let unfinished = self.folder.join(format!("{UNFINISHED}{}", uuid::Uuid::new_v4().simple()));
         let mut write = |unfinished: &Path| -> io::Result<Stored> {
             let mut file = File::options().write(true).create_new(true).mode(0o600).open(unfinished)?;
+            // As long as it is held somebody is writing here. The kernel frees it with the writer.
+            flock(&file, FlockOperation::NonBlockingLockExclusive)?;
             let mut hasher = blake3::Hasher::new();
             let mut size = 0_u64;
             let mut buffer = vec![0_u8; 128 * 1024];
@@ -65,14 +70,14 @@ impl Blobs {
                 size += read as u64;
             }
             file.sync_all()?;
-            Ok(Stored { digest: Digest::from_bytes(*hasher.finalize().as_bytes()), size })
+            let stored = Stored { digest: Digest::from_bytes(*hasher.finalize().as_bytes()), size };
+            fs::rename(unfinished, self.path(&stored.digest))?;
+            Ok(stored)
         };
-        let stored = write(&unfinished)
-            .and_then(|stored| fs::rename(&unfinished, self.path(&stored.digest)).map(|()| stored))
-            .map_err(|error| {
-                let _ = fs::remove_file(&unfinished);
-                Error::io(&self.folder, error)
-            })?;
+        let stored = write(&unfinished).map_err(|error| {
+            let _ = fs::remove_file(&unfinished);
+            Error::io(&self.folder, error)
+        })?;
         sync_folder(&self.folder)?;
         Ok(stored)
     }
@@ -85,6 +90,38 @@ impl Blobs {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(Error::io(&path, error)),
         }
+    }
+
+    /// Removes what writers left that died. What somebody is writing now stays.
+    pub fn sweep(&self) -> Result<usize, Error> {
+        let io_error = |error| Error::io(&self.folder, error);
+        let mut swept = 0;
+        for entry in fs::read_dir(&self.folder).map_err(io_error)? {
+            let entry = entry.map_err(io_error)?;
+            if !entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+                continue;
+            }
+            let file = match File::open(entry.path()) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue, // just finished
+                Err(error) => return Err(Error::io(&entry.path(), error)),
+            };
+            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                match fs::remove_file(entry.path()) {
+                    Ok(()) => swept += 1,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {} // just finished
+                    Err(error) => return Err(Error::io(&entry.path(), error)),
+                }
+            }
+        }
+        sync_folder(&self.folder)?;
+        Ok(swept)
+    }
+
+    /// Whether a file has a blob's name; not whether it is whole.
+    pub fn exists(&self, digest: &Digest) -> Result<bool, Error> {
+        let path = self.path(digest);
+        path.try_exists().map_err(|error| Error::io(&path, error))
     }
 
     /// Whether a blob is there and is what its name says; read in constant memory.

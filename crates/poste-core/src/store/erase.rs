@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior};
 
+use super::archive::UNFINISHED;
 use super::local::LocalLog;
-use super::tables::Tables;
+use super::tables::{Tables, record_row};
 use super::{BUSY_TIMEOUT_MS, Store};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::limits;
-use crate::log::{Artifact, ArtifactState, Intent, Position, Record};
+use crate::log::{Artifact, ArtifactState, Intent, Position, Record, Sealed};
 
 /// What was erased besides rows of tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,13 +31,17 @@ pub struct Erased {
 impl LocalLog {
     /// Erases what was redacted from every file of the folder. Writers wait meanwhile; readers do not.
     pub fn erase(&mut self) -> Result<Erased, Error> {
-        let _guard = self.lock.acquire(self.store.options.lock_timeout)?;
-        self.store.check_identity()?;
+        if self.store.is_read_only() {
+            return Err(Error::ReadOnly(self.path.clone()));
+        }
+        self.mend()?;
+        let _guard = self.hold()?;
         let Some(newest) = self.store.unerased()? else { return Ok(Erased::default()) };
         let mut erased = Erased::default();
         let records = unerased_records(&self.store)?;
         erase_blobs(&self.store, &records, &mut erased)?;
         erase_archives(&self.store, &records, &mut erased)?;
+        erase_unnamed_archives(&self.store)?;
         self.erase_caches()?;
         erase_free_pages(&self.store)?;
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
@@ -76,21 +81,27 @@ fn unerased_records(store: &Store) -> Result<Vec<Record>, Error> {
 }
 
 /// Digests of the blobs a record names: large content, and copies of artifacts.
-pub(crate) fn blobs_of(record: &Record) -> BTreeSet<Digest> {
+fn blobs_of(sealed: &Sealed) -> BTreeSet<Digest> {
     let large = |content: &crate::log::ContentRef| content.length > limits::CONTENT_INLINE_BYTES_MAX as u64;
-    let content = record.sealed.envelope.content.filter(large).map(|content| content.digest);
-    let artifacts: Vec<Artifact> = match record.sealed.intent() {
+    let content = sealed.envelope.content.filter(large).map(|content| content.digest);
+    content.into_iter().chain(attached(sealed).into_iter().filter_map(|artifact| artifact.digest)).collect()
+}
+
+/// The artifacts a record brings along as copies.
+pub(super) fn attached(sealed: &Sealed) -> Vec<Artifact> {
+    let mut artifacts = match sealed.intent() {
         Ok(Some(Intent::Send(send))) => send.artifacts,
         Ok(Some(Intent::Done(done))) => done.artifacts,
         _ => Vec::new(),
     };
-    let attached = artifacts.into_iter().filter(|artifact| artifact.state == ArtifactState::Attached);
-    content.into_iter().chain(attached.filter_map(|artifact| artifact.digest)).collect()
+    artifacts.retain(|artifact| artifact.state == ArtifactState::Attached);
+    artifacts
 }
 
 fn erase_blobs(store: &Store, records: &[Record], erased: &mut Erased) -> Result<(), Error> {
     let Some(blobs) = store.blobs() else { return Ok(()) };
-    let digests: BTreeSet<Digest> = records.iter().flat_map(blobs_of).collect();
+    blobs.sweep()?;
+    let digests: BTreeSet<Digest> = records.iter().flat_map(|record| blobs_of(&record.sealed)).collect();
     for digest in digests {
         if is_named_elsewhere(store.conn(), &digest)? {
             erased.kept_blobs.push(digest);
@@ -101,14 +112,31 @@ fn erase_blobs(store: &Store, records: &[Record], erased: &mut Erased) -> Result
     Ok(())
 }
 
-/// Whether a record that was not redacted names the blob. Reads every header: redactions are rare, blobs rarer.
+/// Whether the blob of a record that was not redacted is this one. Reads every header: redactions are rare, blobs
+/// rarer. That a header has the digest somewhere is not enough: a file that was only looked at has no copy here.
 fn is_named_elsewhere(conn: &Connection, digest: &Digest) -> Result<bool, Error> {
-    Ok(conn.query_row(
-        "SELECT EXISTS (SELECT 1 FROM log WHERE instr(envelope, ?1) > 0
-         AND position NOT IN (SELECT position FROM redactions))",
-        [digest.to_string().as_bytes()],
-        |row| row.get(0),
-    )?)
+    let mut statement = conn.prepare(
+        "SELECT position, at, envelope FROM log WHERE instr(envelope, ?1) > 0
+         AND position NOT IN (SELECT position FROM redactions)",
+    )?;
+    let mut rows = statement.query([digest.to_string().as_bytes()])?;
+    while let Some(row) = rows.next()? {
+        if blobs_of(&record_row(row)?.sealed).contains(digest) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A repeated proposal brought the blobs of a redacted record along once more.
+pub(super) fn erase_again(store: &Store, sealed: &Sealed) -> Result<(), Error> {
+    let Some(blobs) = store.blobs() else { return Ok(()) };
+    for digest in blobs_of(sealed) {
+        if !is_named_elsewhere(store.conn(), &digest)? {
+            blobs.remove(&digest)?;
+        }
+    }
+    Ok(())
 }
 
 fn erase_archives(store: &Store, records: &[Record], erased: &mut Erased) -> Result<(), Error> {
@@ -129,15 +157,31 @@ fn erase_archives(store: &Store, records: &[Record], erased: &mut Erased) -> Res
     Ok(())
 }
 
+/// Files whose record never came. Those that hold redacted words go: they were written before the redaction, so the
+/// fold would refuse their record. The others may be on their way into the log. Whoever writes one has the lock, so
+/// an unfinished one is of somebody who died.
+fn erase_unnamed_archives(store: &Store) -> Result<(), Error> {
+    let Some(archives) = store.archives() else { return Ok(()) };
+    let tables = Tables::load(store.conn())?;
+    for file in archives.files()? {
+        let is_unnamed = || Ok::<_, Error>(file.ends_with(".jsonl") && !tables.has_archive_file(&file)?);
+        let is_redacted = |position| Ok(tables.redaction(position)?.is_some());
+        if file.starts_with(UNFINISHED) || (is_unnamed()? && archives.holds_content(&file, is_redacted)?) {
+            archives.discard(&file)?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes the whole database anew, without free pages and old cells, and empties the WAL.
 fn erase_free_pages(store: &Store) -> Result<(), Error> {
-    const READERS_PATIENCE: Duration = Duration::from_secs(10);
+    let patience = store.options.lock_timeout;
     store.conn().execute_batch("VACUUM")?;
-    store.conn().busy_timeout(READERS_PATIENCE)?;
+    store.conn().busy_timeout(patience)?;
     let busy: bool = store.conn().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
     store.conn().busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS.into()))?;
     if busy {
-        let waited_ms = u64::try_from(READERS_PATIENCE.as_millis()).unwrap_or(u64::MAX);
+        let waited_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
         return Err(Error::Busy { holder: "a reader of the old pages".to_owned(), waited_ms });
     }
     Ok(())

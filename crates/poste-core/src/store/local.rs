@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use rusqlite::TransactionBehavior;
 
 use super::clock::{self, Clock, Reading};
-use super::lock::WriteLock;
+use super::lock::{WriteGuard, WriteLock};
 use super::tables::Tables;
-use super::{Options, Store, bell, path_text};
+use super::{Options, Store, bell, erase, path_text};
+use crate::digest::Digest;
 use crate::error::Error;
 use crate::fold::{FOLD_VERSION, Outcome, Refusals, Verdict, fold};
 use crate::limits;
@@ -107,7 +108,7 @@ impl LocalLog {
         if self.store.is_read_only() {
             return Err(Error::ReadOnly(self.path.clone()));
         }
-        self.put_blobs(&proposals)?;
+        self.put_blobs(&proposals, Put::All)?;
         let mut waiting = Some(proposals);
         loop {
             if let Some(outcomes) = self.write_once(&mut waiting, accepts_leap, patience)? {
@@ -125,12 +126,13 @@ impl LocalLog {
         accepts_leap: Option<&Name>,
         patience: Duration,
     ) -> Result<Option<Vec<Outcome>>, Error> {
-        if self.broken {
-            self.store = Store::open(&self.path, self.store.options.clone())?;
-            self.broken = false;
-        }
+        self.mend()?;
         let guard = self.lock.acquire(patience)?;
         self.store.check_identity()?;
+        if let Some(proposals) = waiting.as_ref() {
+            self.put_blobs(proposals, Put::Missing)?;
+            self.check_attached(proposals)?;
+        }
         let ours = self.store.options.schema.version();
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
         self.store.version()?.may_write(ours)?;
@@ -140,6 +142,7 @@ impl LocalLog {
         let all_settled = settle_due(&mut tables, at)?;
         let proposals = if all_settled { waiting.take() } else { None };
         let mut ids = Vec::new();
+        let mut redacted = Vec::new();
         let outcomes = match proposals {
             None => None,
             Some(proposals) => {
@@ -147,12 +150,21 @@ impl LocalLog {
                 for sealed in proposals {
                     ids.push(sealed.envelope.id.clone());
                     let record = Record { position: tables.cursor.head.position.next(), at, sealed };
-                    outcomes.push(fold(&mut tables, &record, Refusals::Dropped)?);
+                    let outcome = fold(&mut tables, &record, Refusals::Dropped)?;
+                    if let (true, Some(position)) = (outcome.repeat, outcome.position)
+                        && tables.redaction(position)?.is_some()
+                    {
+                        redacted.push(record.sealed);
+                    }
+                    outcomes.push(outcome);
                 }
                 Some(outcomes)
             }
         };
 
+        for sealed in &redacted {
+            erase::erase_again(&self.store, sealed)?;
+        }
         let position = tables.cursor.head.position;
         if !tables.changed() {
             return Ok(outcomes); // nothing was written: the transaction rolls back
@@ -169,18 +181,59 @@ impl LocalLog {
         Ok(outcomes)
     }
 
-    /// Large content is safe on disk before the record that names it.
-    fn put_blobs(&self, proposals: &[Sealed]) -> Result<(), Error> {
+    /// After a failed commit the connection is not trusted again.
+    pub(super) fn mend(&mut self) -> Result<(), Error> {
+        if self.broken {
+            self.store = Store::open(&self.path, self.store.options.clone())?;
+            self.broken = false;
+        }
+        Ok(())
+    }
+
+    /// Keeps every writer out until the guard is dropped.
+    pub(crate) fn hold(&self) -> Result<WriteGuard, Error> {
+        let guard = self.lock.acquire(self.store.options.lock_timeout)?;
+        self.store.check_identity()?;
+        Ok(guard)
+    }
+
+    /// Large content is safe on disk before the record that names it. It is written before the lock is taken, since
+    /// that takes long; once the lock is held, what was erased in between is written again.
+    fn put_blobs(&self, proposals: &[Sealed], put: Put) -> Result<(), Error> {
         if !proposals.iter().any(is_large) {
             return Ok(());
         }
-        // What the fold will refuse for its size is not written at all.
-        let allowed = self.store.tables()?.policy()?.settings.content_bytes_max.unwrap_or(u64::MAX);
+        // What the fold will refuse for its size, or knows already, is not written at all.
+        let tables = self.store.tables()?;
+        let allowed = tables.policy()?.settings.content_bytes_max.unwrap_or(u64::MAX);
         for sealed in proposals.iter().filter(|sealed| is_large(sealed)) {
-            if let (Some(content), Some(blobs)) = (&sealed.content, self.store.blobs())
-                && content.bytes.len() as u64 <= allowed
-            {
+            let (Some(content), Some(blobs)) = (&sealed.content, self.store.blobs()) else { continue };
+            if content.bytes.len() as u64 > allowed || tables.id(&sealed.envelope.id)?.is_some() {
+                continue;
+            }
+            if put == Put::All || !blobs.exists(&Digest::of(&content.bytes))? {
                 blobs.put(&content.bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies of artifacts were made before the lock was taken, and may have been erased since then with a record that
+    /// had the same. Better to refuse than to store a message without them.
+    fn check_attached(&self, proposals: &[Sealed]) -> Result<(), Error> {
+        let Some(blobs) = self.store.blobs() else { return Ok(()) };
+        let names_one = |sealed: &&Sealed| sealed.envelope.header.get().contains("\"attached\"");
+        for sealed in proposals.iter().filter(names_one) {
+            if self.store.tables()?.id(&sealed.envelope.id)?.is_some() {
+                continue;
+            }
+            for artifact in erase::attached(sealed) {
+                if let Some(digest) = artifact.digest
+                    && !blobs.exists(&digest)?
+                {
+                    let message = "its copy was erased at this moment; send it again".to_owned();
+                    return Err(Error::Artifact { path: artifact.path, message });
+                }
             }
         }
         Ok(())
@@ -202,6 +255,13 @@ impl LocalLog {
             }
         }
     }
+}
+
+/// Which blobs to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Put {
+    All,
+    Missing,
 }
 
 /// Too large for a row of its own.

@@ -16,6 +16,8 @@ use crate::time::Timestamp;
 pub struct ArchiveBatch {
     pub conversations: Vec<Label>,
     pub messages: usize,
+    /// The newest record that was known when they were looked at.
+    pub as_of: Position,
     /// In the order of the log.
     pub lines: Vec<Line>,
     /// Where to go on; `None` when everything was looked at.
@@ -32,7 +34,7 @@ const CONTENT_BYTES_MAX: usize = 32 * 1024 * 1024;
 pub fn finished(store: &Store, before: Timestamp, from: MessageNo) -> Result<ArchiveBatch, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
-        let mut batch = ArchiveBatch::default();
+        let mut batch = ArchiveBatch { as_of: tables.cursor.head.position, ..ArchiveBatch::default() };
         let mut looked_at = BTreeSet::new();
         let mut content_bytes = 0;
         let mut number = from;

@@ -171,9 +171,20 @@ fn check_archives(store: &Store, report: &mut VerifyReport) -> Result<(), Error>
     let tables = store.tables()?;
     let Some(archives) = store.archives() else { return Ok(()) };
     for archive in tables.archives()? {
+        let (mut messages, mut contents) = tables.archived_in(archive.position)?;
         let checked = archives.check(&archive, |line| {
+            if let Some(number) = line.number {
+                messages.remove(&number);
+            }
             let expected = tables.record(line.position)?.and_then(|record| record.sealed.envelope.content);
-            let Some(expected) = expected.filter(|_| line.kind != NOTICE) else { return Ok(()) };
+            let Some(expected) = expected.filter(|_| line.kind != NOTICE) else {
+                if line.content.is_some() {
+                    let what = format!("the archive {} has content of record", archive.file);
+                    report.problems.push(format!("{what} {}, which has none", line.position));
+                }
+                return Ok(());
+            };
+            contents.remove(&line.position);
             let is_redacted = tables.redaction(line.position)?.is_some();
             match line.content {
                 Some(_) if is_redacted => report
@@ -188,8 +199,15 @@ fn check_archives(store: &Store, report: &mut VerifyReport) -> Result<(), Error>
         match checked {
             Ok(now) if (now.lines, now.digest) == (archive.lines, archive.digest) => {}
             Ok(_) => report.problems.push(format!("the archive {} is not what its record says", archive.file)),
-            Err(Error::Damaged(damage)) => report.problems.push(damage),
+            Err(Error::Damaged(damage)) => {
+                report.problems.push(damage);
+                continue; // what is missing in a file that could not be read to its end says nothing
+            }
             Err(error) => return Err(error),
+        }
+        let lost = messages.iter().map(|number| format!("message {number}"));
+        for lost in lost.chain(contents.iter().map(|position| format!("the content of record {position}"))) {
+            report.problems.push(format!("{lost} was archived and is not in the archive {}", archive.file));
         }
     }
     Ok(())

@@ -92,7 +92,7 @@ pub struct Desk {
     pub office: Office,
     pub clock: Arc<FakeClock>,
     pub place: Place,
-    folder: tempfile::TempDir,
+    pub folder: tempfile::TempDir,
     ids: u32,
     verified_at_the_end: bool,
 }
@@ -362,8 +362,9 @@ impl Desk {
 
     /// Every notice there is: its number, whom it tells, what, and about which message.
     pub fn notices(&self) -> Vec<Told> {
+        let tables = self.office.store().tables().expect("the tables load");
         (1..=self.last_message().0)
-            .map(|number| self.message(MessageNo(number)))
+            .filter_map(|number| tables.message(MessageNo(number)).expect("messages can be read"))
             .filter_map(|message| {
                 let to = self.delivery_address(message.number);
                 Some(Told { number: message.number, to, what: message.notice?, about: message.reply_to? })
@@ -409,6 +410,11 @@ impl Desk {
         let report = views::verify(self.office.store(), Refusals::Dropped, |_| {}).expect("the office can be verified");
         assert!(report.problems.is_empty(), "the office is not sound: {:#?}", report.problems);
         assert_eq!(report.position, self.head());
+    }
+
+    /// What `log verify` finds wrong.
+    pub fn problems(&self) -> Vec<String> {
+        views::verify(self.office.store(), Refusals::Dropped, |_| {}).expect("the office can be verified").problems
     }
 }
 

@@ -5,14 +5,22 @@
 #![allow(clippy::disallowed_methods, reason = "these tests stand where a surface would: outside of the core")]
 
 mod agents;
+mod archive;
 mod clock;
 mod common;
+mod conversation;
+mod damage;
 mod dedupe;
 mod delivery;
+mod drop;
+mod endings;
+mod erase;
 mod groups;
 mod lease;
 mod news;
 mod policy;
+mod redact;
+mod reminders;
 mod response;
 mod store;
 mod tick;

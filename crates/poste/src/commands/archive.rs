@@ -2,9 +2,11 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::ProgressBar;
+use poste_core::fold::Code;
 use poste_core::limits::RETENTION_MS_DEFAULT;
 use poste_core::log::{Intent, MessageNo};
-use poste_core::views;
+use poste_core::office::Office;
+use poste_core::views::{self, ArchiveBatch};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -66,26 +68,46 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let progress = if visible { ProgressBar::new(last) } else { ProgressBar::hidden() };
     let mut answer = ArchiveAnswer { dry_run: args.dry_run, ..ArchiveAnswer::default() };
     let mut from = Some(MessageNo(1));
+    let mut retries = 0;
     while let Some(number) = from {
         let batch = views::finished(office.store(), before, number)?;
+        if !batch.conversations.is_empty() && !args.dry_run {
+            match store(cx, &mut office, &batch) {
+                Ok(file) => answer.files.push(file),
+                // One of them went on while its file was written: look at them again.
+                Err(error) if error.code == Some(Code::NotFinished.word()) && retries < RETRIES_MAX => {
+                    retries += 1;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+        }
         answer.kept += batch.kept;
         answer.conversations += batch.conversations.len();
         answer.messages += batch.messages;
-        if !batch.conversations.is_empty() && !args.dry_run {
-            let archive = office.write_archive(&batch)?;
-            let proposal = cx.proposal(&office, Intent::Archive(archive.clone()), None, None)?;
-            if let Err(error) = cx.decide(&mut office, &proposal) {
-                // Refused, so no record names the file. With an unknown outcome it must stay.
-                if error.code.is_some() {
-                    office.discard_archive(&archive)?;
-                }
-                return Err(error);
-            }
-            answer.files.push(archive.file);
-        }
         from = batch.next;
         progress.set_position(from.map_or(last, |next| next.0));
     }
     progress.finish_and_clear();
     cx.ui.answer(&answer)
+}
+
+/// How often a page is looked at again because somebody wrote meanwhile.
+const RETRIES_MAX: u32 = 10;
+
+/// The file first, then the record that names it.
+fn store(cx: &Cx, office: &mut Office, batch: &ArchiveBatch) -> Result<String> {
+    let archive = office.write_archive(batch)?;
+    let file = archive.file.clone();
+    let proposal = cx.proposal(office, Intent::Archive(archive.clone()), None, None)?;
+    match cx.decide(office, &proposal) {
+        Ok(_) => Ok(file),
+        Err(error) => {
+            // Refused, so no record names the file. With an unknown outcome it must stay.
+            if error.code.is_some() {
+                office.discard_archive(&archive)?;
+            }
+            Err(error)
+        }
+    }
 }

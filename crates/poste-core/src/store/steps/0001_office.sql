@@ -207,10 +207,20 @@ CREATE TABLE archived_messages (
   archive INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX archived_conversation ON archived_messages (conversation, number);
+CREATE INDEX archived_messages_archive ON archived_messages (archive, number);
 CREATE TABLE archived_content (
   position INTEGER PRIMARY KEY,
   archive INTEGER NOT NULL
 ) STRICT;
+CREATE INDEX archived_content_archive ON archived_content (archive);
+-- The steps of archived deliveries that their records do not tell by themselves: what a claim won, and that a result
+-- was late.
+CREATE TABLE archived_events (
+  position INTEGER NOT NULL,
+  message INTEGER NOT NULL,
+  event INTEGER NOT NULL,
+  PRIMARY KEY (position, message, event)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE subscriptions (
   agent TEXT NOT NULL,

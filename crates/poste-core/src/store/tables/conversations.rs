@@ -1,8 +1,10 @@
 //! Conversations: which are closed, which are archived, and whose words were erased.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Row, params};
 
-use super::{Optional as _, Tables};
+use super::{Event, Optional as _, Tables};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::log::{Archive, MessageNo, Position};
@@ -97,6 +99,41 @@ impl Tables<'_> {
             .query_row([conversation], |row| row.get(0))?)
     }
 
+    /// Whether anything happened in it after a record: a message, a step of a delivery, an outcome. Words that were
+    /// erased since then count too.
+    pub fn changed_after(&self, conversation: &Label, after: Position) -> Result<bool, Error> {
+        let happened: bool = self
+            .conn
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM messages WHERE conversation = ?1 AND position > ?2)
+                 OR EXISTS (SELECT 1 FROM closed WHERE conversation = ?1 AND position > ?2)
+                 OR EXISTS (SELECT 1 FROM messages m JOIN events e ON e.message = m.number
+                            WHERE m.conversation = ?1 AND e.position > ?2)",
+            )?
+            .query_row(params![conversation, after], |row| row.get(0))?;
+        Ok(happened || self.redacted_after(conversation, after)?)
+    }
+
+    fn redacted_after(&self, conversation: &Label, after: Position) -> Result<bool, Error> {
+        let redacted: BTreeSet<Position> = self
+            .conn
+            .prepare_cached("SELECT position FROM redactions WHERE redacted_by > ?1")?
+            .query_map([after], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        if redacted.is_empty() {
+            return Ok(false);
+        }
+        if self.closed(conversation)?.is_some_and(|closed| redacted.contains(&closed.position)) {
+            return Ok(true);
+        }
+        for number in self.conversation(conversation)? {
+            if self.content_positions(number)?.iter().any(|position| redacted.contains(position)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// By which record the content of this one was erased.
     pub fn redaction(&self, position: Position) -> Result<Option<Position>, Error> {
         self.conn
@@ -164,6 +201,31 @@ impl Tables<'_> {
             .optional()
     }
 
+    /// What an archive took out of the live tables: messages, and records with content.
+    pub fn archived_in(&self, archive: Position) -> Result<(BTreeSet<MessageNo>, BTreeSet<Position>), Error> {
+        let messages = self
+            .conn
+            .prepare_cached("SELECT number FROM archived_messages WHERE archive = ?1")?
+            .query_map([archive], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        let contents = self
+            .conn
+            .prepare_cached("SELECT position FROM archived_content WHERE archive = ?1")?
+            .query_map([archive], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        Ok((messages, contents))
+    }
+
+    /// Whether a result for an archived message came too late.
+    pub fn was_late(&self, number: MessageNo, position: Position) -> Result<bool, Error> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM archived_events WHERE position = ?1 AND message = ?2 AND event = ?3)",
+            )?
+            .query_row(params![position, number, Event::Late], |row| row.get(0))?)
+    }
+
     /// The archived messages of a conversation, in order.
     pub fn archived_conversation(&self, conversation: &Label) -> Result<Vec<ArchivedMessage>, Error> {
         Ok(self
@@ -184,6 +246,12 @@ impl Tables<'_> {
                 .prepare_cached("INSERT INTO archived_content (position, archive) VALUES (?1, ?2)")?
                 .execute(params![position, archived.archive])?;
         }
+        self.conn
+            .prepare_cached(
+                "INSERT INTO archived_events (position, message, event)
+                 SELECT DISTINCT position, message, event FROM events WHERE message = ?1 AND event IN (?2, ?3)",
+            )?
+            .execute(params![archived.number, Event::Claimed, Event::Late])?;
         for sql in [
             "DELETE FROM shown WHERE delivery IN (SELECT number FROM deliveries WHERE message = ?1)",
             "DELETE FROM events WHERE message = ?1",
@@ -200,8 +268,11 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// The outcome of a closed conversation goes with it.
+    /// The outcome of a closed conversation goes with it, if its record says one.
     pub fn archive_outcome(&mut self, outcome: Position, archive: Position) -> Result<(), Error> {
+        if !self.has_content(outcome)? {
+            return Ok(());
+        }
         self.delete_content(outcome)?;
         self.conn
             .prepare_cached("INSERT INTO archived_content (position, archive) VALUES (?1, ?2)")?
@@ -226,10 +297,15 @@ impl Tables<'_> {
         positions.dedup();
         let mut with_content = Vec::with_capacity(positions.len());
         for position in positions {
-            if self.record(position)?.is_some_and(|record| record.sealed.envelope.content.is_some()) {
+            if self.has_content(position)? {
                 with_content.push(position);
             }
         }
         Ok(with_content)
+    }
+
+    /// Whether a record came with content, by its header.
+    fn has_content(&self, position: Position) -> Result<bool, Error> {
+        Ok(self.record(position)?.is_some_and(|record| record.sealed.envelope.content.is_some()))
     }
 }

@@ -461,11 +461,14 @@ impl Tables<'_> {
             .collect::<Result<_, _>>()?)
     }
 
-    /// The messages a claim won, in the order it took them.
+    /// The messages a claim won, by number, those that are archived too.
     pub fn claimed_at(&self, position: Position) -> Result<Vec<MessageNo>, Error> {
         Ok(self
             .conn
-            .prepare_cached("SELECT message FROM events WHERE position = ?1 AND event = ?2 ORDER BY message")?
+            .prepare_cached(
+                "SELECT message FROM events WHERE position = ?1 AND event = ?2
+                 UNION SELECT message FROM archived_events WHERE position = ?1 AND event = ?2 ORDER BY message",
+            )?
             .query_map(params![position, Event::Claimed], |row| row.get(0))?
             .collect::<Result<_, _>>()?)
     }

@@ -1,0 +1,155 @@
+//! Damage to an archive is found, whatever it is.
+
+use std::fs;
+
+use poste_core::MessageNo;
+use poste_core::log::Archive;
+use poste_core::views;
+
+use crate::common::*;
+
+/// An office whose one archive has a message, a result, and a message without content.
+fn archived() -> (Desk, Archive) {
+    let mut desk = Desk::with(&["lead", "bob"]);
+    let number = desk.send("lead", "bob", "directive");
+    desk.done_saying("bob", number, "the result");
+    let silent = poste_core::log::Intent::Send(letter("bob", "message"));
+    accepted(desk.ask("lead", silent));
+    accepted(desk.ack("bob", MessageNo(2)));
+    let archive = desk.archive("lead");
+    desk.verify();
+    desk.leave_unverified();
+    (desk, archive)
+}
+
+/// Damages the file and says what `log verify` finds.
+fn after(damage: impl FnOnce(&mut Vec<u8>)) -> Vec<String> {
+    let (desk, archive) = archived();
+    let path = desk.archive_path(&archive.file);
+    let mut bytes = fs::read(&path).expect("the archive is there");
+    damage(&mut bytes);
+    fs::write(&path, bytes).expect("the archive is damaged");
+    desk.problems()
+}
+
+fn replace(bytes: &mut Vec<u8>, what: &str, by: &str) {
+    let text = String::from_utf8(bytes.clone()).expect("an archive is UTF-8");
+    assert!(text.contains(what), "{what} is not in {text}");
+    *bytes = text.replacen(what, by, 1).into_bytes();
+}
+
+#[track_caller]
+fn found(problems: &[String], words: &str) {
+    assert!(problems.iter().any(|problem| problem.contains(words)), "{words:?} is not among {problems:?}");
+}
+
+#[test]
+fn a_missing_file_is_found() {
+    let (desk, archive) = archived();
+    fs::remove_file(desk.archive_path(&archive.file)).expect("it is removed");
+    found(&desk.problems(), "is missing");
+    views::message(desk.office.store(), MessageNo(1)).expect_err("and a reader is told");
+}
+
+#[test]
+fn a_changed_header_is_found() {
+    found(&after(|bytes| replace(bytes, "\"by\":\"lead\"", "\"by\":\"mead\"")), "is not what its record says");
+    found(&after(|bytes| replace(bytes, "\"state\":\"done\"", "\"state\":\"dead\"")), "is not what its record says");
+}
+
+#[test]
+fn changed_content_is_found() {
+    found(&after(|bytes| replace(bytes, "please", "pleasf")), "does not match its digest");
+    found(&after(|bytes| replace(bytes, "the result", "no  result")), "does not match its digest");
+}
+
+#[test]
+fn content_that_was_taken_out_is_found() {
+    found(&after(|bytes| replace(bytes, r#""{\"body\":\"please\"}""#, "null")), "is missing");
+}
+
+#[test]
+fn content_that_was_put_in_where_there_was_none_is_found() {
+    let problems = after(|bytes| {
+        let text = String::from_utf8(bytes.clone()).expect("an archive is UTF-8");
+        let line = text.lines().find(|line| line.contains("\"number\":2")).expect("message 2");
+        assert!(line.ends_with("\"content\":null}"));
+        replace(bytes, line, &line.replace("\"content\":null}", "\"content\":\"lies\"}"));
+    });
+    found(&problems, "which has none");
+}
+
+#[test]
+fn every_single_changed_byte_is_found() {
+    let (desk, archive) = archived();
+    let path = desk.archive_path(&archive.file);
+    let whole = fs::read(&path).expect("the archive is there");
+    // A prime step visits every kind of place; each look folds the whole log again.
+    for index in (0..whole.len()).step_by(7) {
+        let mut bytes = whole.clone();
+        bytes[index] ^= 0x01;
+        fs::write(&path, bytes).expect("the archive is damaged");
+        let around = String::from_utf8_lossy(&whole[index.saturating_sub(20)..(index + 20).min(whole.len())]);
+        assert!(!desk.problems().is_empty(), "byte {index} in {around:?}");
+    }
+}
+
+#[test]
+fn every_cut_is_found() {
+    let (desk, archive) = archived();
+    let path = desk.archive_path(&archive.file);
+    let whole = fs::read(&path).expect("the archive is there");
+    for length in (0..whole.len()).step_by(29) {
+        fs::write(&path, &whole[..length]).expect("the archive is cut");
+        assert!(!desk.problems().is_empty(), "cut to {length} bytes");
+    }
+}
+
+#[test]
+fn an_extra_line_is_found_wherever_it_stands() {
+    let first_line = |bytes: &[u8]| bytes[..=bytes.iter().position(|byte| *byte == b'\n').expect("a line")].to_vec();
+    assert!(!after(|bytes| bytes.extend(first_line(bytes))).is_empty());
+    assert!(!after(|bytes| *bytes = [first_line(bytes), bytes.clone()].concat()).is_empty());
+    assert!(!after(|bytes| bytes.push(b'\n')).is_empty());
+    assert!(!after(|bytes| bytes.insert(0, b'\n')).is_empty());
+    assert!(!after(|bytes| bytes.extend_from_slice(b"{}")).is_empty());
+}
+
+#[test]
+fn lines_that_changed_places_are_found() {
+    let problems = after(|bytes| {
+        let mut lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+        lines.swap(0, 1);
+        *bytes = lines.concat();
+    });
+    assert!(!problems.is_empty());
+}
+
+#[test]
+fn a_file_that_proves_itself_but_has_not_all_that_left_the_tables_is_found() {
+    let mut desk = Desk::with(&["lead", "bob"]);
+    let number = desk.send("lead", "bob", "directive");
+    desk.done_saying("bob", number, "the result");
+    let mut batch = desk.finished();
+    assert_eq!(batch.lines.len(), 2);
+    batch.lines.remove(0);
+    let archive = desk.office.write_archive(&batch).expect("it is written");
+    accepted(desk.propose_archive("lead", &archive));
+    let problems = desk.problems();
+    found(&problems, "message 1 was archived and is not in the archive");
+    found(&problems, "was archived and is not in the archive");
+    desk.leave_unverified();
+}
+
+#[test]
+fn a_damaged_archive_does_not_hide_the_damage_of_another() {
+    let (mut desk, first) = archived();
+    desk.send_and_ack("lead", "bob", text("more"));
+    let second = desk.archive("lead");
+    for archive in [&first, &second] {
+        fs::write(desk.archive_path(&archive.file), "{}\n").expect("it is damaged");
+    }
+    let problems = desk.problems();
+    found(&problems, &first.file);
+    found(&problems, &second.file);
+}
