@@ -280,9 +280,12 @@ impl Label {
 /// The known names nearest to what was typed, best first, for "did you mean".
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     const SHOWN_MAX: usize = 3;
-    let distance_max = (typed.chars().count() / 3).clamp(1, 3);
+    let typed_chars = typed.chars().count();
+    let distance_max = (typed_chars / 3).clamp(1, 3);
     let mut scored: Vec<(usize, &str)> = known
         .into_iter()
+        // No distance is smaller than this, and to find it costs time and memory by the product of both lengths.
+        .filter(|name| typed_chars <= name.chars().count() + distance_max)
         .map(|name| (strsim::damerau_levenshtein(typed, name), name))
         .filter(|(distance, name)| *distance <= distance_max || (typed.len() >= 3 && name.starts_with(typed)))
         .collect();

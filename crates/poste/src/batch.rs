@@ -259,7 +259,7 @@ fn refused(line: u64, error: &CommandError) -> RefusedLine {
     RefusedLine { line, reason: error.message.clone(), hints: error.hints().to_vec() }
 }
 
-fn proposal(cx: &Cx, office: &Office, line: &[u8]) -> Result<Proposal> {
+pub(crate) fn parse_line(line: &[u8]) -> Result<Draft> {
     if line.len() as u64 >= LINE_BYTES_MAX {
         return Err(CommandError::usage(format!("the line has more than {LINE_BYTES_MAX} bytes")));
     }
@@ -267,7 +267,11 @@ fn proposal(cx: &Cx, office: &Office, line: &[u8]) -> Result<Proposal> {
         // Every line is line 1 to the parser.
         CommandError::usage(error.to_string().replace("at line 1 column", "at column"))
     })?;
-    let mut draft = line.into_draft()?;
+    line.into_draft()
+}
+
+fn proposal(cx: &Cx, office: &Office, line: &[u8]) -> Result<Proposal> {
+    let mut draft = parse_line(line)?;
     let id = draft.id.take();
     let (header, content) = draft.seal(cx, office, "message")?;
     let proposal = cx.proposal(office, Intent::Send(header), Some(content), id)?;

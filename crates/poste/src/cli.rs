@@ -184,10 +184,14 @@ pub(crate) fn explain_usage(error: &clap::Error, json: bool) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(Kind::Usage.exit_code());
     }
-    // Its text repeats what was typed, so it is escaped like everything else.
-    let text = error.render().to_string();
-    CommandError::usage(text.trim().trim_start_matches("error: ")).print(json);
+    usage_error(error).print(json);
     ExitCode::from(Kind::Usage.exit_code())
+}
+
+/// Its text repeats what was typed, so it is escaped like everything else.
+pub(crate) fn usage_error(error: &clap::Error) -> CommandError {
+    let text = error.render().to_string();
+    CommandError::usage(text.trim().trim_start_matches("error: "))
 }
 
 #[cfg(test)]

@@ -148,11 +148,16 @@ impl Draft {
     }
 
     /// Looks at the files and makes header and content.
-    pub(crate) fn seal(self, cx: &Cx, office: &Office, default_type: &str) -> Result<(Send, Content)> {
+    pub(crate) fn seal(mut self, cx: &Cx, office: &Office, default_type: &str) -> Result<(Send, Content)> {
         let speaker = cx.speaker()?;
-        let mut artifacts = self.carried;
+        let mut artifacts = std::mem::take(&mut self.carried);
         let named = named_artifacts(cx, office, &speaker, &self.present, &self.attached, &self.later);
         artifacts.extend(named.map_err(suggest_later)?);
+        self.with_artifacts(artifacts, default_type)
+    }
+
+    /// Header and content, once its files were looked at.
+    pub(crate) fn with_artifacts(self, artifacts: Vec<Artifact>, default_type: &str) -> Result<(Send, Content)> {
         let kind = match self.kind {
             Some(kind) => kind,
             None => default_type.parse()?,
@@ -198,6 +203,14 @@ pub(crate) fn named_artifacts(
 ) -> Result<Vec<Artifact>> {
     if present.is_empty() && attached.is_empty() && later.is_empty() {
         return Ok(Vec::new());
+    }
+    // The fold refuses too many as well, but only after each was read and the attached ones were copied.
+    if present.len() + attached.len() + later.len() > limits::ARTIFACTS_MAX {
+        return Err(CommandError::new(
+            crate::error::Kind::Refused,
+            format!("more than {} artifacts", limits::ARTIFACTS_MAX),
+        )
+        .code(poste_core::fold::Code::TooLarge.word()));
     }
     let tree = cx.worktree(office, speaker)?;
     let cwd = cx.cwd()?;

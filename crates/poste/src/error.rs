@@ -118,6 +118,13 @@ impl CommandError {
 
     /// To stderr, for people or as JSON.
     pub(crate) fn print(&self, json: bool) {
+        for line in self.lines(json) {
+            talk(&line);
+        }
+    }
+
+    /// What is printed, safe on a terminal.
+    pub(crate) fn lines(&self, json: bool) -> Vec<String> {
         if json {
             let error = json!({ "error": {
                 "kind": self.kind.word(),
@@ -127,16 +134,12 @@ impl CommandError {
                 "causes": self.causes,
                 "hints": self.hints,
             }});
-            talk(&escape::json(&error.to_string()));
-            return;
+            return vec![escape::json_line(&error.to_string()).into_owned()];
         }
-        talk(&format!("error: {}", escape::block(&self.message)));
-        for cause in &self.causes {
-            talk(&format!("cause: {}", escape::block(cause)));
-        }
-        for hint in &self.hints {
-            talk(&format!("hint: {}", escape::block(hint)));
-        }
+        let mut lines = vec![format!("error: {}", escape::block(&self.message))];
+        lines.extend(self.causes.iter().map(|cause| format!("cause: {}", escape::block(cause))));
+        lines.extend(self.hints.iter().map(|hint| format!("hint: {}", escape::block(hint))));
+        lines
     }
 }
 

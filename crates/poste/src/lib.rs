@@ -6,6 +6,8 @@ mod commands;
 mod context;
 mod draft;
 mod error;
+#[doc(hidden)]
+pub mod probe;
 mod ui;
 
 use std::ffi::OsString;

@@ -124,6 +124,11 @@ impl Content {
         if self.payload.as_ref().is_some_and(|payload| is_deeper_than(payload.get(), limits::PAYLOAD_DEPTH_MAX)) {
             return Err(format!("the payload is nested deeper than {} levels", limits::PAYLOAD_DEPTH_MAX));
         }
+        if self.payload.as_ref().is_some_and(|payload| has_lone_surrogate(payload.get())) {
+            return Err(
+                "the payload has half a character (a lone \\u surrogate), which most programs cannot read".to_owned()
+            );
+        }
         if self.references.len() > limits::REFERENCES_MAX {
             return Err(format!("more than {} references", limits::REFERENCES_MAX));
         }
@@ -163,6 +168,29 @@ fn is_deeper_than(json: &str, depth_max: usize) -> bool {
     false
 }
 
+/// Whether JSON names half of a character, as `"\ud800"` does. Its grammar allows that, and many parsers then refuse
+/// the whole text: one such payload would make an inbox unreadable to them. Backslashes stand only in strings.
+fn has_lone_surrogate(json: &str) -> bool {
+    let unit = |escape: &[u8]| -> Option<u16> {
+        let digits = escape.strip_prefix(b"\\u")?.get(..4)?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let mut rest = json.as_bytes();
+    while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
+        rest = &rest[at..];
+        let length = match unit(rest) {
+            Some(0xd800..=0xdbff) => match rest.get(6..).and_then(unit) {
+                Some(0xdc00..=0xdfff) => 12,
+                _ => return true,
+            },
+            Some(0xdc00..=0xdfff) => return true,
+            _ => 2,
+        };
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,6 +212,29 @@ mod tests {
         let text = r#"{"z":1e400,"a":9007199254740993,"a":2}"#;
         let content = Content { payload: Some(RawValue::from_string(text.to_owned()).unwrap()), ..Content::default() };
         assert_eq!(round_trip(&content).payload.unwrap().get(), text);
+    }
+
+    #[test]
+    fn a_payload_with_half_a_character_is_refused() {
+        let check = |json: &str| {
+            let payload = Some(RawValue::from_string(json.to_owned()).unwrap());
+            Content { payload, ..Content::default() }.check()
+        };
+        for whole in [r#""plain""#, r#""\ud83d\ude42""#, r#""\\ud800""#, r#"{"\u00e9":"\\\\"}"#, r#""\uD83D\uDE42x""#] {
+            assert!(check(whole).is_ok(), "{whole}");
+            assert!(serde_json::from_str::<serde_json::Value>(whole).is_ok(), "{whole}");
+        }
+        for half in [
+            r#""\ud800""#,
+            r#""\udc00""#,
+            r#""\ud800x""#,
+            r#""\ud800\ud800""#,
+            r#"{"\\\uDBFF":1}"#,
+            r#""\ude42\ud83d""#,
+        ] {
+            assert!(check(half).is_err(), "{half}");
+            assert!(serde_json::from_str::<serde_json::Value>(half).is_err(), "{half}");
+        }
     }
 
     #[test]

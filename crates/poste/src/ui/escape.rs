@@ -15,18 +15,37 @@ pub(crate) fn block(text: &str) -> Cow<'_, str> {
 
 /// JSON that is safe on a terminal: what serde_json leaves as it is becomes `\u….`.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_dangerous) {
+    escape_json(text, is_dangerous)
+}
+
+/// As [`json`], and in one line: a payload is kept as it was given, with the line ends between its parts.
+pub(crate) fn json_line(text: &str) -> Cow<'_, str> {
+    escape_json(text, |character| is_dangerous(character) || character == '\n' || character == '\t')
+}
+
+fn escape_json(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(&bad) {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len() + 16);
+    let (mut in_string, mut escaped) = (false, false);
     for character in text.chars() {
-        if is_dangerous(character) {
-            // Inside JSON such characters stand only in strings, where this means the same.
+        match character {
+            _ if escaped => escaped = false,
+            '\\' if in_string => escaped = true,
+            '"' => in_string = !in_string,
+            _ => {}
+        }
+        if !bad(character) {
+            safe.push(character);
+        } else if in_string {
+            // In a string, and only there, this means the same.
             for unit in character.encode_utf16(&mut [0; 2]) {
                 let _ = write!(safe, "\\u{unit:04x}");
             }
         } else {
-            safe.push(character);
+            // Between the parts of JSON stands nothing but white space.
+            safe.push(' ');
         }
     }
     Cow::Owned(safe)
@@ -72,6 +91,7 @@ fn is_dangerous(character: char) -> bool {
         | '\u{feff}'
         | '\u{ffa0}'
         | '\u{fff0}'..='\u{fffb}'
+        | '\u{1bca0}'..='\u{1bca3}'
         | '\u{1d173}'..='\u{1d17a}'
         | '\u{e0000}'..='\u{e0fff}' => true,
         other => other.is_control(),
@@ -102,5 +122,17 @@ mod tests {
         let text = original.to_string();
         let back: serde_json::Value = serde_json::from_str(&json(&text)).unwrap();
         assert_eq!(back, original);
+    }
+
+    #[test]
+    fn line_ends_between_the_parts_of_json_are_no_part_of_it() {
+        let text = "{\r\n\t\"a\": \"\u{9b}\\n\\\\\",\r\n\t\"b\": [1,\r2]\r\n}";
+        let original: serde_json::Value = serde_json::from_str(text).unwrap();
+        for safe in [json(text), json_line(text)] {
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), original, "{safe}");
+            assert!(!safe.chars().any(is_dangerous), "{safe:?}");
+        }
+        assert_eq!(json(text).lines().count(), 4);
+        assert_eq!(json_line(text).lines().count(), 1);
     }
 }

@@ -43,7 +43,7 @@ impl Ui {
         if self.json {
             let text = serde_json::to_string(answer)
                 .map_err(|error| crate::CommandError::new(crate::error::Kind::Internal, error.to_string()))?;
-            writeln!(out, "{}", escape::json(&text))?;
+            writeln!(out, "{}", escape::json_line(&text))?;
         } else {
             answer.print(self, &mut out)?;
         }

@@ -1,0 +1,106 @@
+//! Fuzzing: every parser, every printer of strangers' words, and the fold, given what no honest program would give.
+//!
+//! A [`Target`] takes bytes and says what became of them, or what does not hold. The [`engine`] makes the bytes out of
+//! valid inputs ([`mutate`]) and keeps those that ended in a way no other did: an outcome is what it steers by. The
+//! crate in `fuzz/` runs the same targets under libFuzzer, which steers by the code that was reached.
+
+mod archives;
+pub mod engine;
+mod folding;
+pub mod mutate;
+mod records;
+mod surfaces;
+mod words;
+
+/// Ok: what became of the input, in words that do not depend on its details. Err: what should hold and does not.
+pub type Checked = Result<String, String>;
+
+/// Something that takes what strangers wrote.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    pub name: &'static str,
+    /// What it is given, and what must hold.
+    pub about: &'static str,
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// May keep things between calls to be quick, but never lets one input change what becomes of another.
+    pub check: fn(&[u8]) -> Checked,
+}
+
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "record",
+        about: "bytes of a log, with their own and with a right checksum: a record that is kept byte for byte, or a reason",
+        seeds: records::record_seeds,
+        check: records::record,
+    },
+    Target {
+        name: "content",
+        about: "stored content: decodes to something that encodes to itself, or a reason",
+        seeds: records::content_seeds,
+        check: records::content,
+    },
+    Target {
+        name: "fold",
+        about: "records with a right checksum behind a busy history: decided or halted, invariants, refold, no second effect",
+        seeds: folding::seeds,
+        check: folding::fold_lines,
+    },
+    Target {
+        name: "words",
+        about: "names, addresses, topics, labels, ids, sessions: one grammar everywhere, and errors that are safe to print",
+        seeds: words::seeds,
+        check: words::words,
+    },
+    Target {
+        name: "times",
+        about: "lengths and moments: in range, printable in every style, equal after a trip through a record",
+        seeds: words::time_seeds,
+        check: words::times,
+    },
+    Target {
+        name: "config",
+        about: "poste.toml: what the parser takes, the fold takes too",
+        seeds: words::config_seeds,
+        check: words::config,
+    },
+    Target {
+        name: "archive",
+        about: "an archive file, damaged: found, checked and redacted without a panic, and what is redacted is gone",
+        seeds: archives::seeds,
+        check: archives::archive,
+    },
+    Target {
+        name: "batch",
+        about: "lines of a batch and payloads: a message that can be stored and read again, or a reason that is safe to print",
+        seeds: surfaces::batch_seeds,
+        check: surfaces::batch,
+    },
+    Target {
+        name: "arguments",
+        about: "the command line: a command, or a usage error that is safe to print",
+        seeds: surfaces::argument_seeds,
+        check: surfaces::arguments,
+    },
+    Target {
+        name: "escape",
+        about: "text for a terminal: nothing it obeys or hides comes through, and JSON means the same",
+        seeds: surfaces::escape_seeds,
+        check: surfaces::escape,
+    },
+    Target {
+        name: "fence",
+        about: "a message for a model: its content cannot close the fence, nor forge the lines of the office",
+        seeds: surfaces::fence_seeds,
+        check: surfaces::fence,
+    },
+];
+
+/// The target of this name.
+pub fn target(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
+
+/// Turns a condition into what [`Checked`] wants.
+fn must(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}

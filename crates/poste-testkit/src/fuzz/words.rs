@@ -1,0 +1,225 @@
+//! Words, times, and `poste.toml`.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use poste::probe;
+use poste_core::config::FilePolicy;
+use poste_core::fold::{Refusals, fold};
+use poste_core::log::{Intent, Proposal, Record, Sealed, TopicPattern};
+use poste_core::store::Store;
+use poste_core::text::{InvalidText, Label, Name, RecordId, Session, Topic, TypeName, Word, nearest, quoted};
+use poste_core::time::{When, length, parse_duration_ms, parse_when};
+use poste_core::vocabulary::{AgentKind, Priority, Urgency};
+use poste_core::{Address, Digest, Position, Timestamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Checked, must};
+use crate::corpus;
+
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    let honest = [
+        "coder",
+        "builder-1",
+        "7zip_agent",
+        "role:reviewer",
+        "can:typescript",
+        "every:role:reviewer",
+        "every:can:go",
+        "everyone",
+        "topic:TaskCompleted",
+        "conv_auth_contracts_001",
+        "blog-writer-1709468234-x7k2",
+        "progress_update",
+        "urgent",
+        "critical",
+        "human",
+        "#12",
+        "18446744073709551615",
+        "a,b , role:c",
+        "0000000000000000000000000000000000000000000000000000000000000000",
+    ];
+    honest.iter().chain(corpus::NAMES).map(|text| text.as_bytes().to_vec()).collect()
+}
+
+pub(super) fn words(input: &[u8]) -> Checked {
+    let Ok(text) = std::str::from_utf8(input) else { return Ok("no UTF-8".to_owned()) };
+    let mut taken = Vec::new();
+    let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let word = |c: char| lower(c) || c == '-' || c == '_';
+    taken.extend(one::<Name>("name", text, 64, word)?);
+    taken.extend(one::<Word>("word", text, 64, word)?);
+    taken.extend(one::<TypeName>("type", text, 64, |c| lower(c) || c == '_')?);
+    taken.extend(one::<Topic>("topic", text, 64, |c| c.is_ascii_alphanumeric() || "-_.".contains(c))?);
+    taken.extend(one::<TopicPattern>("pattern", text, 64, |c| c.is_ascii_alphanumeric() || "-_.*".contains(c))?);
+    taken.extend(one::<Label>("label", text, 128, |c| c.is_ascii_alphanumeric() || "-_.:".contains(c))?);
+    taken.extend(one::<Session>("session", text, 128, |c| c.is_ascii_graphic())?);
+    taken.extend(one::<RecordId>("id", text, 128, |c| c.is_ascii_graphic() || c == ' ')?);
+    taken.extend(one::<Address>("address", text, 80, |c| c.is_ascii_alphanumeric() || "-_.:".contains(c))?);
+    if let Ok(address) = text.parse::<Address>() {
+        must(address.to_string() == text, || format!("the address {text:?} prints as {address}"))?;
+    }
+    for name in ["poste", "everyone"] {
+        must(text != name || !taken.contains(&"name"), || format!("{text} is a name"))?;
+    }
+    must(is_safe(&quoted(text)), || format!("quoted, {text:?} is not safe to print"))?;
+    let _ = nearest(text, corpus::NAMES.iter().copied());
+    let more = [
+        ("digest", text.parse::<Digest>().is_ok()),
+        ("priority", text.parse::<Priority>().is_ok()),
+        ("urgency", text.parse::<Urgency>().is_ok()),
+        ("agent kind", text.parse::<AgentKind>().is_ok()),
+        ("number", probe::number(text).is_ok()),
+        ("position", probe::position(text).is_ok()),
+    ];
+    taken.extend(more.iter().filter(|(_, is)| *is).map(|(what, _)| *what));
+    match probe::recipients(text) {
+        Ok(_) => taken.push("recipients"),
+        Err(told) => must(told.iter().all(|text| is_safe(text)), || format!("an error has {told:?}"))?,
+    }
+    Ok(taken.join(" "))
+}
+
+/// What text and what JSON take is the same, and it is what the documentation promises.
+fn one<T>(
+    what: &'static str,
+    text: &str,
+    chars_max: usize,
+    allowed: impl Fn(char) -> bool,
+) -> Result<Option<&'static str>, String>
+where
+    T: FromStr<Err = InvalidText> + Serialize + DeserializeOwned,
+{
+    let parsed = text.parse::<T>();
+    let json = serde_json::Value::from(text);
+    let in_json = serde_json::from_value::<T>(json.clone());
+    must(parsed.is_ok() == in_json.is_ok(), || format!("{text:?} as {what} differs between text and JSON"))?;
+    match parsed {
+        Ok(value) => {
+            let fits = !text.is_empty() && text.len() <= chars_max && text.chars().all(allowed);
+            must(fits, || format!("{text:?} is no {what}"))?;
+            let back = serde_json::to_value(&value).map_err(|error| error.to_string())?;
+            must(back == json, || format!("the {what} {text:?} is written as {back}"))?;
+            Ok(Some(what))
+        }
+        Err(error) => {
+            must(is_safe(&error.to_string()), || format!("the error about {text:?} is not safe to print: {error}"))?;
+            Ok(None)
+        }
+    }
+}
+
+/// Nothing in it that a terminal obeys, except line ends.
+fn is_safe(text: &str) -> bool {
+    !text.chars().any(|character| corpus::is_unfit(character) && character != '\n')
+}
+
+pub(super) fn time_seeds() -> Vec<Vec<u8>> {
+    [
+        "10m",
+        "1h 30m",
+        "2 days",
+        "2 weeks",
+        "250ms",
+        "1d",
+        "PT1H",
+        "P1D",
+        "1y 2mo",
+        "-5m",
+        "1e9h",
+        "0s",
+        "1.5h",
+        "12:30:45",
+        "99999999999999999999h",
+        "2026-01-31T12:00:00Z",
+        "2026-01-31T12:00:00+02:00",
+        "9999-12-31T23:59:59.999Z",
+        "-009999-01-01T00:00:00Z",
+        "2026-01-31 12:00Z",
+        "2016-12-31T23:59:60Z",
+        "2026-01-31T12:00:00[Europe/Berlin]",
+        "9223372036854775807ms",
+        "292471208677y",
+        "175307616h",
+        "631107417600s",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .into()
+}
+
+pub(super) fn times(input: &[u8]) -> Checked {
+    let Ok(text) = std::str::from_utf8(input) else { return Ok("no UTF-8".to_owned()) };
+    let duration = parse_duration_ms(text);
+    if let Ok(ms) = duration {
+        must(ms >= 0, || format!("{text:?} is {ms} ms"))?;
+        let _ = length(ms);
+    }
+    let outcome = match parse_when(text) {
+        Ok(when) => {
+            let json = serde_json::to_string(&when).map_err(|error| error.to_string())?;
+            let back: When = serde_json::from_str(&json).map_err(|error| error.to_string())?;
+            must(back == when, || format!("{text:?} changes on its way through {json}"))?;
+            for from in [Timestamp::ZERO, Timestamp::from_ms(1_800_000_000_000), Timestamp::MAX] {
+                let at = when.resolve(from);
+                must((Timestamp::ZERO..=Timestamp::MAX).contains(&at), || format!("{text:?} is beyond time"))?;
+                let shown = [probe::moment(at, from), probe::moment(from, at)].concat();
+                must(shown.iter().all(|text| is_safe(text)), || format!("{shown:?}"))?;
+            }
+            if let (When::InMs(ms), Ok(same)) = (when, &duration) {
+                must(ms == *same, || format!("{text:?} is {ms} and {same} ms"))?;
+            }
+            format!("{} digits", json.len())
+        }
+        Err(error) => {
+            must(duration.is_err(), || format!("{text:?} is a length and no time"))?;
+            must(is_safe(&error), || format!("the error is not safe to print: {error:?}"))?;
+            error
+        }
+    };
+    Ok(format!("{}: {outcome}", duration.map_or_else(|why| why, |_| "a length".to_owned())))
+}
+
+pub(super) fn config_seeds() -> Vec<Vec<u8>> {
+    let honest = [
+        "",
+        "[delivery]\nmax_attempts = 3\nretry_delay = \"30s\"\nlease = \"10m\"\n[retention]\nfinished = \"72h\"\n\
+         [limits]\nmessage_bytes = 1048576\nfan_out = 500\n[types.question]\nresponse = false\n\
+         [types.build_failed]\npriority = \"high\"\nurgency = \"now\"\nwork = true\nmax_attempts = 2\nretry_delay = \"1m\"\n",
+        "delivery.lease = \"1h\"\ntypes.x = { priority = \"critical\" }\n",
+    ];
+    honest.iter().chain(corpus::TOML_TEXTS).map(|text| text.as_bytes().to_vec()).collect()
+}
+
+pub(super) fn config(input: &[u8]) -> Checked {
+    let Ok(text) = std::str::from_utf8(input) else { return Ok("no UTF-8".to_owned()) };
+    let file = match FilePolicy::parse(text, Path::new("poste.toml")) {
+        Ok(file) => file,
+        Err(error) => {
+            let shown = probe::escape_block(&error.to_string());
+            must(is_safe(&shown.replace('\t', " ")), || format!("the error is not safe to print: {shown:?}"))?;
+            return Ok(shown.lines().last().unwrap_or_default().to_owned());
+        }
+    };
+    let types = file.types.len();
+    let digest = file.digest();
+    let policy = file.into_policy("machine".parse().expect("a label"), "host".to_owned(), 0);
+    must(policy.digest() == digest, || "a policy's digest depends on the machine".to_owned())?;
+    let proposal = Proposal {
+        id: "policy".parse().expect("an id"),
+        actor: Name::poste(),
+        session: None,
+        sent_at: Timestamp::ZERO,
+        intent: Intent::Policy(policy),
+        content: None,
+    };
+    let sealed = Sealed::seal(&proposal).map_err(|error| format!("a policy that does not seal: {error}"))?;
+    let store = Store::in_memory().map_err(|error| error.to_string())?;
+    let mut tables = store.tables().map_err(|error| error.to_string())?;
+    let record = Record { position: Position(1), at: Timestamp::from_ms(1), sealed };
+    let outcome = fold(&mut tables, &record, Refusals::Kept).map_err(|error| error.to_string())?;
+    match outcome.verdict.accepted() {
+        Ok(_) => Ok(format!("a policy with {} types", types.min(5))),
+        Err(rejection) => Err(format!("the file is taken and the fold refuses it: {rejection}")),
+    }
+}

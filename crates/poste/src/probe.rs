@@ -1,0 +1,79 @@
+//! What tests from outside may ask of the parsers and printers in here that meet what strangers wrote. No API.
+
+use std::ffi::OsString;
+
+use clap::Parser as _;
+use poste_core::log::{Content, MessageNo, Position, Send};
+use poste_core::views::MessageView;
+use poste_core::{Address, Timestamp};
+
+use crate::cli::{self, Cli};
+use crate::ui::time::TimeStyle;
+use crate::ui::{escape, fence};
+use crate::{CommandError, batch, draft};
+
+pub fn escape_line(text: &str) -> String {
+    escape::line(text).into_owned()
+}
+
+pub fn escape_block(text: &str) -> String {
+    escape::block(text).into_owned()
+}
+
+pub fn escape_json(text: &str) -> String {
+    escape::json(text).into_owned()
+}
+
+pub fn escape_json_line(text: &str) -> String {
+    escape::json_line(text).into_owned()
+}
+
+/// The command these arguments call, or everything that would be printed, for people and as JSON.
+pub fn arguments(arguments: &[OsString]) -> Result<&'static str, [String; 2]> {
+    match Cli::try_parse_from(arguments) {
+        Ok(cli) => Ok(cli.command.name()),
+        Err(error) if !error.use_stderr() => Ok("help"),
+        Err(error) => Err(told(&cli::usage_error(&error))),
+    }
+}
+
+/// A line of a batch as header and content, without a look at its files.
+pub fn batch_line(line: &[u8]) -> Result<(Send, Content), [String; 2]> {
+    let draft = batch::parse_line(line).map_err(|error| told(&error))?;
+    draft.with_artifacts(Vec::new(), "message").map_err(|error| told(&error))
+}
+
+pub fn recipients(text: &str) -> Result<Vec<Address>, [String; 2]> {
+    draft::parse_recipients(text).map_err(|error| told(&error))
+}
+
+pub fn payload(json: &str) -> Result<Content, [String; 2]> {
+    let payload = Some(draft::parse_payload(json.to_owned()).map_err(|error| told(&error))?);
+    Ok(Content { subject: "payload".to_owned(), payload, ..Content::default() })
+}
+
+pub fn number(text: &str) -> Result<MessageNo, String> {
+    cli::number(text)
+}
+
+pub fn position(text: &str) -> Result<Position, String> {
+    cli::position(text)
+}
+
+/// A moment in every style there is.
+pub fn moment(at: Timestamp, now: Timestamp) -> Vec<String> {
+    [TimeStyle::Relative, TimeStyle::Iso, TimeStyle::Unix]
+        .into_iter()
+        .flat_map(|style| [style.format(at, now), style.since(at, now)])
+        .collect()
+}
+
+/// A message in the fence a model gets it in, and the nonce that was taken.
+pub fn fenced(message: &MessageView, fresh: impl FnMut() -> String) -> (String, String) {
+    let nonce = fence::nonce_for(message, fresh);
+    (fence::fenced(message, &nonce), nonce)
+}
+
+fn told(error: &CommandError) -> [String; 2] {
+    [error.lines(false).join("\n"), error.lines(true).join("\n")]
+}
