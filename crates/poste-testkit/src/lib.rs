@@ -10,11 +10,13 @@
 //! * [`history`]: random histories in which most proposals are worth making.
 //! * [`invariants`]: what must hold of an office at any time, and of a simulation at its end.
 //! * [`forge`]: records no honest program writes.
+//! * [`next`]: the schema of a program of the future.
 
 pub mod clock;
 pub mod forge;
 pub mod history;
 pub mod invariants;
+pub mod next;
 pub mod rng;
 pub mod seeds;
 pub mod sim;

@@ -1,0 +1,16 @@
+//! The harnesses, one file each.
+
+pub(crate) mod kill;
+
+use crate::rig::{Result, Rig, Tally};
+
+/// One way to torture an office.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Harness {
+    pub name: &'static str,
+    pub what: &'static str,
+    pub run: fn(&Rig, &Tally) -> Result,
+}
+
+pub(crate) const ALL: &[Harness] =
+    &[Harness { name: "kill", what: "SIGKILL before every system call of every command that writes", run: kill::run }];
