@@ -76,13 +76,13 @@ pub(crate) fn acts(folder: &Path) -> Result<Vec<Act>> {
     use Base::{Empty, LongWal, Office};
     Ok(vec![
         act("init", Empty, "init --json", &[]),
-        act("send", Office, "send b news words --as a --id the-one --json", &["the-one"]),
-        Act { input: Some(body), ..act("blob", Office, "send b large - --as a --id the-one --json", &["the-one"]) },
-        act("claim", Office, "claim 1 --as b --id the-one --json", &["the-one"]),
-        act("done", Office, "done 1 --summary yes --as b --id the-one --json", &["the-one"]),
+        act("send", Office, "send b news words --as a --id send-1 --json", &["send-1"]),
+        Act { input: Some(body), ..act("blob", Office, "send b large - --as a --id blob-1 --json", &["blob-1"]) },
+        act("claim", Office, "claim 1 --as b --id claim-1 --json", &["claim-1"]),
+        act("done", Office, "done 1 --summary yes --as b --id done-1 --json", &["done-1"]),
         Act { ids: batch_ids.clone(), ..act("batch", Office, &batch_args, &[]) },
         Act { ids: batch_ids, ..act("checkpoint", LongWal, &batch_args, &[]) },
-        Act { migrates: true, ..act("migrate", Office, "send b news words --as a --id the-one --json", &["the-one"]) },
+        Act { migrates: true, ..act("migrate", Office, "send b news words --as a --id next-1 --json", &["next-1"]) },
     ])
 }
 

@@ -5,7 +5,9 @@
 mod acts;
 mod check;
 mod desk;
+mod disk;
 mod harness;
+mod record;
 mod rig;
 mod strace;
 

@@ -1,6 +1,7 @@
 //! The harnesses, one file each.
 
 pub(crate) mod kill;
+pub(crate) mod power;
 
 use crate::rig::{Result, Rig, Tally};
 
@@ -12,5 +13,7 @@ pub(crate) struct Harness {
     pub run: fn(&Rig, &Tally) -> Result,
 }
 
-pub(crate) const ALL: &[Harness] =
-    &[Harness { name: "kill", what: "SIGKILL before every system call of every command that writes", run: kill::run }];
+pub(crate) const ALL: &[Harness] = &[
+    Harness { name: "kill", what: "SIGKILL before every system call of every command that writes", run: kill::run },
+    Harness { name: "power", what: "power loss at every moment, every disk image it may leave", run: power::run },
+];
