@@ -3,6 +3,7 @@
 //! `cargo xtask torture` builds the programs and starts this one. See `docs/torture.md`.
 
 mod acts;
+mod aftermath;
 mod check;
 mod desk;
 mod disk;

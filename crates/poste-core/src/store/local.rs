@@ -106,10 +106,16 @@ impl LocalLog {
         if self.store.is_read_only() {
             return Err(Error::ReadOnly(self.path.clone()));
         }
-        self.put_blobs(&proposals)?;
+        let late_blobs = sabotaged!(BlobAfterRecord).then(|| proposals.clone());
+        if late_blobs.is_none() {
+            self.put_blobs(&proposals)?;
+        }
         let mut waiting = Some(proposals);
         loop {
             if let Some(outcomes) = self.write_once(&mut waiting, accepts_leap, patience)? {
+                if let Some(proposals) = late_blobs {
+                    self.put_blobs(&proposals)?;
+                }
                 return Ok(outcomes);
             }
         }
@@ -130,6 +136,7 @@ impl LocalLog {
         }
         let guard = self.lock.acquire(patience)?;
         self.store.check_identity()?;
+        self.store.check_room()?;
         let ours = self.store.options.schema.version();
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
         self.store.version()?.may_write(ours)?;
@@ -157,14 +164,34 @@ impl LocalLog {
             return Ok(outcomes); // nothing was written: the transaction rolls back
         }
         clock::remember(&transaction, &self.clock.boot(), at)?;
-        tables.flush()?;
+        let late_cursor = sabotaged!(CursorOutsideTransaction).then(|| tables.cursor.clone());
+        if late_cursor.is_none() {
+            tables.flush()?;
+        }
+        if sabotaged!(BellBeforeCommit) {
+            bell::ring(&self.path, position);
+        }
+        if sabotaged!(OkBeforeCommit) {
+            let mut transaction = transaction;
+            transaction.set_drop_behavior(rusqlite::DropBehavior::Ignore);
+            return Ok(outcomes); // and the connection commits when it is closed
+        }
         if let Err(error) = transaction.commit() {
             self.broken = true;
-            return Err(commit_failed(ids, error));
+            if !sabotaged!(CommitErrorIgnored) {
+                return Err(commit_failed(ids, error));
+            }
+        }
+        if let Some(cursor) = late_cursor {
+            let mut tables = Tables::load(&self.store.conn)?;
+            tables.cursor = cursor;
+            tables.flush()?;
         }
         self.store.checkpoint_if_large();
         drop(guard);
-        bell::ring(&self.path, position);
+        if !sabotaged!(BellBeforeCommit) {
+            bell::ring(&self.path, position);
+        }
         Ok(outcomes)
     }
 
@@ -188,7 +215,9 @@ impl LocalLog {
     fn take_time(&self, tables: &mut Tables<'_>, accepts_leap: Option<&Name>) -> Result<Timestamp, Error> {
         let remembered = clock::remembered(tables.conn())?;
         match clock::read(self.clock.as_ref(), tables.cursor.head.at, remembered.as_ref()) {
+            Reading::Now(_) if sabotaged!(TimeBackwards) => Ok(self.clock.wall()),
             Reading::Now(at) => Ok(at),
+            Reading::TooFar { leap_ms, expected } if sabotaged!(LeapTaken) => Ok(expected.plus_ms(leap_ms)),
             Reading::Leap { at, leap_ms } => {
                 append_own(tables, at, Intent::Clock(ClockLeap { leap_ms }))?;
                 Ok(at)
@@ -214,7 +243,7 @@ const TICKS_MAX: usize = 8;
 /// Settles what is due; says whether that was all. Ticks stay, whatever becomes of the proposals after them.
 fn settle_due(tables: &mut Tables<'_>, at: Timestamp) -> Result<bool, Error> {
     for _ in 0..TICKS_MAX {
-        if tables.next_due()?.is_none_or(|due| due > at) {
+        if tables.next_due()?.is_none_or(|due| due > at) || sabotaged!(LostTick) {
             return Ok(true);
         }
         append_own(tables, at, Intent::Tick(Tick {}))?;
@@ -248,6 +277,15 @@ fn commit_failed(ids: Vec<RecordId>, error: rusqlite::Error) -> Error {
     match Error::from(error) {
         Error::DiskFull { cause, .. } => Error::DiskFull { ids, cause },
         other => Error::Unknown { ids, cause: other.to_string() },
+    }
+}
+
+#[cfg(feature = "sabotage")]
+impl Drop for LocalLog {
+    fn drop(&mut self) {
+        if sabotaged!(OkBeforeCommit) {
+            let _ = self.store.conn.execute_batch("COMMIT");
+        }
     }
 }
 

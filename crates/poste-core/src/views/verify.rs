@@ -132,6 +132,7 @@ fn check_content(
         None => None,
     };
     match bytes {
+        Some(_) if sabotaged!(ContentUnchecked) => {}
         None => report.problems.push(format!("record {position}: its content is missing")),
         Some(bytes) => {
             let large = bytes.len() > limits::CONTENT_BYTES_MAX;
@@ -144,7 +145,7 @@ fn check_content(
 }
 
 fn compare(conn: &rusqlite::Connection, fresh: &Store, report: &mut VerifyReport) -> Result<(), Error> {
-    if digest(fresh.conn())? == report.tables {
+    if digest(fresh.conn())? == report.tables || sabotaged!(TablesUnchecked) {
         return Ok(());
     }
     let ours: BTreeMap<_, _> = digest_by_table(conn)?.into_iter().collect();

@@ -1,5 +1,6 @@
 //! The harnesses, one file each.
 
+pub(crate) mod errno;
 pub(crate) mod kill;
 pub(crate) mod power;
 
@@ -16,4 +17,9 @@ pub(crate) struct Harness {
 pub(crate) const ALL: &[Harness] = &[
     Harness { name: "kill", what: "SIGKILL before every system call of every command that writes", run: kill::run },
     Harness { name: "power", what: "power loss at every moment, every disk image it may leave", run: power::run },
+    Harness {
+        name: "errno",
+        what: "ENOSPC, EIO, EMFILE, EROFS, EDQUOT, EINTR at the n-th call and onward",
+        run: errno::run,
+    },
 ];

@@ -50,14 +50,17 @@ impl Tables<'_> {
     }
 
     pub fn insert_id(&mut self, record: &Record, message: Option<MessageNo>) -> Result<(), Error> {
-        self.conn
-            .prepare_cached("INSERT INTO ids (id, position, fingerprint, message) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![
-                record.sealed.envelope.id,
-                record.position,
-                record.sealed.envelope.fingerprint(),
-                message
-            ])?;
+        let insert = if sabotaged!(NoDedupe) {
+            "INSERT OR REPLACE INTO ids (id, position, fingerprint, message) VALUES (?1, ?2, ?3, ?4)"
+        } else {
+            "INSERT INTO ids (id, position, fingerprint, message) VALUES (?1, ?2, ?3, ?4)"
+        };
+        self.conn.prepare_cached(insert)?.execute(params![
+            record.sealed.envelope.id,
+            record.position,
+            record.sealed.envelope.fingerprint(),
+            message
+        ])?;
         Ok(())
     }
 
