@@ -8,6 +8,7 @@ mod check;
 mod desk;
 mod disk;
 mod harness;
+mod letters;
 mod record;
 mod rig;
 mod strace;
@@ -45,6 +46,8 @@ fn list() -> String {
         harness::ALL.iter().map(|harness| format!("  {:<12} {}", harness.name, harness.what)).collect();
     format!("Harnesses:\n{}", lines.join("\n"))
 }
+
+const VIOLATIONS_SHOWN: usize = 30;
 
 /// What one harness came to.
 struct Report {
@@ -121,7 +124,7 @@ fn run_one(rig: &Rig, harness: Harness) -> Report {
     for note in &report.notes {
         say(&format!("{:12} {note}", ""));
     }
-    for violation in report.violations.iter().take(10) {
+    for violation in report.violations.iter().take(VIOLATIONS_SHOWN) {
         say(&format!("{:12} VIOLATION {violation}", ""));
     }
     report

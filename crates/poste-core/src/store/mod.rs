@@ -228,6 +228,11 @@ impl Store {
         self.folder.as_ref().map(|folder| &folder.blobs)
     }
 
+    /// The newest record this office is known to have had, by the bell that was rung for it.
+    pub(crate) fn last_rung(&self) -> Option<crate::log::Position> {
+        bell::last_rung(self.path()?)
+    }
+
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }

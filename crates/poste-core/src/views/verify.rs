@@ -31,6 +31,8 @@ pub fn verify(store: &Store, refusals: Refusals, mut progress: impl FnMut(Positi
     if file > ours {
         return Err(Error::NeedsUpgrade { what: "verify", needed: file, ours });
     }
+    // Before the log is read: whoever writes meanwhile only makes it longer.
+    let rung = store.last_rung();
     store.read(|conn| {
         let mut problems = Vec::new();
         let integrity: String = conn.query_row("PRAGMA integrity_check(20)", [], |row| row.get(0))?;
@@ -44,7 +46,12 @@ pub fn verify(store: &Store, refusals: Refusals, mut progress: impl FnMut(Positi
             tables: digest(conn)?,
             problems,
         };
-        if !check_log(store, conn, &mut report)? {
+        let is_readable = check_log(store, conn, &mut report)?;
+        if let Some(rung) = rung.filter(|rung| *rung > report.position) {
+            let end = report.position;
+            report.problems.push(format!("record {rung} was committed once, and the log ends at {end}"));
+        }
+        if !is_readable {
             return Ok(report);
         }
         match refold(store, refusals, &mut progress) {

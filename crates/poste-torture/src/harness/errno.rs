@@ -123,9 +123,11 @@ fn judge(point: &Point<'_>, run: &Run, kept: Result<bool>) -> Result<bool> {
     }
     let were_there = kept?;
     let code = run.code.unwrap_or_default();
-    // SQLite knows a full disk by ENOSPC of a write; a quota, and a sync that finds no room, are I/O errors to it.
-    let is_full = point.fault.errno == "ENOSPC" && matches!(point.call.name.as_str(), "pwrite64" | "write" | "openat");
-    if code != 0 && run.err.trim().is_empty() && !is_talk(&point.call) {
+    // SQLite knows a full disk by ENOSPC of a write; a quota, and an open or a sync that finds no room, are I/O errors
+    // to it.
+    let is_full = point.fault.errno == "ENOSPC" && matches!(point.call.name.as_str(), "pwrite64" | "write");
+    let may_be_silent = point.call.name == "write" && point.fault.onward;
+    if code != 0 && run.err.trim().is_empty() && !may_be_silent && !is_talk(&point.call) {
         return Err(format!("exit {code}, and no word why"));
     }
     if is_full && !matches!(code, 0 | DISK_FULL) && !is_talk(&point.call) {
