@@ -4,6 +4,7 @@
 
 mod acts;
 mod aftermath;
+mod bite;
 mod check;
 mod desk;
 mod disk;
@@ -39,12 +40,17 @@ struct Args {
     /// Decides which points a sample takes; printed with every report
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Sabotage the program in every named way, and fail unless each is noticed
+    #[arg(long)]
+    bite: bool,
 }
 
 fn list() -> String {
     let lines: Vec<String> =
         harness::ALL.iter().map(|harness| format!("  {:<12} {}", harness.name, harness.what)).collect();
-    format!("Harnesses:\n{}", lines.join("\n"))
+    let bites: Vec<String> =
+        bite::ALL.iter().map(|bite| format!("  {:<27} {} ({})", bite.sabotage, bite.what, bite.harness)).collect();
+    format!("Harnesses:\n{}\n\nSabotages, and who must notice:\n{}", lines.join("\n"), bites.join("\n"))
 }
 
 const VIOLATIONS_SHOWN: usize = 30;
@@ -75,8 +81,12 @@ fn torture(args: &Args) -> Result<bool> {
     let folders = Folders::make()?;
     harness::kill::strace_works(&folders.disk())?;
     let form = if args.short { Form::Short } else { Form::Full };
-    let chosen = choose(&args.names)?;
     let sound = Programs::sound(&programs);
+    for program in [&sound.poste, &sound.next] {
+        if mentions_sabotage(&program.path)? {
+            return Err(format!("{} was built with the feature sabotage", program.path.display()));
+        }
+    }
     let rig = Rig {
         tortured: sound.clone(),
         sound,
@@ -87,8 +97,68 @@ fn torture(args: &Args) -> Result<bool> {
         disk: folders.disk(),
     };
     let started = Instant::now();
-    let reports: Vec<Report> = chosen.into_iter().map(|harness| run_one(&rig, harness)).collect();
-    Ok(summary(&reports, started.elapsed(), args))
+    if args.bite {
+        return bite_all(&rig, &programs, &args.names);
+    }
+    let reports: Vec<Report> = choose(&args.names)?.into_iter().map(|harness| run_one(&rig, harness)).collect();
+    let all_well = summary(&reports, started.elapsed(), args);
+    // A short proof of the proof, where the sabotaged program was built.
+    if args.short && args.names.is_empty() {
+        return Ok(bite_all(&rig, &programs, &[])? && all_well);
+    }
+    Ok(all_well)
+}
+
+/// Sabotages the program in every way that was chosen. Whether each was noticed.
+fn bite_all(rig: &Rig, programs: &Path, names: &[String]) -> Result<bool> {
+    let sabotaged = programs.join("poste-sabotaged");
+    if !mentions_sabotage(&sabotaged)? {
+        return Err(format!("{} was built without the feature sabotage", sabotaged.display()));
+    }
+    if let Some(name) = names.iter().find(|name| bite::ALL.iter().all(|bite| bite.sabotage != name.as_str())) {
+        return Err(format!("there is no sabotage {name}\n{}", list()));
+    }
+    let is_chosen = |bite: &&bite::Bite| match rig.form {
+        _ if !names.is_empty() => names.iter().any(|name| name == bite.sabotage),
+        Form::Short => bite.is_short,
+        Form::Full => true,
+    };
+    let started = Instant::now();
+    let mut missed = 0;
+    say("sabotage                    noticed by     after        s");
+    for bite in bite::ALL.iter().filter(is_chosen) {
+        let bitten = bite::run(rig, programs, *bite);
+        missed += usize::from(bitten.caught.is_none());
+        say(&line_of_bite(&bitten));
+    }
+    let control = if rig.is_short() { Vec::new() } else { bite::control(rig, programs) };
+    for violation in &control {
+        say(&format!("without a sabotage: VIOLATION {violation}"));
+    }
+    let count = bite::ALL.iter().filter(is_chosen).count();
+    say(&format!("bite: {} of {count} sabotages noticed, {:.1} s", count - missed, started.elapsed().as_secs_f64()));
+    Ok(missed == 0 && control.is_empty())
+}
+
+fn line_of_bite(bitten: &bite::Bitten) -> String {
+    let bite = bitten.bite;
+    let seconds = bitten.took.as_secs_f64();
+    match (&bitten.caught, &bitten.error) {
+        (Some(violation), _) => {
+            let violation: String = violation.chars().take(110).collect();
+            format!("{:<27} {:<12} {:>7} {seconds:>8.1}  {violation}", bite.sabotage, bite.harness, bitten.after)
+        }
+        (None, Some(error)) => format!("{:<27} NOT NOTICED: {} could not run: {error}", bite.sabotage, bite.harness),
+        (None, None) => format!("{:<27} NOT NOTICED by {} in {} points", bite.sabotage, bite.harness, bitten.after),
+    }
+}
+
+/// Whether a program knows the variable that names a sabotage.
+fn mentions_sabotage(program: &Path) -> Result<bool> {
+    let bytes = std::fs::read(program).map_err(|error| desk::told(program, &error))?;
+    // Put together here, so that this program does not mention it as a whole.
+    let word = ["POSTE", "SABOTAGE"].join("_");
+    Ok(bytes.windows(word.len()).any(|window| window == word.as_bytes()))
 }
 
 fn choose(names: &[String]) -> Result<Vec<Harness>> {

@@ -25,6 +25,9 @@ pub struct LocalLog {
     path: PathBuf,
     /// After a failed commit the connection is not trusted again; the next write opens a new one.
     broken: bool,
+    /// What was answered and is not committed yet.
+    #[cfg(feature = "sabotage")]
+    late: Vec<Sealed>,
 }
 
 impl LocalLog {
@@ -50,7 +53,15 @@ impl LocalLog {
     pub fn open(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self, Error> {
         let lock = WriteLock::new(path, &options.program);
         let store = Store::open(path, options)?;
-        Ok(Self { store, lock, clock, path: path.to_owned(), broken: false })
+        Ok(Self {
+            store,
+            lock,
+            clock,
+            path: path.to_owned(),
+            broken: false,
+            #[cfg(feature = "sabotage")]
+            late: Vec::new(),
+        })
     }
 
     pub fn clock(&self) -> &Arc<dyn Clock> {
@@ -171,10 +182,9 @@ impl LocalLog {
         if sabotaged!(BellBeforeCommit) {
             bell::ring(&self.path, position);
         }
-        if sabotaged!(OkBeforeCommit) {
-            let mut transaction = transaction;
-            transaction.set_drop_behavior(rusqlite::DropBehavior::Ignore);
-            return Ok(outcomes); // and the connection commits when it is closed
+        #[cfg(feature = "sabotage")]
+        if !self.late.is_empty() {
+            return Ok(outcomes); // answered, and committed when the office is closed
         }
         if let Err(error) = transaction.commit() {
             self.broken = true;
@@ -283,14 +293,19 @@ fn commit_failed(ids: Vec<RecordId>, error: rusqlite::Error) -> Error {
 #[cfg(feature = "sabotage")]
 impl Drop for LocalLog {
     fn drop(&mut self) {
-        if sabotaged!(OkBeforeCommit) {
-            let _ = self.store.conn.execute_batch("COMMIT");
+        let late = std::mem::take(&mut self.late);
+        if !late.is_empty() {
+            let _ = self.write(late, None, self.store.options.lock_timeout);
         }
     }
 }
 
 impl Log for LocalLog {
     fn append(&mut self, proposals: Vec<Sealed>) -> Result<Vec<Outcome>, Error> {
+        #[cfg(feature = "sabotage")]
+        if sabotaged!(OkBeforeCommit) {
+            self.late.extend(proposals.iter().cloned());
+        }
         self.write(proposals, None, self.store.options.lock_timeout)
     }
 
