@@ -9,7 +9,9 @@ const CARGO_DENY_VERSION: &str = "0.20.2";
 
 const USAGE: &str = "cargo xtask COMMAND
 
-  test     format, lints, licences, and every test; installs what is missing
+  test     format, lints, licences, every test, and the short torture; installs what is missing
+  torture [NAME…] [--short|--full] [--seed N] [--bite]
+           real processes under real faults: nothing acknowledged is lost; --help lists the harnesses
   bench    measure this machine into docs/bench/; --short only shows that it runs, --only NAME,… takes some
 ";
 
@@ -18,6 +20,7 @@ fn main() -> ExitCode {
     let ran = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["test"] => test(),
         ["bench", options @ ..] => bench(options),
+        ["torture", rest @ ..] => torture(rest),
         _ => Err(USAGE.to_owned()),
     };
     match ran {
@@ -45,7 +48,26 @@ fn test() -> Result {
         Command::new(deny).args(["--log-level", "error", "check", "licenses", "bans", "sources"]),
     )?;
     core_has_no_async_runtime()?;
-    run_tests()
+    run_tests()?;
+    torture(&["--short"])
+}
+
+/// Builds the programs that are tortured, then the one that does it, and hands it the arguments.
+fn torture(arguments: &[&str]) -> Result {
+    ensure("strace", "strace")?;
+    let is = |flag: &str| arguments.contains(&flag);
+    // The short form shares its build with the tests; the full one is about numbers too.
+    let profile: &[&str] = if is("--short") { &[] } else { &["--release"] };
+    let package = |name: &'static str| ["--locked", "--package", name];
+    let programs = [package("poste"), package("poste-testkit"), package("poste-torture")].concat();
+    step("building the programs", cargo().arg("build").args(profile).args(programs))?;
+    if is("--bite") || is("--short") {
+        let sabotaged = ["--features", "sabotage", "--bin", "poste-sabotaged"];
+        let build = [&package("poste-testkit")[..], &sabotaged].concat();
+        step("building the sabotaged program", cargo().arg("build").args(profile).args(build))?;
+    }
+    let run = [&["run", "--quiet"], profile, &package("poste-torture"), &["--"], arguments].concat();
+    step("torture", cargo().args(run))
 }
 
 /// Measures a release build. The offices it measures in are kept below `target` for the next run.

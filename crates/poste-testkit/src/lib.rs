@@ -13,6 +13,7 @@
 //! * [`forge`]: records no honest program writes.
 //! * [`corpus`]: hostile names, texts, JSON, TOML and fences.
 //! * [`fuzz`]: what makes more of them, and what must hold whatever they are.
+//! * [`next`]: the schema of a program of the future.
 
 pub mod clock;
 pub mod corpus;
@@ -21,6 +22,7 @@ pub mod fuzz;
 pub mod history;
 pub mod invariants;
 pub mod large_office;
+pub mod next;
 pub mod rng;
 pub mod seeds;
 pub mod sim;

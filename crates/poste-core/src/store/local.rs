@@ -26,6 +26,9 @@ pub struct LocalLog {
     pub(super) path: PathBuf,
     /// After a failed commit the connection is not trusted again; the next write opens a new one.
     broken: bool,
+    /// What was answered and is not committed yet.
+    #[cfg(feature = "sabotage")]
+    late: Vec<Sealed>,
 }
 
 impl LocalLog {
@@ -52,7 +55,15 @@ impl LocalLog {
     pub fn open(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self, Error> {
         let lock = WriteLock::new(path, &options.program);
         let store = Store::open(path, options)?;
-        Ok(Self { store, lock, clock, path: path.to_owned(), broken: false })
+        Ok(Self {
+            store,
+            lock,
+            clock,
+            path: path.to_owned(),
+            broken: false,
+            #[cfg(feature = "sabotage")]
+            late: Vec::new(),
+        })
     }
 
     pub fn clock(&self) -> &Arc<dyn Clock> {
@@ -108,10 +119,16 @@ impl LocalLog {
         if self.store.is_read_only() {
             return Err(Error::ReadOnly(self.path.clone()));
         }
-        self.put_blobs(&proposals, Put::All)?;
+        let late_blobs = sabotaged!(BlobAfterRecord).then(|| proposals.clone());
+        if late_blobs.is_none() {
+            self.put_blobs(&proposals, Put::All)?;
+        }
         let mut waiting = Some(proposals);
         loop {
             if let Some(outcomes) = self.write_once(&mut waiting, accepts_leap, patience)? {
+                if let Some(proposals) = late_blobs {
+                    self.put_blobs(&proposals, Put::All)?;
+                }
                 return Ok(outcomes);
             }
         }
@@ -129,10 +146,11 @@ impl LocalLog {
         self.mend()?;
         let guard = self.lock.acquire(patience)?;
         self.store.check_identity()?;
-        if let Some(proposals) = waiting.as_ref() {
+        if let Some(proposals) = waiting.as_ref().filter(|_| !sabotaged!(BlobAfterRecord)) {
             self.put_blobs(proposals, Put::Missing)?;
             self.check_attached(proposals)?;
         }
+        self.store.check_room()?;
         self.store.checkpoint_if_large();
         let ours = self.store.options.schema.version();
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
@@ -171,14 +189,33 @@ impl LocalLog {
             return Ok(outcomes); // nothing was written: the transaction rolls back
         }
         clock::remember(&transaction, &self.clock.boot(), at)?;
-        tables.flush()?;
+        let late_cursor = sabotaged!(CursorOutsideTransaction).then(|| tables.cursor.clone());
+        if late_cursor.is_none() {
+            tables.flush()?;
+        }
         drop(tables);
+        if sabotaged!(BellBeforeCommit) {
+            bell::ring(&self.path, position);
+        }
+        #[cfg(feature = "sabotage")]
+        if !self.late.is_empty() {
+            return Ok(outcomes); // answered, and committed when the office is closed
+        }
         if let Err(error) = transaction.commit() {
             self.broken = true;
-            return Err(commit_failed(ids, error));
+            if !sabotaged!(CommitErrorIgnored) {
+                return Err(commit_failed(ids, error));
+            }
+        }
+        if let Some(cursor) = late_cursor {
+            let mut tables = Tables::load(&self.store.conn)?;
+            tables.cursor = cursor;
+            tables.flush()?;
         }
         drop(guard);
-        bell::ring(&self.path, position);
+        if !sabotaged!(BellBeforeCommit) {
+            bell::ring(&self.path, position);
+        }
         Ok(outcomes)
     }
 
@@ -243,7 +280,9 @@ impl LocalLog {
     fn take_time(&self, tables: &mut Tables<'_>, accepts_leap: Option<&Name>) -> Result<Timestamp, Error> {
         let remembered = clock::remembered(tables.conn())?;
         match clock::read(self.clock.as_ref(), tables.cursor.head.at, remembered.as_ref()) {
+            Reading::Now(_) if sabotaged!(TimeBackwards) => Ok(self.clock.wall()),
             Reading::Now(at) => Ok(at),
+            Reading::TooFar { leap_ms, expected } if sabotaged!(LeapTaken) => Ok(expected.plus_ms(leap_ms)),
             Reading::Leap { at, leap_ms } => {
                 append_own(tables, at, Intent::Clock(ClockLeap { leap_ms }))?;
                 Ok(at)
@@ -276,7 +315,7 @@ const TICKS_MAX: usize = 8;
 /// Settles what is due; says whether that was all. Ticks stay, whatever becomes of the proposals after them.
 fn settle_due(tables: &mut Tables<'_>, at: Timestamp) -> Result<bool, Error> {
     for _ in 0..TICKS_MAX {
-        if tables.next_due()?.is_none_or(|due| due > at) {
+        if tables.next_due()?.is_none_or(|due| due > at) || sabotaged!(LostTick) {
             return Ok(true);
         }
         append_own(tables, at, Intent::Tick(Tick {}))?;
@@ -313,8 +352,22 @@ fn commit_failed(ids: Vec<RecordId>, error: rusqlite::Error) -> Error {
     }
 }
 
+#[cfg(feature = "sabotage")]
+impl Drop for LocalLog {
+    fn drop(&mut self) {
+        let late = std::mem::take(&mut self.late);
+        if !late.is_empty() {
+            let _ = self.write(late, None, self.store.options.lock_timeout);
+        }
+    }
+}
+
 impl Log for LocalLog {
     fn append(&mut self, proposals: Vec<Sealed>) -> Result<Vec<Outcome>, Error> {
+        #[cfg(feature = "sabotage")]
+        if sabotaged!(OkBeforeCommit) {
+            self.late.extend(proposals.iter().cloned());
+        }
         self.write(proposals, None, self.store.options.lock_timeout)
     }
 

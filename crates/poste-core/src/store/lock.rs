@@ -43,6 +43,9 @@ impl WriteLock {
     /// Waits for the lock, but not longer than `patience`.
     pub fn acquire(&self, patience: Duration) -> Result<WriteGuard, Error> {
         let file = self.open()?;
+        if sabotaged!(LockNotTaken) {
+            return Ok(WriteGuard { _file: file });
+        }
         let file = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => file,
             Err(rustix::io::Errno::WOULDBLOCK) if patience.is_zero() => return Err(self.busy(patience)),
@@ -61,14 +64,13 @@ impl WriteLock {
     }
 
     fn open(&self) -> Result<File, Error> {
-        OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&self.path)
-            .map_err(|error| Error::io(&self.path, error))
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&self.path).map_err(
+            |error| match (error.kind(), self.path.parent()) {
+                // It is made where it is missing, so what is missing is its folder.
+                (std::io::ErrorKind::NotFound, Some(folder)) => Error::Replaced(folder.to_owned()),
+                _ => Error::io(&self.path, error),
+            },
+        )
     }
 
     /// A thread does the waiting, so that it can be given up. Blocking in the kernel keeps the queue fair, which

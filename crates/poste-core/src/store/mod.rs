@@ -22,6 +22,7 @@ mod file_system;
 mod group;
 mod local;
 mod lock;
+mod room;
 pub mod schema;
 pub mod search;
 pub mod table_digest;
@@ -92,16 +93,38 @@ struct Folder {
     path: PathBuf,
     blobs: Blobs,
     archives: Archives,
-    /// Device and inode of the database at opening: a replaced file is noticed before it is written.
-    identity: (u64, u64),
+    identity: Identity,
+}
+
+/// Device and inode of the database, its WAL and its shared memory at opening: a replaced or deleted file is noticed
+/// before anything is written. Each of the three alone would do harm: records in a WAL without a name are lost to
+/// everybody else, and with two shared memories two writers overwrite each other's frames. SQLite keeps all three for
+/// the office's whole life, because closing does not checkpoint here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Identity([Option<(u64, u64)>; 3]);
+
+impl Identity {
+    const FILES: [&str; 3] = ["office.db", "office.db-wal", "office.db-shm"];
+
+    fn of(folder: &Path) -> Self {
+        Self(Self::FILES.map(|name| file_identity(&folder.join(name))))
+    }
+
+    /// A file that was not there at opening was made since, by whoever needed it first.
+    fn is_still(&self, now: &Self) -> bool {
+        self.0.iter().zip(&now.0).all(|(then, now)| then.is_none() || then == now)
+    }
 }
 
 impl Store {
     /// Opens an existing office. Never creates one: a missing file is an error, not an empty office.
     pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
         let database = path.join("office.db");
-        let identity = match fs::metadata(&database) {
-            Ok(meta) if meta.is_file() => (meta.dev(), meta.ino()),
+        if sabotaged!(OfficeMadeAnew) {
+            Self::create(path, &options, |_| Ok(()))?;
+        }
+        match fs::metadata(&database) {
+            Ok(meta) if meta.is_file() => {}
             Ok(_) => return Err(Error::NotAnOffice(database)),
             Err(error) => {
                 return Err(match error.kind() {
@@ -110,8 +133,9 @@ impl Store {
                     _ => Error::io(&database, error),
                 });
             }
-        };
+        }
         file_system::check(path)?;
+        room::check(path)?;
         // Whoever may not write may still look. Any other trouble is told as what it is.
         let read_only = !may_write(path)? || !may_write(&database)?;
         let access = if read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
@@ -122,12 +146,13 @@ impl Store {
                 path: path.to_owned(),
                 blobs: Blobs::new(path.join("blobs")),
                 archives: Archives::new(path.join("archive")),
-                identity,
+                identity: Identity::of(path),
             }),
             options,
             read_only,
         };
         let version = store.version()?;
+        store.remember_identity();
         version.may_read(store.options.schema.version())?;
         if version.schema < store.options.schema.version() {
             store.migrate()?;
@@ -145,6 +170,7 @@ impl Store {
     ) -> Result<bool, Error> {
         make_private_folder(path)?;
         file_system::check(path)?;
+        room::check(path)?;
         let _lock = WriteLock::new(path, &options.program).acquire(options.lock_timeout)?;
         let database = path.join("office.db");
         private_file(&database)?;
@@ -219,6 +245,11 @@ impl Store {
         self.folder.as_ref().map(|folder| &folder.archives)
     }
 
+    /// The newest record this office is known to have had, by the bell that was rung for it.
+    pub(crate) fn last_rung(&self) -> Option<crate::log::Position> {
+        bell::last_rung(self.path()?)
+    }
+
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
@@ -284,19 +315,36 @@ impl Store {
             fs::rename(&unfinished, &copy).map_err(|error| Error::io(&copy, error))?;
             sync_folder(&folder.path)?;
         }
+        if sabotaged!(MigrationInPieces) {
+            return self.options.schema.migrate(&self.conn, from.schema);
+        }
         let transaction = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         self.options.schema.migrate(&transaction, from.schema)?;
         transaction.commit()?;
         Ok(())
     }
 
-    /// Whether the file is still the one that was opened.
+    /// The first read has made SQLite open its other two files. If the database was replaced in between, its own
+    /// identity, taken before, still tells.
+    fn remember_identity(&mut self) {
+        if let Some(folder) = &mut self.folder {
+            let now = Identity::of(&folder.path);
+            folder.identity = Identity([folder.identity.0[0], now.0[1], now.0[2]]);
+        }
+    }
+
+    /// Whether the files are still the ones that were opened.
     pub(crate) fn check_identity(&self) -> Result<(), Error> {
         let Some(folder) = &self.folder else { return Ok(()) };
-        if identity(&folder.path.join("office.db")) == Some(folder.identity) {
+        if folder.identity.is_still(&Identity::of(&folder.path)) || sabotaged!(IdentityUnchecked) {
             return Ok(());
         }
         Err(Error::Replaced(folder.path.clone()))
+    }
+
+    /// Whether a write may touch more of the shared memory.
+    pub(crate) fn check_room(&self) -> Result<(), Error> {
+        self.folder.as_ref().map_or(Ok(()), |folder| room::check(&folder.path))
     }
 
     /// Copies the WAL into the database once much is in it. Called under the lock and before a write: SQLite then
@@ -308,7 +356,7 @@ impl Store {
         let Some(folder) = &self.folder else { return };
         // What is in use is never longer than the file.
         let bytes = fs::metadata(folder.path.join("office.db-wal")).map_or(0, |meta| meta.len());
-        if bytes <= WAL_BYTES_MAX {
+        if bytes <= WAL_BYTES_MAX || sabotaged!(NoCheckpoint) {
             return;
         }
         let Ok((pages, done)) = self.checkpoint("PRAGMA wal_checkpoint(NOOP)") else { return };
@@ -336,7 +384,7 @@ fn prepare(conn: &Connection) -> Result<(), Error> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     // One plan a statement, whatever its parameters are: looking at them, SQLite would prepare it again for each.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    conn.pragma_update(None, "synchronous", "full")?;
+    conn.pragma_update(None, "synchronous", if sabotaged!(SynchronousNormal) { "normal" } else { "full" })?;
     conn.pragma_update(None, "wal_autocheckpoint", 0)?;
     // Deciding belongs to the fold; SQLite only stores.
     conn.pragma_update(None, "foreign_keys", false)?;
@@ -353,8 +401,9 @@ fn may_write(path: &Path) -> Result<bool, Error> {
     }
 }
 
-fn identity(database: &Path) -> Option<(u64, u64)> {
-    fs::metadata(database).ok().map(|meta| (meta.dev(), meta.ino()))
+/// Device and inode: another file under the same name has others.
+fn file_identity(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
 fn make_private_folder(path: &Path) -> Result<(), Error> {

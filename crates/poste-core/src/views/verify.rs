@@ -32,6 +32,8 @@ pub fn verify(store: &Store, refusals: Refusals, mut progress: impl FnMut(Positi
     if file > ours {
         return Err(Error::NeedsUpgrade { what: "verify", needed: file, ours });
     }
+    // Before the log is read: whoever writes meanwhile only makes it longer.
+    let rung = store.last_rung();
     store.read(|conn| {
         let mut problems = Vec::new();
         let integrity: String = conn.query_row("PRAGMA integrity_check(20)", [], |row| row.get(0))?;
@@ -45,7 +47,12 @@ pub fn verify(store: &Store, refusals: Refusals, mut progress: impl FnMut(Positi
             tables: digest(conn)?,
             problems,
         };
-        if !check_log(store, conn, &mut report)? {
+        let is_readable = check_log(store, conn, &mut report)?;
+        if let Some(rung) = rung.filter(|rung| *rung > report.position) {
+            let end = report.position;
+            report.problems.push(format!("record {rung} was committed once, and the log ends at {end}"));
+        }
+        if !is_readable {
             return Ok(report);
         }
         check_archives(store, &mut report)?;
@@ -136,6 +143,7 @@ fn check_content(
         None => None,
     };
     match bytes {
+        Some(_) if sabotaged!(ContentUnchecked) => {}
         None => report.problems.push(format!("record {position}: its content is missing")),
         Some(bytes) => check_bytes(position, expected, &bytes, report),
     }
@@ -222,7 +230,7 @@ fn check_erasure(store: &Store, report: &mut VerifyReport) -> Result<(), Error> 
 }
 
 fn compare(conn: &rusqlite::Connection, fresh: &Store, report: &mut VerifyReport) -> Result<(), Error> {
-    if digest(fresh.conn())? == report.tables {
+    if digest(fresh.conn())? == report.tables || sabotaged!(TablesUnchecked) {
         return Ok(());
     }
     let ours: BTreeMap<_, _> = digest_by_table(conn)?.into_iter().collect();

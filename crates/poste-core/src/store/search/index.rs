@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 use super::super::lock::{WriteGuard, WriteLock};
 use super::super::schema::{get_meta, set_meta};
 use super::super::tables::Tables;
-use super::super::{identity, private_file, sync_folder};
+use super::super::{file_identity, private_file, sync_folder};
 use super::query::{Words, apart};
 use crate::address::Address;
 use crate::digest::Digest;
@@ -211,7 +211,7 @@ impl Index {
         remove_files(folder)?;
         let path = folder.join(FILES[0]);
         private_file(&path)?;
-        let index = Self { conn: connect(&path)?, place: identity(&path).map(|identity| (path, identity)) };
+        let index = Self { conn: connect(&path)?, place: file_identity(&path).map(|identity| (path, identity)) };
         index.conn.pragma_update(None, "journal_mode", "wal")?;
         index.begin_empty(&office)?;
         Ok((index, start))
@@ -219,7 +219,7 @@ impl Index {
 
     fn open_file(folder: &Path) -> Result<Option<Result<Self, String>>, Error> {
         let path = folder.join(FILES[0]);
-        let Some(identity) = identity(&path) else { return Ok(None) };
+        let Some(identity) = file_identity(&path) else { return Ok(None) };
         if !fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file()) {
             return Ok(Some(Err("it is no regular file".to_owned())));
         }
@@ -281,7 +281,7 @@ impl Index {
 
     /// Whether the file is still there under its name: somebody may have deleted the index, and meant it.
     pub fn is_current(&self) -> bool {
-        self.place.as_ref().is_none_or(|(path, opened)| identity(path) == Some(*opened))
+        self.place.as_ref().is_none_or(|(path, opened)| file_identity(path) == Some(*opened))
     }
 
     /// The records that said something about a message.

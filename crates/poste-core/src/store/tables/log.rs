@@ -59,8 +59,12 @@ impl Tables<'_> {
     }
 
     pub fn insert_id(&mut self, record: &Record, message: Option<MessageNo>) -> Result<(), Error> {
-        const SQL: &str = "INSERT INTO ids (id, position, fingerprint, message) VALUES (?1, ?2, ?3, ?4)";
-        kept(&mut self.kept.insert_id, self.conn, SQL)?.execute(params![
+        let sql = if sabotaged!(NoDedupe) {
+            "INSERT OR REPLACE INTO ids (id, position, fingerprint, message) VALUES (?1, ?2, ?3, ?4)"
+        } else {
+            "INSERT INTO ids (id, position, fingerprint, message) VALUES (?1, ?2, ?3, ?4)"
+        };
+        kept(&mut self.kept.insert_id, self.conn, sql)?.execute(params![
             record.sealed.envelope.id,
             record.position,
             record.sealed.envelope.fingerprint(),
