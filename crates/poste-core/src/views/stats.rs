@@ -123,7 +123,8 @@ struct Measured {
 /// Parts of the time in the chart of volume.
 const PARTS: usize = 24;
 
-/// What was stored since a time and is not archived. Reads every delivery of it.
+/// What was stored since a time; deliveries of what is archived are not measured. Reads every live delivery of it.
+#[allow(clippy::float_arithmetic, reason = "a rate for people; nothing is decided by it")]
 pub fn stats(store: &Store, since: Timestamp, now: Timestamp) -> Result<Stats, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;

@@ -241,14 +241,7 @@ fn goes_on(office: &Path, step: &Step) -> Result {
 
 fn registration() -> std::result::Result<Proposal, poste_core::Error> {
     let damaged = |error: poste_core::text::InvalidText| poste_core::Error::Damaged(error.to_string());
-    let intent = Intent::Register(Register {
-        kind: None,
-        role: None,
-        capabilities: None,
-        worktree: None,
-        clears: Vec::new(),
-        update: false,
-    });
+    let intent = Intent::Register(Register::default());
     Ok(Proposal {
         id: "after-the-loss".parse().map_err(damaged)?,
         actor: "survivor".parse().map_err(damaged)?,

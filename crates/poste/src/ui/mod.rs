@@ -151,6 +151,12 @@ impl Paint {
     }
 }
 
+/// As [`count`], with a sign where counting stopped: `1000+ messages`.
+pub(crate) fn at_least(number: poste_core::views::Count, noun: &str) -> String {
+    let text = count(usize::try_from(number.count).unwrap_or(usize::MAX), noun);
+    if number.at_least { text.replacen(' ', "+ ", 1) } else { text }
+}
+
 /// `1 message`, `2 messages`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     match number {

@@ -1,8 +1,11 @@
 //! The command line, played by real processes on desks of their own.
 
+mod archive;
 mod artifacts;
 mod batch;
 mod common;
+mod conversations;
+mod dead;
 mod finding;
 mod first_steps;
 mod help;
@@ -10,10 +13,13 @@ mod hostile;
 mod house;
 mod inbox;
 mod looking;
+mod overdue;
 mod policy;
+mod redact;
 mod schemas;
 mod search;
 mod sending;
+mod status;
 mod times;
 mod topics;
 mod waiting;
