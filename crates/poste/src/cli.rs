@@ -137,6 +137,9 @@ commands! {
     Types => types,
     Schema => schema,
     Clock => clock,
+    Doctor => doctor,
+    Snapshot => snapshot,
+    Restore => restore,
 }
 
 /// clap's own words; help and version go to stdout and are no error.

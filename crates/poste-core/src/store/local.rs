@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 
 use rusqlite::TransactionBehavior;
 
+use super::blobs::Blobs;
 use super::clock::{self, Clock, Reading};
 use super::lock::WriteLock;
 use super::tables::Tables;
-use super::{Options, Store, bell, path_text};
+use super::{Options, Store, bell};
+use crate::digest::Digest;
 use crate::error::Error;
-use crate::fold::{FOLD_VERSION, Outcome, Refusals, Verdict, fold};
+use crate::fold::{Code, FOLD_VERSION, Outcome, Refusals, Rejection, Verdict, fold};
 use crate::limits;
-use crate::log::{Barrier, Clock as ClockLeap, Head, Intent, Log, Position, Proposal, Record, Sealed, Tick};
+use crate::log::{Artifact, Barrier, Clock as ClockLeap, Head, Intent, Log, Position, Proposal, Record, Sealed, Tick};
 use crate::text::{Name, RecordId};
 use crate::time::Timestamp;
 
@@ -65,13 +67,23 @@ impl LocalLog {
     }
 
     /// Settles what is due, if anything is. One look at one index when nothing is.
+    ///
+    /// On behalf of a reader: whoever holds the lock settles it anyway, and a view can be told apart as unconfirmed.
     pub fn settle(&mut self) -> Result<(), Error> {
+        self.settle_within(Duration::ZERO)
+    }
+
+    /// As [`LocalLog::settle`], for somebody who would rather wait.
+    pub(crate) fn settle_patiently(&mut self) -> Result<(), Error> {
+        self.settle_within(self.store.options.lock_timeout)
+    }
+
+    fn settle_within(&mut self, patience: Duration) -> Result<(), Error> {
         let Some(due) = self.store.tables()?.next_due()? else { return Ok(()) };
         if self.reading()?.for_views() < due {
             return Ok(());
         }
-        // On behalf of a reader: whoever holds the lock settles it anyway, and a view can be told apart as unconfirmed.
-        self.write(Vec::new(), None, Duration::ZERO).map(|_| ())
+        self.write(Vec::new(), None, patience).map(|_| ())
     }
 
     /// Remembers that this machine's `poste.toml` stands on this policy version.
@@ -130,6 +142,7 @@ impl LocalLog {
         }
         let guard = self.lock.acquire(patience)?;
         self.store.check_identity()?;
+        self.keep_blobs(waiting.as_deref().unwrap_or_default())?;
         let ours = self.store.options.schema.version();
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
         self.store.version()?.may_write(ours)?;
@@ -146,7 +159,10 @@ impl LocalLog {
                 for sealed in proposals {
                     ids.push(sealed.envelope.id.clone());
                     let record = Record { position: tables.cursor.head.position.next(), at, sealed };
-                    outcomes.push(fold(&mut tables, &record, Refusals::Dropped)?);
+                    outcomes.push(match self.lacks_attachment(&tables, &record)? {
+                        None => fold(&mut tables, &record, Refusals::Dropped)?,
+                        Some(refusal) => refusal,
+                    });
                 }
                 Some(outcomes)
             }
@@ -170,16 +186,50 @@ impl LocalLog {
 
     /// Large content is safe on disk before the record that names it.
     fn put_blobs(&self, proposals: &[Sealed]) -> Result<(), Error> {
+        self.each_large(proposals, |blobs, bytes, _| blobs.put(bytes).map(|_| ()))
+    }
+
+    /// Whoever clears away blobs that no record names holds the lock while doing so. What is here under the lock is
+    /// therefore here when the record is, and content that was cleared away since it was written is written again.
+    fn keep_blobs(&self, proposals: &[Sealed]) -> Result<(), Error> {
+        self.each_large(proposals, |blobs, bytes, digest| match blobs.has(digest) {
+            true => Ok(()),
+            false => blobs.put(bytes).map(|_| ()),
+        })
+    }
+
+    /// A new record may not name a copy that is not in the office. This machine's own refusal, before the fold: another
+    /// one may have the copy, and a log that is ordered elsewhere brings records before their blobs.
+    fn lacks_attachment(&self, tables: &Tables<'_>, record: &Record) -> Result<Option<Outcome>, Error> {
+        let Some(blobs) = self.store.blobs() else { return Ok(None) };
+        let attached = record.sealed.attached();
+        let gone = |artifact: &&Artifact| artifact.digest.is_some_and(|digest| !blobs.has(&digest));
+        let Some(gone) = attached.iter().find(gone) else { return Ok(None) };
+        let id = &record.sealed.envelope.id;
+        if tables.id(id)?.is_some() {
+            return Ok(None); // a repeat is answered as what it was
+        }
+        let reason = format!("{}: its copy is not in the office; attach it again", gone.path);
+        let verdict = Verdict::Rejected(Rejection { code: Code::Malformed, reason });
+        Ok(Some(Outcome { id: id.clone(), position: None, at: record.at, repeat: false, verdict }))
+    }
+
+    fn each_large(
+        &self,
+        proposals: &[Sealed],
+        visit: impl Fn(&Blobs, &[u8], &Digest) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         if !proposals.iter().any(is_large) {
             return Ok(());
         }
         // What the fold will refuse for its size is not written at all.
         let allowed = self.store.tables()?.policy()?.settings.content_bytes_max.unwrap_or(u64::MAX);
         for sealed in proposals.iter().filter(|sealed| is_large(sealed)) {
-            if let (Some(content), Some(blobs)) = (&sealed.content, self.store.blobs())
+            if let (Some(content), Some(named), Some(blobs)) =
+                (&sealed.content, &sealed.envelope.content, self.store.blobs())
                 && content.bytes.len() as u64 <= allowed
             {
-                blobs.put(&content.bytes)?;
+                visit(blobs, &content.bytes, &named.digest)?;
             }
         }
         Ok(())
@@ -278,7 +328,7 @@ impl Log for LocalLog {
     }
 
     fn snapshot(&self, into: &Path) -> Result<Head, Error> {
-        self.store.conn().execute("VACUUM INTO ?1", [path_text(into)?])?;
+        self.store.copy_into(into)?;
         let copy = Store::open_copy(into)?;
         Ok(copy.tables()?.cursor.head)
     }

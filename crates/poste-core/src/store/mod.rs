@@ -6,17 +6,21 @@
 //!   write.lock                held by the one writer; says who it is
 //!   bell                      touched after each commit; waiters listen to it
 //!   blobs/                    content over 64 KiB and attachments, named by BLAKE3
+//!   archive/                  finished conversations, once somebody archived some
 //! ```
 
 pub mod artifact;
+pub(crate) mod aside;
 mod bell;
 pub mod blobs;
 pub mod clock;
 pub mod discover;
-mod file_system;
+pub(crate) mod file_system;
+pub(crate) mod folder;
 mod group;
 mod local;
 mod lock;
+pub(crate) mod processes;
 pub mod schema;
 pub mod table_digest;
 pub mod tables;
@@ -33,6 +37,7 @@ pub use bell::Waiter;
 pub use group::GroupCommit;
 pub use local::LocalLog;
 pub(crate) use local::fresh_id;
+pub(crate) use lock::LockState;
 pub use lock::WriteLock;
 
 use crate::error::Error;
@@ -45,7 +50,7 @@ pub(crate) const BUSY_TIMEOUT_MS: u32 = 10_000;
 /// How long a command waits for the write lock before it names the holder.
 pub const LOCK_TIMEOUT_MS_DEFAULT: u64 = 10_000;
 /// The writer that leaves the WAL larger than this checkpoints it, so that the next cold open is cheap.
-const WAL_BYTES_MAX: u64 = 512 * 1024;
+pub(crate) const WAL_BYTES_MAX: u64 = 512 * 1024;
 
 /// How to open an office.
 #[derive(Debug, Clone)]
@@ -86,6 +91,17 @@ struct Folder {
 impl Store {
     /// Opens an existing office. Never creates one: a missing file is an error, not an empty office.
     pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
+        let mut store = Self::open_as_is(path, options)?;
+        let version = store.version()?;
+        version.may_read(store.options.schema.version())?;
+        if version.schema < store.options.schema.version() {
+            store.migrate()?;
+        }
+        Ok(store)
+    }
+
+    /// Opens the file whatever it is and brings it to no other schema: for whoever looks what is wrong with it.
+    pub(crate) fn open_as_is(path: &Path, options: Options) -> Result<Self, Error> {
         let database = path.join("office.db");
         let identity = match fs::metadata(&database) {
             Ok(meta) if meta.is_file() => (meta.dev(), meta.ino()),
@@ -103,18 +119,8 @@ impl Store {
         let read_only = !may_write(path)? || !may_write(&database)?;
         let access = if read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
         let conn = connect(&database, access)?;
-        let mut store = Self {
-            conn,
-            folder: Some(Folder { path: path.to_owned(), blobs: Blobs::new(path.join("blobs")), identity }),
-            options,
-            read_only,
-        };
-        let version = store.version()?;
-        version.may_read(store.options.schema.version())?;
-        if version.schema < store.options.schema.version() {
-            store.migrate()?;
-        }
-        Ok(store)
+        let blobs = Blobs::new(path.join("blobs"));
+        Ok(Self { conn, folder: Some(Folder { path: path.to_owned(), blobs, identity }), options, read_only })
     }
 
     /// Makes an office, or finds that it is there. Any number of processes may do so at once.
@@ -173,6 +179,15 @@ impl Store {
         Ok(Self { conn, folder: None, options: Options::default(), read_only: true })
     }
 
+    /// Opens a copy of an office with its blobs, to read it. It may lie where no office may live.
+    pub(crate) fn open_copy_of_office(path: &Path, options: Options) -> Result<Self, Error> {
+        let database = path.join("office.db");
+        let identity = identity(&database).ok_or_else(|| Error::NoOffice(path.to_owned()))?;
+        let conn = connect(&database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let blobs = Blobs::new(path.join("blobs"));
+        Ok(Self { conn, folder: Some(Folder { path: path.to_owned(), blobs, identity }), options, read_only: true })
+    }
+
     pub fn conn(&self) -> &Connection {
         &self.conn
     }
@@ -209,6 +224,31 @@ impl Store {
     /// The newest schema this program knows.
     pub fn schema_version(&self) -> u32 {
         self.options.schema.version()
+    }
+
+    pub(crate) fn schema(&self) -> Schema {
+        self.options.schema
+    }
+
+    /// Makes a verified copy an office of this machine: it gets a machine name nobody had before, so that its policies
+    /// are told from those of the office it is a copy of, and it knows nothing of another machine's clocks. When this
+    /// returns, everything is in the database file itself, synced.
+    pub(crate) fn settle_in(self, at: crate::Timestamp, manifest: &crate::backup::Manifest) -> Result<(), Error> {
+        let machine = uuid::Uuid::new_v4().simple().to_string();
+        let from = format!("record {} of {}, at {at}", manifest.position, manifest.taken_at);
+        let transaction = self.conn.unchecked_transaction()?;
+        // Its poste.toml stands on the policy that the copied machine had seen or proposed itself.
+        transaction.execute(
+            "UPDATE machine SET boot_id = '', boot_ms = 0, at = 0, name = ?1, policy_seen = max(policy_seen,
+               (SELECT coalesce(max(version), 0) FROM policies WHERE policies.machine = machine.name))",
+            [machine],
+        )?;
+        schema::set_meta(&transaction, "restored", from)?;
+        transaction.commit()?;
+        // A copy comes in rollback mode. The switch itself is the last commit of that mode: it is synced, and the WAL is
+        // empty.
+        self.conn.pragma_update(None, "journal_mode", "wal")?;
+        Ok(())
     }
 
     /// This machine's name in policy records.
@@ -248,13 +288,21 @@ impl Store {
         if !copy.exists() {
             let unfinished = folder.path.join(format!("before-schema-{}.tmp", from.schema + 1));
             let _ = fs::remove_file(&unfinished);
-            self.conn.execute("VACUUM INTO ?1", [path_text(&unfinished)?])?;
+            self.copy_into(&unfinished)?;
             fs::rename(&unfinished, &copy).map_err(|error| Error::io(&copy, error))?;
             sync_folder(&folder.path)?;
         }
         let transaction = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         self.options.schema.migrate(&transaction, from.schema)?;
         transaction.commit()?;
+        Ok(())
+    }
+
+    /// Copies log and tables, at one position, into a new file that only its owner can read.
+    pub(crate) fn copy_into(&self, file: &Path) -> Result<(), Error> {
+        // SQLite would make it readable for everybody; it takes an empty file that is there.
+        private_file(file)?;
+        self.conn.execute("VACUUM INTO ?1", [path_text(file)?])?;
         Ok(())
     }
 
@@ -270,11 +318,18 @@ impl Store {
     /// Empties the WAL into the database once it is large. A reader in the way, or a sick disk, leaves it to the next
     /// writer: the commit is in the WAL and stays answered as done.
     fn checkpoint_if_large(&self) {
-        let Some(folder) = &self.folder else { return };
-        let bytes = fs::metadata(folder.path.join("office.db-wal")).map_or(0, |meta| meta.len());
-        if bytes <= WAL_BYTES_MAX {
-            return;
+        if self.wal_bytes() > WAL_BYTES_MAX {
+            self.checkpoint();
         }
+    }
+
+    pub(crate) fn wal_bytes(&self) -> u64 {
+        let Some(folder) = &self.folder else { return 0 };
+        fs::metadata(folder.path.join("office.db-wal")).map_or(0, |meta| meta.len())
+    }
+
+    /// The caller holds the write lock.
+    pub(crate) fn checkpoint(&self) {
         let _ = self.conn.busy_timeout(Duration::ZERO);
         let _ = self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         let _ = self.conn.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS.into()));

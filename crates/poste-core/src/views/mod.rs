@@ -1,7 +1,9 @@
 //! What people and programs may ask of an office. Read-only, from the tables; every answer has a JSON schema.
 
+mod health;
 mod inbox;
 mod message;
+mod named_blobs;
 mod records;
 mod replies;
 mod roster;
@@ -9,8 +11,10 @@ mod timeline;
 mod track;
 mod verify;
 
+pub use health::{HeldClaim, Silent, Unreachable, held_claims, silent_agents, unreachable_mail};
 pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_claimable, inbox, news};
 pub use message::{MessageView, is_addressed_to, message};
+pub use named_blobs::named_blobs;
 pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};
 pub use replies::{Replies, Reply, replies};
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};

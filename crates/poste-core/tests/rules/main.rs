@@ -5,10 +5,12 @@
 #![allow(clippy::disallowed_methods, reason = "these tests stand where a surface would: outside of the core")]
 
 mod agents;
+mod backup;
 mod clock;
 mod common;
 mod dedupe;
 mod delivery;
+mod doctor;
 mod groups;
 mod lease;
 mod news;

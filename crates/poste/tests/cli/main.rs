@@ -1,8 +1,10 @@
 //! The command line, played by real processes on desks of their own.
 
 mod artifacts;
+mod backup;
 mod batch;
 mod common;
+mod doctor;
 mod finding;
 mod first_steps;
 mod help;
