@@ -40,6 +40,10 @@ pub enum Error {
     #[error("{path}: {message}")]
     Config { path: PathBuf, message: String },
     #[error("{path}: {message}")]
+    Snapshot { path: PathBuf, message: String },
+    #[error("there is something at {0} already")]
+    Occupied(PathBuf),
+    #[error("{path}: {message}")]
     Artifact { path: String, message: String },
     #[error("the office at {0} can only be read from here")]
     ReadOnly(PathBuf),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::config::{self, FilePolicy};
 use crate::error::Error;
 use crate::fold::{Outcome, Verdict};
-use crate::log::{Archive, Intent, Log, Position, Proposal, Sealed};
+use crate::log::{Archive, Intent, Log, Policy, Position, Proposal, Sealed};
 use crate::store::archive::{Archives, Line, Written};
 use crate::store::clock::Clock;
 use crate::store::tables::Agent;
@@ -204,30 +204,14 @@ impl Office<LocalLog> {
     /// It replaces the policy the file was last known to stand on. If another machine set one meanwhile, that is a
     /// clash, and the error names that machine.
     pub fn sync_policy(&mut self) -> Result<(), Error> {
-        let path = self.path()?.with_file_name(config::FILE);
-        let text = crate::store::read_config(&path)?;
-        let tables = self.store().tables()?;
-        let machine = self.store().machine()?;
-        let last = tables.policy_last_proposed(&machine)?;
-        let file = match &text {
-            Some(text) => FilePolicy::parse(text, &path)?,
-            None if last.is_none() => return Ok(()),
-            None => FilePolicy::default(),
-        };
-        let in_force = tables.policy()?;
-        // What this machine proposed itself it has seen, whether or not it lived to remember it.
-        let own = tables.policy_version_of(&machine)?;
-        drop(tables);
-        let seen = self.store().policy_seen()?.max(own);
-        let policy = file.into_policy(machine, crate::store::host_name(), seen);
-        let digest = policy.digest();
-        if digest == in_force.digest {
+        let policy = match standing(self.store())? {
+            Standing::Stands => return Ok(()),
             // The file came to agree, for example by a pull: a later change of it stands on this version.
-            return if seen == in_force.version { Ok(()) } else { self.log.see_policy(in_force.version) };
-        }
-        if last == Some(digest) {
-            return Ok(()); // unchanged here; another machine's policy stands
-        }
+            Standing::Agrees { version } => return self.log.see_policy(version),
+            Standing::Overruled => return Ok(()), // unchanged here; another machine's policy stands
+            Standing::New(policy) => policy,
+        };
+        let digest = policy.digest();
         let proposal = Proposal {
             id: crate::store::fresh_id()?,
             actor: Name::poste(),
@@ -243,6 +227,45 @@ impl Office<LocalLog> {
             Verdict::Rejected(rejection) => Err(rejection.into()),
         }
     }
+}
+
+/// How this machine's `poste.toml` stands to the policy in force.
+#[derive(Debug)]
+pub(crate) enum Standing {
+    /// It says what is in force, or there is neither a file nor a policy of this machine.
+    Stands,
+    /// It came to say what is in force, which this machine has not taken note of yet.
+    Agrees { version: u64 },
+    /// It says what this machine proposed before another one's policy came into force.
+    Overruled,
+    /// It says something new.
+    New(Policy),
+}
+
+pub(crate) fn standing(store: &Store) -> Result<Standing, Error> {
+    let office = store.path().ok_or_else(|| Error::Damaged("the office has no folder".to_owned()))?;
+    let path = office.with_file_name(config::FILE);
+    let text = crate::store::read_config(&path)?;
+    let tables = store.tables()?;
+    let machine = store.machine()?;
+    let last = tables.policy_last_proposed(&machine)?;
+    let file = match &text {
+        Some(text) => FilePolicy::parse(text, &path)?,
+        None if last.is_none() => return Ok(Standing::Stands),
+        None => FilePolicy::default(),
+    };
+    let in_force = tables.policy()?;
+    // What this machine proposed itself it has seen, whether or not it lived to remember it.
+    let own = tables.policy_version_of(&machine)?;
+    let seen = store.policy_seen()?.max(own);
+    let policy = file.into_policy(machine, crate::store::host_name(), seen);
+    let digest = policy.digest();
+    Ok(match () {
+        () if digest == in_force.digest && seen == in_force.version => Standing::Stands,
+        () if digest == in_force.digest => Standing::Agrees { version: in_force.version },
+        () if last == Some(digest) => Standing::Overruled,
+        () => Standing::New(policy),
+    })
 }
 
 #[allow(clippy::disallowed_methods, reason = "waiting is measured on the machine, not in the log")]

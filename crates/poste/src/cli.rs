@@ -154,6 +154,9 @@ commands! {
     Types => types,
     Schema => schema,
     Clock => clock,
+    Doctor => doctor,
+    Snapshot => snapshot,
+    Restore => restore,
 }
 
 impl Cli {

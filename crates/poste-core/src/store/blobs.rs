@@ -41,6 +41,10 @@ impl Blobs {
         self.folder.join(digest.to_string())
     }
 
+    pub fn has(&self, digest: &Digest) -> bool {
+        self.path(digest).is_file()
+    }
+
     pub fn put(&self, bytes: &[u8]) -> Result<Stored, Error> {
         self.put_from(bytes)
     }

@@ -25,6 +25,48 @@ pub struct WriteGuard {
 
 const HOLDER_BYTES: usize = 128;
 
+/// What a lock file tells whoever only looks at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LockState {
+    pub held: bool,
+    /// Who took it last, in the file's own words.
+    pub holder: Option<String>,
+    pub pid: Option<u32>,
+    /// How long ago it was taken last, by the file's time.
+    pub age_ms: Option<i64>,
+}
+
+impl LockState {
+    /// Looks and never waits. `None`: nobody has ever locked this office.
+    ///
+    /// A shared lock for an instant is the only question the kernel answers on every system. A writer that comes in
+    /// that instant waits for as long.
+    pub(crate) fn look(folder: &Path) -> Result<Option<Self>, Error> {
+        let path = folder.join("write.lock");
+        let file = match OpenOptions::new().read(true).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io(&path, error)),
+        };
+        let held = match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => false,
+            Err(rustix::io::Errno::WOULDBLOCK) => true,
+            Err(error) => return Err(Error::io(&path, error.into())),
+        };
+        let age_ms = super::folder::age_ms(&file.metadata().map_err(|error| Error::io(&path, error))?);
+        let mut text = [0; HOLDER_BYTES];
+        let read = file.read_at(&mut text, 0).unwrap_or(0);
+        let holder = Some(String::from_utf8_lossy(&text[..read]).trim().to_owned()).filter(|text| !text.is_empty());
+        let pid = holder.as_deref().and_then(pid_of);
+        Ok(Some(Self { held, holder, pid, age_ms }))
+    }
+}
+
+/// `pid 12 (poste send)` → 12.
+fn pid_of(holder: &str) -> Option<u32> {
+    holder.strip_prefix("pid ")?.split(' ').next()?.parse().ok()
+}
+
 impl WriteLock {
     pub fn new(folder: &Path, program: &str) -> Self {
         Self::named(folder, "write.lock", program)

@@ -13,15 +13,18 @@
 
 pub mod archive;
 pub mod artifact;
+pub(crate) mod aside;
 mod bell;
 pub mod blobs;
 pub mod clock;
 pub mod discover;
 mod erase;
-mod file_system;
+pub(crate) mod file_system;
+pub(crate) mod folder;
 mod group;
 mod local;
 mod lock;
+pub(crate) mod processes;
 mod room;
 pub mod schema;
 pub mod search;
@@ -41,6 +44,7 @@ pub use erase::Erased;
 pub use group::GroupCommit;
 pub use local::LocalLog;
 pub(crate) use local::fresh_id;
+pub(crate) use lock::LockState;
 pub use lock::WriteLock;
 
 use crate::error::Error;
@@ -54,7 +58,7 @@ pub(crate) const BUSY_TIMEOUT_MS: u32 = 10_000;
 /// How long a command waits for the write lock before it names the holder.
 pub const LOCK_TIMEOUT_MS_DEFAULT: u64 = 10_000;
 /// The writer that finds more than this in the WAL checkpoints it first, so that a cold open stays cheap.
-const WAL_BYTES_MAX: u64 = 512 * 1024;
+pub(crate) const WAL_BYTES_MAX: u64 = 512 * 1024;
 /// A page and the header before it.
 const WAL_PAGE_BYTES: u64 = 4096 + 24;
 /// With a reader in the way a checkpoint stays unfinished; it is tried again after so many more pages.
@@ -96,6 +100,17 @@ struct Folder {
     identity: Identity,
 }
 
+impl Folder {
+    fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            blobs: Blobs::new(path.join("blobs")),
+            archives: Archives::new(path.join("archive")),
+            identity: Identity::of(path),
+        }
+    }
+}
+
 /// Device and inode of the database, its WAL and its shared memory at opening: a replaced or deleted file is noticed
 /// before anything is written. Each of the three alone would do harm: records in a WAL without a name are lost to
 /// everybody else, and with two shared memories two writers overwrite each other's frames. SQLite keeps all three for
@@ -119,6 +134,18 @@ impl Identity {
 impl Store {
     /// Opens an existing office. Never creates one: a missing file is an error, not an empty office.
     pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
+        let mut store = Self::open_as_is(path, options)?;
+        let version = store.version()?;
+        store.remember_identity();
+        version.may_read(store.options.schema.version())?;
+        if version.schema < store.options.schema.version() {
+            store.migrate()?;
+        }
+        Ok(store)
+    }
+
+    /// Opens the file whatever it is and brings it to no other schema: for whoever looks what is wrong with it.
+    pub(crate) fn open_as_is(path: &Path, options: Options) -> Result<Self, Error> {
         let database = path.join("office.db");
         if sabotaged!(OfficeMadeAnew) {
             Self::create(path, &options, |_| Ok(()))?;
@@ -140,24 +167,7 @@ impl Store {
         let read_only = !may_write(path)? || !may_write(&database)?;
         let access = if read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
         let conn = connect(&database, access)?;
-        let mut store = Self {
-            conn,
-            folder: Some(Folder {
-                path: path.to_owned(),
-                blobs: Blobs::new(path.join("blobs")),
-                archives: Archives::new(path.join("archive")),
-                identity: Identity::of(path),
-            }),
-            options,
-            read_only,
-        };
-        let version = store.version()?;
-        store.remember_identity();
-        version.may_read(store.options.schema.version())?;
-        if version.schema < store.options.schema.version() {
-            store.migrate()?;
-        }
-        Ok(store)
+        Ok(Self { conn, folder: Some(Folder::new(path)), options, read_only })
     }
 
     /// Makes an office, or finds that it is there. Any number of processes may do so at once.
@@ -217,6 +227,14 @@ impl Store {
         Ok(Self { conn, folder: None, options: Options::default(), read_only: true })
     }
 
+    /// Opens a copy of an office with its blobs, to read it. It may lie where no office may live.
+    pub(crate) fn open_copy_of_office(path: &Path, options: Options) -> Result<Self, Error> {
+        let database = path.join("office.db");
+        file_identity(&database).ok_or_else(|| Error::NoOffice(path.to_owned()))?;
+        let conn = connect(&database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        Ok(Self { conn, folder: Some(Folder::new(path)), options, read_only: true })
+    }
+
     pub fn conn(&self) -> &Connection {
         &self.conn
     }
@@ -262,6 +280,31 @@ impl Store {
     /// The newest schema this program knows.
     pub fn schema_version(&self) -> u32 {
         self.options.schema.version()
+    }
+
+    pub(crate) fn schema(&self) -> Schema {
+        self.options.schema
+    }
+
+    /// Makes a verified copy an office of this machine: it gets a machine name nobody had before, so that its policies
+    /// are told from those of the office it is a copy of, and it knows nothing of another machine's clocks. When this
+    /// returns, everything is in the database file itself, synced.
+    pub(crate) fn settle_in(self, at: crate::Timestamp, manifest: &crate::backup::Manifest) -> Result<(), Error> {
+        let machine = uuid::Uuid::new_v4().simple().to_string();
+        let from = format!("record {} of {}, at {at}", manifest.position, manifest.taken_at);
+        let transaction = self.conn.unchecked_transaction()?;
+        // Its poste.toml stands on the policy that the copied machine had seen or proposed itself.
+        transaction.execute(
+            "UPDATE machine SET boot_id = '', boot_ms = 0, at = 0, name = ?1, policy_seen = max(policy_seen,
+               (SELECT coalesce(max(version), 0) FROM policies WHERE policies.machine = machine.name))",
+            [machine],
+        )?;
+        schema::set_meta(&transaction, "restored", from)?;
+        transaction.commit()?;
+        // A copy comes in rollback mode. The switch itself is the last commit of that mode: it is synced, and the WAL is
+        // empty.
+        self.conn.pragma_update(None, "journal_mode", "wal")?;
+        Ok(())
     }
 
     /// This machine's name in policy records.
@@ -311,7 +354,7 @@ impl Store {
         if !copy.exists() {
             let unfinished = folder.path.join(format!("before-schema-{}.tmp", from.schema + 1));
             let _ = fs::remove_file(&unfinished);
-            self.conn.execute("VACUUM INTO ?1", [path_text(&unfinished)?])?;
+            self.copy_into(&unfinished)?;
             fs::rename(&unfinished, &copy).map_err(|error| Error::io(&copy, error))?;
             sync_folder(&folder.path)?;
         }
@@ -331,6 +374,14 @@ impl Store {
             let now = Identity::of(&folder.path);
             folder.identity = Identity([folder.identity.0[0], now.0[1], now.0[2]]);
         }
+    }
+
+    /// Copies log and tables, at one position, into a new file that only its owner can read.
+    pub(crate) fn copy_into(&self, file: &Path) -> Result<(), Error> {
+        // SQLite would make it readable for everybody; it takes an empty file that is there.
+        private_file(file)?;
+        self.conn.execute("VACUUM INTO ?1", [path_text(file)?])?;
+        Ok(())
     }
 
     /// Whether the files are still the ones that were opened.
@@ -353,10 +404,8 @@ impl Store {
     ///
     /// A reader in the way, or a sick disk, leaves it to the next writer; everything committed is in the WAL.
     fn checkpoint_if_large(&self) {
-        let Some(folder) = &self.folder else { return };
         // What is in use is never longer than the file.
-        let bytes = fs::metadata(folder.path.join("office.db-wal")).map_or(0, |meta| meta.len());
-        if bytes <= WAL_BYTES_MAX || sabotaged!(NoCheckpoint) {
+        if self.wal_bytes() <= WAL_BYTES_MAX || sabotaged!(NoCheckpoint) {
             return;
         }
         let Ok((pages, done)) = self.checkpoint("PRAGMA wal_checkpoint(NOOP)") else { return };
@@ -364,6 +413,19 @@ impl Store {
         if is_large && (done == 0 || pages - done >= WAL_PAGES_RETRY) {
             let _ = self.checkpoint("PRAGMA wal_checkpoint(PASSIVE)");
         }
+    }
+
+    /// The length of the WAL; what is in use of it may be less.
+    pub(crate) fn wal_bytes(&self) -> u64 {
+        let Some(folder) = &self.folder else { return 0 };
+        fs::metadata(folder.path.join("office.db-wal")).map_or(0, |meta| meta.len())
+    }
+
+    /// Empties the WAL into the database, if no reader is in the way. The caller holds the write lock.
+    pub(crate) fn empty_wal(&self) {
+        let _ = self.conn.busy_timeout(Duration::ZERO);
+        let _ = self.checkpoint("PRAGMA wal_checkpoint(TRUNCATE)");
+        let _ = self.conn.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS.into()));
     }
 
     /// How many pages are in the WAL, and how many of them are in the database too.

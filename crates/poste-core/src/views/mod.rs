@@ -2,8 +2,10 @@
 
 mod dead;
 mod finished;
+mod health;
 mod inbox;
 mod message;
+mod named_blobs;
 mod overdue;
 mod records;
 mod replies;
@@ -19,8 +21,10 @@ mod verify;
 
 pub use dead::{DeadLetter, DeadLetters, DeadQuery, dead_letters};
 pub use finished::{ArchiveBatch, finished};
+pub use health::{HeldClaim, Silent, Unreachable, held_claims, silent_agents, unreachable_mail};
 pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_claimable, inbox, news};
 pub use message::{MessageView, Redaction, SaidOf, is_addressed_to, message, said_of};
+pub use named_blobs::named_blobs;
 pub use overdue::{LateDelivery, Overdue, Patience, SilentAgent, overdue};
 pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};
 pub use replies::{Replies, Reply, replies};

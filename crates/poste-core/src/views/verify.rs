@@ -9,7 +9,7 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::fold::Refusals;
 use crate::limits;
-use crate::log::{ArtifactState, Head, Intent, Position, Record};
+use crate::log::{Head, Position, Record};
 use crate::store::Store;
 use crate::store::archive::NOTICE;
 use crate::store::blobs::Checked;
@@ -100,16 +100,11 @@ fn check_log(store: &Store, conn: &rusqlite::Connection, report: &mut VerifyRepo
 
 /// Copies that were made with a message or a result are still there, whole.
 fn check_attachments(store: &Store, record: &Record, report: &mut VerifyReport) -> Result<(), Error> {
-    let artifacts = match record.sealed.intent() {
-        Ok(Some(Intent::Send(send))) => send.artifacts,
-        Ok(Some(Intent::Done(done))) => done.artifacts,
-        _ => return Ok(()),
-    };
     if store.tables()?.redaction(record.position)?.is_some() {
         return Ok(()); // the copies went with the words
     }
-    let attached = artifacts.iter().filter(|artifact| artifact.state == ArtifactState::Attached);
-    for (digest, path) in attached.filter_map(|artifact| Some((artifact.digest?, &artifact.path))) {
+    let attached = record.sealed.attached();
+    for (digest, path) in attached.iter().filter_map(|artifact| Some((artifact.digest?, &artifact.path))) {
         let Some(blobs) = store.blobs() else { return Ok(()) };
         let wrong = match blobs.check(&digest)? {
             Checked::Sound => continue,

@@ -6,12 +6,14 @@
 
 mod agents;
 mod archive;
+mod backup;
 mod clock;
 mod common;
 mod conversation;
 mod damage;
 mod dedupe;
 mod delivery;
+mod doctor;
 mod drop;
 mod endings;
 mod erase;

@@ -85,6 +85,9 @@ const ANSWERS: &[AnswerSchema] = &[
     ("types", of::<super::types::TypesAnswer>),
     ("clock accept", of::<super::clock::ClockAnswer>),
     ("demo", of::<super::demo::DemoAnswer>),
+    ("doctor", of::<super::doctor::DoctorAnswer>),
+    ("snapshot", of::<super::snapshot::SnapshotAnswer>),
+    ("restore", of::<super::restore::RestoreAnswer>),
 ];
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {

@@ -2,6 +2,7 @@
 
 pub(crate) mod escape;
 pub(crate) mod fence;
+pub(crate) mod progress;
 pub(crate) mod time;
 pub(crate) mod tokens;
 

@@ -2,10 +2,12 @@
 
 mod archive;
 mod artifacts;
+mod backup;
 mod batch;
 mod common;
 mod conversations;
 mod dead;
+mod doctor;
 mod finding;
 mod first_steps;
 mod help;

@@ -160,6 +160,9 @@ const DAY: &[(&str, &str)] = &[
     ("clock accept", "clock accept --as anna"),
     ("retire", "retire extra --as lead"),
     ("demo", "demo --pace 0s --in played"),
+    ("doctor", "doctor --verbose"),
+    ("snapshot", "snapshot copy"),
+    ("restore", "restore copy --replace"),
 ];
 
 /// Every line of JSON of that day, with its schema.

@@ -1,8 +1,10 @@
 //! Many real processes on one office: nothing is lost, nobody is told "busy", one wins, everybody wakes.
 
+mod backup;
 mod common;
 mod creating;
 mod demo;
+mod doctor;
 mod dying;
 mod racing;
 mod searching;
