@@ -5,8 +5,8 @@ use crate::error::Error;
 use crate::fold::Refusals;
 use crate::progress::Progress;
 use crate::store::Store;
+use crate::store::bell;
 use crate::store::clock;
-use crate::store::folder;
 use crate::store::schema::{APPLICATION_ID, FileVersion, get_meta};
 use crate::views;
 
@@ -122,7 +122,7 @@ fn foreign(scene: &Scene<'_>, unmarked: bool) -> Result<Finding, Error> {
 
 /// How many records the bell was rung for: it outlives a database that was deleted or cut off.
 fn had_records(scene: &Scene<'_>) -> Option<u64> {
-    folder::bell_position(&scene.place.path).ok().flatten().filter(|records| *records > 0)
+    bell::last_rung(&scene.place.path).map(|rung| rung.0).filter(|records| *records > 0)
 }
 
 fn lost_database(what: &str, records: u64) -> Finding {
@@ -161,7 +161,7 @@ fn versions(scene: &mut Scene<'_>, file: &FileVersion) -> bool {
 /// The bell is rung after a commit, so it never names a record that is not there.
 pub(super) fn bell(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
     // Read before the log: a record that comes in between makes the log longer, never the bell.
-    let rung = folder::bell_position(&scene.place.path)?.unwrap_or(0);
+    let rung = bell::last_rung(&scene.place.path).unwrap_or_default().0;
     let last = opened.store.tables()?.cursor.head.position.0;
     if rung > last {
         scene.add(

@@ -126,12 +126,6 @@ impl Blobs {
         Ok(swept)
     }
 
-    /// Whether a file has a blob's name; not whether it is whole.
-    pub fn exists(&self, digest: &Digest) -> Result<bool, Error> {
-        let path = self.path(digest);
-        path.try_exists().map_err(|error| Error::io(&path, error))
-    }
-
     /// Whether a blob is there and is what its name says; read in constant memory.
     pub fn check(&self, digest: &Digest) -> Result<Checked, Error> {
         let path = self.path(digest);

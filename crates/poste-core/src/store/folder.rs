@@ -89,16 +89,6 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<Entry>, Error> {
     Ok(found)
 }
 
-/// The position the bell was rung for last; 0 before the first ring.
-pub(crate) fn bell_position(office: &Path) -> Result<Option<u64>, Error> {
-    let path = office.join("bell");
-    match fs::read_to_string(&path) {
-        Ok(text) => Ok(Some(text.trim().parse().unwrap_or(0))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io(&path, error)),
-    }
-}
-
 /// Changes the mode of a file or folder, never of what a link leads to.
 pub(crate) fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
     match entry(path)? {

@@ -14,7 +14,7 @@
 pub mod archive;
 pub mod artifact;
 pub(crate) mod aside;
-mod bell;
+pub(crate) mod bell;
 pub mod blobs;
 pub mod clock;
 pub mod discover;
