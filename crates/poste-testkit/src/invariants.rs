@@ -287,6 +287,7 @@ const CHECKS: &[Check] = &[
     check(
         "I8 a closed conversation is one nothing was said or tried in since",
         "SELECT c.conversation FROM closed c WHERE c.conversation NOT IN (SELECT conversation FROM messages)
+           AND c.conversation NOT IN (SELECT conversation FROM archived_messages)
          UNION ALL SELECT c.conversation FROM closed c JOIN messages m USING (conversation)
          WHERE (m.notice IS NULL AND m.position > c.position)
             OR EXISTS (SELECT 1 FROM events e WHERE e.message = m.number AND e.event = 12 AND e.position > c.position)
