@@ -157,6 +157,10 @@ commands! {
     Doctor => doctor,
     Snapshot => snapshot,
     Restore => restore,
+    Config => config,
+    Trust => trust,
+    Completions => completions,
+    Man => man,
 }
 
 impl Cli {

@@ -3,7 +3,7 @@
 use super::{Finding, Opened, Scene};
 use crate::error::Error;
 use crate::limits::CLOCK_LEAP_MS_MIN;
-use crate::office::{Standing, standing};
+use crate::office::{Standing, Weighed, weigh_file};
 use crate::store::clock::{self, Reading};
 use crate::time::length;
 
@@ -52,8 +52,9 @@ pub(super) fn clock(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error>
 }
 
 pub(super) fn policy(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
-    let standing = match standing(&opened.store) {
-        Ok(standing) => standing,
+    let weighed = match weigh_file(&opened.store) {
+        Ok(Some(weighed)) => weighed,
+        Ok(None) => return Ok(()),
         Err(Error::Config { path, message }) => {
             scene.add(
                 Finding::problem(
@@ -68,8 +69,9 @@ pub(super) fn policy(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error
         Err(error) => return Err(error),
     };
     let in_force = opened.store.tables()?.policy()?;
+    let Weighed { standing, policy, .. } = weighed;
     match standing {
-        Standing::Stands | Standing::Agrees { .. } => {}
+        Standing::InForce => {}
         Standing::Overruled => scene.add(
             Finding::warning(
                 "policy",
@@ -78,7 +80,7 @@ pub(super) fn policy(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error
             )
             .advice("bring this file up to the policy in force, then change it"),
         ),
-        Standing::New(policy) if policy.replaces != in_force.version => scene.add(
+        Standing::Next if policy.replaces != in_force.version => scene.add(
             Finding::problem(
                 "policy",
                 format!(
@@ -89,7 +91,7 @@ pub(super) fn policy(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error
             )
             .advice("bring this file up to the policy in force, then change it"),
         ),
-        Standing::New(_) => scene.add(Finding::note(
+        Standing::Next => scene.add(Finding::note(
             "policy",
             "poste.toml was changed and is not in force yet",
             "The next command that writes proposes it.",

@@ -74,11 +74,21 @@ fn hash_bytes<'a>(hasher: &'a mut blake3::Hasher, tag: u8, bytes: &[u8]) -> &'a 
 }
 
 /// Folds a log anew, into memory, in the shape its program knows. `refusals` must be what the log itself does.
-pub fn refold(source: &Store, refusals: Refusals, mut progress: impl FnMut(Position)) -> Result<Store, Error> {
+pub fn refold(source: &Store, refusals: Refusals, progress: impl FnMut(Position)) -> Result<Store, Error> {
+    refold_until(source, Position(u64::MAX), refusals, progress)
+}
+
+/// As [`refold`], up to and with this record: the tables as they were then.
+pub fn refold_until(
+    source: &Store,
+    until: Position,
+    refusals: Refusals,
+    mut progress: impl FnMut(Position),
+) -> Result<Store, Error> {
     let fresh = Store::in_memory_of(source.options.schema)?;
     let transaction = fresh.conn().unchecked_transaction()?;
     let mut tables = Tables::load(&transaction)?;
-    read_ahead(source, |record| {
+    read_ahead(source, until, |record| {
         let expected = tables.cursor.head.position.next();
         if record.position != expected {
             return Err(Error::Damaged(format!("record {expected} is missing from the log")));
@@ -99,13 +109,15 @@ pub fn refold(source: &Store, refusals: Refusals, mut progress: impl FnMut(Posit
     Ok(fresh)
 }
 
-/// Gives every record of a log, in order. They are checked and decoded by a second thread, some ahead of the fold.
-fn read_ahead(source: &Store, mut give: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
+/// Gives every record of a log up to one, in order. They are checked and decoded by a second thread, some ahead of the
+/// fold.
+fn read_ahead(source: &Store, until: Position, mut give: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
     const AT_A_TIME: usize = 512;
     const AHEAD: usize = 2;
     type Row = (Position, Timestamp, Vec<u8>);
-    let mut statement = source.conn().prepare("SELECT position, at, envelope FROM log ORDER BY position")?;
-    let mut rows = statement.query([])?;
+    let mut statement =
+        source.conn().prepare("SELECT position, at, envelope FROM log WHERE position <= ?1 ORDER BY position")?;
+    let mut rows = statement.query([until])?;
     let mut next_rows = || -> Result<Vec<Row>, Error> {
         let mut batch = Vec::with_capacity(AT_A_TIME);
         while batch.len() < AT_A_TIME

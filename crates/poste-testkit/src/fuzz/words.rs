@@ -4,7 +4,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use poste::probe;
-use poste_core::config::FilePolicy;
+use poste_core::config::ConfigFile;
 use poste_core::fold::{Refusals, fold};
 use poste_core::log::{Intent, Proposal, Record, Sealed, TopicPattern};
 use poste_core::store::Store;
@@ -193,8 +193,8 @@ pub(super) fn config_seeds() -> Vec<Vec<u8>> {
 
 pub(super) fn config(input: &[u8]) -> Checked {
     let Ok(text) = std::str::from_utf8(input) else { return Ok("no UTF-8".to_owned()) };
-    let file = match FilePolicy::parse(text, Path::new("poste.toml")) {
-        Ok(file) => file,
+    let file = match ConfigFile::parse(text, Path::new("poste.toml")) {
+        Ok(file) => file.policy,
         Err(error) => {
             let shown = probe::escape_block(&error.to_string());
             must(is_safe(&shown.replace('\t', " ")), || format!("the error is not safe to print: {shown:?}"))?;

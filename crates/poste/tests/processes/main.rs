@@ -2,6 +2,7 @@
 
 mod backup;
 mod common;
+mod configuring;
 mod creating;
 mod demo;
 mod doctor;
