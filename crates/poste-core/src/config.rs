@@ -76,10 +76,9 @@ impl FilePolicy {
     /// Reads the text of a `poste.toml`; `path` is for the error texts.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
         let wrong = |message: String| Error::Config { path: path.to_owned(), message };
-        let table: toml::Table =
-            toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))?;
+        let table: toml::Table = toml::from_str(text).map_err(|error| wrong(told(text, &error)))?;
         check_keys(&table).map_err(wrong)?;
-        let raw: RawFile = toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))?;
+        let raw: RawFile = toml::from_str(text).map_err(|error| wrong(told(text, &error)))?;
         raw.into_policy().map_err(wrong)
     }
 
@@ -99,6 +98,17 @@ impl Policy {
     pub fn digest(&self) -> Digest {
         FilePolicy { settings: self.settings.clone(), types: self.types.clone() }.digest()
     }
+}
+
+/// The parser's own words, which show the line; without it when it is too long to look at.
+fn told(text: &str, error: &toml::de::Error) -> String {
+    const LINE_BYTES_MAX: usize = 200;
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let number = before.matches('\n').count();
+    if text.lines().nth(number).unwrap_or_default().len() > LINE_BYTES_MAX {
+        return format!("line {}: {}", number + 1, error.message());
+    }
+    error.to_string().trim_end().to_owned()
 }
 
 impl RawFile {
@@ -187,6 +197,13 @@ mod tests {
 
     fn parse(text: &str) -> Result<FilePolicy, String> {
         FilePolicy::parse(text, Path::new("poste.toml")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_error_in_a_long_line_does_not_show_all_of_it() {
+        let text = format!("[delivery]\nlease = {}", "[".repeat(10_000));
+        let error = FilePolicy::parse(&text, Path::new("poste.toml")).unwrap_err().to_string();
+        assert!(error.starts_with("poste.toml: line 2: ") && error.len() < 200, "{error:.300}");
     }
 
     #[test]

@@ -385,7 +385,10 @@ impl Life {
         match (self.state, event) {
             // Marks change no state.
             (_, Event::Shown | Event::Answered | Event::Late) => Some(self),
-            (Pending | Claimed, Event::Acked) | (Pending, Event::Ready | Event::Delivered) => Some(self),
+            (Pending | Claimed, Event::Acked | Event::Reminded) | (Pending, Event::Ready | Event::Delivered) => {
+                Some(self)
+            }
+            (Failed | Dead | Expired | Returned, Event::Dropped) => Some(self),
             (Pending, Event::Claimed) => to(Claimed),
             (Claimed, Event::Extended | Event::LeaseMoved) => Some(self),
             (Claimed, Event::Released) => to(Pending),
@@ -397,7 +400,8 @@ impl Life {
             (Claimed, Event::Failed) => to(Failed),
             (Pending, Event::Dead) if self.attempts > 0 => to(Dead),
             (Pending, Event::Expired) => to(Expired),
-            (Pending, Event::Returned) => to(Returned),
+            // A recipient that retires has given up its claims first; whoever closes a conversation takes them.
+            (Pending | Claimed, Event::Returned) => to(Returned),
             (Failed | Dead | Expired | Returned, Event::Retried) => Some(Self::STORED),
             _ => None,
         }

@@ -1,8 +1,12 @@
 //! Fuzzing: every parser, every printer of strangers' words, and the fold, given what no honest program would give.
 //!
 //! A [`Target`] takes bytes and says what became of them, or what does not hold. The [`engine`] makes the bytes out of
-//! valid inputs ([`mutate`]) and keeps those that ended in a way no other did: an outcome is what it steers by. The
-//! crate in `fuzz/` runs the same targets under libFuzzer, which steers by the code that was reached.
+//! valid inputs ([`mutate`]) and keeps those that ended in a way no other did: an outcome is what it steers by.
+//!
+//! Why no libFuzzer: it runs on the stable toolchain (`-Cpasses=sancov-module` and friends), but needs a C++ compiler, a
+//! second build of every dependency and several minutes before the first input. This one is built with everything else,
+//! a seed replays it, and its short form is a test. The targets are plain functions, so a fuzzer that sees coverage can
+//! be put around them at any time; `poste-fuzz --seeds DIR` writes the inputs to start it from.
 
 mod archives;
 pub mod engine;

@@ -97,7 +97,9 @@ where
     must(parsed.is_ok() == in_json.is_ok(), || format!("{text:?} as {what} differs between text and JSON"))?;
     match parsed {
         Ok(value) => {
-            let fits = !text.is_empty() && text.len() <= chars_max && text.chars().all(allowed);
+            // Nothing that looks like an option, a hidden file or a prefix; sessions and ids are never part of a path.
+            let may_begin = |c: char| c.is_ascii_alphanumeric() || c == '*' || ["session", "id"].contains(&what);
+            let fits = text.starts_with(may_begin) && text.len() <= chars_max && text.chars().all(allowed);
             must(fits, || format!("{text:?} is no {what}"))?;
             let back = serde_json::to_value(&value).map_err(|error| error.to_string())?;
             must(back == json, || format!("the {what} {text:?} is written as {back}"))?;
@@ -198,7 +200,8 @@ pub(super) fn config(input: &[u8]) -> Checked {
         Err(error) => {
             let shown = probe::escape_block(&error.to_string());
             must(is_safe(&shown.replace('\t', " ")), || format!("the error is not safe to print: {shown:?}"))?;
-            return Ok(shown.lines().last().unwrap_or_default().to_owned());
+            // Sections and types are named before the last colon, by whoever wrote the file.
+            return Ok(shown.lines().last().and_then(|line| line.rsplit(": ").next()).unwrap_or_default().to_owned());
         }
     };
     let types = file.types.len();
