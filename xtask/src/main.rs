@@ -9,13 +9,18 @@ const CARGO_DENY_VERSION: &str = "0.20.2";
 
 const USAGE: &str = "cargo xtask COMMAND
 
-  test     format, lints, licences, and every test; installs what is missing
+  test     format, lints, licences, every test, and the short torture; installs what is missing
+  torture [NAME…] [--short|--full] [--seed N] [--bite]
+           real processes under real faults: nothing acknowledged is lost; --help lists the harnesses
+  bench    measure this machine into docs/bench/; --short only shows that it runs, --only NAME,… takes some
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let ran = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["test"] => test(),
+        ["bench", options @ ..] => bench(options),
+        ["torture", rest @ ..] => torture(rest),
         _ => Err(USAGE.to_owned()),
     };
     match ran {
@@ -43,7 +48,42 @@ fn test() -> Result {
         Command::new(deny).args(["--log-level", "error", "check", "licenses", "bans", "sources"]),
     )?;
     core_has_no_async_runtime()?;
-    run_tests()
+    run_tests()?;
+    torture(&["--short"])
+}
+
+/// Builds the programs that are tortured, then the one that does it, and hands it the arguments.
+fn torture(arguments: &[&str]) -> Result {
+    ensure("strace", "strace")?;
+    let is = |flag: &str| arguments.contains(&flag);
+    // The short form shares its build with the tests; the full one is about numbers too.
+    let profile: &[&str] = if is("--short") { &[] } else { &["--release"] };
+    let package = |name: &'static str| ["--locked", "--package", name];
+    let programs = [package("poste"), package("poste-testkit"), package("poste-torture")].concat();
+    step("building the programs", cargo().arg("build").args(profile).args(programs))?;
+    if is("--bite") || is("--short") {
+        let sabotaged = ["--features", "sabotage", "--bin", "poste-sabotaged"];
+        let build = [&package("poste-testkit")[..], &sabotaged].concat();
+        step("building the sabotaged program", cargo().arg("build").args(profile).args(build))?;
+    }
+    let run = [&["run", "--quiet"], profile, &package("poste-torture"), &["--"], arguments].concat();
+    step("torture", cargo().args(run))
+}
+
+/// Measures a release build. The offices it measures in are kept below `target` for the next run.
+fn bench(options: &[&str]) -> Result {
+    step(
+        "release build",
+        cargo().args(["build", "--release", "--locked", "--package", "poste", "--package", "poste-bench"]),
+    )?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().map_err(|error| error.to_string())?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    // The short form proves nothing worth keeping.
+    let out = if options.contains(&"--short") { target.join("bench/short") } else { root.join("docs/bench") };
+    let mut measure = Command::new(target.join("release/poste-bench"));
+    measure.arg("--poste").arg(target.join("release/poste"));
+    measure.arg("--cache").arg(target.join("bench")).arg("--out").arg(out);
+    step("measuring", measure.args(options))
 }
 
 /// Runs every test and closes with one line that counts them all.

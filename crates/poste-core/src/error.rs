@@ -40,6 +40,10 @@ pub enum Error {
     #[error("{path}: {message}")]
     Config { path: PathBuf, message: String },
     #[error("{path}: {message}")]
+    Snapshot { path: PathBuf, message: String },
+    #[error("there is something at {0} already")]
+    Occupied(PathBuf),
+    #[error("{path}: {message}")]
     Artifact { path: String, message: String },
     #[error("the office at {0} can only be read from here")]
     ReadOnly(PathBuf),
@@ -80,4 +84,18 @@ impl From<rusqlite::Error> for Error {
 
 pub(crate) fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_memory_that_cannot_grow_is_a_full_disk() {
+        let code = rusqlite::ffi::Error::new(SQLITE_IOERR_SHMSIZE);
+        let error = Error::from(rusqlite::Error::SqliteFailure(code, None));
+        assert!(matches!(error, Error::DiskFull { .. }), "{error:?}");
+        let other = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_READ);
+        assert!(matches!(Error::from(rusqlite::Error::SqliteFailure(other, None)), Error::Sqlite(_)));
+    }
 }

@@ -9,18 +9,29 @@
 //! * [`store`]: the only part that touches the machine: SQLite, locks, clocks, files, the bell.
 //! * [`views`]: what people and programs may ask, read from the tables.
 //! * [`office`]: the one API every surface uses.
+//! * [`backup`]: copies of an office, and offices made from them.
+//! * [`doctor`]: what may be wrong with an office, what it means, and what helps.
 //!
 //! This crate never prints and has no async runtime.
 #![warn(clippy::disallowed_methods, clippy::disallowed_types, clippy::float_arithmetic)]
 
+#[macro_use]
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "faults on purpose, in no ordinary build")]
+mod sabotage;
+
 pub mod address;
+pub mod backup;
 pub mod config;
 pub mod digest;
+pub mod doctor;
 pub mod error;
 pub mod fold;
 pub mod limits;
 pub mod log;
 pub mod office;
+pub mod payload;
+pub mod progress;
+pub mod secrets;
 #[allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -46,7 +46,7 @@ const fn check(name: &'static str, offenders: &'static str) -> Check {
 }
 
 /// States in the tables: 0 pending, 1 claimed, 2 done, 3 failed, 4 dead, 5 expired, 6 returned. Events: 1 claimed,
-/// 5 acked. Kinds of records: 20 send, 22 claim, 24 done, 25 fail. Due: 0 lease, 1 ready, 2 expiry,
+/// 5 acked, 12 retried, 14 late, 18 reminded, 19 dropped. Kinds of records: 20 send, 22 claim, 24 done, 25 fail. Due: 0 lease, 1 ready, 2 expiry,
 /// 3 response. They are
 /// written out here on purpose: a renumbering in the code would break every file there is, and must fail here.
 const CHECKS: &[Check] = &[
@@ -272,7 +272,26 @@ const CHECKS: &[Check] = &[
             OR number IN (SELECT message FROM events) OR archive NOT IN (SELECT position FROM archives)
             OR position >= archive
          UNION ALL SELECT 'content ' || position FROM archived_content
-         WHERE position IN (SELECT position FROM content) OR archive NOT IN (SELECT position FROM archives)",
+         WHERE position IN (SELECT position FROM content) OR archive NOT IN (SELECT position FROM archives)
+         UNION ALL SELECT 'event ' || position FROM archived_events
+         WHERE message NOT IN (SELECT number FROM archived_messages) OR event NOT IN (1, 14)",
+    ),
+    check(
+        "I8 an archive has only what happened before it was written",
+        "SELECT 'archive ' || a.position FROM archives a JOIN log USING (position)
+         JOIN archived_messages m ON m.archive = a.position
+         LEFT JOIN archived_events e ON e.message = m.number
+         WHERE max(m.position, coalesce(e.position, 0))
+           > json_extract(CAST(log.envelope AS TEXT), '$.header.as_of')",
+    ),
+    check(
+        "I8 a closed conversation is one nothing was said or tried in since",
+        "SELECT c.conversation FROM closed c WHERE c.conversation NOT IN (SELECT conversation FROM messages)
+           AND c.conversation NOT IN (SELECT conversation FROM archived_messages)
+         UNION ALL SELECT c.conversation FROM closed c JOIN messages m USING (conversation)
+         WHERE (m.notice IS NULL AND m.position > c.position)
+            OR EXISTS (SELECT 1 FROM events e WHERE e.message = m.number AND e.event = 12 AND e.position > c.position)
+         UNION ALL SELECT c.conversation FROM closed c LEFT JOIN log USING (position) WHERE log.at IS NOT c.at",
     ),
     check(
         "I8 redacted content is gone",

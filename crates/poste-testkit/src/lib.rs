@@ -9,9 +9,11 @@
 //! * [`sim`]: a sequencer and replicas in one thread, with the faults of a network and of machines.
 //! * [`history`]: random histories in which most proposals are worth making.
 //! * [`invariants`]: what must hold of an office at any time, and of a simulation at its end.
+//! * [`large_office`]: a large office to search.
 //! * [`forge`]: records no honest program writes.
 //! * [`corpus`]: hostile names, texts, JSON, TOML and fences.
 //! * [`fuzz`]: what makes more of them, and what must hold whatever they are.
+//! * [`next`]: the schema of a program of the future.
 
 pub mod clock;
 pub mod corpus;
@@ -19,6 +21,8 @@ pub mod forge;
 pub mod fuzz;
 pub mod history;
 pub mod invariants;
+pub mod large_office;
+pub mod next;
 pub mod rng;
 pub mod seeds;
 pub mod sim;

@@ -324,6 +324,7 @@ impl SimLog {
         if ending == Ending::CrashBeforeCommit {
             return Ok(());
         }
+        drop(tables);
         transaction.commit()?;
         answers.append(&mut answered);
         Ok(())

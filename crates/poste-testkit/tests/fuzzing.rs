@@ -14,6 +14,8 @@ const SHORT: &[(&str, u64, usize)] = &[
     ("config", 600, 30),
     ("archive", 600, 60),
     ("batch", 1_500, 60),
+    ("search", 300, 8),
+    ("schema", 300, 15),
     ("arguments", 300, 60),
     ("escape", 2_000, 12),
     ("fence", 500, 10),

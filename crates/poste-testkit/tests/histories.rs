@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use poste_core::fold::{Code, Effect, Outcome, Refusals, Verdict};
-use poste_core::log::{Intent, KINDS, MessageNo, Position, Proposal, Tick};
+use poste_core::log::{Archive, Intent, KINDS, MessageNo, Position, Proposal, Tick};
 use poste_core::office::Place;
 use poste_core::store::Options;
 use poste_core::store::table_digest::digest;
 use poste_core::store::tables::{EndReason, Event, State};
 use poste_core::text::Name;
-use poste_core::{Digest, Error, Office};
+use poste_core::{Digest, Error, Office, views};
 use poste_testkit::clock::SimClock;
 use poste_testkit::history::{Generator, TimeStep};
 use poste_testkit::invariants::{self, Violation};
@@ -53,6 +53,7 @@ fn one_history(seed: u64, tally: &Mutex<Tally>) -> Result<(), String> {
     }
     let violations = invariants::full(run.office.store(), Refusals::Dropped).map_err(|error| error.to_string())?;
     none(&violations).map_err(|why| format!("at the end: {why}"))?;
+    run.verify().map_err(|why| format!("at the end: {why}"))?;
     run.tally.look_at(&run.office).map_err(|error| error.to_string())?;
     tally.lock().unwrap().add(run.tally);
     Ok(())
@@ -77,7 +78,8 @@ impl Run {
         }
         self.settle()?;
         let now = self.office.now().map_err(told)?;
-        let proposal = self.generator.next(self.office.store(), now).map_err(told)?;
+        let mut proposal = self.generator.next(self.office.store(), now).map_err(told)?;
+        let written = self.write_archive(&mut proposal).map_err(told)?;
         let before = Before::look(&self.office, &proposal, looks).map_err(told)?;
         let outcome = self.office.propose(&proposal).map_err(|error| format!("{error}, proposing {proposal:?}"))?;
         self.generator.learn(&proposal, &outcome);
@@ -89,7 +91,45 @@ impl Run {
             }
             Ok(())
         };
-        judge().map_err(|why| format!("{why}\nafter {proposal:?}\n→ {outcome:?}"))
+        judge().map_err(|why| format!("{why}\nafter {proposal:?}\n→ {outcome:?}"))?;
+        if let Some(archive) = written.filter(|_| matches!(outcome.verdict, Verdict::Rejected(_))) {
+            self.office.discard_archive(&archive).map_err(told)?;
+        }
+        if matches!(proposal.intent, Intent::Redact(_)) && self.rng.chance(300) {
+            self.office.erase().map_err(told)?;
+        }
+        Ok(())
+    }
+
+    /// On a real folder an archive is a real file, of everything that is finished. Between file and record something
+    /// may happen: then the record is refused.
+    fn write_archive(&mut self, proposal: &mut Proposal) -> Result<Option<Archive>, Error> {
+        let Intent::Archive(wanted) = &proposal.intent else { return Ok(None) };
+        let is_hostile = !wanted.file.starts_with("2027-");
+        let batch = views::finished(self.office.store(), self.office.now()?, MessageNo(1))?;
+        let is_known = self.office.store().tables()?.id(&proposal.id)?.is_some();
+        if is_hostile || is_known || batch.conversations.is_empty() {
+            return Ok(None);
+        }
+        let mut archive = self.office.write_archive(&batch)?;
+        if self.rng.chance(150) {
+            archive.as_of = Position(archive.as_of.0.saturating_sub(self.rng.below(5) as u64));
+        }
+        proposal.intent = Intent::Archive(archive.clone());
+        self.generator.made(proposal);
+        Ok(Some(archive))
+    }
+
+    /// `log verify`, after whatever was redacted is erased: every archive and every blob is what it should be.
+    fn verify(&mut self) -> Result<(), String> {
+        let told = |error: Error| error.to_string();
+        self.office.erase().map_err(told)?;
+        let report = views::verify(self.office.store(), Refusals::Dropped, |_| {}).map_err(told)?;
+        for number in 1..=self.office.store().tables().map_err(told)?.cursor.message_last.0 {
+            let view = views::message(self.office.store(), MessageNo(number)).map_err(told)?;
+            view.ok_or_else(|| format!("message {number} cannot be read any more"))?;
+        }
+        if report.problems.is_empty() { Ok(()) } else { Err(report.problems.join("\n  ")) }
     }
 
     fn move_clock(&mut self) {

@@ -133,6 +133,40 @@ fn an_older_program_says_so_instead_of_calling_a_newer_file_damaged() {
     assert_eq!(desk.run(NOW, "log verify", "readers").status.code(), NEEDS_UPGRADE);
 }
 
+#[test]
+fn the_doctor_of_an_older_program_says_upgrade_and_nothing_else() {
+    let desk = Desk::new();
+    desk.expect_with(NEXT, "send coder again --as lead", "nobody");
+    let output = desk.run(NOW, "--json doctor", "nobody");
+    assert_eq!(output.status.code(), Some(11), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let checks: Vec<_> = report["findings"].as_array().unwrap().iter().map(|found| found["check"].clone()).collect();
+    assert_eq!(checks, ["version", "copy"], "{report:#}");
+    assert_eq!(desk.run(NEXT, "doctor", "nobody").status.code(), Some(0));
+}
+
+#[test]
+fn the_doctor_of_a_newer_program_does_not_upgrade_an_office() {
+    let desk = Desk::new();
+    desk.expect(NEXT, "doctor");
+    assert!(!desk.copy_before_migration().exists());
+    desk.expect(NOW, "send coder again --as lead");
+}
+
+#[test]
+fn a_snapshot_is_restored_by_a_newer_program_and_a_newer_one_refused_by_an_older() {
+    let desk = Desk::new();
+    desk.expect(NOW, "snapshot copy");
+    desk.expect(NOW, "send coder again --as lead");
+    desk.expect(NEXT, "restore copy --replace");
+    assert_eq!(desk.records(), 4, "as it was when it was copied");
+    desk.expect_upgrade("send coder again --as lead");
+    desk.expect(NEXT, "snapshot newer");
+    let before = desk.records();
+    assert_eq!(desk.run(NOW, "restore newer --replace", "readers").status.code(), NEEDS_UPGRADE);
+    assert_eq!(desk.records(), before);
+}
+
 /// Waits until a process has opened the office, by what the kernel says of it.
 fn wait_until_open(desk: &Desk, child: &Child) {
     let database = desk.folder.path().join(".poste/office.db").canonicalize().unwrap();

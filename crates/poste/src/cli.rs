@@ -1,11 +1,12 @@
 //! The arguments of every command.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{ColorChoice, Parser, Subcommand};
+use clap::{Args as _, ColorChoice, FromArgMatches as _, Parser, Subcommand};
 use poste_core::log::{MessageNo, Position};
 use poste_core::text::{Name, Session};
 use poste_core::time::parse_duration_ms;
@@ -99,6 +100,13 @@ macro_rules! commands {
                 match self { $(Self::$variant(_) => stringify!($module)),+ }
             }
 
+            /// Every command by its name, each with its arguments only once it was named.
+            fn by_name(command: clap::Command) -> clap::Command {
+                command$(.subcommand(
+                    clap::Command::new(stringify!($module)).defer(<commands::$module::Args as clap::Args>::augment_args),
+                ))+
+            }
+
             pub(crate) fn run(self, cx: &mut Cx) -> crate::Result {
                 match self { $(Self::$variant(arguments) => commands::$module::run(cx, arguments)),+ }
             }
@@ -139,12 +147,34 @@ commands! {
     Dead => dead,
     Status => status,
     Stats => stats,
+    Search => search,
     Log => log,
     Archive => archive,
     Redact => redact,
     Types => types,
     Schema => schema,
     Clock => clock,
+    Doctor => doctor,
+    Snapshot => snapshot,
+    Restore => restore,
+    Config => config,
+    Trust => trust,
+    Completions => completions,
+    Man => man,
+}
+
+impl Cli {
+    /// Reads a command line. Describing every argument of every command to clap takes longer than sending a message, so
+    /// only the command that was named is described; whenever that does not end well, all of them are, for clap to
+    /// explain what is wrong or to print its help.
+    pub(crate) fn read(arguments: &[OsString]) -> Result<Self, clap::Error> {
+        let named = Command::by_name(Global::augment_args(clap::Command::new("poste"))).disable_help_subcommand(true);
+        let matches = named.try_get_matches_from(arguments);
+        match matches.and_then(|mut matches| Self::from_arg_matches_mut(&mut matches)) {
+            Ok(cli) => Ok(cli),
+            Err(_) => Self::try_parse_from(arguments),
+        }
+    }
 }
 
 /// clap's own words; help and version go to stdout and are no error.

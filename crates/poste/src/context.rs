@@ -244,25 +244,60 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         Intent::Extend(extend) => Some(extend.message),
         Intent::Ack(ack) => Some(ack.message),
         Intent::Retry(retry) => Some(retry.message),
+        Intent::Drop(drop) => Some(drop.message),
+        Intent::Close(close) => Some(close.message),
         _ => None,
     };
-    if office.agent(&proposal.actor)?.is_none() {
+    if let Intent::Register(register) = &proposal.intent {
+        let lead = register.lead.as_ref().filter(|lead| **lead != proposal.actor);
+        if let Some(lead) = lead
+            && office.agent(lead)?.is_none()
+        {
+            return unknown_agent(office, lead);
+        }
+    } else if office.agent(&proposal.actor)?.is_none() {
         return unknown_agent(office, &proposal.actor);
     }
     let code = error.code.unwrap_or_default();
-    let number = number.map(|number| number.to_string()).unwrap_or_default();
+    let text = number.map(|number| number.to_string()).unwrap_or_default();
     Ok(match code {
         "unknown_type" => match &proposal.intent {
             Intent::Send(send) => check_filters(office, Some(&send.kind), None).err().unwrap_or(error),
             _ => error,
         },
+        "archived" => {
+            let conversation =
+                number.map(|number| views::conversation_of(office.store(), number)).transpose()?.flatten();
+            match conversation {
+                Some(conversation) => error
+                    .hint(format!("go on with a new message: poste send NAME SUBJECT --conversation {conversation}")),
+                None => error,
+            }
+        }
+        "not_allowed" => match &proposal.intent {
+            Intent::Close(_) => error.hint(format!("see who takes part: poste thread {text} --summary")),
+            Intent::Retry(_) | Intent::Drop(_) => error.hint(format!("see whose it is: poste track {text}")),
+            Intent::Redact(_) => error.hint("ask its author or a human; each record of a message has its own author"),
+            _ => error,
+        },
+        "nothing_to_do" if matches!(proposal.intent, Intent::Retry(_) | Intent::Drop(_)) => {
+            error.hint(format!("see how it stands: poste track {text}"))
+        }
+        "not_finished" => error.hint("see what is open: poste threads --status open"),
+        "unknown_record" => error.hint("see the records: poste log show"),
         "unknown_message" => error.hint("see what is there: poste inbox"),
         "no_member" => error.hint("see who is there: poste agents"),
-        "not_recipient" => error.hint(format!("see who it is for: poste track {number}")),
-        "already_claimed" | "lease_lost" | "ended" => error.hint(format!("see its ladder: poste track {number}")),
-        "not_claimed" => error.hint(format!("see who holds it: poste track {number}; claim it: poste claim {number}")),
+        "not_recipient" => error.hint(format!("see who it is for: poste track {text}")),
+        "already_claimed" | "lease_lost" | "ended" => error.hint(format!("see its ladder: poste track {text}")),
+        "not_claimed" => error.hint(format!("see who holds it: poste track {text}; claim it: poste claim {text}")),
         "nothing_to_claim" => error.hint("wait for some: poste claim --wait"),
         "not_ready" => error.hint("wait for it: poste claim --wait"),
+        "payload_unfit" => match &proposal.intent {
+            Intent::Send(send) => {
+                error.hint(format!("see what it must look like: poste schema {} --payload", send.kind))
+            }
+            _ => error,
+        },
         "id_conflict" => error.hint("an id is for one write for ever; take another one"),
         "name_taken" => error.hint("change or revive it with --update, or take another name"),
         "retired" if !matches!(proposal.intent, Intent::Retire(_)) => {

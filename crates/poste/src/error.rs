@@ -22,6 +22,7 @@ pub(crate) enum Kind {
     UnknownOutcome,
     DiskFull,
     NeedsUpgrade,
+    Unhealthy,
 }
 
 impl Kind {
@@ -37,6 +38,7 @@ impl Kind {
         Self::UnknownOutcome,
         Self::DiskFull,
         Self::NeedsUpgrade,
+        Self::Unhealthy,
     ];
 
     pub(crate) fn exit_code(self) -> u8 {
@@ -51,6 +53,7 @@ impl Kind {
             Self::UnknownOutcome => 8,
             Self::DiskFull => 9,
             Self::NeedsUpgrade => 10,
+            Self::Unhealthy => 11,
         }
     }
 
@@ -66,6 +69,7 @@ impl Kind {
             Self::UnknownOutcome => "unknown_outcome",
             Self::DiskFull => "disk_full",
             Self::NeedsUpgrade => "needs_upgrade",
+            Self::Unhealthy => "unhealthy",
         }
     }
 }
@@ -209,9 +213,13 @@ impl From<Error> for CommandError {
                 (Kind::Refused, Some("if the clock is right now: poste clock accept --as NAME".to_owned()))
             }
             Error::Malformed(_) | Error::Artifact { .. } | Error::Rejected(_) => (Kind::Refused, None),
+            Error::Snapshot { .. } | Error::Occupied(_) => (Kind::Refused, None),
+            Error::Config { path, .. } if path.ends_with(poste_core::config::FILE) => {
+                (Kind::Usage, Some("see everything that is wrong with it: poste config check".to_owned()))
+            }
             Error::Config { .. } => (Kind::Usage, None),
             Error::ReadOnly(_) => (Kind::Refused, Some("check owner and permissions of the folder".to_owned())),
-            Error::Damaged(_) => (Kind::Internal, Some("look closer: poste log verify".to_owned())),
+            Error::Damaged(_) => (Kind::Internal, Some("look closer: poste doctor".to_owned())),
             Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 (Kind::Refused, Some("check owner and permissions of the folder".to_owned()))
             }

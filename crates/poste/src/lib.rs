@@ -13,7 +13,6 @@ mod ui;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
 use poste_core::store::schema::Schema;
 
 use cli::Cli;
@@ -25,7 +24,7 @@ use error::CommandError;
 /// The schema is a parameter so that tests can run a program that knows another one.
 pub fn main(schema: Schema) -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let cli = match Cli::try_parse_from(&arguments) {
+    let cli = match Cli::read(&arguments) {
         Ok(cli) => cli,
         Err(error) => return cli::explain_usage(&error, arguments.iter().any(|argument| argument == "--json")),
     };

@@ -86,6 +86,9 @@ pub(crate) fn authority(
     let is_holder = delivery.holder.as_ref() == Some(&cx.actor);
     // Done and failed are ends a holder makes itself; every other end came over it.
     let ended_by_holder = is_holder && matches!(delivery.state, State::Done | State::Failed);
+    if token.is_some() && sabotaged!(TokenUnchecked) {
+        return Ok(Authority::Holder);
+    }
     if let Some(token) = token {
         if !tables.won_claim(delivery, &cx.actor, token)? {
             let message = delivery.message;
@@ -201,6 +204,8 @@ pub(crate) fn record_event(
 
 /// Gives the lease to the actor. Its token is the position of this record.
 pub(crate) fn take(tables: &mut Tables<'_>, cx: &Context, before: &Delivery, lease_ms: i64) -> Result<Delivery, Error> {
+    #[cfg(feature = "sabotage")]
+    let lease_ms = lease_ms + crate::sabotage::clock_in_fold_ms();
     let after = Delivery {
         state: State::Claimed,
         claims: before.claims.saturating_add(1),

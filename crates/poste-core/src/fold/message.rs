@@ -260,6 +260,8 @@ fn expand(tables: &Tables<'_>, sender: &Agent, to: &[Address]) -> Result<(Vec<Ad
                 others(tables.subscribers(name)?).collect()
             }
         };
+        #[cfg(feature = "sabotage")]
+        let each = crate::sabotage::in_order_of_a_map(each);
         each.into_iter().map(Address::Agent).for_each(&mut add);
     }
     Ok((deliveries, topic))

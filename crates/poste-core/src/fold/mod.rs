@@ -70,7 +70,9 @@ pub fn fold(tables: &mut Tables<'_>, record: &Record, refusals: Refusals) -> Res
     let outcome =
         |position, repeat, verdict| Outcome { id: envelope.id.clone(), position, at: record.at, repeat, verdict };
 
-    if let Some(known) = tables.id(&envelope.id)? {
+    if let Some(known) = tables.id(&envelope.id)?
+        && !sabotaged!(NoDedupe)
+    {
         if known.fingerprint == envelope.fingerprint() {
             let verdict = recall(tables, known.position, known.message)?;
             if refusals == Refusals::Kept {

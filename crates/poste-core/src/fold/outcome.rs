@@ -147,6 +147,8 @@ codes! {
     Archived "archived" Refused,
     NotFinished "not_finished" Conflict,
     UnknownRecord "unknown_record" NotFound,
+    /// Never by the fold, which knows no content: by the office, before the append.
+    PayloadUnfit "payload_unfit" Refused,
 }
 
 impl fmt::Display for Code {

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::digest::Digest;
 use crate::limits;
-use crate::log::{Content, Intent, Proposal};
+use crate::log::{Artifact, ArtifactState, Content, Intent, Proposal};
 use crate::text::{Name, RecordId, Session};
 use crate::time::Timestamp;
 
@@ -167,6 +167,22 @@ impl Sealed {
     pub fn intent(&self) -> Result<Option<Intent>, Malformed> {
         Intent::decode(self.envelope.kind, self.envelope.version, self.envelope.header.get())
             .map_err(|error| Malformed::Shape(error.to_string()))
+    }
+}
+
+impl Sealed {
+    /// The files a copy of which this record needs in the office.
+    pub(crate) fn attached(&self) -> Vec<Artifact> {
+        // Every record is asked, and few have any: the word alone is looked for first.
+        if !self.envelope.header.get().contains("\"attached\"") {
+            return Vec::new();
+        }
+        let artifacts = match self.intent() {
+            Ok(Some(Intent::Send(send))) => send.artifacts,
+            Ok(Some(Intent::Done(done))) => done.artifacts,
+            _ => Vec::new(),
+        };
+        artifacts.into_iter().filter(|artifact| artifact.state == ArtifactState::Attached).collect()
     }
 }
 

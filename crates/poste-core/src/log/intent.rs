@@ -152,7 +152,7 @@ pub struct PolicyType {
     pub retry_delay_ms: Option<i64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Register {
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,7 +6,7 @@
 //! The bell is a shortcut, not a promise: a writer may die between commit and bell, and the system has few
 //! inotify instances. Every waiter therefore also looks at `data_version` now and then.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
@@ -19,10 +19,25 @@ const BACKSTOP_PERIOD: Duration = Duration::from_millis(250);
 const POLL_PERIOD: Duration = Duration::from_millis(40);
 
 /// Touches the bell. A bell that cannot be rung costs waiters a moment, never a message.
+///
+/// It says the newest record it was ever rung for, because it is also a witness: see [`last_rung`].
 pub(crate) fn ring(folder: &Path, position: Position) {
-    if let Ok(bell) = OpenOptions::new().write(true).open(folder.join("bell")) {
-        let _ = bell.write_all_at(format!("{position:<20}\n").as_bytes(), 0);
+    if let Ok(bell) = OpenOptions::new().read(true).write(true).open(folder.join("bell")) {
+        let newest = read(&bell).map_or(position, |rung| rung.max(position));
+        let _ = bell.write_all_at(format!("{newest:<20}\n").as_bytes(), 0);
     }
+}
+
+/// The newest record the bell was rung for. It was committed then, so a log that ends before it has lost records:
+/// SQLite drops a damaged end of its WAL without a word, and starts a new WAL where the old one is missing.
+pub(crate) fn last_rung(folder: &Path) -> Option<Position> {
+    read(&File::open(folder.join("bell")).ok()?)
+}
+
+fn read(bell: &File) -> Option<Position> {
+    let mut text = [0; 20];
+    bell.read_exact_at(&mut text, 0).ok()?;
+    std::str::from_utf8(&text).ok()?.trim().parse().ok().map(Position)
 }
 
 /// Hears the bell, if the system lets it. Arm it before the first look, or the first news is missed.

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::fs;
+use std::sync::OnceLock;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -38,8 +39,12 @@ impl Clock for SystemClock {
         let clock = rustix::time::ClockId::Monotonic;
         let now = rustix::time::clock_gettime(clock);
         // Without a boot id two boots could be taken for one; an empty id is never the same boot.
-        let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        Boot { id: id.trim().to_owned(), ms: now.tv_sec * 1_000 + now.tv_nsec / 1_000_000 }
+        static BOOT_ID: OnceLock<String> = OnceLock::new();
+        let id = BOOT_ID.get_or_init(|| {
+            let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+            id.trim().to_owned()
+        });
+        Boot { id: id.clone(), ms: now.tv_sec * 1_000 + now.tv_nsec / 1_000_000 }
     }
 }
 
@@ -107,11 +112,19 @@ pub fn remembered(conn: &Connection) -> Result<Option<Remembered>, Error> {
         .optional()?)
 }
 
+/// What is remembered is how far the two clocks are apart. While that stays as it was, nothing is written: it would
+/// be one more page with every commit.
 pub fn remember(conn: &Connection, boot: &Boot, at: Timestamp) -> Result<(), Error> {
-    conn.prepare_cached("UPDATE machine SET boot_id = ?1, boot_ms = ?2, at = ?3 WHERE one = 1")?
-        .execute(params![boot.id, boot.ms, at])?;
+    conn.prepare_cached(
+        "UPDATE machine SET boot_id = ?1, boot_ms = ?2, at = ?3
+         WHERE one = 1 AND (boot_id <> ?1 OR abs((?3 - ?2) - (at - boot_ms)) > ?4)",
+    )?
+    .execute(params![boot.id, boot.ms, at, DRIFT_MS_MAX])?;
     Ok(())
 }
+
+/// Clocks may part by this much before it is written down; far less than what counts as a leap.
+const DRIFT_MS_MAX: i64 = 1_000;
 
 #[cfg(test)]
 mod tests {

@@ -17,7 +17,7 @@ use super::{BUSY_TIMEOUT_MS, Store};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::limits;
-use crate::log::{Artifact, ArtifactState, Intent, Position, Record, Sealed};
+use crate::log::{Position, Record, Sealed};
 
 /// What was erased besides rows of tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -56,10 +56,11 @@ impl LocalLog {
         for entry in entries {
             let entry = entry.map_err(|error| Error::io(&self.path, error))?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with("search.db") || name.starts_with("before-schema-") {
+            if name.starts_with("before-schema-") {
                 fs::remove_file(entry.path()).map_err(|error| Error::io(&entry.path(), error))?;
             }
         }
+        super::search::forget(&self.path)?;
         super::sync_folder(&self.path)
     }
 }
@@ -84,18 +85,7 @@ fn unerased_records(store: &Store) -> Result<Vec<Record>, Error> {
 fn blobs_of(sealed: &Sealed) -> BTreeSet<Digest> {
     let large = |content: &crate::log::ContentRef| content.length > limits::CONTENT_INLINE_BYTES_MAX as u64;
     let content = sealed.envelope.content.filter(large).map(|content| content.digest);
-    content.into_iter().chain(attached(sealed).into_iter().filter_map(|artifact| artifact.digest)).collect()
-}
-
-/// The artifacts a record brings along as copies.
-pub(super) fn attached(sealed: &Sealed) -> Vec<Artifact> {
-    let mut artifacts = match sealed.intent() {
-        Ok(Some(Intent::Send(send))) => send.artifacts,
-        Ok(Some(Intent::Done(done))) => done.artifacts,
-        _ => Vec::new(),
-    };
-    artifacts.retain(|artifact| artifact.state == ArtifactState::Attached);
-    artifacts
+    content.into_iter().chain(sealed.attached().into_iter().filter_map(|artifact| artifact.digest)).collect()
 }
 
 fn erase_blobs(store: &Store, records: &[Record], erased: &mut Erased) -> Result<(), Error> {

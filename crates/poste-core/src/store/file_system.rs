@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::error::Error;
 
 #[cfg(target_os = "linux")]
-pub(super) fn check(path: &Path) -> Result<(), Error> {
+pub(crate) fn check(path: &Path) -> Result<(), Error> {
     let stat = rustix::fs::statfs(path).map_err(|error| Error::io(path, error.into()))?;
     match unsafe_kind(stat.f_type as i64 & 0xffff_ffff) {
         Some(kind) => Err(Error::UnsafeFileSystem { path: path.to_owned(), kind }),
@@ -15,8 +15,22 @@ pub(super) fn check(path: &Path) -> Result<(), Error> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn check(_: &Path) -> Result<(), Error> {
+pub(crate) fn check(_: &Path) -> Result<(), Error> {
     Ok(())
+}
+
+/// What this user may still put on the disk a path is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub bytes: u64,
+    /// `None`: this file system does not count its files.
+    pub files: Option<u64>,
+}
+
+pub(crate) fn room(path: &Path) -> Result<Room, Error> {
+    let stat = rustix::fs::statvfs(path).map_err(|error| Error::io(path, error.into()))?;
+    let files = (stat.f_files > 0).then_some(stat.f_favail);
+    Ok(Room { bytes: stat.f_bavail.saturating_mul(stat.f_frsize), files })
 }
 
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]

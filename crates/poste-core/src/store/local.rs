@@ -6,15 +6,16 @@ use std::time::{Duration, Instant};
 
 use rusqlite::TransactionBehavior;
 
+use super::blobs::Blobs;
 use super::clock::{self, Clock, Reading};
 use super::lock::{WriteGuard, WriteLock};
 use super::tables::Tables;
-use super::{Options, Store, bell, erase, path_text};
+use super::{Options, Store, bell, erase};
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::fold::{FOLD_VERSION, Outcome, Refusals, Verdict, fold};
+use crate::fold::{Code, FOLD_VERSION, Outcome, Refusals, Rejection, Verdict, fold};
 use crate::limits;
-use crate::log::{Barrier, Clock as ClockLeap, Head, Intent, Log, Position, Proposal, Record, Sealed, Tick};
+use crate::log::{Artifact, Barrier, Clock as ClockLeap, Head, Intent, Log, Position, Proposal, Record, Sealed, Tick};
 use crate::text::{Name, RecordId};
 use crate::time::Timestamp;
 
@@ -26,6 +27,9 @@ pub struct LocalLog {
     pub(super) path: PathBuf,
     /// After a failed commit the connection is not trusted again; the next write opens a new one.
     broken: bool,
+    /// What was answered and is not committed yet.
+    #[cfg(feature = "sabotage")]
+    late: Vec<Sealed>,
 }
 
 impl LocalLog {
@@ -52,7 +56,15 @@ impl LocalLog {
     pub fn open(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self, Error> {
         let lock = WriteLock::new(path, &options.program);
         let store = Store::open(path, options)?;
-        Ok(Self { store, lock, clock, path: path.to_owned(), broken: false })
+        Ok(Self {
+            store,
+            lock,
+            clock,
+            path: path.to_owned(),
+            broken: false,
+            #[cfg(feature = "sabotage")]
+            late: Vec::new(),
+        })
     }
 
     pub fn clock(&self) -> &Arc<dyn Clock> {
@@ -67,13 +79,23 @@ impl LocalLog {
     }
 
     /// Settles what is due, if anything is. One look at one index when nothing is.
+    ///
+    /// On behalf of a reader: whoever holds the lock settles it anyway, and a view can be told apart as unconfirmed.
     pub fn settle(&mut self) -> Result<(), Error> {
+        self.settle_within(Duration::ZERO)
+    }
+
+    /// As [`LocalLog::settle`], for somebody who would rather wait.
+    pub(crate) fn settle_patiently(&mut self) -> Result<(), Error> {
+        self.settle_within(self.store.options.lock_timeout)
+    }
+
+    fn settle_within(&mut self, patience: Duration) -> Result<(), Error> {
         let Some(due) = self.store.tables()?.next_due()? else { return Ok(()) };
         if self.reading()?.for_views() < due {
             return Ok(());
         }
-        // On behalf of a reader: whoever holds the lock settles it anyway, and a view can be told apart as unconfirmed.
-        self.write(Vec::new(), None, Duration::ZERO).map(|_| ())
+        self.write(Vec::new(), None, patience).map(|_| ())
     }
 
     /// Remembers that this machine's `poste.toml` stands on this policy version.
@@ -108,10 +130,16 @@ impl LocalLog {
         if self.store.is_read_only() {
             return Err(Error::ReadOnly(self.path.clone()));
         }
-        self.put_blobs(&proposals, Put::All)?;
+        let late_blobs = sabotaged!(BlobAfterRecord).then(|| proposals.clone());
+        if late_blobs.is_none() {
+            self.put_blobs(&proposals)?;
+        }
         let mut waiting = Some(proposals);
         loop {
             if let Some(outcomes) = self.write_once(&mut waiting, accepts_leap, patience)? {
+                if let Some(proposals) = late_blobs {
+                    self.put_blobs(&proposals)?;
+                }
                 return Ok(outcomes);
             }
         }
@@ -129,10 +157,11 @@ impl LocalLog {
         self.mend()?;
         let guard = self.lock.acquire(patience)?;
         self.store.check_identity()?;
-        if let Some(proposals) = waiting.as_ref() {
-            self.put_blobs(proposals, Put::Missing)?;
-            self.check_attached(proposals)?;
+        if !sabotaged!(BlobAfterRecord) {
+            self.keep_blobs(waiting.as_deref().unwrap_or_default())?;
         }
+        self.store.check_room()?;
+        self.store.checkpoint_if_large();
         let ours = self.store.options.schema.version();
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
         self.store.version()?.may_write(ours)?;
@@ -150,7 +179,10 @@ impl LocalLog {
                 for sealed in proposals {
                     ids.push(sealed.envelope.id.clone());
                     let record = Record { position: tables.cursor.head.position.next(), at, sealed };
-                    let outcome = fold(&mut tables, &record, Refusals::Dropped)?;
+                    let outcome = match self.lacks_attachment(&tables, &record)? {
+                        None => fold(&mut tables, &record, Refusals::Dropped)?,
+                        Some(refusal) => refusal,
+                    };
                     if let (true, Some(position)) = (outcome.repeat, outcome.position)
                         && tables.redaction(position)?.is_some()
                     {
@@ -170,14 +202,33 @@ impl LocalLog {
             return Ok(outcomes); // nothing was written: the transaction rolls back
         }
         clock::remember(&transaction, &self.clock.boot(), at)?;
-        tables.flush()?;
+        let late_cursor = sabotaged!(CursorOutsideTransaction).then(|| tables.cursor.clone());
+        if late_cursor.is_none() {
+            tables.flush()?;
+        }
+        drop(tables);
+        if sabotaged!(BellBeforeCommit) {
+            bell::ring(&self.path, position);
+        }
+        #[cfg(feature = "sabotage")]
+        if !self.late.is_empty() {
+            return Ok(outcomes); // answered, and committed when the office is closed
+        }
         if let Err(error) = transaction.commit() {
             self.broken = true;
-            return Err(commit_failed(ids, error));
+            if !sabotaged!(CommitErrorIgnored) {
+                return Err(commit_failed(ids, error));
+            }
         }
-        self.store.checkpoint_if_large();
+        if let Some(cursor) = late_cursor {
+            let mut tables = Tables::load(&self.store.conn)?;
+            tables.cursor = cursor;
+            tables.flush()?;
+        }
         drop(guard);
-        bell::ring(&self.path, position);
+        if !sabotaged!(BellBeforeCommit) {
+            bell::ring(&self.path, position);
+        }
         Ok(outcomes)
     }
 
@@ -198,42 +249,62 @@ impl LocalLog {
     }
 
     /// Large content is safe on disk before the record that names it. It is written before the lock is taken, since
-    /// that takes long; once the lock is held, what was erased in between is written again.
-    fn put_blobs(&self, proposals: &[Sealed], put: Put) -> Result<(), Error> {
+    /// that takes long.
+    fn put_blobs(&self, proposals: &[Sealed]) -> Result<(), Error> {
+        self.each_large(proposals, |blobs, bytes, _| blobs.put(bytes).map(|_| ()))
+    }
+
+    /// Whoever erases, or clears away blobs that no record names, holds the lock while doing so. What is here under the
+    /// lock is therefore here when the record is, and content that went since it was written is written again.
+    fn keep_blobs(&self, proposals: &[Sealed]) -> Result<(), Error> {
+        self.each_large(proposals, |blobs, bytes, digest| match blobs.has(digest) {
+            true => Ok(()),
+            false => blobs.put(bytes).map(|_| ()),
+        })
+    }
+
+    /// A new record may not name a copy that is not in the office. This machine's own refusal, before the fold: another
+    /// one may have the copy, and a log that is ordered elsewhere brings records before their blobs.
+    fn lacks_attachment(&self, tables: &Tables<'_>, record: &Record) -> Result<Option<Outcome>, Error> {
+        let Some(blobs) = self.store.blobs() else { return Ok(None) };
+        if !record.sealed.envelope.header.get().contains("\"attached\"") {
+            return Ok(None); // most records name none, and reading their header again would cost
+        }
+        let attached = record.sealed.attached();
+        let gone = |artifact: &&Artifact| artifact.digest.is_some_and(|digest| !blobs.has(&digest));
+        let Some(gone) = attached.iter().find(gone) else { return Ok(None) };
+        let id = &record.sealed.envelope.id;
+        if tables.id(id)?.is_some() {
+            return Ok(None); // a repeat is answered as what it was
+        }
+        let reason = format!("{}: its copy is not in the office; attach it again", gone.path);
+        let verdict = Verdict::Rejected(Rejection { code: Code::Malformed, reason });
+        Ok(Some(Outcome { id: id.clone(), position: None, at: record.at, repeat: false, verdict }))
+    }
+
+    fn each_large(
+        &self,
+        proposals: &[Sealed],
+        visit: impl Fn(&Blobs, &[u8], &Digest) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         if !proposals.iter().any(is_large) {
             return Ok(());
         }
-        // What the fold will refuse for its size, or knows already, is not written at all.
+        // What the fold will refuse for its size, or knows already, is not written at all. Its limit is one of
+        // messages, results may be larger; and a policy among the proposals may raise it.
         let tables = self.store.tables()?;
-        let allowed = tables.policy()?.settings.content_bytes_max.unwrap_or(u64::MAX);
+        let raises_it = proposals.iter().any(|sealed| matches!(sealed.intent(), Ok(Some(Intent::Policy(_)))));
+        let limit = tables.policy()?.settings.content_bytes_max.filter(|_| !raises_it).unwrap_or(u64::MAX);
         for sealed in proposals.iter().filter(|sealed| is_large(sealed)) {
-            let (Some(content), Some(blobs)) = (&sealed.content, self.store.blobs()) else { continue };
-            if content.bytes.len() as u64 > allowed || tables.id(&sealed.envelope.id)?.is_some() {
+            let (Some(content), Some(named), Some(blobs)) =
+                (&sealed.content, &sealed.envelope.content, self.store.blobs())
+            else {
                 continue;
-            }
-            if put == Put::All || !blobs.exists(&Digest::of(&content.bytes))? {
-                blobs.put(&content.bytes)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Copies of artifacts were made before the lock was taken, and may have been erased since then with a record that
-    /// had the same. Better to refuse than to store a message without them.
-    fn check_attached(&self, proposals: &[Sealed]) -> Result<(), Error> {
-        let Some(blobs) = self.store.blobs() else { return Ok(()) };
-        let names_one = |sealed: &&Sealed| sealed.envelope.header.get().contains("\"attached\"");
-        for sealed in proposals.iter().filter(names_one) {
-            if self.store.tables()?.id(&sealed.envelope.id)?.is_some() {
-                continue;
-            }
-            for artifact in erase::attached(sealed) {
-                if let Some(digest) = artifact.digest
-                    && !blobs.exists(&digest)?
-                {
-                    let message = "its copy was erased at this moment; send it again".to_owned();
-                    return Err(Error::Artifact { path: artifact.path, message });
-                }
+            };
+            let is_message = matches!(sealed.intent(), Ok(Some(Intent::Send(_))));
+            let is_refused = is_message && content.bytes.len() as u64 > limit;
+            if !is_refused && tables.id(&sealed.envelope.id)?.is_none() {
+                visit(blobs, &content.bytes, &named.digest)?;
             }
         }
         Ok(())
@@ -242,7 +313,9 @@ impl LocalLog {
     fn take_time(&self, tables: &mut Tables<'_>, accepts_leap: Option<&Name>) -> Result<Timestamp, Error> {
         let remembered = clock::remembered(tables.conn())?;
         match clock::read(self.clock.as_ref(), tables.cursor.head.at, remembered.as_ref()) {
+            Reading::Now(_) if sabotaged!(TimeBackwards) => Ok(self.clock.wall()),
             Reading::Now(at) => Ok(at),
+            Reading::TooFar { leap_ms, expected } if sabotaged!(LeapTaken) => Ok(expected.plus_ms(leap_ms)),
             Reading::Leap { at, leap_ms } => {
                 append_own(tables, at, Intent::Clock(ClockLeap { leap_ms }))?;
                 Ok(at)
@@ -257,13 +330,6 @@ impl LocalLog {
     }
 }
 
-/// Which blobs to write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Put {
-    All,
-    Missing,
-}
-
 /// Too large for a row of its own.
 fn is_large(sealed: &Sealed) -> bool {
     sealed.content.as_ref().is_some_and(|content| content.bytes.len() > limits::CONTENT_INLINE_BYTES_MAX)
@@ -275,7 +341,7 @@ const TICKS_MAX: usize = 8;
 /// Settles what is due; says whether that was all. Ticks stay, whatever becomes of the proposals after them.
 fn settle_due(tables: &mut Tables<'_>, at: Timestamp) -> Result<bool, Error> {
     for _ in 0..TICKS_MAX {
-        if tables.next_due()?.is_none_or(|due| due > at) {
+        if tables.next_due()?.is_none_or(|due| due > at) || sabotaged!(LostTick) {
             return Ok(true);
         }
         append_own(tables, at, Intent::Tick(Tick {}))?;
@@ -312,8 +378,22 @@ fn commit_failed(ids: Vec<RecordId>, error: rusqlite::Error) -> Error {
     }
 }
 
+#[cfg(feature = "sabotage")]
+impl Drop for LocalLog {
+    fn drop(&mut self) {
+        let late = std::mem::take(&mut self.late);
+        if !late.is_empty() {
+            let _ = self.write(late, None, self.store.options.lock_timeout);
+        }
+    }
+}
+
 impl Log for LocalLog {
     fn append(&mut self, proposals: Vec<Sealed>) -> Result<Vec<Outcome>, Error> {
+        #[cfg(feature = "sabotage")]
+        if sabotaged!(OkBeforeCommit) {
+            self.late.extend(proposals.iter().cloned());
+        }
         self.write(proposals, None, self.store.options.lock_timeout)
     }
 
@@ -339,7 +419,7 @@ impl Log for LocalLog {
     }
 
     fn snapshot(&self, into: &Path) -> Result<Head, Error> {
-        self.store.conn().execute("VACUUM INTO ?1", [path_text(into)?])?;
+        self.store.copy_into(into)?;
         let copy = Store::open_copy(into)?;
         Ok(copy.tables()?.cursor.head)
     }

@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::error::Error;
 
-/// `write.lock` of an office. The kernel frees it when its holder dies, however it dies.
+/// A lock file of an office, first of all `write.lock`. The kernel frees it when its holder dies, however it dies.
 #[derive(Debug)]
 pub struct WriteLock {
     path: PathBuf,
@@ -25,19 +25,69 @@ pub struct WriteGuard {
 
 const HOLDER_BYTES: usize = 128;
 
+/// What a lock file tells whoever only looks at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LockState {
+    pub held: bool,
+    /// Who took it last, in the file's own words.
+    pub holder: Option<String>,
+    pub pid: Option<u32>,
+    /// How long ago it was taken last, by the file's time.
+    pub age_ms: Option<i64>,
+}
+
+impl LockState {
+    /// Looks and never waits. `None`: nobody has ever locked this office.
+    ///
+    /// A shared lock for an instant is the only question the kernel answers on every system. A writer that comes in
+    /// that instant waits for as long.
+    pub(crate) fn look(folder: &Path) -> Result<Option<Self>, Error> {
+        let path = folder.join("write.lock");
+        let file = match OpenOptions::new().read(true).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io(&path, error)),
+        };
+        let held = match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => false,
+            Err(rustix::io::Errno::WOULDBLOCK) => true,
+            Err(error) => return Err(Error::io(&path, error.into())),
+        };
+        let age_ms = super::folder::age_ms(&file.metadata().map_err(|error| Error::io(&path, error))?);
+        let mut text = [0; HOLDER_BYTES];
+        let read = file.read_at(&mut text, 0).unwrap_or(0);
+        let holder = Some(String::from_utf8_lossy(&text[..read]).trim().to_owned()).filter(|text| !text.is_empty());
+        let pid = holder.as_deref().and_then(pid_of);
+        Ok(Some(Self { held, holder, pid, age_ms }))
+    }
+}
+
+/// `pid 12 (poste send)` → 12.
+fn pid_of(holder: &str) -> Option<u32> {
+    holder.strip_prefix("pid ")?.split(' ').next()?.parse().ok()
+}
+
 impl WriteLock {
     pub fn new(folder: &Path, program: &str) -> Self {
+        Self::named(folder, "write.lock", program)
+    }
+
+    /// The same kind of lock on another file of the folder.
+    pub(super) fn named(folder: &Path, file: &str, program: &str) -> Self {
         // One line of fixed length, so that a single write replaces whoever was there before.
         let program: String =
             program.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').take(HOLDER_BYTES / 2).collect();
         let holder = format!("pid {} ({program})", std::process::id());
         let holder = format!("{holder:<width$}\n", width = HOLDER_BYTES - 1);
-        Self { path: folder.join("write.lock"), holder }
+        Self { path: folder.join(file), holder }
     }
 
     /// Waits for the lock, but not longer than `patience`.
     pub fn acquire(&self, patience: Duration) -> Result<WriteGuard, Error> {
         let file = self.open()?;
+        if sabotaged!(LockNotTaken) {
+            return Ok(WriteGuard { _file: file });
+        }
         let file = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => file,
             Err(rustix::io::Errno::WOULDBLOCK) if patience.is_zero() => return Err(self.busy(patience)),
@@ -56,14 +106,13 @@ impl WriteLock {
     }
 
     fn open(&self) -> Result<File, Error> {
-        OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&self.path)
-            .map_err(|error| Error::io(&self.path, error))
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&self.path).map_err(
+            |error| match (error.kind(), self.path.parent()) {
+                // It is made where it is missing, so what is missing is its folder.
+                (std::io::ErrorKind::NotFound, Some(folder)) => Error::Replaced(folder.to_owned()),
+                _ => Error::io(&self.path, error),
+            },
+        )
     }
 
     /// A thread does the waiting, so that it can be given up. Blocking in the kernel keeps the queue fair, which

@@ -5,24 +5,34 @@
 //!   office.db  (-wal, -shm)   log and tables, one SQLite file
 //!   write.lock                held by the one writer; says who it is
 //!   bell                      touched after each commit; waiters listen to it
+//!   trust.json                the poste.toml a person here trusts to run commands
 //!   blobs/                    content over 64 KiB and attachments, named by BLAKE3
 //!   archive/                  finished conversations, one line a record
+//!   search.db  (-wal, -shm)   the search index, a cache anybody may delete
+//!   search.lock               held while the index is opened, made or deleted
 //! ```
 
 pub mod archive;
 pub mod artifact;
-mod bell;
+pub(crate) mod aside;
+pub(crate) mod bell;
 pub mod blobs;
 pub mod clock;
+mod config_file;
 pub mod discover;
 mod erase;
-mod file_system;
+pub(crate) mod file_system;
+pub(crate) mod folder;
 mod group;
 mod local;
 mod lock;
+pub(crate) mod processes;
+mod room;
 pub mod schema;
+pub mod search;
 pub mod table_digest;
 pub mod tables;
+pub mod trust;
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -33,10 +43,12 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 pub use bell::Waiter;
+pub use config_file::{read_config, replace_config};
 pub use erase::Erased;
 pub use group::GroupCommit;
 pub use local::LocalLog;
 pub(crate) use local::fresh_id;
+pub(crate) use lock::LockState;
 pub use lock::WriteLock;
 
 use crate::error::Error;
@@ -49,8 +61,12 @@ use tables::Tables;
 pub(crate) const BUSY_TIMEOUT_MS: u32 = 10_000;
 /// How long a command waits for the write lock before it names the holder.
 pub const LOCK_TIMEOUT_MS_DEFAULT: u64 = 10_000;
-/// The writer that leaves the WAL larger than this checkpoints it, so that the next cold open is cheap.
-const WAL_BYTES_MAX: u64 = 512 * 1024;
+/// The writer that finds more than this in the WAL checkpoints it first, so that a cold open stays cheap.
+pub(crate) const WAL_BYTES_MAX: u64 = 512 * 1024;
+/// A page and the header before it.
+const WAL_PAGE_BYTES: u64 = 4096 + 24;
+/// With a reader in the way a checkpoint stays unfinished; it is tried again after so many more pages.
+const WAL_PAGES_RETRY: u64 = 32;
 
 /// How to open an office.
 #[derive(Debug, Clone)]
@@ -85,16 +101,61 @@ struct Folder {
     path: PathBuf,
     blobs: Blobs,
     archives: Archives,
-    /// Device and inode of the database at opening: a replaced file is noticed before it is written.
-    identity: (u64, u64),
+    identity: Identity,
+}
+
+impl Folder {
+    fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            blobs: Blobs::new(path.join("blobs")),
+            archives: Archives::new(path.join("archive")),
+            identity: Identity::of(path),
+        }
+    }
+}
+
+/// Device and inode of the database, its WAL and its shared memory at opening: a replaced or deleted file is noticed
+/// before anything is written. Each of the three alone would do harm: records in a WAL without a name are lost to
+/// everybody else, and with two shared memories two writers overwrite each other's frames. SQLite keeps all three for
+/// the office's whole life, because closing does not checkpoint here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Identity([Option<(u64, u64)>; 3]);
+
+impl Identity {
+    const FILES: [&str; 3] = ["office.db", "office.db-wal", "office.db-shm"];
+
+    fn of(folder: &Path) -> Self {
+        Self(Self::FILES.map(|name| file_identity(&folder.join(name))))
+    }
+
+    /// A file that was not there at opening was made since, by whoever needed it first.
+    fn is_still(&self, now: &Self) -> bool {
+        self.0.iter().zip(&now.0).all(|(then, now)| then.is_none() || then == now)
+    }
 }
 
 impl Store {
     /// Opens an existing office. Never creates one: a missing file is an error, not an empty office.
     pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
+        let mut store = Self::open_as_is(path, options)?;
+        let version = store.version()?;
+        store.remember_identity();
+        version.may_read(store.options.schema.version())?;
+        if version.schema < store.options.schema.version() {
+            store.migrate()?;
+        }
+        Ok(store)
+    }
+
+    /// Opens the file whatever it is and brings it to no other schema: for whoever looks what is wrong with it.
+    pub(crate) fn open_as_is(path: &Path, options: Options) -> Result<Self, Error> {
         let database = path.join("office.db");
-        let identity = match fs::metadata(&database) {
-            Ok(meta) if meta.is_file() => (meta.dev(), meta.ino()),
+        if sabotaged!(OfficeMadeAnew) {
+            Self::create(path, &options, |_| Ok(()))?;
+        }
+        match fs::metadata(&database) {
+            Ok(meta) if meta.is_file() => {}
             Ok(_) => return Err(Error::NotAnOffice(database)),
             Err(error) => {
                 return Err(match error.kind() {
@@ -103,29 +164,14 @@ impl Store {
                     _ => Error::io(&database, error),
                 });
             }
-        };
+        }
         file_system::check(path)?;
+        room::check(path)?;
         // Whoever may not write may still look. Any other trouble is told as what it is.
         let read_only = !may_write(path)? || !may_write(&database)?;
         let access = if read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
         let conn = connect(&database, access)?;
-        let mut store = Self {
-            conn,
-            folder: Some(Folder {
-                path: path.to_owned(),
-                blobs: Blobs::new(path.join("blobs")),
-                archives: Archives::new(path.join("archive")),
-                identity,
-            }),
-            options,
-            read_only,
-        };
-        let version = store.version()?;
-        version.may_read(store.options.schema.version())?;
-        if version.schema < store.options.schema.version() {
-            store.migrate()?;
-        }
-        Ok(store)
+        Ok(Self { conn, folder: Some(Folder::new(path)), options, read_only })
     }
 
     /// Makes an office, or finds that it is there. Any number of processes may do so at once.
@@ -138,6 +184,7 @@ impl Store {
     ) -> Result<bool, Error> {
         make_private_folder(path)?;
         file_system::check(path)?;
+        room::check(path)?;
         let _lock = WriteLock::new(path, &options.program).acquire(options.lock_timeout)?;
         let database = path.join("office.db");
         private_file(&database)?;
@@ -184,6 +231,38 @@ impl Store {
         Ok(Self { conn, folder: None, options: Options::default(), read_only: true })
     }
 
+    /// Opens another office, or a copy of one, to compare it: its folder or its database file. Nothing in it is changed,
+    /// not even brought to this program's schema.
+    pub fn open_other(path: &Path) -> Result<Self, Error> {
+        let database = if path.is_dir() { path.join("office.db") } else { path.to_owned() };
+        if !fs::metadata(&database).is_ok_and(|meta| meta.is_file()) {
+            return Err(Error::NoOffice(path.to_owned()));
+        }
+        file_system::check(path)?;
+        let foreign = |error| match error {
+            Error::Damaged(_) => Error::NotAnOffice(path.to_owned()),
+            other => other,
+        };
+        let store = Self::open_copy(&database).map_err(foreign)?;
+        let version = FileVersion::read(&store.conn).map_err(foreign)?;
+        if version.application_id != schema::APPLICATION_ID {
+            return Err(Error::NotAnOffice(path.to_owned()));
+        }
+        let ours = store.options.schema.version();
+        match version.schema == ours {
+            true => Ok(store),
+            false => Err(Error::NeedsUpgrade { what: "compare", needed: version.schema, ours }),
+        }
+    }
+
+    /// Opens a copy of an office with its blobs, to read it. It may lie where no office may live.
+    pub(crate) fn open_copy_of_office(path: &Path, options: Options) -> Result<Self, Error> {
+        let database = path.join("office.db");
+        file_identity(&database).ok_or_else(|| Error::NoOffice(path.to_owned()))?;
+        let conn = connect(&database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        Ok(Self { conn, folder: Some(Folder::new(path)), options, read_only: true })
+    }
+
     pub fn conn(&self) -> &Connection {
         &self.conn
     }
@@ -212,6 +291,11 @@ impl Store {
         self.folder.as_ref().map(|folder| &folder.archives)
     }
 
+    /// The newest record this office is known to have had, by the bell that was rung for it.
+    pub(crate) fn last_rung(&self) -> Option<crate::log::Position> {
+        bell::last_rung(self.path()?)
+    }
+
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
@@ -224,6 +308,31 @@ impl Store {
     /// The newest schema this program knows.
     pub fn schema_version(&self) -> u32 {
         self.options.schema.version()
+    }
+
+    pub(crate) fn schema(&self) -> Schema {
+        self.options.schema
+    }
+
+    /// Makes a verified copy an office of this machine: it gets a machine name nobody had before, so that its policies
+    /// are told from those of the office it is a copy of, and it knows nothing of another machine's clocks. When this
+    /// returns, everything is in the database file itself, synced.
+    pub(crate) fn settle_in(self, at: crate::Timestamp, manifest: &crate::backup::Manifest) -> Result<(), Error> {
+        let machine = uuid::Uuid::new_v4().simple().to_string();
+        let from = format!("record {} of {}, at {at}", manifest.position, manifest.taken_at);
+        let transaction = self.conn.unchecked_transaction()?;
+        // Its poste.toml stands on the policy that the copied machine had seen or proposed itself.
+        transaction.execute(
+            "UPDATE machine SET boot_id = '', boot_ms = 0, at = 0, name = ?1, policy_seen = max(policy_seen,
+               (SELECT coalesce(max(version), 0) FROM policies WHERE policies.machine = machine.name))",
+            [machine],
+        )?;
+        schema::set_meta(&transaction, "restored", from)?;
+        transaction.commit()?;
+        // A copy comes in rollback mode. The switch itself is the last commit of that mode: it is synced, and the WAL is
+        // empty.
+        self.conn.pragma_update(None, "journal_mode", "wal")?;
+        Ok(())
     }
 
     /// This machine's name in policy records.
@@ -273,9 +382,12 @@ impl Store {
         if !copy.exists() {
             let unfinished = folder.path.join(format!("before-schema-{}.tmp", from.schema + 1));
             let _ = fs::remove_file(&unfinished);
-            self.conn.execute("VACUUM INTO ?1", [path_text(&unfinished)?])?;
+            self.copy_into(&unfinished)?;
             fs::rename(&unfinished, &copy).map_err(|error| Error::io(&copy, error))?;
             sync_folder(&folder.path)?;
+        }
+        if sabotaged!(MigrationInPieces) {
+            return self.options.schema.migrate(&self.conn, from.schema);
         }
         let transaction = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         self.options.schema.migrate(&transaction, from.schema)?;
@@ -283,26 +395,70 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the file is still the one that was opened.
+    /// The first read has made SQLite open its other two files. If the database was replaced in between, its own
+    /// identity, taken before, still tells.
+    fn remember_identity(&mut self) {
+        if let Some(folder) = &mut self.folder {
+            let now = Identity::of(&folder.path);
+            folder.identity = Identity([folder.identity.0[0], now.0[1], now.0[2]]);
+        }
+    }
+
+    /// Copies log and tables, at one position, into a new file that only its owner can read.
+    pub(crate) fn copy_into(&self, file: &Path) -> Result<(), Error> {
+        // SQLite would make it readable for everybody; it takes an empty file that is there.
+        private_file(file)?;
+        self.conn.execute("VACUUM INTO ?1", [path_text(file)?])?;
+        Ok(())
+    }
+
+    /// Whether the files are still the ones that were opened.
     pub(crate) fn check_identity(&self) -> Result<(), Error> {
         let Some(folder) = &self.folder else { return Ok(()) };
-        if identity(&folder.path.join("office.db")) == Some(folder.identity) {
+        if folder.identity.is_still(&Identity::of(&folder.path)) || sabotaged!(IdentityUnchecked) {
             return Ok(());
         }
         Err(Error::Replaced(folder.path.clone()))
     }
 
-    /// Empties the WAL into the database once it is large. A reader in the way, or a sick disk, leaves it to the next
-    /// writer: the commit is in the WAL and stays answered as done.
+    /// Whether a write may touch more of the shared memory.
+    pub(crate) fn check_room(&self) -> Result<(), Error> {
+        self.folder.as_ref().map_or(Ok(()), |folder| room::check(&folder.path))
+    }
+
+    /// Copies the WAL into the database once much is in it. Called under the lock and before a write: SQLite then
+    /// lets that write begin the WAL anew from its start. The file keeps its length, and syncing what is written over
+    /// is half the work of syncing a file that grows.
+    ///
+    /// A reader in the way, or a sick disk, leaves it to the next writer; everything committed is in the WAL.
     fn checkpoint_if_large(&self) {
-        let Some(folder) = &self.folder else { return };
-        let bytes = fs::metadata(folder.path.join("office.db-wal")).map_or(0, |meta| meta.len());
-        if bytes <= WAL_BYTES_MAX {
+        // What is in use is never longer than the file.
+        if self.wal_bytes() <= WAL_BYTES_MAX || sabotaged!(NoCheckpoint) {
             return;
         }
+        let Ok((pages, done)) = self.checkpoint("PRAGMA wal_checkpoint(NOOP)") else { return };
+        let is_large = pages * WAL_PAGE_BYTES > WAL_BYTES_MAX;
+        if is_large && (done == 0 || pages - done >= WAL_PAGES_RETRY) {
+            let _ = self.checkpoint("PRAGMA wal_checkpoint(PASSIVE)");
+        }
+    }
+
+    /// The length of the WAL; what is in use of it may be less.
+    pub(crate) fn wal_bytes(&self) -> u64 {
+        let Some(folder) = &self.folder else { return 0 };
+        fs::metadata(folder.path.join("office.db-wal")).map_or(0, |meta| meta.len())
+    }
+
+    /// Empties the WAL into the database, if no reader is in the way. The caller holds the write lock.
+    pub(crate) fn empty_wal(&self) {
         let _ = self.conn.busy_timeout(Duration::ZERO);
-        let _ = self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let _ = self.checkpoint("PRAGMA wal_checkpoint(TRUNCATE)");
         let _ = self.conn.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS.into()));
+    }
+
+    /// How many pages are in the WAL, and how many of them are in the database too.
+    fn checkpoint(&self, pragma: &'static str) -> rusqlite::Result<(u64, u64)> {
+        self.conn.prepare_cached(pragma)?.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))
     }
 }
 
@@ -316,7 +472,9 @@ fn prepare(conn: &Connection) -> Result<(), Error> {
     conn.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS.into()))?;
     conn.set_prepared_statement_cache_capacity(256);
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    conn.pragma_update(None, "synchronous", "full")?;
+    // One plan a statement, whatever its parameters are: looking at them, SQLite would prepare it again for each.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    conn.pragma_update(None, "synchronous", if sabotaged!(SynchronousNormal) { "normal" } else { "full" })?;
     conn.pragma_update(None, "wal_autocheckpoint", 0)?;
     // Deciding belongs to the fold; SQLite only stores.
     conn.pragma_update(None, "foreign_keys", false)?;
@@ -333,8 +491,9 @@ fn may_write(path: &Path) -> Result<bool, Error> {
     }
 }
 
-fn identity(database: &Path) -> Option<(u64, u64)> {
-    fs::metadata(database).ok().map(|meta| (meta.dev(), meta.ino()))
+/// Device and inode: another file under the same name has others.
+fn file_identity(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
 fn make_private_folder(path: &Path) -> Result<(), Error> {
@@ -365,29 +524,6 @@ pub(crate) fn sync_folder(path: &Path) -> Result<(), Error> {
 
 pub(crate) fn path_text(path: &Path) -> Result<&str, Error> {
     path.to_str().ok_or_else(|| Error::Config { path: path.to_owned(), message: "the path is no UTF-8".to_owned() })
-}
-
-/// The text of a configuration file, if it is there. It comes with a repository, so it may be anything: a pipe nobody
-/// writes into, a link to a device, a gigabyte.
-pub(crate) fn read_config(path: &Path) -> Result<Option<String>, Error> {
-    use std::io::Read;
-    const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
-    let wrong = |message: String| Error::Config { path: path.to_owned(), message };
-    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-    let file = match fs::OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::io(path, error)),
-    };
-    if !file.metadata().is_ok_and(|meta| meta.is_file()) {
-        return Err(wrong("it is not a regular file".to_owned()));
-    }
-    let mut bytes = Vec::new();
-    file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| Error::io(path, error))?;
-    if bytes.len() as u64 > CONFIG_BYTES_MAX {
-        return Err(wrong(format!("it has more than {CONFIG_BYTES_MAX} bytes")));
-    }
-    String::from_utf8(bytes).map(Some).map_err(|_| wrong("it is no UTF-8".to_owned()))
 }
 
 pub(crate) fn host_name() -> String {

@@ -1,14 +1,17 @@
 //! The digest of all state: equal digests at equal positions on all machines, and after every refold.
 
+use std::sync::mpsc::sync_channel;
+
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
 use super::Store;
-use super::tables::{Tables, record_row};
+use super::tables::{Tables, open_record};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::fold::{Refusals, fold};
 use crate::log::{Position, Record};
+use crate::time::Timestamp;
 
 /// Tables the digest does not cover: they belong to this file or machine, or can be erased. Everything else is.
 pub const NOT_COVERED: &[&str] = &["meta", "machine", "content"];
@@ -71,30 +74,86 @@ fn hash_bytes<'a>(hasher: &'a mut blake3::Hasher, tag: u8, bytes: &[u8]) -> &'a 
 }
 
 /// Folds a log anew, into memory, in the shape its program knows. `refusals` must be what the log itself does.
-pub fn refold(source: &Store, refusals: Refusals, mut progress: impl FnMut(Position)) -> Result<Store, Error> {
+pub fn refold(source: &Store, refusals: Refusals, progress: impl FnMut(Position)) -> Result<Store, Error> {
+    refold_until(source, Position(u64::MAX), refusals, progress)
+}
+
+/// As [`refold`], up to and with this record: the tables as they were then.
+pub fn refold_until(
+    source: &Store,
+    until: Position,
+    refusals: Refusals,
+    mut progress: impl FnMut(Position),
+) -> Result<Store, Error> {
     let fresh = Store::in_memory_of(source.options.schema)?;
     let transaction = fresh.conn().unchecked_transaction()?;
-    {
-        let mut tables = Tables::load(&transaction)?;
-        let mut statement = source.conn().prepare("SELECT position, at, envelope FROM log ORDER BY position")?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let record: Record = record_row(row)?;
-            let expected = tables.cursor.head.position.next();
-            if record.position != expected {
-                return Err(Error::Damaged(format!("record {expected} is missing from the log")));
-            }
-            let outcome = fold(&mut tables, &record, refusals)?;
-            if outcome.position.is_none() && refusals == Refusals::Dropped {
-                return Err(Error::Damaged(format!(
-                    "record {} is in the log but the fold refuses it: {:?}",
-                    record.position, outcome.verdict
-                )));
-            }
-            progress(record.position);
+    let mut tables = Tables::load(&transaction)?;
+    read_ahead(source, until, |record| {
+        let expected = tables.cursor.head.position.next();
+        if record.position != expected {
+            return Err(Error::Damaged(format!("record {expected} is missing from the log")));
         }
-        tables.flush()?;
-    }
+        let outcome = fold(&mut tables, &record, refusals)?;
+        if outcome.position.is_none() && refusals == Refusals::Dropped {
+            return Err(Error::Damaged(format!(
+                "record {} is in the log but the fold refuses it: {:?}",
+                record.position, outcome.verdict
+            )));
+        }
+        progress(record.position);
+        Ok(())
+    })?;
+    tables.flush()?;
+    drop(tables);
     transaction.commit()?;
     Ok(fresh)
+}
+
+/// Gives every record of a log up to one, in order. They are checked and decoded by a second thread, some ahead of the
+/// fold.
+fn read_ahead(source: &Store, until: Position, mut give: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
+    const AT_A_TIME: usize = 512;
+    const AHEAD: usize = 2;
+    type Row = (Position, Timestamp, Vec<u8>);
+    let mut statement =
+        source.conn().prepare("SELECT position, at, envelope FROM log WHERE position <= ?1 ORDER BY position")?;
+    let mut rows = statement.query([until])?;
+    let mut next_rows = || -> Result<Vec<Row>, Error> {
+        let mut batch = Vec::with_capacity(AT_A_TIME);
+        while batch.len() < AT_A_TIME
+            && let Some(row) = rows.next()?
+        {
+            batch.push((row.get(0)?, row.get(1)?, row.get(2)?));
+        }
+        Ok(batch)
+    };
+    std::thread::scope(|scope| {
+        let (sealed, to_open) = sync_channel::<Vec<Row>>(AHEAD);
+        let (opened, records) = sync_channel::<Result<Vec<Record>, Error>>(AHEAD);
+        scope.spawn(move || {
+            for batch in to_open {
+                let batch = batch.into_iter().map(|(position, at, bytes)| open_record(position, at, bytes)).collect();
+                if opened.send(batch).is_err() {
+                    return; // whoever folds has stopped, and says why
+                }
+            }
+        });
+        let gone = || Error::Damaged("the thread that reads the log has stopped".to_owned());
+        let mut under_way = 0;
+        loop {
+            while under_way < AHEAD {
+                let batch = next_rows()?;
+                if batch.is_empty() {
+                    break;
+                }
+                sealed.send(batch).map_err(|_| gone())?;
+                under_way += 1;
+            }
+            if under_way == 0 {
+                return Ok(());
+            }
+            records.recv().map_err(|_| gone())??.into_iter().try_for_each(&mut give)?;
+            under_way -= 1;
+        }
+    })
 }

@@ -67,7 +67,11 @@ pub fn dead_letters(store: &Store, query: &DeadQuery) -> Result<DeadLetters, Err
         let mut statement = conn.prepare_cached(sql)?;
         let mut rows = statement.query(params![LOOKED_AT_MAX])?;
         let mut page = DeadLetters { letters: Vec::new(), more: false, as_of: tables.cursor.head.position };
+        let mut looked_at = 0;
         while let Some(row) = rows.next()? {
+            looked_at += 1;
+            // Cut here, there may be more behind it.
+            page.more = looked_at == LOOKED_AT_MAX;
             let number: DeliveryNo = row.get(0)?;
             let Some(delivery) = tables.delivery(number)? else { continue };
             let Some(message) = tables.message(delivery.message)? else { continue };

@@ -43,13 +43,13 @@ pub fn finished(store: &Store, before: Timestamp, from: MessageNo) -> Result<Arc
             if looked_at.contains(&conversation) {
                 continue;
             }
+            looked_at.insert(conversation.clone());
             let state = state_of(conn, &conversation)?;
             let closed_at = tables.closed(&conversation)?.map(|closed| closed.at);
             // Taken up with its first live message; a page that began in the middle of it passes it by.
             if state.first < from {
                 continue;
             }
-            looked_at.insert(conversation.clone());
             if state.open > 0 || Some(state.newest).max(closed_at) > Some(before) {
                 batch.kept += 1;
                 continue;
@@ -89,7 +89,7 @@ fn state_of(conn: &rusqlite::Connection, conversation: &Label) -> Result<Convers
     Ok(conn
         .prepare_cached(
             "SELECT min(m.number), count(DISTINCT m.number), coalesce(sum(d.state <= 1), 0),
-               max(max(m.at), coalesce(max(d.ended_at), 0))
+               max(max(m.at), coalesce(max(d.ended_at), 0), coalesce(max(d.dropped_at), 0))
              FROM messages m LEFT JOIN deliveries d ON d.message = m.number WHERE m.conversation = ?1",
         )?
         .query_row([conversation], |row| {

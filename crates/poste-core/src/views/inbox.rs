@@ -259,6 +259,9 @@ pub struct NewsQuery {
     pub topic: Option<Topic>,
     /// Everything that became available after this position, whether it was shown or not.
     pub after: Option<Position>,
+    /// An earlier look up to here found nothing: only what became available later can be new. Right as long as the
+    /// agent has the addresses it had then.
+    pub looked_until: Option<Position>,
     pub limit: usize,
 }
 
@@ -286,16 +289,42 @@ pub fn news(store: &Store, agent: &Agent, query: &NewsQuery) -> Result<NewMail, 
 /// By priority, then age.
 fn unseen(tables: &Tables<'_>, agent: &Agent, query: &NewsQuery) -> Result<(Vec<Message>, Option<Position>), Error> {
     let mut found = Vec::new();
-    for address in agent.addresses() {
-        found.extend(scan_ready(tables, agent, query, &address, query.limit + 1, |_, delivery| {
-            is_unseen(tables, agent, query, delivery)
-        })?);
+    match query.looked_until {
+        Some(looked) => {
+            let enough = Enough { stored: query.limit + 1, came_back: usize::MAX };
+            let since =
+                since(tables, agent, query, looked, enough, |delivery| is_unseen(tables, agent, query, delivery))?;
+            found.extend(since.into_iter().map(|(_, message, delivery)| (message, delivery)));
+        }
+        None => {
+            for address in agent.addresses() {
+                found.extend(all_unseen(tables, agent, query, &address)?);
+            }
+        }
     }
     found.sort_by_key(|(message, delivery)| (std::cmp::Reverse(delivery.priority), message.number));
     found.dedup_by_key(|(message, _)| message.number);
     let cursor = (found.len() <= query.limit).then_some(tables.cursor.head.position);
     found.truncate(query.limit);
     Ok((found.into_iter().map(|(message, _)| message).collect(), cursor))
+}
+
+/// Walks everything that can be taken at an address. What was shown is passed over in the indexes alone.
+fn all_unseen(
+    tables: &Tables<'_>,
+    agent: &Agent,
+    query: &NewsQuery,
+    address: &Address,
+) -> Result<Vec<(Message, Delivery)>, Error> {
+    tables.scan_inbox(
+        "address = ?1 AND state = 0 AND ready = 1
+         AND NOT EXISTS (SELECT 1 FROM shown s
+                         WHERE s.delivery = number AND s.agent = ?2 AND (?3 IS NULL OR s.session = ?3))
+         ORDER BY rank, message",
+        rusqlite::params![address, agent.name, query.session],
+        query.limit + 1,
+        |message, delivery| is_for(agent, message, delivery) && query.takes(message),
+    )
 }
 
 /// In the order they became available, so that a cursor can stand between any two of them. What became available
@@ -306,56 +335,84 @@ fn available_after(
     query: &NewsQuery,
     after: Position,
 ) -> Result<(Vec<Message>, Option<Position>), Error> {
-    let mut found = Vec::new();
-    for address in agent.addresses() {
-        for (message, delivery) in scan_ready(tables, agent, query, &address, usize::MAX, |_, _| Ok(true))? {
-            let at = available_at(tables, &message, &delivery)?;
-            if at > after {
-                found.push((at, message));
-            }
-        }
-    }
-    found.sort_by_key(|(at, message)| (*at, message.number));
+    let after = after.max(query.looked_until.unwrap_or_default());
+    // One more than fits tells that there is more.
+    let enough = Enough { stored: query.limit + 1, came_back: query.limit + 1 };
+    let mut found = since(tables, agent, query, after, enough, |_| Ok(true))?;
+    found.sort_by_key(|(at, message, _)| (*at, message.number));
     let mut numbers = std::collections::BTreeSet::new();
-    found.retain(|(_, message)| numbers.insert(message.number));
-    let cut = found.get(query.limit.saturating_sub(1)).map(|(at, _)| *at);
+    found.retain(|(_, message, _)| numbers.insert(message.number));
+    let cut = found.get(query.limit.saturating_sub(1)).map(|(at, ..)| *at);
     let mut cursor = tables.cursor.head.position;
     if let Some(cut) = cut
-        && found.iter().any(|(at, _)| *at > cut)
+        && found.iter().any(|(at, ..)| *at > cut)
     {
-        found.retain(|(at, _)| *at <= cut);
+        found.retain(|(at, ..)| *at <= cut);
         cursor = cut;
     }
-    Ok((found.into_iter().map(|(_, message)| message).collect(), Some(cursor)))
+    Ok((found.into_iter().map(|(_, message, _)| message).collect(), Some(cursor)))
 }
 
-/// What can be taken now at an address and passes the filters.
-fn scan_ready(
+/// How many to look for: of what was stored in each range of the index, and of what came back.
+#[derive(Clone, Copy)]
+struct Enough {
+    stored: usize,
+    came_back: usize,
+}
+
+/// What can be taken now and became available after a position, and by which record. It costs what happened since,
+/// not what waits: new mail is a range of the inbox index, and whatever else became available left an event.
+///
+/// Each range is left once it gave enough; nothing beyond became available earlier than what it gave.
+fn since(
     tables: &Tables<'_>,
     agent: &Agent,
     query: &NewsQuery,
-    address: &Address,
-    limit: usize,
-    mut wanted: impl FnMut(&Message, &Delivery) -> Result<bool, Error>,
-) -> Result<Vec<(Message, Delivery)>, Error> {
-    let mut failed = None;
-    let found = tables.scan_inbox(
-        "address = ?1 AND state = 0 AND ready = 1 ORDER BY rank, message",
-        [address],
-        limit,
-        |message, delivery| {
-            is_for(agent, message, delivery)
-                && query.takes(message)
-                && wanted(message, delivery).unwrap_or_else(|error| {
-                    failed.get_or_insert(error);
-                    false
-                })
-        },
-    )?;
-    match failed {
-        Some(error) => Err(error),
-        None => Ok(found),
+    after: Position,
+    enough: Enough,
+    mut wanted: impl FnMut(&Delivery) -> Result<bool, Error>,
+) -> Result<Vec<(Position, Message, Delivery)>, Error> {
+    let addresses = agent.addresses();
+    let first = tables.first_number_after(after)?;
+    let mut found = Vec::new();
+    for address in &addresses {
+        for priority in Priority::ALL {
+            let mut given = 0;
+            let mut last = None;
+            tables.walk_stored(address, *priority, first, |message, delivery| {
+                if given >= enough.stored && last != Some(message.position) {
+                    return Ok(false);
+                }
+                let at = available_at(tables, &message, &delivery)?;
+                if is_for(agent, &message, &delivery) && query.takes(&message) && wanted(&delivery)? {
+                    given += usize::from(at == message.position);
+                    last = Some(message.position);
+                    found.push((at, message, delivery));
+                }
+                Ok(true)
+            })?;
+        }
     }
+    let mut given = 0;
+    let mut last = None;
+    tables.walk_came_back(after, &BACK, |at, delivery| {
+        if given >= enough.came_back && last != Some(at) {
+            return Ok(false);
+        }
+        if delivery.state == State::Pending && delivery.ready && addresses.contains(&delivery.address) {
+            let message = tables
+                .message(delivery.message)?
+                .ok_or_else(|| Error::Damaged(format!("message {} has deliveries but no row", delivery.message)))?;
+            let is_newest = available_at(tables, &message, &delivery)? == at;
+            if is_newest && is_for(agent, &message, &delivery) && query.takes(&message) && wanted(&delivery)? {
+                given += 1;
+                last = Some(at);
+                found.push((at, message, delivery));
+            }
+        }
+        Ok(true)
+    })?;
+    Ok(found)
 }
 
 /// Not shown to this session yet; without one, to this agent.
@@ -375,13 +432,15 @@ impl NewsQuery {
     }
 }
 
+/// By these a delivery can be taken that could not be before.
+const BACK: [Event; 4] = [Event::Ready, Event::Released, Event::Retried, Event::Delivered];
+
 /// The record by which it can be taken: the one that stored it, or the last that made it available again.
 fn available_at(tables: &Tables<'_>, message: &Message, delivery: &Delivery) -> Result<Position, Error> {
-    let back = [Event::Ready, Event::Released, Event::Retried, Event::Delivered];
     let again = tables
         .events_of_delivery(delivery)?
         .into_iter()
-        .filter(|event| back.contains(&event.event))
+        .filter(|event| BACK.contains(&event.event))
         .map(|event| event.position)
         .max();
     Ok(again.unwrap_or(message.position))

@@ -253,7 +253,8 @@ pub fn said_of(store: &Store, number: MessageNo) -> Result<Option<SaidOf>, Error
         for candidate in candidates {
             let Some(message) = tables.message(candidate)? else { continue };
             let is_forward = message.forward_of == Some(number);
-            if is_forward || subject(store, &tables, &message)?.contains(&own_subject) {
+            let repeats = !own_subject.is_empty() && subject(store, &tables, &message)?.contains(&own_subject);
+            if is_forward || repeats {
                 repeated_in.push(candidate);
             }
         }

@@ -1,14 +1,20 @@
 //! What people and programs may ask of an office. Read-only, from the tables; every answer has a JSON schema.
 
 mod dead;
+mod digests;
 mod finished;
+mod health;
 mod inbox;
 mod message;
+mod named_blobs;
 mod overdue;
 mod records;
+mod replay;
 mod replies;
 mod roster;
 mod rows;
+mod search;
+mod settings;
 mod stats;
 mod status;
 mod thread;
@@ -17,13 +23,19 @@ mod track;
 mod verify;
 
 pub use dead::{DeadLetter, DeadLetters, DeadQuery, dead_letters};
+pub use digests::{DigestDiff, TableDigests, diff_with_fold, diff_with_other, first_difference};
 pub use finished::{ArchiveBatch, finished};
+pub use health::{HeldClaim, Silent, Unreachable, held_claims, silent_agents, unreachable_mail};
 pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_claimable, inbox, news};
 pub use message::{MessageView, Redaction, SaidOf, is_addressed_to, message, said_of};
+pub use named_blobs::named_blobs;
 pub use overdue::{LateDelivery, Overdue, Patience, SilentAgent, overdue};
 pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};
+pub use replay::{PastAgent, PastOffice, past_inbox, past_office, past_track};
 pub use replies::{Replies, Reply, replies};
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
+pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateCount, search};
+pub use settings::{PolicyView, Setting, Source, settings};
 pub use stats::{Durations, GroupStats, Stats, stats};
 pub use status::{Count, Status, status};
 pub use thread::{

@@ -87,10 +87,10 @@ pub fn overdue(store: &Store, patience: Patience, now: Timestamp) -> Result<Over
         let late_before = now.plus_ms(-patience.unclaimed_ms);
         let responses = awaited(&tables, now)?;
         let leases = leases_until(&tables, now.plus_ms(patience.lease_ms))?;
-        let waiting = waiting_since(&tables, late_before)?;
+        let (waiting, is_cut) = waiting_since(&tables, late_before)?;
         let mut unclaimed: Vec<&(Message, Delivery)> = waiting.iter().filter(|(message, _)| message.work).collect();
         unclaimed.sort_by_key(|(message, _)| message.number);
-        let more = [responses.len(), leases.len(), unclaimed.len()].iter().any(|found| *found > LIST_MAX);
+        let more = is_cut || [responses.len(), leases.len(), unclaimed.len()].iter().any(|found| *found > LIST_MAX);
         let view = |(message, delivery): &(Message, Delivery), due_at| late(store, &tables, message, delivery, due_at);
         Ok(Overdue {
             responses: responses
@@ -168,9 +168,10 @@ fn leases_until(tables: &Tables<'_>, until: Timestamp) -> Result<Vec<(Message, D
 }
 
 /// What could be claimed and has waited since before a time, of every address, each priority by itself: a few looks
-/// into one index for each address, however much mail there is.
-fn waiting_since(tables: &Tables<'_>, before: Timestamp) -> Result<Vec<(Message, Delivery)>, Error> {
+/// into one index for each address, however much mail there is. Also says whether old mail was left out.
+fn waiting_since(tables: &Tables<'_>, before: Timestamp) -> Result<(Vec<(Message, Delivery)>, bool), Error> {
     let mut found = Vec::new();
+    let mut is_cut = false;
     let mut address = tables.next_address("")?;
     while let Some(this) = address {
         for rank in 0..=3_u8 {
@@ -182,18 +183,21 @@ fn waiting_since(tables: &Tables<'_>, before: Timestamp) -> Result<Vec<(Message,
                 )?
                 .query_map(params![this, rank, LOOKED_AT_MAX], |row| row.get(0))?
                 .collect::<Result<_, _>>()?;
+            let mut old = 0;
             for number in numbers {
                 let Some(delivery) = tables.delivery(number)? else { continue };
                 let Some(message) = tables.message(delivery.message)? else { continue };
                 if message.at > before {
                     break;
                 }
+                old += 1;
                 found.push((message, delivery));
             }
+            is_cut = is_cut || old == LOOKED_AT_MAX;
         }
         address = tables.next_address(&this)?;
     }
-    Ok(found)
+    Ok((found, is_cut))
 }
 
 /// Agents whose own mail waits since before a time and who have written nothing since.

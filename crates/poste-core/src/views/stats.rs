@@ -123,11 +123,12 @@ struct Measured {
 /// Parts of the time in the chart of volume.
 const PARTS: usize = 24;
 
-/// What was stored since a time and is not archived. Reads every delivery of it.
+/// What was stored since a time; deliveries of what is archived are not measured. Reads every live delivery of it.
+#[allow(clippy::float_arithmetic, reason = "a rate for people; nothing is decided by it")]
 pub fn stats(store: &Store, since: Timestamp, now: Timestamp) -> Result<Stats, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
-        let first = tables.first_number_since(since)?;
+        let first = first_since(&tables, since)?;
         let mut statement = conn.prepare_cached(
             "SELECT m.type, coalesce(d.holder, d.address), d.state, m.at, d.shown_at,
                (SELECT at FROM log WHERE position = d.token), d.ended_at
@@ -176,28 +177,13 @@ fn volume(tables: &Tables<'_>, since: Timestamp, now: Timestamp) -> Result<Vec<u
     let mut edges = Vec::with_capacity(PARTS + 1);
     for part in 0..PARTS {
         let ms = length * i64::try_from(part).unwrap_or_default() / i64::try_from(PARTS).unwrap_or(1);
-        edges.push(tables.first_number_since(since.plus_ms(ms))?.0);
+        edges.push(first_since(tables, since.plus_ms(ms))?.0);
     }
     edges.push(tables.cursor.message_last.0 + 1);
     Ok(edges.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect())
 }
 
-impl Tables<'_> {
-    /// The first message that was stored at or after a time. Positions and times rise together: halving finds it.
-    pub(crate) fn first_number_since(&self, since: Timestamp) -> Result<MessageNo, Error> {
-        let (mut low, mut high) = (1, self.cursor.head.position.0 + 1);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let at: Timestamp = self
-                .conn()
-                .prepare_cached("SELECT at FROM log WHERE position = ?1")?
-                .query_row([Position(middle)], |row| row.get(0))?;
-            if at < since {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        self.first_number_after(Position(low.saturating_sub(1)))
-    }
+/// The first message that was stored at or after a time.
+fn first_since(tables: &Tables<'_>, since: Timestamp) -> Result<MessageNo, Error> {
+    tables.first_number_after(tables.last_before(since)?)
 }

@@ -18,7 +18,7 @@ pub struct Count {
 }
 
 impl Count {
-    fn of(count: u64) -> Self {
+    pub(super) fn of(count: u64) -> Self {
         Self { count, at_least: count >= COUNT_MAX }
     }
 }

@@ -8,11 +8,12 @@ use serde::Serialize;
 
 use super::rows::{MessageRows, rows, subject};
 use super::track::whole_text;
+use super::{COUNT_MAX, Count, count_up_to};
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
 use crate::store::Store;
-use crate::store::tables::{Delivery, Notice, State, Tables};
-use crate::text::{Label, Name, TypeName};
+use crate::store::tables::{Delivery, Notice, Optional as _, State, Tables};
+use crate::text::{Label, Name, POSTE, TypeName};
 use crate::time::{Timestamp, rfc3339};
 use crate::vocabulary::{Priority, TrustLabel, worded_enum};
 
@@ -83,9 +84,12 @@ pub struct ThreadSummary {
     /// The subject of its first message.
     pub subject: String,
     pub participants: Vec<String>,
-    pub messages: usize,
+    /// Only its oldest and newest messages were looked at, as a listing does with a long one: participants may be
+    /// missing. Its status is always that of the whole.
+    pub partial: bool,
+    pub messages: Count,
     /// Deliveries that are pending or claimed.
-    pub open: usize,
+    pub open: Count,
     #[serde(serialize_with = "rfc3339")]
     pub began_at: Timestamp,
     #[serde(serialize_with = "rfc3339")]
@@ -172,19 +176,23 @@ fn recipient(delivery: &Delivery) -> ThreadRecipient {
     }
 }
 
+/// How a conversation stands. What the office itself told is no reason to call a closed one open: whoever closes it
+/// causes such notices, and they wait until they are acknowledged.
 fn status(tables: &Tables<'_>, conversation: &Label) -> Result<ThreadStatus, Error> {
-    if tables.is_open(conversation)? {
-        return Ok(ThreadStatus::Open);
+    let exists = |sql: &str| -> Result<bool, Error> {
+        Ok(tables.conn().prepare_cached(sql)?.query_row([conversation], |row| row.get(0))?)
+    };
+    if !exists("SELECT EXISTS (SELECT 1 FROM messages WHERE conversation = ?1)")? {
+        return Ok(ThreadStatus::Archived);
     }
-    let is_live: bool = tables
-        .conn()
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM messages WHERE conversation = ?1)")?
-        .query_row([conversation], |row| row.get(0))?;
-    Ok(match (is_live, tables.closed(conversation)?) {
-        (false, _) => ThreadStatus::Archived,
-        (true, Some(_)) => ThreadStatus::Closed,
-        (true, None) => ThreadStatus::Finished,
-    })
+    if tables.closed(conversation)?.is_none() {
+        return Ok(if tables.is_open(conversation)? { ThreadStatus::Open } else { ThreadStatus::Finished });
+    }
+    let is_taken_up_again = exists(
+        "SELECT EXISTS (SELECT 1 FROM messages m JOIN deliveries d ON d.message = m.number
+         WHERE m.conversation = ?1 AND m.notice IS NULL AND d.state <= 1)",
+    )?;
+    Ok(if is_taken_up_again { ThreadStatus::Open } else { ThreadStatus::Closed })
 }
 
 /// The outcome it was closed with, while it stays closed.
@@ -198,42 +206,148 @@ fn outcome(store: &Store, tables: &Tables<'_>, conversation: &Label) -> Result<O
 
 /// Everything about a conversation in a few lines. Reads all of it.
 pub fn thread_summary(store: &Store, conversation: &Label) -> Result<ThreadSummary, Error> {
-    store.read(|conn| summary(store, &Tables::load(conn)?, conversation))
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let mut facts = Facts::default();
+        // Archived ones are older than all live ones: an archive takes every live message of a conversation.
+        for archived in tables.archived_conversation(conversation)? {
+            facts.add_archived(store, &tables, archived.number)?;
+        }
+        facts.add_live(&tables, conversation, MessageNo(0), MessageNo(u64::MAX >> 1))?;
+        let messages = Count { count: facts.messages, at_least: false };
+        let open = Count { count: facts.open, at_least: false };
+        summary(store, &tables, conversation, &facts, messages, open)
+    })
 }
 
-fn summary(store: &Store, tables: &Tables<'_>, conversation: &Label) -> Result<ThreadSummary, Error> {
-    let mut participants = BTreeSet::new();
-    let (mut messages, mut open) = (0, 0);
-    let mut first = None;
-    let mut last = MessageNo(0);
-    let mut last_at = Timestamp::ZERO;
-    for number in numbers_after(tables.conn(), conversation, MessageNo(0), usize::MAX >> 1)? {
-        let Some(MessageRows { message, deliveries, .. }) = rows(store, tables, number)? else { continue };
-        if !message.sender.is_poste() {
-            participants.insert(message.sender.to_string());
-        }
-        // A group is there as whoever took its mail.
-        let who = |delivery: &Delivery| delivery.holder.as_ref().map_or(delivery.address.to_string(), Name::to_string);
-        participants.extend(deliveries.iter().map(who));
-        open += deliveries.iter().filter(|delivery| delivery.state.is_open()).count();
-        let ended = deliveries.iter().filter_map(|delivery| delivery.ended_at).max();
-        last_at = last_at.max(message.at).max(ended.unwrap_or(Timestamp::ZERO));
-        last = number;
-        messages += 1;
-        if first.is_none() {
-            first = Some((message.at, subject(store, tables, &message)?));
+/// Messages at either end of a long conversation that a listing looks at.
+const ENDS_MAX: usize = 200;
+
+/// A conversation as a line of a list: the cost of a line must not grow with the conversation.
+fn brief_summary(store: &Store, tables: &Tables<'_>, conversation: &Label) -> Result<ThreadSummary, Error> {
+    let oldest = numbers_after(tables.conn(), conversation, MessageNo(0), ENDS_MAX)?;
+    let newest = live_numbers_from_the_end(tables.conn(), conversation, ENDS_MAX)?;
+    let (Some(newest_first), Some(newest_last)) = (newest.last().copied(), newest.first().copied()) else {
+        return Err(Error::Damaged(format!("conversation {conversation} has no live message")));
+    };
+    let mut facts = Facts::default();
+    for number in oldest.into_iter().filter(|number| *number < newest_first) {
+        if tables.message(number)?.is_some() {
+            facts.add_live(tables, conversation, number, number)?;
+        } else {
+            facts.add_archived(store, tables, number)?;
         }
     }
-    let (began_at, subject) = first.unwrap_or_default();
+    facts.add_live(tables, conversation, newest_first, newest_last)?;
+    let messages = Count::of(count_messages(store, conversation)?);
+    facts.partial = messages.count > facts.messages;
+    let open = Count { count: facts.open.min(COUNT_MAX), at_least: facts.partial && facts.open > 0 };
+    summary(store, tables, conversation, &facts, messages, open)
+}
+
+fn live_numbers_from_the_end(conn: &Connection, conversation: &Label, limit: usize) -> Result<Vec<MessageNo>, Error> {
+    Ok(conn
+        .prepare_cached("SELECT number FROM messages WHERE conversation = ?1 ORDER BY number DESC LIMIT ?2")?
+        .query_map(params![conversation, limit], |row| row.get(0))?
+        .collect::<Result<_, _>>()?)
+}
+
+fn count_messages(store: &Store, conversation: &Label) -> Result<u64, Error> {
+    let live = count_up_to(store, "messages WHERE conversation = ?1", [conversation])?;
+    let archived = count_up_to(store, "archived_messages WHERE conversation = ?1", [conversation])?;
+    Ok((live + archived).min(COUNT_MAX))
+}
+
+/// What was seen of a conversation.
+#[derive(Debug, Default)]
+struct Facts {
+    participants: BTreeSet<String>,
+    messages: u64,
+    open: u64,
+    first: Option<MessageNo>,
+    last: MessageNo,
+    last_at: Timestamp,
+    partial: bool,
+}
+
+impl Facts {
+    /// Its live messages from one number to another. A group is there as whoever took its mail.
+    fn add_live(
+        &mut self,
+        tables: &Tables<'_>,
+        conversation: &Label,
+        from: MessageNo,
+        to: MessageNo,
+    ) -> Result<(), Error> {
+        let mut statement = tables.conn().prepare_cached(
+            "SELECT m.number, m.at, m.sender, coalesce(d.holder, d.address), d.state, d.ended_at
+             FROM messages m LEFT JOIN deliveries d ON d.message = m.number
+             WHERE m.conversation = ?1 AND m.number BETWEEN ?2 AND ?3 ORDER BY m.number",
+        )?;
+        let mut rows = statement.query(params![conversation, from, to])?;
+        while let Some(row) = rows.next()? {
+            let number: MessageNo = row.get(0)?;
+            self.see_message(number, row.get(1)?, row.get_ref(2)?.as_str().unwrap_or_default());
+            if let (Some(who), Some(state)) = (row.get::<_, Option<String>>(3)?, row.get(4)?) {
+                self.see_delivery(&who, state, row.get(5)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_archived(&mut self, store: &Store, tables: &Tables<'_>, number: MessageNo) -> Result<(), Error> {
+        let Some(MessageRows { message, deliveries, .. }) = rows(store, tables, number)? else { return Ok(()) };
+        self.see_message(number, message.at, message.sender.as_str());
+        for delivery in deliveries {
+            let who = delivery.holder.as_ref().map_or(delivery.address.to_string(), Name::to_string);
+            self.see_delivery(&who, delivery.state, delivery.ended_at);
+        }
+        Ok(())
+    }
+
+    /// In order; once for each of its deliveries.
+    fn see_message(&mut self, number: MessageNo, at: Timestamp, sender: &str) {
+        self.messages += u64::from(number > self.last);
+        self.first.get_or_insert(number);
+        self.last = self.last.max(number);
+        self.last_at = self.last_at.max(at);
+        if sender != POSTE && !self.participants.contains(sender) {
+            self.participants.insert(sender.to_owned());
+        }
+    }
+
+    fn see_delivery(&mut self, who: &str, state: State, ended_at: Option<Timestamp>) {
+        if !self.participants.contains(who) {
+            self.participants.insert(who.to_owned());
+        }
+        self.open += u64::from(state.is_open());
+        self.last_at = self.last_at.max(ended_at.unwrap_or(Timestamp::ZERO));
+    }
+}
+
+fn summary(
+    store: &Store,
+    tables: &Tables<'_>,
+    conversation: &Label,
+    facts: &Facts,
+    messages: Count,
+    open: Count,
+) -> Result<ThreadSummary, Error> {
+    let first = facts.first.map(|first| rows(store, tables, first)).transpose()?.flatten();
+    let (began_at, subject) = match first {
+        Some(first) => (first.message.at, subject(store, tables, &first.message)?),
+        None => Default::default(),
+    };
     Ok(ThreadSummary {
         conversation: conversation.clone(),
         subject,
-        participants: participants.into_iter().collect(),
+        participants: facts.participants.iter().cloned().collect(),
+        partial: facts.partial,
         messages,
         open,
         began_at,
-        last_at,
-        last,
+        last_at: facts.last_at,
+        last: facts.last,
         status: status(tables, conversation)?,
         outcome: outcome(store, tables, conversation)?,
     })
@@ -259,44 +373,62 @@ pub struct Threads {
     pub as_of: Position,
 }
 
-/// So many messages are looked at for one page, however few of them match.
+/// A page ends after so many changes from one conversation to another, however few of them match,
 const LOOKED_AT_MAX: usize = 10_000;
+/// and after so many messages, however many of them are of one conversation.
+const NUMBERS_MAX: u64 = 200_000;
 
-/// Live conversations, newest message first.
+/// Live conversations, newest message first. Of a long one only the ends are looked at.
 pub fn threads(store: &Store, query: &ThreadsQuery) -> Result<Threads, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
         let before = query.before.unwrap_or(tables.cursor.message_last.next());
-        let mut statement = conn.prepare_cached(
-            "SELECT number, conversation FROM messages WHERE number < ?1 ORDER BY number DESC LIMIT ?2",
-        )?;
-        let mut newest = statement.query(params![before, LOOKED_AT_MAX])?;
+        let floor = MessageNo(before.0.saturating_sub(NUMBERS_MAX));
         let mut page = Threads { threads: Vec::new(), next: None, as_of: tables.cursor.head.position };
         let mut seen = BTreeSet::new();
-        let mut looked_at = 0;
-        let mut last = before;
-        while let Some(row) = newest.next()? {
-            let (number, conversation): (MessageNo, Label) = (row.get(0)?, row.get(1)?);
-            looked_at += 1;
+        let mut here = (before, None);
+        for _ in 0..LOOKED_AT_MAX {
+            let Some((number, conversation)) = next_conversation(conn, here.0, floor, here.1.as_ref())? else {
+                page.next = (floor > MessageNo(1)).then_some(floor);
+                return Ok(page);
+            };
             if page.threads.len() == query.limit {
-                page.next = Some(last);
+                // Not seen yet, or seen on this page: the next page begins with it, or passes it by.
+                page.next = Some(number.next());
                 return Ok(page);
             }
-            last = number;
+            here = (number, Some(conversation.clone()));
             // One that has a newer message was on an earlier page.
-            if !seen.insert(conversation.clone()) || has_newer(conn, &conversation, before)? {
+            if seen.contains(&conversation) || has_newer(conn, &conversation, before)? {
                 continue;
             }
-            let summary = summary(store, &tables, &conversation)?;
+            let summary = brief_summary(store, &tables, &conversation)?;
+            seen.insert(conversation);
             let is_wanted = query.status.is_none_or(|status| summary.status == status)
                 && query.agent.as_ref().is_none_or(|agent| summary.participants.contains(agent));
             if is_wanted {
                 page.threads.push(summary);
             }
         }
-        page.next = (looked_at == LOOKED_AT_MAX).then_some(last);
+        page.next = Some(here.0);
         Ok(page)
     })
+}
+
+/// The newest message before a number that is of another conversation than the one there: a long run of one
+/// conversation is passed inside SQLite, at a hundredth of the cost of looking at each.
+fn next_conversation(
+    conn: &Connection,
+    before: MessageNo,
+    floor: MessageNo,
+    here: Option<&Label>,
+) -> Result<Option<(MessageNo, Label)>, Error> {
+    conn.prepare_cached(
+        "SELECT number, conversation FROM messages
+         WHERE number < ?1 AND number >= ?2 AND conversation IS NOT ?3 ORDER BY number DESC LIMIT 1",
+    )?
+    .query_row(params![before, floor, here], |row| Ok((row.get(0)?, row.get(1)?)))
+    .optional()
 }
 
 fn has_newer(conn: &Connection, conversation: &Label, before: MessageNo) -> Result<bool, Error> {

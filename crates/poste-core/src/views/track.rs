@@ -195,8 +195,16 @@ fn delivery_view(
 
 /// The last step that was a change of state; before any, when it was stored.
 fn since(message: &Message, events: &[EventRow]) -> Timestamp {
-    let marks =
-        [Event::Shown, Event::Acked, Event::Answered, Event::Late, Event::Extended, Event::LeaseMoved, Event::Reminded];
+    let marks = [
+        Event::Shown,
+        Event::Acked,
+        Event::Answered,
+        Event::Late,
+        Event::Extended,
+        Event::LeaseMoved,
+        Event::Reminded,
+        Event::Dropped,
+    ];
     events.iter().rev().find(|event| !marks.contains(&event.event)).map_or(message.at, |event| event.at)
 }
 

@@ -406,6 +406,15 @@ impl Desk {
         self.mail(who, Some(after)).messages.into_iter().map(|message| message.number).collect()
     }
 
+    /// What `wait` would return at its second look, when the first, up to a position, found nothing.
+    pub fn news_since(&self, who: &str, looked: Position) -> Vec<MessageNo> {
+        let (name, session) = speaker(who);
+        let agent = self.office.agent(&name).expect("agents can be read").expect("the agent is registered");
+        let query = NewsQuery { session, looked_until: Some(looked), limit: 100, ..NewsQuery::default() };
+        let mail = views::news(self.office.store(), &agent, &query).expect("news can be read");
+        mail.messages.into_iter().map(|message| message.number).collect()
+    }
+
     pub fn verify(&self) {
         let report = views::verify(self.office.store(), Refusals::Dropped, |_| {}).expect("the office can be verified");
         assert!(report.problems.is_empty(), "the office is not sound: {:#?}", report.problems);

@@ -6,22 +6,27 @@
 
 mod agents;
 mod archive;
+mod backup;
 mod clock;
 mod common;
 mod conversation;
 mod damage;
 mod dedupe;
 mod delivery;
+mod doctor;
 mod drop;
 mod endings;
 mod erase;
 mod groups;
 mod lease;
 mod news;
+mod payload;
 mod policy;
 mod redact;
 mod reminders;
+mod replay;
 mod response;
+mod search;
 mod store;
 mod tick;
 mod topics;

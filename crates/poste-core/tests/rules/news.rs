@@ -141,3 +141,55 @@ fn a_cursor_never_jumps_over_what_a_limit_left_out() {
     assert_eq!(seen, all);
     assert_eq!(desk.page("bob", None, 2).cursor, None, "more is new than was asked for");
 }
+
+#[test]
+fn a_cursor_never_jumps_over_mail_of_one_priority_that_a_limit_left_out() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let start = desk.head();
+    let all = [(); 5].map(|()| desk.send("ann", "bob", "message"));
+    let page = desk.page("bob", Some(start), 1);
+    assert_eq!(page.messages.iter().map(|message| message.number).collect::<Vec<_>>(), all[..1]);
+    assert_eq!(desk.news_after("bob", page.cursor.expect("a cursor")), all[1..]);
+}
+
+#[test]
+fn what_comes_back_is_told_in_its_turn_however_few_are_asked_for() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let early = [(); 4].map(|()| desk.send("ann", "bob", "directive"));
+    for number in early {
+        accepted(desk.claim("bob/1", number));
+    }
+    let start = desk.head();
+    accepted(desk.release("bob/1", early[2], None));
+    let between = desk.send("ann", "bob", "directive");
+    accepted(desk.release("bob/1", early[0], None));
+    // Released twice: the second time counts.
+    accepted(desk.claim("bob/1", early[2]));
+    accepted(desk.release("bob/1", early[2], None));
+    let mut cursor = start;
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let page = desk.page("bob", Some(cursor), 1);
+        seen.extend(page.messages.iter().map(|message| message.number));
+        cursor = page.cursor.expect("a cursor to go on from");
+    }
+    assert_eq!(seen, [between, early[0], early[2]]);
+    assert_eq!(desk.news_after("bob", cursor), []);
+}
+
+#[test]
+fn after_a_look_that_found_nothing_only_what_became_available_since_is_new() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let [shown, claimed, other] = [(); 3].map(|()| desk.send("ann", "bob", "directive"));
+    accepted(desk.shown("bob", shown));
+    accepted(desk.claim("bob", claimed));
+    accepted(desk.shown("bob", other));
+    let looked = desk.cursor("bob", None);
+    assert_eq!(desk.news_since("bob", looked), []);
+    accepted(desk.release("bob", claimed, None));
+    let [low, urgent] = ["progress_update", "alert"].map(|kind| desk.send("ann", "bob", kind));
+    assert_eq!(desk.news_since("bob", looked), [urgent, claimed, low], "by priority, as ever");
+    assert_eq!(desk.news_since("bob", looked), desk.news("bob"));
+    accepted(desk.shown("bob", urgent));
+    assert_eq!(desk.news_since("bob", looked), [claimed, low]);
+}

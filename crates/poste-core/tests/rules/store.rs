@@ -6,7 +6,7 @@ use std::path::Path;
 use poste_core::fold::{Code, Effect, Refusals, Verdict};
 use poste_core::limits::{CONTENT_BYTES_MAX, CONTENT_INLINE_BYTES_MAX};
 use poste_core::log::{Body, Content, Intent, Log as _, Sealed, Send};
-use poste_core::office::Settled;
+use poste_core::office::{Place, Settled};
 use poste_core::store::{GroupCommit, LocalLog, Options};
 use poste_core::{Error, MessageNo, Position, views};
 use rusqlite::Connection;
@@ -233,6 +233,55 @@ fn a_deleted_database_is_noticed_by_the_next_write() {
     let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
     assert!(matches!(desk.office.propose(&proposal), Err(Error::Replaced(_))));
     assert!(matches!(desk.place.open(), Err(Error::NoOffice(_))), "and is not made anew in silence");
+}
+
+#[test]
+fn a_wal_or_shared_memory_without_a_name_is_not_written() {
+    for file in ["office.db-wal", "office.db-shm"] {
+        let mut desk = Desk::with(&["ann", "bob"]);
+        desk.leave_unverified();
+        let before = desk.head();
+        fs::remove_file(desk.place.path.join(file)).unwrap();
+        let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
+        let error = desk.office.propose(&proposal).unwrap_err();
+        assert!(matches!(error, Error::Replaced(_)), "{file}: {error}");
+        assert_eq!(desk.head(), before, "{file}");
+    }
+}
+
+#[test]
+fn a_folder_that_is_gone_is_an_office_that_was_deleted() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    desk.leave_unverified();
+    fs::remove_dir_all(&desk.place.path).unwrap();
+    let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
+    assert!(matches!(desk.office.propose(&proposal), Err(Error::Replaced(_))));
+    assert!(!desk.place.path.exists());
+}
+
+#[test]
+fn records_lost_with_the_wal_are_told_by_the_bell() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    desk.leave_unverified();
+    tamper(&desk.place.path.join("office.db"), "PRAGMA wal_checkpoint(TRUNCATE)");
+    let lost = desk.send("ann", "bob", "message");
+    let damaged = desk.place.path.with_file_name("damaged");
+    // By another process: closing the database here would drop SQLite's locks on it.
+    let copied = std::process::Command::new("cp").arg("-r").arg(&desk.place.path).arg(&damaged).status();
+    assert!(copied.unwrap().success());
+    // One bit of the last page: SQLite takes the whole transaction for one that never came to its end.
+    let mut bytes = fs::read(damaged.join("office.db-wal")).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(damaged.join("office.db-wal"), bytes).unwrap();
+
+    let office = Place { path: damaged, ..desk.place.clone() }.open().unwrap();
+    assert!(views::message(office.store(), lost).unwrap().is_none(), "SQLite has dropped it without a word");
+    let report = views::verify(office.store(), Refusals::Dropped, |_| {}).unwrap();
+    assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+    assert!(report.problems[0].contains("was committed once"), "{:?}", report.problems);
+    let sound = views::verify(desk.office.store(), Refusals::Dropped, |_| {}).unwrap();
+    assert_eq!(sound.problems, [""; 0]);
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! be put around them at any time; `poste-fuzz --seeds DIR` writes the inputs to start it from.
 
 mod archives;
+mod asking;
 pub mod engine;
 mod folding;
 pub mod mutate;
@@ -63,7 +64,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "config",
-        about: "poste.toml: what the parser takes, the fold takes too",
+        about: "poste.toml and local.toml: what is taken, the fold takes too; what is set is set, and nothing else is lost",
         seeds: words::config_seeds,
         check: words::config,
     },
@@ -78,6 +79,18 @@ pub const TARGETS: &[Target] = &[
         about: "lines of a batch and payloads: a message that can be stored and read again, or a reason that is safe to print",
         seeds: surfaces::batch_seeds,
         check: surfaces::batch,
+    },
+    Target {
+        name: "search",
+        about: "what is typed into a search: found or refused, and never syntax to SQLite",
+        seeds: asking::search_seeds,
+        check: asking::search,
+    },
+    Target {
+        name: "schema",
+        about: "payload schemas and payloads: fits, refused, or a schema that cannot be used",
+        seeds: asking::schema_seeds,
+        check: asking::schema,
     },
     Target {
         name: "arguments",

@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use poste_core::config::FilePolicy;
+use poste_core::config::ConfigFile;
 use poste_testkit::corpus;
 
 use crate::desk::{Desk, write_file};
@@ -15,7 +15,7 @@ fn a_wrong_file_is_a_usage_error_and_nothing_is_sent() {
     let desk = Desk::new();
     let mut refused = 0;
     for text in corpus::TOML_TEXTS {
-        if FilePolicy::parse(text, Path::new("poste.toml")).is_ok() {
+        if ConfigFile::parse(text, Path::new("poste.toml")).is_ok() {
             continue;
         }
         write_file(&desk.path("poste.toml"), text.as_bytes());
@@ -41,6 +41,11 @@ fn deep_huge_and_odd_files_are_refused_quickly() {
         format!("[delivery]\n{} = 1", "x".repeat(900_000)),
         format!("[types.{}]", "x".repeat(900_000)),
         (0..20_000).map(|number| format!("[types.t{number}]\n")).collect(),
+        (0..100_000).map(|number| format!("x{number}=1\n")).collect(),
+        format!("[delivery]\n{}", (0..90_000).map(|number| format!("x{number}=1\n")).collect::<String>()),
+        (0..30_000).map(|number| format!("[types.t{number}]\npriority=\"low\"\n")).collect(),
+        format!("delivery = {{ {} }}", (0..80_000).map(|number| format!("x{number}=1, ")).collect::<String>()),
+        "[\n".repeat(300_000),
         format!("[delivery]\nlease = \"{}m\"", "9".repeat(500_000)),
         "#".repeat(2_000_000),
         "\0".repeat(1_000),

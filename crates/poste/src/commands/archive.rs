@@ -2,10 +2,10 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::ProgressBar;
+use poste_core::Office;
 use poste_core::fold::Code;
 use poste_core::limits::RETENTION_MS_DEFAULT;
 use poste_core::log::{Intent, MessageNo};
-use poste_core::office::Office;
 use poste_core::views::{self, ArchiveBatch};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
+use crate::error::{CommandError, Kind};
 use crate::ui::{self, Answer, Ui};
 
 /// Move finished conversations out of the database into a file
@@ -55,9 +56,16 @@ impl Answer for ArchiveAnswer {
     }
 }
 
+/// How often one batch is looked at again because somebody wrote into it meanwhile.
+const LOOKS_MAX: usize = 10;
+
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
     office.settle()?;
+    if !args.dry_run {
+        // Before any file is written: a name nobody has would leave it behind.
+        cx.agent(&office)?;
+    }
     let retention_ms = match args.older {
         Some(older) => i64::try_from(older.as_millis()).unwrap_or(i64::MAX),
         None => office.store().tables()?.policy()?.settings.retention_ms.unwrap_or(RETENTION_MS_DEFAULT),
@@ -68,20 +76,20 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let progress = if visible { ProgressBar::new(last) } else { ProgressBar::hidden() };
     let mut answer = ArchiveAnswer { dry_run: args.dry_run, ..ArchiveAnswer::default() };
     let mut from = Some(MessageNo(1));
-    let mut retries = 0;
+    let mut looks = 0;
     while let Some(number) = from {
         let batch = views::finished(office.store(), before, number)?;
         if !batch.conversations.is_empty() && !args.dry_run {
-            match store(cx, &mut office, &batch) {
+            match keep(cx, &mut office, &batch) {
                 Ok(file) => answer.files.push(file),
-                // One of them went on while its file was written: look at them again.
-                Err(error) if error.code == Some(Code::NotFinished.word()) && retries < RETRIES_MAX => {
-                    retries += 1;
+                Err(error) if is_outrun(&error) && looks < LOOKS_MAX => {
+                    looks += 1;
                     continue;
                 }
                 Err(error) => return Err(error),
             }
         }
+        looks = 0;
         answer.kept += batch.kept;
         answer.conversations += batch.conversations.len();
         answer.messages += batch.messages;
@@ -92,22 +100,21 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     cx.ui.answer(&answer)
 }
 
-/// How often a page is looked at again because somebody wrote meanwhile.
-const RETRIES_MAX: u32 = 10;
-
-/// The file first, then the record that names it.
-fn store(cx: &Cx, office: &mut Office, batch: &ArchiveBatch) -> Result<String> {
+/// First the file, then the record that names it.
+fn keep(cx: &Cx, office: &mut Office, batch: &ArchiveBatch) -> Result<String> {
     let archive = office.write_archive(batch)?;
-    let file = archive.file.clone();
     let proposal = cx.proposal(office, Intent::Archive(archive.clone()), None, None)?;
-    match cx.decide(office, &proposal) {
-        Ok(_) => Ok(file),
-        Err(error) => {
-            // Refused, so no record names the file. With an unknown outcome it must stay.
-            if error.code.is_some() {
-                office.discard_archive(&archive)?;
-            }
-            Err(error)
+    if let Err(error) = cx.decide(office, &proposal) {
+        // Refused, or not even tried: no record names the file. With an unknown outcome it must stay.
+        if error.code.is_some() || error.kind == Kind::Busy {
+            office.discard_archive(&archive)?;
         }
+        return Err(error);
     }
+    Ok(archive.file)
+}
+
+/// Somebody wrote into one of the conversations, or archived it, between looking and asking.
+fn is_outrun(error: &CommandError) -> bool {
+    [Code::NotFinished, Code::NothingToDo].iter().any(|code| error.code == Some(code.word()))
 }

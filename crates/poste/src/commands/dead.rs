@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{retry, track};
 use crate::Result;
-use crate::context::Cx;
+use crate::context::{Cx, check_filters};
 use crate::error::CommandError;
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
@@ -125,9 +125,12 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 
 fn list(cx: &mut Cx, args: ListArgs) -> Result {
     if args.state.is_some_and(|state| !state.is_bad_end()) {
-        return Err(CommandError::usage("only failed, dead, expired and returned mail is listed here"));
+        let error = CommandError::usage("only failed, dead, expired and returned mail is listed here");
+        return Err(error.hint("see what waits: poste overdue, poste inbox"));
     }
     let office = cx.open()?;
+    check_filters(&office, None, args.from.as_ref().map(Name::as_str))?;
+    let filtered = args.from.is_some();
     let query = DeadQuery {
         state: args.state,
         from: args.from.map(|name| name.to_string()),
@@ -136,7 +139,12 @@ fn list(cx: &mut Cx, args: ListArgs) -> Result {
     };
     let page = views::dead_letters(office.store(), &query)?;
     if page.letters.is_empty() {
-        cx.ui.say("nothing ended badly that nobody has dealt with");
+        cx.ui.say(match (page.more, args.dropped, args.state.is_some() || filtered) {
+            (true, ..) => "none of the newest 10000 matches; there are older ones",
+            (false, true, _) => "nothing was dropped",
+            (false, false, true) => "nothing of that kind ended badly that nobody has dealt with",
+            (false, false, false) => "nothing ended badly that nobody has dealt with",
+        });
     }
     cx.ui.answer(&page)
 }

@@ -46,6 +46,8 @@ pub(crate) struct Args {
 pub(crate) struct RedactAnswer {
     /// Records whose content is erased.
     pub records: Vec<Position>,
+    /// Nothing was redacted now; the files were erased of what had been redacted before, if that was still to do.
+    pub finished: bool,
     pub blobs: usize,
     pub archives: usize,
     /// Blobs that another message names too; redact that one as well to erase them.
@@ -56,7 +58,10 @@ pub(crate) struct RedactAnswer {
 
 impl Answer for RedactAnswer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "erased the content of {}", ui::count(self.records.len(), "record"))?;
+        match self.finished {
+            true => writeln!(out, "everything that was redacted is erased")?,
+            false => writeln!(out, "erased the content of {}", ui::count(self.records.len(), "record"))?,
+        }
         for blob in &self.kept_blobs {
             writeln!(out, "kept: the copy {blob} belongs to another message too")?;
         }
@@ -87,6 +92,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     })?;
     cx.ui.answer(&RedactAnswer {
         records,
+        finished: args.finish,
         blobs: erased.blobs,
         archives: erased.archives,
         kept_blobs: erased.kept_blobs.iter().map(ToString::to_string).collect(),

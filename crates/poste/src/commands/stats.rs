@@ -6,11 +6,11 @@ use poste_core::views::{self, Durations, GroupStats, Stats};
 use crate::Result;
 use crate::context::Cx;
 use crate::error::CommandError;
-use crate::ui::{Answer, Paint, Ui};
+use crate::ui::{self, Answer, Paint, Ui};
 
 /// Count mail and measure how long it takes to be shown, claimed and done
 ///
-/// Archived conversations are not counted.
+/// Messages of archived conversations are counted; what became of them is no longer measured.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste stats\n  poste stats --since 7d --by agent\n  poste stats --since 1h --json"
@@ -44,7 +44,8 @@ impl Answer for StatsAnswer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let stats = &self.stats;
         let window = length(stats.until.since_ms(stats.since));
-        writeln!(out, "{} messages in {window}, {} an hour", stats.messages, stats.messages_per_hour)?;
+        let count = |number: u64, noun| ui::count(usize::try_from(number).unwrap_or(usize::MAX), noun);
+        writeln!(out, "{} in {window}, {} an hour", count(stats.messages, "message"), stats.messages_per_hour)?;
         if ui.terminal {
             writeln!(out, "{}", ui.paint(Paint::Dim, &chart(&stats.volume)))?;
         }
@@ -52,8 +53,11 @@ impl Answer for StatsAnswer {
         let bad = all.failed + all.dead + all.expired + all.returned;
         writeln!(
             out,
-            "{} deliveries: {} done, {} pending, {} claimed, {bad} ended badly",
-            all.deliveries, all.done, all.pending, all.claimed
+            "{}: {} done, {} pending, {} claimed, {bad} ended badly",
+            count(all.deliveries, "delivery"),
+            all.done,
+            all.pending,
+            all.claimed
         )?;
         writeln!(out)?;
         let groups = if self.by_agent { &stats.by_agent } else { &stats.by_type };

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::Result;
 use crate::context::Cx;
-use crate::ui::{self, Answer, Paint, Ui};
+use crate::ui::{self, Answer, Paint, Ui, escape};
 
 /// Show the office at a glance
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,7 @@ impl Answer for StatusAnswer {
             0 => "0".to_owned(),
             _ => ui.paint(paint, &plus(count)),
         };
-        writeln!(out, "{}", ui.paint(Paint::Strong, &self.office))?;
+        writeln!(out, "{}", ui.paint(Paint::Strong, &escape::line(&self.office)))?;
         let mut field = |name: &str, value: String| writeln!(out, "{name:<13} {value}");
         let retired = if status.retired > 0 { format!(", {} retired", status.retired) } else { String::new() };
         field("agents", format!("{} and {}{retired}", people(status.agents, "agent"), people(status.people, "human")))?;

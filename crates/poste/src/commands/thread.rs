@@ -25,8 +25,8 @@ pub(crate) struct Args {
     /// Any message of the conversation
     #[arg(value_parser = crate::cli::number, required = true)]
     number: Option<MessageNo>,
-    /// Participants, messages, duration, status and outcome instead
-    #[arg(long)]
+    /// Participants, messages, duration, status and outcome instead; reads all of it
+    #[arg(long, conflicts_with_all = ["after", "limit"])]
     summary: bool,
     /// Messages after this one
     #[arg(long, value_name = "N", value_parser = crate::cli::number, default_value = "0")]
@@ -130,7 +130,7 @@ fn print_summary(ui: &Ui, summary: &ThreadSummary, out: &mut dyn Write) -> io::R
     writeln!(out, "{}", ui.paint(Paint::Strong, &title))?;
     let mut field = |name: &str, value: String| writeln!(out, "{name:<13} {value}");
     field("participants", summary.participants.join(", "))?;
-    field("messages", summary.messages.to_string())?;
+    field("messages", summary.messages.count.to_string())?;
     field("began", ui.time(summary.began_at))?;
     field("duration", length(summary.last_at.since_ms(summary.began_at)))?;
     field("status", status_text(ui, summary))?;
@@ -139,7 +139,9 @@ fn print_summary(ui: &Ui, summary: &ThreadSummary, out: &mut dyn Write) -> io::R
 
 pub(super) fn status_text(ui: &Ui, summary: &ThreadSummary) -> String {
     match summary.status {
-        ThreadStatus::Open => ui.paint(Paint::Attention, &format!("open, {}", ui::count(summary.open, "delivery"))),
+        // A listing of a long conversation may not have seen what is open in it.
+        ThreadStatus::Open if summary.open.count == 0 => ui.paint(Paint::Attention, "open"),
+        ThreadStatus::Open => ui.paint(Paint::Attention, &format!("open, {}", ui::at_least(summary.open, "delivery"))),
         other => other.to_string(),
     }
 }
@@ -171,7 +173,11 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let answer = if args.summary {
         ThreadAnswer::Summary(views::thread_summary(office.store(), &conversation)?)
     } else {
-        ThreadAnswer::Messages(views::thread(office.store(), &conversation, args.after, args.limit.into())?)
+        let thread = views::thread(office.store(), &conversation, args.after, args.limit.into())?;
+        if thread.messages.is_empty() {
+            cx.ui.say(format!("conversation {conversation} has no message after #{}", args.after));
+        }
+        ThreadAnswer::Messages(thread)
     };
     cx.ui.answer(&answer)
 }

@@ -2,16 +2,18 @@ use std::io::{self, Write};
 
 use poste_core::log::MessageNo;
 use poste_core::text::Name;
-use poste_core::views::{self, ThreadStatus, Threads, ThreadsQuery};
+use poste_core::views::{self, ThreadStatus, ThreadSummary, Threads, ThreadsQuery};
 
 use super::thread::status_text;
 use crate::Result;
-use crate::context::Cx;
+use crate::context::{Cx, check_filters};
+use crate::error::CommandError;
 use crate::ui::{Answer, Ui, escape};
 
 /// List conversations, the one with the newest message first
 ///
-/// Archived ones are not listed; search finds them, and thread N shows them.
+/// Archived ones are not listed; thread N shows them. Of a long conversation only the oldest and the newest 200
+/// messages are looked at for who takes part, and messages are counted up to 1000; thread N --summary looks at all.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste threads\n  poste threads --status open\n  poste threads --agent coder --limit 5"
@@ -37,9 +39,9 @@ impl Answer for Threads {
             vec![
                 thread.conversation.to_string(),
                 ui.time(thread.last_at),
-                crate::ui::count(thread.messages, "message"),
+                crate::ui::at_least(thread.messages, "message"),
                 status_text(ui, thread),
-                thread.participants.join(", "),
+                participants(thread),
                 escape::line(&thread.subject).into_owned(),
             ]
         });
@@ -51,8 +53,18 @@ impl Answer for Threads {
     }
 }
 
+fn participants(thread: &ThreadSummary) -> String {
+    let more = if thread.partial { ", …" } else { "" };
+    format!("{}{more}", thread.participants.join(", "))
+}
+
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    if args.status == Some(ThreadStatus::Archived) {
+        let error = CommandError::usage("archived conversations are not listed");
+        return Err(error.hint("look at one by any of its messages: poste thread N"));
+    }
     let office = cx.open()?;
+    check_filters(&office, None, args.agent.as_ref().map(Name::as_str))?;
     let query = ThreadsQuery {
         status: args.status,
         agent: args.agent.map(|name| name.to_string()),
@@ -60,8 +72,10 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         limit: args.limit.into(),
     };
     let page = views::threads(office.store(), &query)?;
-    if page.threads.is_empty() {
-        cx.ui.say("no conversation matches");
+    match (page.threads.is_empty(), page.next) {
+        (true, None) => cx.ui.say("no conversation matches"),
+        (true, Some(next)) => cx.ui.say(format!("none so far; go on looking: --before {next}")),
+        (false, _) => {}
     }
     cx.ui.answer(&page)
 }

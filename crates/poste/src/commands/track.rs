@@ -38,6 +38,12 @@ pub(crate) struct TrackAnswer {
     history: bool,
 }
 
+impl TrackAnswer {
+    pub(super) fn with_history(track: Track) -> Self {
+        Self { track, history: true }
+    }
+}
+
 impl Answer for TrackAnswer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let track = &self.track;
@@ -81,7 +87,16 @@ fn print_delivery(ui: &Ui, delivery: &DeliveryView, track: &Track, out: &mut dyn
     let unconfirmed = if delivery.unconfirmed { ", unconfirmed: something is due" } else { "" };
     writeln!(out, "\n{}: {state} {}{unconfirmed}", delivery.recipient, detail(ui, delivery))?;
     writeln!(out, "  {}", ladder(ui, delivery, track))?;
+    if let Some(at) = delivery.reminded_at {
+        writeln!(out, "  no answer in time: told {}", ui.time(at))?;
+    }
+    if let Some(at) = delivery.dropped_at {
+        writeln!(out, "  dropped {}: nothing more will be done", ui.time(at))?;
+    }
     if let Some(result) = &delivery.result {
+        if result.content_gone {
+            writeln!(out, "  | (what was said is no longer here)")?;
+        }
         for text in [result.summary.as_deref(), Some(result.text.as_str())].into_iter().flatten() {
             print_quoted(text, out)?;
         }

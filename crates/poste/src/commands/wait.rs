@@ -96,19 +96,29 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         let message = format!("{} is not subscribed to {topic}, so nothing of it would come", agent.name);
         return Err(CommandError::new(Kind::Refused, message).hint(format!("subscribe: poste subscribe {topic}")));
     }
-    let query = NewsQuery {
+    let mut query = NewsQuery {
         session: cx.session(),
         kind: args.kind,
         from: args.from,
         topic: args.topic,
         after: args.after,
+        looked_until: None,
         limit: args.limit.into(),
     };
+    let mut addresses = agent.addresses();
     let found = office.wait_for(args.timeout, |office| {
         // Asked anew each time: a role may come or go while it waits.
         let Some(agent) = office.agent(&agent.name)?.filter(Agent::is_active) else { return Ok(Some(None)) };
+        if agent.addresses() != addresses {
+            addresses = agent.addresses();
+            query.looked_until = None;
+        }
         let news = views::news(office.store(), &agent, &query)?;
-        Ok((!news.messages.is_empty()).then_some(Some(news)))
+        if news.messages.is_empty() {
+            query.looked_until = news.cursor;
+            return Ok(None);
+        }
+        Ok(Some(Some(news)))
     })?;
     let news = match found {
         Some(Some(news)) => news,

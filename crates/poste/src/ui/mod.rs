@@ -2,6 +2,7 @@
 
 pub(crate) mod escape;
 pub(crate) mod fence;
+pub(crate) mod progress;
 pub(crate) mod time;
 pub(crate) mod tokens;
 
@@ -149,6 +150,12 @@ impl Paint {
             Self::Attention => AnsiColor::Yellow.on_default(),
         }
     }
+}
+
+/// As [`count`], with a sign where counting stopped: `1000+ messages`.
+pub(crate) fn at_least(number: poste_core::views::Count, noun: &str) -> String {
+    let text = count(usize::try_from(number.count).unwrap_or(usize::MAX), noun);
+    if number.at_least { text.replacen(' ', "+ ", 1) } else { text }
 }
 
 /// `1 message`, `2 messages`.

@@ -90,12 +90,31 @@ fn nothing_a_terminal_obeys_comes_through_any_command() {
         "tail --log --after 0 --for 0s",
         "tail --after 0 --for 0s --as lead",
         "tail --topic Builds --after 0 --for 0s",
+        "search title",
+        "search 'tit* second' --rank",
         "topics",
         "agents",
+        "thread 1",
+        "thread 1 --summary",
+        "threads",
+        "overdue --older 0s --within 1h",
+        "dead list",
+        "dead show 4",
+        "status",
+        "stats",
     ] {
         check(&desk.peek(&format!("poste {command}")).ok());
         // Another session: what was shown to the first one is new to it.
         check(&desk.peek(&format!("poste {command} --json --session program")).ok());
+    }
+    check(&desk.call(&["dead", "drop", "4", "--reason", &body, "--as", "lead"], b"").ok());
+    check(&desk.call(&["thread", "close", "7", "--outcome", &body, "--as", "anna"], b"").ok());
+    check(&desk.call(&["redact", "6", "--reason", &body, "--as", "anna"], b"").ok());
+    for command in
+        ["dead list --dropped", "dead show 4", "thread 6", "thread 6 --summary", "threads", "read 6", "log why 6"]
+    {
+        check(&desk.peek(&format!("poste {command}")).ok());
+        check(&desk.peek(&format!("poste {command} --json")).ok());
     }
     check(&desk.call(&["retry", "4", "--as", "lead"], b"").ok());
     check(&desk.call(&["claim", "4", "--for-model", "--as", "reviewer"], b"").ok());

@@ -1,8 +1,14 @@
 //! The command line, played by real processes on desks of their own.
 
+mod archive;
 mod artifacts;
+mod backup;
 mod batch;
 mod common;
+mod config;
+mod conversations;
+mod dead;
+mod doctor;
 mod finding;
 mod first_steps;
 mod help;
@@ -10,10 +16,18 @@ mod hostile;
 mod house;
 mod inbox;
 mod looking;
+mod overdue;
 mod policy;
+mod redact;
+mod replay;
 mod schemas;
+mod search;
+mod secrets;
 mod sending;
+mod shells;
+mod status;
 mod times;
 mod topics;
+mod trust;
 mod waiting;
 mod work;

@@ -1,9 +1,13 @@
 //! Many real processes on one office: nothing is lost, nobody is told "busy", one wins, everybody wakes.
 
+mod backup;
 mod common;
+mod configuring;
 mod creating;
 mod demo;
+mod doctor;
 mod dying;
 mod racing;
+mod searching;
 mod sending;
 mod waiting;

@@ -167,7 +167,7 @@ CREATE TABLE events (
   PRIMARY KEY (message, delivery, position, ordinal)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX events_position ON events (position);
+CREATE INDEX events_position ON events (position, event);
 
 -- What will be due, and when. A pure function of the rows it points to.
 CREATE TABLE due (

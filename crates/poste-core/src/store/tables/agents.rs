@@ -1,5 +1,7 @@
 //! Who is registered, and what they can do.
 
+use std::sync::LazyLock;
+
 use rusqlite::params;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -59,11 +61,8 @@ impl Tables<'_> {
     }
 
     fn read_agent(&self, name: &str) -> Result<Option<Agent>, Error> {
-        let found = self
-            .conn
-            .prepare_cached(&format!("SELECT {COLUMNS} FROM agents WHERE name = ?1"))?
-            .query_row([name], agent_row)
-            .optional()?;
+        static SQL: LazyLock<String> = LazyLock::new(|| format!("SELECT {COLUMNS} FROM agents WHERE name = ?1"));
+        let found = self.conn.prepare_cached(&SQL)?.query_row([name], agent_row).optional()?;
         found.map(|agent| self.with_capabilities(agent)).transpose()
     }
 

@@ -1,9 +1,11 @@
 //! Deliveries, their history, and what is due of them.
 
+use std::sync::LazyLock;
+
 use rusqlite::{Row, params};
 use serde::{Deserialize, Serialize};
 
-use super::{Optional as _, Tables};
+use super::{Optional as _, Tables, kept};
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo, Position};
@@ -218,26 +220,26 @@ pub(crate) fn delivery_row(row: &Row<'_>) -> rusqlite::Result<Delivery> {
 
 impl Tables<'_> {
     pub fn delivery(&self, number: DeliveryNo) -> Result<Option<Delivery>, Error> {
-        self.conn
-            .prepare_cached(&format!("SELECT {COLUMNS} FROM deliveries WHERE number = ?1"))?
-            .query_row([number], delivery_row)
-            .optional()
+        static SQL: LazyLock<String> = LazyLock::new(|| format!("SELECT {COLUMNS} FROM deliveries WHERE number = ?1"));
+        self.conn.prepare_cached(&SQL)?.query_row([number], delivery_row).optional()
     }
 
     pub fn delivery_to(&self, message: MessageNo, address: &Address) -> Result<Option<Delivery>, Error> {
-        self.conn
-            .prepare_cached(&format!("SELECT {COLUMNS} FROM deliveries WHERE message = ?1 AND address = ?2"))?
-            .query_row(params![message, address], delivery_row)
-            .optional()
+        static SQL: LazyLock<String> =
+            LazyLock::new(|| format!("SELECT {COLUMNS} FROM deliveries WHERE message = ?1 AND address = ?2"));
+        self.conn.prepare_cached(&SQL)?.query_row(params![message, address], delivery_row).optional()
     }
 
     pub fn deliveries_of(&self, message: MessageNo) -> Result<Vec<Delivery>, Error> {
         self.deliveries_where("message = ?1 ORDER BY number", [message])
     }
 
-    /// Open deliveries to an address, oldest message first.
-    pub fn open_deliveries_to(&self, address: &Address) -> Result<Vec<Delivery>, Error> {
-        self.deliveries_where("address = ?1 AND state <= 1 ORDER BY message", [address])
+    /// Open deliveries to an address, in the order of the inbox.
+    pub fn open_deliveries_to(&self, address: &Address, limit: usize) -> Result<Vec<Delivery>, Error> {
+        self.deliveries_where(
+            "address = ?1 AND state <= 1 ORDER BY state, ready, rank, message LIMIT ?2",
+            params![address, limit],
+        )
     }
 
     /// What `holder` has claimed and not finished.
@@ -276,38 +278,39 @@ impl Tables<'_> {
     }
 
     pub fn insert_delivery(&mut self, delivery: &Delivery) -> Result<(), Error> {
-        self.conn
-            .prepare_cached(&format!(
+        static SQL: LazyLock<String> = LazyLock::new(|| {
+            format!(
                 "INSERT INTO deliveries ({COLUMNS}) VALUES
                  (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
                   ?22, ?23, ?24)"
-            ))?
-            .execute(params![
-                delivery.number,
-                delivery.message,
-                delivery.address,
-                delivery.state,
-                delivery.ready,
-                RANK_OF_URGENT - delivery.priority.number(),
-                delivery.attempts,
-                delivery.claims,
-                delivery.token,
-                delivery.holder,
-                delivery.session,
-                delivery.lease_until,
-                delivery.ready_at,
-                delivery.expires_at,
-                delivery.shown_at,
-                delivery.acked_at,
-                delivery.answer,
-                delivery.answered_at,
-                delivery.ended_at,
-                delivery.ended_by,
-                delivery.reason,
-                delivery.respond_by,
-                delivery.reminded_at,
-                delivery.dropped_at
-            ])?;
+            )
+        });
+        kept(&mut self.kept.insert_delivery, self.conn, &SQL)?.execute(params![
+            delivery.number,
+            delivery.message,
+            delivery.address,
+            delivery.state,
+            delivery.ready,
+            RANK_OF_URGENT - delivery.priority.number(),
+            delivery.attempts,
+            delivery.claims,
+            delivery.token,
+            delivery.holder,
+            delivery.session,
+            delivery.lease_until,
+            delivery.ready_at,
+            delivery.expires_at,
+            delivery.shown_at,
+            delivery.acked_at,
+            delivery.answer,
+            delivery.answered_at,
+            delivery.ended_at,
+            delivery.ended_by,
+            delivery.reason,
+            delivery.respond_by,
+            delivery.reminded_at,
+            delivery.dropped_at
+        ])?;
         for (at, what) in delivery.due() {
             self.insert_due(at, what, delivery.number)?;
         }
@@ -587,5 +590,55 @@ impl Tables<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// Walks what can be taken at an address with one priority, from a message on, for as long as `look` wants more.
+    pub fn walk_stored(
+        &self,
+        address: &Address,
+        priority: Priority,
+        from: MessageNo,
+        mut look: impl FnMut(super::Message, Delivery) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        static SQL: LazyLock<String> = LazyLock::new(|| {
+            format!(
+                "SELECT {COLUMNS} FROM deliveries
+                 WHERE address = ?1 AND state = 0 AND ready = 1 AND rank = ?2 AND message >= ?3 ORDER BY message"
+            )
+        });
+        let mut statement = self.conn.prepare_cached(&SQL)?;
+        let mut rows = statement.query(params![address, RANK_OF_URGENT - priority.number(), from])?;
+        while let Some(row) = rows.next()? {
+            let delivery = delivery_row(row)?;
+            let message = self
+                .message(delivery.message)?
+                .ok_or_else(|| Error::Damaged(format!("message {} has deliveries but no row", delivery.message)))?;
+            if !look(message, delivery)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks the deliveries that one of four events happened to after a position, for as long as `look` wants more.
+    pub fn walk_came_back(
+        &self,
+        after: Position,
+        events: &[Event; 4],
+        mut look: impl FnMut(Position, Delivery) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let mut statement = self.conn.prepare_cached(
+            "SELECT position, delivery FROM events
+             WHERE position > ?1 AND event IN (?2, ?3, ?4, ?5) ORDER BY position",
+        )?;
+        let mut rows = statement.query(params![after, events[0], events[1], events[2], events[3]])?;
+        while let Some(row) = rows.next()? {
+            let (position, number): (Position, DeliveryNo) = (row.get(0)?, row.get(1)?);
+            let Some(delivery) = self.delivery(number)? else { continue }; // archived since
+            if !look(position, delivery)? {
+                break;
+            }
+        }
+        Ok(())
     }
 }

@@ -2,11 +2,13 @@
 
 use rusqlite::{Connection, Row, params};
 
-use super::{Optional as _, Tables};
+use super::{Optional as _, Tables, kept};
+use crate::digest::Digest;
 use crate::error::Error;
 use crate::limits;
 use crate::log::{MessageNo, Position, Record, Sealed};
 use crate::text::RecordId;
+use crate::time::Timestamp;
 
 /// What is known of an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +27,8 @@ pub struct Refused {
 
 impl Tables<'_> {
     pub fn id(&self, id: &RecordId) -> Result<Option<IdRow>, Error> {
-        self.conn
-            .prepare_cached("SELECT position, fingerprint, message FROM ids WHERE id = ?1")?
+        const SQL: &str = "SELECT position, fingerprint, message FROM ids WHERE id = ?1";
+        kept(&mut self.kept.id.borrow_mut(), self.conn, SQL)?
             .query_row([id], |row| Ok(IdRow { position: row.get(0)?, fingerprint: row.get(1)?, message: row.get(2)? }))
             .optional()
     }
@@ -34,14 +36,21 @@ impl Tables<'_> {
     /// Puts a record at the end of the log.
     pub fn insert_record(&mut self, record: &Record) -> Result<(), Error> {
         let chain = record.chain(&self.cursor.head.chain);
-        self.conn
-            .prepare_cached("INSERT INTO log (position, at, envelope, chain) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![record.position, record.at, record.sealed.bytes(), chain.as_bytes()])?;
+        const LOG: &str = "INSERT INTO log (position, at, envelope, chain) VALUES (?1, ?2, ?3, ?4)";
+        const CONTENT: &str = "INSERT INTO content (position, subject, bytes) VALUES (?1, ?2, ?3)";
+        kept(&mut self.kept.insert_record, self.conn, LOG)?.execute(params![
+            record.position,
+            record.at,
+            record.sealed.bytes(),
+            chain.as_bytes()
+        ])?;
         if let Some(content) = &record.sealed.content {
             let inline = (content.bytes.len() <= limits::CONTENT_INLINE_BYTES_MAX).then_some(&content.bytes);
-            self.conn
-                .prepare_cached("INSERT INTO content (position, subject, bytes) VALUES (?1, ?2, ?3)")?
-                .execute(params![record.position, content.subject, inline])?;
+            kept(&mut self.kept.insert_content, self.conn, CONTENT)?.execute(params![
+                record.position,
+                content.subject,
+                inline
+            ])?;
         }
         self.cursor.head.position = record.position;
         self.cursor.head.at = record.at;
@@ -50,14 +59,17 @@ impl Tables<'_> {
     }
 
     pub fn insert_id(&mut self, record: &Record, message: Option<MessageNo>) -> Result<(), Error> {
-        self.conn
-            .prepare_cached("INSERT INTO ids (id, position, fingerprint, message) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![
-                record.sealed.envelope.id,
-                record.position,
-                record.sealed.envelope.fingerprint(),
-                message
-            ])?;
+        let sql = if sabotaged!(NoDedupe) {
+            "INSERT OR REPLACE INTO ids (id, position, fingerprint, message) VALUES (?1, ?2, ?3, ?4)"
+        } else {
+            "INSERT INTO ids (id, position, fingerprint, message) VALUES (?1, ?2, ?3, ?4)"
+        };
+        kept(&mut self.kept.insert_id, self.conn, sql)?.execute(params![
+            record.sealed.envelope.id,
+            record.position,
+            record.sealed.envelope.fingerprint(),
+            message
+        ])?;
         Ok(())
     }
 
@@ -88,6 +100,26 @@ impl Tables<'_> {
         Ok(records)
     }
 
+    /// The last record before a moment, or 0. Time never runs back in a log, so halving finds it.
+    pub fn last_before(&self, at: Timestamp) -> Result<Position, Error> {
+        let (mut low, mut high) = (0, self.cursor.head.position.0);
+        let mut statement = self.conn.prepare_cached("SELECT at FROM log WHERE position = ?1")?;
+        while low < high {
+            let middle = high - (high - low) / 2;
+            let found: Timestamp = statement.query_row([Position(middle)], |row| row.get(0))?;
+            if found < at { low = middle } else { high = middle - 1 }
+        }
+        Ok(Position(low))
+    }
+
+    /// What the log hashed to at a record; none if there is no such record.
+    pub fn chain_at(&self, position: Position) -> Result<Option<Digest>, Error> {
+        self.conn
+            .prepare_cached("SELECT chain FROM log WHERE position = ?1")?
+            .query_row([position], |row| Ok(Digest::from_bytes(row.get(0)?)))
+            .optional()
+    }
+
     pub fn record(&self, position: Position) -> Result<Option<Record>, Error> {
         self.conn
             .prepare_cached("SELECT position, at, envelope FROM log WHERE position = ?1")?
@@ -99,10 +131,14 @@ impl Tables<'_> {
 
 /// Reads `position, at, envelope`.
 pub fn record_row(row: &Row<'_>) -> Result<Record, Error> {
-    let position = row.get(0)?;
+    open_record(row.get(0)?, row.get(1)?, row.get(2)?)
+}
+
+/// A record from its columns: checked and decoded.
+pub fn open_record(position: Position, at: Timestamp, envelope: Vec<u8>) -> Result<Record, Error> {
     let sealed =
-        Sealed::open(row.get(2)?).map_err(|malformed| Error::Damaged(format!("record {position}: {malformed}")))?;
-    Ok(Record { position, at: row.get(1)?, sealed })
+        Sealed::open(envelope).map_err(|malformed| Error::Damaged(format!("record {position}: {malformed}")))?;
+    Ok(Record { position, at, sealed })
 }
 
 /// What is kept of a record's content.

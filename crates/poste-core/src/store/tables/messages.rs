@@ -1,9 +1,11 @@
 //! Messages: what the fold must know of each. What people wrote is in `content`, the rest in the envelope.
 
+use std::sync::LazyLock;
+
 use rusqlite::{Row, params};
 use serde::{Deserialize, Serialize};
 
-use super::{Optional as _, Tables};
+use super::{Optional as _, Tables, kept};
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo, Position};
 use crate::text::{Label, Name, Topic, TypeName};
@@ -88,13 +90,11 @@ pub(crate) fn message_row(row: &Row<'_>) -> rusqlite::Result<Message> {
 
 impl Tables<'_> {
     pub fn message(&self, number: MessageNo) -> Result<Option<Message>, Error> {
-        self.conn
-            .prepare_cached(&format!("SELECT {COLUMNS} FROM messages WHERE number = ?1"))?
-            .query_row([number], message_row)
-            .optional()
+        static SQL: LazyLock<String> = LazyLock::new(|| format!("SELECT {COLUMNS} FROM messages WHERE number = ?1"));
+        self.conn.prepare_cached(&SQL)?.query_row([number], message_row).optional()
     }
 
-    /// The first message stored after a position. Numbers rise with positions, so halving finds it.
+    /// The first message that was stored after a position. Numbers rise with positions, so halving finds it.
     pub fn first_number_after(&self, after: Position) -> Result<MessageNo, Error> {
         let (mut low, mut high) = (1, self.cursor.message_last.0 + 1);
         while low < high {
@@ -122,37 +122,38 @@ impl Tables<'_> {
     }
 
     pub fn insert_message(&mut self, message: &Message) -> Result<(), Error> {
-        self.conn
-            .prepare_cached(&format!(
+        static SQL: LazyLock<String> = LazyLock::new(|| {
+            format!(
                 "INSERT INTO messages ({COLUMNS}) VALUES
                  (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
                   ?22, ?23)"
-            ))?
-            .execute(params![
-                message.number,
-                message.position,
-                message.at,
-                message.sender,
-                message.label,
-                message.kind,
-                message.priority,
-                message.urgency,
-                message.work,
-                message.max_attempts,
-                message.retry_delay_ms,
-                message.conversation,
-                message.reply_to,
-                message.forward_of,
-                message.wants_response,
-                message.respond_by,
-                message.ready_at,
-                message.expires_at,
-                message.workflow,
-                message.step,
-                message.topic,
-                message.notice,
-                message.about
-            ])?;
+            )
+        });
+        kept(&mut self.kept.insert_message, self.conn, &SQL)?.execute(params![
+            message.number,
+            message.position,
+            message.at,
+            message.sender,
+            message.label,
+            message.kind,
+            message.priority,
+            message.urgency,
+            message.work,
+            message.max_attempts,
+            message.retry_delay_ms,
+            message.conversation,
+            message.reply_to,
+            message.forward_of,
+            message.wants_response,
+            message.respond_by,
+            message.ready_at,
+            message.expires_at,
+            message.workflow,
+            message.step,
+            message.topic,
+            message.notice,
+            message.about
+        ])?;
         Ok(())
     }
 }

@@ -9,18 +9,19 @@ mod deliveries;
 mod log;
 mod messages;
 mod policy;
+mod summary;
 mod topics;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use rusqlite::Connection;
+use rusqlite::{CachedStatement, Connection};
 
 pub use agents::Agent;
 pub use conversations::{ArchiveRow, ArchivedMessage, Closed};
 pub use cursor::Cursor;
 pub use deliveries::{Delivery, Due, DueItem, EndReason, Event, EventRow, State};
-pub use log::{ContentRow, IdRow, Refused, content_row, record_row};
+pub use log::{ContentRow, IdRow, Refused, content_row, open_record, record_row};
 pub use messages::{Message, Notice};
 pub use policy::{PolicyRow, TypeDefaults};
 
@@ -35,6 +36,36 @@ pub struct Tables<'conn> {
     /// The cursor as the file has it: flushing an unchanged one writes nothing.
     stored: Cursor,
     cache: RefCell<Cache>,
+    kept: Kept<'conn>,
+}
+
+/// The statements every record needs, kept at hand: looking one up by its text costs as much as a small one takes.
+#[derive(Default)]
+struct Kept<'conn> {
+    id: RefCell<Option<CachedStatement<'conn>>>,
+    insert_id: Option<CachedStatement<'conn>>,
+    insert_record: Option<CachedStatement<'conn>>,
+    insert_content: Option<CachedStatement<'conn>>,
+    insert_message: Option<CachedStatement<'conn>>,
+    insert_delivery: Option<CachedStatement<'conn>>,
+}
+
+impl std::fmt::Debug for Kept<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Kept")
+    }
+}
+
+/// The statement in its place, prepared on first use.
+fn kept<'a, 'conn>(
+    place: &'a mut Option<CachedStatement<'conn>>,
+    conn: &'conn Connection,
+    sql: &str,
+) -> rusqlite::Result<&'a mut CachedStatement<'conn>> {
+    match place {
+        Some(statement) => Ok(statement),
+        None => Ok(place.insert(conn.prepare_cached(sql)?)),
+    }
 }
 
 /// What every send asks for again. Right as long as these tables are the only writer: they live inside one
@@ -52,7 +83,7 @@ const CACHED_AGENTS_MAX: usize = 1_024;
 impl<'conn> Tables<'conn> {
     pub fn load(conn: &'conn Connection) -> Result<Self, Error> {
         let stored = Cursor::read(conn)?;
-        Ok(Self { conn, cursor: stored.clone(), stored, cache: RefCell::default() })
+        Ok(Self { conn, cursor: stored.clone(), stored, cache: RefCell::default(), kept: Kept::default() })
     }
 
     pub fn conn(&self) -> &'conn Connection {

@@ -1,0 +1,31 @@
+//! One file a question. Each adds its lines to the report.
+
+mod broadcast;
+mod growth;
+mod memory;
+mod processes;
+mod program;
+mod replay;
+mod search;
+mod send;
+mod wake;
+
+use std::path::Path;
+
+use crate::report::Report;
+use crate::{Bench, Result};
+
+type Measure = fn(&Bench, &Path, &mut Report) -> Result;
+
+/// In the order of the report; a name can be given to `--only`.
+pub(crate) const ALL: &[(&str, Measure)] = &[
+    ("send", send::measure),
+    ("program", program::measure),
+    ("processes", processes::measure),
+    ("wake", wake::measure),
+    ("growth", growth::measure),
+    ("search", search::measure),
+    ("broadcast", broadcast::measure),
+    ("replay", replay::measure),
+    ("memory", memory::measure),
+];

@@ -1,0 +1,125 @@
+//! Taking a snapshot, while others go on writing.
+
+use std::path::Path;
+
+use super::manifest::{self, ARCHIVE, BLOBS, DATABASE, Manifest, ManifestFile, wrong};
+use crate::error::Error;
+use crate::fold::Refusals;
+use crate::log::Log;
+use crate::progress::Progress;
+use crate::store::aside::{self, Aside};
+use crate::store::blobs::Stored;
+use crate::store::clock::Clock;
+use crate::store::folder::{self, Kind};
+use crate::store::schema::get_meta;
+use crate::store::{Options, Store};
+use crate::views;
+
+/// Copies the office of a log into a new folder: everything that was acknowledged before this call is in it.
+///
+/// The database is copied first, at one position. Blobs and archives are written before the records that name them and
+/// do not change, so whatever the copied log names is found afterwards.
+pub fn take<L: Log>(
+    log: &L,
+    into: &Path,
+    clock: &dyn Clock,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Manifest, Error> {
+    let office = log.store().path().ok_or_else(|| Error::Damaged("the office has no folder".to_owned()))?;
+    let (parent, name) = place(into)?;
+    if folder::entry(into)?.is_some() {
+        return Err(Error::Occupied(into.to_owned()));
+    }
+    if aside::is_within(parent, office)? {
+        return Err(wrong(into, "a snapshot cannot be inside the office it is of".to_owned()));
+    }
+    let aside = Aside::begin(parent, &format!(".{name}.unfinished-"))?;
+
+    progress(Progress::begin("copying the database"));
+    let head = log.snapshot(&aside.path().join(DATABASE))?;
+
+    let options = Options { schema: log.store().schema(), ..Options::default() };
+    let copy = Store::open_copy_of_office(aside.path(), options)?;
+    let id = get_meta(copy.conn(), "office")?.unwrap_or_default();
+    let mut manifest = Manifest::of(id, copy.version()?.schema, clock.wall().to_string());
+    copy_blobs(&copy, office, &aside, &mut manifest, progress)?;
+    copy_archives(office, &aside, &mut manifest, progress)?;
+
+    let report = views::verify(&copy, Refusals::Dropped, |position| {
+        progress(Progress { what: "verifying the copy", done: position.0, of: head.position.0 });
+    })?;
+    if let Some(problem) = report.problems.first() {
+        let more = report.problems.len() - 1;
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        return Err(Error::Damaged(format!("{problem}{more}; no snapshot was made of it")));
+    }
+    manifest.position = report.position;
+    manifest.chain = report.chain;
+    manifest.tables = report.tables;
+    drop(copy);
+
+    manifest.files.insert(0, file(DATABASE.to_owned(), aside::hash(&aside.path().join(DATABASE))?));
+    manifest.write(aside.path())?;
+    aside.place(into)?;
+    Ok(manifest)
+}
+
+/// The folder a snapshot goes into, and its own name there.
+fn place(into: &Path) -> Result<(&Path, &str), Error> {
+    let name = into.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| wrong(into, "a snapshot needs a name of its own, in UTF-8".to_owned()))?;
+    let parent = folder::parent(into);
+    match folder::is_folder(parent) {
+        true => Ok((parent, name)),
+        false => Err(wrong(into, format!("there is no folder {}", parent.display()))),
+    }
+}
+
+/// A blob the log names and the office lacks is not noticed here: verifying the copy tells it, with its record.
+fn copy_blobs(
+    copy: &Store,
+    office: &Path,
+    aside: &Aside,
+    manifest: &mut Manifest,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(), Error> {
+    let named = views::named_blobs(copy, crate::Position(0), |_| {})?;
+    let target = aside.folder(BLOBS)?;
+    let of = named.len() as u64;
+    for (done, digest) in named.into_iter().enumerate() {
+        progress(Progress { what: "copying blobs", done: done as u64, of });
+        let name = digest.to_string();
+        let Some(copied) = aside::copy(&office.join(BLOBS).join(&name), &target.join(&name), |_| {})? else { continue };
+        if copied.digest != digest {
+            return Err(Error::Damaged(format!("blob {name} does not match its name; no snapshot was made of it")));
+        }
+        manifest.files.push(file(format!("{BLOBS}/{name}"), copied));
+    }
+    Ok(())
+}
+
+fn copy_archives(
+    office: &Path,
+    aside: &Aside,
+    manifest: &mut Manifest,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(), Error> {
+    let mut found = folder::entries(&office.join(ARCHIVE))?;
+    found.retain(|entry| entry.kind == Kind::File && manifest::is_archive(&entry.name));
+    if found.is_empty() {
+        return Ok(());
+    }
+    let target = aside.folder(ARCHIVE)?;
+    let of = found.len() as u64;
+    for (done, entry) in found.into_iter().enumerate() {
+        progress(Progress { what: "copying archives", done: done as u64, of });
+        if let Some(copied) = aside::copy(&entry.path, &target.join(&entry.name), |_| {})? {
+            manifest.files.push(file(format!("{ARCHIVE}/{}", entry.name), copied));
+        }
+    }
+    Ok(())
+}
+
+fn file(path: String, stored: Stored) -> ManifestFile {
+    ManifestFile { path, bytes: stored.size, digest: stored.digest }
+}

@@ -1,0 +1,315 @@
+//! The folder: whether it is there and private, what is missing, what was left behind, and the disk it is on.
+
+use super::fix::Mend;
+use super::{Finding, Scene, quoted, size};
+use crate::backup;
+use crate::error::Error;
+use crate::limits::MINUTE_MS;
+use crate::office::Place;
+use crate::store::file_system::{self, Room};
+use crate::store::folder::{self, Entry, Kind};
+use crate::time::length;
+
+/// Temporary files that nobody has written to for so long belong to nobody.
+pub(super) const LEFTOVER_AGE_MS_MIN: i64 = 10 * MINUTE_MS;
+
+/// Whether there is a folder to look into.
+pub(super) fn is_there(scene: &mut Scene<'_>) -> Result<bool, Error> {
+    let path = &scene.place.path;
+    let entry = folder::entry(path)?.ok_or_else(|| Error::NoOffice(path.clone()))?;
+    let is_folder = folder::is_folder(path);
+    if !is_folder {
+        let what = match entry.kind {
+            Kind::Link => "is a link that leads nowhere",
+            _ => "is not a folder",
+        };
+        scene.add(
+            Finding::problem(
+                "not_an_office",
+                format!("{} {what}", path.display()),
+                "No office can be here, and none further up is used instead.",
+            )
+            .advice("look what it is and move it away; then make an office, or restore one from a snapshot")
+            .command("poste init"),
+        );
+    }
+    Ok(is_folder)
+}
+
+/// The folder is its owner's alone, and so is everything in it that holds mail.
+pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
+    let place = scene.place;
+    // A link to the office is as good as the office; what is in it may not be one.
+    let home = folder::real(&place.path)?;
+    let Some(office) = folder::entry(&home)? else { return Ok(()) };
+    owner(scene, &office);
+    if office.mode & 0o077 != 0 {
+        scene.add(
+            Finding::problem(
+                "permissions",
+                format!("others can look into {} (mode {:04o})", place.path.display(), office.mode),
+                "Every user of this machine may read the mail, or change it.",
+            )
+            .command(format!("chmod 700 {}", quoted(&place.path)))
+            .mend(Mend::Mode(home.clone(), 0o700)),
+        );
+    }
+    if office.mode & 0o700 != 0o700 {
+        scene.add(
+            Finding::warning(
+                "permissions",
+                format!("{} may not be written by its owner (mode {:04o})", place.path.display(), office.mode),
+                "Commands that look still answer; commands that write are refused.",
+            )
+            .advice("if that was not meant, open it to its owner")
+            .command(format!("chmod 700 {}", quoted(&place.path))),
+        );
+    }
+    let mut inside = folder::entries(&home)?;
+    inside.extend(folder::entries(&home.join("blobs"))?);
+    inside.extend(folder::entries(&home.join("archive"))?);
+    let open = inside.iter().filter(|entry| entry.name != ".gitignore" && entry.mode & 0o077 != 0);
+    let open: Vec<&Entry> = open.filter(|entry| matches!(entry.kind, Kind::File | Kind::Folder)).collect();
+    for entry in open.iter().take(SHOWN_MAX) {
+        let mode = if entry.kind == Kind::Folder { 0o700 } else { 0o600 };
+        scene.add(
+            Finding::warning(
+                "permissions",
+                format!("{} has mode {:04o}", entry.path.display(), entry.mode),
+                "Only the folder around it keeps others from reading it.",
+            )
+            .command(format!("chmod {mode:o} {}", quoted(&entry.path)))
+            .mend(Mend::Mode(entry.path.clone(), mode)),
+        );
+    }
+    if open.len() > SHOWN_MAX {
+        let modes = open[SHOWN_MAX..]
+            .iter()
+            .map(|entry| (entry.path.clone(), if entry.kind == Kind::Folder { 0o700 } else { 0o600 }));
+        scene.add(
+            Finding::warning(
+                "permissions",
+                format!("{} more files have modes like that", open.len() - SHOWN_MAX),
+                "Only the folder around them keeps others from reading them.",
+            )
+            .mend(Mend::Modes(modes.collect())),
+        );
+    }
+    for entry in inside.iter().filter(|entry| entry.kind == Kind::Link) {
+        scene.add(Finding::warning(
+            "link",
+            format!("{} is a link", entry.path.display()),
+            "An office has no links of its own. What it leads to may be on another disk, or change without notice.",
+        ));
+    }
+    let strangers: Vec<&Entry> = inside.iter().filter(|entry| entry.owner != office.owner).collect();
+    if let Some(first) = strangers.first() {
+        let more = if strangers.len() > 1 { format!(" and {} more", strangers.len() - 1) } else { String::new() };
+        scene.add(
+            Finding::problem(
+                "owner",
+                format!("{}{more} belongs to user {}, not to {}", first.path.display(), first.owner, office.owner),
+                "A command was run as somebody else, perhaps with sudo. The office's own user may not be able to write.",
+            )
+            .command(format!("sudo chown -R {} {}", office.owner, quoted(&place.path))),
+        );
+    }
+    Ok(())
+}
+
+/// More of one kind are counted, not listed.
+const SHOWN_MAX: usize = 8;
+
+fn owner(scene: &mut Scene<'_>, office: &Entry) {
+    let me = folder::me();
+    if office.owner == me {
+        return;
+    }
+    scene.add(
+        Finding::warning(
+            "owner",
+            format!("the office belongs to user {}, and you are user {me}", office.owner),
+            "An office is for one user. What you write in it may shut its owner out.",
+        )
+        .advice("run poste as its owner"),
+    );
+}
+
+/// What every office has besides its database, which is opened later.
+pub(super) fn missing(scene: &mut Scene<'_>) -> Result<(), Error> {
+    let parts = [
+        ("bell", "Whoever waits looks 25 times a second instead of being woken."),
+        ("blobs", "Messages over 64 KiB and attachments cannot be stored."),
+        (".gitignore", "Git may see the office and commit the mail in it."),
+    ];
+    for (name, meaning) in parts {
+        if folder::entry(&scene.place.path.join(name))?.is_some() {
+            continue;
+        }
+        // A folder without a database never was an office, or is none any more: there is nothing to complete.
+        if folder::entry(&scene.place.path.join("office.db"))?.is_none() {
+            return Ok(());
+        }
+        let what = format!("{name} is missing");
+        scene.add(Finding::warning("missing", what, meaning).mend(Mend::MakeMissing));
+    }
+    Ok(())
+}
+
+/// What interrupted commands leave, and copies that somebody may have forgotten.
+pub(super) fn leftovers(scene: &mut Scene<'_>) -> Result<(), Error> {
+    let place = scene.place;
+    for entry in folder::entries(&place.path)? {
+        if entry.name.starts_with("before-schema-") && entry.name.ends_with(".tmp") {
+            scene.add(
+                Finding::warning(
+                    "leftover",
+                    format!("{} ({}) is an unfinished copy", entry.name, size(entry.bytes)),
+                    "An upgrade was interrupted while it set a copy aside. The next one makes it anew.",
+                )
+                .mend(Mend::RemoveUnderLock(entry.path)),
+            );
+        } else if entry.name.starts_with("before-schema-") && entry.name.ends_with(".db") {
+            scene.add(
+                Finding::note(
+                    "copy",
+                    format!("{} ({}) is from {} ago", entry.name, size(entry.bytes), length(entry.age_ms)),
+                    "It was set aside before an upgrade and holds the mail of that time.",
+                )
+                .advice("delete it once the upgraded office has proved itself")
+                .command(format!("rm {}", quoted(&entry.path))),
+            );
+        } else if entry.name == "search.db" && scene.request.verbose {
+            scene.add(Finding::note(
+                "search",
+                format!("the search index has {}", size(entry.bytes)),
+                "It is a cache and holds nothing of its own; deleting it costs one rebuild.",
+            ));
+        }
+    }
+    temporary_blobs(scene)?;
+    beside(scene, place)
+}
+
+fn temporary_blobs(scene: &mut Scene<'_>) -> Result<(), Error> {
+    let unfinished = folder::entries(&scene.place.path.join("blobs"))?;
+    let left = |entry: &Entry| entry.name.starts_with("tmp-") && entry.age_ms >= LEFTOVER_AGE_MS_MIN;
+    let left: Vec<Entry> = unfinished.into_iter().filter(left).collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    let bytes = left.iter().map(|entry| entry.bytes).sum();
+    scene.add(
+        Finding::warning(
+            "leftover",
+            format!("{} in blobs/ with {}", files(left.len(), "unfinished file"), size(bytes)),
+            "A command was interrupted while it stored something large. No message names them.",
+        )
+        .mend(Mend::RemoveOld(left.into_iter().map(|entry| entry.path).collect())),
+    );
+    Ok(())
+}
+
+/// What a restore leaves beside the office.
+fn beside(scene: &mut Scene<'_>, place: &Place) -> Result<(), Error> {
+    let Some(name) = place.path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
+    let (restoring, kept) = (backup::restoring_prefix(name), backup::kept_prefix(name));
+    for entry in folder::entries(folder::parent(&place.path))? {
+        if entry.name.starts_with(&restoring) && crate::store::aside::is_abandoned(&entry.path) {
+            scene.add(
+                Finding::warning(
+                    "leftover",
+                    format!("{} is an unfinished restore", entry.path.display()),
+                    "A restore was interrupted. It changed nothing, and the next one clears this away.",
+                )
+                .command(format!("rm -r {}", quoted(&entry.path)))
+                .mend(Mend::RemoveAbandoned(entry.path)),
+            );
+        } else if entry.name.starts_with(&kept) {
+            scene.add(
+                Finding::note(
+                    "copy",
+                    format!("{} is an office that was replaced", entry.path.display()),
+                    "It holds everything that was in it before a restore.",
+                )
+                .advice("delete it when nothing in it is needed any more")
+                .command(format!("rm -r {}", quoted(&entry.path))),
+            );
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn file_system(scene: &mut Scene<'_>) -> Result<(), Error> {
+    match file_system::check(&scene.place.path) {
+        Err(Error::UnsafeFileSystem { path, kind }) => {
+            scene.add(unsafe_file_system(&path, kind));
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+fn unsafe_file_system(path: &std::path::Path, kind: &str) -> Finding {
+    Finding::problem(
+        "file_system",
+        format!("{} is on a {kind} file system", path.display()),
+        "SQLite's locks and shared memory cannot be trusted there: two writers could destroy the file. No command opens it.",
+    )
+    .advice("move the office to a local disk and point POSTE_HOME to it")
+}
+
+const ROOM_BYTES_PROBLEM: u64 = 32 * 1024 * 1024;
+const ROOM_BYTES_WARNING: u64 = 512 * 1024 * 1024;
+
+pub(super) fn room(scene: &mut Scene<'_>) -> Result<(), Error> {
+    let found = low_room(file_system::room(&scene.place.path)?);
+    scene.findings.extend(found);
+    Ok(())
+}
+
+fn low_room(room: Room) -> Option<Finding> {
+    let advice = "free some space";
+    if room.files == Some(0) {
+        let meaning = "No file can be made any more: large messages and attachments cannot be stored.";
+        return Some(Finding::problem("disk", "the disk can hold no more files", meaning).advice(advice));
+    }
+    let what = format!("{} are free on the disk", size(room.bytes));
+    match room.bytes {
+        ..ROOM_BYTES_PROBLEM => {
+            let meaning = "Soon nothing can be stored. What cannot be stored is refused, and what is stored stays.";
+            Some(Finding::problem("disk", what, meaning).advice(advice))
+        }
+        ROOM_BYTES_PROBLEM..ROOM_BYTES_WARNING => {
+            Some(Finding::warning("disk", what, "That is little for mail with attachments.").advice(advice))
+        }
+        _ => None,
+    }
+}
+
+pub(super) fn files(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Severity;
+
+    #[test]
+    fn little_room_is_told_before_there_is_none() {
+        let severity = |bytes, files| low_room(Room { bytes, files }).map(|finding| finding.severity);
+        assert_eq!(severity(u64::MAX, None), None);
+        assert_eq!(severity(ROOM_BYTES_WARNING, Some(5)), None);
+        assert_eq!(severity(ROOM_BYTES_WARNING - 1, Some(5)), Some(Severity::Warning));
+        assert_eq!(severity(0, Some(5)), Some(Severity::Problem));
+        assert_eq!(severity(u64::MAX, Some(0)), Some(Severity::Problem));
+    }
+
+    #[test]
+    fn an_unsafe_file_system_is_a_problem_that_names_it() {
+        let finding = unsafe_file_system(std::path::Path::new("/mnt/office"), "NFS");
+        assert_eq!(finding.severity, Severity::Problem);
+        assert!(finding.what.contains("NFS"));
+    }
+}

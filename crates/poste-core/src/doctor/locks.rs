@@ -1,0 +1,138 @@
+//! Who holds the write lock, and who keeps the write-ahead log from being emptied.
+
+use super::fix::Mend;
+use super::{Finding, Opened, Scene, size};
+use crate::error::Error;
+use crate::limits::SECOND_MS;
+use crate::store::processes::{self, Openers, Process};
+use crate::store::{LockState, WAL_BYTES_MAX};
+use crate::time::length;
+
+/// Whoever has held the lock for so long makes others give up.
+const HELD_MS_MAX: i64 = 10 * SECOND_MS;
+/// A writer empties it above [`WAL_BYTES_MAX`]; one far above that could not.
+const WAL_BYTES_FAR: u64 = 8 * WAL_BYTES_MAX;
+
+pub(super) fn write_lock(scene: &mut Scene<'_>) -> Result<(), Error> {
+    let Some(lock) = LockState::look(&scene.place.path)? else { return Ok(()) };
+    let process = lock.pid.and_then(processes::process);
+    let found = judge(&lock, process, scene.request.verbose);
+    scene.findings.extend(found);
+    Ok(())
+}
+
+fn judge(lock: &LockState, process: Option<Process>, verbose: bool) -> Option<Finding> {
+    let holder = lock.holder.as_deref().unwrap_or("a process that did not say who it is");
+    let since = lock.age_ms.map(|age_ms| format!(" for {}", length(age_ms))).unwrap_or_default();
+    if !lock.held {
+        // The kernel freed it; only the words are left.
+        let gone = verbose && lock.holder.is_some() && process.is_none();
+        let meaning = "It is free; the name in the file is of the last one who wrote. Nothing needs to be done.";
+        return gone.then(|| Finding::note("lock", format!("the write lock was last held by {holder}"), meaning));
+    }
+    match process {
+        Some(process) if process.stopped => Some(
+            Finding::problem(
+                "lock",
+                format!("{holder} holds the write lock{since} and is stopped: {}", process.command),
+                "Nobody can write until it goes on or ends. It lost nothing, and neither does anybody by ending it.",
+            )
+            .advice(format!("let it go on, or end it: kill {}", process.pid))
+            .command(format!("kill -CONT {}", process.pid)),
+        ),
+        _ if lock.age_ms.is_none_or(|age_ms| age_ms < HELD_MS_MAX) => None,
+        Some(process) => Some(
+            Finding::warning(
+                "lock",
+                format!("{holder} has held the write lock{since}: {}", process.command),
+                "Others give up after 10 seconds, or POSTE_LOCK_TIMEOUT, and say who holds it.",
+            )
+            .advice("look what it does; ending it loses nothing that was answered as stored")
+            .command(format!("kill {}", process.pid)),
+        ),
+        None => Some(
+            Finding::warning(
+                "lock",
+                format!("the write lock is held{since}, and its last known holder, {holder}, is not here"),
+                "Another process holds it: of another user, in another container, or a program that is not poste.",
+            )
+            .advice("find it: fuser -v on write.lock, or look in the other container"),
+        ),
+    }
+}
+
+/// A reader that looks for long keeps the file beside the database from being emptied.
+pub(super) fn write_ahead_log(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
+    let bytes = opened.store.wal_bytes();
+    if bytes <= WAL_BYTES_FAR {
+        return Ok(());
+    }
+    let database = scene.place.path.join("office.db");
+    let openers = processes::who_has_open(&database).map_err(|error| Error::io(&database, error))?;
+    scene.add(large_wal(bytes, &openers));
+    Ok(())
+}
+
+fn large_wal(bytes: u64, openers: &Openers) -> Finding {
+    const SHOWN_MAX: usize = 5;
+    let what = format!("office.db-wal has {}; a writer empties it above {}", size(bytes), size(WAL_BYTES_MAX));
+    let named = |process: &Process| {
+        let running = process.running_ms.map(|ms| format!(", for {}", length(ms))).unwrap_or_default();
+        let stopped = if process.stopped { ", stopped" } else { "" };
+        format!("pid {} ({}{running}{stopped})", process.pid, process.command)
+    };
+    let hidden = match openers.hidden {
+        0 => String::new(),
+        hidden => format!(" {hidden} processes of other users could not be looked into."),
+    };
+    if openers.processes.is_empty() {
+        let meaning = format!("The last writer was killed, or a reader held it until a moment ago.{hidden}");
+        return Finding::note("wal", what, meaning).mend(Mend::Checkpoint);
+    }
+    let names: Vec<String> = openers.processes.iter().take(SHOWN_MAX).map(named).collect();
+    let meaning = format!(
+        "One of these reads and does not end; every command that opens the office becomes slower: {}.{hidden}",
+        names.join(", ")
+    );
+    let oldest = openers.processes[0].pid;
+    Finding::warning("wal", what, meaning)
+        .advice("end the oldest that should not run any more; the next writer empties the file")
+        .command(format!("kill {oldest}"))
+        .mend(Mend::Checkpoint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Severity;
+
+    fn held(age_ms: i64) -> LockState {
+        LockState { held: true, holder: Some("pid 7 (poste send)".to_owned()), pid: Some(7), age_ms: Some(age_ms) }
+    }
+
+    fn process(stopped: bool) -> Option<Process> {
+        Some(Process { pid: 7, command: "poste send".to_owned(), stopped, running_ms: Some(90_000) })
+    }
+
+    #[test]
+    fn a_lock_is_judged_by_its_holder() {
+        let severity = |lock: &LockState, process| judge(lock, process, false).map(|finding| finding.severity);
+        assert_eq!(severity(&held(5), process(false)), None, "somebody writes: all is well");
+        assert_eq!(severity(&held(HELD_MS_MAX), process(false)), Some(Severity::Warning));
+        assert_eq!(severity(&held(5), process(true)), Some(Severity::Problem));
+        assert_eq!(severity(&held(HELD_MS_MAX), None), Some(Severity::Warning));
+        let free = LockState { held: false, ..held(HELD_MS_MAX) };
+        assert_eq!(severity(&free, None), None, "words of a dead process are harmless");
+        assert_eq!(judge(&free, None, true).map(|finding| finding.severity), Some(Severity::Note));
+    }
+
+    #[test]
+    fn whoever_reads_for_long_is_named() {
+        let openers = Openers { processes: process(false).into_iter().collect(), hidden: 2 };
+        let finding = large_wal(WAL_BYTES_FAR + 1, &openers);
+        assert!(finding.meaning.contains("pid 7 (poste send, for 1m)"), "{finding:?}");
+        assert!(finding.meaning.contains("2 processes of other users"));
+        assert_eq!(finding.command.as_deref(), Some("kill 7"));
+        assert_eq!(large_wal(WAL_BYTES_FAR + 1, &Openers::default()).severity, Severity::Note);
+    }
+}

@@ -1,0 +1,114 @@
+//! Agents that do not answer, mail that nobody can take, and claims that do not end.
+
+use super::fix::Mend;
+use super::{Finding, Opened, Scene};
+use crate::error::Error;
+use crate::time::length;
+use crate::views::{self, HeldClaim, Silent, Unreachable};
+use crate::vocabulary::AgentKind;
+
+/// A claim held for longer than so many of its own leases is a question worth asking.
+const LEASES_HELD_MAX: i64 = 6;
+
+pub(super) fn agents(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
+    for mail in views::unreachable_mail(&opened.store)? {
+        scene.add(unreachable(&mail));
+    }
+    for agent in views::silent_agents(&opened.store, opened.now, scene.request.patience_ms)? {
+        let for_ms = opened.now.since_ms(agent.waiting_since);
+        scene.add(silent(&agent, for_ms));
+    }
+    Ok(())
+}
+
+fn unreachable(mail: &Unreachable) -> Finding {
+    let Unreachable { address, open, oldest, .. } = mail;
+    let open = super::folder::files(usize::try_from(*open).unwrap_or(usize::MAX), "open message");
+    let found = |what: String, meaning: &str| Finding::problem("unreachable", what, meaning);
+    match mail.why {
+        "no_member" => Finding::warning(
+            "unreachable",
+            format!("{open} for {address}, and nobody active is in that group; the oldest is #{oldest}"),
+            "It waits until somebody with that role or capability registers.",
+        )
+        .advice("register somebody who can take it, or let its sender forward it")
+        .command(format!("poste track {oldest}")),
+        "retired" => found(
+            format!("{open} for {address}, who is retired; the oldest is #{oldest}"),
+            "Retiring returns all mail, so this cannot come about by any command: the tables may be damaged.",
+        )
+        .advice("revive it and take the mail")
+        .command(format!("poste register {address} --update")),
+        _ => found(
+            format!("{open} for {address}, whom nobody registered; the oldest is #{oldest}"),
+            "Mail to an unknown name is refused, so this cannot come about by any command: the tables may be damaged.",
+        )
+        .advice("register the name and take the mail")
+        .command(format!("poste register {address}")),
+    }
+}
+
+fn silent(agent: &Silent, for_ms: i64) -> Finding {
+    let name = &agent.agent;
+    let pending = match agent.pending {
+        1 => String::new(),
+        more => format!(" and {} more", more - 1),
+    };
+    let what = format!("{name} has done nothing while #{}{pending} waited for {}", agent.message, length(for_ms));
+    match agent.kind {
+        // People sleep.
+        AgentKind::Human => Finding::note("silent", what, "A person has mail that was not looked at."),
+        _ => Finding::warning("silent", what, "It may have ended, or it does not look for mail."),
+    }
+    .advice("start it again, or retire it, and its mail goes back to the senders")
+    .command(format!("poste inbox --as {name}"))
+}
+
+pub(super) fn claims(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
+    let claims = views::held_claims(&opened.store)?;
+    let over = |claim: &HeldClaim| claim.lease_until.is_some_and(|until| until <= opened.now);
+    for claim in claims.iter().filter(|claim| over(claim)) {
+        let late_ms = claim.lease_until.map_or(0, |until| opened.now.since_ms(until));
+        scene.add(
+            Finding::warning(
+                "claim",
+                format!("the lease of #{}, held by {}, ended {} ago", claim.message, claim.holder, length(late_ms)),
+                "No command has looked since, so it is not recorded yet and nobody else can claim it.",
+            )
+            .command("poste agents")
+            .mend(Mend::Settle),
+        );
+    }
+    for claim in claims.iter().filter(|claim| !over(claim)) {
+        let held_ms = opened.now.since_ms(claim.since);
+        if !claim.holder_active {
+            scene.add(
+                Finding::problem(
+                    "claim",
+                    format!("#{} is held by {}, who is not active", claim.message, claim.holder),
+                    "Retiring releases all claims, so this cannot come about by any command: the tables may be damaged.",
+                )
+                .command(format!("poste track {}", claim.message)),
+            );
+        } else if held_ms > claim.lease_ms.saturating_mul(LEASES_HELD_MAX) {
+            scene.add(long_held(claim, held_ms));
+        }
+    }
+    Ok(())
+}
+
+fn long_held(claim: &HeldClaim, held_ms: i64) -> Finding {
+    let HeldClaim { message, holder, token, .. } = claim;
+    let session = claim.session.as_ref().map(|session| format!(" in session {session}")).unwrap_or_default();
+    let times = match claim.extended {
+        1 => "once".to_owned(),
+        times => format!("{times} times"),
+    };
+    Finding::warning(
+        "claim",
+        format!("{holder} has held #{message}{session} for {} and extended it {times}", length(held_ms)),
+        "It may be long work, or a loop that extends and does nothing. Nobody else can take it.",
+    )
+    .advice("if it is stuck, give it back; that counts no attempt")
+    .command(format!("poste release {message} --token {token} --as {holder}"))
+}

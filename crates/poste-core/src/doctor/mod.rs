@@ -1,0 +1,225 @@
+//! What may be wrong with an office, what it means, and what helps.
+//!
+//! [`examine`] only looks: it never waits for the write lock and changes nothing, whatever state the office is in. A check
+//! that cannot be made is told as a note, and the others go on. [`mend`] does what is safe to do without asking; it takes the
+//! lock, and what it did is seen by examining again.
+//!
+//! One file a group of checks: [`folder`](self) and what lies in it, the lock and the processes, the database, clock and
+//! policy, agents and their mail.
+
+mod database;
+mod files;
+mod fix;
+mod folder;
+mod locks;
+mod mail;
+mod settings;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use fix::{Mended, mend};
+
+use crate::error::Error;
+use crate::limits::HOUR_MS;
+use crate::office::Place;
+use crate::progress::Progress;
+use crate::store::Store;
+use crate::time::Timestamp;
+use fix::Mend;
+
+/// How closely to look.
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    /// Leave out what reads the whole log: integrity, refold, blobs against their digests.
+    pub quick: bool,
+    /// Tell what is harmless, too.
+    pub verbose: bool,
+    /// How long an agent with mail may do nothing.
+    pub patience_ms: i64,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self { quick: false, verbose: false, patience_ms: HOUR_MS }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Mail is lost or in danger, or the office cannot be used.
+    Problem,
+    /// Something is not as it should be; mail is safe.
+    Warning,
+    /// Worth knowing.
+    Note,
+}
+
+impl Severity {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Problem => "problem",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Finding {
+    pub severity: Severity,
+    /// What kind of finding it is, in a word that stays.
+    pub check: &'static str,
+    pub what: String,
+    pub meaning: String,
+    /// What to do about it; null when nothing needs to be done.
+    pub advice: Option<String>,
+    /// A command that does it, or the first one to type.
+    pub command: Option<String>,
+    /// `poste doctor --fix` does it.
+    pub fixable: bool,
+    #[serde(skip)]
+    mend: Option<Mend>,
+}
+
+impl Finding {
+    fn new(severity: Severity, check: &'static str, what: impl Into<String>, meaning: impl Into<String>) -> Self {
+        Self {
+            severity,
+            check,
+            what: what.into(),
+            meaning: meaning.into(),
+            advice: None,
+            command: None,
+            fixable: false,
+            mend: None,
+        }
+    }
+
+    fn problem(check: &'static str, what: impl Into<String>, meaning: impl Into<String>) -> Self {
+        Self::new(Severity::Problem, check, what, meaning)
+    }
+
+    fn warning(check: &'static str, what: impl Into<String>, meaning: impl Into<String>) -> Self {
+        Self::new(Severity::Warning, check, what, meaning)
+    }
+
+    fn note(check: &'static str, what: impl Into<String>, meaning: impl Into<String>) -> Self {
+        Self::new(Severity::Note, check, what, meaning)
+    }
+
+    fn advice(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+
+    fn command(mut self, command: impl Into<String>) -> Self {
+        self.command = Some(command.into());
+        self
+    }
+
+    fn mend(mut self, mend: Mend) -> Self {
+        self.fixable = true;
+        self.mend = Some(mend);
+        self
+    }
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Report {
+    pub office: String,
+    pub quick: bool,
+    /// Problems first, in the order they were found.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    pub fn count(&self, severity: Severity) -> usize {
+        self.findings.iter().filter(|finding| finding.severity == severity).count()
+    }
+
+    pub fn is_content(&self) -> bool {
+        self.count(Severity::Problem) == 0
+    }
+}
+
+/// What the checks look at.
+struct Scene<'a> {
+    place: &'a Place,
+    request: Request,
+    findings: Vec<Finding>,
+}
+
+/// A database that could be opened and may be read.
+struct Opened {
+    store: Store,
+    now: Timestamp,
+}
+
+impl Scene<'_> {
+    fn add(&mut self, finding: Finding) {
+        self.findings.push(finding);
+    }
+
+    /// Makes one check. One that fails is a finding of its own, and the next one is made all the same.
+    fn check(&mut self, what: &'static str, check: impl FnOnce(&mut Self) -> Result<(), Error>) {
+        match check(self) {
+            Ok(()) => {}
+            Err(Error::Damaged(damage)) => self.add(database::damaged(&damage)),
+            Err(error) => self.add(
+                Finding::note("unchecked", format!("{what} could not be checked: {error}"), "Nothing is known of it.")
+                    .advice("look at the reason, then run poste doctor again"),
+            ),
+        }
+    }
+}
+
+/// Looks at everything and changes nothing. An error only when nothing is at the place at all.
+pub fn examine(place: &Place, request: Request, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
+    let mut scene = Scene { place, request, findings: Vec::new() };
+    if folder::is_there(&mut scene)? {
+        scene.check("the permissions", folder::permissions);
+        scene.check("what every office has", folder::missing);
+        scene.check("what was left behind", folder::leftovers);
+        scene.check("the file system", folder::file_system);
+        scene.check("the room on the disk", folder::room);
+        scene.check("the write lock", locks::write_lock);
+        if let Some(opened) = database::open(&mut scene) {
+            scene.check("the end of the log", |scene| database::bell(scene, &opened));
+            scene.check("the write-ahead log", |scene| locks::write_ahead_log(scene, &opened));
+            scene.check("the clock", |scene| settings::clock(scene, &opened));
+            scene.check("poste.toml", |scene| settings::policy(scene, &opened));
+            scene.check("the agents", |scene| mail::agents(scene, &opened));
+            scene.check("the claims", |scene| mail::claims(scene, &opened));
+            if !request.quick {
+                scene.check("the log and the tables", |scene| database::soundness(scene, &opened, progress));
+                scene.check("the blobs", |scene| files::orphans(scene, &opened, progress));
+            }
+        }
+    }
+    let mut findings = scene.findings;
+    findings.sort_by_key(|finding| finding.severity);
+    Ok(Report { office: place.path.display().to_string(), quick: request.quick, findings })
+}
+
+/// A path as it is typed into a shell.
+fn quoted(path: &std::path::Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ',' | ':' | '@');
+    if !text.is_empty() && text.chars().all(plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// A size for people.
+fn size(bytes: u64) -> String {
+    const KIB: u64 = 1024;
+    match bytes {
+        ..KIB => format!("{bytes} bytes"),
+        KIB..0x10_0000 => format!("{} KiB", bytes / KIB),
+        0x10_0000..0x4000_0000 => format!("{} MiB", bytes / 0x10_0000),
+        _ => format!("{} GiB", bytes / 0x4000_0000),
+    }
+}

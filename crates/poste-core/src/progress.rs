@@ -1,0 +1,16 @@
+//! How far long work has come, for whoever shows it.
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done, in a few words.
+    pub what: &'static str,
+    pub done: u64,
+    /// 0: how much it will be is not known.
+    pub of: u64,
+}
+
+impl Progress {
+    pub fn begin(what: &'static str) -> Self {
+        Self { what, done: 0, of: 0 }
+    }
+}

@@ -1,0 +1,90 @@
+//! Faults built into the program on purpose, to prove that the torture notices them (`cargo xtask torture --bite`).
+//!
+//! Nothing of this is in an ordinary build: without the feature `sabotage`, [`sabotaged!`] is the constant `false`.
+//! With it, `POSTE_SABOTAGE` names the one fault a process has.
+
+/// Whether this process has that fault.
+macro_rules! sabotaged {
+    ($name:ident) => {{
+        #[cfg(feature = "sabotage")]
+        let is = crate::sabotage::is(crate::sabotage::Sabotage::$name);
+        #[cfg(not(feature = "sabotage"))]
+        let is = false;
+        is
+    }};
+}
+
+#[cfg(feature = "sabotage")]
+macro_rules! sabotages {
+    ($($name:ident = $word:literal),* $(,)?) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Sabotage {
+            $($name),*
+        }
+
+        fn named(word: &str) -> Option<Sabotage> {
+            match word {
+                $($word => Some(Sabotage::$name),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+#[cfg(feature = "sabotage")]
+sabotages! {
+    SynchronousNormal = "synchronous-normal",
+    OkBeforeCommit = "ok-before-commit",
+    CommitErrorIgnored = "commit-error-ignored",
+    NoDedupe = "no-dedupe",
+    TokenUnchecked = "token-unchecked",
+    ClockInFold = "clock-in-fold",
+    OrderOfAMap = "order-of-a-map",
+    BlobAfterRecord = "blob-after-record",
+    BlobUnsynced = "blob-unsynced",
+    BlobFolderUnsynced = "blob-folder-unsynced",
+    BellBeforeCommit = "bell-before-commit",
+    LostTick = "lost-tick",
+    CursorOutsideTransaction = "cursor-outside-transaction",
+    LockNotTaken = "lock-not-taken",
+    ContentUnchecked = "content-unchecked",
+    TablesUnchecked = "tables-unchecked",
+    IdentityUnchecked = "identity-unchecked",
+    TimeBackwards = "time-backwards",
+    LeapTaken = "leap-taken",
+    VersionUnchecked = "version-unchecked",
+    MigrationInPieces = "migration-in-pieces",
+    NoCheckpoint = "no-checkpoint",
+    OfficeMadeAnew = "office-made-anew",
+    RoomUnchecked = "room-unchecked",
+}
+
+#[cfg(feature = "sabotage")]
+pub(crate) fn is(sabotage: Sabotage) -> bool {
+    static CHOSEN: std::sync::OnceLock<Option<Sabotage>> = std::sync::OnceLock::new();
+    let chosen = CHOSEN.get_or_init(|| {
+        let word = std::env::var("POSTE_SABOTAGE").ok().filter(|word| !word.is_empty())?;
+        // A fault that is misspelt would look like one that nobody notices.
+        Some(named(&word).unwrap_or_else(|| panic!("there is no sabotage {word}")))
+    });
+    *chosen == Some(sabotage)
+}
+
+/// What a fold that reads the clock would add: something else on every run.
+#[cfg(feature = "sabotage")]
+pub(crate) fn clock_in_fold_ms() -> i64 {
+    if !is(Sabotage::ClockInFold) {
+        return 0;
+    }
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::from(since.subsec_micros())
+}
+
+/// The order a map would give these: another one in every process.
+#[cfg(feature = "sabotage")]
+pub(crate) fn in_order_of_a_map<T: Eq + std::hash::Hash>(items: Vec<T>) -> Vec<T> {
+    if !is(Sabotage::OrderOfAMap) {
+        return items;
+    }
+    items.into_iter().collect::<std::collections::HashSet<_>>().into_iter().collect()
+}

@@ -1,0 +1,246 @@
+//! Folders that are built beside their place and get their name last: complete or absent.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock, renameat_with};
+
+use super::blobs::Stored;
+use super::folder::{self, Kind};
+use super::{make_private_folder, sync_folder};
+use crate::digest::Digest;
+use crate::error::Error;
+
+/// A folder under a name of its own until it is finished. Whoever builds it holds a lock on it, so one that was
+/// abandoned can be told from one that is being built.
+#[derive(Debug)]
+pub(crate) struct Aside {
+    path: PathBuf,
+    _lock: File,
+    placed: bool,
+}
+
+impl Aside {
+    /// Begins one, and clears away those that a killed process left under the same prefix.
+    pub(crate) fn begin(parent: &Path, prefix: &str) -> Result<Self, Error> {
+        for entry in folder::entries(parent)? {
+            if entry.kind == Kind::Folder && entry.name.starts_with(prefix) && is_abandoned(&entry.path) {
+                folder::remove_folder(&entry.path)?;
+            }
+        }
+        let path = parent.join(format!("{prefix}{}", uuid::Uuid::new_v4().simple()));
+        make_private_folder(&path)?;
+        let lock = File::open(&path).map_err(|error| Error::io(&path, error))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| Error::io(&path, error.into()))?;
+        Ok(Self { path, _lock: lock, placed: false })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, Error> {
+        let path = self.path.join(name);
+        make_private_folder(&path)?;
+        Ok(path)
+    }
+
+    /// Makes everything in it survive a power loss. Files are synced as they are written, so names are left.
+    fn sync(&self) -> Result<(), Error> {
+        for entry in folder::entries(&self.path)?.iter().filter(|entry| entry.kind == Kind::Folder) {
+            sync_folder(&entry.path)?;
+        }
+        sync_folder(&self.path)
+    }
+
+    /// Gives it its name, if nothing has it.
+    pub(crate) fn place(mut self, at: &Path) -> Result<(), Error> {
+        self.sync()?;
+        match renameat_with(CWD, &self.path, CWD, at, RenameFlags::NOREPLACE) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::EXIST | rustix::io::Errno::NOTEMPTY) => return Err(Error::Occupied(at.to_owned())),
+            // Some file systems know no flags. Only an empty folder that came this instant would be replaced.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if folder::entry(at)?.is_none() => {
+                fs::rename(&self.path, at).map_err(|error| Error::io(at, error))?;
+            }
+            Err(error) => return Err(Error::io(at, error.into())),
+        }
+        self.placed = true;
+        sync_folder(folder::parent(at))
+    }
+
+    /// Takes the place of what is at `at`, which is kept at `keep`.
+    ///
+    /// The finished folder first takes the name `keep`, then the two change places in one step: at every moment there
+    /// is a whole office at `at`, and never does a whole one have a name under which it could be cleared away.
+    pub(crate) fn replace(mut self, at: &Path, keep: &Path) -> Result<(), Error> {
+        self.sync()?;
+        fs::rename(&self.path, keep).map_err(|error| Error::io(keep, error))?;
+        self.placed = true;
+        match renameat_with(CWD, keep, CWD, at, RenameFlags::EXCHANGE) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+                // A file system without exchange: for an instant nothing is at `at`, and both are whole beside it.
+                let new = keep.with_extension("new");
+                fs::rename(keep, &new).map_err(|error| Error::io(&new, error))?;
+                fs::rename(at, keep).map_err(|error| Error::io(at, error))?;
+                fs::rename(&new, at).map_err(|error| Error::io(at, error))?;
+            }
+            Err(error) => return Err(Error::io(at, error.into())),
+        }
+        sync_folder(folder::parent(at))
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        if !self.placed {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Whether nobody builds it any longer.
+pub(crate) fn is_abandoned(path: &Path) -> bool {
+    File::open(path).is_ok_and(|folder| flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok())
+}
+
+/// Copies a regular file into a new private one, synced, and says what it was. `None`: there is no such file.
+pub(crate) fn copy(from: &Path, to: &Path, mut moved: impl FnMut(u64)) -> Result<Option<Stored>, Error> {
+    let mut source = match open_regular(from) {
+        Ok(source) => source,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io(from, error)),
+    };
+    let mut target = new_file(to)?;
+    let mut hasher = blake3::Hasher::new();
+    let mut size = 0;
+    let mut buffer = vec![0; 256 * 1024];
+    loop {
+        let read = match source.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Error::io(from, error)),
+        };
+        hasher.update(&buffer[..read]);
+        target.write_all(&buffer[..read]).map_err(|error| Error::io(to, error))?;
+        size += read as u64;
+        moved(read as u64);
+    }
+    target.sync_all().map_err(|error| Error::io(to, error))?;
+    Ok(Some(Stored { digest: Digest::from_bytes(*hasher.finalize().as_bytes()), size }))
+}
+
+pub(crate) fn write(to: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let mut file = new_file(to)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|error| Error::io(to, error))
+}
+
+/// What a finished file is. Never asked of a database that is open in this process: closing it would drop its locks.
+pub(crate) fn hash(path: &Path) -> Result<Stored, Error> {
+    let mut hasher = blake3::Hasher::new();
+    let mut file = open_regular(path).map_err(|error| Error::io(path, error))?;
+    let size = io::copy(&mut file, &mut hasher).map_err(|error| Error::io(path, error))?;
+    file.sync_all().map_err(|error| Error::io(path, error))?;
+    Ok(Stored { digest: Digest::from_bytes(*hasher.finalize().as_bytes()), size })
+}
+
+/// A whole file of at most so many bytes.
+pub(crate) fn read_at_most(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(io::Error::other(format!("it has more than {bytes_max} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// A snapshot may come from anywhere: no link is followed, and no pipe is waited for.
+fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is not a regular file")),
+    }
+}
+
+fn new_file(path: &Path) -> Result<File, Error> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    made.map_err(|error| Error::io(path, error))
+}
+
+/// Whether one path is the other or lies below it, links followed.
+pub(crate) fn is_within(path: &Path, folder: &Path) -> Result<bool, Error> {
+    let real = |path: &Path| path.canonicalize().map_err(|error| Error::io(path, error));
+    let (path, folder) = (real(path)?, real(folder)?);
+    let same = |a: &Path| {
+        let id = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
+        id(a).is_some() && id(a) == id(&folder)
+    };
+    Ok(path.ancestors().any(same))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_placed_goes_away_and_what_is_being_built_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = || folder::entries(folder.path()).unwrap().len();
+        drop(Aside::begin(folder.path(), "new-").unwrap());
+        assert_eq!(here(), 0);
+        fs::create_dir(folder.path().join("new-of-a-killed-process")).unwrap();
+        let first = Aside::begin(folder.path(), "new-").unwrap();
+        assert_eq!(here(), 1, "the abandoned one is gone");
+        let second = Aside::begin(folder.path(), "new-").unwrap();
+        assert_eq!(here(), 2, "the first is still being built");
+        let place = folder.path().join("place");
+        first.place(&place).unwrap();
+        assert!(matches!(second.place(&place), Err(Error::Occupied(_))));
+        assert_eq!(here(), 1);
+    }
+
+    #[test]
+    fn what_is_replaced_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let (at, keep) = (folder.path().join("at"), folder.path().join("keep"));
+        fs::create_dir(&at).unwrap();
+        fs::write(at.join("old"), "").unwrap();
+        let aside = Aside::begin(folder.path(), "new-").unwrap();
+        fs::write(aside.path().join("new"), "").unwrap();
+        aside.replace(&at, &keep).unwrap();
+        assert!(at.join("new").exists() && keep.join("old").exists());
+        assert_eq!(folder::entries(folder.path()).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn links_and_pipes_are_not_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("file"), "text").unwrap();
+        std::os::unix::fs::symlink("file", path("link")).unwrap();
+        rustix::fs::mknodat(CWD, path("pipe"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        assert!(copy(&path("link"), &path("a"), |_| {}).is_err());
+        assert!(copy(&path("pipe"), &path("b"), |_| {}).is_err());
+        assert_eq!(copy(&path("missing"), &path("c"), |_| {}).unwrap(), None);
+        let copied = copy(&path("file"), &path("d"), |_| {}).unwrap().unwrap();
+        assert_eq!(copied, Stored { digest: Digest::of(b"text"), size: 4 });
+        assert_eq!(hash(&path("d")).unwrap(), copied);
+    }
+
+    #[test]
+    fn a_place_within_a_folder_is_seen_through_links() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("office/blobs")).unwrap();
+        std::os::unix::fs::symlink("office/blobs", folder.path().join("link")).unwrap();
+        let office = folder.path().join("office");
+        assert!(is_within(&folder.path().join("link"), &office).unwrap());
+        assert!(is_within(&office, &office).unwrap());
+        assert!(!is_within(folder.path(), &office).unwrap());
+    }
+}

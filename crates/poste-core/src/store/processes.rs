@@ -1,0 +1,122 @@
+//! Other processes, by what the kernel tells of them in `/proc`. Elsewhere than on Linux nothing is told.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// A process that has something to do with an office.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub pid: u32,
+    pub command: String,
+    /// Somebody stopped it (`SIGSTOP`, Ctrl-Z, a debugger): it holds what it holds until it is woken.
+    pub stopped: bool,
+    pub running_ms: Option<i64>,
+}
+
+/// Who has a file open.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Openers {
+    /// The longest running first.
+    pub processes: Vec<Process>,
+    /// Processes of other users, which may not be looked into.
+    pub hidden: usize,
+}
+
+const COMMAND_CHARS_MAX: usize = 80;
+
+pub(crate) fn process(pid: u32) -> Option<Process> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (stopped, started_ms) = parse_stat(&stat)?;
+    let running_ms = started_ms.map(|started_ms| (boot_ms() - started_ms).max(0));
+    Some(Process { pid, command: command(pid, &stat), stopped, running_ms })
+}
+
+/// Every process but this one that has the file open.
+pub(crate) fn who_has_open(file: &Path) -> io::Result<Openers> {
+    let file = file.canonicalize()?;
+    let mut openers = Openers::default();
+    for entry in fs::read_dir("/proc")? {
+        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        if pid == std::process::id() {
+            continue;
+        }
+        match has_open(pid, &file) {
+            Ok(true) => openers.processes.extend(process(pid)),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => openers.hidden += 1,
+            // It ended meanwhile.
+            Ok(false) | Err(_) => {}
+        }
+    }
+    openers.processes.sort_by_key(|process| std::cmp::Reverse(process.running_ms));
+    Ok(openers)
+}
+
+fn has_open(pid: u32, file: &Path) -> io::Result<bool> {
+    // The names of the links are enough: looking through them could wait for a file system that does not answer.
+    let mut links = fs::read_dir(format!("/proc/{pid}/fd"))?;
+    Ok(links.any(|link| link.and_then(|link| fs::read_link(link.path())).is_ok_and(|target| target == file)))
+}
+
+/// What it was started as; for one that tells nothing, its name.
+fn command(pid: u32, stat: &str) -> String {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = String::from_utf8_lossy(&line).replace('\0', " ");
+    let words = match words.trim() {
+        "" => stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).map_or("?", |(name, _)| name),
+        words => words,
+    };
+    words.chars().take(COMMAND_CHARS_MAX).collect()
+}
+
+/// Whether it is stopped, and when it started, in milliseconds since boot.
+fn parse_stat(stat: &str) -> Option<(bool, Option<i64>)> {
+    // The name may hold anything, also brackets and blanks; what follows the last bracket is plain.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    const START_TIME_AFTER_STATE: usize = 18;
+    let ticks: Option<i64> = fields.nth(START_TIME_AFTER_STATE).and_then(|field| field.parse().ok());
+    let per_second = i64::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100).max(1);
+    Some((matches!(state, "T" | "t"), ticks.map(|ticks| ticks.saturating_mul(1_000) / per_second)))
+}
+
+fn boot_ms() -> i64 {
+    use super::clock::{Clock, SystemClock};
+    SystemClock.boot().ms
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_process_with_a_file_open_is_found_and_told_apart_when_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("held");
+        fs::write(&path, "").unwrap();
+        assert!(who_has_open(&path).unwrap().processes.is_empty());
+        let held = fs::File::open(&path).unwrap();
+        let mut child = Command::new("sleep").arg("60").stdin(held).stdout(Stdio::null()).spawn().unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        let found = who_has_open(&path).unwrap().processes;
+        assert_eq!(found.iter().map(|process| process.pid).collect::<Vec<_>>(), [child.id()]);
+        assert!(!found[0].stopped && found[0].running_ms.is_some_and(|ms| ms < 60_000), "{found:?}");
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        while !process(child.id()).unwrap().stopped {
+            std::thread::yield_now();
+        }
+        assert_eq!(process(child.id()).unwrap().command, "sleep 60");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(process(child.id()), None);
+    }
+
+    #[test]
+    fn a_name_full_of_brackets_is_read_over() {
+        let line = "7 (a) T (b) T 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 200 19";
+        let (stopped, started) = parse_stat(line).unwrap();
+        assert!(stopped);
+        assert_eq!(started, Some(200 * 1_000 / rustix::param::clock_ticks_per_second() as i64));
+    }
+}

@@ -1,0 +1,150 @@
+//! Where the words of a search stand in a text. The index keeps no text, so the few that are shown are indexed once
+//! more, in memory, by the same tokenizer: what is marked is what was found.
+
+use rusqlite::{Connection, params};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::index::TOKENIZER;
+use super::query::{BREAK, apart};
+use super::{Document, Words};
+use crate::error::Error;
+
+/// A part of a shown text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Piece {
+    pub text: String,
+    /// It is what was looked for.
+    pub matched: bool,
+}
+
+/// The marked subject of a message and the part of its text where most of the words stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marks {
+    pub subject: Vec<Piece>,
+    pub text: Vec<Piece>,
+}
+
+/// Around a match. Texts are cleaned of these first, so that no message can forge a mark.
+const OPENS: char = '\u{2}';
+const CLOSES: char = '\u{3}';
+/// How much of a text is shown.
+const SNIPPET_TOKENS: u32 = 20;
+/// More of a text is not looked through for the best place to show.
+const TEXT_BYTES_MAX: usize = 256 * 1024;
+
+impl Words {
+    /// Marks every one of these documents.
+    pub fn mark(&self, documents: &[Document]) -> Result<Vec<Marks>, Error> {
+        if documents.is_empty() {
+            return Ok(Vec::new());
+        }
+        let conn = Connection::open_in_memory()?;
+        conn.execute_batch(&format!(
+            "CREATE VIRTUAL TABLE texts USING fts5 (body, subject, tokenize = '{TOKENIZER}')"
+        ))?;
+        let mut insert = conn.prepare("INSERT INTO texts (rowid, body, subject) VALUES (?1, ?2, ?3)")?;
+        for (number, document) in documents.iter().enumerate() {
+            insert.execute(params![number, shown(&document.body), shown(&document.subject)])?;
+        }
+        let mut marked = conn.prepare(
+            "SELECT highlight(texts, 1, ?3, ?4), snippet(texts, 0, ?3, ?4, '…', ?5) FROM texts
+             WHERE texts MATCH ?2 AND rowid = ?1",
+        )?;
+        let expression = self.expression();
+        let mut all = Vec::with_capacity(documents.len());
+        for (number, document) in documents.iter().enumerate() {
+            let parameters = params![number, expression, OPENS.to_string(), CLOSES.to_string(), SNIPPET_TOKENS];
+            let mut rows = marked.query(parameters)?;
+            all.push(match rows.next()? {
+                Some(row) => {
+                    let (subject, text): (String, String) = (row.get(0)?, row.get(1)?);
+                    Marks { subject: pieces(&subject), text: pieces(&text) }
+                }
+                // The words stand beyond what is looked through.
+                None => Marks { subject: plain(&document.subject), text: plain(&start_of(&document.body)) },
+            });
+        }
+        Ok(all)
+    }
+}
+
+impl Document {
+    /// Keeps as much of the text as is looked through for a place to show.
+    pub fn cut(&mut self) {
+        self.body.truncate(self.body.floor_char_boundary(TEXT_BYTES_MAX));
+        self.body.shrink_to_fit();
+    }
+}
+
+/// A text as it is taken apart here: without marks of its own, on one line.
+fn shown(text: &str) -> String {
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    apart(line.trim()).into_owned()
+}
+
+fn start_of(text: &str) -> String {
+    const CHARS_MAX: usize = 120;
+    let line: String = text.chars().take(CHARS_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    line.trim().to_owned()
+}
+
+fn plain(text: &str) -> Vec<Piece> {
+    match text.is_empty() {
+        true => Vec::new(),
+        false => vec![Piece { text: text.to_owned(), matched: false }],
+    }
+}
+
+fn pieces(marked: &str) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (index, part) in marked.split([OPENS, CLOSES]).enumerate() {
+        let text = part.replace(BREAK, "");
+        // Marks alternate, so every second part is a match.
+        let matched = index % 2 == 1;
+        match pieces.last_mut() {
+            _ if text.is_empty() => {}
+            Some(last) if last.matched == matched => last.text.push_str(&text),
+            _ => pieces.push(Piece { text, matched }),
+        }
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(words: &str, subject: &str, body: &str) -> (String, String) {
+        let document = Document { subject: subject.to_owned(), body: body.to_owned(), ..Document::default() };
+        let words: Words = words.parse().unwrap();
+        let marks = words.mark(&[document]).unwrap().remove(0);
+        let joined = |pieces: &[Piece]| {
+            pieces.iter().map(|p| if p.matched { format!("[{}]", p.text) } else { p.text.clone() }).collect::<String>()
+        };
+        (joined(&marks.subject), joined(&marks.text))
+    }
+
+    #[test]
+    fn what_was_found_is_marked_where_it_stands() {
+        let (subject, text) = mark("login fails", "Fix the LOGIN", "It fails.\nThe login page.");
+        assert_eq!((subject.as_str(), text.as_str()), ("Fix the [LOGIN]", "It [fails]. The [login] page."));
+        let (_, text) = mark("ecole src/auth.rs", "", "à l'École: see src/auth.rs, line 3");
+        assert_eq!(text, "à l'[École]: see [src/auth.rs], line 3");
+        let (_, text) = mark("漢字", "", "これは漢字です");
+        assert_eq!(text, "これは[漢字]です");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_to_the_place_of_the_match() {
+        let body = format!("{} needle {}", "hay ".repeat(500), "straw ".repeat(500));
+        let (_, text) = mark("needle", "s", &body);
+        assert!(text.contains("[needle]") && text.len() < 300, "{text}");
+    }
+
+    #[test]
+    fn a_message_cannot_forge_a_mark() {
+        let (_, text) = mark("login", "s", "no \u{2}bold\u{3} here, login");
+        assert_eq!(text, "no  bold  here, [login]");
+    }
+}

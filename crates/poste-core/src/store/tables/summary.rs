@@ -1,0 +1,45 @@
+//! What a listing says of a message's deliveries, without reading them all.
+
+use rusqlite::params;
+
+use super::{Event, State, Tables};
+use crate::address::Address;
+use crate::error::Error;
+use crate::log::{MessageNo, Position};
+
+impl Tables<'_> {
+    /// Some of the recipients of a message, in the order of their addresses.
+    pub fn addresses_of(&self, message: MessageNo, limit: usize) -> Result<Vec<Address>, Error> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        Ok(self
+            .conn
+            .prepare_cached("SELECT address FROM deliveries WHERE message = ?1 ORDER BY address LIMIT ?2")?
+            .query_map(params![message, limit], |row| row.get(0))?
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// How many deliveries of a message are in each state.
+    pub fn states_of(&self, message: MessageNo) -> Result<Vec<(State, u64)>, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT state, count(*) FROM deliveries WHERE message = ?1 GROUP BY state ORDER BY state")?
+            .query_map([message], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Result<_, _>>()?)
+    }
+
+    pub fn has_state(&self, message: MessageNo, state: State) -> Result<bool, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM deliveries WHERE message = ?1 AND state = ?2)")?
+            .query_row(params![message, state], |row| row.get(0))?)
+    }
+
+    /// The messages a record brought to somebody who subscribed after they were published.
+    pub fn delivered_at(&self, position: Position) -> Result<Vec<MessageNo>, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT DISTINCT message FROM events WHERE position = ?1 AND event = ?2")?
+            .query_map(params![position, Event::Delivered], |row| row.get(0))?
+            .collect::<Result<_, _>>()?)
+    }
+}

@@ -1,0 +1,113 @@
+//! What a caller sees of an office before it proposes something.
+
+use poste_core::store::Store;
+use poste_core::store::tables::{Agent, State};
+use poste_core::text::{Label, Name, Session};
+use poste_core::{Address, Error, MessageNo, Position, Timestamp};
+
+/// What one delivery looks like to a caller.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    pub message: MessageNo,
+    pub address: Address,
+    pub state: State,
+    pub ready: bool,
+    pub token: Option<Position>,
+    pub holder: Option<Name>,
+    pub session: Option<Session>,
+    pub sender: String,
+}
+
+/// What a caller knows of an office before it proposes.
+#[derive(Debug)]
+pub(super) struct Sight {
+    pub active: Vec<Agent>,
+    pub retired: Vec<Agent>,
+    pub seen: Vec<Seen>,
+    pub message_last: u64,
+    pub head: Position,
+    pub policy_version: u64,
+    pub now: Timestamp,
+    /// Conversations in which nothing is open, some of them.
+    pub finished: Vec<Label>,
+    /// The newest records with content, and who wrote each.
+    pub said: Vec<(Position, String)>,
+    /// Some of the messages that are archived.
+    pub archived: Vec<MessageNo>,
+}
+
+impl Sight {
+    pub fn of(store: &Store, now: Timestamp) -> Result<Self, Error> {
+        let tables = store.tables()?;
+        let (active, retired) = tables.agents()?.into_iter().partition(Agent::is_active);
+        Ok(Self {
+            active,
+            retired,
+            seen: newest_deliveries(store)?,
+            message_last: tables.cursor.message_last.0,
+            head: tables.cursor.head.position,
+            policy_version: tables.policy()?.version,
+            now,
+            finished: finished_conversations(store)?,
+            said: newest_content(store)?,
+            archived: some_archived(store)?,
+        })
+    }
+
+    pub fn in_state(&self, wanted: impl Fn(&Seen) -> bool) -> Vec<&Seen> {
+        self.seen.iter().filter(|seen| wanted(seen)).collect()
+    }
+
+    /// Active agents that may take a delivery.
+    pub fn takers(&self, seen: &Seen) -> Vec<&Agent> {
+        let excluded = |agent: &Agent| seen.address.is_group() && agent.name.as_str() == seen.sender;
+        self.active.iter().filter(|agent| agent.addresses().contains(&seen.address) && !excluded(agent)).collect()
+    }
+}
+
+/// The newest open deliveries and the newest ended ones; old mail is left to ticks and to chance.
+fn newest_deliveries(store: &Store) -> Result<Vec<Seen>, Error> {
+    const EACH: &str = "SELECT d.message, d.address, d.state, d.ready, d.token, d.holder, d.session, m.sender
+         FROM deliveries d JOIN messages m ON m.number = d.message";
+    let sql = format!(
+        "SELECT * FROM ({EACH} WHERE d.state <= 1 ORDER BY d.number DESC LIMIT 30)
+         UNION ALL SELECT * FROM ({EACH} WHERE d.state > 1 ORDER BY d.number DESC LIMIT 15)"
+    );
+    Ok(store
+        .conn()
+        .prepare_cached(&sql)?
+        .query_map([], |row| {
+            Ok(Seen {
+                message: row.get(0)?,
+                address: row.get(1)?,
+                state: row.get(2)?,
+                ready: row.get(3)?,
+                token: row.get(4)?,
+                holder: row.get(5)?,
+                session: row.get(6)?,
+                sender: row.get(7)?,
+            })
+        })?
+        .collect::<Result<_, _>>()?)
+}
+
+fn finished_conversations(store: &Store) -> Result<Vec<Label>, Error> {
+    let sql = "SELECT DISTINCT conversation FROM messages c
+         WHERE NOT EXISTS (SELECT 1 FROM messages m JOIN deliveries d ON d.message = m.number
+                           WHERE m.conversation = c.conversation AND d.state <= 1)
+         ORDER BY number LIMIT 20";
+    Ok(store.conn().prepare_cached(sql)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+fn newest_content(store: &Store) -> Result<Vec<(Position, String)>, Error> {
+    let sql = "SELECT position, json_extract(CAST(envelope AS TEXT), '$.actor') FROM log
+         WHERE json_extract(CAST(envelope AS TEXT), '$.content') IS NOT NULL ORDER BY position DESC LIMIT 20";
+    let mut statement = store.conn().prepare_cached(sql)?;
+    let said = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(said.collect::<Result<_, _>>()?)
+}
+
+fn some_archived(store: &Store) -> Result<Vec<MessageNo>, Error> {
+    let sql = "SELECT number FROM archived_messages ORDER BY number DESC LIMIT 10";
+    Ok(store.conn().prepare_cached(sql)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,142 @@
+//! Working: claiming, finishing, taking note, and trying again.
+
+use poste_core::log::{Ack, Claim, Done, Drop, Extend, Fail, Intent, Release, Retry, Shown};
+use poste_core::store::tables::State;
+use poste_core::text::{Name, Session};
+use poste_core::{Address, Position, limits};
+
+use super::sight::{Seen, Sight};
+use super::{Draft, Generator, WonClaim};
+
+impl Generator {
+    /// Open deliveries mostly, held ones more often than their number.
+    pub(super) fn some_delivery(&mut self, sight: &Sight) -> Option<Seen> {
+        let wanted = self.rng.weighted(&[(50, 0), (38, 1), (12, 2)]);
+        let of = |wanted: u8| {
+            sight.in_state(|seen| match wanted {
+                0 => seen.state == State::Claimed,
+                1 => seen.state == State::Pending,
+                _ => !seen.state.is_open(),
+            })
+        };
+        let mut candidates = of(wanted);
+        if candidates.is_empty() {
+            candidates = sight.in_state(|_| true);
+        }
+        let seen = self.rng.pick_any(&candidates).map(|seen| (*seen).clone())?;
+        match self.rng.pick_any(&sight.archived) {
+            // Somebody remembers a message that is archived meanwhile.
+            Some(archived) if self.rng.chance(60) => Some(Seen { message: *archived, ..seen }),
+            _ => Some(seen),
+        }
+    }
+
+    /// Whoever holds a delivery or could; now and then somebody whose it is not.
+    pub(super) fn taker(&mut self, sight: &Sight, seen: &Seen) -> Name {
+        if self.rng.chance(60) {
+            return self.somebody(sight);
+        }
+        if let Some(holder) = &seen.holder
+            && self.rng.chance(850)
+        {
+            return holder.clone();
+        }
+        match self.rng.pick_any(&sight.takers(seen)) {
+            Some(agent) => agent.name.clone(),
+            None => self.somebody(sight),
+        }
+    }
+
+    /// Token and session to act on a delivery with: right, missing, stale or made up.
+    pub(super) fn right(&mut self, seen: &Seen, actor: &Name) -> (Option<Position>, Option<Session>) {
+        let session = self.session(actor);
+        match self.rng.below(100) {
+            0..45 => (seen.token, session),
+            45..70 => (None, seen.session.clone()),
+            70..80 => (None, session),
+            80..93 => {
+                let old: Vec<&WonClaim> =
+                    self.won.iter().filter(|won| won.actor == *actor && won.message == seen.message).collect();
+                let Some(won) = self.rng.pick_any(&old) else { return (None, session) };
+                if self.rng.chance(300) { (None, won.session.clone()) } else { (Some(won.token), session) }
+            }
+            _ => (Some(Position(*self.rng.pick(&[0, 1, 7, 40, u64::MAX]))), session),
+        }
+    }
+
+    pub(super) fn claim_number(&mut self, sight: &Sight) -> Option<Draft> {
+        let ready = sight.in_state(|seen| seen.state == State::Pending && seen.ready);
+        let seen = match self.rng.pick_any(&ready) {
+            Some(seen) if self.rng.chance(850) => (*seen).clone(),
+            _ => self.some_delivery(sight)?,
+        };
+        let actor = self.taker(sight, &seen);
+        let claim = Claim { message: Some(seen.message), max: 1, lease_ms: self.lease_ms() };
+        Some(self.draft(actor, Intent::Claim(claim)))
+    }
+
+    pub(super) fn claim_next(&mut self, sight: &Sight) -> Draft {
+        let max = u32::try_from(self.rng.weighted(&[(70, 1), (25, 3), (5, 100)])).expect("a small number");
+        let claim = Claim { message: None, max, lease_ms: self.lease_ms() };
+        let actor = self.somebody(sight);
+        self.draft(actor, Intent::Claim(claim))
+    }
+
+    /// Short leases mostly: they are there to be lost.
+    pub(super) fn lease_ms(&mut self) -> Option<i64> {
+        match self.rng.below(100) {
+            0..70 => Some(self.rng.between(limits::LEASE_MS_MIN, limits::MINUTE_MS)),
+            70..75 => Some(limits::LEASE_MS_MAX),
+            _ => None,
+        }
+    }
+
+    pub(super) fn finish(&mut self, sight: &Sight) -> Option<Draft> {
+        let seen = self.some_delivery(sight)?;
+        let actor = self.taker(sight, &seen);
+        let message = seen.message;
+        let (token, session) = self.right(&seen, &actor);
+        let intent = match self.rng.below(100) {
+            0..45 => Intent::Done(Done { message, token, artifacts: Vec::new() }),
+            45..60 => Intent::Fail(Fail { message, token, retry: false }),
+            60..78 => Intent::Fail(Fail { message, token, retry: true }),
+            78..89 => Intent::Release(Release { message, token }),
+            _ => Intent::Extend(Extend { message, token, lease_ms: self.lease_ms() }),
+        };
+        Some(Draft { actor, session, intent, content: self.content() })
+    }
+
+    pub(super) fn ack(&mut self, sight: &Sight) -> Option<Draft> {
+        let seen = self.some_delivery(sight)?;
+        let actor = self.taker(sight, &seen);
+        Some(self.draft(actor, Intent::Ack(Ack { message: seen.message })))
+    }
+
+    pub(super) fn shown(&mut self, sight: &Sight) -> Option<Draft> {
+        let seen = self.rng.pick_any(&sight.seen)?.clone();
+        let actor = self.taker(sight, &seen);
+        let mut messages = vec![seen.message];
+        let more = sight.in_state(|other| other.address == Address::Agent(actor.clone()));
+        if let Some(other) = self.rng.pick_any(&more) {
+            messages.push(other.message);
+        }
+        Some(self.draft(actor, Intent::Shown(Shown { messages })))
+    }
+
+    pub(super) fn retry(&mut self, sight: &Sight) -> Option<Draft> {
+        let bad = sight.in_state(|seen| seen.state.is_bad_end());
+        let seen = (*self.rng.pick_any(&bad)?).clone();
+        let actor = self.human_or(sight, &seen.sender);
+        let recipient = self.rng.chance(300).then(|| seen.address.clone());
+        Some(self.draft(actor, Intent::Retry(Retry { message: seen.message, recipient })))
+    }
+
+    pub(super) fn drop_bad(&mut self, sight: &Sight) -> Option<Draft> {
+        let bad = sight.in_state(|seen| seen.state.is_bad_end());
+        let seen = (*self.rng.pick_any(&bad)?).clone();
+        let actor = if self.rng.chance(100) { self.somebody(sight) } else { self.human_or(sight, &seen.sender) };
+        let recipient = self.rng.chance(300).then(|| seen.address.clone());
+        let content = self.content();
+        Some(Draft { content, ..self.draft(actor, Intent::Drop(Drop { message: seen.message, recipient })) })
+    }
+}

@@ -1,0 +1,117 @@
+//! The commands that are tortured, and the offices they are tortured in.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::desk::{Desk, told};
+use crate::rig::{Program, Programs, Result, Rig};
+
+/// What the folder holds before the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Base {
+    /// Nothing at all.
+    Empty,
+    /// An office with `a` and `b` and one directive, #1, for `b`.
+    Office,
+    /// The same, with a WAL so long that the next commit checkpoints it.
+    LongWal,
+}
+
+/// One command.
+#[derive(Debug, Clone)]
+pub(crate) struct Act {
+    pub name: &'static str,
+    pub base: Base,
+    pub args: Vec<String>,
+    /// What it reads on stdin.
+    pub input: Option<PathBuf>,
+    /// The ids of what it writes: acknowledged once it answered.
+    pub ids: Vec<String>,
+    /// Run by the program of the future, which migrates first.
+    pub migrates: bool,
+}
+
+impl Act {
+    pub(crate) fn program<'a>(&self, programs: &'a Programs) -> &'a Program {
+        if self.migrates { &programs.next } else { &programs.poste }
+    }
+}
+
+/// Content that does not fit a row.
+const BLOB_BYTES: usize = 200_000;
+/// Two of these and the writer empties the WAL.
+const WAL_BYTES_ALMOST: u64 = 490 * 1024;
+const BATCH_LINES: usize = 10;
+
+/// The files the commands read, and the table of commands.
+///
+/// A command that comes to Poste and writes gets its line here.
+pub(crate) fn acts(folder: &Path) -> Result<Vec<Act>> {
+    fs::create_dir_all(folder).map_err(|error| told(folder, &error))?;
+    let file = |name: &str, bytes: Vec<u8>| -> Result<PathBuf> {
+        let path = folder.join(name);
+        fs::write(&path, bytes).map_err(|error| told(&path, &error))?;
+        Ok(path)
+    };
+    let batch: String = (0..BATCH_LINES)
+        .map(|n| {
+            format!(
+                "{{\"to\":\"b\",\"subject\":\"line {n}\",\"body\":\"{}\",\"id\":\"line-{n}\"}}\n",
+                "y".repeat(2_000)
+            )
+        })
+        .collect();
+    let batch = file("batch.jsonl", batch.into_bytes())?;
+    let batch_args = format!("send --batch {} --as a --json", batch.display());
+    let batch_ids: Vec<String> = (0..BATCH_LINES).map(|n| format!("line-{n}")).collect();
+    let body = file("blob.txt", vec![b'q'; BLOB_BYTES])?;
+    let act = |name, base, args: &str, ids: &[&str]| Act {
+        name,
+        base,
+        args: args.split(' ').map(str::to_owned).collect(),
+        input: None,
+        ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+        migrates: false,
+    };
+    use Base::{Empty, LongWal, Office};
+    Ok(vec![
+        act("init", Empty, "init --json", &[]),
+        act("send", Office, "send b news words --as a --id send-1 --json", &["send-1"]),
+        Act { input: Some(body), ..act("blob", Office, "send b large - --as a --id blob-1 --json", &["blob-1"]) },
+        act("claim", Office, "claim 1 --as b --id claim-1 --json", &["claim-1"]),
+        act("done", Office, "done 1 --summary yes --as b --id done-1 --json", &["done-1"]),
+        Act { ids: batch_ids.clone(), ..act("batch", Office, &batch_args, &[]) },
+        Act { ids: batch_ids, ..act("checkpoint", LongWal, &batch_args, &[]) },
+        Act { migrates: true, ..act("migrate", Office, "send b news words --as a --id next-1 --json", &["next-1"]) },
+    ])
+}
+
+/// Makes each kind of office once; every point works on a copy.
+pub(crate) struct Bases {
+    folder: PathBuf,
+}
+
+impl Bases {
+    pub(crate) fn make(rig: &Rig, folder: &Path) -> Result<Self> {
+        let bases = Self { folder: folder.to_owned() };
+        Desk::clean(bases.path(Base::Empty))?;
+        let poste = &rig.sound.poste;
+        let office = Desk::with_agents(bases.path(Base::Office), poste, &["a", "b"])?;
+        office.must(poste, &["send", "b", "work", "please", "--type", "directive", "--as", "a"])?;
+        let long = office.copy_to(bases.path(Base::LongWal))?;
+        let filler = "x".repeat(3_000);
+        while long.wal_bytes() < WAL_BYTES_ALMOST {
+            long.must(poste, &["send", "b", "filler", &filler, "--as", "a"])?;
+        }
+        Ok(bases)
+    }
+
+    pub(crate) fn path(&self, base: Base) -> PathBuf {
+        self.folder.join(format!("{base:?}"))
+    }
+
+    /// A fresh copy in a folder of the caller's.
+    pub(crate) fn copy(&self, base: Base, to: &Path) -> Result<Desk> {
+        Desk::at(self.path(base)).copy_to(to)
+    }
+}

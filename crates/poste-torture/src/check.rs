@@ -1,0 +1,103 @@
+//! The check every harness ends with: the office opens, is sound, and has every record that was acknowledged.
+//!
+//! It runs in this process, through the library, because it runs thousands of times. It is the same code as
+//! `poste log verify`, in a program without sabotage.
+
+use std::path::Path;
+
+use poste_core::fold::Refusals;
+use poste_core::store::schema::{CURRENT, Schema};
+use poste_core::store::{Options, Store};
+use poste_core::text::RecordId;
+use poste_core::{Error, views};
+
+/// What an office holds, as far as a repeated command could change it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub records: u64,
+    pub messages: u64,
+    /// State, claims and attempts of each delivery.
+    pub deliveries: String,
+}
+
+/// An office that does not hold what it promised.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    /// There is nothing to open, or what is there was never finished.
+    NoOffice(String),
+    Unsound(String),
+    Lost(String),
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoOffice(why) => write!(f, "no office: {why}"),
+            Self::Unsound(why) => write!(f, "unsound: {why}"),
+            Self::Lost(id) => write!(f, "LOST: {id} was acknowledged and is not there"),
+        }
+    }
+}
+
+/// Opens it with the schema the file has, so that looking does not migrate it.
+fn open(office: &Path) -> Result<Store, Error> {
+    let open = |schema: Schema| Store::open(office, Options { schema, ..Options::default() });
+    let store = open(CURRENT)?;
+    if store.version()?.schema == CURRENT.version() { Ok(store) } else { open(poste_testkit::next::LETS_IN_READERS) }
+}
+
+/// Sound, and every one of these ids is there.
+pub(crate) fn sound(office: &Path, acknowledged: &[String]) -> Result<Facts, Broken> {
+    let store = open(office).map_err(|error| match error {
+        Error::NoOffice(_) | Error::Unfinished(_) => Broken::NoOffice(error.to_string()),
+        error => Broken::Unsound(error.to_string()),
+    })?;
+    let unsound = |error: Error| Broken::Unsound(error.to_string());
+    let report = views::verify(&store, Refusals::Dropped, |_| {}).map_err(unsound)?;
+    if !report.problems.is_empty() {
+        return Err(Broken::Unsound(report.problems.join("; ")));
+    }
+    if time_ran_backwards(&store).map_err(|error| unsound(error.into()))? {
+        return Err(Broken::Unsound("the log's time ran backwards".to_owned()));
+    }
+    for id in acknowledged {
+        if !is_there(&store, id).map_err(unsound)? {
+            return Err(Broken::Lost(id.clone()));
+        }
+    }
+    facts(&store, report.records).map_err(|error| unsound(error.into()))
+}
+
+/// Which of these ids are there. Only for offices that are sound.
+pub(crate) fn present(office: &Path, ids: &[String]) -> Result<Vec<bool>, String> {
+    let store = open(office).map_err(|error| error.to_string())?;
+    ids.iter().map(|id| is_there(&store, id).map_err(|error| error.to_string())).collect()
+}
+
+fn is_there(store: &Store, id: &str) -> Result<bool, Error> {
+    let Ok(id) = id.parse::<RecordId>() else { return Ok(false) };
+    Ok(store.tables()?.id(&id)?.is_some())
+}
+
+fn time_ran_backwards(store: &Store) -> rusqlite::Result<bool> {
+    store.conn().query_row(
+        "SELECT EXISTS (SELECT 1 FROM (SELECT at, lag(at) OVER (ORDER BY position) AS before FROM log)
+         WHERE at < before)",
+        [],
+        |row| row.get(0),
+    )
+}
+
+fn facts(store: &Store, records: u64) -> rusqlite::Result<Facts> {
+    let conn = store.conn();
+    Ok(Facts {
+        records,
+        messages: conn.query_row("SELECT count(*) FROM messages", [], |row| row.get(0))?,
+        deliveries: conn.query_row(
+            "SELECT coalesce(group_concat(state || '/' || claims || '/' || attempts, ' ' ORDER BY number), '')
+             FROM deliveries",
+            [],
+            |row| row.get(0),
+        )?,
+    })
+}

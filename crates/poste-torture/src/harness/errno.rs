@@ -1,0 +1,146 @@
+//! System calls that fail: at the n-th call, and from the n-th on.
+//!
+//! No panic and no signal; an exit code that is documented and true: success only for what is there, "it failed" only
+//! for what is not, "unknown" and "disk full" for the rest. Without the fault the same command goes through.
+
+use crate::acts::{Act, Bases, acts};
+use crate::aftermath;
+use crate::check::{self, Facts};
+use crate::desk::Run;
+use crate::rig::{Result, Rig, Tally, on_every_core};
+use crate::strace::{self, Call};
+
+const UNKNOWN_OUTCOME: i32 = 8;
+const DISK_FULL: i32 = 9;
+const SHORT_POINTS: usize = 12;
+
+/// What may befall a call. With `onward`, all later ones of its name as well: a disk that stays full.
+#[derive(Debug, Clone, Copy)]
+struct Fault {
+    errno: &'static str,
+    onward: bool,
+}
+
+const fn once(errno: &'static str) -> Fault {
+    Fault { errno, onward: false }
+}
+
+const fn onward(errno: &'static str) -> Fault {
+    Fault { errno, onward: true }
+}
+
+fn faults(call: &str) -> &'static [Fault] {
+    const WRITE: &[Fault] = &[
+        once("ENOSPC"),
+        onward("ENOSPC"),
+        once("EDQUOT"),
+        onward("EDQUOT"),
+        once("EIO"),
+        onward("EIO"),
+        once("EROFS"),
+        once("EINTR"),
+    ];
+    const OPEN: &[Fault] =
+        &[once("ENOSPC"), once("EIO"), once("EMFILE"), onward("EMFILE"), once("EROFS"), once("EINTR")];
+    const SYNC: &[Fault] = &[once("EIO"), onward("EIO"), once("ENOSPC"), once("EDQUOT"), once("EINTR")];
+    const NAME: &[Fault] = &[once("ENOSPC"), once("EIO"), once("EROFS"), once("EDQUOT")];
+    const READ: &[Fault] = &[once("EIO"), onward("EIO"), once("EINTR")];
+    const LOCK: &[Fault] = &[once("EINTR"), once("EIO")];
+    match call {
+        "pwrite64" | "write" | "ftruncate" => WRITE,
+        "openat" => OPEN,
+        "fsync" | "fdatasync" => SYNC,
+        "rename" | "mkdir" | "unlink" => NAME,
+        "pread64" | "read" => READ,
+        "flock" => LOCK,
+        _ => &[],
+    }
+}
+
+struct Point<'a> {
+    act: &'a Act,
+    call: Call,
+    fault: Fault,
+    once: &'a Facts,
+}
+
+pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
+    run_acts(rig, tally, |_| true)
+}
+
+pub(crate) fn run_acts(rig: &Rig, tally: &Tally, wanted: impl Fn(&Act) -> bool) -> Result {
+    let folder = rig.memory.join("errno");
+    let acts: Vec<Act> = acts(&folder.join("files"))?.into_iter().filter(|act| wanted(act)).collect();
+    let bases = Bases::make(rig, &folder.join("bases"))?;
+    let mut rng = rig.rng("errno");
+    let mut recorded = Vec::new();
+    for act in &acts {
+        let desk = bases.copy(act.base, &folder.join("recorded"))?;
+        let calls = strace::record(&desk, act.program(&rig.tortured), act, &folder.join("trace"))?;
+        let once = check::sound(&desk.office(), &act.ids).map_err(|broken| broken.to_string())?;
+        recorded.push((act, own_calls(calls), once));
+    }
+    let mut points = Vec::new();
+    for (act, calls, once) in &recorded {
+        let each = |call: &Call| {
+            let call = call.clone();
+            faults(&call.name).iter().map(move |fault| Point { act, call: call.clone(), fault: *fault, once })
+        };
+        let of_act: Vec<Point<'_>> = calls.iter().flat_map(each).collect();
+        points.extend(if rig.is_short() { Rig::sample(&mut rng, of_act, SHORT_POINTS) } else { of_act });
+    }
+    tally.expect(points.len());
+    on_every_core(&points, tally, |core, point| {
+        let desk = bases.copy(point.act.base, &folder.join(format!("core-{core}")))?;
+        let trace = folder.join(format!("trace-{core}"));
+        let Fault { errno, onward } = point.fault;
+        let program = point.act.program(&rig.tortured);
+        let (run, struck) = strace::fail_at(&desk, program, point.act, &point.call, errno, onward, &trace)?;
+        let judged = if struck { judge(point, &run, aftermath::is_kept(&desk, point.act, &run)) } else { Ok(false) };
+        let judged = match judged {
+            Ok(were_there) if struck => aftermath::goes_on(rig, &desk, point.act, were_there, point.once)?,
+            other => other.map(|_| ()),
+        };
+        if let Err(violation) = judged {
+            let plus = if onward { " and onward" } else { "" };
+            tally.violation(format!("{}, {errno} at {}{plus}: {violation}", point.act.name, point.call));
+        }
+        tally.point();
+        Ok(())
+    })
+}
+
+/// The program's own calls: before its first look for the office the loader is at work, whose failures are not ours.
+fn own_calls(calls: Vec<Call>) -> Vec<Call> {
+    let first = calls.iter().position(|call| call.line.contains("/.poste")).unwrap_or(0);
+    calls.into_iter().skip(first).collect()
+}
+
+/// Whether the end of the command tells the truth. Says whether its records are there.
+fn judge(point: &Point<'_>, run: &Run, kept: Result<bool>) -> Result<bool> {
+    if !run.is_documented() {
+        return Err(format!("ended with {}", run.told()));
+    }
+    let were_there = kept?;
+    let code = run.code.unwrap_or_default();
+    // SQLite knows a full disk by ENOSPC of a write; a quota, and an open or a sync that finds no room, are I/O errors
+    // to it.
+    let is_full = point.fault.errno == "ENOSPC" && matches!(point.call.name.as_str(), "pwrite64" | "write");
+    let may_be_silent = point.call.name == "write" && point.fault.onward;
+    if code != 0 && run.err.trim().is_empty() && !may_be_silent && !is_talk(&point.call) {
+        return Err(format!("exit {code}, and no word why"));
+    }
+    if is_full && !matches!(code, 0 | DISK_FULL) && !is_talk(&point.call) {
+        return Err(format!("no room, and yet {}", run.told()));
+    }
+    let says_no = !matches!(code, 0 | UNKNOWN_OUTCOME | DISK_FULL);
+    if says_no && were_there && !aftermath::acknowledges(run) && !is_talk(&point.call) {
+        return Err(format!("it is there, and yet {}", run.told()));
+    }
+    Ok(were_there)
+}
+
+/// Printing the answer or the error: then the exit code is all that is left to tell.
+fn is_talk(call: &Call) -> bool {
+    call.name == "write" && (call.line.contains("write(1<") || call.line.contains("write(2<"))
+}

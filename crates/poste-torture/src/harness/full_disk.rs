@@ -1,0 +1,227 @@
+//! A disk that is really full: a small tmpfs, and ext4 with small and with ordinary blocks. Then room is made.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::check;
+use crate::desk::{Desk, told};
+use crate::rig::{Result, Rig, Tally};
+
+const DISK_BYTES: u64 = 8 * 1024 * 1024;
+const BALLAST_BYTES: usize = 1024 * 1024;
+const DISK_FULL: i32 = 9;
+/// Whether reading must go on: not where SQLite cannot even map its shared memory safely.
+const DISKS: &[(&str, Kind, bool)] = &[
+    ("tmpfs", Kind::Tmpfs, true),
+    ("ext4 with 4 KiB blocks", Kind::Ext4 { block: 4_096 }, true),
+    ("ext4 with 1 KiB blocks", Kind::Ext4 { block: 1_024 }, false),
+];
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Tmpfs,
+    Ext4 { block: u32 },
+}
+
+/// Who took the room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FilledBy {
+    TheOffice,
+    Others,
+}
+
+pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
+    let trials = DISKS.iter().flat_map(|disk| [FilledBy::Others, FilledBy::TheOffice].map(|by| (disk, by)));
+    for ((name, kind, reading_goes_on), by) in trials {
+        let folder = rig.disk.join(format!("{}-{by:?}", name.replace(' ', "-")));
+        let mounted = match Mounted::make(&folder, *kind) {
+            Ok(mounted) => mounted,
+            Err(why) => {
+                tally.note(format!("{name}: SKIPPED, {why}"));
+                continue;
+            }
+        };
+        let desk = Desk::at(mounted.path.join("desk"));
+        let mut trial = Trial { rig, tally, desk, disk: name, acknowledged: Vec::new(), refused: Vec::new(), sent: 0 };
+        trial.run(by, *reading_goes_on)?;
+        tally.note(format!(
+            "{name}, filled by {by:?}: {} sends were stored, {} were refused",
+            trial.acknowledged.len(),
+            trial.refused.len()
+        ));
+        if tally.is_enough() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// One disk that gets full and is freed again.
+struct Trial<'a> {
+    rig: &'a Rig,
+    tally: &'a Tally,
+    desk: Desk,
+    disk: &'a str,
+    acknowledged: Vec<String>,
+    refused: Vec<String>,
+    sent: usize,
+}
+
+impl Trial<'_> {
+    fn run(&mut self, by: FilledBy, reading_goes_on: bool) -> Result {
+        self.desk = Desk::with_agents(&self.desk.folder, &self.rig.sound.poste, &["a", "b"])?;
+        // Room that can be made later: the office itself is going to take all of the rest.
+        let ballast = self.root().join("filler-0");
+        fs::write(&ballast, vec![b'x'; BALLAST_BYTES]).map_err(|error| told(&ballast, &error))?;
+        for _ in 0..3 {
+            self.send("small")?;
+        }
+        if by == FilledBy::TheOffice {
+            self.until_full()?;
+        }
+        self.fill("filler-1")?;
+        for round in 0..3 {
+            self.look(reading_goes_on)?;
+            self.send("while it is full")?;
+            self.fill(&format!("filler-2{round}"))?;
+        }
+        // As after a boot with a full disk: the shared memory has to be made anew, and there is no room for it.
+        let _ = fs::remove_file(self.desk.office().join("office.db-shm"));
+        self.fill("filler-3")?;
+        self.look(false)?;
+        self.send("without shared memory")?;
+        self.free()?;
+        self.go_on()
+    }
+
+    /// Sends until there is no room: the office itself fills the disk.
+    fn until_full(&mut self) -> Result {
+        let body = "x".repeat(40_000);
+        for _ in 0..400 {
+            let before = self.refused.len();
+            self.send(&body)?;
+            if self.refused.len() > before {
+                return Ok(());
+            }
+        }
+        Err(format!("{}: it did not get full", self.disk))
+    }
+
+    fn send(&mut self, body: &str) -> Result {
+        self.sent += 1;
+        let id = format!("full-{}", self.sent);
+        let args = ["send", "b", "news", body, "--as", "a", "--id", &id, "--json"];
+        let run = self.desk.run(&self.rig.tortured.poste, &args)?;
+        self.tally.point();
+        match run.code {
+            Some(0) => self.acknowledged.push(id),
+            Some(DISK_FULL) => self.refused.push(id),
+            _ => self.tally.violation(format!("{}: send on a full disk ended with {}", self.disk, run.told())),
+        }
+        Ok(())
+    }
+
+    /// Commands that only look.
+    fn look(&self, must_work: bool) -> Result {
+        for args in [&["inbox", "--as", "b"][..], &["track", "1"], &["log", "verify"], &["agents"]] {
+            let run = self.desk.run(&self.rig.tortured.poste, args)?;
+            self.tally.point();
+            let is_well = run.is_ok() || (!must_work && run.code == Some(DISK_FULL));
+            self.tally.check(is_well, || {
+                format!("{}: {} on a full disk ended with {}", self.disk, args.join(" "), run.told())
+            });
+        }
+        Ok(())
+    }
+
+    fn root(&self) -> PathBuf {
+        self.desk.folder.parent().unwrap_or(&self.desk.folder).to_owned()
+    }
+
+    /// Takes all room that is left. Blocks freed a moment ago count only after a sync, so twice.
+    fn fill(&self, name: &str) -> Result {
+        for part in ["a", "b"] {
+            let path = self.root().join(format!("{name}-{part}"));
+            let Ok(mut file) = File::create(&path) else { continue };
+            for size in [64 * 1024, 4096, 1024] {
+                while file.write_all(&vec![b'x'; size]).is_ok() {}
+            }
+            let _ = file.sync_all();
+        }
+        Ok(())
+    }
+
+    fn free(&self) -> Result {
+        for entry in fs::read_dir(self.root()).map_err(|error| told(&self.root(), &error))?.flatten() {
+            if entry.file_name().to_string_lossy().starts_with("filler") {
+                fs::remove_file(entry.path()).map_err(|error| told(&entry.path(), &error))?;
+            }
+        }
+        rustix::fs::syncfs(File::open(self.root()).map_err(|error| told(&self.root(), &error))?)
+            .map_err(|error| error.to_string())
+    }
+
+    /// With room again: nothing acknowledged is gone, and what was refused goes through under its id.
+    fn go_on(&mut self) -> Result {
+        if let Err(broken) = check::sound(&self.desk.office(), &self.acknowledged) {
+            self.tally.violation(format!("{}, freed: {broken}", self.disk));
+            return Ok(());
+        }
+        for id in std::mem::take(&mut self.refused) {
+            let args = ["send", "b", "news", "small", "--as", "a", "--id", &format!("{id}-again"), "--json"];
+            let run = self.desk.run(&self.rig.tortured.poste, &args)?;
+            self.tally.point();
+            self.tally.check(run.is_ok(), || format!("{}, freed: send ended with {}", self.disk, run.told()));
+            self.refused.push(id);
+        }
+        self.look(true)?;
+        if let Err(broken) = check::sound(&self.desk.office(), &self.acknowledged) {
+            self.tally.violation(format!("{}, in the end: {broken}", self.disk));
+        }
+        Ok(())
+    }
+}
+
+/// A file system of our own, gone when dropped.
+struct Mounted {
+    path: PathBuf,
+}
+
+impl Mounted {
+    fn make(folder: &Path, kind: Kind) -> Result<Self> {
+        let path = folder.join("mounted");
+        fs::create_dir_all(&path).map_err(|error| told(&path, &error))?;
+        match kind {
+            Kind::Tmpfs => {
+                let size = format!("size={DISK_BYTES}");
+                quietly(Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&path))?;
+            }
+            Kind::Ext4 { block } => {
+                let image = folder.join("image");
+                let file = File::create(&image).map_err(|error| told(&image, &error))?;
+                file.set_len(DISK_BYTES).map_err(|error| told(&image, &error))?;
+                let block = block.to_string();
+                quietly(Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0", "-b", &block]).arg(&image))?;
+                quietly(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&path))?;
+            }
+        }
+        Ok(Self { path })
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = quietly(Command::new("umount").arg(&self.path));
+    }
+}
+
+fn quietly(command: &mut Command) -> Result {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{name} does not start: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+}

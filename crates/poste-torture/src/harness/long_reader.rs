@@ -1,0 +1,83 @@
+//! The WAL: short while nobody holds it, as long as one reader lasts, and short again afterwards.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use poste_core::office::Place;
+use poste_core::store::Options;
+use poste_core::store::clock::SystemClock;
+
+use crate::check;
+use crate::desk::{Desk, told};
+use crate::letters;
+use crate::rig::{Result, Rig, Tally};
+
+/// The bound of the write path (512 KiB) and one more commit of a batch.
+const WAL_BYTES_USUAL: u64 = 2 * 1024 * 1024;
+
+pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
+    tally.expect(2);
+    without_readers(rig, tally)?;
+    if tally.is_enough() || rig.stops_early {
+        return Ok(());
+    }
+    beside_a_reader(rig, tally)
+}
+
+/// Ten megabytes through one process.
+fn without_readers(rig: &Rig, tally: &Tally) -> Result {
+    let desk = Desk::with_agents(rig.disk.join("wal"), &rig.sound.poste, &["a", "b"])?;
+    let lines: String = (0..4_000)
+        .map(|n| format!("{{\"to\":\"b\",\"subject\":\"{n}\",\"body\":\"{}\"}}\n", "y".repeat(2_000)))
+        .collect();
+    let batch = desk.folder.join("batch.jsonl");
+    std::fs::write(&batch, lines).map_err(|error| told(&batch, &error))?;
+    let run = desk.run(&rig.tortured.poste, &["send", "--batch", "batch.jsonl", "--as", "a"])?;
+    tally.check(run.is_ok(), || format!("a batch ended with {}", run.told()));
+    let bytes = desk.wal_bytes();
+    tally.check(bytes <= WAL_BYTES_USUAL, || format!("the WAL has {bytes} bytes and nobody reads"));
+    tally.point();
+    Ok(())
+}
+
+/// A transaction that stays open while a writer writes as fast as it can.
+fn beside_a_reader(rig: &Rig, tally: &Tally) -> Result {
+    let patience = Duration::from_secs(rig.pick(3, 60));
+    let desk = Desk::with_agents(rig.disk.join("reader"), &rig.sound.poste, &["a", "b"])?;
+    let place = Place { path: desk.office(), clock: Arc::new(SystemClock), options: Options::default() };
+    let text = |error: poste_core::Error| error.to_string();
+    let mut office = place.open().map_err(text)?;
+    let reader = place.open().map_err(text)?;
+    let count = "SELECT count(*) FROM log";
+    let sql = |error: rusqlite::Error| error.to_string();
+    let snapshot = reader.store().conn().unchecked_transaction().map_err(sql)?;
+    let seen: u64 = snapshot.query_row(count, [], |row| row.get(0)).map_err(sql)?;
+    let (started, mut sent, mut longest) = (Instant::now(), 0_u64, Duration::ZERO);
+    while started.elapsed() < patience {
+        let each = Instant::now();
+        letters::send(&mut office, &format!("beside-{sent}"), "a", "b", "message")?;
+        longest = longest.max(each.elapsed());
+        sent += 1;
+    }
+    let still: u64 = snapshot.query_row(count, [], |row| row.get(0)).map_err(sql)?;
+    tally.check(seen == still, || "what a reader sees changed inside its transaction".to_owned());
+    let grown = desk.wal_bytes();
+    snapshot.finish().map_err(sql)?;
+    letters::send(&mut office, "after", "a", "b", "message")?;
+    let after = desk.wal_bytes();
+    tally.note(format!(
+        "a reader of {} s beside {sent} commits: WAL {:.1} MiB ({:.1} KiB a commit), slowest send {} ms; {after} bytes \
+         after the next commit",
+        patience.as_secs(),
+        grown as f64 / 1_048_576.0,
+        grown as f64 / 1_024.0 / sent.max(1) as f64,
+        longest.as_millis(),
+    ));
+    tally.check(after <= WAL_BYTES_USUAL, || format!("the reader is gone and the WAL still has {after} bytes"));
+    drop((office, reader));
+    if let Err(broken) = check::sound(&desk.office(), &["after".to_owned()]) {
+        tally.violation(format!("after a long reader, {broken}"));
+    }
+    tally.point();
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! An office that is deleted, replaced or copied while processes have it open: noticed, and never made anew.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::check;
+use crate::desk::{self, Desk, Run, copy_folder, told};
+use crate::rig::{Result, Rig, Tally};
+
+const NOT_FOUND: i32 = 3;
+const CONFLICT: i32 = 5;
+
+/// What is done to an office while it is open.
+const CHANGES: &[(&str, fn(&Desk, &Desk) -> std::io::Result<()>)] = &[
+    ("the database is deleted", |desk, _| fs::remove_file(desk.database())),
+    ("the database is replaced", |desk, other| fs::rename(other.database(), desk.database())),
+    ("the folder is deleted", |desk, _| fs::remove_dir_all(desk.office())),
+    ("the folder is replaced", |desk, other| {
+        fs::rename(desk.office(), desk.folder.join("away"))?;
+        fs::rename(other.office(), desk.office())
+    }),
+    ("the WAL is deleted", |desk, _| fs::remove_file(desk.office().join("office.db-wal"))),
+    ("the shared memory is deleted", |desk, _| fs::remove_file(desk.office().join("office.db-shm"))),
+];
+
+pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
+    let copies = rig.pick(5, 60);
+    tally.expect(2 * CHANGES.len() + copies);
+    for (what, change) in CHANGES {
+        let (desk, other) = (office(rig, "replaced")?, office(rig, "other")?);
+        a_waiter_notices(rig, tally, &desk, &other, what, *change)?;
+        let (desk, other) = (office(rig, "replaced")?, office(rig, "other")?);
+        a_writer_notices(rig, tally, &desk, &other, what, *change)?;
+        if tally.is_enough() {
+            return Ok(());
+        }
+    }
+    copied_while_written(rig, tally, copies)
+}
+
+fn office(rig: &Rig, name: &str) -> Result<Desk> {
+    let desk = Desk::with_agents(rig.disk.join(name), &rig.sound.poste, &["a", "b"])?;
+    desk.must(&rig.sound.poste, &["send", "b", "first", "--as", "a", "--id", "first"])?;
+    Ok(desk)
+}
+
+fn a_waiter_notices(
+    rig: &Rig,
+    tally: &Tally,
+    desk: &Desk,
+    other: &Desk,
+    what: &str,
+    change: fn(&Desk, &Desk) -> std::io::Result<()>,
+) -> Result {
+    desk.must(&rig.sound.poste, &["claim", "1", "--as", "b"])?;
+    let wait = ["claim", "--wait", "--timeout", "5s", "--as", "b"];
+    let waiter = desk::start(&mut desk.command(&rig.tortured.poste, &wait))?;
+    until_open(desk, &waiter)?;
+    change(desk, other).map_err(|error| told(&desk.folder, &error))?;
+    let run = desk::finish(waiter)?;
+    tally.check(run.code == Some(CONFLICT), || format!("{what}: a waiter ended with {}", run.told()));
+    if !desk.database().exists() {
+        stays_gone(rig, tally, desk, what)?;
+    }
+    tally.point();
+    Ok(())
+}
+
+/// A missing office is an error, and stays missing.
+fn stays_gone(rig: &Rig, tally: &Tally, desk: &Desk, what: &str) -> Result {
+    let office = desk.office();
+    let args = ["send", "b", "news", "--as", "a", "--office", &office.to_string_lossy()];
+    let run = desk.run(&rig.tortured.poste, &args)?;
+    tally.check(run.code == Some(NOT_FOUND), || format!("{what}: the next send ended with {}", run.told()));
+    tally.check(!desk.database().exists(), || format!("{what}: an empty office was made in silence"));
+    Ok(())
+}
+
+/// A batch reads its lines from us: it has written some, then the office changes, then it gets more.
+fn a_writer_notices(
+    rig: &Rig,
+    tally: &Tally,
+    desk: &Desk,
+    other: &Desk,
+    what: &str,
+    change: fn(&Desk, &Desk) -> std::io::Result<()>,
+) -> Result {
+    let mut command = desk.command(&rig.tortured.poste, &["send", "--batch", "-", "--as", "a", "--json"]);
+    let mut batch = desk::start(command.stdin(Stdio::piped()))?;
+    let mut input = batch.stdin.take().ok_or("the batch has no input")?;
+    let mut feed = |from: usize, to: usize| {
+        (from..to).try_for_each(|n| writeln!(input, "{{\"to\":\"b\",\"subject\":\"{n}\",\"id\":\"line-{n}\"}}"))
+    };
+    let text = |error: std::io::Error| error.to_string();
+    // More than one chunk, so that the first is written for certain.
+    feed(0, 150).map_err(text)?;
+    until_stored(desk, "line-0")?;
+    change(desk, other).map_err(|error| told(&desk.folder, &error))?;
+    // The pipe breaks when the batch gives up, as it should.
+    let _ = feed(150, 600);
+    drop(input);
+    let run = desk::finish(batch)?;
+    tally.check(run.code == Some(CONFLICT), || format!("{what}: a batch ended with {}", run.told()));
+    if desk.database().exists() {
+        tally.check(!has(desk, "line-599"), || format!("{what}: the batch wrote on in the other office"));
+    }
+    tally.point();
+    Ok(())
+}
+
+fn has(desk: &Desk, id: &str) -> bool {
+    check::present(&desk.office(), &[id.to_owned()]).is_ok_and(|there| there == [true])
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result {
+    let started = Instant::now();
+    while !is_so() {
+        if started.elapsed() > Duration::from_secs(20) {
+            return Err(format!("{what} did not come"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Until a process has the database open, by what the kernel says of it.
+fn until_open(desk: &Desk, child: &Child) -> Result {
+    let database = desk.database().canonicalize().map_err(|error| told(&desk.database(), &error))?;
+    let folder = format!("/proc/{}/fd", child.id());
+    until("a waiter", || {
+        let files = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let mut targets = files.filter_map(|file| fs::read_link(file.path()).ok());
+        targets.any(|target| target == database)
+    })?;
+    // It opens its files and then looks once; give it that.
+    std::thread::sleep(Duration::from_millis(100));
+    Ok(())
+}
+
+fn until_stored(desk: &Desk, id: &str) -> Result {
+    until("the first chunk", || has(desk, id))
+}
+
+/// A copy made by hand in the midst of writing is sound or says that it is not; the original takes no harm.
+fn copied_while_written(rig: &Rig, tally: &Tally, copies: usize) -> Result {
+    let desk = office(rig, "copied")?;
+    let (mut sound, mut unsound, mut sent) = (0, 0, 0);
+    let mut acknowledged = Vec::new();
+    for _ in 0..copies {
+        let lines: String =
+            (0..300).map(|n| format!("{{\"to\":\"b\",\"subject\":\"s\",\"id\":\"copy-{}\"}}\n", sent + n)).collect();
+        let file = desk.folder.join("batch.jsonl");
+        fs::write(&file, lines).map_err(|error| told(&file, &error))?;
+        let args = ["send", "--batch", "batch.jsonl", "--as", "a"];
+        let batch = desk::start(&mut desk.command(&rig.tortured.poste, &args))?;
+        std::thread::sleep(Duration::from_millis(15));
+        let copy = Desk::clean(rig.disk.join("copy"))?;
+        let copied = copy_folder(&desk.office(), &copy.office());
+        let run = desk::finish(batch)?;
+        copied.map_err(|error| told(&copy.folder, &error))?;
+        tally.check(run.is_ok(), || format!("a batch beside a copy ended with {}", run.told()));
+        acknowledged.extend((sent..sent + 300).map(|n| format!("copy-{n}")));
+        sent += 300;
+        let verified = copy.run(&rig.tortured.poste, &["log", "verify", "--json"])?;
+        match judge_copy(&verified, &copy.office()) {
+            Ok(true) => sound += 1,
+            Ok(false) => unsound += 1,
+            Err(violation) => tally.violation(violation),
+        }
+        tally.point();
+    }
+    tally.note(format!("{copies} copies by hand while written: {sound} sound, {unsound} told as unsound"));
+    if let Err(broken) = check::sound(&desk.office(), &acknowledged) {
+        tally.violation(format!("the original, after it was copied: {broken}"));
+    }
+    Ok(())
+}
+
+/// Sound, or told. Never sound by its own word and not by ours.
+fn judge_copy(verified: &Run, copy: &Path) -> Result<bool> {
+    if !verified.is_documented() {
+        return Err(format!("verifying a copy ended with {}", verified.told()));
+    }
+    if verified.is_ok() {
+        return check::sound(copy, &[]).map(|_| true).map_err(|broken| format!("a copy passed for sound: {broken}"));
+    }
+    Ok(false)
+}

@@ -1,0 +1,125 @@
+use std::io::{self, Write};
+use std::time::Duration;
+
+use poste_core::doctor::{self, Finding, Mended, Report, Request, Severity};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Result;
+use crate::context::Cx;
+use crate::error::{CommandError, Kind};
+use crate::ui::progress::Bar;
+use crate::ui::{self, Answer, Paint, Ui, escape};
+
+/// Find out what may be wrong with the office, and what helps
+///
+/// Looks at the folder, the locks and processes, the database, the clock, poste.toml, the agents and their claims, and
+/// compares everything with the log. Without --fix it changes nothing and waits for nobody. Exits with 11 while there
+/// are problems; warnings and notes alone are no failure.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  poste doctor\n  poste doctor --quick          without reading the whole log\n  \
+                  poste doctor --fix            mend what can be mended safely, then look again")]
+pub(crate) struct Args {
+    /// Mend what can be mended safely: modes, leftovers, what is due
+    #[arg(long)]
+    fix: bool,
+    /// Leave out what reads the whole log
+    #[arg(long)]
+    quick: bool,
+    /// Tell what is harmless, too
+    #[arg(long)]
+    verbose: bool,
+    /// How long an agent with mail may do nothing before it is called silent
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = crate::cli::duration)]
+    silent_after: Duration,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DoctorAnswer {
+    /// How the office is now: after mending, if that was asked for.
+    #[serde(flatten)]
+    pub report: Report,
+    /// What --fix did, or tried to do.
+    pub mended: Vec<Mended>,
+    pub problems: usize,
+    pub warnings: usize,
+    pub notes: usize,
+}
+
+impl Answer for DoctorAnswer {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        for mended in &self.mended {
+            match &mended.failed {
+                None => writeln!(out, "{}  {}", ui.paint(Paint::Good, "mended"), escape::line(&mended.what))?,
+                Some(why) => {
+                    let not = ui.paint(Paint::Bad, "not mended");
+                    writeln!(out, "{not}  {}: {}", escape::line(&mended.what), escape::line(why))?;
+                }
+            }
+        }
+        for finding in &self.report.findings {
+            print_finding(ui, out, finding)?;
+        }
+        let unread = if self.report.quick { "; the log was not read" } else { "" };
+        if self.report.findings.is_empty() {
+            return writeln!(out, "content: nothing was found{unread}");
+        }
+        let counted = [
+            (self.problems, ui::count(self.problems, "problem")),
+            (self.warnings, ui::count(self.warnings, "warning")),
+            (self.notes, ui::count(self.notes, "note")),
+        ];
+        let counted: Vec<String> =
+            counted.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text).collect();
+        let content = if self.problems == 0 { "content: " } else { "" };
+        writeln!(out, "{content}{}{unread}", counted.join(", "))
+    }
+}
+
+fn print_finding(ui: &Ui, out: &mut dyn Write, finding: &Finding) -> io::Result<()> {
+    let paint = match finding.severity {
+        Severity::Problem => Paint::Bad,
+        Severity::Warning => Paint::Attention,
+        Severity::Note => Paint::Dim,
+    };
+    let word = format!("{:<7}", finding.severity.word());
+    writeln!(out, "{}  {}", ui.paint(paint, &word), escape::line(&finding.what))?;
+    writeln!(out, "         {}", escape::line(&finding.meaning))?;
+    if let Some(advice) = &finding.advice {
+        writeln!(out, "         fix: {}", escape::line(advice))?;
+    }
+    let ours = finding.fixable.then_some("poste doctor --fix");
+    let commands: Vec<&str> = finding.command.as_deref().into_iter().chain(ours).collect();
+    if commands.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "         run: {}", escape::line(&commands.join("   or: ")))
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let place = cx.place()?;
+    let patience_ms = i64::try_from(args.silent_after.as_millis()).unwrap_or(i64::MAX);
+    let request = Request { quick: args.quick, verbose: args.verbose, patience_ms };
+    let examine = |ui: &Ui| {
+        let mut bar = Bar::new(ui);
+        doctor::examine(&place, request, &mut |progress| bar.show(progress))
+    };
+    let mut report = examine(&cx.ui)?;
+    let mended = if args.fix { doctor::mend(&place, &report) } else { Vec::new() };
+    if !mended.is_empty() {
+        report = examine(&cx.ui)?;
+    }
+    let answer = DoctorAnswer {
+        problems: report.count(Severity::Problem),
+        warnings: report.count(Severity::Warning),
+        notes: report.count(Severity::Note),
+        report,
+        mended,
+    };
+    cx.ui.answer(&answer)?;
+    match answer.problems {
+        0 => Ok(()),
+        problems => Err(CommandError::new(Kind::Unhealthy, format!("{} found", ui::count(problems, "problem")))
+            .hint("each one says what helps; before changing anything by hand, keep a copy of the folder")),
+    }
+}

@@ -1,0 +1,45 @@
+//! A bar for long work: on stderr, only on a terminal, and not for programs that asked for JSON.
+
+use std::io::{self, IsTerminal};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use poste_core::progress::Progress;
+
+use super::Ui;
+
+#[derive(Debug)]
+pub(crate) struct Bar {
+    bar: ProgressBar,
+}
+
+impl Bar {
+    pub(crate) fn new(ui: &Ui) -> Self {
+        if ui.json || !io::stderr().is_terminal() {
+            return Self { bar: ProgressBar::hidden() };
+        }
+        let bar = ProgressBar::new(0);
+        bar.set_style(style("{msg} {wide_bar} {percent}%"));
+        Self { bar }
+    }
+
+    pub(crate) fn show(&mut self, progress: Progress) {
+        if self.bar.message() != progress.what {
+            let known = if progress.of > 0 { "{msg} {wide_bar} {percent}%" } else { "{msg} …" };
+            self.bar.set_style(style(known));
+            self.bar.set_message(progress.what);
+        }
+        self.bar.set_length(progress.of.max(1));
+        self.bar.set_position(progress.done);
+    }
+}
+
+impl Drop for Bar {
+    /// Nothing of it stays on the terminal, however the work ended.
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
