@@ -12,6 +12,10 @@ const USAGE: &str = "cargo xtask COMMAND
   test     format, lints, licences, every test, and the short torture; installs what is missing
   torture [NAME…] [--short|--full] [--seed N] [--bite]
            real processes under real faults: nothing acknowledged is lost; --help lists the harnesses
+  torture hostile
+           hostile names, paths, encodings, sizes, JSON, TOML and fences, given to real processes
+  torture fuzz [--seconds N] [--target NAME] [--seed N] [--list]
+           inputs no honest program would give, to the fold, every parser and every printer of strangers' words
   bench    measure this machine into docs/bench/; --short only shows that it runs, --only NAME,… takes some
 ";
 
@@ -20,6 +24,8 @@ fn main() -> ExitCode {
     let ran = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["test"] => test(),
         ["bench", options @ ..] => bench(options),
+        ["torture", "hostile"] => hostile(),
+        ["torture", "fuzz", options @ ..] => fuzz(options),
         ["torture", rest @ ..] => torture(rest),
         _ => Err(USAGE.to_owned()),
     };
@@ -68,6 +74,15 @@ fn torture(arguments: &[&str]) -> Result {
     }
     let run = [&["run", "--quiet"], profile, &package("poste-torture"), &["--"], arguments].concat();
     step("torture", cargo().args(run))
+}
+
+fn hostile() -> Result {
+    step("hostile", cargo().args(["test", "--locked", "--package", "poste-testkit", "--test", "hostile"]))
+}
+
+fn fuzz(options: &[&str]) -> Result {
+    let program = ["--locked", "--profile", "fuzzing", "--package", "poste-testkit", "--bin", "poste-fuzz", "--"];
+    step("fuzz", cargo().args(["run", "--quiet"]).args(program).args(options))
 }
 
 /// Measures a release build. The offices it measures in are kept below `target` for the next run.

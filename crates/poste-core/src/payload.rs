@@ -18,6 +18,7 @@ use crate::fold::{Code, Rejection};
 use crate::limits;
 use crate::log::{Intent, Proposal};
 use crate::store::artifact::Worktree;
+use crate::store::discover;
 use crate::text::TypeName;
 
 /// The schemas of one `poste.toml`.
@@ -106,7 +107,7 @@ impl PayloadSchemas {
         if Path::new(path).is_absolute() {
             return Err(wrong(format!("{path}: write it relative to the folder of poste.toml")));
         }
-        let tree = Worktree::new(folder)?;
+        let tree = Worktree::new(folder)?.apart_from(&folder.join(discover::FOLDER));
         let bytes = tree.read(Path::new(path), limits::SCHEMA_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
         let schema = serde_json::from_slice(&bytes).map_err(|error| wrong(format!("{path} is no JSON: {error}")))?;
         Ok((schema, Digest::of(&bytes)))

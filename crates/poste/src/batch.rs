@@ -273,6 +273,10 @@ pub(crate) fn parse_line(line: &[u8]) -> Result<Draft> {
     if line.len() as u64 >= LINE_BYTES_MAX {
         return Err(CommandError::usage(format!("the line has more than {LINE_BYTES_MAX} bytes")));
     }
+    // serde would read a list as the fields in their order: a second way to write a line, which no schema tells of.
+    if line.trim_ascii_start().first() != Some(&b'{') {
+        return Err(CommandError::usage("a line is a JSON object; see poste schema batch"));
+    }
     let line: BatchLine = serde_json::from_slice(line).map_err(|error| {
         // Every line is line 1 to the parser.
         CommandError::usage(error.to_string().replace("at line 1 column", "at column"))

@@ -140,7 +140,7 @@ impl Cx {
         let root = registered.or_else(|| discover::git_top(&cwd));
         let beside_office = || office.path().ok().and_then(|path| path.parent()).map(PathBuf::from);
         let root = root.or_else(beside_office).unwrap_or(cwd);
-        Ok(Worktree::new(&root)?)
+        Ok(Worktree::new(&root)?.apart_from(office.path()?))
     }
 
     pub(crate) fn proposal(

@@ -41,9 +41,14 @@ pub struct Given {
     pub line: usize,
 }
 
+/// More are not told.
+const PROBLEMS_MAX: usize = 100;
+
 /// One pass over a file.
 struct Reader<'t> {
     text: &'t str,
+    /// Where each line begins, so that finding a line does not cost the whole file before it.
+    lines: Vec<usize>,
     problems: Vec<Problem>,
     given: BTreeMap<String, Given>,
     types: BTreeMap<TypeName, BTreeMap<&'static str, Value>>,
@@ -51,7 +56,7 @@ struct Reader<'t> {
 
 /// What the file says as far as it can be read, and everything that is wrong with it, from top to bottom.
 pub(super) fn read(text: &str) -> (ConfigFile, Vec<Problem>) {
-    let mut reader = Reader { text, problems: Vec::new(), given: BTreeMap::new(), types: BTreeMap::new() };
+    let mut reader = Reader::new(text);
     let readable = reader.syntax();
     reader.file(DeTable::parse_recoverable(&readable).0.get_ref());
     let (config, mut problems) = reader.into_config();
@@ -67,7 +72,7 @@ pub(super) fn read(text: &str) -> (ConfigFile, Vec<Problem>) {
 
 /// `.poste/local.toml` holds machine matters. No key of it is known yet, so all it can be is wrong or empty.
 pub fn check_local(text: &str) -> Vec<Problem> {
-    let mut reader = Reader { text, problems: Vec::new(), given: BTreeMap::new(), types: BTreeMap::new() };
+    let mut reader = Reader::new(text);
     let readable = reader.syntax();
     for (section, _) in DeTable::parse_recoverable(&readable).0.get_ref() {
         let name = section.get_ref().as_ref();
@@ -81,7 +86,17 @@ pub fn check_local(text: &str) -> Vec<Problem> {
     reader.problems
 }
 
-impl Reader<'_> {
+impl<'t> Reader<'t> {
+    fn new(text: &'t str) -> Self {
+        let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Self { text, lines, problems: Vec::new(), given: BTreeMap::new(), types: BTreeMap::new() }
+    }
+
+    /// Counted from 1.
+    fn line(&self, at: usize) -> usize {
+        self.lines.partition_point(|start| *start <= at)
+    }
+
     /// Notes what is no TOML, and returns the text without it: as long as before, so that every place stays.
     ///
     /// The parser may give up at its first mistake. So the line is blanked and it reads again; after a header nobody
@@ -99,6 +114,10 @@ impl Reader<'_> {
     }
 
     fn say(&mut self, span: Option<Range<usize>>, message: String) {
+        // A file may be a megabyte of mistakes; nobody mends so many at once.
+        if self.problems.len() == PROBLEMS_MAX {
+            return;
+        }
         let place = span.map(|span| place(self.text, span.start));
         self.problems.push(Problem {
             line: place.map(|(line, _)| line),
@@ -151,7 +170,7 @@ impl Reader<'_> {
             match read_value(key, value.get_ref()) {
                 Ok(value) => {
                     values.insert(key.name, value.clone());
-                    let line = place(self.text, name.span().start).0;
+                    let line = self.line(name.span().start);
                     self.given.insert(format!("{path}.{}", key.name), Given { value, line });
                 }
                 Err(why) => self.say(Some(value.span()), format!("{path}.{}: {why}", key.name)),

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt};
+use cap_std::fs::{Dir, File, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 
 use super::blobs::{Blobs, Stored};
 use super::path_text;
@@ -17,12 +17,18 @@ use crate::log::{Artifact, ArtifactState};
 #[derive(Debug)]
 pub struct Worktree {
     root: PathBuf,
+    office: Option<PathBuf>,
 }
 
 impl Worktree {
     pub fn new(root: &Path) -> Result<Self, Error> {
         let root = root.canonicalize().map_err(|error| Error::io(root, error))?;
-        Ok(Self { root })
+        Ok(Self { root, office: None })
+    }
+
+    /// Refuses the files of this office: closing any descriptor of its database would drop this process's locks on it.
+    pub fn apart_from(self, office: &Path) -> Self {
+        Self { office: Some(office.to_owned()), ..self }
     }
 
     pub fn root(&self) -> &Path {
@@ -32,18 +38,18 @@ impl Worktree {
     /// Records what the file is now: size and digest.
     pub fn present(&self, cwd: &Path, path: &Path) -> Result<Artifact, Error> {
         let relative = self.relative(cwd, path)?;
-        let mut file = self.open(&relative)?;
+        let (mut file, before) = self.open(&relative)?;
         let stored = hash(&mut file).map_err(|error| refused(path, error.to_string()))?;
-        check_unchanged(path, &file, stored.size)?;
+        check_unchanged(path, &file, &before, stored.size)?;
         self.artifact(&relative, ArtifactState::Present, Some(stored))
     }
 
     /// Copies the file into a blob.
     pub fn attach(&self, cwd: &Path, path: &Path, blobs: &Blobs) -> Result<Artifact, Error> {
         let relative = self.relative(cwd, path)?;
-        let mut file = self.open(&relative)?;
+        let (mut file, before) = self.open(&relative)?;
         let stored = blobs.put_from(&mut file)?;
-        check_unchanged(path, &file, stored.size)?;
+        check_unchanged(path, &file, &before, stored.size)?;
         self.artifact(&relative, ArtifactState::Attached, Some(stored))
     }
 
@@ -51,7 +57,7 @@ impl Worktree {
     pub(crate) fn read(&self, path: &Path, bytes_max: u64) -> Result<Vec<u8>, Error> {
         use std::io::Read;
         let relative = self.relative(&self.root, path)?;
-        let file = self.open(&relative)?;
+        let (file, _) = self.open(&relative)?;
         let mut bytes = Vec::new();
         file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| refused(path, error.to_string()))?;
         if bytes.len() as u64 > bytes_max {
@@ -101,9 +107,15 @@ impl Worktree {
         }
     }
 
-    fn open(&self, relative: &Path) -> Result<File, Error> {
+    fn open(&self, relative: &Path) -> Result<(File, Metadata), Error> {
         let root =
             Dir::open_ambient_dir(&self.root, ambient_authority()).map_err(|error| Error::io(&self.root, error))?;
+        // By identity, since links give a file other names; and before it is opened, since that would be too late.
+        if let Ok(meta) = root.metadata(relative)
+            && self.is_of_the_office(meta.dev(), meta.ino())
+        {
+            return Err(refused(relative, "it is a file of the office itself".to_owned()));
+        }
         // Without NONBLOCK, opening a pipe would wait for somebody to write into it.
         let mut options = OpenOptions::new();
         options.read(true).custom_flags((rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY).bits() as i32);
@@ -125,7 +137,13 @@ impl Worktree {
         if meta.len() > limits::ARTIFACT_BYTES_MAX {
             return Err(refused(relative, format!("it is larger than {} bytes", limits::ARTIFACT_BYTES_MAX)));
         }
-        Ok(file)
+        Ok((file, meta))
+    }
+
+    fn is_of_the_office(&self, device: u64, inode: u64) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let Some(files) = self.office.as_ref().and_then(|office| std::fs::read_dir(office).ok()) else { return false };
+        files.flatten().any(|file| file.metadata().is_ok_and(|meta| (meta.dev(), meta.ino()) == (device, inode)))
     }
 }
 
@@ -139,10 +157,11 @@ fn hash(file: &mut File) -> io::Result<Stored> {
     Ok(Stored { digest: Digest::from_bytes(*hasher.finalize().as_bytes()), size })
 }
 
-/// A file that grew or shrank under the reading is not what the sender thinks it is.
-fn check_unchanged(path: &Path, file: &File, read: u64) -> Result<(), Error> {
-    let now = file.metadata().map_err(|error| refused(path, error.to_string()))?.len();
-    if now == read && read > 0 {
+/// A file that was written to under the reading is not what the sender thinks it is.
+fn check_unchanged(path: &Path, file: &File, before: &Metadata, read: u64) -> Result<(), Error> {
+    let now = file.metadata().map_err(|error| refused(path, error.to_string()))?;
+    let written_at = |meta: &Metadata| (meta.mtime(), meta.mtime_nsec());
+    if now.len() == read && read > 0 && written_at(&now) == written_at(before) {
         return Ok(());
     }
     Err(refused(path, "it changed while it was read".to_owned()))
@@ -210,6 +229,34 @@ mod tests {
             let error = tree.present(tree.root(), Path::new(path)).expect_err(path);
             assert!(matches!(error, Error::Artifact { .. }), "{path}: {error}");
         }
+    }
+
+    #[test]
+    fn the_files_of_the_office_are_no_artifacts_under_any_name() {
+        let (_folder, tree) = fixture();
+        let office = tree.root().join(".poste");
+        fs::create_dir(&office).unwrap();
+        fs::write(office.join("office.db"), "a database").unwrap();
+        symlink(".poste/office.db", tree.root().join("link")).unwrap();
+        fs::hard_link(office.join("office.db"), tree.root().join("hard-link")).unwrap();
+        let tree = tree.apart_from(&office);
+        for path in [".poste/office.db", "src/../.poste/office.db", "link", "hard-link"] {
+            let error = tree.present(tree.root(), Path::new(path)).expect_err(path);
+            assert!(error.to_string().ends_with("it is a file of the office itself"), "{error}");
+        }
+        assert!(tree.present(tree.root(), Path::new("src/a.txt")).is_ok());
+    }
+
+    #[test]
+    fn a_file_that_is_written_to_in_its_place_has_changed() {
+        let (_folder, tree) = fixture();
+        let (file, before) = tree.open(Path::new("src/a.txt")).unwrap();
+        assert!(check_unchanged(Path::new("a"), &file, &before, 5).is_ok());
+        assert!(check_unchanged(Path::new("a"), &file, &before, 4).is_err(), "it grew");
+        let later = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
+        let writer = fs::File::options().write(true).open(tree.root().join("src/a.txt")).unwrap();
+        writer.set_modified(later).unwrap();
+        assert!(check_unchanged(Path::new("a"), &file, &before, 5).is_err(), "same size, other bytes");
     }
 
     #[test]

@@ -10,6 +10,8 @@ use crate::rng::Rng;
 
 /// Inputs that ended in a new way are kept to go on from, but not for ever.
 const KEPT_MAX: usize = 5_000;
+/// A target that names more has put details into its outcomes; they must not fill the memory.
+const OUTCOMES_MAX: usize = 20_000;
 /// Enough to look at; the same fault is counted once.
 const FINDINGS_MAX: usize = 10;
 /// No input that fits into [`mutate`]'s limit may take longer.
@@ -64,6 +66,9 @@ pub fn run(target: &Target, seed: u64, mut before: impl FnMut(u64, &[u8]) -> boo
                 continue;
             }
         };
+        if report.outcomes.len() >= OUTCOMES_MAX && !report.outcomes.contains_key(&outcome) {
+            continue;
+        }
         let seen = report.outcomes.entry(outcome).or_default();
         *seen += 1;
         if *seen == 1 && kept.len() < KEPT_MAX {

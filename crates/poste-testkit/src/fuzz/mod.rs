@@ -1,10 +1,15 @@
 //! Fuzzing: every parser, every printer of strangers' words, and the fold, given what no honest program would give.
 //!
 //! A [`Target`] takes bytes and says what became of them, or what does not hold. The [`engine`] makes the bytes out of
-//! valid inputs ([`mutate`]) and keeps those that ended in a way no other did: an outcome is what it steers by. The
-//! crate in `fuzz/` runs the same targets under libFuzzer, which steers by the code that was reached.
+//! valid inputs ([`mutate`]) and keeps those that ended in a way no other did: an outcome is what it steers by.
+//!
+//! Why no libFuzzer: it runs on the stable toolchain (`-Cpasses=sancov-module` and friends), but needs a C++ compiler, a
+//! second build of every dependency and several minutes before the first input. This one is built with everything else,
+//! a seed replays it, and its short form is a test. The targets are plain functions, so a fuzzer that sees coverage can
+//! be put around them at any time; `poste-fuzz --seeds DIR` writes the inputs to start it from.
 
 mod archives;
+mod asking;
 pub mod engine;
 mod folding;
 pub mod mutate;
@@ -59,7 +64,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "config",
-        about: "poste.toml: what the parser takes, the fold takes too",
+        about: "poste.toml and local.toml: what is taken, the fold takes too; what is set is set, and nothing else is lost",
         seeds: words::config_seeds,
         check: words::config,
     },
@@ -74,6 +79,18 @@ pub const TARGETS: &[Target] = &[
         about: "lines of a batch and payloads: a message that can be stored and read again, or a reason that is safe to print",
         seeds: surfaces::batch_seeds,
         check: surfaces::batch,
+    },
+    Target {
+        name: "search",
+        about: "what is typed into a search: found or refused, and never syntax to SQLite",
+        seeds: asking::search_seeds,
+        check: asking::search,
+    },
+    Target {
+        name: "schema",
+        about: "payload schemas and payloads: fits, refused, or a schema that cannot be used",
+        seeds: asking::schema_seeds,
+        check: asking::schema,
     },
     Target {
         name: "arguments",

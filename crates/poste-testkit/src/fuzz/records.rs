@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use poste_core::log::{Content, KINDS, Sealed};
+use poste_core::secrets;
 
 use super::{Checked, must};
 use crate::{corpus, forge};
@@ -85,6 +86,9 @@ pub(super) fn content(input: &[u8]) -> Checked {
     must(again.body == content.body, || "a body changed".to_owned())?;
     let raw = |content: &Content| content.payload.as_ref().map(|payload| payload.get().to_owned());
     must(raw(&again) == raw(&content), || "a payload changed".to_owned())?;
+    for finding in secrets::find(&content) {
+        must(finding.line > 0 && finding.column > 0, || format!("a secret is nowhere: {finding:?}"))?;
+    }
     if let Some(payload) = raw(&content)
         && content.check().is_ok()
     {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use poste::probe;
-use poste_core::config::ConfigFile;
+use poste_core::config::{ConfigFile, FilePolicy, KeyPath, change, check_local};
 use poste_core::fold::{Refusals, fold};
 use poste_core::log::{Intent, Proposal, Record, Sealed, TopicPattern};
 use poste_core::store::Store;
@@ -97,7 +97,9 @@ where
     must(parsed.is_ok() == in_json.is_ok(), || format!("{text:?} as {what} differs between text and JSON"))?;
     match parsed {
         Ok(value) => {
-            let fits = !text.is_empty() && text.len() <= chars_max && text.chars().all(allowed);
+            // Nothing that looks like an option, a hidden file or a prefix; sessions and ids are never part of a path.
+            let may_begin = |c: char| c.is_ascii_alphanumeric() || c == '*' || ["session", "id"].contains(&what);
+            let fits = text.starts_with(may_begin) && text.len() <= chars_max && text.chars().all(allowed);
             must(fits, || format!("{text:?} is no {what}"))?;
             let back = serde_json::to_value(&value).map_err(|error| error.to_string())?;
             must(back == json, || format!("the {what} {text:?} is written as {back}"))?;
@@ -187,21 +189,61 @@ pub(super) fn config_seeds() -> Vec<Vec<u8>> {
          [limits]\nmessage_bytes = 1048576\nfan_out = 500\n[types.question]\nresponse = false\n\
          [types.build_failed]\npriority = \"high\"\nurgency = \"now\"\nwork = true\nmax_attempts = 2\nretry_delay = \"1m\"\n",
         "delivery.lease = \"1h\"\ntypes.x = { priority = \"critical\" }\n",
+        "# Ours\n[types.deploy]\nschema = \"deploy.json\" # checked\n[types.report]\nschema = { type = \"object\", required = [\"a\"] }\n",
     ];
     honest.iter().chain(corpus::TOML_TEXTS).map(|text| text.as_bytes().to_vec()).collect()
 }
 
 pub(super) fn config(input: &[u8]) -> Checked {
     let Ok(text) = std::str::from_utf8(input) else { return Ok("no UTF-8".to_owned()) };
+    let local = check_local(text);
+    let (_, mut problems) = ConfigFile::check(text);
+    for problem in problems.iter().chain(&local) {
+        let shown = probe::escape_block(&problem.to_string());
+        must(is_safe(&shown.replace('\t', " ")), || format!("a problem is not safe to print: {shown:?}"))?;
+        must(shown.len() < 2_000, || format!("a problem of {} bytes", shown.len()))?;
+        let lines = text.matches('\n').count() + 1;
+        must(problem.line.is_none_or(|line| (1..=lines).contains(&line)), || format!("no such line: {problem:?}"))?;
+    }
+    set_and_unset(text)?;
     let file = match ConfigFile::parse(text, Path::new("poste.toml")) {
-        Ok(file) => file.policy,
-        Err(error) => {
-            let shown = probe::escape_block(&error.to_string());
-            must(is_safe(&shown.replace('\t', " ")), || format!("the error is not safe to print: {shown:?}"))?;
-            return Ok(shown.lines().last().unwrap_or_default().to_owned());
+        Ok(file) if problems.is_empty() => file,
+        Ok(_) => return Err(format!("it is taken with problems: {problems:?}")),
+        Err(_) => {
+            must(!problems.is_empty(), || "it is refused without a problem".to_owned())?;
+            // Sections and types are named before the last colon, by whoever wrote the file.
+            let last = problems.pop().map(|problem| problem.message).unwrap_or_default();
+            return Ok(last.rsplit(": ").next().unwrap_or_default().to_owned());
         }
     };
-    let types = file.types.len();
+    for given in file.given.values() {
+        must(text.lines().nth(given.line - 1).is_some(), || format!("no line {}", given.line))?;
+    }
+    let types = file.policy.types.len();
+    folds(file.policy)?;
+    Ok(format!("a policy with {} schemas {} types", "s".repeat(file.schemas.len().min(3)), "t".repeat(types.min(9))))
+}
+
+/// Setting a key leaves a file that is taken and says so; taking it away again is possible.
+fn set_and_unset(text: &str) -> Result<(), String> {
+    for (path, value) in [("delivery.lease", "15m"), ("types.zebra.priority", "high")] {
+        let path: KeyPath = path.parse().map_err(|error| format!("{path}: {error}"))?;
+        let (KeyPath::Setting(key) | KeyPath::OfType(_, key)) = &path else { continue };
+        let value = key.takes.parse(value).map_err(|error| format!("{value}: {error}"))?;
+        let Ok(set) = change(text, &path, Some(&value)) else { continue };
+        let (file, problems) = ConfigFile::check(&set.text);
+        must(problems.is_empty(), || format!("setting {path} leaves {problems:?}"))?;
+        let given = file.given.get(&path.to_string()).map(|given| &given.value);
+        must(given == Some(&value), || format!("{path} was set and is {given:?}"))?;
+        let unset = change(&set.text, &path, None).map_err(|problems| format!("unsetting {path}: {problems:?}"))?;
+        let (file, _) = ConfigFile::check(&unset.text);
+        must(!file.given.contains_key(&path.to_string()), || format!("{path} was unset and is there"))?;
+    }
+    Ok(())
+}
+
+/// What the parser takes, the fold takes too.
+fn folds(file: FilePolicy) -> Result<(), String> {
     let digest = file.digest();
     let policy = file.into_policy("machine".parse().expect("a label"), "host".to_owned(), 0);
     must(policy.digest() == digest, || "a policy's digest depends on the machine".to_owned())?;
@@ -218,8 +260,9 @@ pub(super) fn config(input: &[u8]) -> Checked {
     let mut tables = store.tables().map_err(|error| error.to_string())?;
     let record = Record { position: Position(1), at: Timestamp::from_ms(1), sealed };
     let outcome = fold(&mut tables, &record, Refusals::Kept).map_err(|error| error.to_string())?;
-    match outcome.verdict.accepted() {
-        Ok(_) => Ok(format!("a policy with {} types", types.min(5))),
-        Err(rejection) => Err(format!("the file is taken and the fold refuses it: {rejection}")),
-    }
+    outcome
+        .verdict
+        .accepted()
+        .map(drop)
+        .map_err(|rejection| format!("the file is taken and the fold refuses it: {rejection}"))
 }

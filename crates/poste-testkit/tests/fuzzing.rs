@@ -1,0 +1,36 @@
+//! A short, seeded run of every fuzz target: the targets hold, reach many different ends, and are steered by them.
+//! The long one is `poste-fuzz`.
+
+use poste_testkit::fuzz::{TARGETS, engine};
+
+/// Inputs for each target, and in how many different ways they must end at least, so that a target that has rotted
+/// (every input refused at the first byte) is noticed.
+const SHORT: &[(&str, u64, usize)] = &[
+    ("record", 2_000, 100),
+    ("content", 2_000, 40),
+    ("fold", 150, 40),
+    ("words", 1_000, 10),
+    ("times", 1_000, 6),
+    ("config", 600, 30),
+    ("archive", 600, 60),
+    ("batch", 1_500, 60),
+    ("search", 300, 8),
+    ("schema", 300, 15),
+    ("arguments", 300, 60),
+    ("escape", 2_000, 12),
+    ("fence", 500, 10),
+];
+
+#[test]
+fn every_target_holds() {
+    let names: Vec<&str> = SHORT.iter().map(|(name, ..)| *name).collect();
+    assert_eq!(names, TARGETS.iter().map(|target| target.name).collect::<Vec<_>>());
+    for (target, (name, inputs, ends_min)) in TARGETS.iter().zip(SHORT) {
+        let report = engine::run(target, 1, |done, _| done < *inputs);
+        if let Some(finding) = report.findings.first() {
+            panic!("{name}: {}: {:?}", finding.why, String::from_utf8_lossy(&finding.input));
+        }
+        let ends = report.outcomes.len();
+        assert!(ends >= *ends_min, "{name} has rotted: {inputs} inputs ended in {ends} ways only");
+    }
+}

@@ -1,0 +1,70 @@
+//! Row 33 for the one file format there is: `poste.toml` comes with a repository and may be anything.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use poste_core::config::ConfigFile;
+use poste_testkit::corpus;
+
+use crate::desk::{Desk, write_file};
+
+const SEND: [&str; 5] = ["send", "coder", "s", "--as", "lead"];
+
+#[test]
+fn a_wrong_file_is_a_usage_error_and_nothing_is_sent() {
+    let desk = Desk::new();
+    let mut refused = 0;
+    for text in corpus::TOML_TEXTS {
+        if ConfigFile::parse(text, Path::new("poste.toml")).is_ok() {
+            continue;
+        }
+        write_file(&desk.path("poste.toml"), text.as_bytes());
+        let ran = desk.refuses(2, &SEND);
+        assert!(ran.err.contains("poste.toml"), "{}", ran.err);
+        refused += 1;
+    }
+    assert!(refused > 20, "{refused}");
+    std::fs::remove_file(desk.path("poste.toml")).unwrap();
+    desk.accepts(&SEND);
+}
+
+#[test]
+fn deep_huge_and_odd_files_are_refused_quickly() {
+    let desk = Desk::new();
+    let file = desk.path("poste.toml");
+    let started = std::time::Instant::now();
+    for text in [
+        format!("x = {}", "[".repeat(200_000)),
+        format!("x = {}", "{a=".repeat(200_000)),
+        format!("[{}b]", "a.".repeat(200_000)),
+        format!("{}b = 1", "a.".repeat(200_000)),
+        format!("[delivery]\n{} = 1", "x".repeat(900_000)),
+        format!("[types.{}]", "x".repeat(900_000)),
+        (0..20_000).map(|number| format!("[types.t{number}]\n")).collect(),
+        (0..100_000).map(|number| format!("x{number}=1\n")).collect(),
+        format!("[delivery]\n{}", (0..90_000).map(|number| format!("x{number}=1\n")).collect::<String>()),
+        (0..30_000).map(|number| format!("[types.t{number}]\npriority=\"low\"\n")).collect(),
+        format!("delivery = {{ {} }}", (0..80_000).map(|number| format!("x{number}=1, ")).collect::<String>()),
+        "[\n".repeat(300_000),
+        format!("[delivery]\nlease = \"{}m\"", "9".repeat(500_000)),
+        "#".repeat(2_000_000),
+        "\0".repeat(1_000),
+    ] {
+        write_file(&file, text.as_bytes());
+        let ran = desk.refuses_input(2, &SEND, &mut std::io::empty(), Some(96 * 1024));
+        assert!(ran.err.len() < 2_000, "{} bytes of reasons: {:.300}", ran.err.len(), ran.err);
+    }
+    write_file(&file, b"[delivery]\nlease = \"caf\xe9\"");
+    desk.refuses(2, &SEND);
+    std::fs::remove_file(&file).unwrap();
+    // The last one looks like a file and cannot be read: an I/O error.
+    for (target, code) in [("/dev/zero", 2), ("/dev/null", 2), ("/", 2), ("/proc/self/mem", 1)] {
+        symlink(target, &file).unwrap();
+        desk.refuses(code, &SEND);
+        std::fs::remove_file(&file).unwrap();
+    }
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    desk.refuses(2, &SEND);
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+}
