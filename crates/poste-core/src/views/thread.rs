@@ -245,11 +245,7 @@ fn brief_summary(store: &Store, tables: &Tables<'_>, conversation: &Label) -> Re
     summary(store, tables, conversation, &facts, messages, open)
 }
 
-fn live_numbers_from_the_end(
-    conn: &Connection,
-    conversation: &Label,
-    limit: usize,
-) -> Result<Vec<MessageNo>, Error> {
+fn live_numbers_from_the_end(conn: &Connection, conversation: &Label, limit: usize) -> Result<Vec<MessageNo>, Error> {
     Ok(conn
         .prepare_cached("SELECT number FROM messages WHERE conversation = ?1 ORDER BY number DESC LIMIT ?2")?
         .query_map(params![conversation, limit], |row| row.get(0))?

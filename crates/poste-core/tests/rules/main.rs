@@ -12,6 +12,7 @@ mod delivery;
 mod groups;
 mod lease;
 mod news;
+mod plans;
 mod policy;
 mod response;
 mod store;
