@@ -266,11 +266,11 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
             _ => error,
         },
         "archived" => {
-            let conversation = number.map(|number| views::conversation_of(office.store(), number)).transpose()?.flatten();
+            let conversation =
+                number.map(|number| views::conversation_of(office.store(), number)).transpose()?.flatten();
             match conversation {
-                Some(conversation) => error.hint(format!(
-                    "go on with a new message: poste send NAME SUBJECT --conversation {conversation}"
-                )),
+                Some(conversation) => error
+                    .hint(format!("go on with a new message: poste send NAME SUBJECT --conversation {conversation}")),
                 None => error,
             }
         }

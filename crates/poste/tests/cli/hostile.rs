@@ -108,7 +108,9 @@ fn nothing_a_terminal_obeys_comes_through_any_command() {
     check(&desk.call(&["dead", "drop", "4", "--reason", &body, "--as", "lead"], b"").ok());
     check(&desk.call(&["thread", "close", "7", "--outcome", &body, "--as", "anna"], b"").ok());
     check(&desk.call(&["redact", "6", "--reason", &body, "--as", "anna"], b"").ok());
-    for command in ["dead list --dropped", "dead show 4", "thread 6", "thread 6 --summary", "threads", "read 6", "log why 6"] {
+    for command in
+        ["dead list --dropped", "dead show 4", "thread 6", "thread 6 --summary", "threads", "read 6", "log why 6"]
+    {
         check(&desk.peek(&format!("poste {command}")).ok());
         check(&desk.peek(&format!("poste {command} --json")).ok());
     }
