@@ -21,6 +21,7 @@ mod groups;
 mod lease;
 mod news;
 mod payload;
+mod plans;
 mod policy;
 mod redact;
 mod reminders;

@@ -21,6 +21,13 @@ const VOLATILE: &[(&str, &str)] = &[
     ("chain %%%%%%%%%%%%", "chain HEX"),
     ("digest %%%%%%%%%%%%", "digest HEX"),
     ("pid #+", "pid N"),
+    ("20##-##-##-#+.jsonl", "ARCHIVE"),
+    ("duration      #+ms", "duration LENGTH"),
+    ("duration      #+s", "duration LENGTH"),
+    ("#+ms/#+ms/#+ms", "PERCENTILES"),
+    ("#+s/#+s/#+s", "PERCENTILES"),
+    ("#+ms/#+ms", "PERCENTILES"),
+    ("#+s/#+s", "PERCENTILES"),
 ];
 
 /// A line that stands for any lines.

@@ -45,6 +45,28 @@ fn a_waiter_wakes_when_something_falls_due_though_no_bell_rings() {
 }
 
 #[test]
+fn a_waiter_hears_of_a_missing_response_the_moment_it_is_overdue_though_no_daemon_runs() {
+    let desk = Desk::new(&["lead", "coder", "boss"]);
+    desk.run(&["register", "coder", "--lead", "boss", "--update"]);
+    desk.run(&["send", "coder", "agreed?", "--type", "question", "--respond-by", "1500ms", "--as", "lead"]);
+    let waiters: Vec<Child> = ["lead", "boss"]
+        .into_iter()
+        .map(|name| desk.spawn(&["--json", "wait", "--timeout", "30s", "--as", name]))
+        .collect();
+    for output in finish(waiters) {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let news: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(news["messages"][0]["notice"], "overdue");
+        assert_eq!(news["messages"][0]["subject"], "#1 to coder was not answered in time");
+    }
+    let track = desk.json(&["track", "1"]);
+    // Moments are written so that their texts are in the order of time.
+    let (due, told) = (track["respond_by"].as_str(), track["deliveries"][0]["reminded_at"].as_str());
+    assert!(told.is_some() && told >= due, "told {told:?}, due {due:?}");
+    desk.verify();
+}
+
+#[test]
 fn a_claim_waits_for_work_and_one_of_many_gets_it() {
     let desk = Desk::new(&["lead", "a", "b"]);
     let claimers: Vec<Child> =
