@@ -10,7 +10,7 @@ use crate::fold::{Outcome, Verdict};
 use crate::log::{Intent, Log, Position, Proposal, Sealed};
 use crate::store::clock::Clock;
 use crate::store::tables::Agent;
-use crate::store::{LocalLog, Options, Store, Waiter};
+use crate::store::{LocalLog, Options, Store};
 use crate::text::Name;
 use crate::time::Timestamp;
 
@@ -125,7 +125,7 @@ impl Office<LocalLog> {
         mut look: impl FnMut(&mut Self) -> Result<Option<T>, Error>,
     ) -> Result<Option<T>, Error> {
         // Armed before the first look: news that comes between look and wait rings the bell.
-        let waiter = Waiter::arm(self.path()?);
+        let waiter = self.log.waiter();
         let deadline = patience.map(|patience| now_instant() + patience);
         loop {
             // It is time and the tick could not be appended: look all the same, and try again soon, not at once.

@@ -1,5 +1,6 @@
 //! The local log: append and fold in one SQLite transaction.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,8 +9,9 @@ use rusqlite::TransactionBehavior;
 
 use super::clock::{self, Clock, Reading};
 use super::lock::WriteLock;
+use super::schema::FileVersion;
 use super::tables::Tables;
-use super::{Options, Store, bell, path_text};
+use super::{Options, Store, Waiter, bell, path_text};
 use crate::error::Error;
 use crate::fold::{FOLD_VERSION, Outcome, Refusals, Verdict, fold};
 use crate::limits;
@@ -25,6 +27,8 @@ pub struct LocalLog {
     path: PathBuf,
     /// After a failed commit the connection is not trusted again; the next write opens a new one.
     broken: bool,
+    /// Armed by the first who waits and kept.
+    waiter: RefCell<Option<Arc<Waiter>>>,
 }
 
 impl LocalLog {
@@ -50,7 +54,16 @@ impl LocalLog {
     pub fn open(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self, Error> {
         let lock = WriteLock::new(path, &options.program);
         let store = Store::open(path, options)?;
-        Ok(Self { store, lock, clock, path: path.to_owned(), broken: false })
+        Ok(Self { store, lock, clock, path: path.to_owned(), broken: false, waiter: RefCell::default() })
+    }
+
+    /// Hears the bell of this office.
+    pub(crate) fn waiter(&self) -> Arc<Waiter> {
+        let mut waiter = self.waiter.borrow_mut();
+        match waiter.as_ref().filter(|waiter| !waiter.is_deaf()) {
+            Some(armed) => armed.clone(),
+            None => waiter.insert(Arc::new(Waiter::arm(&self.path))).clone(),
+        }
     }
 
     pub fn clock(&self) -> &Arc<dyn Clock> {
@@ -133,7 +146,7 @@ impl LocalLog {
         self.store.checkpoint_if_large();
         let ours = self.store.options.schema.version();
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
-        self.store.version()?.may_write(ours)?;
+        FileVersion::may_still_write(&transaction, ours)?;
 
         let mut tables = Tables::load(&transaction)?;
         let at = self.take_time(&mut tables, accepts_leap)?;
@@ -262,7 +275,7 @@ impl Log for LocalLog {
     }
 
     fn tail(&self, after: Position, patience: Duration) -> Result<Position, Error> {
-        let waiter = bell::Waiter::arm(&self.path);
+        let waiter = self.waiter();
         let deadline = Instant::now() + patience;
         loop {
             let last = self.last()?.position;
