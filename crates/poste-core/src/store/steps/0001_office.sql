@@ -132,7 +132,7 @@ CREATE TABLE deliveries (
 CREATE UNIQUE INDEX deliveries_message ON deliveries (message, address);
 -- One range for claim-next, for an inbox page, and for the newest of what has ended.
 CREATE INDEX deliveries_inbox ON deliveries (address, state, ready, rank, message);
-CREATE INDEX deliveries_held ON deliveries (holder, token) WHERE state = 1;
+CREATE INDEX deliveries_held ON deliveries (holder, message) WHERE state = 1;
 
 -- To whom, in which session, a delivery was shown.
 CREATE TABLE shown (
