@@ -20,7 +20,7 @@ use crate::payload::{Fresh, PayloadSchemas};
 use crate::store::archive::{Archives, Line, Written};
 use crate::store::clock::Clock;
 use crate::store::tables::Agent;
-use crate::store::{Erased, LocalLog, Options, Store, Waiter};
+use crate::store::{Erased, LocalLog, Options, Store};
 use crate::text::Name;
 use crate::time::Timestamp;
 use crate::views::ArchiveBatch;
@@ -228,7 +228,7 @@ impl Office<LocalLog> {
         mut look: impl FnMut(&mut Self) -> Result<Option<T>, Error>,
     ) -> Result<Option<T>, Error> {
         // Armed before the first look: news that comes between look and wait rings the bell.
-        let waiter = Waiter::arm(self.path()?);
+        let waiter = self.log.waiter();
         let deadline = patience.map(|patience| now_instant() + patience);
         loop {
             // It is time and the tick could not be appended: look all the same, and try again soon, not at once.

@@ -241,7 +241,9 @@ fn expand(tables: &Tables<'_>, sender: &Agent, to: &[Address]) -> Result<(Vec<Ad
         let others = |members: Vec<Name>| members.into_iter().filter(|name| *name != sender.name);
         let each: Vec<Name> = match address {
             Address::Agent(name) => {
-                active_agent(tables, name)?;
+                if tables.is_active(name.as_str())? != Some(true) {
+                    active_agent(tables, name)?; // says why not
+                }
                 add(address.clone());
                 continue;
             }

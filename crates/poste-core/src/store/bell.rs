@@ -9,6 +9,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::log::Position;
@@ -41,10 +42,15 @@ fn read(bell: &File) -> Option<Position> {
 }
 
 /// Hears the bell, if the system lets it. Arm it before the first look, or the first news is missed.
+///
+/// Keep it: the kernel takes some 5 ms to close an inotify instance, longer when it is busy, and whoever closes it
+/// between the bell and the answer adds that to every message.
 #[derive(Debug)]
 pub struct Waiter {
     #[cfg(target_os = "linux")]
     inotify: Option<std::os::fd::OwnedFd>,
+    /// The bell it listens to was deleted.
+    deaf: AtomicBool,
 }
 
 impl Waiter {
@@ -56,12 +62,17 @@ impl Waiter {
             inotify::add_watch(&fd, folder.join("bell"), inotify::WatchFlags::MODIFY)?;
             Ok(fd)
         };
-        Self { inotify: armed().ok() }
+        Self { inotify: armed().ok(), deaf: AtomicBool::new(false) }
     }
 
     #[cfg(not(target_os = "linux"))]
     pub fn arm(_: &Path) -> Self {
-        Self {}
+        Self { deaf: AtomicBool::new(false) }
+    }
+
+    /// Whether there is a new bell to listen to.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.deaf.load(Ordering::Relaxed)
     }
 
     /// Returns when the bell rings, when it is time to look anyway, or after `at_most`.
@@ -81,12 +92,48 @@ impl Waiter {
         if poll(&mut polled, Some(&timeout)).is_ok_and(|ready| ready > 0) {
             // Several rings are one reason to look.
             let mut rings = [0_u8; 4_096];
-            while rustix::io::read(fd, &mut rings).is_ok_and(|bytes| bytes > 0) {}
+            while let Ok(bytes) = rustix::io::read(fd, &mut rings)
+                && bytes > 0
+            {
+                if rings[..bytes].chunks_exact(EVENT_BYTES).any(says_deleted) {
+                    self.deaf.store(true, Ordering::Relaxed);
+                }
+            }
         }
     }
 
     #[cfg(not(target_os = "linux"))]
     pub fn pause(&self, at_most: Duration) {
         std::thread::sleep(at_most.min(POLL_PERIOD).min(BACKSTOP_PERIOD));
+    }
+}
+
+/// An event of a watched file has no name, so its length is fixed: watch, mask, cookie, length of the name.
+#[cfg(target_os = "linux")]
+const EVENT_BYTES: usize = 16;
+
+#[cfg(target_os = "linux")]
+fn says_deleted(event: &[u8]) -> bool {
+    const IN_IGNORED: u32 = 0x8000;
+    let mask = event.get(4..8).and_then(|mask| mask.try_into().ok()).map_or(0, u32::from_ne_bytes);
+    mask & IN_IGNORED != 0
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waiter_whose_bell_was_deleted_knows_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let bell = folder.path().join("bell");
+        std::fs::write(&bell, "").unwrap();
+        let waiter = Waiter::arm(folder.path());
+        ring(folder.path(), Position(1));
+        waiter.pause(Duration::from_secs(5));
+        assert!(!waiter.is_deaf());
+        std::fs::remove_file(&bell).unwrap();
+        waiter.pause(Duration::from_secs(5));
+        assert!(waiter.is_deaf());
     }
 }

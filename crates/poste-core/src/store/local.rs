@@ -1,5 +1,6 @@
 //! The local log: append and fold in one SQLite transaction.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,8 +10,9 @@ use rusqlite::TransactionBehavior;
 use super::blobs::Blobs;
 use super::clock::{self, Clock, Reading};
 use super::lock::{WriteGuard, WriteLock};
+use super::schema::FileVersion;
 use super::tables::Tables;
-use super::{Options, Store, bell, erase};
+use super::{Options, Store, Waiter, bell, erase};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::fold::{Code, FOLD_VERSION, Outcome, Refusals, Rejection, Verdict, fold};
@@ -30,6 +32,8 @@ pub struct LocalLog {
     /// What was answered and is not committed yet.
     #[cfg(feature = "sabotage")]
     late: Vec<Sealed>,
+    /// Armed by the first who waits and kept.
+    waiter: RefCell<Option<Arc<Waiter>>>,
 }
 
 impl LocalLog {
@@ -62,9 +66,19 @@ impl LocalLog {
             clock,
             path: path.to_owned(),
             broken: false,
+            waiter: RefCell::default(),
             #[cfg(feature = "sabotage")]
             late: Vec::new(),
         })
+    }
+
+    /// Hears the bell of this office.
+    pub(crate) fn waiter(&self) -> Arc<Waiter> {
+        let mut waiter = self.waiter.borrow_mut();
+        match waiter.as_ref().filter(|waiter| !waiter.is_deaf()) {
+            Some(armed) => armed.clone(),
+            None => waiter.insert(Arc::new(Waiter::arm(&self.path))).clone(),
+        }
     }
 
     pub fn clock(&self) -> &Arc<dyn Clock> {
@@ -164,7 +178,7 @@ impl LocalLog {
         self.store.checkpoint_if_large();
         let ours = self.store.options.schema.version();
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
-        self.store.version()?.may_write(ours)?;
+        FileVersion::may_still_write(&transaction, ours)?;
 
         let mut tables = Tables::load(&transaction)?;
         let at = self.take_time(&mut tables, accepts_leap)?;
@@ -402,7 +416,7 @@ impl Log for LocalLog {
     }
 
     fn tail(&self, after: Position, patience: Duration) -> Result<Position, Error> {
-        let waiter = bell::Waiter::arm(&self.path);
+        let waiter = self.waiter();
         let deadline = Instant::now() + patience;
         loop {
             let last = self.last()?.position;

@@ -55,8 +55,6 @@ pub struct FileVersion {
 }
 
 impl FileVersion {
-    /// A few cached pages: cheap enough to ask inside every write transaction, and it must be asked there,
-    /// because a process may outlive an upgrade of the file.
     pub fn read(conn: &Connection) -> Result<Self, Error> {
         let application_id = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
         let schema = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -69,6 +67,13 @@ impl FileVersion {
             min_writer: get_meta(conn, "min_writer")?.unwrap_or(u32::MAX),
             min_reader: get_meta(conn, "min_reader")?.unwrap_or(u32::MAX),
         })
+    }
+
+    /// What an opened office is asked inside every write transaction, because a process may outlive an upgrade of it.
+    /// The two numbers that decide are rows, and a row is read faster than a pragma.
+    pub fn may_still_write(conn: &Connection, ours: u32) -> Result<(), Error> {
+        Self::allow("read", get_meta(conn, "min_reader")?.unwrap_or(u32::MAX), ours)?;
+        Self::allow("write", get_meta(conn, "min_writer")?.unwrap_or(u32::MAX), ours)
     }
 
     pub fn may_read(&self, ours: u32) -> Result<(), Error> {

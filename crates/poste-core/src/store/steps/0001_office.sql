@@ -138,7 +138,7 @@ CREATE TABLE deliveries (
 CREATE UNIQUE INDEX deliveries_message ON deliveries (message, address);
 -- One range for claim-next, for an inbox page, and for the newest of what has ended.
 CREATE INDEX deliveries_inbox ON deliveries (address, state, ready, rank, message);
-CREATE INDEX deliveries_held ON deliveries (holder, token) WHERE state = 1;
+CREATE INDEX deliveries_held ON deliveries (holder, message) WHERE state = 1;
 -- Answers that are waited for, the most urgent first; and what ended badly, for the newest of it.
 CREATE INDEX deliveries_awaited ON deliveries (respond_by, number)
   WHERE respond_by IS NOT NULL AND answer IS NULL AND state <= 1;

@@ -60,6 +60,14 @@ impl Tables<'_> {
         Ok(found)
     }
 
+    /// Whether a name is registered and, if so, active.
+    pub fn is_active(&self, name: &str) -> Result<Option<bool>, Error> {
+        if let Some(known) = self.cache.borrow().agents.get(name) {
+            return Ok(known.as_ref().map(Agent::is_active));
+        }
+        Ok(self.agent(name)?.map(|agent| agent.is_active()))
+    }
+
     fn read_agent(&self, name: &str) -> Result<Option<Agent>, Error> {
         static SQL: LazyLock<String> = LazyLock::new(|| format!("SELECT {COLUMNS} FROM agents WHERE name = ?1"));
         let found = self.conn.prepare_cached(&SQL)?.query_row([name], agent_row).optional()?;
