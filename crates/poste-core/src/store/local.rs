@@ -203,12 +203,16 @@ impl LocalLog {
         if !proposals.iter().any(is_large) {
             return Ok(());
         }
-        // What the fold will refuse for its size, or knows already, is not written at all.
+        // What the fold will refuse for its size, or knows already, is not written at all. Its limit is one of
+        // messages, results may be larger; and a policy among the proposals may raise it.
         let tables = self.store.tables()?;
-        let allowed = tables.policy()?.settings.content_bytes_max.unwrap_or(u64::MAX);
+        let raises_it = proposals.iter().any(|sealed| matches!(sealed.intent(), Ok(Some(Intent::Policy(_)))));
+        let limit = tables.policy()?.settings.content_bytes_max.filter(|_| !raises_it).unwrap_or(u64::MAX);
         for sealed in proposals.iter().filter(|sealed| is_large(sealed)) {
             let (Some(content), Some(blobs)) = (&sealed.content, self.store.blobs()) else { continue };
-            if content.bytes.len() as u64 > allowed || tables.id(&sealed.envelope.id)?.is_some() {
+            let is_message = matches!(sealed.intent(), Ok(Some(Intent::Send(_))));
+            let is_refused = is_message && content.bytes.len() as u64 > limit;
+            if is_refused || tables.id(&sealed.envelope.id)?.is_some() {
                 continue;
             }
             if put == Put::All || !blobs.exists(&Digest::of(&content.bytes))? {

@@ -203,3 +203,29 @@ fn a_machine_that_died_before_remembering_its_own_policy_is_not_in_its_own_way()
     assert!(sync(&mut desk));
     assert_eq!(in_force(&desk).settings.max_attempts, Some(3));
 }
+
+#[test]
+fn a_limit_of_messages_does_not_lose_a_result_that_is_larger() {
+    let mut desk = Desk::with(&["lead", "bob"]);
+    let number = desk.send("lead", "bob", "directive");
+    write(&desk, "[limits]\nmessage_bytes = 100\n");
+    assert!(sync(&mut desk));
+    let result = "a long result ".repeat(6_000);
+    desk.done_saying("bob", number, &result);
+    assert_eq!(desk.track(number).result.expect("there is one").text, result);
+}
+
+#[test]
+fn a_policy_that_raises_the_limit_counts_for_what_is_proposed_with_it() {
+    let mut desk = Desk::with(&["lead", "bob"]);
+    write(&desk, "[limits]\nmessage_bytes = 100\n");
+    assert!(sync(&mut desk));
+    let policy = desk.proposal("poste", from_elsewhere(1, 3), None);
+    let words = "a long message ".repeat(6_000);
+    let send = desk.proposal("lead", Intent::Send(letter("bob", "message")), Some(text(&words)));
+    for outcome in desk.office.submit(&[policy, send]).expect("the office answers") {
+        accepted(outcome.verdict.accepted());
+    }
+    let view = poste_core::views::message(desk.office.store(), poste_core::MessageNo(1)).expect("it reads");
+    assert_eq!(view.expect("it is there").body, words);
+}
