@@ -21,6 +21,8 @@ pub mod fold;
 pub mod limits;
 pub mod log;
 pub mod office;
+pub mod payload;
+pub mod secrets;
 #[allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -1,13 +1,20 @@
 //! The one API of every surface: open an office, propose changes, ask views.
 
+mod settings;
+mod trust;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::config::{self, FilePolicy};
+pub use settings::Standing;
+pub use trust::{Trust, TrustView};
+
+use crate::config::{self, ConfigFile};
 use crate::error::Error;
-use crate::fold::{Outcome, Verdict};
+use crate::fold::{Outcome, Rejection, Verdict};
 use crate::log::{Intent, Log, Position, Proposal, Sealed};
+use crate::payload::{Fresh, PayloadSchemas};
 use crate::store::clock::Clock;
 use crate::store::tables::Agent;
 use crate::store::{LocalLog, Options, Store, Waiter};
@@ -18,17 +25,74 @@ use crate::time::Timestamp;
 #[derive(Debug)]
 pub struct Office<L = LocalLog> {
     log: L,
+    /// Of this machine's `poste.toml`; read with it, or before the first message is sent.
+    schemas: Option<PayloadSchemas>,
 }
 
 impl<L: Log> Office<L> {
     pub fn over(log: L) -> Self {
-        Self { log }
+        Self { log, schemas: None }
     }
 
-    /// Makes proposals durable and answers each with what the fold decided.
+    /// Makes proposals durable and answers each with what the fold decided. A message whose payload does not fit the
+    /// schema of its type is refused alone, before the append.
     pub fn submit(&mut self, proposals: &[Proposal]) -> Result<Vec<Outcome>, Error> {
-        let sealed = proposals.iter().map(Sealed::seal).collect::<Result<Vec<_>, _>>()?;
-        self.log.append(sealed)
+        let unfit = self.unfit_payloads(proposals)?;
+        let mut sealed = Vec::with_capacity(proposals.len());
+        for (proposal, unfit) in proposals.iter().zip(&unfit) {
+            if unfit.is_none() {
+                sealed.push(Sealed::seal(proposal)?);
+            }
+        }
+        if sealed.len() == proposals.len() {
+            return self.log.append(sealed);
+        }
+        let decided = if sealed.is_empty() { Vec::new() } else { self.log.append(sealed)? };
+        let at = self.log.last()?.at;
+        let mut decided = decided.into_iter();
+        let outcomes = proposals.iter().zip(unfit).filter_map(|(proposal, unfit)| match unfit {
+            None => decided.next(),
+            Some(rejection) => Some(Outcome {
+                id: proposal.id.clone(),
+                position: None,
+                at,
+                repeat: false,
+                verdict: Verdict::Rejected(rejection),
+            }),
+        });
+        Ok(outcomes.collect())
+    }
+
+    /// For each proposal, why its payload is refused.
+    fn unfit_payloads(&mut self, proposals: &[Proposal]) -> Result<Vec<Option<Rejection>>, Error> {
+        let mut unfit = vec![None; proposals.len()];
+        if !proposals.iter().any(|proposal| matches!(proposal.intent, Intent::Send(_))) {
+            return Ok(unfit);
+        }
+        if self.schemas.is_none() {
+            self.schemas = Some(self.named_schemas()?);
+        }
+        let Some(schemas) = &mut self.schemas else { return Ok(unfit) };
+        let mut fresh = Fresh::default();
+        for (proposal, unfit) in proposals.iter().zip(&mut unfit) {
+            *unfit = schemas.check(proposal, &mut fresh)?;
+            // What was stored before under this id is a repeat, whatever the schema says by now.
+            if unfit.is_some() && self.log.store().tables()?.id(&proposal.id)?.is_some() {
+                *unfit = None;
+            }
+        }
+        Ok(unfit)
+    }
+
+    /// The schemas that the `poste.toml` beside this office names; none without a folder.
+    fn named_schemas(&self) -> Result<PayloadSchemas, Error> {
+        let Some(folder) = self.store().path() else { return Ok(PayloadSchemas::default()) };
+        let path = folder.with_file_name(config::FILE);
+        let schemas = match crate::store::read_config(&path)? {
+            Some(text) => ConfigFile::parse(&text, &path)?.schemas,
+            None => Default::default(),
+        };
+        Ok(PayloadSchemas::new(&path, schemas))
     }
 
     /// [`submit`](Self::submit) for one.
@@ -66,7 +130,7 @@ impl Place {
     }
 
     pub fn open(&self) -> Result<Office, Error> {
-        Ok(Office { log: LocalLog::open(&self.path, self.clock.clone(), self.options.clone())? })
+        Ok(Office::over(LocalLog::open(&self.path, self.clock.clone(), self.options.clone())?))
     }
 }
 
@@ -159,50 +223,6 @@ impl Office<LocalLog> {
     fn due_in(&self) -> Result<Option<Duration>, Error> {
         let Some(due) = self.store().tables()?.next_due()? else { return Ok(None) };
         Ok(Some(Duration::from_millis(u64::try_from(due.since_ms(self.now()?)).unwrap_or(0))))
-    }
-
-    /// Proposes this machine's `poste.toml` if it differs from what this machine last proposed.
-    ///
-    /// It replaces the policy the file was last known to stand on. If another machine set one meanwhile, that is a
-    /// clash, and the error names that machine.
-    pub fn sync_policy(&mut self) -> Result<(), Error> {
-        let path = self.path()?.with_file_name(config::FILE);
-        let text = crate::store::read_config(&path)?;
-        let tables = self.store().tables()?;
-        let machine = self.store().machine()?;
-        let last = tables.policy_last_proposed(&machine)?;
-        let file = match &text {
-            Some(text) => FilePolicy::parse(text, &path)?,
-            None if last.is_none() => return Ok(()),
-            None => FilePolicy::default(),
-        };
-        let in_force = tables.policy()?;
-        // What this machine proposed itself it has seen, whether or not it lived to remember it.
-        let own = tables.policy_version_of(&machine)?;
-        let seen = self.store().policy_seen()?.max(own);
-        let policy = file.into_policy(machine, crate::store::host_name(), seen);
-        let digest = policy.digest();
-        if digest == in_force.digest {
-            // The file came to agree, for example by a pull: a later change of it stands on this version.
-            return if seen == in_force.version { Ok(()) } else { self.log.see_policy(in_force.version) };
-        }
-        if last == Some(digest) {
-            return Ok(()); // unchanged here; another machine's policy stands
-        }
-        let proposal = Proposal {
-            id: crate::store::fresh_id()?,
-            actor: Name::poste(),
-            session: None,
-            sent_at: self.wall(),
-            intent: Intent::Policy(policy),
-            content: None,
-        };
-        match self.propose(&proposal)?.verdict {
-            Verdict::Accepted(_) => Ok(()),
-            // Another process of this machine was faster with the same file.
-            Verdict::Rejected(_) if self.store().tables()?.policy()?.digest == digest => Ok(()),
-            Verdict::Rejected(rejection) => Err(rejection.into()),
-        }
     }
 }
 

@@ -144,6 +144,8 @@ codes! {
     NothingToDo "nothing_to_do" Refused,
     TimeOutOfRange "time_out_of_range" Refused,
     PolicyClash "policy_clash" Conflict,
+    /// Never by the fold, which knows no content: by the office, before the append.
+    PayloadUnfit "payload_unfit" Refused,
 }
 
 impl fmt::Display for Code {

@@ -47,6 +47,19 @@ impl Worktree {
         self.artifact(&relative, ArtifactState::Attached, Some(stored))
     }
 
+    /// The bytes of a small file, by its path from the root.
+    pub(crate) fn read(&self, path: &Path, bytes_max: u64) -> Result<Vec<u8>, Error> {
+        use std::io::Read;
+        let relative = self.relative(&self.root, path)?;
+        let file = self.open(&relative)?;
+        let mut bytes = Vec::new();
+        file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| refused(path, error.to_string()))?;
+        if bytes.len() as u64 > bytes_max {
+            return Err(refused(path, format!("it is larger than {bytes_max} bytes")));
+        }
+        Ok(bytes)
+    }
+
     /// Says that the file will come.
     pub fn later(&self, cwd: &Path, path: &Path) -> Result<Artifact, Error> {
         let relative = self.relative(cwd, path)?;

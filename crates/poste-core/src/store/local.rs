@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rusqlite::TransactionBehavior;
 
 use super::clock::{self, Clock, Reading};
-use super::lock::WriteLock;
+use super::lock::{WriteGuard, WriteLock};
 use super::tables::Tables;
 use super::{Options, Store, bell, path_text};
 use crate::error::Error;
@@ -55,6 +55,11 @@ impl LocalLog {
 
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
+    }
+
+    /// The write lock, for changes of files beside the database.
+    pub(crate) fn lock(&self) -> Result<WriteGuard, Error> {
+        self.lock.acquire(self.store.options.lock_timeout)
     }
 
     /// What time the next record would have.

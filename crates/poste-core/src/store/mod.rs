@@ -5,6 +5,7 @@
 //!   office.db  (-wal, -shm)   log and tables, one SQLite file
 //!   write.lock                held by the one writer; says who it is
 //!   bell                      touched after each commit; waiters listen to it
+//!   trust.json                the poste.toml a person here trusts to run commands
 //!   blobs/                    content over 64 KiB and attachments, named by BLAKE3
 //! ```
 
@@ -12,6 +13,7 @@ pub mod artifact;
 mod bell;
 pub mod blobs;
 pub mod clock;
+mod config_file;
 pub mod discover;
 mod file_system;
 mod group;
@@ -20,6 +22,7 @@ mod lock;
 pub mod schema;
 pub mod table_digest;
 pub mod tables;
+pub mod trust;
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -30,6 +33,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 pub use bell::Waiter;
+pub use config_file::{read_config, replace_config};
 pub use group::GroupCommit;
 pub use local::LocalLog;
 pub(crate) use local::fresh_id;
@@ -171,6 +175,30 @@ impl Store {
     pub(crate) fn open_copy(database: &Path) -> Result<Self, Error> {
         let conn = connect(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         Ok(Self { conn, folder: None, options: Options::default(), read_only: true })
+    }
+
+    /// Opens another office, or a copy of one, to compare it: its folder or its database file. Nothing in it is changed,
+    /// not even brought to this program's schema.
+    pub fn open_other(path: &Path) -> Result<Self, Error> {
+        let database = if path.is_dir() { path.join("office.db") } else { path.to_owned() };
+        if !fs::metadata(&database).is_ok_and(|meta| meta.is_file()) {
+            return Err(Error::NoOffice(path.to_owned()));
+        }
+        file_system::check(path)?;
+        let foreign = |error| match error {
+            Error::Damaged(_) => Error::NotAnOffice(path.to_owned()),
+            other => other,
+        };
+        let store = Self::open_copy(&database).map_err(foreign)?;
+        let version = FileVersion::read(&store.conn).map_err(foreign)?;
+        if version.application_id != schema::APPLICATION_ID {
+            return Err(Error::NotAnOffice(path.to_owned()));
+        }
+        let ours = store.options.schema.version();
+        match version.schema == ours {
+            true => Ok(store),
+            false => Err(Error::NeedsUpgrade { what: "compare", needed: version.schema, ours }),
+        }
     }
 
     pub fn conn(&self) -> &Connection {
@@ -340,29 +368,6 @@ pub(crate) fn sync_folder(path: &Path) -> Result<(), Error> {
 
 pub(crate) fn path_text(path: &Path) -> Result<&str, Error> {
     path.to_str().ok_or_else(|| Error::Config { path: path.to_owned(), message: "the path is no UTF-8".to_owned() })
-}
-
-/// The text of a configuration file, if it is there. It comes with a repository, so it may be anything: a pipe nobody
-/// writes into, a link to a device, a gigabyte.
-pub(crate) fn read_config(path: &Path) -> Result<Option<String>, Error> {
-    use std::io::Read;
-    const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
-    let wrong = |message: String| Error::Config { path: path.to_owned(), message };
-    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-    let file = match fs::OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::io(path, error)),
-    };
-    if !file.metadata().is_ok_and(|meta| meta.is_file()) {
-        return Err(wrong("it is not a regular file".to_owned()));
-    }
-    let mut bytes = Vec::new();
-    file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| Error::io(path, error))?;
-    if bytes.len() as u64 > CONFIG_BYTES_MAX {
-        return Err(wrong(format!("it has more than {CONFIG_BYTES_MAX} bytes")));
-    }
-    String::from_utf8(bytes).map(Some).map_err(|_| wrong("it is no UTF-8".to_owned()))
 }
 
 pub(crate) fn host_name() -> String {

@@ -71,13 +71,24 @@ fn hash_bytes<'a>(hasher: &'a mut blake3::Hasher, tag: u8, bytes: &[u8]) -> &'a 
 }
 
 /// Folds a log anew, into memory, in the shape its program knows. `refusals` must be what the log itself does.
-pub fn refold(source: &Store, refusals: Refusals, mut progress: impl FnMut(Position)) -> Result<Store, Error> {
+pub fn refold(source: &Store, refusals: Refusals, progress: impl FnMut(Position)) -> Result<Store, Error> {
+    refold_until(source, Position(u64::MAX), refusals, progress)
+}
+
+/// As [`refold`], up to and with this record: the tables as they were then.
+pub fn refold_until(
+    source: &Store,
+    until: Position,
+    refusals: Refusals,
+    mut progress: impl FnMut(Position),
+) -> Result<Store, Error> {
     let fresh = Store::in_memory_of(source.options.schema)?;
     let transaction = fresh.conn().unchecked_transaction()?;
     {
         let mut tables = Tables::load(&transaction)?;
-        let mut statement = source.conn().prepare("SELECT position, at, envelope FROM log ORDER BY position")?;
-        let mut rows = statement.query([])?;
+        let mut statement =
+            source.conn().prepare("SELECT position, at, envelope FROM log WHERE position <= ?1 ORDER BY position")?;
+        let mut rows = statement.query([until])?;
         while let Some(row) = rows.next()? {
             let record: Record = record_row(row)?;
             let expected = tables.cursor.head.position.next();

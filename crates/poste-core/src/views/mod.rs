@@ -1,19 +1,25 @@
 //! What people and programs may ask of an office. Read-only, from the tables; every answer has a JSON schema.
 
+mod digests;
 mod inbox;
 mod message;
 mod records;
+mod replay;
 mod replies;
 mod roster;
+mod settings;
 mod timeline;
 mod track;
 mod verify;
 
+pub use digests::{DigestDiff, TableDigests, diff_with_fold, diff_with_other, first_difference};
 pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_claimable, inbox, news};
 pub use message::{MessageView, is_addressed_to, message};
 pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};
+pub use replay::{PastAgent, PastOffice, past_inbox, past_office, past_track};
 pub use replies::{Replies, Reply, replies};
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
+pub use settings::{PolicyView, Setting, Source, settings};
 pub use timeline::{TimelineLine, timeline};
 pub use track::{DeliveryView, ResultView, Step, Track, track};
 pub use verify::{VerifyReport, verify};

@@ -6,7 +6,7 @@ use super::{Optional as _, Tables};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::limits;
-use crate::log::{Policy, Position, Settings};
+use crate::log::{Policy, PolicyType, Position, Settings};
 use crate::text::{Label, TypeName};
 use crate::time::Timestamp;
 use crate::vocabulary::{self, Priority, Urgency};
@@ -156,22 +156,14 @@ impl Tables<'_> {
         let settings = self.policy()?.settings;
         let max_attempts = settings.max_attempts.unwrap_or(limits::ATTEMPTS_MAX_DEFAULT);
         let retry_delay_ms = settings.retry_delay_ms.unwrap_or(limits::RETRY_DELAY_MS_DEFAULT);
-        let own = self
-            .conn
-            .prepare_cached(
-                "SELECT priority, urgency, work, response, max_attempts, retry_delay_ms FROM types WHERE name = ?1",
-            )?
-            .query_row([name], |row| {
-                Ok(TypeDefaults {
-                    priority: row.get(0)?,
-                    urgency: row.get(1)?,
-                    work: row.get(2)?,
-                    response: row.get(3)?,
-                    max_attempts: row.get::<_, Option<u32>>(4)?.unwrap_or(max_attempts),
-                    retry_delay_ms: row.get::<_, Option<i64>>(5)?.unwrap_or(retry_delay_ms),
-                })
-            })
-            .optional()?;
+        let own = self.own_type(name)?.map(|own| TypeDefaults {
+            priority: own.priority,
+            urgency: own.urgency,
+            work: own.work,
+            response: own.response,
+            max_attempts: own.max_attempts.unwrap_or(max_attempts),
+            retry_delay_ms: own.retry_delay_ms.unwrap_or(retry_delay_ms),
+        });
         Ok(own.or_else(|| {
             vocabulary::built_in(name.as_str()).map(|word| TypeDefaults {
                 priority: word.priority,
@@ -182,6 +174,26 @@ impl Tables<'_> {
                 retry_delay_ms,
             })
         }))
+    }
+
+    /// What the policy in force says of a type, if it says anything.
+    pub fn own_type(&self, name: &TypeName) -> Result<Option<PolicyType>, Error> {
+        self.conn
+            .prepare_cached(
+                "SELECT priority, urgency, work, response, max_attempts, retry_delay_ms FROM types WHERE name = ?1",
+            )?
+            .query_row([name], |row| {
+                Ok(PolicyType {
+                    name: name.clone(),
+                    priority: row.get(0)?,
+                    urgency: row.get(1)?,
+                    work: row.get(2)?,
+                    response: row.get(3)?,
+                    max_attempts: row.get(4)?,
+                    retry_delay_ms: row.get(5)?,
+                })
+            })
+            .optional()
     }
 
     /// Names of the office's own types, in order.

@@ -1,0 +1,253 @@
+//! Every key of `poste.toml`: what it takes, its range, and what holds without it. One table for reading, editing,
+//! showing and the documentation.
+
+use serde::Serialize;
+
+use crate::limits;
+use crate::text::{nearest, quoted};
+use crate::time::parse_duration_ms;
+use crate::vocabulary::{Priority, Urgency};
+
+/// What a key takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    Count {
+        min: u64,
+        max: u64,
+    },
+    /// A length of time, in milliseconds.
+    Length {
+        min: i64,
+        max: i64,
+    },
+    Priority,
+    Urgency,
+    Flag,
+    /// A file below the folder of `poste.toml`, or a table that is the schema itself.
+    Schema,
+}
+
+/// A value as it decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    Count(u64),
+    Length(i64),
+    Priority(Priority),
+    Urgency(Urgency),
+    Flag(bool),
+    Schema(SchemaSource),
+}
+
+/// Where the payload schema of a type stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SchemaSource {
+    /// Relative to the folder of `poste.toml`.
+    File(String),
+    Inline(serde_json::Value),
+}
+
+#[derive(Debug)]
+pub struct Key {
+    pub section: &'static str,
+    pub name: &'static str,
+    pub takes: Takes,
+    /// What holds without it; of a type's key, what its built-in type or the office says.
+    pub built_in: Option<Value>,
+}
+
+/// The section whose subsections are types.
+pub const TYPES: &str = "types";
+/// The keys of a type.
+pub const SCHEMA: &str = "schema";
+
+const fn key(section: &'static str, name: &'static str, takes: Takes, built_in: Option<Value>) -> Key {
+    Key { section, name, takes, built_in }
+}
+
+const ATTEMPTS: Takes = Takes::Count { min: 1, max: limits::ATTEMPTS_MAX_MAX as u64 };
+const RETRY_DELAY: Takes = Takes::Length { min: 0, max: limits::RETRY_DELAY_MS_MAX };
+
+/// In the order of the documentation. `fold::check_policy` holds the same ranges; a test compares them.
+pub const KEYS: &[Key] = &[
+    key("delivery", "max_attempts", ATTEMPTS, Some(Value::Count(limits::ATTEMPTS_MAX_DEFAULT as u64))),
+    key("delivery", "retry_delay", RETRY_DELAY, Some(Value::Length(limits::RETRY_DELAY_MS_DEFAULT))),
+    key(
+        "delivery",
+        "lease",
+        Takes::Length { min: limits::LEASE_MS_MIN, max: limits::LEASE_MS_MAX },
+        Some(Value::Length(limits::LEASE_MS_DEFAULT)),
+    ),
+    key("retention", "finished", Takes::Length { min: 0, max: limits::HORIZON_MS_MAX }, None),
+    key(
+        "limits",
+        "message_bytes",
+        Takes::Count { min: 1, max: limits::CONTENT_BYTES_MAX as u64 },
+        Some(Value::Count(limits::CONTENT_BYTES_MAX as u64)),
+    ),
+    key(
+        "limits",
+        "fan_out",
+        Takes::Count { min: 1, max: limits::FAN_OUT_MAX as u64 },
+        Some(Value::Count(limits::FAN_OUT_MAX as u64)),
+    ),
+    key(TYPES, "priority", Takes::Priority, None),
+    key(TYPES, "urgency", Takes::Urgency, None),
+    key(TYPES, "work", Takes::Flag, None),
+    key(TYPES, "response", Takes::Flag, None),
+    key(TYPES, "max_attempts", ATTEMPTS, None),
+    key(TYPES, "retry_delay", RETRY_DELAY, None),
+    key(TYPES, SCHEMA, Takes::Schema, None),
+];
+
+pub(super) fn sections() -> Vec<&'static str> {
+    let mut sections: Vec<&'static str> = KEYS.iter().map(|key| key.section).collect();
+    sections.dedup();
+    sections
+}
+
+pub(super) fn keys_of(section: &str) -> impl Iterator<Item = &'static Key> + Clone {
+    KEYS.iter().filter(move |key| key.section == section)
+}
+
+pub fn find(section: &str, name: &str) -> Option<&'static Key> {
+    keys_of(section).find(|key| key.name == name)
+}
+
+/// An unknown word is an error that names the nearest known one: a typo must not become a silent default.
+pub(super) fn unknown<'a>(what: &str, found: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    let found_shown = quoted(found);
+    match nearest(found, known.clone()).first() {
+        Some(near) => format!("unknown {what} {found_shown}; did you mean {near}?"),
+        None => format!("unknown {what} {found_shown}; known are {}", known.collect::<Vec<_>>().join(", ")),
+    }
+}
+
+impl Takes {
+    /// Reads a value as it is typed at a command line.
+    pub fn parse(self, text: &str) -> Result<Value, String> {
+        let value = match self {
+            Self::Count { .. } => Value::Count(text.parse().map_err(|_| self.wrong())?),
+            Self::Length { .. } => Value::Length(parse_duration_ms(text)?),
+            Self::Priority => Value::Priority(text.parse()?),
+            Self::Urgency => Value::Urgency(text.parse()?),
+            Self::Flag => Value::Flag(text.parse().map_err(|_| self.wrong())?),
+            Self::Schema if text.is_empty() => return Err(self.wrong()),
+            Self::Schema => Value::Schema(SchemaSource::File(text.to_owned())),
+        };
+        self.check(value)
+    }
+
+    pub(super) fn check(self, value: Value) -> Result<Value, String> {
+        let fits = match (self, &value) {
+            (Self::Count { min, max }, Value::Count(count)) => (min..=max).contains(count),
+            (Self::Length { min, max }, Value::Length(ms)) => (min..=max).contains(ms),
+            _ => true,
+        };
+        if fits { Ok(value) } else { Err(self.wrong()) }
+    }
+
+    fn wrong(self) -> String {
+        format!("it is {}", self.expected())
+    }
+
+    /// What would be right, after "it is".
+    pub fn expected(self) -> String {
+        match self {
+            Self::Count { min, max } => format!("a number from {min} to {max}"),
+            Self::Length { min, max } => {
+                format!("a length of time from \"{}\" to \"{}\"", length_text(min), length_text(max))
+            }
+            Self::Priority => words(Priority::ALL.iter().map(|word| word.word())),
+            Self::Urgency => words(Urgency::ALL.iter().map(|word| word.word())),
+            Self::Flag => "true or false".to_owned(),
+            Self::Schema => "the path of a JSON Schema, or the schema as a table".to_owned(),
+        }
+    }
+}
+
+fn words<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    format!("one of {}", words.collect::<Vec<_>>().join(", "))
+}
+
+impl Value {
+    /// As it is written in the file, without quotes.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Count(count) => count.to_string(),
+            Self::Length(ms) => length_text(*ms),
+            Self::Priority(word) => word.to_string(),
+            Self::Urgency(word) => word.to_string(),
+            Self::Flag(flag) => flag.to_string(),
+            Self::Schema(SchemaSource::File(path)) => path.clone(),
+            Self::Schema(SchemaSource::Inline(_)) => "(in the file)".to_owned(),
+        }
+    }
+}
+
+/// Numbers and flags stay what they are, lengths and words are strings.
+impl Serialize for Value {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Count(count) => serializer.serialize_u64(*count),
+            Self::Flag(flag) => serializer.serialize_bool(*flag),
+            Self::Schema(SchemaSource::Inline(schema)) => schema.serialize(serializer),
+            other => serializer.serialize_str(&other.text()),
+        }
+    }
+}
+
+impl schemars::JsonSchema for Value {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "SettingValue".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": ["integer", "string", "boolean", "object"] })
+    }
+}
+
+/// A length of time exactly, so that reading it again gives the same.
+pub fn length_text(ms: i64) -> String {
+    let units =
+        [(limits::DAY_MS, "d"), (limits::HOUR_MS, "h"), (limits::MINUTE_MS, "m"), (limits::SECOND_MS, "s"), (1, "ms")];
+    let mut left = ms;
+    let mut parts = Vec::new();
+    for (unit, name) in units {
+        // 24h and 72h are said so; whole days only from a week on.
+        if unit == limits::DAY_MS && left < 7 * limits::DAY_MS {
+            continue;
+        }
+        if left >= unit {
+            parts.push(format!("{}{name}", left / unit));
+            left %= unit;
+        }
+    }
+    if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_that_is_shown_reads_back_as_the_same() {
+        for ms in [0, 1, 999, 1_000, 61_001, limits::HOUR_MS, 72 * limits::HOUR_MS, 90_061_001, limits::HORIZON_MS_MAX]
+        {
+            assert_eq!(parse_duration_ms(&length_text(ms)), Ok(ms), "{}", length_text(ms));
+        }
+        assert_eq!(length_text(72 * limits::HOUR_MS), "72h");
+        assert_eq!(length_text(90 * limits::MINUTE_MS), "1h 30m");
+    }
+
+    #[test]
+    fn typed_values_are_held_to_their_range() {
+        let lease = find("delivery", "lease").unwrap().takes;
+        assert_eq!(lease.parse("20m"), Ok(Value::Length(1_200_000)));
+        assert_eq!(lease.parse("2d").unwrap_err(), "it is a length of time from \"1s\" to \"24h\"");
+        let attempts = find("delivery", "max_attempts").unwrap().takes;
+        for bad in ["0", "1001", "-1", "3.5", "three", ""] {
+            assert!(attempts.parse(bad).is_err(), "{bad}");
+        }
+        assert_eq!(attempts.parse("1000"), Ok(Value::Count(1_000)));
+    }
+}

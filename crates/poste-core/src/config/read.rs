@@ -1,0 +1,309 @@
+//! Reads the text of a `poste.toml` and says everything that is wrong with it, each with its place.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use toml::Spanned;
+use toml::de::{DeInteger, DeTable, DeValue};
+
+use super::keys::{self, Key, SchemaSource, TYPES, Takes, Value};
+use super::{ConfigFile, FilePolicy};
+use crate::fold;
+use crate::log::{PolicyType, Settings};
+use crate::text::TypeName;
+use crate::time::parse_duration_ms;
+use crate::vocabulary::built_in;
+
+/// Something wrong in a configuration file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+pub struct Problem {
+    /// Counted from 1; null when it is about the file as a whole.
+    pub line: Option<usize>,
+    pub column: Option<usize>,
+    pub message: String,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+/// A key that a file sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    pub value: Value,
+    pub line: usize,
+}
+
+/// One pass over a file.
+struct Reader<'t> {
+    text: &'t str,
+    problems: Vec<Problem>,
+    given: BTreeMap<String, Given>,
+    types: BTreeMap<TypeName, BTreeMap<&'static str, Value>>,
+}
+
+/// What the file says as far as it can be read, and everything that is wrong with it, from top to bottom.
+pub(super) fn read(text: &str) -> (ConfigFile, Vec<Problem>) {
+    let mut reader = Reader { text, problems: Vec::new(), given: BTreeMap::new(), types: BTreeMap::new() };
+    let readable = reader.syntax();
+    reader.file(DeTable::parse_recoverable(&readable).0.get_ref());
+    let (config, mut problems) = reader.into_config();
+    if problems.is_empty()
+        && let Err(message) = fold::check_policy(&config.policy.clone().unplaced())
+    {
+        problems.push(Problem { line: None, column: None, message });
+    }
+    problems.sort();
+    problems.dedup();
+    (config, problems)
+}
+
+/// `.poste/local.toml` holds machine matters. No key of it is known yet, so all it can be is wrong or empty.
+pub fn check_local(text: &str) -> Vec<Problem> {
+    let mut reader = Reader { text, problems: Vec::new(), given: BTreeMap::new(), types: BTreeMap::new() };
+    let readable = reader.syntax();
+    for (section, _) in DeTable::parse_recoverable(&readable).0.get_ref() {
+        let name = section.get_ref().as_ref();
+        let message = match keys::sections().contains(&name) {
+            true => format!("[{name}] belongs into {}", super::FILE),
+            false => format!("unknown section {}; no section is known here", crate::text::quoted(name)),
+        };
+        reader.say(Some(section.span()), message);
+    }
+    reader.problems.sort();
+    reader.problems
+}
+
+impl Reader<'_> {
+    /// Notes what is no TOML, and returns the text without it: as long as before, so that every place stays.
+    ///
+    /// The parser may give up at its first mistake. So the line is blanked and it reads again; after a header nobody
+    /// can read, the whole section is, since its keys would seem to belong to the one before.
+    fn syntax(&mut self) -> String {
+        const MISTAKES_MAX: usize = 32;
+        let mut readable = self.text.to_owned();
+        for _ in 0..MISTAKES_MAX {
+            let Err(error) = DeTable::parse(&readable) else { return readable };
+            self.say(error.span(), error.message().to_owned());
+            let Some(blanked) = error.span().and_then(|span| without_line(&readable, span.start)) else { break };
+            readable = blanked;
+        }
+        String::new()
+    }
+
+    fn say(&mut self, span: Option<Range<usize>>, message: String) {
+        let place = span.map(|span| place(self.text, span.start));
+        self.problems.push(Problem {
+            line: place.map(|(line, _)| line),
+            column: place.map(|(_, column)| column),
+            message,
+        });
+    }
+
+    fn file(&mut self, root: &DeTable<'_>) {
+        for (section, value) in root {
+            let name = section.get_ref().as_ref();
+            if !keys::sections().contains(&name) {
+                let message = keys::unknown("section", name, keys::sections().into_iter());
+                self.say(Some(section.span()), message);
+                continue;
+            }
+            let Some(fields) = value.get_ref().as_table() else {
+                self.say(Some(section.span()), format!("{name} is a section: write [{name}]"));
+                continue;
+            };
+            if name == TYPES {
+                fields.iter().for_each(|(name, value)| self.kind(name, value));
+            } else {
+                self.fields(name, name, fields);
+            }
+        }
+    }
+
+    fn kind(&mut self, name: &Spanned<std::borrow::Cow<'_, str>>, value: &Spanned<DeValue<'_>>) {
+        let kind: TypeName = match name.get_ref().parse() {
+            Ok(kind) => kind,
+            Err(error) => return self.say(Some(name.span()), format!("types: {error}")),
+        };
+        let Some(fields) = value.get_ref().as_table() else {
+            return self.say(Some(name.span()), format!("types.{kind} is a section: write [types.{kind}]"));
+        };
+        let values = self.fields(&format!("{TYPES}.{kind}"), TYPES, fields);
+        self.types.insert(kind, values);
+    }
+
+    fn fields(&mut self, path: &str, section: &str, fields: &DeTable<'_>) -> BTreeMap<&'static str, Value> {
+        let mut values = BTreeMap::new();
+        for (name, value) in fields {
+            let Some(key) = keys::find(section, name.get_ref()) else {
+                let known = keys::keys_of(section).map(|key| key.name);
+                let message = format!("[{path}]: {}", keys::unknown("key", name.get_ref(), known));
+                self.say(Some(name.span()), message);
+                continue;
+            };
+            match read_value(key, value.get_ref()) {
+                Ok(value) => {
+                    values.insert(key.name, value.clone());
+                    let line = place(self.text, name.span().start).0;
+                    self.given.insert(format!("{path}.{}", key.name), Given { value, line });
+                }
+                Err(why) => self.say(Some(value.span()), format!("{path}.{}: {why}", key.name)),
+            }
+        }
+        values
+    }
+
+    fn into_config(self) -> (ConfigFile, Vec<Problem>) {
+        let mut schemas = BTreeMap::new();
+        let mut types = Vec::new();
+        for (name, mut values) in self.types {
+            let schema = values.remove(keys::SCHEMA);
+            // A schema is no policy: a built-in type that only gets one stays as it is built in.
+            if !(values.is_empty() && schema.is_some() && built_in(name.as_str()).is_some()) {
+                types.push(policy_type(name.clone(), &values));
+            }
+            if let Some(Value::Schema(source)) = schema {
+                schemas.insert(name, source);
+            }
+        }
+        let policy = FilePolicy { settings: settings(&self.given), types };
+        (ConfigFile { policy, schemas, given: self.given }, self.problems)
+    }
+}
+
+fn settings(given: &BTreeMap<String, Given>) -> Settings {
+    let count = |key: &str| match given.get(key).map(|given| &given.value) {
+        Some(Value::Count(count)) => Some(*count),
+        _ => None,
+    };
+    let small = |key: &str| count(key).and_then(|count| u32::try_from(count).ok());
+    let length = |key: &str| match given.get(key).map(|given| &given.value) {
+        Some(Value::Length(ms)) => Some(*ms),
+        _ => None,
+    };
+    Settings {
+        max_attempts: small("delivery.max_attempts"),
+        retry_delay_ms: length("delivery.retry_delay"),
+        lease_ms: length("delivery.lease"),
+        retention_ms: length("retention.finished"),
+        content_bytes_max: count("limits.message_bytes"),
+        fan_out_max: small("limits.fan_out"),
+    }
+}
+
+/// What the file leaves out comes from the built-in type of that name, else from `message`.
+fn policy_type(name: TypeName, values: &BTreeMap<&'static str, Value>) -> PolicyType {
+    let base = built_in(name.as_str()).or_else(|| built_in("message")).expect("message is built in");
+    let flag = |key: &str| match values.get(key) {
+        Some(Value::Flag(flag)) => Some(*flag),
+        _ => None,
+    };
+    let response = flag("response").unwrap_or(base.response);
+    PolicyType {
+        priority: match values.get("priority") {
+            Some(Value::Priority(priority)) => *priority,
+            _ => base.priority,
+        },
+        urgency: match values.get("urgency") {
+            Some(Value::Urgency(urgency)) => *urgency,
+            _ => base.urgency,
+        },
+        // Whoever wants a response asks for work, or an ack would end it unanswered.
+        work: flag("work").unwrap_or(base.work || response),
+        response,
+        max_attempts: match values.get("max_attempts") {
+            Some(Value::Count(count)) => u32::try_from(*count).ok(),
+            _ => None,
+        },
+        retry_delay_ms: match values.get("retry_delay") {
+            Some(Value::Length(ms)) => Some(*ms),
+            _ => None,
+        },
+        name,
+    }
+}
+
+fn read_value(key: &Key, value: &DeValue<'_>) -> Result<Value, String> {
+    let takes = key.takes;
+    let read = match (takes, value) {
+        (Takes::Count { .. }, DeValue::Integer(number)) => {
+            Value::Count(unsigned(number).ok_or_else(|| format!("it is {}", takes.expected()))?)
+        }
+        (Takes::Length { .. }, DeValue::String(text)) => Value::Length(parse_duration_ms(text)?),
+        (Takes::Priority, DeValue::String(text)) => Value::Priority(text.parse()?),
+        (Takes::Urgency, DeValue::String(text)) => Value::Urgency(text.parse()?),
+        (Takes::Flag, DeValue::Boolean(flag)) => Value::Flag(*flag),
+        (Takes::Schema, DeValue::String(path)) if !path.is_empty() => {
+            Value::Schema(SchemaSource::File(path.clone().into_owned()))
+        }
+        (Takes::Schema, DeValue::Table(_)) => Value::Schema(SchemaSource::Inline(to_json(value)?)),
+        _ => return Err(format!("it is {}, not a TOML {}", takes.expected(), value.type_str())),
+    };
+    takes.check(read)
+}
+
+fn unsigned(number: &DeInteger<'_>) -> Option<u64> {
+    u64::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
+/// An inline schema as the JSON it stands for.
+fn to_json(value: &DeValue<'_>) -> Result<serde_json::Value, String> {
+    use serde_json::Value as Json;
+    Ok(match value {
+        DeValue::String(text) => Json::String(text.clone().into_owned()),
+        DeValue::Boolean(flag) => Json::Bool(*flag),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map(Json::from)
+            .map_err(|_| format!("the number {number} is too large"))?,
+        DeValue::Float(number) => {
+            let number = number.as_str();
+            // Read as JSON, not as a float: TOML knows inf and nan, which no schema does.
+            number.parse().ok().map(Json::Number).ok_or_else(|| format!("the number {number} is none in JSON"))?
+        }
+        DeValue::Datetime(moment) => Json::String(moment.to_string()),
+        DeValue::Array(items) => {
+            Json::Array(items.iter().map(|item| to_json(item.get_ref())).collect::<Result<_, _>>()?)
+        }
+        DeValue::Table(fields) => Json::Object(
+            fields
+                .iter()
+                .map(|(name, value)| Ok((name.get_ref().clone().into_owned(), to_json(value.get_ref())?)))
+                .collect::<Result<_, String>>()?,
+        ),
+    })
+}
+
+/// The text with the line of this byte blanked, and the section if it is a header. `None` if nothing was left of it.
+fn without_line(text: &str, at: usize) -> Option<String> {
+    // A mistake at the very end is one of the last line that has something.
+    let at = at.min(text.trim_end().len().saturating_sub(1));
+    let at = (0..=at).rev().find(|&at| text.is_char_boundary(at))?;
+    let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    let mut end = text[at..].find('\n').map_or(text.len(), |length| at + length);
+    if text[start..end].trim_start().starts_with('[') {
+        end = text[end..].find("\n[").map_or(text.len(), |length| end + length);
+    }
+    if text[start..end].trim().is_empty() {
+        return None;
+    }
+    let blank: String = text[start..end].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
+    Some(format!("{}{blank}{}", &text[..start], &text[end..]))
+}
+
+/// Line and column of a byte, both from 1.
+fn place(text: &str, at: usize) -> (usize, usize) {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    let before = &text[..at];
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}

@@ -1,0 +1,95 @@
+//! Reading and replacing `poste.toml` and `local.toml`.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use super::sync_folder;
+use crate::error::Error;
+
+/// The text of a configuration file, if it is there. It comes with a repository, so it may be anything: a pipe nobody
+/// writes into, a link to a device, a gigabyte.
+pub fn read_config(path: &Path) -> Result<Option<String>, Error> {
+    const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+    let wrong = |message: String| Error::Config { path: path.to_owned(), message };
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let file = match fs::OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io(path, error)),
+    };
+    if !file.metadata().is_ok_and(|meta| meta.is_file()) {
+        return Err(wrong("it is not a regular file".to_owned()));
+    }
+    let mut bytes = Vec::new();
+    file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| Error::io(path, error))?;
+    if bytes.len() as u64 > CONFIG_BYTES_MAX {
+        return Err(wrong(format!("it has more than {CONFIG_BYTES_MAX} bytes")));
+    }
+    String::from_utf8(bytes).map(Some).map_err(|_| wrong("it is no UTF-8".to_owned()))
+}
+
+/// Replaces a configuration file as a whole: after a crash it is the old one or the new one, and it keeps its mode.
+///
+/// `old` is what the new text was made from. An editor takes no lock of ours, so it is compared once more; between
+/// that and the rename a change could still be lost, which no file system call can rule out.
+pub fn replace_config(path: &Path, old: Option<&str>, new: &str) -> Result<(), Error> {
+    // A link stays a link: what it leads to is replaced.
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let failed = |error| Error::io(&target, error);
+    let folder = target.parent().unwrap_or(Path::new("/"));
+    let unfinished = target.with_extension(format!("toml.{}.tmp", std::process::id()));
+    let written =
+        fs::OpenOptions::new().write(true).create(true).truncate(true).open(&unfinished).and_then(|mut file| {
+            if let Ok(meta) = fs::metadata(&target) {
+                file.set_permissions(meta.permissions())?;
+            }
+            file.write_all(new.as_bytes())?;
+            file.sync_all()
+        });
+    let renamed = written.map_err(failed).and_then(|()| {
+        if read_config(path)?.as_deref() != old {
+            let message = "it was changed by somebody else at the same moment; nothing was written".to_owned();
+            return Err(Error::Config { path: path.to_owned(), message });
+        }
+        fs::rename(&unfinished, &target).map_err(failed)
+    });
+    if renamed.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    renamed?;
+    sync_folder(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn a_file_is_replaced_whole_and_keeps_its_mode_and_its_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().join("real.toml");
+        fs::write(&real, "old").unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
+        let link = folder.path().join("poste.toml");
+        symlink("real.toml", &link).unwrap();
+        replace_config(&link, Some("old"), "new").unwrap();
+        assert_eq!(fs::read_to_string(&real).unwrap(), "new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "no leftovers");
+    }
+
+    #[test]
+    fn what_changed_meanwhile_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("poste.toml");
+        replace_config(&path, None, "mine").unwrap();
+        assert!(matches!(replace_config(&path, None, "again"), Err(Error::Config { .. })));
+        assert!(matches!(replace_config(&path, Some("theirs"), "again"), Err(Error::Config { .. })));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no leftovers");
+    }
+}

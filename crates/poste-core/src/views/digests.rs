@@ -1,0 +1,111 @@
+//! Digests table by table: of an office against its own refolded log, or against another copy.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::fold::Refusals;
+use crate::log::Position;
+use crate::store::Store;
+use crate::store::table_digest::{digest_by_table, refold_until};
+use crate::store::tables::Tables;
+
+/// The digests of one table.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct TableDigests {
+    pub table: String,
+    /// Null where the table is not there.
+    pub ours: Option<Digest>,
+    pub theirs: Option<Digest>,
+    pub equal: bool,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct DigestDiff {
+    /// The record both were compared at.
+    pub position: Position,
+    /// The end of this office's log, and of the other one.
+    pub ours: Position,
+    pub theirs: Position,
+    pub equal: bool,
+    pub tables: Vec<TableDigests>,
+    /// The first record that is not the same in both logs, if it was looked for and there is one.
+    pub parted_at: Option<Position>,
+}
+
+/// One office's end and the digests of its tables, read at one moment.
+struct Side {
+    head: Position,
+    digests: Vec<(String, Digest)>,
+}
+
+fn side(store: &Store) -> Result<Side, Error> {
+    store.read(|conn| Ok(Side { head: Tables::load(conn)?.cursor.head.position, digests: digest_by_table(conn)? }))
+}
+
+/// The live tables against what the log folds to.
+pub fn diff_with_fold(store: &Store, refusals: Refusals, progress: impl FnMut(Position)) -> Result<DigestDiff, Error> {
+    let ours = side(store)?;
+    let folded = refold_until(store, ours.head, refusals, progress)?;
+    let theirs = side(&folded)?;
+    Ok(diff(ours.head, &ours, &theirs, (ours.head, theirs.head)))
+}
+
+/// The tables of two offices, at the last position both have: whichever is ahead is folded anew up to there.
+pub fn diff_with_other(
+    store: &Store,
+    other: &Store,
+    refusals: Refusals,
+    mut progress: impl FnMut(Position),
+) -> Result<DigestDiff, Error> {
+    let (ours, theirs) = (side(store)?, side(other)?);
+    let heads = (ours.head, theirs.head);
+    let common = ours.head.min(theirs.head);
+    let mut at_common = |store: &Store, side: Side| match side.head == common {
+        true => Ok(side),
+        false => refold_until(store, common, refusals, &mut progress).and_then(|folded| self::side(&folded)),
+    };
+    let (ours, theirs) = (at_common(store, ours)?, at_common(other, theirs)?);
+    Ok(diff(common, &ours, &theirs, heads))
+}
+
+fn diff(position: Position, ours: &Side, theirs: &Side, heads: (Position, Position)) -> DigestDiff {
+    let map = |side: &Side| side.digests.iter().cloned().collect::<BTreeMap<String, Digest>>();
+    let (our_tables, their_tables) = (map(ours), map(theirs));
+    let names: BTreeSet<&String> = our_tables.keys().chain(their_tables.keys()).collect();
+    let tables: Vec<TableDigests> = names
+        .into_iter()
+        .map(|table| {
+            let (ours, theirs) = (our_tables.get(table).copied(), their_tables.get(table).copied());
+            TableDigests { table: table.clone(), ours, theirs, equal: ours == theirs }
+        })
+        .collect();
+    let equal = tables.iter().all(|table| table.equal);
+    DigestDiff { position, ours: heads.0, theirs: heads.1, equal, tables, parted_at: None }
+}
+
+/// The first record that is not the same in two logs, as far as both reach.
+///
+/// Compares the rows and not only the chain: a record that was changed behind the chain's back is found, too.
+pub fn first_difference(
+    store: &Store,
+    other: &Store,
+    mut progress: impl FnMut(Position),
+) -> Result<Option<Position>, Error> {
+    const SQL: &str = "SELECT position, at, envelope, chain FROM log ORDER BY position";
+    type Row = (Position, i64, Vec<u8>, Vec<u8>);
+    let read =
+        |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> { Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)) };
+    let (mut ours, mut theirs) = (store.conn().prepare(SQL)?, other.conn().prepare(SQL)?);
+    for (ours, theirs) in ours.query_map([], read)?.zip(theirs.query_map([], read)?) {
+        let (ours, theirs) = (ours?, theirs?);
+        if ours != theirs {
+            return Ok(Some(ours.0.min(theirs.0)));
+        }
+        progress(ours.0);
+    }
+    Ok(None)
+}

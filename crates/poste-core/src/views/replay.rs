@@ -1,0 +1,104 @@
+//! The office as it was: the log folded anew up to a record, with the views of today.
+
+use rusqlite::params;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Found, InboxPage, InboxQuery, Track, content, inbox, roster, track};
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::log::{MessageNo, Position};
+use crate::store::Store;
+use crate::store::table_digest::digest;
+use crate::store::tables::{Agent, State};
+use crate::text::Name;
+use crate::time::{Timestamp, rfc3339};
+use crate::vocabulary::AgentKind;
+
+/// An agent as it was, with its mail.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct PastAgent {
+    pub name: Name,
+    pub kind: AgentKind,
+    pub active: bool,
+    /// Deliveries to its name that waited; counting stops at a thousand.
+    pub pending: u64,
+    pub pending_at_least: bool,
+    /// Deliveries it held.
+    pub claimed: u64,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct PastOffice {
+    /// The last record that was folded.
+    pub position: Position,
+    #[serde(serialize_with = "rfc3339")]
+    pub at: Timestamp,
+    /// Of all tables: the same on every machine and after every refold.
+    pub digest: Digest,
+    pub messages: u64,
+    /// Deliveries to anybody, groups included, that were pending or claimed.
+    pub open: u64,
+    pub agents: Vec<PastAgent>,
+}
+
+/// What there was, of a store that was folded up to some record.
+pub fn past_office(past: &Store) -> Result<PastOffice, Error> {
+    let cursor = past.tables()?.cursor;
+    let open = past.conn().query_row(
+        "SELECT count(*) FROM deliveries WHERE state IN (?1, ?2)",
+        [State::Pending, State::Claimed],
+        |row| row.get(0),
+    )?;
+    let agents = roster(past)?.into_iter().map(|entry| PastAgent {
+        name: entry.agent.name,
+        kind: entry.agent.kind,
+        active: entry.active,
+        pending: entry.pending,
+        pending_at_least: entry.pending_at_least,
+        claimed: entry.claimed,
+    });
+    Ok(PastOffice {
+        position: cursor.head.position,
+        at: cursor.head.at,
+        digest: digest(past.conn())?,
+        messages: cursor.message_last.0,
+        open,
+        agents: agents.collect(),
+    })
+}
+
+/// An inbox as it was. Subjects come from the office as it is: what was redacted since stays redacted.
+pub fn past_inbox(past: &Store, source: &Store, agent: &Agent, query: &InboxQuery) -> Result<InboxPage, Error> {
+    let now = past.tables()?.cursor.head.at;
+    let page = inbox(past, agent, query, now)?;
+    let positions = page.messages.iter().map(|line| position_of(past, line.number)).collect::<Result<Vec<_>, _>>()?;
+    bring_content(past, source, positions.into_iter().flatten())?;
+    inbox(past, agent, query, now)
+}
+
+/// The ladder of a message as it was.
+pub fn past_track(past: &Store, source: &Store, number: MessageNo) -> Result<Option<Track>, Error> {
+    let now = past.tables()?.cursor.head.at;
+    let Some(found) = track(past, number, now)? else { return Ok(None) };
+    let steps = found.deliveries.iter().flat_map(|delivery| delivery.history.iter().map(|step| step.position));
+    bring_content(past, source, position_of(past, number)?.into_iter().chain(steps))?;
+    track(past, number, now)
+}
+
+fn position_of(past: &Store, number: MessageNo) -> Result<Option<Position>, Error> {
+    Ok(past.tables()?.message(number)?.map(|message| message.position))
+}
+
+/// The fold keeps no content, so what a view shows of it is fetched.
+fn bring_content(past: &Store, source: &Store, positions: impl Iterator<Item = Position>) -> Result<(), Error> {
+    for position in positions {
+        if let Found::Content(content) = content(source, position)? {
+            past.conn().execute(
+                "INSERT OR REPLACE INTO content (position, subject, bytes) VALUES (?1, ?2, ?3)",
+                params![position, content.subject, content.encode()],
+            )?;
+        }
+    }
+    Ok(())
+}

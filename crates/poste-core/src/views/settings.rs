@@ -1,0 +1,152 @@
+//! The settings in force, each with where it comes from.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::config::{ConfigFile, KEYS, Key, SCHEMA, TYPES, Value};
+use crate::error::Error;
+use crate::log::{PolicyType, Settings};
+use crate::store::Store;
+use crate::store::tables::PolicyRow;
+use crate::text::TypeName;
+use crate::vocabulary::built_in;
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    BuiltIn,
+    /// This machine's `poste.toml`.
+    File,
+    /// Another machine's, by its policy.
+    OtherMachine,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Setting {
+    /// Its full name: `delivery.lease`.
+    pub key: String,
+    /// What holds; null when nothing is set and nothing built in, or when the type is not known yet.
+    pub value: Option<Value>,
+    pub source: Source,
+    /// What this machine's poste.toml says, where that is not what holds.
+    pub file_value: Option<Value>,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct PolicyView {
+    /// 0 is the built-in policy.
+    pub version: u64,
+    /// The host that set it; null for the built-in one.
+    pub host: Option<String>,
+    pub settings: Vec<Setting>,
+}
+
+/// The office's settings as they hold, beside what this machine's file says.
+pub fn settings(store: &Store, file: Option<&ConfigFile>) -> Result<PolicyView, Error> {
+    store.read(|_| {
+        let tables = store.tables()?;
+        let policy = tables.policy()?;
+        let none = ConfigFile::default();
+        let file = file.unwrap_or(&none);
+        let ours = file.policy.digest() == policy.digest || store.machine()?.as_str() == policy.machine;
+        let view = View { policy: &policy, file, ours };
+        let mut settings: Vec<Setting> =
+            KEYS.iter().filter(|key| key.section != TYPES).map(|key| view.office_wide(key)).collect();
+        let mut names: BTreeSet<TypeName> = tables.own_types()?.into_iter().collect();
+        names.extend(file.policy.types.iter().map(|kind| kind.name.clone()));
+        names.extend(file.schemas.keys().cloned());
+        for name in names {
+            let held = tables.own_type(&name)?;
+            for key in KEYS.iter().filter(|key| key.section == TYPES) {
+                settings.extend(view.of_type(key, &name, held.as_ref()));
+            }
+        }
+        let host = (policy.version > 0).then(|| policy.host.clone());
+        Ok(PolicyView { version: policy.version, host, settings })
+    })
+}
+
+struct View<'a> {
+    policy: &'a PolicyRow,
+    file: &'a ConfigFile,
+    /// The policy in force is this machine's.
+    ours: bool,
+}
+
+impl View<'_> {
+    fn office_wide(&self, key: &Key) -> Setting {
+        let name = format!("{}.{}", key.section, key.name);
+        let set = setting(&self.policy.settings, key);
+        let source = match (&set, self.ours) {
+            (None, _) => Source::BuiltIn,
+            (Some(_), true) => Source::File,
+            (Some(_), false) => Source::OtherMachine,
+        };
+        let value = set.or_else(|| key.built_in.clone());
+        let says = setting(&self.file.policy.settings, key).or_else(|| key.built_in.clone());
+        let file_value = if says == value { None } else { says };
+        Setting { key: name, value, source, file_value }
+    }
+
+    /// A key of a type, if there is anything to say about it.
+    fn of_type(&self, key: &Key, name: &TypeName, held: Option<&PolicyType>) -> Option<Setting> {
+        let full = format!("{TYPES}.{name}.{}", key.name);
+        if key.name == SCHEMA {
+            let value = Value::Schema(self.file.schemas.get(name)?.clone());
+            return Some(Setting { key: full, value: Some(value), source: Source::File, file_value: None });
+        }
+        let in_file = self.file.policy.types.iter().find(|kind| kind.name == *name);
+        let says = in_file.and_then(|kind| of_kind(kind, key));
+        let value = held.and_then(|kind| of_kind(kind, key));
+        if value.is_none() && says.is_none() {
+            return None;
+        }
+        let given = self.file.given.contains_key(&full);
+        let source = match (self.ours, &value) {
+            (true, Some(_)) if given => Source::File,
+            (false, Some(value)) if base(name, key).as_ref() != Some(value) => Source::OtherMachine,
+            _ => Source::BuiltIn,
+        };
+        let file_value = if says == value { None } else { says };
+        Some(Setting { key: full, value, source, file_value })
+    }
+}
+
+/// What a type's key is if the file leaves it out.
+fn base(name: &TypeName, key: &Key) -> Option<Value> {
+    let word = built_in(name.as_str()).or_else(|| built_in("message"))?;
+    match key.name {
+        "priority" => Some(Value::Priority(word.priority)),
+        "urgency" => Some(Value::Urgency(word.urgency)),
+        "work" => Some(Value::Flag(word.work)),
+        "response" => Some(Value::Flag(word.response)),
+        _ => None,
+    }
+}
+
+fn setting(settings: &Settings, key: &Key) -> Option<Value> {
+    match (key.section, key.name) {
+        ("delivery", "max_attempts") => settings.max_attempts.map(|count| Value::Count(count.into())),
+        ("delivery", "retry_delay") => settings.retry_delay_ms.map(Value::Length),
+        ("delivery", "lease") => settings.lease_ms.map(Value::Length),
+        ("retention", "finished") => settings.retention_ms.map(Value::Length),
+        ("limits", "message_bytes") => settings.content_bytes_max.map(Value::Count),
+        ("limits", "fan_out") => settings.fan_out_max.map(|count| Value::Count(count.into())),
+        _ => None,
+    }
+}
+
+fn of_kind(kind: &PolicyType, key: &Key) -> Option<Value> {
+    match key.name {
+        "priority" => Some(Value::Priority(kind.priority)),
+        "urgency" => Some(Value::Urgency(kind.urgency)),
+        "work" => Some(Value::Flag(kind.work)),
+        "response" => Some(Value::Flag(kind.response)),
+        "max_attempts" => kind.max_attempts.map(|count| Value::Count(count.into())),
+        "retry_delay" => kind.retry_delay_ms.map(Value::Length),
+        _ => None,
+    }
+}
