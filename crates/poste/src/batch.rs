@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::Result;
+use crate::commands::SecretArgs;
 use crate::context::{Cx, explain};
 use crate::draft::{Draft, parse_payload};
 use crate::error::{CommandError, Kind};
@@ -50,6 +51,12 @@ pub(crate) struct BatchLine {
     /// Files it speaks of; size and digest are recorded
     #[serde(default)]
     artifacts: Vec<PathBuf>,
+    /// Files to copy into the office
+    #[serde(default)]
+    attach: Vec<PathBuf>,
+    /// Files that will come; nothing is checked
+    #[serde(default)]
+    artifact_later: Vec<PathBuf>,
     #[serde(default)]
     reply_to: Option<MessageNo>,
     #[serde(default)]
@@ -117,6 +124,8 @@ impl BatchLine {
             body: self.body.into_bytes(),
             payload: self.payload.map(|payload| parse_payload(payload.get().to_owned())).transpose()?,
             present: self.artifacts,
+            attached: self.attach,
+            later: self.artifact_later,
             reply_to: self.reply_to,
             conversation: self.conversation,
             wants_response: self.wants_response,
@@ -171,7 +180,7 @@ impl Answer for BatchAnswer {
     }
 }
 
-pub(crate) fn run(cx: &mut Cx, source: &str) -> Result {
+pub(crate) fn run(cx: &mut Cx, source: &str, secret: SecretArgs) -> Result {
     let mut office = cx.open_to_write()?;
     cx.agent(&office)?; // a batch without a sender is one mistake, not one a line
     let (reader, bytes): (Box<dyn Read>, Option<u64>) = if source == "-" {
@@ -184,7 +193,7 @@ pub(crate) fn run(cx: &mut Cx, source: &str) -> Result {
     };
     let progress = progress_bar(cx, bytes);
     let mut answer = BatchAnswer::default();
-    let ran = send_lines(cx, &mut office, &mut BufReader::new(reader), &progress, &mut answer);
+    let ran = send_lines(cx, &mut office, &mut BufReader::new(reader), secret, &progress, &mut answer);
     progress.finish_and_clear();
     answer.refused.sort_by_key(|refused| refused.line);
     // Also when it broke off: what is stored is stored, and whoever goes on must know up to where.
@@ -208,6 +217,7 @@ fn send_lines(
     cx: &Cx,
     office: &mut Office,
     reader: &mut impl BufRead,
+    secret: SecretArgs,
     progress: &ProgressBar,
     answer: &mut BatchAnswer,
 ) -> Result {
@@ -224,7 +234,7 @@ fn send_lines(
         if line.trim_ascii().is_empty() {
             continue;
         }
-        match proposal(cx, office, &line) {
+        match proposal(cx, office, &line, secret) {
             Ok(proposal) => {
                 chunk_bytes += line.len();
                 chunk.push((number, proposal));
@@ -259,7 +269,7 @@ fn refused(line: u64, error: &CommandError) -> RefusedLine {
     RefusedLine { line, reason: error.message.clone(), hints: error.hints().to_vec() }
 }
 
-fn proposal(cx: &Cx, office: &Office, line: &[u8]) -> Result<Proposal> {
+fn proposal(cx: &Cx, office: &Office, line: &[u8], secret: SecretArgs) -> Result<Proposal> {
     if line.len() as u64 >= LINE_BYTES_MAX {
         return Err(CommandError::usage(format!("the line has more than {LINE_BYTES_MAX} bytes")));
     }
@@ -267,7 +277,7 @@ fn proposal(cx: &Cx, office: &Office, line: &[u8]) -> Result<Proposal> {
         // Every line is line 1 to the parser.
         CommandError::usage(error.to_string().replace("at line 1 column", "at column"))
     })?;
-    let mut draft = line.into_draft()?;
+    let mut draft = Draft { secret, ..line.into_draft()? };
     let id = draft.id.take();
     let (header, content) = draft.seal(cx, office, "message")?;
     let proposal = cx.proposal(office, Intent::Send(header), Some(content), id)?;

@@ -137,6 +137,10 @@ commands! {
     Types => types,
     Schema => schema,
     Clock => clock,
+    Config => config,
+    Trust => trust,
+    Completions => completions,
+    Man => man,
 }
 
 /// clap's own words; help and version go to stdout and are no error.

@@ -263,6 +263,12 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         "not_claimed" => error.hint(format!("see who holds it: poste track {number}; claim it: poste claim {number}")),
         "nothing_to_claim" => error.hint("wait for some: poste claim --wait"),
         "not_ready" => error.hint("wait for it: poste claim --wait"),
+        "payload_unfit" => match &proposal.intent {
+            Intent::Send(send) => {
+                error.hint(format!("see what it must look like: poste schema {} --payload", send.kind))
+            }
+            _ => error,
+        },
         "id_conflict" => error.hint("an id is for one write for ever; take another one"),
         "name_taken" => error.hint("change or revive it with --update, or take another name"),
         "retired" if !matches!(proposal.intent, Intent::Retire(_)) => {

@@ -15,6 +15,7 @@ use poste_core::vocabulary::Priority;
 use serde_json::value::RawValue;
 
 use crate::Result;
+use crate::commands::SecretArgs;
 use crate::context::Cx;
 use crate::error::CommandError;
 
@@ -75,6 +76,8 @@ pub(crate) struct MessageArgs {
     /// An id of your own: sending it again has no second effect
     #[arg(long, value_name = "ID")]
     pub id: Option<RecordId>,
+    #[command(flatten)]
+    pub secret: SecretArgs,
 }
 
 fn key_value(text: &str) -> std::result::Result<(String, String), String> {
@@ -112,6 +115,7 @@ pub(crate) struct Draft {
     pub metadata: BTreeMap<String, String>,
     pub ends: Option<Ends>,
     pub id: Option<RecordId>,
+    pub secret: SecretArgs,
 }
 
 impl Draft {
@@ -143,6 +147,7 @@ impl Draft {
             references: args.reference,
             metadata,
             id: args.id,
+            secret: args.secret,
             ..Self::default()
         })
     }
@@ -183,6 +188,7 @@ impl Draft {
             ..Content::default()
         };
         content.check_message().map_err(CommandError::usage)?;
+        self.secret.check(&content)?;
         Ok((header, content))
     }
 }

@@ -206,6 +206,9 @@ impl From<Error> for CommandError {
                 (Kind::Refused, Some("if the clock is right now: poste clock accept --as NAME".to_owned()))
             }
             Error::Malformed(_) | Error::Artifact { .. } | Error::Rejected(_) => (Kind::Refused, None),
+            Error::Config { path, .. } if path.ends_with(poste_core::config::FILE) => {
+                (Kind::Usage, Some("see everything that is wrong with it: poste config check".to_owned()))
+            }
             Error::Config { .. } => (Kind::Usage, None),
             Error::ReadOnly(_) => (Kind::Refused, Some("check owner and permissions of the folder".to_owned())),
             Error::Damaged(_) => (Kind::Internal, Some("look closer: poste log verify".to_owned())),

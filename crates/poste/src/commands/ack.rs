@@ -2,7 +2,7 @@ use poste_core::log::{Ack, Content, Intent, MessageNo};
 use poste_core::text::RecordId;
 use poste_core::views;
 
-use super::Changed;
+use super::{Changed, SecretArgs};
 use crate::Result;
 use crate::context::Cx;
 
@@ -21,11 +21,16 @@ pub(crate) struct Args {
     /// An id of your own: doing it again has no second effect
     #[arg(long, value_name = "ID")]
     id: Option<RecordId>,
+    #[command(flatten)]
+    secret: SecretArgs,
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
     let content = args.note.map(|note| Content { body: note.as_str().into(), ..Content::default() });
+    if let Some(content) = &content {
+        args.secret.check(content)?;
+    }
     let proposal = cx.proposal(&office, Intent::Ack(Ack { message: args.number }), content, args.id)?;
     let (outcome, _) = cx.decide(&mut office, &proposal)?;
     let asks_work = views::message(office.store(), args.number)?.is_some_and(|message| message.asks_work);

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use poste_core::fold::Effect;
 use poste_core::log::{Body, Content, Done, Intent, MessageNo};
 
-use super::{Changed, ClaimArgs};
+use super::{Changed, ClaimArgs, SecretArgs};
 use crate::Result;
 use crate::context::Cx;
 use crate::draft;
@@ -33,6 +33,8 @@ pub(crate) struct Args {
     recommend: Option<String>,
     #[command(flatten)]
     claim: ClaimArgs,
+    #[command(flatten)]
+    secret: SecretArgs,
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
@@ -45,6 +47,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         recommend: args.recommend,
         ..Content::default()
     };
+    args.secret.check(&content)?;
     let intent = Intent::Done(Done { message: args.number, token: args.claim.token, artifacts });
     let proposal = cx.proposal(&office, intent, Some(content), args.claim.id)?;
     let (outcome, effect) = cx.decide(&mut office, &proposal)?;

@@ -1,6 +1,6 @@
 use poste_core::log::{Content, Fail, Intent, MessageNo};
 
-use super::{Changed, ClaimArgs};
+use super::{Changed, ClaimArgs, SecretArgs};
 use crate::Result;
 use crate::context::Cx;
 
@@ -22,11 +22,14 @@ pub(crate) struct Args {
     retry: bool,
     #[command(flatten)]
     claim: ClaimArgs,
+    #[command(flatten)]
+    secret: SecretArgs,
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
     let content = Content { body: args.reason.as_str().into(), ..Content::default() };
+    args.secret.check(&content)?;
     let intent = Intent::Fail(Fail { message: args.number, token: args.claim.token, retry: args.retry });
     let proposal = cx.proposal(&office, intent, Some(content), args.claim.id)?;
     let (outcome, _) = cx.decide(&mut office, &proposal)?;

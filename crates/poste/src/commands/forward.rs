@@ -4,7 +4,7 @@ use poste_core::views::{self, MessageView};
 use poste_core::vocabulary::Priority;
 
 use super::reply::prefixed;
-use super::{ClaimArgs, send};
+use super::{ClaimArgs, SecretArgs, send};
 use crate::Result;
 use crate::context::{Cx, no_message};
 use crate::draft::{Draft, parse_recipients};
@@ -26,6 +26,8 @@ pub(crate) struct Args {
     priority: Option<Priority>,
     #[command(flatten)]
     claim: ClaimArgs,
+    #[command(flatten)]
+    secret: SecretArgs,
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
@@ -49,6 +51,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         wants_response: Some(original.wants_response),
         ends: Some(Ends { message: args.number, how: EndsHow::Forwarded, token: args.claim.token }),
         id: args.claim.id,
+        secret: args.secret,
         ..Draft::default()
     };
     send::send(cx, &mut office, draft, "message")

@@ -1,4 +1,5 @@
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
 use indicatif::ProgressBar;
 use poste_core::fold::Refusals;
@@ -9,6 +10,7 @@ use poste_core::views::{self, IdAnswer, RecordView, VerifyReport, Why};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::{log_digest, log_replay, tail};
 use crate::Result;
 use crate::context::{Cx, no_message};
 use crate::error::{CommandError, Kind};
@@ -34,6 +36,28 @@ enum LogCommand {
     /// Check the office against itself: chain, content, and tables against the refolded log
     #[command(after_help = "Example:\n  poste log verify")]
     Verify,
+    /// Follow the log in sentences, from now or after a position
+    #[command(after_help = "Examples:\n  poste log follow\n  poste log follow --after 0 --for 5s")]
+    Follow(FollowArgs),
+    /// Show the office as it was after a record, folded anew from the log
+    #[command(
+        after_help = "Examples:\n  poste log replay --until 120\n  poste log replay --until 120 --inbox coder\n  \
+                            poste log replay --until 120 --message 12"
+    )]
+    Replay(log_replay::Args),
+    /// Compare tables by their digests: with the refolded log, or with another copy of the office
+    #[command(after_help = "Examples:\n  poste log diff-digest\n  poste log diff-digest ../copy/.poste --find")]
+    DiffDigest(log_digest::Args),
+}
+
+#[derive(Debug, clap::Args)]
+struct FollowArgs {
+    /// Start after this position; otherwise now
+    #[arg(long, value_name = "POSITION", value_parser = crate::cli::position)]
+    after: Option<Position>,
+    /// Stop after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = crate::cli::duration)]
+    length: Option<Duration>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -125,6 +149,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         LogCommand::Show(args) => show(cx, args),
         LogCommand::Why(args) => why(cx, args),
         LogCommand::Verify => verify(cx),
+        LogCommand::Follow(args) => tail::follow_log(cx, args.after, args.length),
+        LogCommand::Replay(args) => log_replay::run(cx, args),
+        LogCommand::DiffDigest(args) => log_digest::run(cx, args),
     }
 }
 
@@ -155,10 +182,15 @@ fn why(cx: &mut Cx, args: WhyArgs) -> Result {
     cx.ui.answer(&why)
 }
 
+/// A bar over the records of a log, for people who wait.
+pub(super) fn progress(cx: &Cx, until: Position) -> ProgressBar {
+    let visible = !cx.ui.json && io::stderr().is_terminal();
+    if visible { ProgressBar::new(until.0) } else { ProgressBar::hidden() }
+}
+
 fn verify(cx: &mut Cx) -> Result {
     let office = cx.open()?;
-    let visible = !cx.ui.json && io::stderr().is_terminal();
-    let progress = if visible { ProgressBar::new(head(office.store())?.0) } else { ProgressBar::hidden() };
+    let progress = progress(cx, head(office.store())?);
     let report = views::verify(office.store(), Refusals::Dropped, |position| progress.set_position(position.0))?;
     progress.finish_and_clear();
     cx.ui.answer(&report)?;

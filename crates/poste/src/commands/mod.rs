@@ -5,6 +5,8 @@ pub(crate) mod agents;
 pub(crate) mod broadcast;
 pub(crate) mod claim;
 pub(crate) mod clock;
+pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod done;
 pub(crate) mod extend;
@@ -13,6 +15,9 @@ pub(crate) mod forward;
 pub(crate) mod inbox;
 pub(crate) mod init;
 pub(crate) mod log;
+pub(crate) mod log_digest;
+pub(crate) mod log_replay;
+pub(crate) mod man;
 pub(crate) mod publish;
 pub(crate) mod read;
 pub(crate) mod register;
@@ -26,6 +31,7 @@ pub(crate) mod subscribe;
 pub(crate) mod tail;
 pub(crate) mod topics;
 pub(crate) mod track;
+pub(crate) mod trust;
 pub(crate) mod types;
 pub(crate) mod unsubscribe;
 pub(crate) mod wait;
@@ -33,11 +39,12 @@ pub(crate) mod whoami;
 
 use std::io::{self, Write};
 
-use poste_core::log::{MessageNo, Position};
+use poste_core::log::{Content, MessageNo, Position};
 use poste_core::text::RecordId;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
 
 /// What every command that ends or keeps a claim takes.
@@ -49,6 +56,32 @@ pub(crate) struct ClaimArgs {
     /// An id of your own: doing it again has no second effect
     #[arg(long, value_name = "ID")]
     pub id: Option<RecordId>,
+}
+
+/// What every command that stores a text takes.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub(crate) struct SecretArgs {
+    /// Store it although it looks like it carries a secret
+    #[arg(long)]
+    pub allow_secret: bool,
+}
+
+impl SecretArgs {
+    /// Stops what looks like a secret before it is in the log, from where it could only be redacted.
+    pub(crate) fn check(self, content: &Content) -> crate::Result {
+        if self.allow_secret {
+            return Ok(());
+        }
+        let found = poste_core::secrets::find(content);
+        if found.is_empty() {
+            return Ok(());
+        }
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        Err(CommandError::new(Kind::Refused, format!("this looks like a secret: {}", found.join("; ")))
+            .code("looks_secret")
+            .hint("say where it is kept instead; what is stored stays in the log until it is redacted")
+            .hint("if it is none, or must be sent: --allow-secret"))
+    }
 }
 
 /// The answer of commands that change one message's delivery.

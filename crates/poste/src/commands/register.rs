@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use poste_core::log::{Cleared, Intent, Register};
 use poste_core::store::tables::Agent;
-use poste_core::text::{Name, Word};
+use poste_core::text::{Name, RecordId, Word};
 use poste_core::vocabulary::AgentKind;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// Change or revive a registered name; what is not given stays as it was
     #[arg(long)]
     update: bool,
+    /// An id of your own: doing it again has no second effect
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -93,7 +96,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let known = office.agent(&args.name)?;
     let same = known.as_ref().is_some_and(|known| known.is_active() && is_same(known, &header));
     if !same {
-        let proposal = cx.proposal_as(&office, args.name.clone(), Intent::Register(header), None, None);
+        let proposal = cx.proposal_as(&office, args.name.clone(), Intent::Register(header), None, args.id);
         cx.decide(&mut office, &proposal)?;
     }
     let agent = office

@@ -2,7 +2,7 @@ use std::io::{self, Write};
 
 use poste_core::fold::Effect;
 use poste_core::log::{Intent, Retire};
-use poste_core::text::Name;
+use poste_core::text::{Name, RecordId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,6 +16,9 @@ use crate::ui::{self, Answer, Ui};
 pub(crate) struct Args {
     /// Who
     name: Name,
+    /// An id of your own: doing it again has no second effect
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -35,7 +38,7 @@ impl Answer for RetireAnswer {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
     let intent = Intent::Retire(Retire { name: args.name.clone() });
-    let proposal = cx.proposal(&office, intent, None, None)?;
+    let proposal = cx.proposal(&office, intent, None, args.id)?;
     let (_, effect) = cx.decide(&mut office, &proposal)?;
     let deliveries = match effect {
         Effect::Touched(count) => count,

@@ -1,10 +1,12 @@
 use std::io::{self, Write};
 
+use poste_core::payload::PayloadSchemas;
 use poste_core::text::{TypeName, nearest};
-use poste_core::views::{self, IdAnswer, InboxPage, MessageView, NewMail, Replies, TimelineLine, VerifyReport, Why};
+use poste_core::views::{self, IdAnswer, InboxPage, MessageView, NewMail, Replies, TimelineLine, TypeView};
+use poste_core::views::{DigestDiff, PastOffice, VerifyReport, Why};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, schema_for};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Result;
 use crate::batch::{BatchAnswer, BatchLine};
@@ -14,10 +16,14 @@ use crate::error::{CommandError, Kind};
 /// Print the JSON Schema of a command's answer, or of a message of a type
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste schema inbox        what `poste inbox --json` prints\n  \
-                        poste schema batch        a line of `poste send --batch`\n  poste schema question     a line of a batch with that type")]
+                        poste schema batch        a line of `poste send --batch`\n  poste schema question     a line of a batch with that type\n  \
+                        poste schema deploy --payload     the schema of that type's payload")]
 pub(crate) struct Args {
     /// A command, `batch`, or a message type
     name: String,
+    /// Of a type: only the schema of its payload, as poste.toml names it
+    #[arg(long)]
+    payload: bool,
 }
 
 /// What is printed: a field that is always there is required, also when it may be null.
@@ -66,18 +72,30 @@ const ANSWERS: &[AnswerSchema] = &[
     ("log why", of::<Why>),
     ("log why --id", of::<IdAnswer>),
     ("log verify", of::<VerifyReport>),
+    ("log follow", of::<TimelineLine>),
+    ("log replay", of::<PastOffice>),
+    ("log replay --inbox", of::<InboxPage>),
+    ("log replay --message", of::<super::track::TrackAnswer>),
+    ("log diff-digest", of::<DigestDiff>),
     ("types", of::<super::types::TypesAnswer>),
     ("clock accept", of::<super::clock::ClockAnswer>),
+    ("config check", of::<super::config::CheckAnswer>),
+    ("config show", of::<super::config::ShowAnswer>),
+    ("config set", of::<super::config::SetAnswer>),
+    ("trust", of::<super::trust::TrustAnswer>),
+    ("completions", of::<super::completions::CompletionsAnswer>),
+    ("man", of::<super::man::ManAnswer>),
     ("demo", of::<super::demo::DemoAnswer>),
 ];
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let schema = match find(&args.name) {
-        Some(schema) => schema,
-        None => of_type(cx, &args.name)?,
+    // Each prints its keys in the order it has them.
+    let text = match find(&args.name) {
+        _ if args.payload => serde_json::to_string_pretty(&of_payload(cx, &args.name)?),
+        Some(schema) => serde_json::to_string_pretty(&schema),
+        None => serde_json::to_string_pretty(&of_type(cx, &args.name)?),
     };
-    let text =
-        serde_json::to_string_pretty(&schema).map_err(|error| CommandError::new(Kind::Internal, error.to_string()))?;
+    let text = text.map_err(|error| CommandError::new(Kind::Internal, error.to_string()))?;
     writeln!(io::stdout().lock(), "{text}")?;
     Ok(())
 }
@@ -89,21 +107,46 @@ fn find(name: &str) -> Option<Schema> {
     ANSWERS.iter().find(|(known, _)| *known == name).map(|(_, schema)| schema())
 }
 
+/// The vocabulary of the office, if there is one, and its payload schemas.
+fn vocabulary(cx: &mut Cx) -> Result<(Vec<TypeView>, PayloadSchemas)> {
+    match cx.open() {
+        Ok(office) => Ok((views::types(office.store())?, office.payload_schemas()?)),
+        Err(error) if error.kind == Kind::NotFound => {
+            Ok((views::types(&poste_core::store::Store::in_memory()?)?, PayloadSchemas::default()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn of_payload(cx: &mut Cx, name: &str) -> Result<Value> {
+    let (known, schemas) = vocabulary(cx)?;
+    let kind: TypeName = name.parse()?;
+    if let Some(schema) = schemas.schema(&kind)? {
+        return Ok(schema);
+    }
+    if known.iter().all(|known| known.name != kind) {
+        return Err(no_such_name(name, &known));
+    }
+    let error = CommandError::not_found(format!("{kind} has no payload schema: its payload is any JSON, or none"));
+    Err(error.hint(format!("give it one: poste config set types.{kind}.schema PATH")))
+}
+
+fn no_such_name(name: &str, known: &[TypeView]) -> CommandError {
+    let names = known.iter().map(|kind| kind.name.as_str()).chain(ANSWERS.iter().map(|(name, _)| *name));
+    let error = CommandError::not_found(format!("{} is no command and no type", poste_core::text::quoted(name)));
+    match nearest(name, names).first() {
+        Some(near) => error.hint(format!("did you mean {near}?")),
+        None => error.hint("see the types: poste types"),
+    }
+}
+
 /// A message of a type, as a line of a batch.
 fn of_type(cx: &mut Cx, name: &str) -> Result<Schema> {
-    let known = match cx.open() {
-        Ok(office) => views::types(office.store())?,
-        Err(error) if error.kind == Kind::NotFound => views::types(&poste_core::store::Store::in_memory()?)?,
-        Err(error) => return Err(error),
-    };
+    let (known, schemas) = vocabulary(cx)?;
     let Some(kind) = name.parse::<TypeName>().ok().and_then(|name| known.iter().find(|kind| kind.name == name)) else {
-        let names = known.iter().map(|kind| kind.name.as_str()).chain(ANSWERS.iter().map(|(name, _)| *name));
-        let error = CommandError::not_found(format!("{} is no command and no type", poste_core::text::quoted(name)));
-        return Err(match nearest(name, names).first() {
-            Some(near) => error.hint(format!("did you mean {near}?")),
-            None => error.hint("see the types: poste types"),
-        });
+        return Err(no_such_name(name, &known));
     };
+    let payload = schemas.schema(&kind.name)?.map(|schema| embedded(&kind.name, schema));
     let mut schema = of_line();
     schema.insert("title".to_owned(), json!(kind.name.as_str()));
     schema.insert("description".to_owned(), json!(kind.meaning));
@@ -118,8 +161,24 @@ fn of_type(cx: &mut Cx, name: &str) -> Result<Schema> {
     }
     if let Some(required) = schema.get_mut("required").and_then(|value| value.as_array_mut()) {
         required.push(json!("type"));
+        required.extend(payload.is_some().then(|| json!("payload")));
+    }
+    if let (Some(payload), Some(properties)) =
+        (payload, schema.get_mut("properties").and_then(|value| value.as_object_mut()))
+    {
+        properties.insert("payload".to_owned(), payload);
     }
     Ok(schema)
+}
+
+/// A schema inside another needs an id of its own, or what it refers to by `#/…` would be looked for in the outer one.
+fn embedded(kind: &TypeName, mut schema: Value) -> Value {
+    if let Some(object) = schema.as_object_mut()
+        && !object.contains_key("$id")
+    {
+        object.insert("$id".to_owned(), json!(format!("urn:poste:type:{kind}")));
+    }
+    schema
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ impl Answer for SendAnswer {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     if let Some(source) = &args.batch {
-        return batch::run(cx, source);
+        return batch::run(cx, source, args.message.secret);
     }
     let (Some(to), Some(subject)) = (args.to, args.subject) else {
         return Err(CommandError::usage("TO and SUBJECT are needed"));

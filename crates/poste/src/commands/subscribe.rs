@@ -2,6 +2,7 @@ use std::io::{self, Write};
 
 use poste_core::fold::Effect;
 use poste_core::log::{Intent, Position, Subscribe, TopicPattern};
+use poste_core::text::RecordId;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -20,6 +21,9 @@ pub(crate) struct Args {
     /// Also deliver what was published after this log position (0: everything)
     #[arg(long, value_name = "POSITION", value_parser = crate::cli::position)]
     from: Option<Position>,
+    /// An id of your own: doing it again has no second effect
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -46,7 +50,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
     let topic = args.topic.as_str().to_owned();
     let intent = Intent::Subscribe(Subscribe { topic: args.topic, from: args.from });
-    let proposal = cx.proposal(&office, intent, None, None)?;
+    let proposal = cx.proposal(&office, intent, None, args.id)?;
     let (delivered, already) = match cx.decide(&mut office, &proposal) {
         Ok((_, Effect::Touched(count))) => (count, false),
         Ok(_) => (0, false),

@@ -61,14 +61,30 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         (None, false, Some(_)) => Follow::Inbox(cx.agent(&office)?.name),
         _ => Follow::Log,
     };
-    let mut cursor = match args.after {
+    follow_from(cx, &mut office, &follow, args.after, args.length)
+}
+
+/// `log follow`: the whole log.
+pub(crate) fn follow_log(cx: &mut Cx, after: Option<Position>, length: Option<Duration>) -> Result {
+    let mut office = cx.open()?;
+    follow_from(cx, &mut office, &Follow::Log, after, length)
+}
+
+fn follow_from(
+    cx: &Cx,
+    office: &mut Office,
+    follow: &Follow,
+    after: Option<Position>,
+    length: Option<Duration>,
+) -> Result {
+    let mut cursor = match after {
         Some(after) => after,
         None => head(office.store())?,
     };
     let ui = cx.ui.clone();
     let mut failed = None;
-    office.wait_for(args.length, |office| {
-        if let Err(error) = print_new(&ui, office, &follow, &mut cursor) {
+    office.wait_for(length, |office| {
+        if let Err(error) = print_new(&ui, office, follow, &mut cursor) {
             failed = Some(error);
             return Ok(Some(()));
         }

@@ -32,6 +32,12 @@ pub(crate) struct TrackAnswer {
     history: bool,
 }
 
+impl TrackAnswer {
+    pub(super) fn with_history(track: Track) -> Self {
+        Self { track, history: true }
+    }
+}
+
 impl Answer for TrackAnswer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let track = &self.track;

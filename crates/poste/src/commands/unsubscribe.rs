@@ -1,6 +1,7 @@
 use std::io::{self, Write};
 
 use poste_core::log::{Intent, TopicPattern, Unsubscribe};
+use poste_core::text::RecordId;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -14,6 +15,9 @@ use crate::ui::{Answer, Ui};
 pub(crate) struct Args {
     /// A topic, or *
     topic: TopicPattern,
+    /// An id of your own: doing it again has no second effect
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -30,7 +34,7 @@ impl Answer for UnsubscribeAnswer {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
     let topic = args.topic.as_str().to_owned();
-    let proposal = cx.proposal(&office, Intent::Unsubscribe(Unsubscribe { topic: args.topic }), None, None)?;
+    let proposal = cx.proposal(&office, Intent::Unsubscribe(Unsubscribe { topic: args.topic }), None, args.id)?;
     cx.decide(&mut office, &proposal)?;
     cx.ui.answer(&UnsubscribeAnswer { topic })
 }

@@ -92,3 +92,18 @@ fn line_numbers_are_right_after_a_line_that_is_far_too_long() {
         answer["refused"].as_array().unwrap().iter().map(|refused| refused["line"].as_u64().unwrap()).collect();
     assert_eq!(numbers, [1, 2]);
 }
+
+#[test]
+fn a_line_attaches_files_and_promises_others() {
+    let mut desk = Desk::staffed();
+    desk.file("plan.md", "# Plan\n");
+    let line =
+        br#"{"to":"coder","subject":"Files","artifacts":["plan.md"],"attach":["plan.md"],"artifact_later":["out.md"]}"#;
+    let _ = desk.call(&["send", "--batch", "-", "--as", "lead"], line).ok();
+    let message = desk.peek("poste read 1 --as coder --json").json();
+    let states: Vec<&str> =
+        message["artifacts"].as_array().unwrap().iter().filter_map(|artifact| artifact["state"].as_str()).collect();
+    assert_eq!(states, ["present", "attached", "later"]);
+    let missing = br#"{"to":"coder","subject":"Files","attach":["nowhere.md"]}"#;
+    let _ = desk.call(&["send", "--batch", "-", "--as", "lead"], missing).exits(4);
+}

@@ -31,8 +31,8 @@ fn an_office_adds_its_own_types_and_changes_what_decides() {
     assert_eq!(
         own,
         [
-            "alert  high  now  -  own  something is wrong now",
-            "deploy_request  urgent  now  work+response  own  a type of this office"
+            "alert  high  now  -  own  -  something is wrong now",
+            "deploy_request  urgent  now  work+response  own  -  a type of this office"
         ]
     );
     std::fs::remove_file(desk.path("poste.toml")).unwrap();

@@ -80,3 +80,23 @@ fn the_past_is_told_as_it_was_before_somebody_subscribed() {
     assert_eq!(why["lines"][0]["what"], "stored, delivered to 0: nobody");
     assert_eq!(why["lines"][1]["what"], "delivered to lead, who subscribed later");
 }
+
+#[test]
+fn changes_of_agents_and_subscriptions_take_an_id_and_happen_once_under_it() {
+    let mut desk = Desk::staffed();
+    desk.play(
+        "
+        poste register extra --role helper --id add-extra
+        poste log why --id add-extra
+        poste subscribe Builds --id sub-1 --as extra
+        poste subscribe Builds --id sub-1 --as extra
+        poste unsubscribe Builds --id unsub-1 --as extra
+        poste unsubscribe Builds --id unsub-1 --as extra
+        poste subscribe Builds --id sub-1 --as lead
+        poste retire extra --id drop-extra --as lead
+        poste retire extra --id drop-extra --as lead
+        poste log why --id drop-extra
+        ",
+    );
+    assert_transcript!(desk);
+}
