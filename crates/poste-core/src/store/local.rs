@@ -85,11 +85,6 @@ impl LocalLog {
         &self.clock
     }
 
-    /// The write lock, for changes of files beside the database.
-    pub(crate) fn lock(&self) -> Result<WriteGuard, Error> {
-        self.lock.acquire(self.store.options.lock_timeout)
-    }
-
     /// What time the next record would have.
     pub fn reading(&self) -> Result<Reading, Error> {
         let head = self.store.tables()?.cursor.head;

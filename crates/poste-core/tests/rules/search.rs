@@ -128,7 +128,7 @@ fn what_is_said_later_is_found_under_the_message_it_is_about() {
     let mut desk = Desk::with(&["ann", "bob"]);
     let work = letter("bob", "directive");
     let one = desk.write_content("ann", work.clone(), with_subject("Fix the login"));
-    let two = desk.write_content("ann", work.clone(), with_subject("Fix the logout"));
+    let two = desk.write_content("ann", work, with_subject("Fix the logout"));
     let three = desk.write_content("ann", letter("bob", "message"), with_subject("Only to know"));
     desk.write("ann", "bob", "Newer", "and of no interest");
     assert_eq!(desk.find("null"), [0; 0]);

@@ -106,7 +106,7 @@ fn recipients(hit: &SearchHit) -> String {
     const NAMED_MAX: u64 = 3;
     match hit.recipients {
         0 => "nobody".to_owned(),
-        ..=NAMED_MAX => hit.to.join(", "),
+        1..=NAMED_MAX => hit.to.join(", "),
         many => ui::count(usize::try_from(many).unwrap_or(usize::MAX), "recipient"),
     }
 }
