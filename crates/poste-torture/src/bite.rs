@@ -127,7 +127,8 @@ pub(crate) fn control(rig: &Rig, programs: &Path) -> Vec<String> {
         memory: rig.memory.join("control"),
         disk: rig.disk.join("control"),
     };
-    let harnesses: &[(&'static str, fn(&Rig, &Tally) -> Result)] =
+    type Harness = fn(&Rig, &Tally) -> Result;
+    let harnesses: &[(&'static str, Harness)] =
         &[("kill", kill::run), ("clocks", clocks::run), ("damage", damage::run), ("stopped", stopped::run)];
     let mut violations = Vec::new();
     for (name, run) in harnesses {

@@ -186,11 +186,11 @@ fn losses(disk: &Disk, rng: &mut Rng) -> Vec<(String, Loss)> {
     let nonsense = Loss { nonsense_shm: true, ..Loss::of(Kept::All, true) };
     losses.push(("all kept, nonsense in the shared memory".to_owned(), nonsense));
     let sectors = disk.pending_sectors();
-    for number in sectors.len().saturating_sub(SINGLED_OUT)..sectors.len() {
+    for (number, length) in sectors.iter().enumerate().skip(sectors.len().saturating_sub(SINGLED_OUT)) {
         let single = |rest, kept| Loss { changes: [(number, kept)].into(), ..Loss::of(rest, true) };
         losses.push((format!("write {number} dropped"), single(Kept::All, Kept::Nothing)));
         losses.push((format!("only write {number} kept"), single(Kept::Nothing, Kept::All)));
-        for head in BTreeSet::from([1, sectors[number] / 2, sectors[number].saturating_sub(1)]) {
+        for head in BTreeSet::from([1, length / 2, length.saturating_sub(1)]) {
             losses.push((format!("write {number} torn after {head}"), single(Kept::All, Kept::Head(head))));
         }
     }

@@ -13,8 +13,10 @@ use crate::rig::{Result, Rig, Tally};
 const NOT_FOUND: i32 = 3;
 const CONFLICT: i32 = 5;
 
+type Change = fn(&Desk, &Desk) -> std::io::Result<()>;
+
 /// What is done to an office while it is open.
-const CHANGES: &[(&str, fn(&Desk, &Desk) -> std::io::Result<()>)] = &[
+const CHANGES: &[(&str, Change)] = &[
     ("the database is deleted", |desk, _| fs::remove_file(desk.database())),
     ("the database is replaced", |desk, other| fs::rename(other.database(), desk.database())),
     ("the folder is deleted", |desk, _| fs::remove_dir_all(desk.office())),
