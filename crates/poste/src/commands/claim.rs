@@ -93,8 +93,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         let (_, effect) = cx.decide(&mut office, &proposal)?;
         expect_claimed(effect)?
     };
-    cx.ui.now = office.now()?;
-    let answer = view(&office, claimed)?;
+    let token = claimed.token;
+    let answer = view(cx, &office, claimed).map_err(|error| stands(token, &error))?;
     let numbers: Vec<MessageNo> = answer.claims.iter().map(|claim| claim.message.number).collect();
     if args.for_model && !cx.ui.json {
         print_for_model(cx, &answer)?;
@@ -102,7 +102,6 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         cx.ui.answer(&answer)?;
     }
     cx.mark_shown(&mut office, numbers)?;
-    let token = answer.token;
     if let Some(claim) = answer.claims.first() {
         cx.ui.say(format!("finish it: poste done {} --token {token} --summary TEXT", claim.message.number));
     }
@@ -151,7 +150,14 @@ fn expect_claimed(effect: Effect) -> Result<Claimed> {
     }
 }
 
-fn view(office: &Office, claimed: Claimed) -> Result<ClaimAnswer> {
+/// The claim is committed: what fails afterwards must not read as if it had not been.
+fn stands(token: Position, error: &CommandError) -> CommandError {
+    let message = format!("claimed with token {token}, but it cannot be shown: {}", error.message);
+    CommandError::new(Kind::UnknownOutcome, message).hint(format!("the claim stands; see it: poste log show {token}"))
+}
+
+fn view(cx: &mut Cx, office: &Office, claimed: Claimed) -> Result<ClaimAnswer> {
+    cx.ui.now = office.now()?;
     let mut claims = Vec::new();
     for item in claimed.items {
         let message = views::message(office.store(), item.number)?
