@@ -7,16 +7,16 @@ use poste_testkit::fuzz::{TARGETS, engine};
 /// (every input refused at the first byte) is noticed.
 const SHORT: &[(&str, u64, usize)] = &[
     ("record", 2_000, 100),
-    ("content", 2_000, 40),
-    ("fold", 150, 40),
+    ("content", 2_000, 30),
+    ("fold", 150, 25),
     ("words", 1_000, 10),
     ("times", 1_000, 6),
-    ("config", 600, 30),
-    ("archive", 600, 60),
-    ("batch", 1_500, 60),
+    ("config", 600, 15),
+    ("archive", 600, 30),
+    ("batch", 1_500, 30),
     ("search", 300, 8),
     ("schema", 300, 15),
-    ("arguments", 300, 60),
+    ("arguments", 300, 30),
     ("escape", 2_000, 12),
     ("fence", 500, 10),
 ];

@@ -56,6 +56,9 @@ struct Reader<'t> {
 
 /// What the file says as far as it can be read, and everything that is wrong with it, from top to bottom.
 pub(super) fn read(text: &str) -> (ConfigFile, Vec<Problem>) {
+    if let Some(problem) = too_deep(text) {
+        return (ConfigFile::default(), vec![problem]);
+    }
     let mut reader = Reader::new(text);
     let readable = reader.syntax();
     reader.file(DeTable::parse_recoverable(&readable).0.get_ref());
@@ -70,8 +73,27 @@ pub(super) fn read(text: &str) -> (ConfigFile, Vec<Problem>) {
     (config, problems)
 }
 
+/// Dots one key may have. Each makes a table inside a table, and dropping a hundred thousand of them needs more stack than
+/// there is.
+const DOTS_MAX: usize = 200;
+
+/// A key no honest file has, found before the parser sees it.
+fn too_deep(text: &str) -> Option<Problem> {
+    for (index, line) in text.lines().enumerate() {
+        let mut keys = line.split(['=', ',', '{', '}', '#']);
+        if keys.any(|key| key.matches('.').count() > DOTS_MAX) {
+            let message = "a key has too many parts".to_owned();
+            return Some(Problem { line: Some(index + 1), column: None, message });
+        }
+    }
+    None
+}
+
 /// `.poste/local.toml` holds machine matters. No key of it is known yet, so all it can be is wrong or empty.
 pub fn check_local(text: &str) -> Vec<Problem> {
+    if let Some(problem) = too_deep(text) {
+        return vec![problem];
+    }
     let mut reader = Reader::new(text);
     let readable = reader.syntax();
     for (section, _) in DeTable::parse_recoverable(&readable).0.get_ref() {

@@ -161,7 +161,7 @@ fn awaited(tables: &Tables<'_>, now: Timestamp) -> Result<Vec<(Message, Delivery
 fn leases_until(tables: &Tables<'_>, until: Timestamp) -> Result<Vec<(Message, Delivery)>, Error> {
     let numbers = tables
         .conn()
-        .prepare_cached("SELECT subject FROM due WHERE at <= ?1 AND what = ?2 ORDER BY at, what, subject LIMIT ?3")?
+        .prepare_cached("SELECT subject FROM due WHERE at <= ?1 AND +what = ?2 ORDER BY at, what, subject LIMIT ?3")?
         .query_map(params![until, Due::Lease, LIST_MAX + 1], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     with_messages(tables, numbers)

@@ -286,7 +286,15 @@ fn read_some(
         let mut documents = Vec::new();
         let mut bytes = 0;
         for number in numbers.iter().take(READ_MESSAGES) {
-            let document = match find(store, &tables, *number)? {
+            let found = match find(store, &tables, *number) {
+                // One damaged archive must not keep everything else from being found.
+                Err(Error::Damaged(_)) => {
+                    refreshed.unreadable.push(*number);
+                    None
+                }
+                found => found?,
+            };
+            let document = match found {
                 // What the office itself says repeats what is found where it happened.
                 Some(found) if found.message.notice.is_none() => {
                     let said = chunk.said(*number)?;

@@ -49,13 +49,15 @@ fn faults(store: &Store, sql: &str) -> Vec<String> {
     let parameters = vec![None::<i64>; statement.parameter_count()];
     let steps = statement.query_map(rusqlite::params_from_iter(parameters), |row| row.get::<_, String>(3)).expect(sql);
     let steps = steps.collect::<Result<Vec<_>, _>>().expect(sql);
+    // What is sorted aside matters where the history is: agents, topics and subscriptions do not grow with it.
+    let reads_history = GROWING.iter().any(|table| sql.contains(table));
     let is_fault = |step: &String| {
         let mut words = step.split_whitespace();
         let walks = words.next() == Some("SCAN");
         let table = words.next().unwrap_or_default();
         let aliases = [("m", "messages"), ("d", "deliveries")];
         let table = aliases.iter().find(|(alias, _)| *alias == table).map_or(table, |(_, name)| name);
-        (walks && GROWING.contains(&table)) || step.contains("TEMP B-TREE")
+        (walks && GROWING.contains(&table)) || (reads_history && step.contains("TEMP B-TREE"))
     };
     steps.into_iter().filter(is_fault).collect()
 }
