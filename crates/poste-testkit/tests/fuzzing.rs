@@ -9,16 +9,16 @@ const SHORT: &[(&str, u64, usize)] = &[
     ("record", 2_000, 100),
     ("content", 2_000, 30),
     ("fold", 150, 25),
-    ("words", 1_000, 10),
-    ("times", 1_000, 6),
+    ("words", 1_000, 5),
+    ("times", 1_000, 3),
     ("config", 600, 15),
     ("archive", 600, 30),
     ("batch", 1_500, 30),
-    ("search", 300, 8),
-    ("schema", 300, 15),
+    ("search", 300, 4),
+    ("schema", 300, 6),
     ("arguments", 300, 30),
-    ("escape", 2_000, 12),
-    ("fence", 500, 10),
+    ("escape", 2_000, 6),
+    ("fence", 500, 5),
 ];
 
 #[test]
