@@ -159,6 +159,7 @@ fn awaited(tables: &Tables<'_>, now: Timestamp) -> Result<Vec<(Message, Delivery
 }
 
 fn leases_until(tables: &Tables<'_>, until: Timestamp) -> Result<Vec<(Message, Delivery)>, Error> {
+    // The plus keeps SQLite from leaving `what` out of the order, after which it would sort what it finds.
     let numbers = tables
         .conn()
         .prepare_cached("SELECT subject FROM due WHERE at <= ?1 AND +what = ?2 ORDER BY at, what, subject LIMIT ?3")?

@@ -49,15 +49,16 @@ fn faults(store: &Store, sql: &str) -> Vec<String> {
     let parameters = vec![None::<i64>; statement.parameter_count()];
     let steps = statement.query_map(rusqlite::params_from_iter(parameters), |row| row.get::<_, String>(3)).expect(sql);
     let steps = steps.collect::<Result<Vec<_>, _>>().expect(sql);
-    // What is sorted aside matters where the history is: agents, topics and subscriptions do not grow with it.
-    let reads_history = GROWING.iter().any(|table| sql.contains(table));
+    // Topics and agents may be sorted: there are as many as there are, however old the office is.
+    let words = || sql.split(|character: char| !character.is_alphanumeric() && character != '_');
+    let grows = words().any(|word| GROWING.contains(&word) || word == "due");
     let is_fault = |step: &String| {
         let mut words = step.split_whitespace();
         let walks = words.next() == Some("SCAN");
         let table = words.next().unwrap_or_default();
         let aliases = [("m", "messages"), ("d", "deliveries")];
         let table = aliases.iter().find(|(alias, _)| *alias == table).map_or(table, |(_, name)| name);
-        (walks && GROWING.contains(&table)) || (reads_history && step.contains("TEMP B-TREE"))
+        (walks && GROWING.contains(&table)) || (grows && step.contains("TEMP B-TREE"))
     };
     steps.into_iter().filter(is_fault).collect()
 }
@@ -76,7 +77,7 @@ fn no_query_of_an_everyday_view_walks_through_the_history() {
             assert!(faults.is_empty(), "{file}: {faults:?}\n{sql}");
         }
     }
-    assert!(seen >= 40, "the statements were found: {seen}");
+    assert!(seen >= 35, "the statements were found: {seen}");
 }
 
 #[test]
