@@ -104,25 +104,34 @@ fn a_schema_file_that_changes_is_read_again() {
 fn a_schema_is_a_small_regular_file_below_the_folder() {
     let mut desk = office_with("");
     let folder = desk.config().parent().unwrap().to_owned();
-    fs::write(folder.join("large.json"), vec![b' '; 256 * 1024 + 1]).unwrap();
+    // Each would do as a schema if it were not for the one thing that is wrong with it.
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::write(elsewhere.path().join("good.json"), "{}").unwrap();
+    fs::write(folder.join("good.json"), "{}").unwrap();
+    fs::write(folder.join("large.json"), format!("{{}}{}", " ".repeat(256 * 1024 - 1))).unwrap();
     fs::write(folder.join("text.json"), "no JSON").unwrap();
     fs::write(folder.join("empty.json"), "").unwrap();
     fs::create_dir(folder.join("folder.json")).unwrap();
-    symlink("/etc/passwd", folder.join("link.json")).unwrap();
-    let outside = folder.join("real.json").display().to_string();
-    for path in
-        ["missing.json", "large.json", "text.json", "empty.json", "folder.json", "link.json", "../x.json", &outside]
-    {
+    symlink(elsewhere.path().join("good.json"), folder.join("link.json")).unwrap();
+    let absolute = folder.join("good.json").display().to_string();
+    let up = format!("../{}/good.json", elsewhere.path().file_name().unwrap().display());
+    assert!(folder.join(&up).is_file(), "{up}");
+    let wrong =
+        ["missing.json", "large.json", "text.json", "empty.json", "folder.json", "link.json", &up, absolute.as_str()];
+    for (path, is_fine) in wrong.map(|path| (path, false)).into_iter().chain([("good.json", true)]) {
         fs::write(desk.config(), format!("[types.alert]\nschema = '{path}'\n")).unwrap();
         desk.office.sync_policy().expect("only who sends such a message is stopped");
         let proposal = with_payload(&mut desk, "alert", Some("{}"));
-        let error = desk.office.propose(&proposal).expect_err(path);
-        assert!(
-            matches!(&error, Error::Config { message, .. } if message.starts_with("types.alert.schema: ")),
-            "{error}"
-        );
         let key: KeyPath = "types.alert.schema".parse().unwrap();
-        assert!(desk.office.change_config(&key, Some(&Takes::Schema.parse(path).unwrap())).is_err(), "{path}");
+        let change = desk.office.change_config(&key, Some(&Takes::Schema.parse(path).unwrap()));
+        assert_eq!(change.is_ok(), is_fine, "{path}");
+        match desk.office.propose(&proposal) {
+            Ok(outcome) => assert!(is_fine && matches!(outcome.verdict, Verdict::Accepted(_)), "{path}"),
+            Err(Error::Config { message, .. }) if !is_fine => {
+                assert!(message.starts_with("types.alert.schema: "), "{message}");
+            }
+            Err(error) => panic!("{path}: {error}"),
+        }
     }
 }
 
