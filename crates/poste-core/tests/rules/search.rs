@@ -275,7 +275,7 @@ fn filters_let_only_their_messages_through() {
         [4]
     );
     // A name written into a text is no filter, nor is the form filters have in the index.
-    desk.write("ann", "bob", "f616e6e", "kmessage");
+    desk.write("bob", "ann", "word f616e6e", "");
     assert_eq!(desk.find("f616e6e"), [5]);
     assert_eq!(desk.find_with("word", |query| query.filters.from = Some("ann".parse().unwrap())), [3, 1]);
 }

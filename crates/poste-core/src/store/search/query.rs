@@ -103,8 +103,8 @@ impl Word {
     }
 
     fn expression(&self) -> String {
-        // The expression is read as a C string, so a NUL would end it in the middle.
-        let text = apart(&self.text).replace('\0', " ").replace('"', "\"\"");
+        // A word holds no quote, for a quote ends it. A NUL would end the whole expression, which is read as a C string.
+        let text = apart(&self.text).replace('\0', " ");
         format!("\"{text}\"{}", if self.prefix { " *" } else { "" })
     }
 }
