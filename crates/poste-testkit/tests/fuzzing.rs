@@ -6,19 +6,19 @@ use poste_testkit::fuzz::{TARGETS, engine};
 /// Inputs for each target, and in how many different ways they must end at least, so that a target that has rotted
 /// (every input refused at the first byte) is noticed.
 const SHORT: &[(&str, u64, usize)] = &[
-    ("record", 2_000, 100),
-    ("content", 2_000, 30),
-    ("fold", 150, 25),
-    ("words", 1_000, 5),
-    ("times", 1_000, 3),
-    ("config", 600, 15),
-    ("archive", 600, 30),
+    ("record", 2_000, 80),
+    ("content", 2_000, 25),
+    ("fold", 150, 60),
+    ("words", 1_000, 12),
+    ("times", 1_000, 4),
+    ("config", 600, 30),
+    ("archive", 600, 70),
     ("batch", 1_500, 30),
-    ("search", 300, 4),
-    ("schema", 300, 6),
-    ("arguments", 300, 30),
-    ("escape", 2_000, 6),
-    ("fence", 500, 5),
+    ("search", 300, 5),
+    ("schema", 300, 12),
+    ("arguments", 300, 25),
+    ("escape", 2_000, 15),
+    ("fence", 500, 30),
 ];
 
 #[test]

@@ -136,7 +136,7 @@ impl<'t> Reader<'t> {
     }
 
     fn say(&mut self, span: Option<Range<usize>>, message: String) {
-        // A file may be a megabyte of mistakes; nobody mends so many at once.
+        // A file may be nothing but mistakes; nobody mends so many at once.
         if self.problems.len() == PROBLEMS_MAX {
             return;
         }

@@ -11,7 +11,8 @@ use crate::error::Error;
 /// The text of a configuration file, if it is there. It comes with a repository, so it may be anything: a pipe nobody
 /// writes into, a link to a device, a gigabyte.
 pub fn read_config(path: &Path) -> Result<Option<String>, Error> {
-    const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+    // Ten times what the largest one holds that an office takes. Reading mistakes costs memory and time by the byte.
+    const CONFIG_BYTES_MAX: u64 = 256 * 1024;
     let wrong = |message: String| Error::Config { path: path.to_owned(), message };
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     let file = match fs::OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path) {
