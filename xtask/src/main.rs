@@ -49,6 +49,9 @@ fn test() -> Result {
     step("format", cargo().args(["fmt", "--all", "--check"]))?;
     let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     step("lints", cargo().args(lints))?;
+    let sabotage =
+        ["clippy", "--locked", "--package", "poste-testkit", "--features", "sabotage", "--", "-D", "warnings"];
+    step("lints of the sabotages", cargo().args(sabotage))?;
     step(
         "licences, bans, sources",
         Command::new(deny).args(["--log-level", "error", "check", "licenses", "bans", "sources"]),

@@ -228,11 +228,6 @@ impl Disk {
         }
     }
 
-    /// How many changes wait for a sync, of files whose content matters.
-    pub(crate) fn pending(&self) -> usize {
-        self.contents.iter().map(|content| content.pending.len()).sum()
-    }
-
     /// The size of each pending change in sectors, in the order [`Loss::changes`] counts them.
     pub(crate) fn pending_sectors(&self) -> Vec<usize> {
         let changes = self.contents.iter().flat_map(|content| &content.pending);

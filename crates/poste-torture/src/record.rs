@@ -74,10 +74,8 @@ impl Reader<'_> {
                 Ok(())
             }
             "rename" | "renameat" | "renameat2" => self.rename(call),
-            "unlink" => self.one_path(call, 0, Op::Unlink),
-            "unlinkat" => self.one_path(call, 1, Op::Unlink),
-            "mkdir" => self.one_path(call, 0, Op::MakeFolder),
-            "mkdirat" => self.one_path(call, 1, Op::MakeFolder),
+            "unlink" | "unlinkat" => self.one_path(call, Op::Unlink),
+            "mkdir" | "mkdirat" => self.one_path(call, Op::MakeFolder),
             "fcntl" if !call.args.contains("F_DUPFD") => Ok(()),
             "msync" | "sync_file_range" => Ok(()),
             _ if self.concerns_us(call) => Err(format!("the model does not know {}", call.name)),
@@ -94,7 +92,8 @@ impl Reader<'_> {
         // A descriptor number is given anew: whatever it meant before is over.
         self.open.remove(&call.result);
         if !call.args.starts_with("AT_FDCWD") {
-            return Ok(());
+            let is_read = !["O_CREAT", "O_RDWR", "O_WRONLY"].iter().any(|flag| call.args.contains(flag));
+            return if is_read { Ok(()) } else { Err("opened to write, relative to a folder".to_owned()) };
         }
         let Some(path) = call.paths().next().and_then(|path| self.inside(&path)) else { return Ok(()) };
         let flags = call.args.rsplit_once('"').map_or("", |(_, flags)| flags);
@@ -169,7 +168,7 @@ impl Reader<'_> {
         }
     }
 
-    fn one_path(&mut self, call: &Call<'_>, _argument: usize, op: fn(PathBuf) -> Op) -> Result {
+    fn one_path(&mut self, call: &Call<'_>, op: fn(PathBuf) -> Op) -> Result {
         if let Some(path) = call.paths().next().and_then(|path| self.inside(&path)) {
             self.ops.push(op(path));
         }

@@ -89,6 +89,9 @@ pub(crate) fn run_acts(rig: &Rig, tally: &Tally, wanted: impl Fn(&Act) -> bool) 
         let of_act: Vec<Point<'_>> = calls.iter().flat_map(each).collect();
         points.extend(if rig.is_short() { Rig::sample(&mut rng, of_act, SHORT_POINTS) } else { of_act });
     }
+    if rig.stops_early {
+        points.reverse(); // what is done last is where a fault shows first
+    }
     tally.expect(points.len());
     on_every_core(&points, tally, |core, point| {
         let desk = bases.copy(point.act.base, &folder.join(format!("core-{core}")))?;

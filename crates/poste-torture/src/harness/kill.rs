@@ -55,6 +55,9 @@ pub(crate) fn run_acts(rig: &Rig, tally: &Tally, wanted: impl Fn(&Act) -> bool) 
         };
         points.extend(calls.into_iter().map(|call| Point { act, call, once }));
     }
+    if rig.stops_early {
+        points.reverse(); // what is done last is where a fault shows first
+    }
     tally.expect(points.len());
     on_every_core(&points, tally, |core, point| {
         let desk = bases.copy(point.act.base, &folder.join(format!("core-{core}")))?;

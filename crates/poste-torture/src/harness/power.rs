@@ -201,7 +201,7 @@ fn losses(disk: &Disk, rng: &mut Rng) -> Vec<(String, Loss)> {
             2 => Kept::Striped,
             _ => Kept::All,
         };
-        let changes = (0..disk.pending()).map(|number| (number, kept(rng))).collect();
+        let changes = (0..sectors.len()).map(|number| (number, kept(rng))).collect();
         let loss = Loss { changes, ..Loss::of(Kept::All, rng.chance(500)) };
         losses.push(("a mixture".to_owned(), loss));
     }
