@@ -48,7 +48,7 @@ pub(crate) fn record(desk: &Desk, program: &Program, act: &Act, trace: &Path) ->
     Ok(parse(&text))
 }
 
-fn parse(text: &str) -> Vec<Call> {
+pub(crate) fn parse(text: &str) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     let mut seen = std::collections::BTreeMap::new();
     for line in text.lines() {

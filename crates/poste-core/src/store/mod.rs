@@ -105,12 +105,12 @@ struct Folder {
 }
 
 impl Folder {
-    fn new(path: &Path) -> Self {
+    fn new(path: &Path, identity: Identity) -> Self {
         Self {
             path: path.to_owned(),
             blobs: Blobs::new(path.join("blobs")),
             archives: Archives::new(path.join("archive")),
-            identity: Identity::of(path),
+            identity,
         }
     }
 }
@@ -129,9 +129,11 @@ impl Identity {
         Self(Self::FILES.map(|name| file_identity(&folder.join(name))))
     }
 
-    /// A file that was not there at opening was made since, by whoever needed it first.
+    /// There is no opening without a database. Another file that was not there then was made since, by whoever needed
+    /// it first.
     fn is_still(&self, now: &Self) -> bool {
-        self.0.iter().zip(&now.0).all(|(then, now)| then.is_none() || then == now)
+        let same = self.0.iter().zip(&now.0).all(|(then, now)| then.is_none() || then == now);
+        same && self.0[0].is_some()
     }
 }
 
@@ -165,13 +167,15 @@ impl Store {
                 });
             }
         }
+        // Before SQLite opens it: one that is deleted or replaced from here on is noticed.
+        let identity = Identity::of(path);
         file_system::check(path)?;
         room::check(path)?;
         // Whoever may not write may still look. Any other trouble is told as what it is.
         let read_only = !may_write(path)? || !may_write(&database)?;
         let access = if read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
         let conn = connect(&database, access)?;
-        Ok(Self { conn, folder: Some(Folder::new(path)), options, read_only })
+        Ok(Self { conn, folder: Some(Folder::new(path, identity)), options, read_only })
     }
 
     /// Makes an office, or finds that it is there. Any number of processes may do so at once.
@@ -259,8 +263,9 @@ impl Store {
     pub(crate) fn open_copy_of_office(path: &Path, options: Options) -> Result<Self, Error> {
         let database = path.join("office.db");
         file_identity(&database).ok_or_else(|| Error::NoOffice(path.to_owned()))?;
+        let identity = Identity::of(path);
         let conn = connect(&database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        Ok(Self { conn, folder: Some(Folder::new(path)), options, read_only: true })
+        Ok(Self { conn, folder: Some(Folder::new(path, identity)), options, read_only: true })
     }
 
     pub fn conn(&self) -> &Connection {

@@ -1,6 +1,6 @@
 //! Finding messages by what was written in them and about them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -127,8 +127,8 @@ pub struct Refreshed {
     pub anew: Option<String>,
     /// The folder cannot be written to, so the index was made for this search only.
     pub borrowed: bool,
-    /// Messages whose content is damaged: only their recipients, type and so on are indexed.
-    pub unreadable: Vec<MessageNo>,
+    /// Messages of which not everything could be read: a blob or an archive is damaged. What is left of them is found.
+    pub unreadable: BTreeSet<MessageNo>,
 }
 
 /// Brings the index up to date, then asks it. Marks nothing as shown.
@@ -147,7 +147,8 @@ pub fn search(
             Start::Anew(why) => refreshed.anew = Some(why),
             Start::Borrowed => refreshed.borrowed = true,
         }
-        let answer = refresh(store, &index, &mut refreshed, &mut progress).and_then(|()| page(store, &index, query));
+        let answer = refresh(store, &index, &mut refreshed, &mut progress)
+            .and_then(|()| page(store, &index, query, &mut refreshed.unreadable));
         match answer {
             // Deleted under our hands, by somebody who does not want what is in it: begin again.
             _ if tries_left > 0 && !index.is_current() => {}
@@ -282,26 +283,14 @@ fn read_some(
     refreshed: &mut Refreshed,
 ) -> Result<Vec<(MessageNo, Option<Document>)>, Error> {
     store.read(|conn| {
-        let tables = Tables::load(conn)?;
+        let mut look = Look { store, tables: Tables::load(conn)?, unreadable: &mut refreshed.unreadable };
         let mut documents = Vec::new();
         let mut bytes = 0;
         for number in numbers.iter().take(READ_MESSAGES) {
-            let found = match find(store, &tables, *number) {
-                // One damaged archive must not keep everything else from being found.
-                Err(Error::Damaged(_)) => {
-                    refreshed.unreadable.push(*number);
-                    None
-                }
-                found => found?,
-            };
-            let document = match found {
+            let document = match look.find(*number)? {
                 // What the office itself says repeats what is found where it happened.
                 Some(found) if found.message.notice.is_none() => {
-                    let said = chunk.said(*number)?;
-                    let (document, readable) = document(store, &tables, &found, &said)?;
-                    if !readable {
-                        refreshed.unreadable.push(*number);
-                    }
+                    let document = look.document(&found, &chunk.said(*number)?)?;
                     bytes += document.bytes();
                     Some(document)
                 }
@@ -316,70 +305,99 @@ fn read_some(
     })
 }
 
-/// A message, live or archived. Of a live one its deliveries are asked for when they are needed: there may be thousands.
-fn find(store: &Store, tables: &Tables<'_>, number: MessageNo) -> Result<Option<MessageRows>, Error> {
-    match tables.message(number)? {
-        Some(message) => Ok(Some(MessageRows { message, deliveries: Vec::new(), events: Vec::new(), archive: None })),
-        None => rows(store, tables, number),
-    }
+/// One look at the office, at one position. One damaged archive or blob must not keep everything else from being found,
+/// so what could not be read is noted and gone past.
+struct Look<'a> {
+    store: &'a Store,
+    tables: Tables<'a>,
+    unreadable: &'a mut BTreeSet<MessageNo>,
 }
 
-fn addresses(tables: &Tables<'_>, found: &MessageRows, limit: usize) -> Result<Vec<Address>, Error> {
-    if found.archive.is_none() {
-        return tables.addresses_of(found.message.number, limit);
+impl Look<'_> {
+    /// A message, live or archived. Of a live one its deliveries are asked for when they are needed: there may be
+    /// thousands.
+    fn find(&mut self, number: MessageNo) -> Result<Option<MessageRows>, Error> {
+        match self.tables.message(number)? {
+            Some(message) => {
+                Ok(Some(MessageRows { message, deliveries: Vec::new(), events: Vec::new(), archive: None }))
+            }
+            None => self.archived(number),
+        }
     }
-    let mut addresses: Vec<Address> = found.deliveries.iter().map(|delivery| delivery.address.clone()).collect();
-    addresses.sort_unstable();
-    addresses.truncate(limit);
-    Ok(addresses)
-}
 
-fn states(tables: &Tables<'_>, found: &MessageRows) -> Result<Vec<StateCount>, Error> {
-    let counted = if found.archive.is_none() {
-        tables.states_of(found.message.number)?
-    } else {
-        let mut counted = BTreeMap::new();
-        for delivery in &found.deliveries {
-            *counted.entry(delivery.state).or_insert(0) += 1;
+    fn archived(&mut self, number: MessageNo) -> Result<Option<MessageRows>, Error> {
+        if self.tables.archived_message(number)?.is_none() {
+            return Ok(None);
         }
-        counted.into_iter().collect()
-    };
-    Ok(counted.into_iter().map(|(state, count)| StateCount { state, count }).collect())
-}
+        match rows(self.store, &self.tables, number) {
+            Err(Error::Damaged(_)) => {
+                self.unreadable.insert(number);
+                Ok(None)
+            }
+            found => found,
+        }
+    }
 
-/// Everything that can be found of a message, and whether all of it could be read.
-fn document(
-    store: &Store,
-    tables: &Tables<'_>,
-    found: &MessageRows,
-    said: &[Position],
-) -> Result<(Document, bool), Error> {
-    let message = &found.message;
-    let mut document = Document::default();
-    document.from(&message.sender);
-    for address in addresses(tables, found, usize::MAX)? {
-        document.to(&address);
+    fn addresses(&self, found: &MessageRows, limit: usize) -> Result<Vec<Address>, Error> {
+        if found.archive.is_none() {
+            return self.tables.addresses_of(found.message.number, limit);
+        }
+        let mut addresses: Vec<Address> = found.deliveries.iter().map(|delivery| delivery.address.clone()).collect();
+        addresses.sort_unstable();
+        addresses.truncate(limit);
+        Ok(addresses)
     }
-    document.kind(&message.kind);
-    document.conversation(&message.conversation);
-    let mut readable = true;
-    for position in std::iter::once(&message.position).chain(said) {
-        let Some(record) = envelope(store, *position)? else { continue };
-        if *position != message.position {
-            document.by(&record.sealed.envelope.actor);
-        }
-        match content(store, *position) {
-            Ok(Found::Content(content)) => add_content(&mut document, *content),
-            Ok(Found::Never | Found::Gone | Found::Redacted(_)) => {}
-            // One damaged blob must not keep everything else from being found.
-            Err(Error::Damaged(_)) => readable = false,
-            Err(error) => return Err(error),
-        }
-        for artifact in artifacts(&record) {
-            document.add(&artifact.path);
-        }
+
+    fn states(&self, found: &MessageRows) -> Result<Vec<StateCount>, Error> {
+        let counted = if found.archive.is_none() {
+            self.tables.states_of(found.message.number)?
+        } else {
+            let mut counted = BTreeMap::new();
+            for delivery in &found.deliveries {
+                *counted.entry(delivery.state).or_insert(0) += 1;
+            }
+            counted.into_iter().collect()
+        };
+        Ok(counted.into_iter().map(|(state, count)| StateCount { state, count }).collect())
     }
-    Ok((document, readable))
+
+    fn has_state(&mut self, number: MessageNo, state: State) -> Result<bool, Error> {
+        if self.tables.has_state(number, state)? {
+            return Ok(true);
+        }
+        let archived = self.archived(number)?;
+        Ok(archived.is_some_and(|found| found.deliveries.iter().any(|delivery| delivery.state == state)))
+    }
+
+    /// Everything that can be found of a message, with what was said about it at these positions.
+    fn document(&mut self, found: &MessageRows, said: &[Position]) -> Result<Document, Error> {
+        let message = &found.message;
+        let mut document = Document::default();
+        document.from(&message.sender);
+        for address in self.addresses(found, usize::MAX)? {
+            document.to(&address);
+        }
+        document.kind(&message.kind);
+        document.conversation(&message.conversation);
+        for position in std::iter::once(&message.position).chain(said) {
+            let Some(record) = envelope(self.store, *position)? else { continue };
+            if *position != message.position {
+                document.by(&record.sealed.envelope.actor);
+            }
+            match content(self.store, *position) {
+                Ok(Found::Content(content)) => add_content(&mut document, *content),
+                Ok(Found::Never | Found::Gone | Found::Redacted(_)) => {}
+                Err(Error::Damaged(_)) => {
+                    self.unreadable.insert(message.number);
+                }
+                Err(error) => return Err(error),
+            }
+            for artifact in artifacts(&record) {
+                document.add(&artifact.path);
+            }
+        }
+        Ok(document)
+    }
 }
 
 fn add_content(document: &mut Document, content: Content) {
@@ -452,20 +470,24 @@ struct Matches {
     looked_at: Option<u64>,
 }
 
-fn page(store: &Store, index: &Index, query: &SearchQuery) -> Result<SearchPage, Error> {
+fn page(
+    store: &Store,
+    index: &Index,
+    query: &SearchQuery,
+    unreadable: &mut BTreeSet<MessageNo>,
+) -> Result<SearchPage, Error> {
     store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let range = range(&tables, query)?;
-        let matches = if query.rank {
-            ranked(store, &tables, index, query, range)?
-        } else {
-            newest(store, &tables, index, query, range)?
+        let mut look = Look { store, tables: Tables::load(conn)?, unreadable };
+        let range = range(&look.tables, query)?;
+        let matches = match query.rank {
+            true => ranked(&mut look, index, query, range)?,
+            false => newest(&mut look, index, query, range)?,
         };
         Ok(SearchPage {
-            as_of: tables.cursor.head.position,
+            as_of: look.tables.cursor.head.position,
             indexed_to: index.position()?,
             not_indexed: index.waiting()?,
-            hits: hits(store, &tables, index, &query.words, &matches.numbers)?,
+            hits: hits(&mut look, index, &query.words, &matches.numbers)?,
             next_before: matches.next_before,
             looked_at: matches.looked_at,
         })
@@ -480,13 +502,7 @@ fn range(tables: &Tables<'_>, query: &SearchQuery) -> Result<Range, Error> {
     Ok(Range { low, high: high.min(query.before.unwrap_or(high)) })
 }
 
-fn newest(
-    store: &Store,
-    tables: &Tables<'_>,
-    index: &Index,
-    query: &SearchQuery,
-    range: Range,
-) -> Result<Matches, Error> {
+fn newest(look: &mut Look<'_>, index: &Index, query: &SearchQuery, range: Range) -> Result<Matches, Error> {
     let mut matches = Matches::default();
     let (mut looked_at, mut last) = (0, None);
     index.newest(&query.words, &query.filters, range, |number| {
@@ -501,7 +517,7 @@ fn newest(
         }
         looked_at += 1;
         last = Some(number);
-        if in_state(store, tables, query, number)? {
+        if in_state(look, query, number)? {
             matches.numbers.push(number);
         }
         Ok(true)
@@ -509,13 +525,7 @@ fn newest(
     Ok(matches)
 }
 
-fn ranked(
-    store: &Store,
-    tables: &Tables<'_>,
-    index: &Index,
-    query: &SearchQuery,
-    range: Range,
-) -> Result<Matches, Error> {
+fn ranked(look: &mut Look<'_>, index: &Index, query: &SearchQuery, range: Range) -> Result<Matches, Error> {
     let best = index.ranked(&query.words, &query.filters, range, LOOKED_AT_MAX)?;
     let looked_at = (best.len() == LOOKED_AT_MAX).then_some(LOOKED_AT_MAX as u64);
     let mut matches = Matches { looked_at, ..Matches::default() };
@@ -523,51 +533,40 @@ fn ranked(
         if matches.numbers.len() == query.limit {
             break;
         }
-        if in_state(store, tables, query, number)? {
+        if in_state(look, query, number)? {
             matches.numbers.push(number);
         }
     }
     Ok(matches)
 }
 
-fn in_state(store: &Store, tables: &Tables<'_>, query: &SearchQuery, number: MessageNo) -> Result<bool, Error> {
-    let Some(state) = query.state else { return Ok(true) };
-    if tables.has_state(number, state)? {
-        return Ok(true);
-    }
-    let archived = tables.archived_message(number)?.map(|_| rows(store, tables, number)).transpose()?.flatten();
-    Ok(archived.is_some_and(|found| found.deliveries.iter().any(|delivery| delivery.state == state)))
+fn in_state(look: &mut Look<'_>, query: &SearchQuery, number: MessageNo) -> Result<bool, Error> {
+    query.state.map_or(Ok(true), |state| look.has_state(number, state))
 }
 
-fn hits(
-    store: &Store,
-    tables: &Tables<'_>,
-    index: &Index,
-    words: &Words,
-    numbers: &[MessageNo],
-) -> Result<Vec<SearchHit>, Error> {
+fn hits(look: &mut Look<'_>, index: &Index, words: &Words, numbers: &[MessageNo]) -> Result<Vec<SearchHit>, Error> {
     let mut hits = Vec::with_capacity(numbers.len());
     // A thousand long texts at once would be a lot of memory.
     for numbers in numbers.chunks(MARKED_TOGETHER) {
         let mut messages = Vec::new();
         let mut documents = Vec::new();
         for number in numbers {
-            let Some(message) = find(store, tables, *number)? else { continue };
-            let (mut document, _) = document(store, tables, &message, &index.said(*number)?)?;
+            let Some(message) = look.find(*number)? else { continue };
+            let mut document = look.document(&message, &index.said(*number)?)?;
             document.cut();
             messages.push(message);
             documents.push(document);
         }
         for ((message, document), marks) in messages.into_iter().zip(&documents).zip(words.mark(&documents)?) {
-            hits.push(hit(tables, message, document, marks)?);
+            hits.push(hit(look, message, document, marks)?);
         }
     }
     Ok(hits)
 }
 
-fn hit(tables: &Tables<'_>, found: MessageRows, document: &Document, marks: Marks) -> Result<SearchHit, Error> {
-    let states = states(tables, &found)?;
-    let to = addresses(tables, &found, NAMED_MAX)?;
+fn hit(look: &Look<'_>, found: MessageRows, document: &Document, marks: Marks) -> Result<SearchHit, Error> {
+    let states = look.states(&found)?;
+    let to = look.addresses(&found, NAMED_MAX)?;
     let message = found.message;
     Ok(SearchHit {
         number: message.number,

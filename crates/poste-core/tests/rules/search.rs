@@ -209,7 +209,7 @@ fn a_large_body_is_found_and_a_lost_one_keeps_nothing_else_from_being_found() {
     forget(&desk.place.path).unwrap();
     let (page, refreshed) = desk.ask_index(&query("needle"));
     assert_eq!(page.hits.len(), 1);
-    assert_eq!(refreshed.unreadable, [MessageNo(1)], "and it is said aloud");
+    assert_eq!(refreshed.unreadable, [MessageNo(1)].into(), "and it is said aloud");
     fs::remove_file(&blob).unwrap();
     forget(&desk.place.path).unwrap();
     assert_eq!(desk.find("needle"), [2]);

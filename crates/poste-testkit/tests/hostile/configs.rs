@@ -29,7 +29,6 @@ fn a_wrong_file_is_a_usage_error_and_nothing_is_sent() {
 }
 
 #[test]
-#[ignore = "KNOWN FAULT: one of these files makes the reader of poste.toml abort within 96 MiB; to be mended"]
 fn deep_huge_and_odd_files_are_refused_quickly() {
     let desk = Desk::new();
     let file = desk.path("poste.toml");

@@ -6,12 +6,15 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::acts::{Act, Base};
 use crate::check;
 use crate::desk::{self, Desk, Run, copy_folder, told};
-use crate::rig::{Result, Rig, Tally};
+use crate::rig::{Result, Rig, Tally, on_every_core};
+use crate::strace::{self, Call};
 
 const NOT_FOUND: i32 = 3;
 const CONFLICT: i32 = 5;
+const TIMED_OUT: i32 = 7;
 
 type Change = fn(&Desk, &Desk) -> std::io::Result<()>;
 
@@ -40,7 +43,47 @@ pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
             return Ok(());
         }
     }
+    deleted_while_opened(rig, tally)?;
+    if tally.is_enough() {
+        return Ok(());
+    }
     copied_while_written(rig, tally, copies)
+}
+
+/// The database goes in the midst of opening it: every call from its opening to the first wait, held for a moment.
+fn deleted_while_opened(rig: &Rig, tally: &Tally) -> Result {
+    let folder = rig.memory.join("deleted");
+    let base = Desk::with_agents(folder.join("base"), &rig.sound.poste, &["a", "b"])?;
+    let args = ["wait", "--timeout", "2s", "--as", "b"].map(str::to_owned).to_vec();
+    let act = Act { name: "wait", base: Base::Office, args, input: None, ids: Vec::new(), migrates: false };
+    let trace = folder.join("trace");
+    let recorded = base.copy_to(folder.join("recorded"))?;
+    let run = strace::run(&recorded, &rig.sound.poste, &act, &["-y", "-s", "64"], &trace)?;
+    if run.code != Some(TIMED_OUT) {
+        return Err(format!("waiting for nothing ended with {}", run.told()));
+    }
+    let text = fs::read_to_string(&trace).map_err(|error| told(&trace, &error))?;
+    let opened = strace::parse(&text).into_iter().skip_while(|call| !call.line.contains("office.db\", O_RDWR"));
+    let calls: Vec<Call> = opened.take_while(|call| !call.name.contains("poll")).collect();
+    let calls = Rig::sample(&mut rig.rng("deleted"), calls, rig.pick(6, 1_000));
+    tally.expect(calls.len());
+    on_every_core(&calls, tally, |core, call| {
+        let desk = base.copy_to(folder.join(format!("core-{core}")))?;
+        let (traced, hold) =
+            (format!("trace={}", call.name), format!("inject={}:delay_exit=200000:when={}", call.name, call.nth));
+        let options = ["-e", &traced, "-e", &hold];
+        let waiter =
+            desk::start(&mut strace::command(&desk, &rig.tortured.poste, &act, &options, Path::new("/dev/null"))?)?;
+        std::thread::sleep(Duration::from_millis(120));
+        fs::remove_file(desk.database()).map_err(|error| told(&desk.database(), &error))?;
+        let run = desk::finish(waiter)?;
+        // Before it looked there was no office; afterwards it was deleted.
+        let is_told = matches!(run.code, Some(NOT_FOUND | CONFLICT));
+        tally.check(is_told, || format!("the database is deleted during {call}: a waiter ended with {}", run.told()));
+        tally.check(!desk.database().exists(), || format!("deleted during {call}, and made anew"));
+        tally.point();
+        Ok(())
+    })
 }
 
 fn office(rig: &Rig, name: &str) -> Result<Desk> {
