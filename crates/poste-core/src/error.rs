@@ -25,6 +25,8 @@ pub enum Error {
     UnknownKind { position: u64, kind: u16, name: String, version: u16 },
     #[error("the office is busy: {holder} has held the write lock for more than {waited_ms} ms")]
     Busy { holder: String, waited_ms: u64 },
+    #[error("the office is busy: {} wait in office.db-wal until {readers} has read to the end", crate::text::size(*.bytes))]
+    WalFull { bytes: u64, readers: String },
     #[error("whether it was stored is unknown: {cause}")]
     Unknown { ids: Vec<RecordId>, cause: String },
     #[error("the disk is full: {cause}")]

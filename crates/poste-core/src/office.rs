@@ -154,6 +154,7 @@ impl Office<LocalLog> {
             Err(
                 Error::ReadOnly(_)
                 | Error::Busy { .. }
+                | Error::WalFull { .. }
                 | Error::NeedsUpgrade { .. }
                 | Error::ClockLeap { .. }
                 | Error::DiskFull { .. },

@@ -43,6 +43,8 @@ sabotages! {
     BlobAfterRecord = "blob-after-record",
     BlobUnsynced = "blob-unsynced",
     BlobFolderUnsynced = "blob-folder-unsynced",
+    ArchiveUnsynced = "archive-unsynced",
+    WalNotErased = "wal-not-erased",
     BellBeforeCommit = "bell-before-commit",
     LostTick = "lost-tick",
     CursorOutsideTransaction = "cursor-outside-transaction",

@@ -293,6 +293,17 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Vec
     scored.into_iter().take(SHOWN_MAX).map(|(_, name)| name.to_owned()).collect()
 }
 
+/// A size for people.
+pub fn size(bytes: u64) -> String {
+    const KIB: u64 = 1024;
+    match bytes {
+        ..KIB => format!("{bytes} bytes"),
+        KIB..0x10_0000 => format!("{} KiB", bytes / KIB),
+        0x10_0000..0x4000_0000 => format!("{} MiB", bytes / 0x10_0000),
+        _ => format!("{} GiB", bytes / 0x4000_0000),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

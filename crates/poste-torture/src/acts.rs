@@ -15,6 +15,10 @@ pub(crate) enum Base {
     Office,
     /// The same, with a WAL so long that the next commit checkpoints it.
     LongWal,
+    /// Everything done, among it #2 that has [`SECRET`] in its text and in a copied file; and an index that knows it.
+    Finished,
+    /// The same, archived.
+    Archived,
 }
 
 /// One command.
@@ -42,6 +46,10 @@ const BLOB_BYTES: usize = 200_000;
 /// Two of these and the writer empties the WAL.
 const WAL_BYTES_ALMOST: u64 = 490 * 1024;
 const BATCH_LINES: usize = 10;
+/// What is redacted: nowhere in the office once that was answered.
+pub(crate) const SECRET: &str = "zanzibar";
+/// The id of the record that redacts it.
+pub(crate) const REDACTION: &str = "redact-1";
 
 /// The files the commands read, and the table of commands.
 ///
@@ -73,7 +81,8 @@ pub(crate) fn acts(folder: &Path) -> Result<Vec<Act>> {
         ids: ids.iter().map(|id| (*id).to_owned()).collect(),
         migrates: false,
     };
-    use Base::{Empty, LongWal, Office};
+    let redact = format!("redact 2 --reason slip --as a --id {REDACTION} --json");
+    use Base::{Archived, Empty, Finished, LongWal, Office};
     Ok(vec![
         act("init", Empty, "init --json", &[]),
         act("send", Office, "send b news words --as a --id send-1 --json", &["send-1"]),
@@ -82,6 +91,9 @@ pub(crate) fn acts(folder: &Path) -> Result<Vec<Act>> {
         act("done", Office, "done 1 --summary yes --as b --id done-1 --json", &["done-1"]),
         Act { ids: batch_ids.clone(), ..act("batch", Office, &batch_args, &[]) },
         Act { ids: batch_ids, ..act("checkpoint", LongWal, &batch_args, &[]) },
+        act("archive", Finished, "archive --older 0s --as a --json", &[]),
+        act("redact", Finished, &redact, &[REDACTION]),
+        act("redact-archived", Archived, &redact, &[REDACTION]),
         Act { migrates: true, ..act("migrate", Office, "send b news words --as a --id next-1 --json", &["next-1"]) },
     ])
 }
@@ -103,6 +115,16 @@ impl Bases {
         while long.wal_bytes() < WAL_BYTES_ALMOST {
             long.must(poste, &["send", "b", "filler", &filler, "--as", "a"])?;
         }
+        let finished = office.copy_to(bases.path(Base::Finished))?;
+        finished.must(poste, &["done", "1", "--summary", "yes", "--as", "b"])?;
+        let secret = format!("{SECRET} ").repeat(1_000);
+        let attached = finished.folder.join("secret.txt");
+        fs::write(&attached, &secret).map_err(|error| told(&attached, &error))?;
+        finished.must(poste, &["send", "b", "secret", &secret, "--attach", "secret.txt", "--as", "a"])?;
+        finished.must(poste, &["ack", "2", "--as", "b"])?;
+        finished.must(poste, &["search", SECRET])?;
+        let archived = finished.copy_to(bases.path(Base::Archived))?;
+        archived.must(poste, &["archive", "--older", "0s", "--as", "a"])?;
         Ok(bases)
     }
 

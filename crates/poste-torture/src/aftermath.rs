@@ -77,12 +77,15 @@ fn says_repeat(again: &Run, were_there: bool) -> Result {
 fn next_command(rig: &Rig, desk: &Desk, act: &Act) -> Result<Result> {
     let args: &[&str] = match act.base {
         Base::Empty => &["register", "c"],
-        Base::Office | Base::LongWal => &["send", "b", "next", "--as", "a"],
+        Base::Office | Base::LongWal | Base::Finished | Base::Archived => &["send", "b", "next", "--as", "a"],
     };
     let next = desk.run(act.program(&rig.tortured), args)?;
     if !next.is_ok() {
         return Ok(Err(format!("the next command ended with {}", next.told())));
     }
-    let sound = check::sound(&desk.office(), &act.ids);
-    Ok(sound.map(|_| ()).map_err(|broken| format!("after the next command, {broken}")))
+    if let Err(broken) = check::sound(&desk.office(), &act.ids) {
+        return Ok(Err(format!("after the next command, {broken}")));
+    }
+    let doctor = desk.run(act.program(&rig.sound), &["doctor", "--json"])?;
+    Ok(if doctor.is_ok() { Ok(()) } else { Err(format!("doctor is not content: {}", doctor.out)) })
 }

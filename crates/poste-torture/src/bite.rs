@@ -68,6 +68,8 @@ pub(crate) const ALL: &[Bite] = &[
     bite("blob-after-record", "the record first, its blob later", "power", Full, story!("day")),
     bite("blob-unsynced", "a blob without a sync", "power", Full, story!("day")),
     bite("blob-folder-unsynced", "a blob's name without a sync", "power", Full, story!("day")),
+    bite("archive-unsynced", "an archive without a sync", "power", Full, story!("archive")),
+    bite("wal-not-erased", "what is redacted stays in the WAL", "kill", Short, act!(kill, "redact")),
     bite("ok-before-commit", "the answer comes before the commit", "kill", Full, act!(kill, "send")).short(),
     bite("no-dedupe", "an id seen before is not looked up", "kill", Full, act!(kill, "send")),
     bite("cursor-outside-transaction", "the cursor is moved after the commit", "kill", Full, act!(kill, "send")),

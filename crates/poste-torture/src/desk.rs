@@ -190,6 +190,7 @@ pub(crate) fn input_from(command: &mut Command, file: &Path) -> Result {
 /// drops SQLite's locks on it.
 pub(crate) fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
+    fs::set_permissions(to, fs::metadata(from)?.permissions())?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let target = to.join(entry.file_name());

@@ -29,6 +29,8 @@ pub(crate) enum Op {
     },
     Sync(PathBuf),
     Rename(PathBuf, PathBuf),
+    /// A second name for a file.
+    Link(PathBuf, PathBuf),
     Unlink(PathBuf),
     /// The program answered.
     Answer,
@@ -205,6 +207,11 @@ impl Disk {
             Op::Truncate { path, length } => self.content(path)?.pending.push(Change::Truncate(*length)),
             Op::Sync(path) => self.sync(path),
             Op::Rename(from, to) => self.pending_names.push(NameChange::Rename(from.clone(), to.clone())),
+            Op::Link(from, to) => {
+                let node = self.current_names().get(from).copied();
+                let node = node.ok_or_else(|| format!("{} got a second name and is not there", from.display()))?;
+                self.pending_names.push(NameChange::Add(to.clone(), node));
+            }
             Op::Unlink(path) => self.pending_names.push(NameChange::Remove(path.clone())),
             Op::Answer => {}
         }

@@ -74,6 +74,7 @@ impl Reader<'_> {
                 Ok(())
             }
             "rename" | "renameat" | "renameat2" => self.rename(call),
+            "link" | "linkat" => self.link(call),
             "unlink" | "unlinkat" => self.one_path(call, Op::Unlink),
             "mkdir" | "mkdirat" => self.one_path(call, Op::MakeFolder),
             "fcntl" if !call.args.contains("F_DUPFD") => Ok(()),
@@ -153,18 +154,30 @@ impl Reader<'_> {
     }
 
     fn rename(&mut self, call: &Call<'_>) -> Result {
-        let paths: Vec<PathBuf> = call.paths().collect();
-        let [from, to] = paths.as_slice() else { return Err("a rename of not two names".to_owned()) };
-        match (self.inside(from), self.inside(to)) {
-            (Some(from), Some(to)) => {
-                for open in self.open.values_mut().filter(|open| open.path == from) {
-                    open.path = to.clone();
-                }
-                self.ops.push(Op::Rename(from, to));
-                Ok(())
+        if let Some((from, to)) = self.two_paths(call)? {
+            for open in self.open.values_mut().filter(|open| open.path == from) {
+                open.path = to.clone();
             }
-            (None, None) => Ok(()),
-            _ => Err("a rename into or out of the folder".to_owned()),
+            self.ops.push(Op::Rename(from, to));
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, call: &Call<'_>) -> Result {
+        if let Some((from, to)) = self.two_paths(call)? {
+            self.ops.push(Op::Link(from, to));
+        }
+        Ok(())
+    }
+
+    /// Both names of a call, if they are inside the folder.
+    fn two_paths(&self, call: &Call<'_>) -> Result<Option<(PathBuf, PathBuf)>> {
+        let paths: Vec<PathBuf> = call.paths().collect();
+        let [from, to] = paths.as_slice() else { return Err(format!("{} of not two names", call.name)) };
+        match (self.inside(from), self.inside(to)) {
+            (Some(from), Some(to)) => Ok(Some((from, to))),
+            (None, None) => Ok(None),
+            _ => Err(format!("{} into or out of the folder", call.name)),
         }
     }
 

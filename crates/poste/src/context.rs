@@ -78,6 +78,7 @@ impl Cx {
             schema: self.schema,
             program: format!("poste {}", self.command),
             lock_timeout: self.global.lock_timeout.unwrap_or(Duration::from_millis(LOCK_TIMEOUT_MS_DEFAULT)),
+            ..Options::default()
         };
         Place { path, clock: self.clock.clone(), options }
     }

@@ -204,6 +204,9 @@ impl From<Error> for CommandError {
                 Kind::Busy,
                 Some("wait for it, look what it does, or raise POSTE_LOCK_TIMEOUT (for example 30s)".to_owned()),
             ),
+            Error::WalFull { .. } => {
+                (Kind::Busy, Some("let it finish or end it, then try again; nothing was stored".to_owned()))
+            }
             Error::Unknown { ids, .. } => (Kind::UnknownOutcome, ask(ids)),
             Error::DiskFull { ids, .. } => (
                 Kind::DiskFull,

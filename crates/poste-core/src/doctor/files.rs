@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use super::fix::Mend;
 use super::folder::files;
-use super::{Finding, Opened, Scene, size};
+use super::{Finding, Opened, Scene};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::limits::HOUR_MS;
 use crate::log::Position;
 use crate::progress::Progress;
 use crate::store::folder;
+use crate::text::size;
 use crate::views;
 
 /// A blob is written before its record; a younger one may still get it.

@@ -1,13 +1,14 @@
 //! The folder: whether it is there and private, what is missing, what was left behind, and the disk it is on.
 
 use super::fix::Mend;
-use super::{Finding, Scene, quoted, size};
+use super::{Finding, Scene, quoted};
 use crate::backup;
 use crate::error::Error;
 use crate::limits::MINUTE_MS;
 use crate::office::Place;
 use crate::store::file_system::{self, Room};
 use crate::store::folder::{self, Entry, Kind};
+use crate::text::size;
 use crate::time::length;
 
 /// Temporary files that nobody has written to for so long belong to nobody.

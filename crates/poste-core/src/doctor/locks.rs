@@ -1,11 +1,12 @@
 //! Who holds the write lock, and who keeps the write-ahead log from being emptied.
 
 use super::fix::Mend;
-use super::{Finding, Opened, Scene, size};
+use super::{Finding, Opened, Scene};
 use crate::error::Error;
 use crate::limits::SECOND_MS;
 use crate::store::processes::{self, Openers, Process};
 use crate::store::{LockState, WAL_BYTES_MAX};
+use crate::text::size;
 use crate::time::length;
 
 /// Whoever has held the lock for so long makes others give up.
@@ -76,11 +77,6 @@ pub(super) fn write_ahead_log(scene: &mut Scene<'_>, opened: &Opened) -> Result<
 fn large_wal(bytes: u64, openers: &Openers) -> Finding {
     const SHOWN_MAX: usize = 5;
     let what = format!("office.db-wal has {}; a writer empties it above {}", size(bytes), size(WAL_BYTES_MAX));
-    let named = |process: &Process| {
-        let running = process.running_ms.map(|ms| format!(", for {}", length(ms))).unwrap_or_default();
-        let stopped = if process.stopped { ", stopped" } else { "" };
-        format!("pid {} ({}{running}{stopped})", process.pid, process.command)
-    };
     let hidden = match openers.hidden {
         0 => String::new(),
         hidden => format!(" {hidden} processes of other users could not be looked into."),
@@ -89,7 +85,7 @@ fn large_wal(bytes: u64, openers: &Openers) -> Finding {
         let meaning = format!("The last writer was killed, or a reader held it until a moment ago.{hidden}");
         return Finding::note("wal", what, meaning).mend(Mend::Checkpoint);
     }
-    let names: Vec<String> = openers.processes.iter().take(SHOWN_MAX).map(named).collect();
+    let names: Vec<String> = openers.processes.iter().take(SHOWN_MAX).map(Process::to_string).collect();
     let meaning = format!(
         "One of these reads and does not end; every command that opens the office becomes slower: {}.{hidden}",
         names.join(", ")

@@ -212,14 +212,3 @@ fn quoted(path: &std::path::Path) -> String {
     }
     format!("'{}'", text.replace('\'', r"'\''"))
 }
-
-/// A size for people.
-fn size(bytes: u64) -> String {
-    const KIB: u64 = 1024;
-    match bytes {
-        ..KIB => format!("{bytes} bytes"),
-        KIB..0x10_0000 => format!("{} KiB", bytes / KIB),
-        0x10_0000..0x4000_0000 => format!("{} MiB", bytes / 0x10_0000),
-        _ => format!("{} GiB", bytes / 0x4000_0000),
-    }
-}

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rusqlite::TransactionBehavior;
@@ -20,6 +21,9 @@ use crate::limits;
 use crate::log::{Artifact, Barrier, Clock as ClockLeap, Head, Intent, Log, Position, Proposal, Record, Sealed, Tick};
 use crate::text::{Name, RecordId};
 use crate::time::Timestamp;
+
+/// Between two looks whether a reader is gone at last.
+const READER_PAUSE: Duration = Duration::from_millis(25);
 
 #[derive(Debug)]
 pub struct LocalLog {
@@ -149,12 +153,19 @@ impl LocalLog {
             self.put_blobs(&proposals)?;
         }
         let mut waiting = Some(proposals);
+        let started = Instant::now();
         loop {
-            if let Some(outcomes) = self.write_once(&mut waiting, accepts_leap, patience)? {
-                if let Some(proposals) = late_blobs {
-                    self.put_blobs(&proposals)?;
+            match self.write_once(&mut waiting, accepts_leap, patience) {
+                Ok(None) => {}
+                Ok(Some(outcomes)) => {
+                    if let Some(proposals) = late_blobs {
+                        self.put_blobs(&proposals)?;
+                    }
+                    return Ok(outcomes);
                 }
-                return Ok(outcomes);
+                // Without the lock: whoever else waits for it is to hear of the reader, not of this writer.
+                Err(Error::WalFull { .. }) if started.elapsed() < patience => thread::sleep(READER_PAUSE),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -175,7 +186,7 @@ impl LocalLog {
             self.keep_blobs(waiting.as_deref().unwrap_or_default())?;
         }
         self.store.check_room()?;
-        self.store.checkpoint_if_large();
+        self.store.keep_wal_short()?;
         let ours = self.store.options.schema.version();
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
         FileVersion::may_still_write(&transaction, ours)?;

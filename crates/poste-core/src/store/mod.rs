@@ -33,6 +33,7 @@ pub mod search;
 pub mod table_digest;
 pub mod tables;
 pub mod trust;
+mod wal;
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -50,6 +51,7 @@ pub use local::LocalLog;
 pub(crate) use local::fresh_id;
 pub(crate) use lock::LockState;
 pub use lock::WriteLock;
+pub(crate) use wal::WAL_BYTES_MAX;
 
 use crate::error::Error;
 use archive::Archives;
@@ -61,12 +63,6 @@ use tables::Tables;
 pub(crate) const BUSY_TIMEOUT_MS: u32 = 10_000;
 /// How long a command waits for the write lock before it names the holder.
 pub const LOCK_TIMEOUT_MS_DEFAULT: u64 = 10_000;
-/// The writer that finds more than this in the WAL checkpoints it first, so that a cold open stays cheap.
-pub(crate) const WAL_BYTES_MAX: u64 = 512 * 1024;
-/// A page and the header before it.
-const WAL_PAGE_BYTES: u64 = 4096 + 24;
-/// With a reader in the way a checkpoint stays unfinished; it is tried again after so many more pages.
-const WAL_PAGES_RETRY: u64 = 32;
 
 /// How to open an office.
 #[derive(Debug, Clone)]
@@ -75,6 +71,8 @@ pub struct Options {
     /// What the lock file says of this process, besides its id.
     pub program: String,
     pub lock_timeout: Duration,
+    /// So much may be in the WAL behind a reader before writes are refused; as much as in the database always may.
+    pub wal_bytes_full: u64,
 }
 
 impl Default for Options {
@@ -83,6 +81,7 @@ impl Default for Options {
             schema: schema::CURRENT,
             program: "poste".to_owned(),
             lock_timeout: Duration::from_millis(LOCK_TIMEOUT_MS_DEFAULT),
+            wal_bytes_full: wal::WAL_BYTES_FULL_DEFAULT,
         }
     }
 }
@@ -140,6 +139,15 @@ impl Identity {
 impl Store {
     /// Opens an existing office. Never creates one: a missing file is an error, not an empty office.
     pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
+        let before = Identity::of(path);
+        Self::open_and_migrate(path, options).map_err(|error| match before.0[0].is_some() {
+            // Deleted or replaced in the midst of it, whatever SQLite made of that.
+            true if !before.is_still(&Identity::of(path)) => Error::Replaced(path.to_owned()),
+            _ => error,
+        })
+    }
+
+    fn open_and_migrate(path: &Path, options: Options) -> Result<Self, Error> {
         let mut store = Self::open_as_is(path, options)?;
         let version = store.version()?;
         store.remember_identity();
@@ -429,41 +437,6 @@ impl Store {
     /// Whether a write may touch more of the shared memory.
     pub(crate) fn check_room(&self) -> Result<(), Error> {
         self.folder.as_ref().map_or(Ok(()), |folder| room::check(&folder.path))
-    }
-
-    /// Copies the WAL into the database once much is in it. Called under the lock and before a write: SQLite then
-    /// lets that write begin the WAL anew from its start. The file keeps its length, and syncing what is written over
-    /// is half the work of syncing a file that grows.
-    ///
-    /// A reader in the way, or a sick disk, leaves it to the next writer; everything committed is in the WAL.
-    fn checkpoint_if_large(&self) {
-        // What is in use is never longer than the file.
-        if self.wal_bytes() <= WAL_BYTES_MAX || sabotaged!(NoCheckpoint) {
-            return;
-        }
-        let Ok((pages, done)) = self.checkpoint("PRAGMA wal_checkpoint(NOOP)") else { return };
-        let is_large = pages * WAL_PAGE_BYTES > WAL_BYTES_MAX;
-        if is_large && (done == 0 || pages - done >= WAL_PAGES_RETRY) {
-            let _ = self.checkpoint("PRAGMA wal_checkpoint(PASSIVE)");
-        }
-    }
-
-    /// The length of the WAL; what is in use of it may be less.
-    pub(crate) fn wal_bytes(&self) -> u64 {
-        let Some(folder) = &self.folder else { return 0 };
-        fs::metadata(folder.path.join("office.db-wal")).map_or(0, |meta| meta.len())
-    }
-
-    /// Empties the WAL into the database, if no reader is in the way. The caller holds the write lock.
-    pub(crate) fn empty_wal(&self) {
-        let _ = self.conn.busy_timeout(Duration::ZERO);
-        let _ = self.checkpoint("PRAGMA wal_checkpoint(TRUNCATE)");
-        let _ = self.conn.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS.into()));
-    }
-
-    /// How many pages are in the WAL, and how many of them are in the database too.
-    fn checkpoint(&self, pragma: &'static str) -> rusqlite::Result<(u64, u64)> {
-        self.conn.prepare_cached(pragma)?.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))
     }
 }
 

@@ -1,8 +1,11 @@
 //! Other processes, by what the kernel tells of them in `/proc`. Elsewhere than on Linux nothing is told.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::Path;
+
+use crate::time::length;
 
 /// A process that has something to do with an office.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +15,16 @@ pub(crate) struct Process {
     /// Somebody stopped it (`SIGSTOP`, Ctrl-Z, a debugger): it holds what it holds until it is woken.
     pub stopped: bool,
     pub running_ms: Option<i64>,
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pid {} ({}", self.pid, self.command)?;
+        if let Some(ms) = self.running_ms {
+            write!(f, ", for {}", length(ms))?;
+        }
+        f.write_str(if self.stopped { ", stopped)" } else { ")" })
+    }
 }
 
 /// Who has a file open.

@@ -31,3 +31,4 @@ mod search;
 mod store;
 mod tick;
 mod topics;
+mod wal;

@@ -137,7 +137,8 @@ fn judge(point: &Point<'_>, run: &Run, kept: Result<bool>) -> Result<bool> {
         return Err(format!("no room, and yet {}", run.told()));
     }
     let says_no = !matches!(code, 0 | UNKNOWN_OUTCOME | DISK_FULL);
-    if says_no && were_there && !aftermath::acknowledges(run) && !is_talk(&point.call) {
+    let says_half = run.err.contains("it is redacted, and not erased from every file yet");
+    if says_no && were_there && !says_half && !aftermath::acknowledges(run) && !is_talk(&point.call) {
         return Err(format!("it is there, and yet {}", run.told()));
     }
     Ok(were_there)

@@ -1,8 +1,9 @@
-//! The WAL: short while nobody holds it, as long as one reader lasts, and short again afterwards.
+//! The WAL: short while nobody holds it, bounded while somebody does, and short again afterwards.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use poste_core::Error;
 use poste_core::office::Place;
 use poste_core::store::Options;
 use poste_core::store::clock::SystemClock;
@@ -40,11 +41,16 @@ fn without_readers(rig: &Rig, tally: &Tally) -> Result {
     Ok(())
 }
 
-/// A transaction that stays open while a writer writes as fast as it can.
+/// A transaction that stays open while a writer writes as fast as it can. The WAL grows as far as it may; then writers
+/// are told who reads. Once the reader is gone everything goes on, and the WAL is short again.
 fn beside_a_reader(rig: &Rig, tally: &Tally) -> Result {
     let patience = Duration::from_secs(rig.pick(3, 60));
     let desk = Desk::with_agents(rig.disk.join("reader"), &rig.sound.poste, &["a", "b"])?;
-    let place = Place { path: desk.office(), clock: Arc::new(SystemClock), options: Options::default() };
+    let usual = Options::default();
+    let wal_bytes_full = rig.pick(16 * 1024 * 1024, usual.wal_bytes_full);
+    // Refused at once: how long a writer waits is another matter.
+    let options = Options { wal_bytes_full, lock_timeout: Duration::ZERO, ..usual };
+    let place = Place { path: desk.office(), clock: Arc::new(SystemClock), options };
     let text = |error: poste_core::Error| error.to_string();
     let mut office = place.open().map_err(text)?;
     let reader = place.open().map_err(text)?;
@@ -52,30 +58,42 @@ fn beside_a_reader(rig: &Rig, tally: &Tally) -> Result {
     let sql = |error: rusqlite::Error| error.to_string();
     let snapshot = reader.store().conn().unchecked_transaction().map_err(sql)?;
     let seen: u64 = snapshot.query_row(count, [], |row| row.get(0)).map_err(sql)?;
-    let (started, mut sent, mut longest) = (Instant::now(), 0_u64, Duration::ZERO);
+    let (started, mut longest) = (Instant::now(), Duration::ZERO);
+    let (mut sent, mut refused) = (Vec::new(), 0_u64);
     while started.elapsed() < patience {
         let each = Instant::now();
-        letters::send(&mut office, &format!("beside-{sent}"), "a", "b", "message")?;
+        let id = format!("beside-{}", sent.len());
+        match office.propose(&letters::letter(&id, "a", "b", "message", 100)?) {
+            Ok(_) => sent.push(id),
+            Err(Error::WalFull { .. }) => {
+                refused += 1;
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(error) => return Err(error.to_string()),
+        }
         longest = longest.max(each.elapsed());
-        sent += 1;
     }
     let still: u64 = snapshot.query_row(count, [], |row| row.get(0)).map_err(sql)?;
     tally.check(seen == still, || "what a reader sees changed inside its transaction".to_owned());
     let grown = desk.wal_bytes();
+    let bound = wal_bytes_full + WAL_BYTES_USUAL;
+    tally.check(grown <= bound, || format!("behind a reader the WAL has {grown} bytes, more than {bound}"));
     snapshot.finish().map_err(sql)?;
     letters::send(&mut office, "after", "a", "b", "message")?;
     let after = desk.wal_bytes();
     tally.note(format!(
-        "a reader of {} s beside {sent} commits: WAL {:.1} MiB ({:.1} KiB a commit), slowest send {} ms; {after} bytes \
-         after the next commit",
+        "a reader of {} s beside {} commits: WAL {:.1} MiB ({:.1} KiB a commit), {refused} sends refused at its bound, \
+         slowest {} ms; {after} bytes after the next commit",
         patience.as_secs(),
+        sent.len(),
         grown as f64 / 1_048_576.0,
-        grown as f64 / 1_024.0 / sent.max(1) as f64,
+        grown as f64 / 1_024.0 / sent.len().max(1) as f64,
         longest.as_millis(),
     ));
     tally.check(after <= WAL_BYTES_USUAL, || format!("the reader is gone and the WAL still has {after} bytes"));
     drop((office, reader));
-    if let Err(broken) = check::sound(&desk.office(), &["after".to_owned()]) {
+    sent.push("after".to_owned());
+    if let Err(broken) = check::sound(&desk.office(), &sent) {
         tally.violation(format!("after a long reader, {broken}"));
     }
     tally.point();

@@ -33,6 +33,8 @@ const STORIES: &[Story] = &[
     Story { name: "birth", base: Base::Empty, acts: &["init", "register a", "register b", "send"] },
     Story { name: "day", base: Base::Office, acts: &["send", "blob", "claim", "done", "batch"] },
     Story { name: "checkpoint", base: Base::LongWal, acts: &["checkpoint", "send", "blob"] },
+    Story { name: "archive", base: Base::Finished, acts: &["archive", "send", "redact"] },
+    Story { name: "redact", base: Base::Finished, acts: &["redact", "send"] },
     Story { name: "migrate", base: Base::Office, acts: &["send", "migrate"] },
 ];
 
@@ -169,6 +171,7 @@ fn told_op(op: &Op) -> String {
         Op::Truncate { path, length } => format!("{} cut to {length}", path.display()),
         Op::Sync(path) => format!("sync of {}", path.display()),
         Op::Rename(from, to) => format!("{} renamed to {}", from.display(), to.display()),
+        Op::Link(from, to) => format!("{} linked as {}", from.display(), to.display()),
         Op::Unlink(path) => format!("{} removed", path.display()),
         Op::Answer => "the answer".to_owned(),
     }

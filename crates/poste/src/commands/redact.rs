@@ -88,7 +88,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         propose(cx, &mut office, &records, args.reason.unwrap_or_default(), args.id)?;
     }
     let erased = office.erase().map_err(|error| {
-        CommandError::from(error).hint("the content is out of the tables; finish it later: poste redact --finish")
+        let mut error = CommandError::from(error);
+        error.message = format!("it is redacted, and not erased from every file yet: {}", error.message);
+        error.hint("finish it later: poste redact --finish")
     })?;
     cx.ui.answer(&RedactAnswer {
         records,

@@ -1,5 +1,6 @@
 use std::io::{self, Write};
 
+use poste_core::text;
 use poste_core::views::{self, RosterEntry, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -51,7 +52,7 @@ impl Answer for StatusAnswer {
         if let Some(at) = status.next_due {
             field("next due", ui.time(at))?;
         }
-        field("size", size(status.database_bytes))?;
+        field("size", text::size(status.database_bytes))?;
         let busiest = self.busiest.iter().map(|entry| {
             let more = if entry.pending_at_least { "+" } else { "" };
             let name = entry.agent.name.to_string();
@@ -64,14 +65,6 @@ impl Answer for StatusAnswer {
 
 fn people(count: u64, noun: &str) -> String {
     ui::count(usize::try_from(count).unwrap_or(usize::MAX), noun)
-}
-
-/// `4.2 MB`.
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1_000_000 => format!("{} kB", bytes / 1_000),
-        _ => format!("{}.{} MB", bytes / 1_000_000, bytes / 100_000 % 10),
-    }
 }
 
 pub(crate) fn run(cx: &mut Cx, Args {}: Args) -> Result {

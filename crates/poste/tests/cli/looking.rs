@@ -3,7 +3,7 @@
 use std::io::pipe;
 use std::process::Stdio;
 
-use poste_core::store::{Options, Store, schema};
+use poste_core::store::{Options, Store};
 
 use crate::assert_transcript;
 use crate::common::Desk;
@@ -40,9 +40,7 @@ fn the_log_is_shown_explained_and_verified() {
 
 /// The office's database, to be damaged.
 fn open(desk: &Desk) -> Store {
-    let options =
-        Options { schema: schema::CURRENT, program: "a test".to_owned(), lock_timeout: std::time::Duration::ZERO };
-    Store::open(&desk.path(".poste"), options).expect("the office opens")
+    Store::open(&desk.path(".poste"), Options::default()).expect("the office opens")
 }
 
 #[test]
