@@ -173,6 +173,11 @@ impl Office<LocalLog> {
         self.log.erase()
     }
 
+    /// Everything that was ever redacted, once more.
+    pub fn erase_all(&mut self) -> Result<Erased, Error> {
+        self.log.erase_all()
+    }
+
     /// Writes finished conversations to a file of the archive. The record that names it must follow, or
     /// [`discard_archive`](Self::discard_archive).
     pub fn write_archive(&self, batch: &ArchiveBatch) -> Result<Archive, Error> {

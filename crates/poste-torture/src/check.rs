@@ -5,11 +5,12 @@
 
 use std::path::Path;
 
+use poste_core::Error;
 use poste_core::fold::Refusals;
 use poste_core::store::schema::{CURRENT, Schema};
 use poste_core::store::{Options, Store};
 use poste_core::text::RecordId;
-use poste_core::{Error, views};
+use poste_core::views::{self, ProblemKind};
 
 use crate::acts::{REDACTION, SECRET};
 
@@ -62,10 +63,10 @@ pub(crate) fn sound(office: &Path, acknowledged: &[String]) -> Result<Facts, Bro
     let mut report = views::verify(&store, Refusals::Dropped, |_| {}).map_err(unsound)?;
     if !redacted {
         // Whoever asked for it was not answered yet; it is told, and the next writer goes on with it.
-        report.problems.retain(|problem| !problem.contains("not erased from every file yet"));
+        report.problems.retain(|problem| problem.kind != ProblemKind::Unerased);
     }
     if !report.problems.is_empty() {
-        return Err(Broken::Unsound(report.problems.join("; ")));
+        return Err(Broken::Unsound(report.told()));
     }
     if time_ran_backwards(&store).map_err(|error| unsound(error.into()))? {
         return Err(Broken::Unsound("the log's time ran backwards".to_owned()));

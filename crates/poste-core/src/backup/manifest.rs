@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::error::Error;
+use crate::fold::is_archive_name;
 use crate::log::Position;
 use crate::store::aside;
 
@@ -113,7 +114,7 @@ impl Manifest {
             let known = match file.path.split_once('/') {
                 None => file.path == DATABASE,
                 Some((BLOBS, name)) => name.parse() == Ok(file.digest),
-                Some((ARCHIVE, name)) => is_archive(name),
+                Some((ARCHIVE, name)) => is_archive_name(name),
                 Some(_) => false,
             };
             if !known {
@@ -128,12 +129,6 @@ impl Manifest {
             false => Err("it names no database".to_owned()),
         }
     }
-}
-
-/// `2026-03-02-4821.jsonl` and the like.
-pub(super) fn is_archive(name: &str) -> bool {
-    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
-    plain && name.ends_with(".jsonl") && !name.starts_with('.')
 }
 
 pub(super) fn wrong(path: &Path, message: String) -> Error {

@@ -127,7 +127,7 @@ fn make_office(
         progress(Progress { what: "verifying", done: position.0, of: manifest.position.0 });
     })?;
     let unlike = if let Some(problem) = report.problems.first() {
-        Some(problem.as_str())
+        Some(problem.what.as_str())
     } else if get_meta::<String>(store.conn(), "office")?.as_deref() != Some(manifest.office.as_str()) {
         Some("the database is of another office than the manifest says")
     } else if (report.position, report.chain) != (manifest.position, manifest.chain) {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::manifest::{self, ARCHIVE, BLOBS, DATABASE, Manifest, ManifestFile, wrong};
+use super::manifest::{ARCHIVE, BLOBS, DATABASE, Manifest, ManifestFile, wrong};
 use crate::error::Error;
 use crate::fold::Refusals;
 use crate::log::Log;
@@ -10,7 +10,7 @@ use crate::progress::Progress;
 use crate::store::aside::{self, Aside};
 use crate::store::blobs::Stored;
 use crate::store::clock::Clock;
-use crate::store::folder::{self, Kind};
+use crate::store::folder;
 use crate::store::schema::get_meta;
 use crate::store::{Options, Store};
 use crate::views;
@@ -43,7 +43,7 @@ pub fn take<L: Log>(
     let id = get_meta(copy.conn(), "office")?.unwrap_or_default();
     let mut manifest = Manifest::of(id, copy.version()?.schema, clock.wall().to_string());
     copy_blobs(&copy, office, &aside, &mut manifest, progress)?;
-    copy_archives(office, &aside, &mut manifest, progress)?;
+    copy_archives(&copy, office, &aside, &mut manifest, progress)?;
 
     let report = views::verify(&copy, Refusals::Dropped, |position| {
         progress(Progress { what: "verifying the copy", done: position.0, of: head.position.0 });
@@ -98,23 +98,26 @@ fn copy_blobs(
     Ok(())
 }
 
+/// Those that records of the copy name; what else lies there is on its way, or was left behind.
 fn copy_archives(
+    copy: &Store,
     office: &Path,
     aside: &Aside,
     manifest: &mut Manifest,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), Error> {
-    let mut found = folder::entries(&office.join(ARCHIVE))?;
-    found.retain(|entry| entry.kind == Kind::File && manifest::is_archive(&entry.name));
-    if found.is_empty() {
+    let archives = copy.tables()?.archives()?;
+    if archives.is_empty() {
         return Ok(());
     }
+    let source = office.join(ARCHIVE);
     let target = aside.folder(ARCHIVE)?;
-    let of = found.len() as u64;
-    for (done, entry) in found.into_iter().enumerate() {
+    let of = archives.len() as u64;
+    for (done, archive) in archives.into_iter().enumerate() {
         progress(Progress { what: "copying archives", done: done as u64, of });
-        if let Some(copied) = aside::copy(&entry.path, &target.join(&entry.name), |_| {})? {
-            manifest.files.push(file(format!("{ARCHIVE}/{}", entry.name), copied));
+        let name = archive.file;
+        if let Some(copied) = aside::copy(&source.join(&name), &target.join(&name), |_| {})? {
+            manifest.files.push(file(format!("{ARCHIVE}/{name}"), copied));
         }
     }
     Ok(())

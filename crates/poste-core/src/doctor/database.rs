@@ -8,7 +8,7 @@ use crate::store::Store;
 use crate::store::bell;
 use crate::store::clock;
 use crate::store::schema::{APPLICATION_ID, FileVersion, get_meta};
-use crate::views;
+use crate::views::{self, Problem, ProblemKind};
 
 const RESTORE: &str = "keep a copy of the folder as it is; then go back to the newest snapshot";
 const RESTORE_COMMAND: &str = "poste restore SNAPSHOT --replace";
@@ -203,13 +203,20 @@ pub(super) fn soundness(
     Ok(())
 }
 
-fn unsound(problem: String) -> Finding {
-    let meaning = if problem.contains("is not what the log folds to") {
-        "The log is whole, but somebody changed the tables that are computed from it, or the disk did."
-    } else if problem.contains("blob") || problem.contains("copy of") || problem.contains("content") {
-        "What was sent with this record cannot be read any more. The record itself is there."
-    } else {
-        "The log was changed or the disk damaged it. What it says can no longer be trusted."
+fn unsound(problem: Problem) -> Finding {
+    if problem.kind == ProblemKind::Unerased {
+        let meaning = "Words that were redacted still stand in a file of the office.";
+        return Finding::problem("unerased", problem.what, meaning)
+            .advice("erase them; nothing else changes")
+            .command("poste redact --finish");
+    }
+    let meaning = match problem.kind {
+        ProblemKind::Tables => {
+            "The log is whole, but somebody changed the tables that are computed from it, or the disk did."
+        }
+        ProblemKind::Content => "What was sent with this record cannot be read any more. The record itself is there.",
+        ProblemKind::Archive => "Messages that were archived cannot be read any more. Their records are there.",
+        _ => "The log was changed or the disk damaged it. What it says can no longer be trusted.",
     };
-    Finding::problem("unsound", problem, meaning).advice(RESTORE).command(RESTORE_COMMAND)
+    Finding::problem("unsound", problem.what, meaning).advice(RESTORE).command(RESTORE_COMMAND)
 }

@@ -20,6 +20,9 @@ impl Rule for Close {
         let mut open = Vec::new();
         for number in tables.conversation(&conversation)? {
             takes_part = takes_part || is_participant(tables, &agent, number)?;
+            if delivery::expect_message(tables, number)?.notice.is_some() {
+                continue; // whoever it is for still has to hear of it
+            }
             open.extend(tables.deliveries_of(number)?.into_iter().filter(|delivery| delivery.state.is_open()));
             if open.len() > limits::FAN_OUT_MAX {
                 return Err(refuse(
@@ -61,7 +64,9 @@ impl Rule for Archive {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
         speaker(tables, cx)?;
-        check_file_name(&self.file)?;
+        if !is_archive_name(&self.file) {
+            return Err(refuse(Code::Malformed, "an archive is called DATE-POSITION.jsonl"));
+        }
         if i64::try_from(self.lines).is_err() || self.as_of >= cx.position {
             return Err(refuse(Code::Malformed, "no archive has so many lines, or knows a record to come"));
         }
@@ -124,11 +129,8 @@ impl Rule for Archive {
 }
 
 /// `2026-11-15-4821.jsonl`: a name that stays inside its folder, on every machine.
-fn check_file_name(file: &str) -> Result<(), Stop> {
+pub(crate) fn is_archive_name(file: &str) -> bool {
     let stem = file.strip_suffix(".jsonl").unwrap_or_default();
     let is_plain = stem.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-    if stem.is_empty() || stem.len() > limits::NAME_BYTES_MAX || !is_plain {
-        return Err(refuse(Code::Malformed, "an archive is called DATE-POSITION.jsonl"));
-    }
-    Ok(())
+    !stem.is_empty() && stem.len() <= limits::NAME_BYTES_MAX && is_plain
 }

@@ -8,6 +8,8 @@
 //!  "session":…,"sent_at":…,"header":{…},"content":{"length":…,"digest":…},"checksum":"0123456789abcdef"}
 //! ```
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -183,6 +185,13 @@ impl Sealed {
             _ => Vec::new(),
         };
         artifacts.into_iter().filter(|artifact| artifact.state == ArtifactState::Attached).collect()
+    }
+
+    /// Digests of the blobs a record names: large content, and copies of artifacts.
+    pub(crate) fn blobs(&self) -> BTreeSet<Digest> {
+        let large = |content: &ContentRef| content.length > limits::CONTENT_INLINE_BYTES_MAX as u64;
+        let content = self.envelope.content.filter(large).map(|content| content.digest);
+        content.into_iter().chain(self.attached().into_iter().filter_map(|artifact| artifact.digest)).collect()
     }
 }
 

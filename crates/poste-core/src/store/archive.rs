@@ -21,7 +21,7 @@ use super::tables::{ArchiveRow, Delivery, EventRow, Message};
 use super::{make_private_folder, sync_folder};
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::log::{MessageNo, Position};
+use crate::log::{Archive, MessageNo, Position};
 use crate::text::Name;
 use crate::time::Timestamp;
 
@@ -74,6 +74,10 @@ impl Archives {
         self.folder.join(file)
     }
 
+    pub fn has(&self, file: &str) -> bool {
+        self.path(file).exists()
+    }
+
     /// Writes a file under a name nobody has taken. When this returns it survives a power loss: the record that names
     /// it may follow. `None`: the name is taken.
     pub fn write(&self, file: &str, lines: &[Line]) -> Result<Option<Written>, Error> {
@@ -124,14 +128,14 @@ impl Archives {
 
     /// Every line of the record at `position`.
     pub fn find(&self, archive: &ArchiveRow, position: Position) -> Result<Vec<Line>, Error> {
-        let mut file = BufReader::new(self.open(archive)?);
+        let mut file = BufReader::new(self.open(&archive.file)?);
         let io_error = |error| Error::io(&self.path(&archive.file), error);
         let start = first_line_from(&mut file, position).map_err(io_error)?;
         file.seek(SeekFrom::Start(start)).map_err(io_error)?;
         let mut found = Vec::new();
         let mut bytes = Vec::new();
         while read_line(&mut file, &mut bytes).map_err(io_error)? {
-            let line = self.parse(archive, &bytes)?;
+            let line = parse(&archive.file, &bytes)?;
             if line.position != position {
                 break;
             }
@@ -141,26 +145,28 @@ impl Archives {
     }
 
     /// Walks through the whole file and says what it holds now, to be compared with what its record says.
-    pub fn check(
-        &self,
-        archive: &ArchiveRow,
-        mut each: impl FnMut(Line) -> Result<(), Error>,
-    ) -> Result<Written, Error> {
-        let mut file = BufReader::new(self.open(archive)?);
+    pub fn check(&self, file: &str, mut each: impl FnMut(Line) -> Result<(), Error>) -> Result<Written, Error> {
+        let mut source = BufReader::new(self.open(file)?);
         let mut hasher = blake3::Hasher::new();
         let mut lines = 0;
         let mut bytes = Vec::new();
-        while read_line(&mut file, &mut bytes).map_err(|error| Error::io(&self.path(&archive.file), error))? {
+        while read_line(&mut source, &mut bytes).map_err(|error| Error::io(&self.path(file), error))? {
             hash_line(&mut hasher, &bytes);
             lines += 1;
-            each(self.parse(archive, &bytes)?)?;
+            each(parse(file, &bytes)?)?;
         }
         Ok(Written { lines, digest: Digest::from_bytes(*hasher.finalize().as_bytes()) })
     }
 
+    /// Whether the file is there as it was written.
+    pub fn is_whole(&self, archive: &Archive) -> Result<bool, Error> {
+        let found = self.check(&archive.file, |_| Ok(()))?;
+        Ok((found.lines, found.digest) == (archive.lines, archive.digest))
+    }
+
     /// Overwrites the content of records, in a new file that takes the place of the old one at once.
     pub fn redact(&self, archive: &ArchiveRow, records: &[Position]) -> Result<(), Error> {
-        let mut source = BufReader::new(self.open(archive)?);
+        let mut source = BufReader::new(self.open(&archive.file)?);
         let unfinished = self.unfinished();
         let mut rewrite = || -> io::Result<()> {
             let mut target = BufWriter::new(create(&unfinished)?);
@@ -203,17 +209,17 @@ impl Archives {
         Error::io(&self.folder, error)
     }
 
-    fn open(&self, archive: &ArchiveRow) -> Result<File, Error> {
-        let path = self.path(&archive.file);
+    fn open(&self, file: &str) -> Result<File, Error> {
+        let path = self.path(file);
         File::open(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::Damaged(format!("the archive {} is missing", archive.file)),
+            io::ErrorKind::NotFound => Error::Damaged(format!("the archive {file} is missing")),
             _ => Error::io(&path, error),
         })
     }
+}
 
-    fn parse(&self, archive: &ArchiveRow, bytes: &[u8]) -> Result<Line, Error> {
-        serde_json::from_slice(bytes).map_err(|error| Error::Damaged(format!("the archive {}: {error}", archive.file)))
-    }
+fn parse(file: &str, bytes: &[u8]) -> Result<Line, Error> {
+    serde_json::from_slice(bytes).map_err(|error| Error::Damaged(format!("the archive {file}: {error}")))
 }
 
 fn create(path: &PathBuf) -> io::Result<File> {
@@ -371,7 +377,7 @@ mod tests {
         assert!(!String::from_utf8_lossy(&after).contains("hunter2"));
         assert_eq!(archives.find(&row, Position(2)).unwrap()[0].content, None);
         assert_eq!(archives.find(&row, Position(3)).unwrap()[0].content.as_deref(), Some("third"));
-        let now = archives.check(&row, |_| Ok(())).unwrap();
+        let now = archives.check(&row.file, |_| Ok(())).unwrap();
         assert_eq!((now.lines, now.digest), (row.lines, row.digest));
     }
 
@@ -381,7 +387,7 @@ mod tests {
         let path = archives.path("a.jsonl");
         let text = fs::read_to_string(&path).unwrap().replace("coder", "loder");
         fs::write(&path, text).unwrap();
-        assert_ne!(archives.check(&row, |_| Ok(())).unwrap().digest, row.digest);
+        assert_ne!(archives.check(&row.file, |_| Ok(())).unwrap().digest, row.digest);
     }
 
     #[test]

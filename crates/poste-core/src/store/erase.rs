@@ -16,7 +16,6 @@ use super::tables::{Tables, record_row};
 use super::{BUSY_TIMEOUT_MS, Store};
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::limits;
 use crate::log::{Position, Record, Sealed};
 
 /// What was erased besides rows of tables.
@@ -26,24 +25,43 @@ pub struct Erased {
     pub archives: usize,
     /// Copies a record that was not redacted names too: they stay.
     pub kept_blobs: Vec<Digest>,
+    /// Archives that hold some of it and are not in the office any more.
+    pub missing_archives: Vec<String>,
 }
 
 impl LocalLog {
     /// Erases what was redacted from every file of the folder. Writers wait meanwhile; readers do not.
     pub fn erase(&mut self) -> Result<Erased, Error> {
+        match self.store.unerased()? {
+            Some(_) => self.erase_since("SELECT erased_to FROM machine"),
+            None => Ok(Erased::default()),
+        }
+    }
+
+    /// Everything that was ever redacted, once more: an old file may have come back, out of a copy or with a message
+    /// that was refused.
+    pub fn erase_all(&mut self) -> Result<Erased, Error> {
+        self.erase_since("SELECT 0")
+    }
+
+    fn erase_since(&mut self, since: &str) -> Result<Erased, Error> {
         if self.store.is_read_only() {
             return Err(Error::ReadOnly(self.path.clone()));
         }
         self.mend()?;
         let _guard = self.hold()?;
-        let Some(newest) = self.store.unerased()? else { return Ok(Erased::default()) };
+        let (newest, records) = redacted_since(&self.store, since)?;
         let mut erased = Erased::default();
-        let records = unerased_records(&self.store)?;
+        if records.is_empty() {
+            return Ok(erased);
+        }
         erase_blobs(&self.store, &records, &mut erased)?;
-        erase_archives(&self.store, &records, &mut erased)?;
+        // One archive that cannot be read must not keep the words in all other places.
+        let archives = erase_archives(&self.store, &records, &mut erased);
         erase_unnamed_archives(&self.store)?;
         self.erase_caches()?;
         erase_free_pages(&self.store)?;
+        archives?;
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
         transaction.execute("UPDATE machine SET erased_to = ?1 WHERE one = 1", [newest])?;
         transaction.commit()?;
@@ -65,12 +83,12 @@ impl LocalLog {
     }
 }
 
-fn unerased_records(store: &Store) -> Result<Vec<Record>, Error> {
-    let positions: Vec<Position> = store
-        .conn()
-        .prepare(
-            "SELECT position FROM redactions WHERE redacted_by > (SELECT erased_to FROM machine) ORDER BY position",
-        )?
+/// What was redacted after a position that a query tells, and the newest redaction of all.
+fn redacted_since(store: &Store, since: &str) -> Result<(Position, Vec<Record>), Error> {
+    let conn = store.conn();
+    let newest = conn.query_row("SELECT coalesce(max(redacted_by), 0) FROM redactions", [], |row| row.get(0))?;
+    let positions: Vec<Position> = conn
+        .prepare(&format!("SELECT position FROM redactions WHERE redacted_by > ({since}) ORDER BY position"))?
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     let tables = store.tables()?;
@@ -78,20 +96,13 @@ fn unerased_records(store: &Store) -> Result<Vec<Record>, Error> {
     for position in positions {
         records.extend(tables.record(position)?);
     }
-    Ok(records)
-}
-
-/// Digests of the blobs a record names: large content, and copies of artifacts.
-fn blobs_of(sealed: &Sealed) -> BTreeSet<Digest> {
-    let large = |content: &crate::log::ContentRef| content.length > limits::CONTENT_INLINE_BYTES_MAX as u64;
-    let content = sealed.envelope.content.filter(large).map(|content| content.digest);
-    content.into_iter().chain(sealed.attached().into_iter().filter_map(|artifact| artifact.digest)).collect()
+    Ok((newest, records))
 }
 
 fn erase_blobs(store: &Store, records: &[Record], erased: &mut Erased) -> Result<(), Error> {
     let Some(blobs) = store.blobs() else { return Ok(()) };
     blobs.sweep()?;
-    let digests: BTreeSet<Digest> = records.iter().flat_map(|record| blobs_of(&record.sealed)).collect();
+    let digests: BTreeSet<Digest> = records.iter().flat_map(|record| record.sealed.blobs()).collect();
     for digest in digests {
         if is_named_elsewhere(store.conn(), &digest)? {
             erased.kept_blobs.push(digest);
@@ -111,7 +122,7 @@ fn is_named_elsewhere(conn: &Connection, digest: &Digest) -> Result<bool, Error>
     )?;
     let mut rows = statement.query([digest.to_string().as_bytes()])?;
     while let Some(row) = rows.next()? {
-        if blobs_of(&record_row(row)?.sealed).contains(digest) {
+        if record_row(row)?.sealed.blobs().contains(digest) {
             return Ok(true);
         }
     }
@@ -121,7 +132,7 @@ fn is_named_elsewhere(conn: &Connection, digest: &Digest) -> Result<bool, Error>
 /// A repeated proposal brought the blobs of a redacted record along once more.
 pub(super) fn erase_again(store: &Store, sealed: &Sealed) -> Result<(), Error> {
     let Some(blobs) = store.blobs() else { return Ok(()) };
-    for digest in blobs_of(sealed) {
+    for digest in sealed.blobs() {
         if !is_named_elsewhere(store.conn(), &digest)? {
             blobs.remove(&digest)?;
         }
@@ -138,13 +149,19 @@ fn erase_archives(store: &Store, records: &[Record], erased: &mut Erased) -> Res
             by_archive.entry(archive.position).or_default().push(record.position);
         }
     }
+    let mut failed = Ok(());
     for (archive, positions) in by_archive {
-        if let Some(archive) = tables.archive(archive)? {
-            archives.redact(&archive, &positions)?;
-            erased.archives += 1;
+        let Some(archive) = tables.archive(archive)? else { continue };
+        if !archives.has(&archive.file) {
+            erased.missing_archives.push(archive.file);
+            continue;
+        }
+        match archives.redact(&archive, &positions) {
+            Ok(()) => erased.archives += 1,
+            Err(error) => failed = Err(error),
         }
     }
-    Ok(())
+    failed
 }
 
 /// Files whose record never came. Those that hold redacted words go: they were written before the redaction, so the

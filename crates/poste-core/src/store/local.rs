@@ -16,7 +16,7 @@ use super::tables::Tables;
 use super::{Options, Store, Waiter, bell, erase};
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::fold::{Code, FOLD_VERSION, Outcome, Refusals, Rejection, Verdict, fold};
+use crate::fold::{Code, FOLD_VERSION, Outcome, Refusals, Rejection, Verdict, fold, is_archive_name};
 use crate::limits;
 use crate::log::{Artifact, Barrier, Clock as ClockLeap, Head, Intent, Log, Position, Proposal, Record, Sealed, Tick};
 use crate::text::{Name, RecordId};
@@ -204,7 +204,7 @@ impl LocalLog {
                 for sealed in proposals {
                     ids.push(sealed.envelope.id.clone());
                     let record = Record { position: tables.cursor.head.position.next(), at, sealed };
-                    let outcome = match self.lacks_attachment(&tables, &record)? {
+                    let outcome = match self.lacks_file(&tables, &record)? {
                         None => fold(&mut tables, &record, Refusals::Dropped)?,
                         Some(refusal) => refusal,
                     };
@@ -288,23 +288,44 @@ impl LocalLog {
         })
     }
 
-    /// A new record may not name a copy that is not in the office. This machine's own refusal, before the fold: another
-    /// one may have the copy, and a log that is ordered elsewhere brings records before their blobs.
-    fn lacks_attachment(&self, tables: &Tables<'_>, record: &Record) -> Result<Option<Outcome>, Error> {
-        let Some(blobs) = self.store.blobs() else { return Ok(None) };
-        if !record.sealed.envelope.header.get().contains("\"attached\"") {
-            return Ok(None); // most records name none, and reading their header again would cost
-        }
-        let attached = record.sealed.attached();
-        let gone = |artifact: &&Artifact| artifact.digest.is_some_and(|digest| !blobs.has(&digest));
-        let Some(gone) = attached.iter().find(gone) else { return Ok(None) };
+    /// A new record may not name a copy or an archive that is not in the office. This machine's own refusal, before the
+    /// fold: another one may have the file, and a log that is ordered elsewhere brings records before their blobs.
+    fn lacks_file(&self, tables: &Tables<'_>, record: &Record) -> Result<Option<Outcome>, Error> {
+        let Some(reason) = self.lacks_attachment(record).or(self.lacks_archive(tables, record)?) else {
+            return Ok(None);
+        };
         let id = &record.sealed.envelope.id;
         if tables.id(id)?.is_some() {
             return Ok(None); // a repeat is answered as what it was
         }
-        let reason = format!("{}: its copy is not in the office; attach it again", gone.path);
         let verdict = Verdict::Rejected(Rejection { code: Code::Malformed, reason });
         Ok(Some(Outcome { id: id.clone(), position: None, at: record.at, repeat: false, verdict }))
+    }
+
+    fn lacks_attachment(&self, record: &Record) -> Option<String> {
+        let blobs = self.store.blobs()?;
+        let gone = |artifact: &Artifact| artifact.digest.is_some_and(|digest| !blobs.has(&digest));
+        let gone = record.sealed.attached().into_iter().find(gone)?;
+        Some(format!("{}: its copy is not in the office; attach it again", gone.path))
+    }
+
+    /// With the record the messages leave the database. Whoever wrote the file has let go of the lock since then, and
+    /// somebody may have taken the file for a leftover.
+    fn lacks_archive(&self, tables: &Tables<'_>, record: &Record) -> Result<Option<String>, Error> {
+        let Some(archives) = self.store.archives() else { return Ok(None) };
+        if record.sealed.envelope.name != "conversation.archive" {
+            return Ok(None);
+        }
+        let Ok(Some(Intent::Archive(archive))) = record.sealed.intent() else { return Ok(None) };
+        if !is_archive_name(&archive.file) || tables.has_archive_file(&archive.file)? {
+            return Ok(None); // the fold refuses it, and such a name is not opened
+        }
+        match archives.is_whole(&archive) {
+            Ok(true) => Ok(None),
+            Ok(false) => Ok(Some(format!("the archive {} is not the file that was written", archive.file))),
+            Err(Error::Damaged(damage)) => Ok(Some(damage)),
+            Err(error) => Err(error),
+        }
     }
 
     fn each_large(

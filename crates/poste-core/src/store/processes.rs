@@ -36,8 +36,6 @@ pub(crate) struct Openers {
     pub hidden: usize,
 }
 
-const COMMAND_CHARS_MAX: usize = 80;
-
 pub(crate) fn process(pid: u32) -> Option<Process> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (stopped, started_ms) = parse_stat(&stat)?;
@@ -71,15 +69,16 @@ fn has_open(pid: u32, file: &Path) -> io::Result<bool> {
     Ok(links.any(|link| link.and_then(|link| fs::read_link(link.path())).is_ok_and(|target| target == file)))
 }
 
-/// What it was started as; for one that tells nothing, its name.
+/// Its name, and of a poste which command. No more: what else stands in a command line may be a secret.
 fn command(pid: u32, stat: &str) -> String {
+    let name = stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).map_or("?", |(name, _)| name);
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words = String::from_utf8_lossy(&line).replace('\0', " ");
-    let words = match words.trim() {
-        "" => stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).map_or("?", |(name, _)| name),
-        words => words,
-    };
-    words.chars().take(COMMAND_CHARS_MAX).collect()
+    let first = line.split(|byte| *byte == 0).nth(1).unwrap_or_default();
+    let is_command = !first.is_empty() && first.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'-');
+    match str::from_utf8(first) {
+        Ok(first) if name == "poste" && is_command && !first.starts_with('-') => format!("{name} {first}"),
+        _ => name.to_owned(),
+    }
 }
 
 /// Whether it is stopped, and when it started, in milliseconds since boot.
@@ -119,7 +118,7 @@ mod tests {
         while !process(child.id()).unwrap().stopped {
             std::thread::yield_now();
         }
-        assert_eq!(process(child.id()).unwrap().command, "sleep 60");
+        assert_eq!(process(child.id()).unwrap().command, "sleep");
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(process(child.id()), None);

@@ -244,20 +244,43 @@ pub fn said_of(store: &Store, number: MessageNo) -> Result<Option<SaidOf>, Error
         by_recipients.sort_unstable();
         by_recipients.dedup();
         let own_subject = subject(store, &tables, &found.message)?;
-        // Reads every live message: redactions are rare.
-        let candidates: Vec<MessageNo> = conn
-            .prepare("SELECT number FROM messages WHERE forward_of = ?1 OR (reply_to = ?1 AND notice IS NULL)")?
-            .query_map([number], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
         let mut repeated_in = Vec::new();
-        for candidate in candidates {
-            let Some(message) = tables.message(candidate)? else { continue };
-            let is_forward = message.forward_of == Some(number);
-            let repeats = !own_subject.is_empty() && subject(store, &tables, &message)?.contains(&own_subject);
-            if is_forward || repeats {
+        for candidate in follow_ups(conn, number)? {
+            if repeats(store, &tables, candidate, number, &own_subject)? {
                 repeated_in.push(candidate);
             }
         }
         Ok(Some(SaidOf { own: vec![found.message.position], by_recipients, repeated_in }))
     })
+}
+
+/// Forwards of a message and replies to it, live or archived. Reads every header: redactions are rare.
+fn follow_ups(conn: &rusqlite::Connection, number: MessageNo) -> Result<Vec<MessageNo>, Error> {
+    let mut statement = conn.prepare(
+        "SELECT number FROM messages WHERE forward_of = ?1 OR (reply_to = ?1 AND notice IS NULL)
+         UNION
+         SELECT number FROM
+           (SELECT number, CAST(envelope AS TEXT) AS envelope FROM archived_messages JOIN log USING (position))
+         WHERE envelope ->> '$.header.ends.message' = ?1 OR envelope ->> '$.header.reply_to' = ?1",
+    )?;
+    Ok(statement.query_map([number], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+/// Whether it has the same words, at least those of the subject. What cannot be read may have them.
+fn repeats(
+    store: &Store,
+    tables: &Tables<'_>,
+    candidate: MessageNo,
+    of: MessageNo,
+    own_subject: &str,
+) -> Result<bool, Error> {
+    let subject_of = |found: &MessageRows| subject(store, tables, &found.message);
+    match rows(store, tables, candidate) {
+        Ok(Some(found)) if found.message.notice.is_some() => Ok(false),
+        Ok(Some(found)) if found.message.forward_of == Some(of) => Ok(true),
+        Ok(Some(found)) => Ok(!own_subject.is_empty() && subject_of(&found)?.contains(own_subject)),
+        Ok(None) => Ok(false),
+        Err(Error::Damaged(_)) => Ok(true),
+        Err(error) => Err(error),
+    }
 }

@@ -44,7 +44,7 @@ pub use thread::{
 };
 pub use timeline::{TimelineLine, timeline};
 pub use track::{DeliveryView, ResultView, Step, Track, track};
-pub use verify::{VerifyReport, verify};
+pub use verify::{Problem, ProblemKind, VerifyReport, verify};
 
 use crate::error::Error;
 use crate::log::{Content, Position};

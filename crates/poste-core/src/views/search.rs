@@ -174,6 +174,11 @@ fn refresh(
 ) -> Result<(), Error> {
     let head = crate::office::head(store)?;
     let begun_at = index.position()?;
+    if index.has_unreadable()? {
+        let Some(mut chunk) = index.begin()? else { return Ok(()) };
+        chunk.try_unreadable_again()?;
+        chunk.commit()?;
+    }
     if begun_at == head && index.waiting()? == 0 {
         return Ok(());
     }
@@ -269,6 +274,9 @@ fn index_some(store: &Store, chunk: &mut Chunk<'_>, refreshed: &mut Refreshed) -
                     chunk.put(number, &document)?;
                 }
                 None => chunk.skip(number)?,
+            }
+            if refreshed.unreadable.contains(&number) {
+                chunk.add_unreadable(number)?;
             }
         }
     }
@@ -386,8 +394,8 @@ impl Look<'_> {
             }
             match content(self.store, *position) {
                 Ok(Found::Content(content)) => add_content(&mut document, *content),
-                Ok(Found::Never | Found::Gone | Found::Redacted(_)) => {}
-                Err(Error::Damaged(_)) => {
+                Ok(Found::Never | Found::Redacted(_)) => {}
+                Ok(Found::Gone) | Err(Error::Damaged(_)) => {
                     self.unreadable.insert(message.number);
                 }
                 Err(error) => return Err(error),

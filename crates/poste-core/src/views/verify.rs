@@ -23,7 +23,48 @@ pub struct VerifyReport {
     pub chain: Digest,
     pub tables: Digest,
     /// Everything that is wrong; empty when the office is sound.
-    pub problems: Vec<String>,
+    pub problems: Vec<Problem>,
+}
+
+/// What one problem is about, and with it what helps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProblemKind {
+    /// The database file itself is damaged.
+    Database,
+    /// Records are missing or were changed.
+    Log,
+    /// The tables are not what the log folds to; the log is whole.
+    Tables,
+    /// What was sent with a record cannot be read.
+    Content,
+    /// A file of the archive is missing or not what its record says.
+    Archive,
+    /// Something redacted still stands in a file.
+    Unerased,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Problem {
+    pub kind: ProblemKind,
+    pub what: String,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl VerifyReport {
+    /// Every problem, in one line; empty when the office is sound.
+    pub fn told(&self) -> String {
+        self.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    }
+
+    fn add(&mut self, kind: ProblemKind, what: impl Into<String>) {
+        self.problems.push(Problem { kind, what: what.into() });
+    }
 }
 
 /// Reads the whole log: time and answer grow with it.
@@ -35,30 +76,29 @@ pub fn verify(store: &Store, refusals: Refusals, mut progress: impl FnMut(Positi
     // Before the log is read: whoever writes meanwhile only makes it longer.
     let rung = store.last_rung();
     store.read(|conn| {
-        let mut problems = Vec::new();
-        let integrity: String = conn.query_row("PRAGMA integrity_check(20)", [], |row| row.get(0))?;
-        if integrity != "ok" {
-            problems.push(format!("SQLite: {integrity}"));
-        }
         let mut report = VerifyReport {
             records: 0,
             position: Position(0),
             chain: Head::default().chain,
             tables: digest(conn)?,
-            problems,
+            problems: Vec::new(),
         };
+        let integrity: String = conn.query_row("PRAGMA integrity_check(20)", [], |row| row.get(0))?;
+        if integrity != "ok" {
+            report.add(ProblemKind::Database, format!("SQLite: {integrity}"));
+        }
         if !check_log(store, conn, &mut report)? {
             return Ok(report); // where a log ends that cannot be read nobody knows
         }
         if let Some(rung) = rung.filter(|rung| *rung > report.position) {
             let end = report.position;
-            report.problems.push(format!("record {rung} was committed once, and the log ends at {end}"));
+            report.add(ProblemKind::Log, format!("record {rung} was committed once, and the log ends at {end}"));
         }
         check_archives(store, &mut report)?;
         check_erasure(store, &mut report)?;
         match refold(store, refusals, &mut progress) {
             Ok(fresh) => compare(conn, &fresh, &mut report)?,
-            Err(Error::Damaged(damage)) => report.problems.push(damage),
+            Err(Error::Damaged(damage)) => report.add(ProblemKind::Log, damage),
             Err(error) => return Err(error),
         }
         Ok(report)
@@ -73,18 +113,19 @@ fn check_log(store: &Store, conn: &rusqlite::Connection, report: &mut VerifyRepo
         let record = match record_row(row) {
             Ok(record) => record,
             Err(Error::Damaged(damage)) => {
-                report.problems.push(damage);
+                report.add(ProblemKind::Log, damage);
                 return Ok(false); // nothing after a damaged record can be trusted, nor folded
             }
             Err(error) => return Err(error),
         };
         if record.position != report.position.next() {
-            report.problems.push(format!("records {}..{} are missing", report.position.next(), record.position));
+            report
+                .add(ProblemKind::Log, format!("records {}..{} are missing", report.position.next(), record.position));
         }
         let chain = record.chain(&report.chain);
         let written = Digest::from_bytes(row.get(3)?);
         if chain != written {
-            report.problems.push(format!("record {}: the chain is broken", record.position));
+            report.add(ProblemKind::Log, format!("record {}: the chain is broken", record.position));
         }
         report.chain = written;
         report.position = record.position;
@@ -110,7 +151,7 @@ fn check_attachments(store: &Store, record: &Record, report: &mut VerifyReport) 
             Checked::Missing => "is missing",
             Checked::Damaged => "is damaged",
         };
-        report.problems.push(format!("record {}: the attached copy of {path} {wrong}", record.position));
+        report.add(ProblemKind::Content, format!("record {}: the attached copy of {path} {wrong}", record.position));
     }
     Ok(())
 }
@@ -124,7 +165,7 @@ fn check_content(
     let tables = store.tables()?;
     if tables.redaction(position)?.is_some() {
         if content_row(store.conn(), position)?.is_some() {
-            report.problems.push(format!("record {position}: its content was redacted and is still there"));
+            report.add(ProblemKind::Tables, format!("record {position}: its content was redacted and is still there"));
         }
         return Ok(());
     }
@@ -138,7 +179,7 @@ fn check_content(
     };
     match bytes {
         Some(_) if sabotaged!(ContentUnchecked) => {}
-        None => report.problems.push(format!("record {position}: its content is missing")),
+        None => report.add(ProblemKind::Content, format!("record {position}: its content is missing")),
         Some(bytes) => check_bytes(position, expected, &bytes, report),
     }
     Ok(())
@@ -157,14 +198,14 @@ fn check_blob(
         Checked::Missing => "is missing",
         Checked::Damaged => "is damaged",
     };
-    report.problems.push(format!("record {position}: its blob {} {wrong}", expected.digest.short()));
+    report.add(ProblemKind::Content, format!("record {position}: its blob {} {wrong}", expected.digest.short()));
     Ok(())
 }
 
 fn check_bytes(position: Position, expected: &crate::log::ContentRef, bytes: &[u8], report: &mut VerifyReport) {
     let large = bytes.len() > limits::CONTENT_BYTES_MAX;
     if large || bytes.len() as u64 != expected.length || Digest::of(bytes) != expected.digest {
-        report.problems.push(format!("record {position}: its content does not match its digest"));
+        report.add(ProblemKind::Content, format!("record {position}: its content does not match its digest"));
     }
 }
 
@@ -174,7 +215,7 @@ fn check_archives(store: &Store, report: &mut VerifyReport) -> Result<(), Error>
     let Some(archives) = store.archives() else { return Ok(()) };
     for archive in tables.archives()? {
         let (mut messages, mut contents) = tables.archived_in(archive.position)?;
-        let checked = archives.check(&archive, |line| {
+        let checked = archives.check(&archive.file, |line| {
             if let Some(number) = line.number {
                 messages.remove(&number);
             }
@@ -182,16 +223,17 @@ fn check_archives(store: &Store, report: &mut VerifyReport) -> Result<(), Error>
             let Some(expected) = expected.filter(|_| line.kind != NOTICE) else {
                 if line.content.is_some() {
                     let what = format!("the archive {} has content of record", archive.file);
-                    report.problems.push(format!("{what} {}, which has none", line.position));
+                    report.add(ProblemKind::Archive, format!("{what} {}, which has none", line.position));
                 }
                 return Ok(());
             };
             contents.remove(&line.position);
             let is_redacted = tables.redaction(line.position)?.is_some();
             match line.content {
-                Some(_) if is_redacted => report
-                    .problems
-                    .push(format!("record {}: its content was redacted and is still archived", line.position)),
+                Some(_) if is_redacted => report.add(
+                    ProblemKind::Unerased,
+                    format!("record {}: its content was redacted and is still archived", line.position),
+                ),
                 Some(content) => check_bytes(line.position, &expected, content.as_bytes(), report),
                 None if is_redacted => {}
                 None => check_blob(store, line.position, &expected, report)?,
@@ -200,16 +242,18 @@ fn check_archives(store: &Store, report: &mut VerifyReport) -> Result<(), Error>
         });
         match checked {
             Ok(now) if (now.lines, now.digest) == (archive.lines, archive.digest) => {}
-            Ok(_) => report.problems.push(format!("the archive {} is not what its record says", archive.file)),
+            Ok(_) => {
+                report.add(ProblemKind::Archive, format!("the archive {} is not what its record says", archive.file));
+            }
             Err(Error::Damaged(damage)) => {
-                report.problems.push(damage);
+                report.add(ProblemKind::Archive, damage);
                 continue; // what is missing in a file that could not be read to its end says nothing
             }
             Err(error) => return Err(error),
         }
         let lost = messages.iter().map(|number| format!("message {number}"));
         for lost in lost.chain(contents.iter().map(|position| format!("the content of record {position}"))) {
-            report.problems.push(format!("{lost} was archived and is not in the archive {}", archive.file));
+            report.add(ProblemKind::Archive, format!("{lost} was archived and is not in the archive {}", archive.file));
         }
     }
     Ok(())
@@ -218,7 +262,10 @@ fn check_archives(store: &Store, report: &mut VerifyReport) -> Result<(), Error>
 /// Content was erased from the tables with its record; from the files around them only by what comes after it.
 fn check_erasure(store: &Store, report: &mut VerifyReport) -> Result<(), Error> {
     if let Some(position) = store.unerased()? {
-        report.problems.push(format!("record {position}: what it redacts is not erased from every file yet"));
+        report.add(
+            ProblemKind::Unerased,
+            format!("record {position}: what it redacts is not erased from every file yet"),
+        );
     }
     Ok(())
 }
@@ -231,7 +278,7 @@ fn compare(conn: &rusqlite::Connection, fresh: &Store, report: &mut VerifyReport
     let theirs: BTreeMap<_, _> = digest_by_table(fresh.conn())?.into_iter().collect();
     for table in ours.keys().chain(theirs.keys()).collect::<BTreeSet<_>>() {
         if ours.get(table) != theirs.get(table) {
-            report.problems.push(format!("table {table} is not what the log folds to"));
+            report.add(ProblemKind::Tables, format!("table {table} is not what the log folds to"));
         }
     }
     Ok(())

@@ -17,18 +17,18 @@ fn desk() -> Desk {
     desk
 }
 
-/// An archive record for a file nobody wrote: decided by its header alone.
+/// An archive record for a file with nothing in it: decided by its header alone.
 fn named(file: &str, conversations: &[&str], as_of: Position) -> Archive {
     Archive {
         file: file.to_owned(),
         conversations: conversations.iter().map(|label| label.parse().expect("a label")).collect(),
         as_of,
-        lines: 1,
-        digest: Digest::of(b"nothing"),
+        lines: 0,
+        digest: Digest::of(b""),
     }
 }
 
-/// For offices whose archive record names no file: there is nothing to verify but the fold.
+/// For offices whose archive is empty: there is nothing to verify but the fold.
 fn assert_refolds(desk: &mut Desk) {
     let fresh = refold(desk.office.store(), poste_core::fold::Refusals::Dropped, |_| {}).expect("it folds again");
     assert_eq!(digest(fresh.conn()).expect("a digest"), desk.tables().digest);
@@ -83,6 +83,24 @@ fn what_is_open_unknown_or_not_named_at_all_is_refused() {
     refused(desk.propose_archive("lead", &named("1.jsonl", &many, head)), Code::Malformed);
     refused(desk.propose_archive("ghost", &named("1.jsonl", &["2"], head)), Code::UnknownAgent);
     assert_eq!(desk.state(over), State::Done);
+}
+
+#[test]
+fn a_record_whose_file_is_gone_or_another_one_is_refused_and_nothing_is_lost() {
+    let mut desk = desk();
+    let number = desk.send_and_ack("lead", "bob", text("hello"));
+    let archive = desk.write_archive();
+    let path = desk.archive_path(&archive.file);
+    let whole = std::fs::read(&path).expect("the file");
+    std::fs::remove_file(&path).expect("somebody takes it for a leftover");
+    says(&refused(desk.propose_archive("lead", &archive), Code::Malformed), "is missing");
+    std::fs::write(&path, &whole[..whole.len() / 2]).expect("half of it");
+    refused(desk.propose_archive("lead", &archive), Code::Malformed);
+    std::fs::write(&path, String::from_utf8_lossy(&whole).replace("lead", "boss")).expect("another one");
+    says(&refused(desk.propose_archive("lead", &archive), Code::Malformed), "not the file that was written");
+    assert_eq!(views::message(desk.office.store(), number).expect("it is read").expect("it is there").body, "hello");
+    std::fs::write(&path, whole).expect("the file");
+    accepted(desk.propose_archive("lead", &archive));
 }
 
 #[test]
@@ -387,7 +405,9 @@ fn a_repeat_of_what_is_archived_is_answered_as_before() {
     let position = desk.position(number);
     propose(&mut desk, "lead", Intent::Redact(Redact { records: vec![position] }), Some(text("why")));
     desk.office.erase().expect("it is erased");
-    accepted(desk.close("ann", number)); // notices and all
+    for told in desk.notices() {
+        accepted(desk.ack(&told.to, told.number)); // what nobody has read keeps a conversation from being archived
+    }
     let archive = desk.write_archive();
     propose(&mut desk, "lead", Intent::Archive(archive), None);
     for (proposal, first) in &asked {

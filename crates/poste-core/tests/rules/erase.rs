@@ -3,7 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use poste_core::log::{Artifact, ArtifactState, Body, Content, Done, Intent, Send};
+use poste_core::fold::Code;
+use poste_core::log::{Artifact, ArtifactState, Body, Content, Done, Ends, EndsHow, Intent, Send};
 use poste_core::store::Options;
 use poste_core::views;
 use poste_core::{Digest, Error, MessageNo, Position};
@@ -389,8 +390,10 @@ fn interrupted_at_the_archives() {
     let file = fs::read_dir(desk.place.path.join("archive")).expect("a folder").next().expect("a file").expect("one");
     let aside = desk.folder.path().join("aside");
     fs::rename(file.path(), &aside).expect("the archive cannot be opened");
-    assert!(matches!(desk.office.erase(), Err(Error::Damaged(_))));
-    assert_eq!(fs::read_dir(desk.place.path.join("blobs")).expect("a folder").count(), 0, "blobs were first");
+    fs::create_dir(file.path()).expect("what has its name cannot be read");
+    assert!(matches!(desk.office.erase(), Err(Error::Io { .. })));
+    desk.assert_nowhere(MARKER); // everywhere else it is erased
+    fs::remove_dir(file.path()).expect("the way is free");
     // Killed while it rewrote the file: the old one stands, and half of a new one.
     let whole = fs::read(&aside).expect("the archive");
     fs::write(desk.archive_path("tmp-half"), &whole[..whole.len() / 2]).expect("half of it");
@@ -448,4 +451,53 @@ fn words_redacted_between_two_erasings_are_not_forgotten() {
     let number = desk.send_saying("lead", letter("bob", "message"), secret());
     desk.redact_message("lead", number);
     is_finished_later(desk);
+}
+
+#[test]
+fn a_missing_archive_keeps_no_other_place_from_being_erased() {
+    let mut desk = full_of_it();
+    let file = fs::read_dir(desk.place.path.join("archive")).expect("a folder").next().expect("a file").expect("one");
+    let aside = desk.folder.path().join("aside");
+    fs::rename(file.path(), &aside).expect("the archive is gone");
+    let erased = desk.office.erase().expect("everything else is erased");
+    assert_eq!(erased.missing_archives, [file.file_name().into_string().expect("a name")]);
+    desk.assert_nowhere(MARKER);
+    assert_eq!(desk.office.erase().expect("there is nothing left to do"), poste_core::store::Erased::default());
+    // It comes back, out of a copy of the folder.
+    fs::rename(&aside, file.path()).expect("the archive");
+    assert!(desk.problems().iter().any(|problem| problem.contains("still archived")), "{:?}", desk.problems());
+    assert_eq!(desk.office.erase_all().expect("it is erased there too").archives, 1);
+    desk.assert_nowhere(MARKER);
+    assert_eq!(desk.problems(), [""; 0]);
+}
+
+#[test]
+fn a_redacted_blob_that_comes_back_with_a_refused_message_belongs_to_nobody() {
+    let mut desk = desk();
+    let number = desk.send_saying("lead", letter("bob", "message"), large_secret());
+    desk.redact_message("lead", number);
+    desk.office.erase().expect("it is erased");
+    refused(desk.say("lead", Intent::Send(letter("nobody", "message")), Some(large_secret())), Code::UnknownAgent);
+    let blobs = fs::read_dir(desk.place.path.join("blobs")).expect("a folder").count();
+    assert_eq!(blobs, 1, "it was written before the refusal");
+    assert!(views::named_blobs(desk.office.store(), Position(0), |_| {}).expect("the log").is_empty());
+    desk.office.erase_all().expect("it is erased again");
+    desk.assert_nowhere(MARKER);
+}
+
+#[test]
+fn an_archived_forward_of_redacted_words_is_named() {
+    let mut desk = desk();
+    let number = desk.send_saying("lead", letter("bob", "message"), secret());
+    let onward = Ends { message: number, how: EndsHow::Forwarded, token: None };
+    let forward = Send {
+        ends: Some(onward),
+        conversation: Some("elsewhere".parse().expect("a label")),
+        ..letter("cy", "message")
+    };
+    let forward = desk.send_saying("bob", forward, secret());
+    accepted(desk.ack("cy", forward));
+    desk.archive("lead");
+    let said = views::said_of(desk.office.store(), number).expect("a view").expect("it is there");
+    assert_eq!(said.repeated_in, [forward]);
 }

@@ -205,14 +205,20 @@ fn a_large_body_is_found_and_a_lost_one_keeps_nothing_else_from_being_found() {
     desk.write("ann", "bob", "small", "needle too");
     assert_eq!(desk.find("needle"), [2, 1]);
     let blob = fs::read_dir(desk.place.path.join("blobs")).unwrap().next().unwrap().unwrap().path();
+    let whole = fs::read(&blob).unwrap();
     fs::write(&blob, "not what it was").unwrap();
     forget(&desk.place.path).unwrap();
     let (page, refreshed) = desk.ask_index(&query("needle"));
     assert_eq!(page.hits.len(), 1);
     assert_eq!(refreshed.unreadable, [MessageNo(1)].into(), "and it is said aloud");
+    let (_, refreshed) = desk.ask_index(&query("needle"));
+    assert_eq!(refreshed.unreadable, [MessageNo(1)].into(), "every time");
     fs::remove_file(&blob).unwrap();
-    forget(&desk.place.path).unwrap();
-    assert_eq!(desk.find("needle"), [2]);
+    let (_, refreshed) = desk.ask_index(&query("needle"));
+    assert_eq!(refreshed.unreadable, [MessageNo(1)].into(), "missing is as bad as damaged");
+    fs::write(&blob, whole).unwrap();
+    let (page, refreshed) = desk.ask_index(&query("needle"));
+    assert_eq!((page.hits.len(), refreshed.unreadable.len()), (2, 0), "it came back");
 }
 
 #[test]

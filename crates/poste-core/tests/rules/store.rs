@@ -279,9 +279,9 @@ fn records_lost_with_the_wal_are_told_by_the_bell() {
     assert!(views::message(office.store(), lost).unwrap().is_none(), "SQLite has dropped it without a word");
     let report = views::verify(office.store(), Refusals::Dropped, |_| {}).unwrap();
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
-    assert!(report.problems[0].contains("was committed once"), "{:?}", report.problems);
+    assert!(report.problems[0].what.contains("was committed once"), "{:?}", report.problems);
     let sound = views::verify(desk.office.store(), Refusals::Dropped, |_| {}).unwrap();
-    assert_eq!(sound.problems, [""; 0]);
+    assert_eq!(sound.told(), "");
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn verify_finds_a_table_that_is_not_what_the_log_folds_to() {
     desk.verify();
     tamper(&desk.place.path.join("office.db"), "UPDATE deliveries SET attempts = 3");
     let report = views::verify(desk.office.store(), poste_core::fold::Refusals::Dropped, |_| {}).unwrap();
-    assert_eq!(report.problems, ["table deliveries is not what the log folds to"]);
+    assert_eq!(report.told(), "table deliveries is not what the log folds to");
 }
 
 #[test]

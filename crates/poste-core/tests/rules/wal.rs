@@ -71,7 +71,7 @@ fn behind_a_reader_it_grows_so_far_and_then_writers_hear_who_reads() {
     let mut other = opener(&desk);
     let (sent, error) = send_until_refused(&mut desk);
     other.kill().and_then(|()| other.wait()).expect("it is ended");
-    let expected = format!("until pid {} (sleep 60", other.id());
+    let expected = format!("until pid {} (sleep, for", other.id());
     assert!(matches!(error, Error::WalFull { .. }) && error.to_string().contains(&expected), "{error}");
     assert!(sent > 20, "{sent}");
     let grown = wal_bytes(&desk);

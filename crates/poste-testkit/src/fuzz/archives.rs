@@ -61,7 +61,7 @@ fn check_file(folder: &Path, input: &[u8]) -> Checked {
         digest: Digest::of(b""),
     };
     let mut lines: Vec<Line> = Vec::new();
-    let before = archives.check(&row, |line| {
+    let before = archives.check(&row.file, |line| {
         lines.push(line);
         Ok(())
     });
@@ -108,7 +108,7 @@ fn redaction_holds(
     // The rest holds of files this program wrote: what somebody else wrote otherwise is damage, and is told as such.
     let Some(lines) = lines.filter(|lines| is_ours(lines, input)) else { return Ok(()) };
     let mut kept = Vec::new();
-    let now = archives.check(row, |line| {
+    let now = archives.check(&row.file, |line| {
         kept.push(line);
         Ok(())
     });

@@ -136,7 +136,7 @@ impl Answer for IdAnswer {
 impl Answer for VerifyReport {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         for problem in &self.problems {
-            writeln!(out, "problem: {}", escape::line(problem))?;
+            writeln!(out, "problem: {}", escape::line(&problem.what))?;
         }
         writeln!(out, "{}, chain {}", ui::count(self.records as usize, "record"), self.chain.short())?;
         let sound = if self.problems.is_empty() { "tables equal the folded log" } else { "not sound" };

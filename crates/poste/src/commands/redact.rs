@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Why; it is kept
     #[arg(long, value_name = "TEXT", required_unless_present = "finish")]
     reason: Option<String>,
-    /// Finish an erasure that was interrupted
+    /// Finish an erasure that was interrupted, and erase once more what was redacted before
     #[arg(long, conflicts_with_all = ["number", "record", "reason"])]
     finish: bool,
     /// An id of your own: doing it again has no second effect
@@ -52,6 +52,8 @@ pub(crate) struct RedactAnswer {
     pub archives: usize,
     /// Blobs that another message names too; redact that one as well to erase them.
     pub kept_blobs: Vec<String>,
+    /// Archives that hold some of it and are missing: should one come back, `redact --finish` erases it there.
+    pub missing_archives: Vec<String>,
     /// Messages that repeat the same words, at least the subject; each must be redacted by itself.
     pub repeated_in: Vec<MessageNo>,
 }
@@ -64,6 +66,9 @@ impl Answer for RedactAnswer {
         }
         for blob in &self.kept_blobs {
             writeln!(out, "kept: the copy {blob} belongs to another message too")?;
+        }
+        for archive in &self.missing_archives {
+            writeln!(out, "not erased: archive/{archive} is missing; if it comes back: poste redact --finish")?;
         }
         for number in &self.repeated_in {
             writeln!(out, "not erased: #{number} repeats it, at least its subject; poste redact {number}")?;
@@ -87,7 +92,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     if !args.finish {
         propose(cx, &mut office, &records, args.reason.unwrap_or_default(), args.id)?;
     }
-    let erased = office.erase().map_err(|error| {
+    let erased = if args.finish { office.erase_all() } else { office.erase() };
+    let erased = erased.map_err(|error| {
         let mut error = CommandError::from(error);
         error.message = format!("it is redacted, and not erased from every file yet: {}", error.message);
         error.hint("finish it later: poste redact --finish")
@@ -98,6 +104,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         blobs: erased.blobs,
         archives: erased.archives,
         kept_blobs: erased.kept_blobs.iter().map(ToString::to_string).collect(),
+        missing_archives: erased.missing_archives,
         repeated_in,
     })
 }

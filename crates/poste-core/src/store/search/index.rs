@@ -23,7 +23,7 @@ use crate::text::{Label, Name, TypeName};
 /// "POSS": tells a search index from any other SQLite file.
 const APPLICATION_ID: i32 = 0x504f_5353;
 /// Raised whenever what is indexed, or how, changes: an index of another format is made anew.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Case and accents do not count; everything that is no letter or digit separates.
 pub(super) const TOKENIZER: &str = "unicode61 remove_diacritics 2";
 /// How long a search waits for another one's chunk before it answers with what is there.
@@ -43,6 +43,8 @@ const SCHEMA: &str = "
     ) STRICT, WITHOUT ROWID;
     -- Messages that are to be indexed, or indexed again.
     CREATE TABLE waiting (number INTEGER PRIMARY KEY) STRICT;
+    -- Those of which not everything could be read: every search tries them again, and says so.
+    CREATE TABLE unreadable (number INTEGER PRIMARY KEY) STRICT;
     -- The body comes first because most tokens are in it and the first column costs least.
     CREATE VIRTUAL TABLE texts USING fts5 (
       body, subject, tags,
@@ -279,6 +281,11 @@ impl Index {
         Ok(self.conn.prepare_cached("SELECT count(*) FROM waiting")?.query_row([], |row| row.get(0))?)
     }
 
+    pub fn has_unreadable(&self) -> Result<bool, Error> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM unreadable)";
+        Ok(self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+    }
+
     /// Whether the file is still there under its name: somebody may have deleted the index, and meant it.
     pub fn is_current(&self) -> bool {
         self.place.as_ref().is_none_or(|(path, opened)| file_identity(path) == Some(*opened))
@@ -378,6 +385,18 @@ impl Chunk<'_> {
 
     pub fn add_waiting(&mut self, number: MessageNo) -> Result<(), Error> {
         self.transaction.prepare_cached("INSERT OR IGNORE INTO waiting (number) VALUES (?1)")?.execute([number])?;
+        Ok(())
+    }
+
+    pub fn add_unreadable(&mut self, number: MessageNo) -> Result<(), Error> {
+        self.transaction.prepare_cached("INSERT OR IGNORE INTO unreadable (number) VALUES (?1)")?.execute([number])?;
+        Ok(())
+    }
+
+    /// What could not be read waits again: it may have been mended.
+    pub fn try_unreadable_again(&mut self) -> Result<(), Error> {
+        self.transaction.execute("INSERT OR IGNORE INTO waiting SELECT number FROM unreadable", [])?;
+        self.transaction.execute("DELETE FROM unreadable", [])?;
         Ok(())
     }
 
