@@ -6,6 +6,7 @@ use super::{Context, Rule, speaker};
 use crate::error::Error;
 use crate::limits;
 use crate::log::{Archive, Close, MessageNo};
+use crate::store::archive::is_archive_name;
 use crate::store::tables::{Agent, ArchivedMessage, Closed, Delivery, EndReason, State, Tables};
 use crate::text::Label;
 use crate::vocabulary::AgentKind;
@@ -61,7 +62,9 @@ impl Rule for Archive {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
         speaker(tables, cx)?;
-        check_file_name(&self.file)?;
+        if !is_archive_name(&self.file) {
+            return Err(refuse(Code::Malformed, "an archive is called DATE-POSITION.jsonl"));
+        }
         if i64::try_from(self.lines).is_err() || self.as_of >= cx.position {
             return Err(refuse(Code::Malformed, "no archive has so many lines, or knows a record to come"));
         }
@@ -121,14 +124,4 @@ impl Rule for Archive {
         }
         Ok(Effect::Touched(messages.len()))
     }
-}
-
-/// `2026-11-15-4821.jsonl`: a name that stays inside its folder, on every machine.
-fn check_file_name(file: &str) -> Result<(), Stop> {
-    let stem = file.strip_suffix(".jsonl").unwrap_or_default();
-    let is_plain = stem.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-    if stem.is_empty() || stem.len() > limits::NAME_BYTES_MAX || !is_plain {
-        return Err(refuse(Code::Malformed, "an archive is called DATE-POSITION.jsonl"));
-    }
-    Ok(())
 }

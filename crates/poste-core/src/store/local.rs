@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::TransactionBehavior;
 
+use super::archive::is_archive_name;
 use super::blobs::Blobs;
 use super::clock::{self, Clock, Reading};
 use super::lock::{WriteGuard, WriteLock};
@@ -193,7 +194,7 @@ impl LocalLog {
                 for sealed in proposals {
                     ids.push(sealed.envelope.id.clone());
                     let record = Record { position: tables.cursor.head.position.next(), at, sealed };
-                    let outcome = match self.lacks_attachment(&tables, &record)? {
+                    let outcome = match self.lacks_file(&tables, &record)? {
                         None => fold(&mut tables, &record, Refusals::Dropped)?,
                         Some(refusal) => refusal,
                     };
@@ -277,23 +278,48 @@ impl LocalLog {
         })
     }
 
-    /// A new record may not name a copy that is not in the office. This machine's own refusal, before the fold: another
-    /// one may have the copy, and a log that is ordered elsewhere brings records before their blobs.
-    fn lacks_attachment(&self, tables: &Tables<'_>, record: &Record) -> Result<Option<Outcome>, Error> {
-        let Some(blobs) = self.store.blobs() else { return Ok(None) };
-        if !record.sealed.envelope.header.get().contains("\"attached\"") {
-            return Ok(None); // most records name none, and reading their header again would cost
-        }
-        let attached = record.sealed.attached();
-        let gone = |artifact: &&Artifact| artifact.digest.is_some_and(|digest| !blobs.has(&digest));
-        let Some(gone) = attached.iter().find(gone) else { return Ok(None) };
+    /// A new record may not name a file that is not in the office. This machine's own refusal, before the fold: another
+    /// one may have the file, and a log that is ordered elsewhere brings records before their files.
+    fn lacks_file(&self, tables: &Tables<'_>, record: &Record) -> Result<Option<Outcome>, Error> {
+        let lacking = match self.lacks_attachment(record) {
+            None => self.lacks_archive(tables, record)?,
+            lacking => lacking,
+        };
         let id = &record.sealed.envelope.id;
+        let Some(rejection) = lacking else { return Ok(None) };
         if tables.id(id)?.is_some() {
             return Ok(None); // a repeat is answered as what it was
         }
-        let reason = format!("{}: its copy is not in the office; attach it again", gone.path);
-        let verdict = Verdict::Rejected(Rejection { code: Code::Malformed, reason });
+        let verdict = Verdict::Rejected(rejection);
         Ok(Some(Outcome { id: id.clone(), position: None, at: record.at, repeat: false, verdict }))
+    }
+
+    fn lacks_attachment(&self, record: &Record) -> Option<Rejection> {
+        let blobs = self.store.blobs()?;
+        if !record.sealed.envelope.header.get().contains("\"attached\"") {
+            return None; // most records name none, and reading their header again would cost
+        }
+        let attached = record.sealed.attached();
+        let gone = |artifact: &&Artifact| artifact.digest.is_some_and(|digest| !blobs.has(&digest));
+        let gone = attached.iter().find(gone)?;
+        let reason = format!("{}: its copy is not in the office; attach it again", gone.path);
+        Some(Rejection { code: Code::Malformed, reason })
+    }
+
+    /// The doctor clears away old archives that no record names, holding the lock. With this record the conversations
+    /// leave the database, so the file must be there, and be the one that was written for it.
+    fn lacks_archive(&self, tables: &Tables<'_>, record: &Record) -> Result<Option<Rejection>, Error> {
+        let Some(archives) = self.store.archives() else { return Ok(None) };
+        if record.sealed.envelope.name != "conversation.archive" {
+            return Ok(None);
+        }
+        let Ok(Some(Intent::Archive(archive))) = record.sealed.intent() else { return Ok(None) };
+        let is_unnamed = is_archive_name(&archive.file) && !tables.has_archive_file(&archive.file)?;
+        if !is_unnamed || archives.digest(&archive.file)? == Some(archive.digest) {
+            return Ok(None);
+        }
+        let reason = format!("the file {} was cleared away before its record came; archive again", archive.file);
+        Ok(Some(Rejection { code: Code::NotFinished, reason }))
     }
 
     fn each_large(

@@ -44,6 +44,7 @@ pub use thread::{
 };
 pub use timeline::{TimelineLine, timeline};
 pub use track::{DeliveryView, ResultView, Step, Track, track};
+pub(crate) use verify::{STILL_ARCHIVED, unfinished_erasure};
 pub use verify::{VerifyReport, verify};
 
 use crate::error::Error;

@@ -16,6 +16,9 @@ use crate::store::blobs::Checked;
 use crate::store::table_digest::{digest, digest_by_table, refold};
 use crate::store::tables::{ContentRow, content_row, record_row};
 
+/// What is said of a record whose archived words were not erased.
+pub(crate) const STILL_ARCHIVED: &str = "its content was redacted and is still archived";
+
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct VerifyReport {
     pub records: u64,
@@ -189,9 +192,7 @@ fn check_archives(store: &Store, report: &mut VerifyReport) -> Result<(), Error>
             contents.remove(&line.position);
             let is_redacted = tables.redaction(line.position)?.is_some();
             match line.content {
-                Some(_) if is_redacted => report
-                    .problems
-                    .push(format!("record {}: its content was redacted and is still archived", line.position)),
+                Some(_) if is_redacted => report.problems.push(format!("record {}: {STILL_ARCHIVED}", line.position)),
                 Some(content) => check_bytes(line.position, &expected, content.as_bytes(), report),
                 None if is_redacted => {}
                 None => check_blob(store, line.position, &expected, report)?,
@@ -217,10 +218,13 @@ fn check_archives(store: &Store, report: &mut VerifyReport) -> Result<(), Error>
 
 /// Content was erased from the tables with its record; from the files around them only by what comes after it.
 fn check_erasure(store: &Store, report: &mut VerifyReport) -> Result<(), Error> {
-    if let Some(position) = store.unerased()? {
-        report.problems.push(format!("record {position}: what it redacts is not erased from every file yet"));
-    }
+    report.problems.extend(unfinished_erasure(store)?);
     Ok(())
+}
+
+pub(crate) fn unfinished_erasure(store: &Store) -> Result<Option<String>, Error> {
+    let told = |position| format!("record {position}: what it redacts is not erased from every file yet");
+    Ok(store.unerased()?.map(told))
 }
 
 fn compare(conn: &rusqlite::Connection, fresh: &Store, report: &mut VerifyReport) -> Result<(), Error> {
