@@ -11,6 +11,7 @@ use poste_core::limits::CONTENT_INLINE_BYTES_MAX;
 use poste_core::log::{Archive, Artifact, ArtifactState, Body, Content, Intent, Policy, Send, Settings};
 use poste_core::store::WriteLock;
 use poste_core::store::tables::State;
+use poste_core::views;
 use poste_core::{Digest, Error};
 use rusqlite::Connection;
 
@@ -634,6 +635,14 @@ fn an_agent_with_mail_that_does_nothing_is_silent_until_it_is_heard() {
     let findings = found(&desk, "silent");
     let severities: Vec<_> = findings.iter().map(|finding| (finding.severity, &finding.what[..3])).collect();
     assert_eq!(severities, [(Severity::Warning, "bob"), (Severity::Note, "eve")], "people may sleep");
+    assert_eq!(overdue_silent(&desk), [("bob".to_owned(), 1), ("eve".to_owned(), 1)], "overdue says the same");
+}
+
+/// Who is silent by `poste overdue`, and how much waits for each.
+fn overdue_silent(desk: &Desk) -> Vec<(String, u64)> {
+    let patience = views::Patience { unclaimed_ms: HOUR, lease_ms: MINUTE };
+    let silent = views::overdue(desk.office.store(), patience, desk.now()).unwrap().silent;
+    silent.into_iter().map(|agent| (agent.name.to_string(), agent.pending)).collect()
 }
 
 #[test]
@@ -644,6 +653,7 @@ fn mail_that_is_not_ready_makes_nobody_silent() {
     assert_content(&desk);
     desk.pass(90 * MINUTE);
     assert_content(&desk);
+    assert_eq!(overdue_silent(&desk), []);
     desk.pass(HOUR + MINUTE);
     // Since the tick that made it ready, not since it was sent.
     assert!(only(&desk, Severity::Warning, "silent").what.ends_with("waited for 1h 1m"));
