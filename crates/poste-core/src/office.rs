@@ -200,8 +200,14 @@ impl Office<LocalLog> {
         Err(Error::Damaged(format!("the archive folder is full of files of record {head}")))
     }
 
+    /// Takes a file back whose record was refused. One that a record names all the same is somebody else's by now.
     pub fn discard_archive(&self, archive: &Archive) -> Result<(), Error> {
-        self.archives()?.discard(&archive.file)
+        let archives = self.archives()?;
+        let _guard = self.log.hold()?;
+        match self.store().tables()?.has_archive_file(&archive.file)? {
+            true => Ok(()),
+            false => archives.discard(&archive.file),
+        }
     }
 
     fn archives(&self) -> Result<&Archives, Error> {

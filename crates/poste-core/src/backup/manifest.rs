@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::fold::is_archive_name;
 use crate::log::Position;
+use crate::store::archive::is_archive_name;
 use crate::store::aside;
 
 pub(super) const FILE: &str = "snapshot.json";

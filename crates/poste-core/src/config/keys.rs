@@ -77,7 +77,12 @@ pub const KEYS: &[Key] = &[
         Takes::Length { min: limits::LEASE_MS_MIN, max: limits::LEASE_MS_MAX },
         Some(Value::Length(limits::LEASE_MS_DEFAULT)),
     ),
-    key("retention", "finished", Takes::Length { min: 0, max: limits::HORIZON_MS_MAX }, None),
+    key(
+        "retention",
+        "finished",
+        Takes::Length { min: 0, max: limits::HORIZON_MS_MAX },
+        Some(Value::Length(limits::RETENTION_MS_DEFAULT)),
+    ),
     key(
         "limits",
         "message_bytes",

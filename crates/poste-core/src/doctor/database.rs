@@ -1,5 +1,6 @@
 //! The database: whether it opens, whose it is, whether it is whole.
 
+use super::fix::Mend;
 use super::{Finding, Opened, Scene, quoted};
 use crate::error::Error;
 use crate::fold::Refusals;
@@ -177,6 +178,21 @@ pub(super) fn bell(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> 
     Ok(())
 }
 
+/// The tables let the words go with the record; the files around them only afterwards, which may be interrupted.
+pub(super) fn erasure(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
+    let unfinished = views::unfinished_erasure(&opened.store)?;
+    scene.findings.extend(unfinished.map(|what| {
+        Finding::problem(
+            "unerased",
+            what,
+            "Erasing was interrupted. The words are out of the tables, and may still stand in a file of the office.",
+        )
+        .command("poste redact --finish")
+        .mend(Mend::Erase)
+    }));
+    Ok(())
+}
+
 /// Everything is computed anew from the first record and compared.
 pub(super) fn soundness(
     scene: &mut Scene<'_>,
@@ -197,7 +213,10 @@ pub(super) fn soundness(
     let report = views::verify(&opened.store, Refusals::Dropped, |position| {
         progress(Progress { what: "comparing log and tables", done: position.0, of });
     })?;
-    for problem in report.problems {
+    // What was not erased is still there, of course. That is told already, and erasing is what helps.
+    let is_unfinished = opened.store.unerased()?.is_some();
+    let is_told = |problem: &Problem| is_unfinished && problem.kind == ProblemKind::Unerased;
+    for problem in report.problems.into_iter().filter(|problem| !is_told(problem)) {
         scene.add(unsound(problem));
     }
     Ok(())
@@ -206,9 +225,7 @@ pub(super) fn soundness(
 fn unsound(problem: Problem) -> Finding {
     if problem.kind == ProblemKind::Unerased {
         let meaning = "Words that were redacted still stand in a file of the office.";
-        return Finding::problem("unerased", problem.what, meaning)
-            .advice("erase them; nothing else changes")
-            .command("poste redact --finish");
+        return Finding::problem("unerased", problem.what, meaning).command("poste redact --finish").mend(Mend::Erase);
     }
     let meaning = match problem.kind {
         ProblemKind::Tables => {

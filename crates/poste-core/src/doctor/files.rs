@@ -1,4 +1,4 @@
-//! Blobs that no record names.
+//! Blobs and archives that no record names.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,9 @@ use crate::error::Error;
 use crate::limits::HOUR_MS;
 use crate::log::Position;
 use crate::progress::Progress;
-use crate::store::folder;
+use crate::store::Store;
+use crate::store::archive::{Line, is_archive_name};
+use crate::store::folder::{self, Entry, Kind};
 use crate::text::size;
 use crate::views;
 
@@ -54,4 +56,59 @@ fn old_blobs(scene: &Scene<'_>) -> Result<Vec<(Digest, u64)>, Error> {
     let blobs = folder::entries(&scene.place.path.join("blobs"))?;
     let old = blobs.into_iter().filter(|entry| entry.age_ms >= ORPHAN_AGE_MS_MIN);
     Ok(old.filter_map(|entry| Some((entry.name.parse().ok()?, entry.bytes))).collect())
+}
+
+/// A file is written before its record. Nothing needs one whose record never came, as long as the log has all of it: the
+/// conversations leave the database only with the record.
+pub(super) fn unnamed_archives(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
+    let tables = opened.store.tables()?;
+    let (mut spare, mut only_here) = (Vec::new(), Vec::new());
+    for entry in folder::entries(&scene.place.path.join("archive"))? {
+        let is_old = entry.kind == Kind::File && entry.age_ms >= ORPHAN_AGE_MS_MIN;
+        if !is_old || !is_archive_name(&entry.name) || tables.has_archive_file(&entry.name)? {
+            continue;
+        }
+        match is_in_log(&opened.store, &entry.name)? {
+            true => spare.push(entry),
+            false => only_here.push(entry),
+        }
+    }
+    scene.findings.extend(only_here.iter().map(archive_beyond_log));
+    if spare.is_empty() {
+        return Ok(());
+    }
+    let bytes = spare.iter().map(|entry| entry.bytes).sum();
+    let names = spare.into_iter().map(|entry| entry.name).collect::<Vec<_>>();
+    scene.add(
+        Finding::warning(
+            "orphans",
+            format!("{} with {} that no record names", files(names.len(), "archive"), size(bytes)),
+            "Archiving was interrupted before its record. The conversations are in the database, as before.",
+        )
+        .mend(Mend::Archives(names)),
+    );
+    Ok(())
+}
+
+fn archive_beyond_log(entry: &Entry) -> Finding {
+    Finding::problem(
+        "orphans",
+        format!("archive/{} is named by no record and holds what the log does not", entry.name),
+        "Its record is gone, or it belongs to another office. It may be the only copy of the mail in it.",
+    )
+    .advice("keep it; look for the database it belongs to, or a newer snapshot")
+}
+
+/// Whether the office has everything a file holds, so that the file can go.
+pub(super) fn is_in_log(store: &Store, file: &str) -> Result<bool, Error> {
+    let Some(archives) = store.archives() else { return Ok(false) };
+    let tables = store.tables()?;
+    archives.all_lines(file, |line: &Line| {
+        let Some(record) = tables.record(line.position)?.filter(|record| record.at == line.at) else {
+            return Ok(false);
+        };
+        let Some(content) = &line.content else { return Ok(true) };
+        let is_its = record.sealed.envelope.content.is_some_and(|its| its.digest == Digest::of(content.as_bytes()));
+        Ok(is_its && !matches!(views::content(store, line.position)?, views::Found::Gone))
+    })
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::files::{ORPHAN_AGE_MS_MIN, Orphans};
+use super::files::{ORPHAN_AGE_MS_MIN, Orphans, is_in_log};
 use super::folder::{LEFTOVER_AGE_MS_MIN, files};
 use super::{Report, quoted};
 use crate::error::Error;
@@ -22,10 +22,13 @@ pub(super) enum Mend {
     MakeMissing,
     /// Whoever writes such a file holds the write lock.
     RemoveUnderLock(PathBuf),
-    /// Files that nobody has written to for long.
-    RemoveOld(Vec<PathBuf>),
+    /// Files in a folder of the office that nobody has written to for long.
+    RemoveOld(&'static str, Vec<PathBuf>),
     RemoveAbandoned(PathBuf),
     Orphans(Orphans),
+    /// Archives that no record names, by their names.
+    Archives(Vec<String>),
+    Erase,
     Checkpoint,
     Settle,
 }
@@ -61,8 +64,10 @@ fn describe(mend: &Mend) -> String {
         Mend::Modes(modes) => format!("chmod of {}", files(modes.len(), "more file")),
         Mend::MakeMissing => "made what was missing in the folder".to_owned(),
         Mend::RemoveUnderLock(path) | Mend::RemoveAbandoned(path) => format!("removed {}", path.display()),
-        Mend::RemoveOld(paths) => format!("removed {} in blobs/", files(paths.len(), "unfinished file")),
+        Mend::RemoveOld(folder, paths) => format!("removed {} in {folder}/", files(paths.len(), "unfinished file")),
         Mend::Orphans(orphans) => format!("removed {} that no record names", files(orphans.digests.len(), "blob")),
+        Mend::Archives(names) => format!("removed {} that no record names", files(names.len(), "archive")),
+        Mend::Erase => "erased what was redacted from every file".to_owned(),
         Mend::Checkpoint => "emptied office.db-wal".to_owned(),
         Mend::Settle => "recorded what was due".to_owned(),
     }
@@ -77,12 +82,14 @@ fn apply(place: &Place, mend: &Mend) -> Result<(), Error> {
             let _held = lock(place)?;
             folder::remove_file(path)
         }
-        Mend::RemoveOld(paths) => paths.iter().try_for_each(|path| remove_old(path, LEFTOVER_AGE_MS_MIN)),
+        Mend::RemoveOld(_, paths) => paths.iter().try_for_each(|path| remove_old(path, LEFTOVER_AGE_MS_MIN)),
         Mend::RemoveAbandoned(path) => match aside::is_abandoned(path) {
             true => folder::remove_folder(path),
             false => Ok(()),
         },
         Mend::Orphans(orphans) => remove_orphans(place, orphans),
+        Mend::Archives(names) => remove_archives(place, names),
+        Mend::Erase => place.open()?.erase_all().map(|_| ()),
         Mend::Checkpoint => checkpoint(place),
         Mend::Settle => settle(place),
     }
@@ -109,6 +116,21 @@ fn remove_orphans(place: &Place, orphans: &Orphans) -> Result<(), Error> {
     let Some(blobs) = store.blobs() else { return Ok(()) };
     for digest in orphans.digests.difference(&named) {
         remove_old(&blobs.path(digest), ORPHAN_AGE_MS_MIN)?;
+    }
+    Ok(())
+}
+
+/// As with blobs: under the lock no record can come that names one, and whoever would write one looks whether its file is
+/// still there. Each is looked at once more, because a log may have been exchanged for an older one since.
+fn remove_archives(place: &Place, names: &[String]) -> Result<(), Error> {
+    let _held = lock(place)?;
+    let store = Store::open_as_is(&place.path, place.options.clone())?;
+    let Some(archives) = store.archives() else { return Ok(()) };
+    for name in names {
+        let is_orphan = folder::entry(&archives.path(name))?.is_some() && !store.tables()?.has_archive_file(name)?;
+        if is_orphan && is_in_log(&store, name)? {
+            remove_old(&archives.path(name), ORPHAN_AGE_MS_MIN)?;
+        }
     }
     Ok(())
 }

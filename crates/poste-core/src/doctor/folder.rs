@@ -6,6 +6,7 @@ use crate::backup;
 use crate::error::Error;
 use crate::limits::MINUTE_MS;
 use crate::office::Place;
+use crate::store::archive::UNFINISHED;
 use crate::store::file_system::{self, Room};
 use crate::store::folder::{self, Entry, Kind};
 use crate::text::size;
@@ -188,13 +189,16 @@ pub(super) fn leftovers(scene: &mut Scene<'_>) -> Result<(), Error> {
             ));
         }
     }
-    temporary_blobs(scene)?;
+    let meaning = "A command was interrupted while it stored something large. No message names them.";
+    unfinished_files(scene, "blobs", meaning)?;
+    let meaning = "An archive or an erasure was interrupted. What they hold is in the database or in another archive.";
+    unfinished_files(scene, "archive", meaning)?;
     beside(scene, place)
 }
 
-fn temporary_blobs(scene: &mut Scene<'_>) -> Result<(), Error> {
-    let unfinished = folder::entries(&scene.place.path.join("blobs"))?;
-    let left = |entry: &Entry| entry.name.starts_with("tmp-") && entry.age_ms >= LEFTOVER_AGE_MS_MIN;
+fn unfinished_files(scene: &mut Scene<'_>, inside: &'static str, meaning: &str) -> Result<(), Error> {
+    let unfinished = folder::entries(&scene.place.path.join(inside))?;
+    let left = |entry: &Entry| entry.name.starts_with(UNFINISHED) && entry.age_ms >= LEFTOVER_AGE_MS_MIN;
     let left: Vec<Entry> = unfinished.into_iter().filter(left).collect();
     if left.is_empty() {
         return Ok(());
@@ -203,10 +207,10 @@ fn temporary_blobs(scene: &mut Scene<'_>) -> Result<(), Error> {
     scene.add(
         Finding::warning(
             "leftover",
-            format!("{} in blobs/ with {}", files(left.len(), "unfinished file"), size(bytes)),
-            "A command was interrupted while it stored something large. No message names them.",
+            format!("{} in {inside}/ with {}", files(left.len(), "unfinished file"), size(bytes)),
+            meaning,
         )
-        .mend(Mend::RemoveOld(left.into_iter().map(|entry| entry.path).collect())),
+        .mend(Mend::RemoveOld(inside, left.into_iter().map(|entry| entry.path).collect())),
     );
     Ok(())
 }

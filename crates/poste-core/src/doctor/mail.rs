@@ -4,7 +4,7 @@ use super::fix::Mend;
 use super::{Finding, Opened, Scene};
 use crate::error::Error;
 use crate::time::length;
-use crate::views::{self, HeldClaim, Silent, Unreachable};
+use crate::views::{self, HeldClaim, SilentAgent, Unreachable};
 use crate::vocabulary::AgentKind;
 
 /// A claim held for longer than so many of its own leases is a question worth asking.
@@ -15,7 +15,7 @@ pub(super) fn agents(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error
         scene.add(unreachable(&mail));
     }
     for agent in views::silent_agents(&opened.store, opened.now, scene.request.patience_ms)? {
-        let for_ms = opened.now.since_ms(agent.waiting_since);
+        let for_ms = opened.now.since_ms(agent.waits_since);
         scene.add(silent(&agent, for_ms));
     }
     Ok(())
@@ -48,13 +48,13 @@ fn unreachable(mail: &Unreachable) -> Finding {
     }
 }
 
-fn silent(agent: &Silent, for_ms: i64) -> Finding {
-    let name = &agent.agent;
+fn silent(agent: &SilentAgent, for_ms: i64) -> Finding {
+    let name = &agent.name;
     let pending = match agent.pending {
         1 => String::new(),
         more => format!(" and {} more", more - 1),
     };
-    let what = format!("{name} has done nothing while #{}{pending} waited for {}", agent.message, length(for_ms));
+    let what = format!("{name} has done nothing while #{}{pending} waited for {}", agent.oldest, length(for_ms));
     match agent.kind {
         // People sleep.
         AgentKind::Human => Finding::note("silent", what, "A person has mail that was not looked at."),

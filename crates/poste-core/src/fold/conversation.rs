@@ -6,6 +6,7 @@ use super::{Context, Rule, speaker};
 use crate::error::Error;
 use crate::limits;
 use crate::log::{Archive, Close, MessageNo};
+use crate::store::archive::is_archive_name;
 use crate::store::tables::{Agent, ArchivedMessage, Closed, Delivery, EndReason, State, Tables};
 use crate::text::Label;
 use crate::vocabulary::AgentKind;
@@ -126,11 +127,4 @@ impl Rule for Archive {
         }
         Ok(Effect::Touched(messages.len()))
     }
-}
-
-/// `2026-11-15-4821.jsonl`: a name that stays inside its folder, on every machine.
-pub(crate) fn is_archive_name(file: &str) -> bool {
-    let stem = file.strip_suffix(".jsonl").unwrap_or_default();
-    let is_plain = stem.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-    !stem.is_empty() && stem.len() <= limits::NAME_BYTES_MAX && is_plain
 }

@@ -22,7 +22,6 @@ mod shown;
 mod tick;
 mod topic;
 
-pub(crate) use conversation::is_archive_name;
 pub use outcome::{Claimed, ClaimedItem, Class, Code, Effect, Late, Outcome, Rejection, Sent, Verdict};
 pub(crate) use policy::check_ranges as check_policy;
 

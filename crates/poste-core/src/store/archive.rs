@@ -21,6 +21,7 @@ use super::tables::{ArchiveRow, Delivery, EventRow, Message};
 use super::{make_private_folder, sync_folder};
 use crate::digest::Digest;
 use crate::error::Error;
+use crate::limits;
 use crate::log::{Archive, MessageNo, Position};
 use crate::text::Name;
 use crate::time::Timestamp;
@@ -30,6 +31,13 @@ pub const NOTICE: &str = "notice";
 /// How files begin that are still being written, or whose writer died.
 pub const UNFINISHED: &str = "tmp-";
 const CONTENT_KEY: &[u8] = b",\"content\":";
+
+/// `2026-11-15-4821.jsonl`: a name that stays inside its folder, on every machine.
+pub(crate) fn is_archive_name(file: &str) -> bool {
+    let stem = file.strip_suffix(".jsonl").unwrap_or_default();
+    let is_plain = stem.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    !stem.is_empty() && stem.len() <= limits::NAME_BYTES_MAX && is_plain
+}
 
 /// One record of an archived conversation: a message with its whole history, or what somebody said of one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,6 +113,24 @@ impl Archives {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(&self.path(file), error)),
             _ => sync_folder(&self.folder),
         }
+    }
+
+    /// Whether every line of a file that no record names passes a test. One that cannot be read does not.
+    pub(crate) fn all_lines(
+        &self,
+        file: &str,
+        mut test: impl FnMut(&Line) -> Result<bool, Error>,
+    ) -> Result<bool, Error> {
+        let io_error = |error| Error::io(&self.path(file), error);
+        let mut source = BufReader::new(File::open(self.path(file)).map_err(io_error)?);
+        let mut bytes = Vec::new();
+        while read_line(&mut source, &mut bytes).map_err(io_error)? {
+            match serde_json::from_slice(&bytes) {
+                Ok(line) if test(&line)? => {}
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
     }
 
     /// Whether a file that no record names holds content of a record.

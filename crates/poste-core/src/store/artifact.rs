@@ -1,7 +1,7 @@
 //! Files that messages speak of: opened below a root and nowhere else, regular files only, hashed as they were.
 
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
@@ -38,7 +38,7 @@ impl Worktree {
     /// Records what the file is now: size and digest.
     pub fn present(&self, cwd: &Path, path: &Path) -> Result<Artifact, Error> {
         let relative = self.relative(cwd, path)?;
-        let (mut file, before) = self.open(&relative)?;
+        let (mut file, before) = self.open(path, &relative)?;
         let stored = hash(&mut file).map_err(|error| refused(path, error.to_string()))?;
         check_unchanged(path, &file, &before, stored.size)?;
         self.artifact(&relative, ArtifactState::Present, Some(stored))
@@ -47,7 +47,7 @@ impl Worktree {
     /// Copies the file into a blob.
     pub fn attach(&self, cwd: &Path, path: &Path, blobs: &Blobs) -> Result<Artifact, Error> {
         let relative = self.relative(cwd, path)?;
-        let (mut file, before) = self.open(&relative)?;
+        let (mut file, before) = self.open(path, &relative)?;
         let stored = blobs.put_from(&mut file)?;
         check_unchanged(path, &file, &before, stored.size)?;
         self.artifact(&relative, ArtifactState::Attached, Some(stored))
@@ -57,7 +57,7 @@ impl Worktree {
     pub(crate) fn read(&self, path: &Path, bytes_max: u64) -> Result<Vec<u8>, Error> {
         use std::io::Read;
         let relative = self.relative(&self.root, path)?;
-        let (file, _) = self.open(&relative)?;
+        let (file, _) = self.open(path, &relative)?;
         let mut bytes = Vec::new();
         file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| refused(path, error.to_string()))?;
         if bytes.len() as u64 > bytes_max {
@@ -82,60 +82,39 @@ impl Worktree {
         })
     }
 
-    /// The path below the root, by its letters alone; whether links lead out of it is found on opening.
+    /// The path below the root of the file that a path leads to, whatever links it is named through: `/proc/self/cwd/x`
+    /// means something else to every reader. Whether it is still that file is seen on opening, which leaves the root by
+    /// no link.
     fn relative(&self, cwd: &Path, path: &Path) -> Result<PathBuf, Error> {
-        let cwd = cwd.canonicalize().map_err(|error| Error::io(cwd, error))?;
-        let mut absolute = PathBuf::new();
-        for component in cwd.join(path).components() {
-            match component {
-                Component::ParentDir => {
-                    absolute.pop();
-                }
-                Component::CurDir => {}
-                other => absolute.push(other),
-            }
-        }
-        let below = absolute.strip_prefix(&self.root).map(Path::to_owned).or_else(|_| {
-            // The folder may be named through a link that leads into the root.
-            let parent = absolute.parent().and_then(|parent| parent.canonicalize().ok()).unwrap_or_default();
-            let resolved = parent.join(absolute.file_name().unwrap_or_default());
-            resolved.strip_prefix(&self.root).map(Path::to_owned)
-        });
-        match below {
-            Ok(relative) if !relative.as_os_str().is_empty() => Ok(relative),
+        let resolved = resolve(&cwd.join(path)).map_err(|error| refused(path, reason(&error)))?;
+        match resolved.strip_prefix(&self.root) {
+            Ok(relative) if !relative.as_os_str().is_empty() => Ok(relative.to_owned()),
             _ => Err(refused(path, format!("it is outside the worktree {}", self.root.display()))),
         }
     }
 
-    fn open(&self, relative: &Path) -> Result<(File, Metadata), Error> {
+    fn open(&self, path: &Path, relative: &Path) -> Result<(File, Metadata), Error> {
         let root =
             Dir::open_ambient_dir(&self.root, ambient_authority()).map_err(|error| Error::io(&self.root, error))?;
         // By identity, since links give a file other names; and before it is opened, since that would be too late.
         if let Ok(meta) = root.metadata(relative)
             && self.is_of_the_office(meta.dev(), meta.ino())
         {
-            return Err(refused(relative, "it is a file of the office itself".to_owned()));
+            return Err(refused(path, "it is a file of the office itself".to_owned()));
         }
         // Without NONBLOCK, opening a pipe would wait for somebody to write into it.
         let mut options = OpenOptions::new();
         options.read(true).custom_flags((rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY).bits() as i32);
-        let file = root.open_with(relative, &options).map_err(|error| {
-            let why = match error.kind() {
-                io::ErrorKind::NotFound => "there is no such file".to_owned(),
-                io::ErrorKind::PermissionDenied => "it may not be read, or it leads out of the worktree".to_owned(),
-                _ => error.to_string(),
-            };
-            refused(relative, why)
-        })?;
-        let meta = file.metadata().map_err(|error| refused(relative, error.to_string()))?;
+        let file = root.open_with(relative, &options).map_err(|error| refused(path, reason(&error)))?;
+        let meta = file.metadata().map_err(|error| refused(path, error.to_string()))?;
         if !meta.is_file() {
-            return Err(refused(relative, "it is not a regular file".to_owned()));
+            return Err(refused(path, "it is not a regular file".to_owned()));
         }
         if meta.len() == 0 {
-            return Err(refused(relative, "it is empty".to_owned()));
+            return Err(refused(path, "it is empty".to_owned()));
         }
         if meta.len() > limits::ARTIFACT_BYTES_MAX {
-            return Err(refused(relative, format!("it is larger than {} bytes", limits::ARTIFACT_BYTES_MAX)));
+            return Err(refused(path, format!("it is larger than {} bytes", limits::ARTIFACT_BYTES_MAX)));
         }
         Ok((file, meta))
     }
@@ -144,6 +123,35 @@ impl Worktree {
         use std::os::unix::fs::MetadataExt as _;
         let Some(files) = self.office.as_ref().and_then(|office| std::fs::read_dir(office).ok()) else { return false };
         files.flatten().any(|file| file.metadata().is_ok_and(|meta| (meta.dev(), meta.ino()) == (device, inode)))
+    }
+}
+
+/// Where a path leads, links followed. Of one that is not there yet, where it will be.
+fn resolve(path: &Path) -> io::Result<PathBuf> {
+    let mut there = path;
+    let mut coming = Vec::new();
+    loop {
+        match there.canonicalize() {
+            Ok(mut resolved) => {
+                resolved.extend(coming.into_iter().rev());
+                return Ok(resolved);
+            }
+            // A link that leads nowhere may lead anywhere by the time the file comes.
+            Err(error) if error.kind() != io::ErrorKind::NotFound || there.is_symlink() => return Err(error),
+            Err(error) => {
+                let (Some(parent), Some(name)) = (there.parent(), there.file_name()) else { return Err(error) };
+                coming.push(name);
+                there = parent;
+            }
+        }
+    }
+}
+
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        io::ErrorKind::PermissionDenied => "it may not be read, or it leads out of the worktree".to_owned(),
+        _ => error.to_string(),
     }
 }
 
@@ -193,8 +201,35 @@ mod tests {
         assert_eq!(artifact.digest, Some(Digest::of(b"hello")));
         let again = tree.present(tree.root(), &tree.root().join("src/a.txt")).unwrap();
         assert_eq!(again, artifact);
+    }
+
+    #[test]
+    fn a_file_is_recorded_by_its_own_name_whatever_it_is_called_by() {
+        let (folder, tree) = fixture();
         symlink("a.txt", tree.root().join("src/inside")).unwrap();
-        assert!(tree.present(tree.root(), Path::new("src/inside")).is_ok(), "a link that stays inside");
+        symlink("src", tree.root().join("sources")).unwrap();
+        symlink(tree.root(), folder.path().join("into")).unwrap();
+        symlink(folder.path(), tree.root().join("out")).unwrap();
+        let into = folder.path().join("into/src/a.txt");
+        let names = ["src/inside", "sources/a.txt", "sources/inside", "sources/../src/a.txt", "out/tree/src/a.txt"];
+        for name in names.map(Path::new).into_iter().chain([into.as_path()]) {
+            assert_eq!(tree.present(tree.root(), name).unwrap().path, "src/a.txt", "{}", name.display());
+        }
+        // `..` after a link leaves the folder it leads to, not the one it is in.
+        assert!(tree.present(tree.root(), Path::new("out/../src/a.txt")).is_err());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_path_through_a_process_is_the_file_it_leads_to() {
+        use std::os::fd::AsRawFd;
+        let (_folder, tree) = fixture();
+        let inside = fs::File::open(tree.root().join("src")).unwrap();
+        let through = |file: &fs::File| format!("/proc/self/fd/{}", file.as_raw_fd());
+        let named = format!("{}/a.txt", through(&inside));
+        assert_eq!(tree.present(tree.root(), Path::new(&named)).unwrap().path, "src/a.txt");
+        let outside = fs::File::open(tree.root().parent().unwrap()).unwrap();
+        assert!(tree.present(tree.root(), Path::new(&format!("{}/secret", through(&outside)))).is_err());
     }
 
     #[test]
@@ -250,7 +285,7 @@ mod tests {
     #[test]
     fn a_file_that_is_written_to_in_its_place_has_changed() {
         let (_folder, tree) = fixture();
-        let (file, before) = tree.open(Path::new("src/a.txt")).unwrap();
+        let (file, before) = tree.open(Path::new("a"), Path::new("src/a.txt")).unwrap();
         assert!(check_unchanged(Path::new("a"), &file, &before, 5).is_ok());
         assert!(check_unchanged(Path::new("a"), &file, &before, 4).is_err(), "it grew");
         let later = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
@@ -265,5 +300,13 @@ mod tests {
         let artifact = tree.later(tree.root(), Path::new("src/not-yet.txt")).unwrap();
         assert_eq!((artifact.state, artifact.size), (ArtifactState::Later, None));
         assert!(tree.later(tree.root(), Path::new("../elsewhere")).is_err());
+        symlink("src", tree.root().join("sources")).unwrap();
+        let artifact = tree.later(tree.root(), Path::new("sources/new/not-yet.txt")).unwrap();
+        assert_eq!(artifact.path, "src/new/not-yet.txt");
+        symlink("../elsewhere", tree.root().join("nowhere")).unwrap();
+        symlink("..", tree.root().join("up")).unwrap();
+        for path in ["nowhere", "nowhere/x", "up/not-yet.txt", "new/../../x"] {
+            assert!(tree.later(tree.root(), Path::new(path)).is_err(), "{path}");
+        }
     }
 }

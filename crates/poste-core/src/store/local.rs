@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::TransactionBehavior;
 
+use super::archive::is_archive_name;
 use super::blobs::Blobs;
 use super::clock::{self, Clock, Reading};
 use super::lock::{WriteGuard, WriteLock};
@@ -16,7 +17,7 @@ use super::tables::Tables;
 use super::{Options, Store, Waiter, bell, erase};
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::fold::{Code, FOLD_VERSION, Outcome, Refusals, Rejection, Verdict, fold, is_archive_name};
+use crate::fold::{Code, FOLD_VERSION, Outcome, Refusals, Rejection, Verdict, fold};
 use crate::limits;
 use crate::log::{Artifact, Barrier, Clock as ClockLeap, Head, Intent, Log, Position, Proposal, Record, Sealed, Tick};
 use crate::text::{Name, RecordId};
@@ -288,30 +289,33 @@ impl LocalLog {
         })
     }
 
-    /// A new record may not name a copy or an archive that is not in the office. This machine's own refusal, before the
-    /// fold: another one may have the file, and a log that is ordered elsewhere brings records before their blobs.
+    /// A new record may not name a file that is not in the office. This machine's own refusal, before the fold: another
+    /// one may have the file, and a log that is ordered elsewhere brings records before their files.
     fn lacks_file(&self, tables: &Tables<'_>, record: &Record) -> Result<Option<Outcome>, Error> {
-        let Some(reason) = self.lacks_attachment(record).or(self.lacks_archive(tables, record)?) else {
-            return Ok(None);
+        let lacking = match self.lacks_attachment(record) {
+            None => self.lacks_archive(tables, record)?,
+            lacking => lacking,
         };
         let id = &record.sealed.envelope.id;
+        let Some(rejection) = lacking else { return Ok(None) };
         if tables.id(id)?.is_some() {
             return Ok(None); // a repeat is answered as what it was
         }
-        let verdict = Verdict::Rejected(Rejection { code: Code::Malformed, reason });
+        let verdict = Verdict::Rejected(rejection);
         Ok(Some(Outcome { id: id.clone(), position: None, at: record.at, repeat: false, verdict }))
     }
 
-    fn lacks_attachment(&self, record: &Record) -> Option<String> {
+    fn lacks_attachment(&self, record: &Record) -> Option<Rejection> {
         let blobs = self.store.blobs()?;
         let gone = |artifact: &Artifact| artifact.digest.is_some_and(|digest| !blobs.has(&digest));
         let gone = record.sealed.attached().into_iter().find(gone)?;
-        Some(format!("{}: its copy is not in the office; attach it again", gone.path))
+        let reason = format!("{}: its copy is not in the office; attach it again", gone.path);
+        Some(Rejection { code: Code::Malformed, reason })
     }
 
     /// With the record the messages leave the database. Whoever wrote the file has let go of the lock since then, and
-    /// somebody may have taken the file for a leftover.
-    fn lacks_archive(&self, tables: &Tables<'_>, record: &Record) -> Result<Option<String>, Error> {
+    /// the doctor, who holds it, may have cleared it away as a leftover.
+    fn lacks_archive(&self, tables: &Tables<'_>, record: &Record) -> Result<Option<Rejection>, Error> {
         let Some(archives) = self.store.archives() else { return Ok(None) };
         if record.sealed.envelope.name != "conversation.archive" {
             return Ok(None);
@@ -320,12 +324,13 @@ impl LocalLog {
         if !is_archive_name(&archive.file) || tables.has_archive_file(&archive.file)? {
             return Ok(None); // the fold refuses it, and such a name is not opened
         }
-        match archives.is_whole(&archive) {
-            Ok(true) => Ok(None),
-            Ok(false) => Ok(Some(format!("the archive {} is not the file that was written", archive.file))),
-            Err(Error::Damaged(damage)) => Ok(Some(damage)),
-            Err(error) => Err(error),
-        }
+        let reason = match archives.is_whole(&archive) {
+            Ok(true) => return Ok(None),
+            Ok(false) => format!("the archive {} is not the file that was written", archive.file),
+            Err(Error::Damaged(damage)) => damage,
+            Err(error) => return Err(error),
+        };
+        Ok(Some(Rejection { code: Code::NotFinished, reason: format!("{reason}; archive again") }))
     }
 
     fn each_large(

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::limits;
 use crate::log::{MessageNo, Position};
 use crate::store::Store;
-use crate::store::tables::{Event, Tables, record_row};
+use crate::store::tables::{Event, Tables};
 use crate::text::{Name, Session};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::vocabulary::AgentKind;
@@ -32,14 +32,12 @@ pub fn unreachable_mail(store: &Store) -> Result<Vec<Unreachable>, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
         let mut found = Vec::new();
-        let mut last = String::new();
-        // One seek an address, however much mail there is.
-        let next = "SELECT min(address) FROM deliveries WHERE address > ?1";
-        while let Some(text) = conn.prepare_cached(next)?.query_row([&last], |row| row.get::<_, Option<String>>(0))? {
+        let mut next = tables.next_address("")?;
+        while let Some(text) = next {
             if let Some(why) = nobody_takes(&tables, &text)? {
                 found.extend(open_mail(conn, &text, why)?);
             }
-            last = text;
+            next = tables.next_address(&text)?;
         }
         Ok(found)
     })
@@ -71,89 +69,52 @@ fn open_mail(conn: &rusqlite::Connection, address: &str, why: &'static str) -> R
 
 /// An agent that has mail and does nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Silent {
-    pub agent: Name,
+pub struct SilentAgent {
+    pub name: Name,
     pub kind: AgentKind,
-    /// Its oldest mail that could be taken, and since when it could.
-    pub message: MessageNo,
+    /// Its mail that could be taken for the longest time, and since when it could.
+    pub oldest: MessageNo,
     #[serde(serialize_with = "rfc3339")]
-    pub waiting_since: Timestamp,
+    pub waits_since: Timestamp,
     /// All mail for it that could be taken; counting stops at a thousand.
     pub pending: u64,
+    /// Its newest record among the last few thousand; null when it has none there.
+    #[serde(serialize_with = "rfc3339_option")]
+    pub heard_at: Option<Timestamp>,
 }
 
 /// Newest records that are read to find out who is silent.
-pub const RECORDS_HEARD_MAX: usize = 100_000;
+pub const RECORDS_HEARD_MAX: u64 = 100_000;
+/// Records looked back for the last word of one who is.
+const RECORDS_LAST_WORD_MAX: u64 = 5_000;
 
 /// Active agents whose own mail has waited for longer than `patience_ms` and who have done nothing for as long: no
 /// record of the log in that time is theirs, and reading mail makes one.
-pub fn silent_agents(store: &Store, now: Timestamp, patience_ms: i64) -> Result<Vec<Silent>, Error> {
-    let since = now.plus_ms(-patience_ms);
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let mut suspects = Vec::new();
-        for agent in tables.agents()?.into_iter().filter(|agent| agent.is_active()) {
-            if let Some((message, waiting_since)) = waits_longest(conn, &agent.name)?
-                && waiting_since <= since
-                && agent.registered_at <= since
-            {
-                let sql = format!(
-                    "SELECT count(*) FROM (SELECT 1 FROM deliveries
-                     WHERE address = ?1 AND state = 0 AND ready = 1 LIMIT {COUNT_MAX})"
-                );
-                let pending = conn.prepare_cached(&sql)?.query_row([&agent.name], |row| row.get(0))?;
-                suspects.push(Silent { agent: agent.name, kind: agent.kind, message, waiting_since, pending });
-            }
-        }
-        forget_heard(conn, since, &mut suspects)?;
-        Ok(suspects)
-    })
+pub fn silent_agents(store: &Store, now: Timestamp, patience_ms: i64) -> Result<Vec<SilentAgent>, Error> {
+    store.read(|conn| silent_since(&Tables::load(conn)?, now.plus_ms(-patience_ms)))
 }
 
-/// The mail that an agent could have taken for the longest time: one seek a priority.
-fn waits_longest(conn: &rusqlite::Connection, agent: &Name) -> Result<Option<(MessageNo, Timestamp)>, Error> {
-    const RANKS: std::ops::RangeInclusive<u8> = 0..=3;
-    let mut statement = conn.prepare_cached(
-        "SELECT m.number, max(m.at, coalesce(m.ready_at, 0), coalesce((SELECT max(e.at) FROM events e
-           WHERE e.message = d.message AND e.delivery = d.number AND e.event IN (?3, ?4, ?5, ?6, ?7)), 0))
-         FROM deliveries d JOIN messages m ON m.number = d.message
-         WHERE d.address = ?1 AND d.state = 0 AND d.ready = 1 AND d.rank = ?2 ORDER BY d.message LIMIT 1",
-    )?;
-    let mut oldest: Option<(MessageNo, Timestamp)> = None;
-    for rank in RANKS {
-        // Each of these made it ready to be taken, or taken again.
-        let mut rows = statement.query(rusqlite::params![
-            agent,
-            rank,
-            Event::Ready,
-            Event::Released,
-            Event::LeaseExpired,
-            Event::AttemptFailed,
-            Event::Retried
-        ])?;
-        if let Some(row) = rows.next()? {
-            let found = (row.get(0)?, row.get(1)?);
-            oldest = oldest.into_iter().chain([found]).min_by_key(|(_, since)| *since);
-        }
+/// The same for whoever reads already. Whose mail waits longest comes first.
+pub(super) fn silent_since(tables: &Tables<'_>, since: Timestamp) -> Result<Vec<SilentAgent>, Error> {
+    let mut suspects = Vec::new();
+    for agent in tables.agents()?.into_iter().filter(|agent| agent.is_active() && agent.registered_at <= since) {
+        let Some((oldest, waits_since)) = tables.waits_longest(&agent.name)?.filter(|(_, at)| *at <= since) else {
+            continue;
+        };
+        let pending = tables.pending_to(&agent.name, COUNT_MAX)?;
+        suspects.push(SilentAgent { name: agent.name, kind: agent.kind, oldest, waits_since, pending, heard_at: None });
     }
-    Ok(oldest)
-}
-
-/// Reads the log from its end, as far back as `since`, and strikes out whoever wrote a record.
-fn forget_heard(conn: &rusqlite::Connection, since: Timestamp, suspects: &mut Vec<Silent>) -> Result<(), Error> {
-    let mut statement =
-        conn.prepare_cached("SELECT position, at, envelope FROM log ORDER BY position DESC LIMIT ?1")?;
-    let mut rows = statement.query([RECORDS_HEARD_MAX])?;
-    while !suspects.is_empty()
-        && let Some(row) = rows.next()?
-    {
-        let record = record_row(row)?;
-        if record.at < since {
-            break;
-        }
-        suspects.retain(|silent| silent.agent != record.sealed.envelope.actor);
+    if !suspects.is_empty() {
+        tables.speakers_since(since, RECORDS_HEARD_MAX, |speaker| {
+            suspects.retain(|silent| silent.name != *speaker);
+            !suspects.is_empty()
+        })?;
     }
-    Ok(())
+    for silent in &mut suspects {
+        silent.heard_at = tables.heard_at(&silent.name, RECORDS_LAST_WORD_MAX)?;
+    }
+    suspects.sort_by_key(|silent| silent.oldest);
+    Ok(suspects)
 }
 
 /// A claim that nobody has ended.

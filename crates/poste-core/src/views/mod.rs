@@ -25,11 +25,11 @@ mod verify;
 pub use dead::{DeadLetter, DeadLetters, DeadQuery, dead_letters};
 pub use digests::{DigestDiff, TableDigests, diff_with_fold, diff_with_other, first_difference};
 pub use finished::{ArchiveBatch, finished};
-pub use health::{HeldClaim, Silent, Unreachable, held_claims, silent_agents, unreachable_mail};
+pub use health::{HeldClaim, SilentAgent, Unreachable, held_claims, silent_agents, unreachable_mail};
 pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_claimable, inbox, news};
 pub use message::{MessageView, Redaction, SaidOf, is_addressed_to, message, said_of};
 pub use named_blobs::named_blobs;
-pub use overdue::{LateDelivery, Overdue, Patience, SilentAgent, overdue};
+pub use overdue::{LateDelivery, Overdue, Patience, overdue};
 pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};
 pub use replay::{PastAgent, PastOffice, past_inbox, past_office, past_track};
 pub use replies::{Replies, Reply, replies};
@@ -44,6 +44,7 @@ pub use thread::{
 };
 pub use timeline::{TimelineLine, timeline};
 pub use track::{DeliveryView, ResultView, Step, Track, track};
+pub(crate) use verify::unfinished_erasure;
 pub use verify::{Problem, ProblemKind, VerifyReport, verify};
 
 use crate::error::Error;

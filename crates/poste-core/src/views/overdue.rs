@@ -4,12 +4,12 @@ use rusqlite::params;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::health::{SilentAgent, silent_since};
 use super::rows::subject;
-use crate::address::Address;
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo, Position};
 use crate::store::Store;
-use crate::store::tables::{Delivery, Due, Message, Optional as _, State, Tables};
+use crate::store::tables::{Delivery, Due, Message, State, Tables};
 use crate::text::{Name, TypeName};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 
@@ -65,18 +65,6 @@ pub struct LateDelivery {
     pub reminded_at: Option<Timestamp>,
 }
 
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct SilentAgent {
-    pub name: String,
-    /// Its oldest mail that waits.
-    pub oldest: MessageNo,
-    #[serde(serialize_with = "rfc3339")]
-    pub waits_since: Timestamp,
-    /// Its newest record among the last few thousand; null when it has none there.
-    #[serde(serialize_with = "rfc3339_option")]
-    pub heard_at: Option<Timestamp>,
-}
-
 const LIST_MAX: usize = 100;
 /// Old mail looked at for one address and priority: news that asks for no work may pile up before work.
 const LOOKED_AT_MAX: usize = 200;
@@ -104,7 +92,7 @@ pub fn overdue(store: &Store, patience: Patience, now: Timestamp) -> Result<Over
                 .map(|found| view(found, found.1.lease_until))
                 .collect::<Result<_, _>>()?,
             unclaimed: unclaimed.into_iter().take(LIST_MAX).map(|found| view(found, None)).collect::<Result<_, _>>()?,
-            silent: silent(&tables, &waiting, late_before)?,
+            silent: silent_since(&tables, late_before)?,
             more,
             as_of: tables.cursor.head.position,
         })
@@ -199,54 +187,4 @@ fn waiting_since(tables: &Tables<'_>, before: Timestamp) -> Result<(Vec<(Message
         address = tables.next_address(&this)?;
     }
     Ok((found, is_cut))
-}
-
-/// Agents whose own mail waits since before a time and who have written nothing since.
-fn silent(tables: &Tables<'_>, waiting: &[(Message, Delivery)], before: Timestamp) -> Result<Vec<SilentAgent>, Error> {
-    let mut silent: Vec<SilentAgent> = Vec::new();
-    for (message, delivery) in waiting {
-        let Address::Agent(name) = &delivery.address else { continue };
-        if let Some(known) = silent.iter_mut().find(|known| known.name == name.as_str()) {
-            if message.number < known.oldest {
-                (known.oldest, known.waits_since) = (message.number, message.at);
-            }
-            continue;
-        }
-        let heard_at = tables.heard_at(name)?;
-        if heard_at.is_none_or(|heard_at| heard_at <= before) {
-            silent.push(SilentAgent {
-                name: name.to_string(),
-                oldest: message.number,
-                waits_since: message.at,
-                heard_at,
-            });
-        }
-    }
-    silent.sort_by_key(|agent| agent.oldest);
-    Ok(silent)
-}
-
-/// Records looked back for the last word of an agent.
-const HEARD_RECORDS_MAX: u64 = 5_000;
-
-impl Tables<'_> {
-    /// The address after this one that has any mail. One look into the index of inboxes.
-    pub(crate) fn next_address(&self, after: &str) -> Result<Option<String>, Error> {
-        self.conn()
-            .prepare_cached("SELECT address FROM deliveries WHERE address > ?1 ORDER BY address LIMIT 1")?
-            .query_row([after], |row| row.get(0))
-            .optional()
-    }
-
-    /// When an agent last wrote a record, as far as the newest records tell. Only who speaks is looked for: content is
-    /// not in an envelope, and quotes inside a header's texts are escaped.
-    pub(crate) fn heard_at(&self, name: &Name) -> Result<Option<Timestamp>, Error> {
-        let from = self.cursor.head.position.0.saturating_sub(HEARD_RECORDS_MAX);
-        self.conn()
-            .prepare_cached(
-                "SELECT at FROM log WHERE position > ?1 AND instr(envelope, ?2) > 0 ORDER BY position DESC LIMIT 1",
-            )?
-            .query_row(params![from, format!("\"actor\":\"{name}\"").as_bytes()], |row| row.get(0))
-            .optional()
-    }
 }

@@ -261,13 +261,15 @@ fn check_archives(store: &Store, report: &mut VerifyReport) -> Result<(), Error>
 
 /// Content was erased from the tables with its record; from the files around them only by what comes after it.
 fn check_erasure(store: &Store, report: &mut VerifyReport) -> Result<(), Error> {
-    if let Some(position) = store.unerased()? {
-        report.add(
-            ProblemKind::Unerased,
-            format!("record {position}: what it redacts is not erased from every file yet"),
-        );
+    if let Some(told) = unfinished_erasure(store)? {
+        report.add(ProblemKind::Unerased, told);
     }
     Ok(())
+}
+
+pub(crate) fn unfinished_erasure(store: &Store) -> Result<Option<String>, Error> {
+    let told = |position| format!("record {position}: what it redacts is not erased from every file yet");
+    Ok(store.unerased()?.map(told))
 }
 
 fn compare(conn: &rusqlite::Connection, fresh: &Store, report: &mut VerifyReport) -> Result<(), Error> {

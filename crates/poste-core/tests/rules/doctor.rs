@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use poste_core::doctor::{Finding, Mended, Report, Request, Severity, examine, mend};
 use poste_core::fold::Code;
 use poste_core::limits::CONTENT_INLINE_BYTES_MAX;
-use poste_core::log::{Artifact, ArtifactState, Body, Content, Intent, Policy, Send, Settings};
+use poste_core::log::{Archive, Artifact, ArtifactState, Body, Content, Intent, Policy, Send, Settings};
 use poste_core::store::WriteLock;
 use poste_core::store::tables::State;
+use poste_core::views;
 use poste_core::{Digest, Error};
 use rusqlite::Connection;
 
@@ -229,6 +230,121 @@ fn a_place_without_a_folder_is_named() {
     fs::remove_file(&desk.place.path).unwrap();
     std::os::unix::fs::symlink("nowhere", &desk.place.path).unwrap();
     assert!(only(&desk, Severity::Problem, "not_an_office").what.contains("leads nowhere"));
+}
+
+// ── Archives ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+/// An archive whose writer was killed before its record came, an hour ago.
+fn interrupted_archive(desk: &mut Desk) -> Archive {
+    desk.send_and_ack("ann", "bob", text("hello"));
+    let archive = desk.write_archive();
+    assert_content(desk);
+    make_old(&desk.place.path.join("archive").join(&archive.file), HOUR + SECOND);
+    archive
+}
+
+#[test]
+fn an_archive_nobody_names_is_removed_when_it_is_old_and_one_that_is_named_never() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    desk.send_and_ack("ann", "bob", text("first"));
+    let named = desk.archive("ann");
+    let folder = desk.place.path.join("archive");
+    make_old(&folder.join(&named.file), 2 * HOUR);
+    let orphan = interrupted_archive(&mut desk);
+    // What Poste would never have called so is somebody else's.
+    fs::write(folder.join("notes.jsonl"), "mine").unwrap();
+    set_mode(&folder.join("notes.jsonl"), 0o600);
+    make_old(&folder.join("notes.jsonl"), 2 * HOUR);
+    let found = only(&desk, Severity::Warning, "orphans");
+    assert!(found.what.starts_with("1 archive with "), "{}", found.what);
+    let quick = look_with(&desk, Request { quick: true, ..Request::default() });
+    assert_eq!(quick.findings.len(), 1, "it costs no reading of the log");
+    assert_eq!(mended(&desk)[0].what, "removed 1 archive that no record names");
+    assert_content(&desk);
+    assert!(!folder.join(&orphan.file).exists());
+    assert!(folder.join(&named.file).exists() && folder.join("notes.jsonl").exists());
+}
+
+#[test]
+fn an_archive_that_was_named_since_it_was_looked_at_stays() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let archive = interrupted_archive(&mut desk);
+    let report = look(&desk);
+    assert_eq!(report.findings[0].check, "orphans");
+    accepted(desk.propose_archive("ann", &archive));
+    mend(&desk.place, &report);
+    assert!(desk.place.path.join("archive").join(&archive.file).exists());
+    desk.office.discard_archive(&archive).unwrap();
+    assert!(desk.place.path.join("archive").join(&archive.file).exists(), "a record names it");
+}
+
+#[test]
+fn no_conversation_leaves_the_database_for_a_file_that_is_not_there_or_another_one() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let archive = interrupted_archive(&mut desk);
+    mended(&desk);
+    let why = refused(desk.propose_archive("ann", &archive), Code::NotFinished);
+    assert!(why.contains("is missing; archive again"), "{why}");
+    let path = desk.place.path.join("archive").join(&archive.file);
+    fs::write(&path, "{\"position\":1,\"at\":1,\"by\":\"ann\",\"kind\":\"x\",\"content\":null}\n").unwrap();
+    refused(desk.propose_archive("ann", &archive), Code::NotFinished);
+    fs::remove_file(&path).unwrap();
+    desk.archive("ann");
+}
+
+#[test]
+fn an_archive_with_mail_that_the_log_lacks_is_a_problem_and_kept() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let archive = interrupted_archive(&mut desk);
+    let path = desk.place.path.join("archive").join(&archive.file);
+    let text = fs::read_to_string(&path).unwrap();
+    for other in [text.replace("hello", "hullo"), text.replace("{\"position\":", "{\"position\":99"), "{".to_owned()] {
+        fs::write(&path, other).unwrap();
+        make_old(&path, HOUR + SECOND);
+        let found = only(&desk, Severity::Problem, "orphans");
+        assert!(!found.fixable && found.what.contains(&archive.file), "{found:?}");
+        assert!(mend(&desk.place, &look(&desk)).is_empty());
+    }
+    // And one that came to hold more between looking and mending.
+    fs::write(&path, &text).unwrap();
+    make_old(&path, HOUR + SECOND);
+    let report = look(&desk);
+    assert!(report.findings[0].fixable);
+    fs::write(&path, text.replace("hello", "hullo")).unwrap();
+    make_old(&path, HOUR + SECOND);
+    mend(&desk.place, &report);
+    assert!(path.exists());
+}
+
+#[test]
+fn an_unfinished_archive_is_cleared_away() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    desk.send_and_ack("ann", "bob", text("hello"));
+    desk.archive("ann");
+    let half = desk.place.path.join("archive/tmp-1234");
+    fs::write(&half, "half").unwrap();
+    set_mode(&half, 0o600);
+    assert_content(&desk);
+    make_old(&half, 10 * MINUTE + SECOND);
+    assert!(only(&desk, Severity::Warning, "leftover").what.contains("1 unfinished file in archive/"));
+    assert_eq!(mended(&desk)[0].what, "removed 1 unfinished file in archive/");
+    assert!(!half.exists());
+}
+
+#[test]
+fn an_erasure_that_was_interrupted_is_told_as_such_and_finished() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let number = desk.send_and_ack("ann", "bob", text("xylophone"));
+    desk.archive("ann");
+    desk.redact_message("ann", number);
+    let found = only(&desk, Severity::Problem, "unerased");
+    assert_eq!(found.command.as_deref(), Some("poste redact --finish"));
+    let quick = look_with(&desk, Request { quick: true, ..Request::default() });
+    assert_eq!(quick.findings[0].check, "unerased");
+    assert!(!desk.files_with("xylophone").is_empty());
+    mended(&desk);
+    desk.assert_nowhere("xylophone");
+    assert_content(&desk);
 }
 
 // ── Blobs ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -519,6 +635,14 @@ fn an_agent_with_mail_that_does_nothing_is_silent_until_it_is_heard() {
     let findings = found(&desk, "silent");
     let severities: Vec<_> = findings.iter().map(|finding| (finding.severity, &finding.what[..3])).collect();
     assert_eq!(severities, [(Severity::Warning, "bob"), (Severity::Note, "eve")], "people may sleep");
+    assert_eq!(overdue_silent(&desk), [("bob".to_owned(), 1), ("eve".to_owned(), 1)], "overdue says the same");
+}
+
+/// Who is silent by `poste overdue`, and how much waits for each.
+fn overdue_silent(desk: &Desk) -> Vec<(String, u64)> {
+    let patience = views::Patience { unclaimed_ms: HOUR, lease_ms: MINUTE };
+    let silent = views::overdue(desk.office.store(), patience, desk.now()).unwrap().silent;
+    silent.into_iter().map(|agent| (agent.name.to_string(), agent.pending)).collect()
 }
 
 #[test]
@@ -529,6 +653,7 @@ fn mail_that_is_not_ready_makes_nobody_silent() {
     assert_content(&desk);
     desk.pass(90 * MINUTE);
     assert_content(&desk);
+    assert_eq!(overdue_silent(&desk), []);
     desk.pass(HOUR + MINUTE);
     // Since the tick that made it ready, not since it was sent.
     assert!(only(&desk, Severity::Warning, "silent").what.ends_with("waited for 1h 1m"));

@@ -51,13 +51,7 @@ impl Desk {
         self.office.write_archive(&self.finished()).expect("the archive is written")
     }
 
-    /// One without lines is an empty file, made here.
     pub fn propose_archive(&mut self, who: &str, archive: &Archive) -> Answer<usize> {
-        let folder = self.place.path.join("archive");
-        if archive.lines == 0 && !archive.file.contains(['/', '\0']) && !folder.join(&archive.file).exists() {
-            std::fs::create_dir_all(&folder).expect("a folder");
-            let _ = std::fs::File::create(folder.join(&archive.file));
-        }
         self.ask(who, Intent::Archive(archive.clone())).map(touched)
     }
 

@@ -62,6 +62,9 @@ fn what_is_no_file_of_the_worktree_is_refused() {
         "/proc/self/environ",
         "/proc/self/mem",
         "/proc/self/root/etc/passwd",
+        "/proc/self/cwd",
+        "/proc/self/cwd/leaf",
+        "/proc/self/cwd/../secret",
         // Its own database: closing it again would take the locks of this very process away.
         ".poste/office.db",
         ".poste/office.db-wal",
@@ -86,8 +89,15 @@ fn what_is_no_file_of_the_worktree_is_refused() {
     // A hard link is a file of the worktree like any other: what it was is recorded, whoever shares it.
     std::fs::hard_link(desk.path("here"), desk.path("hard-link")).unwrap();
     desk.accepts(&["send", "coder", "A file", "--as", "lead", "--artifact", "hard-link"]);
+    // What leads to a file of the worktree is recorded as that file, not as the way to it.
+    symlink(desk.path("here"), desk.path("link")).unwrap();
+    for path in ["/proc/self/cwd/here", "link"] {
+        let sent = desk.accepts(&["send", "coder", "A file", "--as", "lead", "--json", "--artifact", path]).json();
+        let read = desk.accepts(&["read", &sent["number"].to_string(), "--json"]).json();
+        assert_eq!(read["artifacts"][0]["path"], "here", "{path}");
+    }
     let numbers = desk.accepts(&["inbox", "--as", "coder", "--json"]).json();
-    assert_eq!(numbers["messages"].as_array().map(Vec::len), Some(1), "{numbers}");
+    assert_eq!(numbers["messages"].as_array().map(Vec::len), Some(3), "{numbers}");
 }
 
 #[test]

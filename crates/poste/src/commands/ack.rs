@@ -1,4 +1,4 @@
-use poste_core::log::{Ack, Content, Intent, MessageNo};
+use poste_core::log::{Ack, Intent, MessageNo};
 use poste_core::text::RecordId;
 use poste_core::views;
 
@@ -27,10 +27,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
-    let content = args.note.map(|note| Content { body: note.as_str().into(), ..Content::default() });
-    if let Some(content) = &content {
-        args.secret.check(content)?;
-    }
+    let content = args.note.map(|note| args.secret.text(&note)).transpose()?;
     let proposal = cx.proposal(&office, Intent::Ack(Ack { message: args.number }), content, args.id)?;
     let (outcome, _) = cx.decide(&mut office, &proposal)?;
     let asks_work = views::message(office.store(), args.number)?.is_some_and(|message| message.asks_work);

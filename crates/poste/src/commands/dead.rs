@@ -2,14 +2,14 @@ use std::io::{self, Write};
 
 use poste_core::Address;
 use poste_core::fold::Effect;
-use poste_core::log::{Body, Content, Drop, Intent, MessageNo};
+use poste_core::log::{Drop, Intent, MessageNo};
 use poste_core::store::tables::State;
 use poste_core::text::{Name, RecordId};
 use poste_core::views::{self, DeadLetters, DeadQuery};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{retry, track};
+use super::{SecretArgs, retry, track};
 use crate::Result;
 use crate::context::{Cx, check_filters};
 use crate::error::CommandError;
@@ -74,6 +74,8 @@ struct DropArgs {
     /// An id of your own: doing it again has no second effect
     #[arg(long, value_name = "ID")]
     id: Option<RecordId>,
+    #[command(flatten)]
+    secret: SecretArgs,
 }
 
 impl Answer for DeadLetters {
@@ -151,7 +153,7 @@ fn list(cx: &mut Cx, args: ListArgs) -> Result {
 
 fn drop_letter(cx: &mut Cx, args: DropArgs) -> Result {
     let mut office = cx.open_to_write()?;
-    let content = args.reason.map(|reason| Content { body: Body::from(reason.as_str()), ..Content::default() });
+    let content = args.reason.map(|reason| args.secret.text(&reason)).transpose()?;
     let intent = Intent::Drop(Drop { message: args.number, recipient: args.to });
     let proposal = cx.proposal(&office, intent, content, args.id)?;
     let (_, effect) = cx.decide(&mut office, &proposal)?;

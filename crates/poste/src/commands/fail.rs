@@ -1,4 +1,4 @@
-use poste_core::log::{Content, Fail, Intent, MessageNo};
+use poste_core::log::{Fail, Intent, MessageNo};
 
 use super::{Changed, ClaimArgs, SecretArgs};
 use crate::Result;
@@ -28,8 +28,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
-    let content = Content { body: args.reason.as_str().into(), ..Content::default() };
-    args.secret.check(&content)?;
+    let content = args.secret.text(&args.reason)?;
     let intent = Intent::Fail(Fail { message: args.number, token: args.claim.token, retry: args.retry });
     let proposal = cx.proposal(&office, intent, Some(content), args.claim.id)?;
     let (outcome, _) = cx.decide(&mut office, &proposal)?;

@@ -1,13 +1,14 @@
 use std::io::{self, Write};
 
 use poste_core::fold::Code;
-use poste_core::log::{Body, Content, Intent, MessageNo, Position, Redact};
+use poste_core::log::{Content, Intent, MessageNo, Position, Redact};
 use poste_core::office::Office;
 use poste_core::text::RecordId;
 use poste_core::views;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::SecretArgs;
 use crate::Result;
 use crate::context::{Cx, no_message};
 use crate::error::CommandError;
@@ -40,6 +41,8 @@ pub(crate) struct Args {
     /// An id of your own: doing it again has no second effect
     #[arg(long, value_name = "ID")]
     id: Option<RecordId>,
+    #[command(flatten)]
+    secret: SecretArgs,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -90,7 +93,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         repeated_in = said.repeated_in;
     }
     if !args.finish {
-        propose(cx, &mut office, &records, args.reason.unwrap_or_default(), args.id)?;
+        let reason = args.secret.text(args.reason.as_deref().unwrap_or_default())?;
+        propose(cx, &mut office, &records, reason, args.id)?;
     }
     let erased = if args.finish { office.erase_all() } else { office.erase() };
     let erased = erased.map_err(|error| {
@@ -109,10 +113,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     })
 }
 
-fn propose(cx: &Cx, office: &mut Office, records: &[Position], reason: String, id: Option<RecordId>) -> Result {
-    let content = Content { body: Body::from(reason.as_str()), ..Content::default() };
+fn propose(cx: &Cx, office: &mut Office, records: &[Position], reason: Content, id: Option<RecordId>) -> Result {
     let intent = Intent::Redact(Redact { records: records.to_vec() });
-    let proposal = cx.proposal(office, intent, Some(content), id)?;
+    let proposal = cx.proposal(office, intent, Some(reason), id)?;
     match cx.decide(office, &proposal) {
         Ok(_) => Ok(()),
         // Redacted before and perhaps not erased to the end: that is still to be done.

@@ -1,13 +1,14 @@
 use std::io::{self, Write};
 
 use poste_core::fold::Effect;
-use poste_core::log::{Body, Close, Content, Intent, MessageNo};
+use poste_core::log::{Close, Intent, MessageNo};
 use poste_core::text::{Label, RecordId};
 use poste_core::time::length;
 use poste_core::views::{self, Thread, ThreadLine, ThreadOutcome, ThreadStatus, ThreadSummary};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::SecretArgs;
 use crate::Result;
 use crate::context::{Cx, no_message};
 use crate::ui::{self, Answer, Paint, Ui, escape};
@@ -56,6 +57,8 @@ struct CloseArgs {
     /// An id of your own: doing it again has no second effect
     #[arg(long, value_name = "ID")]
     id: Option<RecordId>,
+    #[command(flatten)]
+    secret: SecretArgs,
 }
 
 /// `thread` answers with the messages or with the summary.
@@ -184,7 +187,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 
 fn close(cx: &mut Cx, args: CloseArgs) -> Result {
     let mut office = cx.open_to_write()?;
-    let content = Content { body: Body::from(args.outcome.as_str()), ..Content::default() };
+    let content = args.secret.text(&args.outcome)?;
     let intent = Intent::Close(Close { message: args.number });
     let proposal = cx.proposal(&office, intent, Some(content), args.id)?;
     let (_, effect) = cx.decide(&mut office, &proposal)?;

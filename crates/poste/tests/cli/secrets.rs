@@ -30,6 +30,9 @@ fn a_secret_is_refused_wherever_it_stands_and_never_printed() {
         format!("fail 1 --reason {} --as coder", token()),
         format!("ack 1 --note {} --as coder", token()),
         format!("forward 1 reviewer --note {} --as coder", token()),
+        format!("thread close 1 --outcome {} --as lead", token()),
+        format!("dead drop 1 --reason {} --as lead", token()),
+        format!("redact 1 --reason {} --as lead", token()),
     ];
     for line in &tries {
         let ran = desk.ask_with(&format!("poste {line}"), &body).exits(4);
@@ -41,6 +44,13 @@ fn a_secret_is_refused_wherever_it_stands_and_never_printed() {
     for line in tries.iter().take(8) {
         let _ = desk.ask_with(&format!("poste {line} --allow-secret"), &body).ok();
     }
+    let sent = desk.peek("poste send coder 'Do it' --type directive --as lead --json").ok().json();
+    let number = sent["number"].clone();
+    for line in ["fail N --reason T --as coder", "dead drop N --reason T --as lead", "redact N --reason T --as lead"] {
+        let line = line.replace('N', &number.to_string()).replace('T', &token());
+        let _ = desk.ask(&format!("poste {line} --allow-secret")).ok();
+    }
+    let _ = desk.ask(&format!("poste thread close {number} --outcome {} --allow-secret --as lead", token())).ok();
     let said = desk.transcript().to_string().replace(&token(), "gh…").replace("Tr0ub4dor&3", "…");
     // The commands that were typed hold it; what was answered may not.
     let answers: Vec<&str> = said.lines().filter(|line| line.starts_with('!')).collect();

@@ -9,6 +9,7 @@ mod deliveries;
 mod log;
 mod messages;
 mod policy;
+mod silence;
 mod summary;
 mod topics;
 

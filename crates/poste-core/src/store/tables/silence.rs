@@ -1,0 +1,89 @@
+//! Whose mail waits, and who has spoken lately.
+
+use rusqlite::params;
+
+use super::{Event, Optional as _, Tables, record_row};
+use crate::error::Error;
+use crate::log::MessageNo;
+use crate::text::Name;
+use crate::time::Timestamp;
+
+impl Tables<'_> {
+    /// The address after this one that has any mail: one look into the index of inboxes, however much there is.
+    pub(crate) fn next_address(&self, after: &str) -> Result<Option<String>, Error> {
+        self.conn
+            .prepare_cached("SELECT address FROM deliveries WHERE address > ?1 ORDER BY address LIMIT 1")?
+            .query_row([after], |row| row.get(0))
+            .optional()
+    }
+
+    /// How much mail an agent could take, counted no further than `max`.
+    pub(crate) fn pending_to(&self, agent: &Name, max: u64) -> Result<u64, Error> {
+        const SQL: &str = "SELECT count(*) FROM
+             (SELECT 1 FROM deliveries WHERE address = ?1 AND state = 0 AND ready = 1 LIMIT ?2)";
+        Ok(self.conn.prepare_cached(SQL)?.query_row(params![agent, max], |row| row.get(0))?)
+    }
+
+    /// The mail that an agent could have taken for the longest time, and since when: one seek a priority.
+    pub(crate) fn waits_longest(&self, agent: &Name) -> Result<Option<(MessageNo, Timestamp)>, Error> {
+        const RANKS: std::ops::RangeInclusive<u8> = 0..=3;
+        let mut statement = self.conn.prepare_cached(
+            "SELECT m.number, max(m.at, coalesce(m.ready_at, 0), coalesce((SELECT max(e.at) FROM events e
+               WHERE e.message = d.message AND e.delivery = d.number AND e.event IN (?3, ?4, ?5, ?6, ?7)), 0))
+             FROM deliveries d JOIN messages m ON m.number = d.message
+             WHERE d.address = ?1 AND d.state = 0 AND d.ready = 1 AND d.rank = ?2 ORDER BY d.message LIMIT 1",
+        )?;
+        let mut oldest: Option<(MessageNo, Timestamp)> = None;
+        for rank in RANKS {
+            // Each of these made it ready to be taken, or taken again.
+            let mut rows = statement.query(params![
+                agent,
+                rank,
+                Event::Ready,
+                Event::Released,
+                Event::LeaseExpired,
+                Event::AttemptFailed,
+                Event::Retried
+            ])?;
+            if let Some(row) = rows.next()? {
+                let found = (row.get(0)?, row.get(1)?);
+                oldest = oldest.into_iter().chain([found]).min_by_key(|(_, since)| *since);
+            }
+        }
+        Ok(oldest)
+    }
+
+    /// Goes through whoever wrote the newest records, back to a time or for so many, until `go_on` says no.
+    pub(crate) fn speakers_since(
+        &self,
+        since: Timestamp,
+        records_max: u64,
+        mut go_on: impl FnMut(&Name) -> bool,
+    ) -> Result<(), Error> {
+        let after = self.cursor.head.position.0.saturating_sub(records_max);
+        let mut statement = self
+            .conn
+            .prepare_cached("SELECT position, at, envelope FROM log WHERE position > ?1 ORDER BY position DESC")?;
+        let mut rows = statement.query([after])?;
+        while let Some(row) = rows.next()? {
+            let record = record_row(row)?;
+            if record.at < since || !go_on(&record.sealed.envelope.actor) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// When an agent last wrote a record, as far as the newest ones tell. Only who speaks is looked for: content is not
+    /// in an envelope, and quotes inside a header's texts are escaped.
+    pub(crate) fn heard_at(&self, name: &Name, records_max: u64) -> Result<Option<Timestamp>, Error> {
+        let after = self.cursor.head.position.0.saturating_sub(records_max);
+        let speaks = format!("\"actor\":\"{name}\"");
+        self.conn
+            .prepare_cached(
+                "SELECT at FROM log WHERE position > ?1 AND instr(envelope, ?2) > 0 ORDER BY position DESC LIMIT 1",
+            )?
+            .query_row(params![after, speaks.as_bytes()], |row| row.get(0))
+            .optional()
+    }
+}
