@@ -12,6 +12,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::archive::UNFINISHED;
 use super::local::LocalLog;
+use super::schema::FileVersion;
 use super::tables::{Tables, record_row};
 use super::{BUSY_TIMEOUT_MS, Store};
 use crate::digest::Digest;
@@ -36,6 +37,9 @@ impl LocalLog {
         }
         self.mend()?;
         let _guard = self.hold()?;
+        let ours = self.store.options.schema.version();
+        // Before anything goes: what a newer program wrote may not be ours to erase from.
+        FileVersion::may_still_write(self.store.conn(), ours)?;
         let Some(newest) = self.store.unerased()? else { return Ok(Erased::default()) };
         let mut erased = Erased::default();
         let records = unerased_records(&self.store)?;
@@ -45,6 +49,7 @@ impl LocalLog {
         self.erase_caches()?;
         erase_free_pages(&self.store)?;
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
+        FileVersion::may_still_write(&transaction, ours)?;
         transaction.execute("UPDATE machine SET erased_to = ?1 WHERE one = 1", [newest])?;
         transaction.commit()?;
         Ok(erased)
