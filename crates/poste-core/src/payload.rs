@@ -3,11 +3,13 @@
 //! A schema is this machine's matter, in no record: the fold never sees content. Nothing is read or compiled until a
 //! message of a type that has one is sent.
 
+mod work;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use jsonschema::error::ValidationErrorKind;
-use jsonschema::{PatternOptions, Validator};
+use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -20,6 +22,7 @@ use crate::log::{Intent, Proposal};
 use crate::store::artifact::Worktree;
 use crate::store::discover;
 use crate::text::TypeName;
+use work::{STEPS_EACH_MAX, STEPS_MAX, Steps, Work};
 
 /// The schemas of one `poste.toml`.
 #[derive(Debug, Default)]
@@ -27,7 +30,13 @@ pub struct PayloadSchemas {
     config: PathBuf,
     sources: BTreeMap<TypeName, SchemaSource>,
     /// Compiled once, and again when the file has changed: a server lives longer than a schema.
-    compiled: BTreeMap<TypeName, (Digest, Validator)>,
+    compiled: BTreeMap<TypeName, (Digest, Compiled)>,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    validator: Validator,
+    work: Work,
 }
 
 /// The types whose schema was looked at in this submission: a batch reads each file once.
@@ -82,13 +91,13 @@ impl PayloadSchemas {
         if fresh.0.insert(kind.clone()) {
             let (schema, digest) = self.read(kind, source)?;
             if self.compiled.get(kind).is_none_or(|(known, _)| *known != digest) {
-                let validator =
+                let compiled =
                     compile(kind, &schema).map_err(|message| Error::Config { path: self.config.clone(), message })?;
-                self.compiled.insert(kind.clone(), (digest, validator));
+                self.compiled.insert(kind.clone(), (digest, compiled));
             }
         }
-        let (_, validator) = &self.compiled[kind];
-        match violations(validator, payload) {
+        let (_, compiled) = &self.compiled[kind];
+        match check(compiled, payload) {
             Ok(()) => Ok(None),
             Err(why) => refused(format!("the payload does not fit the schema of {kind}: {why}")),
         }
@@ -114,45 +123,61 @@ impl PayloadSchemas {
     }
 }
 
-/// Compiles a schema. Patterns run in linear time, whatever they are; references lead nowhere but into the schema.
-fn compile(kind: &TypeName, schema: &Value) -> Result<Validator, String> {
+/// Compiles a schema. Patterns run in linear time, whatever they are; references lead nowhere but into the schema; and
+/// the work a payload makes can be counted.
+fn compile(kind: &TypeName, schema: &Value) -> Result<Compiled, String> {
+    let unusable = |why: String| format!("{TYPES}.{kind}.{SCHEMA}: it is no JSON Schema that can be used: {why}");
+    let work = Work::of(schema).map_err(unusable)?;
     let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
-    options.build(schema).map_err(|error| {
+    let validator = options.build(schema).map_err(|error| {
         let place = match error.instance_path().as_str() {
             "" => String::new(),
             pointer => format!("at {pointer}: "),
         };
         let why = match error.kind() {
-            ValidationErrorKind::Referencing(_) => {
-                "it refers to something outside of itself; put that under $defs".to_owned()
-            }
+            ValidationErrorKind::Referencing(_) => work::OUTSIDE.to_owned(),
             _ => error.to_string(),
         };
-        format!("{TYPES}.{kind}.{SCHEMA}: it is no JSON Schema that can be used: {place}{why}")
-    })
+        unusable(format!("{place}{why}"))
+    })?;
+    Ok(Compiled { validator, work })
+}
+
+/// What is wrong with a payload, after counting what it takes to find out.
+fn check(compiled: &Compiled, payload: &RawValue) -> Result<(), String> {
+    let payload: Value = serde_json::from_str(payload.get()).map_err(|error| format!("it cannot be read: {error}"))?;
+    let Some(steps) = compiled.work.steps(&payload) else {
+        return Err(format!("to find out would take more than {STEPS_MAX} checks"));
+    };
+    match compiled.validator.is_valid(&payload) {
+        true => Ok(()),
+        false => Err(violations(&compiled.validator, &payload, steps)),
+    }
 }
 
 /// The first few violations, each with the JSON pointer of the place. Values are not repeated: they may be large, or
-/// not be for everybody's eyes.
-fn violations(validator: &Validator, payload: &RawValue) -> Result<(), String> {
+/// not be for everybody's eyes. The validator gathers every violation before it tells the first of several, and of all
+/// alternatives in any case, so where there may be many only the first is asked for, or none.
+fn violations(validator: &Validator, payload: &Value, steps: Steps) -> String {
     const NAMED_MAX: usize = 3;
-    let payload: Value = serde_json::from_str(payload.get()).map_err(|error| format!("it cannot be read: {error}"))?;
-    let mut named = Vec::new();
-    let mut more = false;
-    for error in validator.iter_errors(&payload) {
-        if named.len() == NAMED_MAX {
-            more = true;
-            break;
-        }
-        let place = match error.instance_path().as_str() {
-            "" => "at the top".to_owned(),
-            pointer => format!("at {pointer}"),
-        };
-        named.push(format!("{place}, {}", error.masked_with("it")));
+    if steps.in_one_choice > STEPS_EACH_MAX {
+        return "it fits none of the alternatives, which are too many to say why".to_owned();
     }
-    match (named.is_empty(), more) {
-        (true, _) => Ok(()),
-        (false, false) => Err(named.join("; ")),
-        (false, true) => Err(format!("{}; and more", named.join("; "))),
+    if steps.all > STEPS_EACH_MAX {
+        return validator.validate(payload).err().as_ref().map(violation).unwrap_or_default();
     }
+    let mut errors = validator.iter_errors(payload);
+    let mut named: Vec<String> = errors.by_ref().take(NAMED_MAX).map(|error| violation(&error)).collect();
+    if errors.next().is_some() {
+        named.push("and more".to_owned());
+    }
+    named.join("; ")
+}
+
+fn violation(error: &ValidationError<'_>) -> String {
+    let place = match error.instance_path().as_str() {
+        "" => "at the top".to_owned(),
+        pointer => format!("at {pointer}"),
+    };
+    format!("{place}, {}", error.masked_with("it"))
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::sync_folder;
 use crate::error::Error;
@@ -40,16 +40,8 @@ pub fn replace_config(path: &Path, old: Option<&str>, new: &str) -> Result<(), E
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let failed = |error| Error::io(&target, error);
     let folder = target.parent().unwrap_or(Path::new("/"));
-    let unfinished = target.with_extension(format!("toml.{}.tmp", std::process::id()));
-    let written =
-        fs::OpenOptions::new().write(true).create(true).truncate(true).open(&unfinished).and_then(|mut file| {
-            if let Ok(meta) = fs::metadata(&target) {
-                file.set_permissions(meta.permissions())?;
-            }
-            file.write_all(new.as_bytes())?;
-            file.sync_all()
-        });
-    let renamed = written.map_err(failed).and_then(|()| {
+    let (unfinished, file) = begin_beside(&target)?;
+    let renamed = write_whole(file, new).map_err(failed).and_then(|()| {
         if read_config(path)?.as_deref() != old {
             let message = "it was changed by somebody else at the same moment; nothing was written".to_owned();
             return Err(Error::Config { path: path.to_owned(), message });
@@ -61,6 +53,27 @@ pub fn replace_config(path: &Path, old: Option<&str>, new: &str) -> Result<(), E
     }
     renamed?;
     sync_folder(folder)
+}
+
+/// Begins a new file beside the one it shall replace, with its mode. Others may write into that folder, or a repository
+/// brought it: the name cannot be guessed, and nothing that has it already is opened, a link least of all.
+fn begin_beside(target: &Path) -> Result<(PathBuf, fs::File), Error> {
+    let unfinished = target.with_extension(format!("toml.{}.tmp", uuid::Uuid::new_v4().simple()));
+    let failed = |error| Error::io(&unfinished, error);
+    let permissions = fs::metadata(target).ok().map(|meta| meta.permissions());
+    // Until it has the mode of the old one, only its owner may open it.
+    let mode = if permissions.is_some() { 0o600 } else { 0o666 };
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&unfinished).map_err(failed)?;
+    if let Some(Err(error)) = permissions.map(|permissions| file.set_permissions(permissions)) {
+        let _ = fs::remove_file(&unfinished);
+        return Err(failed(error));
+    }
+    Ok((unfinished, file))
+}
+
+fn write_whole(mut file: fs::File, text: &str) -> std::io::Result<()> {
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 #[cfg(test)]
@@ -81,6 +94,21 @@ mod tests {
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "no leftovers");
+    }
+
+    #[test]
+    fn a_link_under_the_name_of_the_unfinished_file_is_not_written_through() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("poste.toml"), "old").unwrap();
+        fs::write(path("victim"), "precious").unwrap();
+        symlink("victim", path(&format!("poste.toml.{}.tmp", std::process::id()))).unwrap();
+        replace_config(&path("poste.toml"), Some("old"), "new").unwrap();
+        assert_eq!(fs::read_to_string(path("victim")).unwrap(), "precious");
+        assert_eq!(fs::read_to_string(path("poste.toml")).unwrap(), "new");
+        assert!(!fs::symlink_metadata(path("poste.toml")).unwrap().is_symlink());
+        let (first, second) = (begin_beside(&path("poste.toml")).unwrap(), begin_beside(&path("poste.toml")).unwrap());
+        assert_ne!(first.0, second.0, "nobody can guess the name");
     }
 
     #[test]

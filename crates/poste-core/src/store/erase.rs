@@ -12,6 +12,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::archive::UNFINISHED;
 use super::local::LocalLog;
+use super::schema::FileVersion;
 use super::tables::{Tables, record_row};
 use super::{BUSY_TIMEOUT_MS, Store};
 use crate::digest::Digest;
@@ -50,6 +51,9 @@ impl LocalLog {
         }
         self.mend()?;
         let _guard = self.hold()?;
+        let ours = self.store.options.schema.version();
+        // Before anything goes: what a newer program wrote may not be ours to erase from.
+        FileVersion::may_still_write(self.store.conn(), ours)?;
         let (newest, records) = redacted_since(&self.store, since)?;
         let mut erased = Erased::default();
         if records.is_empty() {
@@ -63,6 +67,7 @@ impl LocalLog {
         erase_free_pages(&self.store)?;
         archives?;
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
+        FileVersion::may_still_write(&transaction, ours)?;
         transaction.execute("UPDATE machine SET erased_to = ?1 WHERE one = 1", [newest])?;
         transaction.commit()?;
         Ok(erased)

@@ -1,5 +1,7 @@
 //! The shape of the file, step by step. A new office is the sum of all steps; there is no second schema.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::Error;
@@ -29,6 +31,14 @@ pub const CURRENT: Schema =
 impl Schema {
     pub fn version(&self) -> u32 {
         u32::try_from(self.steps.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The shape of a file of this version: the sum of its steps, as every file of it is.
+    pub fn shape_of(&self, version: u32) -> Result<Shape, Error> {
+        let steps = self.steps.get(..version as usize).unwrap_or(self.steps);
+        let conn = Connection::open_in_memory()?;
+        Schema { steps }.migrate(&conn, 0)?;
+        shape(&conn)
     }
 
     /// Runs the steps a file lacks. The caller holds the write lock and an open transaction.
@@ -91,6 +101,31 @@ impl FileVersion {
         }
         Ok(())
     }
+}
+
+/// One thing a file is made of. Whoever has a file in hand may put anything here, so nothing is taken for granted.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Part {
+    /// `table`, `index`, `view` or `trigger`.
+    pub kind: String,
+    pub name: String,
+}
+
+/// What each part belongs to, and the text that made it.
+pub type Shape = BTreeMap<Part, (String, String)>;
+
+/// Every table, index, view and trigger of a file. What `ANALYZE` keeps is no part of its shape.
+pub fn shape(conn: &Connection) -> Result<Shape, Error> {
+    let mut statement = conn.prepare(
+        "SELECT coalesce(CAST(type AS TEXT), ''), coalesce(CAST(name AS TEXT), ''), coalesce(CAST(tbl_name AS TEXT), ''),
+                coalesce(CAST(sql AS TEXT), '')
+         FROM sqlite_schema
+         WHERE NOT (type = 'table' AND name IN ('sqlite_stat1', 'sqlite_stat2', 'sqlite_stat3', 'sqlite_stat4'))",
+    )?;
+    let parts = statement
+        .query_map([], |row| Ok((Part { kind: row.get(0)?, name: row.get(1)? }, (row.get(2)?, row.get(3)?))))?
+        .collect::<Result<_, _>>()?;
+    Ok(parts)
 }
 
 pub fn get_meta<T: rusqlite::types::FromSql>(conn: &Connection, key: &str) -> Result<Option<T>, Error> {

@@ -13,6 +13,7 @@ use crate::log::{Head, Position, Record};
 use crate::store::Store;
 use crate::store::archive::NOTICE;
 use crate::store::blobs::Checked;
+use crate::store::schema::{Shape, shape};
 use crate::store::table_digest::{digest, digest_by_table, refold};
 use crate::store::tables::{ContentRow, content_row, record_row};
 
@@ -80,13 +81,17 @@ pub fn verify(store: &Store, refusals: Refusals, mut progress: impl FnMut(Positi
             records: 0,
             position: Position(0),
             chain: Head::default().chain,
-            tables: digest(conn)?,
+            tables: Digest::from_bytes([0; 32]),
             problems: Vec::new(),
         };
         let integrity: String = conn.query_row("PRAGMA integrity_check(20)", [], |row| row.get(0))?;
         if integrity != "ok" {
             report.add(ProblemKind::Database, format!("SQLite: {integrity}"));
         }
+        if !check_shape(store.schema().shape_of(file)?, shape(conn)?, &mut report) {
+            return Ok(report); // what is read from a foreign table or view says nothing of the office
+        }
+        report.tables = digest(conn)?;
         if !check_log(store, conn, &mut report)? {
             return Ok(report); // where a log ends that cannot be read nobody knows
         }
@@ -103,6 +108,31 @@ pub fn verify(store: &Store, refusals: Refusals, mut progress: impl FnMut(Positi
         }
         Ok(report)
     })
+}
+
+/// Whether all tables, and nothing else that can be read as one, are those of an office. A trigger or a view would act
+/// or answer in their place with every command, and no digest of rows would show it.
+fn check_shape(expected: Shape, mut found: Shape, report: &mut VerifyReport) -> bool {
+    const NAMED_MAX: usize = 20;
+    let mut wrong = Vec::new();
+    for (part, made) in expected {
+        match found.remove(&part) {
+            Some(found) if found == made => {}
+            Some(_) => wrong.push((part, "is not made as in an office")),
+            None => wrong.push((part, "is missing")),
+        }
+    }
+    wrong.extend(found.into_keys().map(|part| (part, "is no part of an office")));
+    for (part, why) in wrong.iter().take(NAMED_MAX) {
+        // Names may come from a stranger, and be of any length.
+        let (kind, name): (String, String) =
+            (part.kind.chars().take(8).collect(), part.name.chars().take(80).collect());
+        report.add(ProblemKind::Database, format!("the {} {name:?} {why}", kind.escape_debug()));
+    }
+    if let Some(more @ 1..) = wrong.len().checked_sub(NAMED_MAX) {
+        report.add(ProblemKind::Database, format!("{more} more parts of the database are not those of an office"));
+    }
+    wrong.iter().all(|(part, _)| matches!(part.kind.as_str(), "index" | "trigger"))
 }
 
 /// Whether the whole log could be read.

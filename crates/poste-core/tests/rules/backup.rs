@@ -247,6 +247,25 @@ fn tables_that_were_changed_together_with_their_digest_are_refused() {
 }
 
 #[test]
+fn a_snapshot_that_brings_a_trigger_is_refused() {
+    let desk = furnished();
+    let (copy, _) = snapshot(&desk).unwrap();
+    let database = copy.join("office.db");
+    let trigger = "CREATE TRIGGER quiet AFTER INSERT ON messages BEGIN DELETE FROM deliveries; END";
+    Connection::open(&database).unwrap().execute_batch(trigger).unwrap();
+    let bytes = fs::read(&database).unwrap();
+    edit(&copy, |manifest| {
+        manifest["files"][0]["digest"] = Digest::of(&bytes).to_string().into();
+        manifest["files"][0]["bytes"] = bytes.len().into();
+    });
+    let path = beside(&desk, "elsewhere");
+    let error = restore_at(&desk, &copy, &path, false).unwrap_err().to_string();
+    assert!(error.contains("the trigger \"quiet\" is no part of an office"), "{error}");
+    assert!(!path.exists());
+    assert_no_leftovers(&desk);
+}
+
+#[test]
 fn an_office_that_is_there_stays_or_is_kept_whole() {
     let mut desk = furnished();
     let (copy, manifest) = snapshot(&desk).unwrap();

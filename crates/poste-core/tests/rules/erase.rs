@@ -335,6 +335,27 @@ fn a_copy_that_was_erased_while_its_message_waited_is_asked_for_again() {
 }
 
 #[test]
+fn nothing_is_erased_from_a_file_that_asks_for_a_newer_writer() {
+    let mut desk = desk();
+    let number = desk.send_saying("lead", letter("bob", "directive"), large_secret());
+    desk.redact_message("lead", number);
+    let (before, held) = (desk.files_with(MARKER), desk.office.store().unerased().unwrap());
+    assert!(!before.is_empty() && held.is_some());
+    let database = desk.place.path.join("office.db");
+    let ask_for = |version: u32| {
+        let conn = rusqlite::Connection::open(&database).unwrap();
+        conn.execute("UPDATE meta SET value = ?1 WHERE key = 'min_writer'", [version]).unwrap();
+    };
+    ask_for(99);
+    let error = desk.office.erase().expect_err("it may not be written");
+    assert!(matches!(error, Error::NeedsUpgrade { what: "write", needed: 99, .. }), "{error}");
+    assert_eq!((desk.files_with(MARKER), desk.office.store().unerased().unwrap()), (before, held));
+    ask_for(1);
+    desk.office.erase().expect("it is erased");
+    desk.assert_nowhere(MARKER);
+}
+
+#[test]
 fn erasing_with_nothing_to_erase_does_nothing() {
     let mut desk = desk();
     desk.send_and_ack("lead", "bob", harmless(1));

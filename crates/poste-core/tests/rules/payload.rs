@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::time::{Duration, Instant};
 
 use poste_core::Error;
 use poste_core::config::{KeyPath, Takes};
@@ -141,4 +142,75 @@ fn a_pattern_cannot_keep_the_office_busy() {
     let long = format!("\"{}b\"", "a".repeat(50_000));
     let proposal = with_payload(&mut desk, "alert", Some(&long));
     assert_eq!(code_of(&mut desk, &proposal), Some(Code::PayloadUnfit));
+}
+
+/// Whatever a schema and a payload ask for, the answer comes soon. Without a limit each of these takes minutes.
+#[track_caller]
+fn soon<T>(what: impl FnOnce() -> T) -> T {
+    let begun = Instant::now();
+    let answer = what();
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    answer
+}
+
+#[test]
+fn alternatives_that_double_with_each_level_are_refused_with_the_schema() {
+    let mut desk = office_with("");
+    let levels = |count: usize| {
+        let mut defs = serde_json::Map::new();
+        for level in 0..count {
+            let next = serde_json::json!({"$ref": format!("#/$defs/l{}", level + 1)});
+            defs.insert(format!("l{level}"), serde_json::json!({"anyOf": [next.clone(), next]}));
+        }
+        defs.insert(format!("l{count}"), serde_json::json!({"type": "object"}));
+        serde_json::json!({"$ref": "#/$defs/l0", "$defs": defs}).to_string()
+    };
+    fs::write(desk.config(), "[types.alert]\nschema = 'alert.json'\n").unwrap();
+    let schema = desk.config().with_file_name("alert.json");
+    fs::write(&schema, levels(28)).unwrap();
+    desk.office.sync_policy().unwrap();
+    let proposal = with_payload(&mut desk, "alert", Some("[]"));
+    let error = soon(|| desk.office.propose(&proposal)).unwrap_err().to_string();
+    assert!(error.contains("one value would have to be checked more than 100000 times"), "{error}");
+    fs::write(&schema, levels(12)).unwrap();
+    assert_eq!(soon(|| code_of(&mut desk, &proposal)), Some(Code::PayloadUnfit), "the last that is small enough");
+    let proposal = with_payload(&mut desk, "alert", Some("{}"));
+    assert_eq!(soon(|| code_of(&mut desk, &proposal)), None);
+}
+
+#[test]
+fn a_schema_may_refer_to_itself_as_far_as_the_payload_bounds_it() {
+    let mut desk = office_with(
+        "[types.tree.schema]\ntype = 'object'\nadditionalProperties = { '$ref' = '#' }\n
+         [types.doubled.schema]\nanyOf = [
+            { type = 'object', properties = { a = { '$ref' = '#' } } },
+            { type = 'object', properties = { a = { '$ref' = '#' } } }, { type = 'null' }]\n",
+    );
+    let nested = |depth: usize, last: &str| format!("{}{last}{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+    for (kind, depth, last, expected) in [
+        ("tree", 90, "{}", None),
+        ("tree", 90, "1", Some(Code::PayloadUnfit)),
+        ("doubled", 8, "null", None),
+        ("doubled", 8, "1", Some(Code::PayloadUnfit)),
+        ("doubled", 16, "1", Some(Code::PayloadUnfit)),
+    ] {
+        let proposal = with_payload(&mut desk, kind, Some(&nested(depth, last)));
+        assert_eq!(soon(|| code_of(&mut desk, &proposal)), expected, "{kind} {depth} {last}");
+    }
+    let proposal = with_payload(&mut desk, "doubled", Some(&nested(90, "null")));
+    let verdict = soon(|| desk.outcome(&proposal)).verdict;
+    let Verdict::Rejected(rejection) = verdict else { panic!("{verdict:?}") };
+    assert!(rejection.reason.contains("would take more than 20000000 checks"), "{}", rejection.reason);
+}
+
+#[test]
+fn of_many_violations_only_the_first_is_looked_for() {
+    let mut desk = office_with("[types.alert.schema]\nitems = { type = 'string' }\n");
+    for (count, more) in [(2, "at /0, it is not of type \"string\"; at /1"), (500_000, "at /0, it is not of type")] {
+        let payload = format!("[1{}]", ",1".repeat(count - 1));
+        let proposal = with_payload(&mut desk, "alert", Some(&payload));
+        let Verdict::Rejected(rejection) = soon(|| desk.outcome(&proposal)).verdict else { panic!("it was taken") };
+        assert!(rejection.reason.contains(more), "{}", rejection.reason);
+        assert_eq!(rejection.reason.contains("; "), count == 2, "{}", rejection.reason);
+    }
 }

@@ -373,3 +373,61 @@ fn content_that_went_missing_is_a_problem_and_not_a_footnote() {
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
     desk.leave_unverified();
 }
+
+// ── Shape ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn a_part_that_is_too_much_missing_or_different_is_found() {
+    let cases = [
+        (
+            "CREATE TRIGGER quiet AFTER INSERT ON messages BEGIN DELETE FROM deliveries; END",
+            "the trigger \"quiet\" is no part of an office",
+        ),
+        // LIKE takes the underscore for any character.
+        (
+            "CREATE TRIGGER sqlitequiet AFTER INSERT ON log BEGIN SELECT 1; END",
+            "the trigger \"sqlitequiet\" is no part of an office",
+        ),
+        ("CREATE VIEW later AS SELECT * FROM messages", "the view \"later\" is no part of an office"),
+        ("CREATE TABLE \"a b\" (no_key)", "the table \"a b\" is no part of an office"),
+        ("CREATE INDEX slow ON log (at)", "the index \"slow\" is no part of an office"),
+        ("DROP INDEX events_position", "the index \"events_position\" is missing"),
+        (
+            "DROP INDEX events_position; CREATE INDEX events_position ON events (position) WHERE position > 9",
+            "the index \"events_position\" is not made as in an office",
+        ),
+        (
+            "ALTER TABLE log RENAME TO hidden; CREATE VIEW log AS SELECT * FROM hidden",
+            "the view \"log\" is no part of an office",
+        ),
+        ("ALTER TABLE meta ADD COLUMN more TEXT", "the table \"meta\" is not made as in an office"),
+    ];
+    for (sql, expected) in cases {
+        let mut desk = Desk::with(&["ann", "bob"]);
+        desk.send("ann", "bob", "message");
+        desk.verify();
+        desk.leave_unverified();
+        tamper(&desk.place.path.join("office.db"), sql);
+        let problems = desk.problems();
+        assert!(problems.iter().any(|problem| problem == expected), "{sql}: {problems:?}");
+    }
+}
+
+#[test]
+fn what_a_foreign_program_counted_in_an_office_is_no_damage() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    desk.send("ann", "bob", "message");
+    tamper(&desk.place.path.join("office.db"), "ANALYZE");
+    desk.verify();
+}
+
+#[test]
+fn many_foreign_parts_are_counted_and_not_all_named() {
+    let mut desk = Desk::with(&["ann"]);
+    desk.leave_unverified();
+    let views: String = (0..500).map(|number| format!("CREATE VIEW v{number} AS SELECT 1;")).collect();
+    tamper(&desk.place.path.join("office.db"), &views);
+    let problems = desk.problems();
+    assert_eq!(problems.len(), 21, "{problems:?}");
+    assert_eq!(problems[20], "480 more parts of the database are not those of an office");
+}
