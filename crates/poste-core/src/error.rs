@@ -19,6 +19,8 @@ pub enum Error {
     UnsafeFileSystem { path: PathBuf, kind: &'static str },
     #[error("the office at {0} was deleted or replaced while it was open")]
     Replaced(PathBuf),
+    #[error("record {stored} was stored once, and the log ends at {end}: the newest records are gone")]
+    Lost { stored: u64, end: u64 },
     #[error("this office needs a newer poste to {what} it: it asks for {needed}, this is {ours}")]
     NeedsUpgrade { what: &'static str, needed: u32, ours: u32 },
     #[error("record {position} is of kind {kind} ({name}) version {version}, which this poste does not know")]

@@ -155,6 +155,7 @@ impl Office<LocalLog> {
                 Error::ReadOnly(_)
                 | Error::Busy { .. }
                 | Error::WalFull { .. }
+                | Error::Lost { .. }
                 | Error::NeedsUpgrade { .. }
                 | Error::ClockLeap { .. }
                 | Error::DiskFull { .. },

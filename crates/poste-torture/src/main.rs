@@ -181,6 +181,9 @@ fn run_one(rig: &Rig, harness: Harness) -> Report {
     if let Err(error) = (harness.run)(rig, &tally) {
         tally.violation(format!("the harness could not run: {error}"));
     }
+    if tally.points.load(Relaxed) + tally.images.load(Relaxed) == 0 {
+        tally.violation("it looked at nothing".to_owned());
+    }
     tally.finish();
     let report = Report {
         name: harness.name,

@@ -17,6 +17,13 @@ pub(crate) struct Call {
     pub line: String,
 }
 
+impl Call {
+    /// A writer also reads the bell, before it writes.
+    pub(crate) fn rings_the_bell(&self) -> bool {
+        self.name == "openat" && self.line.contains("/bell\"") && self.line.contains("O_RDWR")
+    }
+}
+
 impl std::fmt::Display for Call {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} #{}", self.name, self.nth)

@@ -196,6 +196,14 @@ impl From<Error> for CommandError {
                 (Kind::Refused, Some("keep the office on a local disk and point POSTE_HOME to it".to_owned()))
             }
             Error::Replaced(_) => (Kind::Conflict, Some("look at the folder, then run the command again".to_owned())),
+            Error::Lost { .. } => (
+                Kind::Conflict,
+                Some(
+                    "look for office.db-wal or a newer copy, or go back: poste restore SNAPSHOT --replace; to go on without \
+                     what is lost, remove the file bell in the office folder"
+                        .to_owned(),
+                ),
+            ),
             Error::NeedsUpgrade { needed, .. } => {
                 (Kind::NeedsUpgrade, Some(format!("upgrade poste to one that knows version {needed}")))
             }
@@ -216,7 +224,8 @@ impl From<Error> for CommandError {
                 (Kind::Refused, Some("if the clock is right now: poste clock accept --as NAME".to_owned()))
             }
             Error::Malformed(_) | Error::Artifact { .. } | Error::Rejected(_) => (Kind::Refused, None),
-            Error::Snapshot { .. } | Error::Occupied(_) => (Kind::Refused, None),
+            Error::Occupied(_) => (Kind::Refused, Some("name a folder of its own, one that is not there yet".to_owned())),
+            Error::Snapshot { .. } => (Kind::Refused, None),
             Error::Config { path, .. } if path.ends_with(poste_core::config::FILE) => {
                 (Kind::Usage, Some("see everything that is wrong with it: poste config check".to_owned()))
             }

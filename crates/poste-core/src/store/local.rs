@@ -193,6 +193,7 @@ impl LocalLog {
         FileVersion::may_still_write(&transaction, ours)?;
 
         let mut tables = Tables::load(&transaction)?;
+        self.check_nothing_lost(tables.cursor.head.position)?;
         let at = self.take_time(&mut tables, accepts_leap)?;
         let all_settled = settle_due(&mut tables, at)?;
         let proposals = if all_settled { waiting.take() } else { None };
@@ -256,6 +257,15 @@ impl LocalLog {
             bell::ring(&self.path, position);
         }
         Ok(outcomes)
+    }
+
+    /// The bell rings after a commit, so a log that ends before it has lost records. Writing on would give their numbers
+    /// to others, and nobody could tell any more.
+    fn check_nothing_lost(&self, end: Position) -> Result<(), Error> {
+        match bell::last_rung(&self.path).filter(|rung| *rung > end) {
+            Some(stored) if !sabotaged!(BellBeforeCommit) => Err(Error::Lost { stored: stored.0, end: end.0 }),
+            _ => Ok(()),
+        }
     }
 
     /// After a failed commit the connection is not trusted again.

@@ -36,7 +36,8 @@ pub mod trust;
 mod wal;
 
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -194,6 +195,7 @@ impl Store {
         options: &Options,
         first: impl FnOnce(&Connection) -> Result<(), Error>,
     ) -> Result<bool, Error> {
+        check_own_folder(path)?;
         make_private_folder(path)?;
         file_system::check(path)?;
         room::check(path)?;
@@ -213,15 +215,13 @@ impl Store {
         conn.pragma_update(None, "journal_mode", "wal")?;
         make_private_folder(&path.join("blobs"))?;
         private_file(&path.join("bell"))?;
-        fs::write(path.join(".gitignore"), "*\n").map_err(|error| Error::io(path, error))?;
+        ignore_in_git(path)?;
         let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         options.schema.migrate(&transaction, 0)?;
         first(&transaction)?;
         transaction.commit()?;
         sync_folder(path)?;
-        if let Some(parent) = path.parent() {
-            sync_folder(parent)?;
-        }
+        sync_folder(folder::parent(path))?;
         Ok(true)
     }
 
@@ -472,6 +472,40 @@ fn may_write(path: &Path) -> Result<bool, Error> {
 /// Device and inode: another file under the same name has others.
 fn file_identity(path: &Path) -> Option<(u64, u64)> {
     fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
+}
+
+/// An office has a folder of its own. What is there before the first office was made in it is what an interrupted one
+/// left, or it belongs to somebody else.
+fn check_own_folder(path: &Path) -> Result<(), Error> {
+    let is_ours = |entry: &folder::Entry| match entry.name.as_str() {
+        GITIGNORE => fs::read_to_string(&entry.path).is_ok_and(|text| IGNORE_ALL.starts_with(&text)),
+        "bell" | "write.lock" | "blobs" | "archive" | "local.toml" => true,
+        name => name.starts_with("office.db") || name.starts_with("search."),
+    };
+    let entries = folder::entries(path)?;
+    let is_office = entries.iter().any(|entry| entry.name == "office.db");
+    if is_office {
+        return Ok(());
+    }
+    if !entries.iter().all(is_ours) {
+        return Err(Error::Occupied(path.to_owned()));
+    }
+    // One that was there may be open to everybody. Where that cannot be changed, doctor tells.
+    let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
+    Ok(())
+}
+
+const GITIGNORE: &str = ".gitignore";
+const IGNORE_ALL: &str = "*\n";
+
+/// Mail does not belong into a repository.
+fn ignore_in_git(office: &Path) -> Result<(), Error> {
+    let path = office.join(GITIGNORE);
+    match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
+        Ok(mut file) => file.write_all(IGNORE_ALL.as_bytes()).map_err(|error| Error::io(&path, error)),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(Error::io(&path, error)),
+    }
 }
 
 fn make_private_folder(path: &Path) -> Result<(), Error> {

@@ -534,7 +534,7 @@ fn an_index_behind_a_restored_office_is_made_anew() {
     desk.write("ann", "bob", "forgotten", "");
     assert_eq!(desk.find("forgotten"), [3, 2]);
     let restore = |desk: &mut Desk| {
-        for name in ["office.db", "office.db-wal", "office.db-shm"] {
+        for name in ["office.db", "office.db-wal", "office.db-shm", "bell"] {
             let _ = fs::remove_file(desk.place.path.join(name));
         }
         fs::copy(&copy, &database).unwrap();

@@ -7,6 +7,7 @@ use poste_core::fold::{Code, Effect, Refusals, Verdict};
 use poste_core::limits::{CONTENT_BYTES_MAX, CONTENT_INLINE_BYTES_MAX};
 use poste_core::log::{Body, Content, Intent, Log as _, Sealed, Send};
 use poste_core::office::{Place, Settled};
+use poste_core::store::clock::SystemClock;
 use poste_core::store::{GroupCommit, LocalLog, Options};
 use poste_core::{Error, MessageNo, Position, views};
 use rusqlite::Connection;
@@ -430,4 +431,58 @@ fn many_foreign_parts_are_counted_and_not_all_named() {
     let problems = desk.problems();
     assert_eq!(problems.len(), 21, "{problems:?}");
     assert_eq!(problems[20], "480 more parts of the database are not those of an office");
+}
+
+// ── What was there before ────────────────────────────────────────────────────────────────────────────────────
+
+fn place_in(folder: &Path) -> Place {
+    Place { path: folder.to_owned(), clock: std::sync::Arc::new(SystemClock), options: Options::default() }
+}
+
+#[test]
+fn an_office_is_made_in_a_folder_of_its_own_only() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let project = folder.path().join("project");
+    fs::create_dir(&project).unwrap();
+    fs::write(project.join(".gitignore"), "target\n").unwrap();
+    assert!(matches!(place_in(&project).create(), Err(Error::Occupied(_))));
+    assert_eq!(fs::read_to_string(project.join(".gitignore")).unwrap(), "target\n");
+    assert_eq!(fs::read_dir(&project).unwrap().count(), 1);
+
+    let empty = folder.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    fs::set_permissions(&empty, fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(place_in(&empty).create().unwrap());
+    assert_eq!(fs::metadata(&empty).unwrap().permissions().mode() & 0o777, 0o700);
+    assert!(!place_in(&empty).create().unwrap(), "it is there");
+}
+
+#[test]
+fn a_log_that_lost_its_end_is_read_and_not_written() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    desk.leave_unverified();
+    let path = desk.place.path.clone();
+    let copy = desk.folder.path().join("older.db");
+    desk.office.store().conn().execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
+    let end = desk.head().0;
+    desk.send("ann", "bob", "message");
+    let stored = desk.head().0;
+    let elsewhere = place_in(&desk.folder.path().join("elsewhere"));
+    elsewhere.create().unwrap();
+    desk.office = elsewhere.open().unwrap(); // nobody has this one open
+    for name in ["office.db-wal", "office.db-shm"] {
+        fs::remove_file(path.join(name)).unwrap();
+    }
+    fs::copy(&copy, path.join("office.db")).unwrap();
+
+    desk.office = desk.place.open().unwrap();
+    assert_eq!(views::roster(desk.office.store()).unwrap().len(), 2, "it can be looked at");
+    let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
+    match desk.try_outcome(&proposal) {
+        Err(Error::Lost { stored: rung, end: head }) => assert_eq!((rung, head), (stored, end)),
+        other => panic!("{other:?}"),
+    }
+    fs::write(path.join("bell"), "").unwrap(); // whoever knows it goes on
+    desk.send("ann", "bob", "message");
 }

@@ -49,7 +49,7 @@ pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
 /// Writes and syncs between taking the lock and ringing the bell.
 fn under_the_lock(calls: Vec<Call>) -> Vec<Call> {
     let locked = calls.into_iter().skip_while(|call| call.name != "flock");
-    let until_bell = locked.take_while(|call| !call.line.contains("/bell"));
+    let until_bell = locked.take_while(|call| !call.rings_the_bell());
     // The first write after the lock is the holder's own name; it is named from the second on.
     until_bell.filter(|call| matches!(call.name.as_str(), "pwrite64" | "fsync" | "fdatasync")).skip(1).collect()
 }

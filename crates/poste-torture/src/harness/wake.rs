@@ -63,7 +63,7 @@ fn no_bell(rig: &Rig, tally: &Tally, desk: &Desk) -> Result {
     let calls = strace::record(desk, &rig.tortured.poste, &send("recorded"), &trace)?;
     // That one has to be read before the next can be waited for.
     desk.must(&rig.sound.poste, &["wait", "--timeout", "10s", "--as", "b"])?;
-    let rung = calls.iter().find(|call| call.name == "openat" && call.line.contains("/bell"));
+    let rung = calls.iter().find(|call| call.rings_the_bell());
     let rung = rung.ok_or("the bell was not rung")?;
     let (traced, inject) = ("trace=openat", format!("inject=openat:signal=KILL:when={}", rung.nth));
     let took = one_round(rig, desk, &send("no-bell"), &["-e", traced, "-e", &inject], false)?;
