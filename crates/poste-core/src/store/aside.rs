@@ -78,20 +78,42 @@ impl Aside {
     pub(crate) fn replace(mut self, at: &Path, keep: &Path) -> Result<(), Error> {
         self.sync()?;
         fs::rename(&self.path, keep).map_err(|error| Error::io(keep, error))?;
-        self.placed = true;
-        match renameat_with(CWD, keep, CWD, at, RenameFlags::EXCHANGE) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-                // A file system without exchange: for an instant nothing is at `at`, and both are whole beside it.
-                let new = keep.with_extension("new");
-                fs::rename(keep, &new).map_err(|error| Error::io(&new, error))?;
-                fs::rename(at, keep).map_err(|error| Error::io(at, error))?;
-                fs::rename(&new, at).map_err(|error| Error::io(at, error))?;
+        if let Err(error) = renameat_with(CWD, keep, CWD, at, RenameFlags::EXCHANGE) {
+            let why = io::Error::from(error);
+            // What was to come must not stay under the name of what was to be kept.
+            fs::rename(keep, &self.path).map_err(|error| {
+                let what = format!("{error}; it is what should have been put at {}: {why}", at.display());
+                Error::io(keep, io::Error::new(error.kind(), what))
+            })?;
+            match error {
+                rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS => self.replace_in_steps(at, keep)?,
+                _ => return Err(not_replaced(at, why)),
             }
-            Err(error) => return Err(Error::io(at, error.into())),
         }
+        self.placed = true;
         sync_folder(folder::parent(at))
     }
+
+    /// On a file system that cannot exchange names: for an instant nothing is at `at`, and both are whole beside it.
+    fn replace_in_steps(&self, at: &Path, keep: &Path) -> Result<(), Error> {
+        fs::rename(at, keep).map_err(|error| not_replaced(at, error))?;
+        let Err(why) = fs::rename(&self.path, at) else { return Ok(()) };
+        Err(match fs::rename(keep, at) {
+            Ok(()) => not_replaced(at, why),
+            Err(error) => {
+                let what = format!("{error}; nothing is there now, and what was there is {}: {why}", keep.display());
+                Error::io(at, io::Error::new(error.kind(), what))
+            }
+        })
+    }
+}
+
+fn not_replaced(at: &Path, error: io::Error) -> Error {
+    let why = match error.kind() {
+        io::ErrorKind::ResourceBusy => "; a folder that something is mounted on cannot be replaced",
+        _ => "",
+    };
+    Error::io(at, io::Error::new(error.kind(), format!("{error}{why}; nothing was changed")))
 }
 
 impl Drop for Aside {
@@ -216,6 +238,50 @@ mod tests {
         aside.replace(&at, &keep).unwrap();
         assert!(at.join("new").exists() && keep.join("old").exists());
         assert_eq!(folder::entries(folder.path()).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_replaced_stays_and_nothing_is_left_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let names = || {
+            let mut names: Vec<String> =
+                folder::entries(folder.path()).unwrap().into_iter().map(|entry| entry.name).collect();
+            names.sort();
+            names
+        };
+        // Nothing to exchange it with fails as a mount point does, after the name was given.
+        let aside = Aside::begin(folder.path(), "new-").unwrap();
+        let error = aside.replace(&path("at"), &path("at.before-1")).unwrap_err().to_string();
+        assert!(error.ends_with("nothing was changed"), "{error}");
+        assert_eq!(names(), [""; 0]);
+
+        let aside = Aside::begin(folder.path(), "new-").unwrap();
+        assert!(aside.replace_in_steps(&path("at"), &path("at.before-1")).is_err());
+        drop(aside);
+        assert_eq!(names(), [""; 0]);
+
+        fs::create_dir(path("at")).unwrap();
+        fs::write(path("at").join("old"), "").unwrap();
+        let aside = Aside::begin(folder.path(), "new-").unwrap();
+        fs::remove_dir(aside.path()).unwrap();
+        let error = aside.replace_in_steps(&path("at"), &path("at.before-1")).unwrap_err().to_string();
+        assert!(error.ends_with("nothing was changed"), "{error}");
+        assert_eq!(names(), ["at"]);
+        assert!(path("at").join("old").exists(), "it is put back");
+
+        let mut aside = Aside::begin(folder.path(), "new-").unwrap();
+        fs::write(aside.path().join("new"), "").unwrap();
+        aside.replace_in_steps(&path("at"), &path("at.before-1")).unwrap();
+        aside.placed = true;
+        assert_eq!(names(), ["at", "at.before-1"]);
+        assert!(path("at").join("new").exists() && path("at.before-1").join("old").exists());
+    }
+
+    #[test]
+    fn a_mount_point_is_named_as_the_reason() {
+        let error = not_replaced(Path::new(".poste"), rustix::io::Errno::BUSY.into()).to_string();
+        assert!(error.contains("mounted") && error.ends_with("nothing was changed"), "{error}");
     }
 
     #[test]
