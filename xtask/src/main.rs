@@ -9,7 +9,7 @@ const CARGO_DENY_VERSION: &str = "0.20.2";
 
 const USAGE: &str = "cargo xtask COMMAND
 
-  test     format, lints, licences, and every test; installs what is missing
+  test     format, lints, licences, every test, and the short torture; installs what is missing
   torture [NAME…] [--short|--full] [--seed N] [--bite]
            real processes under real faults: nothing acknowledged is lost; --help lists the harnesses
   torture hostile
@@ -57,6 +57,7 @@ fn test() -> Result {
         Command::new(deny).args(["--log-level", "error", "check", "licenses", "bans", "sources"]),
     )?;
     core_has_no_async_runtime()?;
+    torture(&["--short"])?;
     run_tests()
 }
 
