@@ -63,6 +63,8 @@ pub(crate) const BUSY_TIMEOUT_MS: u32 = 10_000;
 pub const LOCK_TIMEOUT_MS_DEFAULT: u64 = 10_000;
 /// The writer that finds more than this in the WAL checkpoints it first, so that a cold open stays cheap.
 pub(crate) const WAL_BYTES_MAX: u64 = 512 * 1024;
+/// The pages of tables in memory that a whole log is folded into.
+const REFOLD_PAGE_BYTES: u32 = 16 * 1024;
 /// A page and the header before it.
 const WAL_PAGE_BYTES: u64 = 4096 + 24;
 /// With a reader in the way a checkpoint stays unfinished; it is tried again after so many more pages.
@@ -223,7 +225,18 @@ impl Store {
     }
 
     fn in_memory_of(schema: Schema) -> Result<Self, Error> {
+        Self::in_memory_as(schema, Connection::open_in_memory()?)
+    }
+
+    /// Tables in memory that a whole log is about to fill.
+    fn in_memory_to_refold(schema: Schema) -> Result<Self, Error> {
         let conn = Connection::open_in_memory()?;
+        // Fewer pages on the way to a row, and fewer to ask the system for.
+        conn.pragma_update(None, "page_size", REFOLD_PAGE_BYTES)?;
+        Self::in_memory_as(schema, conn)
+    }
+
+    fn in_memory_as(schema: Schema, conn: Connection) -> Result<Self, Error> {
         prepare(&conn)?;
         schema.migrate(&conn, 0)?;
         Ok(Self { conn, folder: None, options: Options { schema, ..Options::default() }, read_only: false })

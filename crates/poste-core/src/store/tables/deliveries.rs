@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use rusqlite::{Row, params};
 use serde::{Deserialize, Serialize};
 
-use super::{Optional as _, Tables, kept};
+use super::{Optional as _, Tables, kept, late};
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo, Position};
@@ -227,15 +227,18 @@ impl Tables<'_> {
     pub fn delivery_to(&self, message: MessageNo, address: &Address) -> Result<Option<Delivery>, Error> {
         static SQL: LazyLock<String> =
             LazyLock::new(|| format!("SELECT {COLUMNS} FROM deliveries WHERE message = ?1 AND address = ?2"));
+        self.needs(late::MESSAGE)?;
         self.conn.prepare_cached(&SQL)?.query_row(params![message, address], delivery_row).optional()
     }
 
     pub fn deliveries_of(&self, message: MessageNo) -> Result<Vec<Delivery>, Error> {
+        self.needs(late::MESSAGE)?;
         self.deliveries_where("message = ?1 ORDER BY number", [message])
     }
 
     /// Open deliveries to an address, in the order of the inbox.
     pub fn open_deliveries_to(&self, address: &Address, limit: usize) -> Result<Vec<Delivery>, Error> {
+        self.needs(late::INBOX)?;
         self.deliveries_where(
             "address = ?1 AND state <= 1 ORDER BY state, ready, rank, message LIMIT ?2",
             params![address, limit],
@@ -254,6 +257,7 @@ impl Tables<'_> {
 
     /// The best deliveries to `address` that can be claimed now: priority, then age. One index range.
     pub fn claimable(&self, address: &Address, limit: u32, not_from: &Name) -> Result<Vec<Delivery>, Error> {
+        self.needs(late::INBOX)?;
         if !address.is_group() {
             return self.deliveries_where(
                 "address = ?1 AND state = 0 AND ready = 1 ORDER BY rank, message LIMIT ?2",
@@ -466,6 +470,7 @@ impl Tables<'_> {
 
     /// The messages a claim won, by number, those that are archived too.
     pub fn claimed_at(&self, position: Position) -> Result<Vec<MessageNo>, Error> {
+        self.needs(late::EVENTS)?;
         Ok(self
             .conn
             .prepare_cached(
@@ -516,6 +521,7 @@ impl Tables<'_> {
 
     /// The delivery of a message that an agent won by the claim at `token`.
     pub fn won_by(&self, message: MessageNo, agent: &Name, token: Position) -> Result<Option<Delivery>, Error> {
+        self.needs(late::EVENTS)?;
         let number: Option<DeliveryNo> = self
             .conn
             .prepare_cached(
