@@ -281,40 +281,23 @@ impl Tables<'_> {
             .collect::<Result<_, _>>()?)
     }
 
+    /// Stores a delivery that was just made: pending, and nothing has happened to it. Every parameter costs, so it names
+    /// only what a new one can have.
     pub fn insert_delivery(&mut self, delivery: &Delivery) -> Result<(), Error> {
-        static SQL: LazyLock<String> = LazyLock::new(|| {
-            format!(
-                "INSERT INTO deliveries ({COLUMNS}) VALUES
-                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-                  ?22, ?23, ?24)"
-            )
-        });
-        kept(&mut self.kept.insert_delivery, self.conn, &SQL)?.execute(params![
+        const SQL: &str = "INSERT INTO deliveries
+             (number, message, address, state, ready, rank, attempts, claims, ready_at, expires_at, respond_by)
+             VALUES (?1, ?2, ?3, 0, ?4, ?5, 0, 0, ?6, ?7, ?8)";
+        kept(&mut self.kept.insert_delivery, self.conn, SQL)?.execute(params![
             delivery.number,
             delivery.message,
             delivery.address,
-            delivery.state,
             delivery.ready,
             RANK_OF_URGENT - delivery.priority.number(),
-            delivery.attempts,
-            delivery.claims,
-            delivery.token,
-            delivery.holder,
-            delivery.session,
-            delivery.lease_until,
             delivery.ready_at,
             delivery.expires_at,
-            delivery.shown_at,
-            delivery.acked_at,
-            delivery.answer,
-            delivery.answered_at,
-            delivery.ended_at,
-            delivery.ended_by,
-            delivery.reason,
-            delivery.respond_by,
-            delivery.reminded_at,
-            delivery.dropped_at
+            delivery.respond_by
         ])?;
+        debug_assert_eq!(self.delivery(delivery.number)?.as_ref(), Some(delivery));
         for (at, what) in delivery.due() {
             self.insert_due(at, what, delivery.number)?;
         }
