@@ -63,6 +63,8 @@ pub(crate) const BUSY_TIMEOUT_MS: u32 = 10_000;
 pub const LOCK_TIMEOUT_MS_DEFAULT: u64 = 10_000;
 /// The writer that finds more than this in the WAL checkpoints it first, so that a cold open stays cheap.
 pub(crate) const WAL_BYTES_MAX: u64 = 512 * 1024;
+/// As long as a process stays up, nobody opens its office cold: it may checkpoint a quarter as often.
+pub(crate) const WAL_BYTES_MAX_STAYING: u64 = 4 * WAL_BYTES_MAX;
 /// The pages of tables in memory that a whole log is folded into.
 const REFOLD_PAGE_BYTES: u32 = 16 * 1024;
 /// A page and the header before it.
@@ -449,16 +451,22 @@ impl Store {
     /// is half the work of syncing a file that grows.
     ///
     /// A reader in the way, or a sick disk, leaves it to the next writer; everything committed is in the WAL.
-    fn checkpoint_if_large(&self) {
-        // What is in use is never longer than the file.
-        if self.wal_bytes() <= WAL_BYTES_MAX || sabotaged!(NoCheckpoint) {
-            return;
-        }
-        let Ok((pages, done)) = self.checkpoint("PRAGMA wal_checkpoint(NOOP)") else { return };
-        let is_large = pages * WAL_PAGE_BYTES > WAL_BYTES_MAX;
-        if is_large && (done == 0 || pages - done >= WAL_PAGES_RETRY) {
+    fn checkpoint_if_over(&self, bytes_max: u64) {
+        if let Some((pages, done)) = self.wal_over(bytes_max)
+            && (done == 0 || pages - done >= WAL_PAGES_RETRY)
+            && !sabotaged!(NoCheckpoint)
+        {
             let _ = self.checkpoint("PRAGMA wal_checkpoint(PASSIVE)");
         }
+    }
+
+    /// How many pages are in the WAL, and how many of them are in the database too, if there are more than so many bytes.
+    pub(crate) fn wal_over(&self, bytes_max: u64) -> Option<(u64, u64)> {
+        // What is in use is never longer than the file.
+        if self.wal_bytes() <= bytes_max {
+            return None;
+        }
+        self.checkpoint("PRAGMA wal_checkpoint(NOOP)").ok().filter(|(pages, _)| pages * WAL_PAGE_BYTES > bytes_max)
     }
 
     /// The length of the WAL; what is in use of it may be less.
