@@ -13,7 +13,7 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo, Position, Record};
 use crate::store::Store;
-use crate::store::tables::{Delivery, EndReason, Event, EventRow, Tables};
+use crate::store::tables::{ArchiveRow, Delivery, EndReason, Event, EventRow, Message, Notice, Tables};
 use crate::text::{RecordId, Session};
 use crate::time::{Timestamp, rfc3339};
 
@@ -106,11 +106,18 @@ pub fn why_message(store: &Store, number: MessageNo) -> Result<Option<Why>, Erro
             deliveries.iter().map(|delivery| (delivery.number, delivery.address.to_string())).collect();
         for event in events {
             let recipient = addresses.get(&event.delivery).cloned().unwrap_or_default();
+            let what = match event.event {
+                Event::Reminded => {
+                    let told = told(store, &tables, number, archive.as_ref(), &event)?;
+                    format!("no answer from {recipient} in time, {told}")
+                }
+                _ => explain(store, &event, &recipient)?,
+            };
             lines.push(WhyLine {
                 position: event.position,
                 at: event.at,
                 by: event.agent.to_string(),
-                what: explain(store, &event, &recipient)?,
+                what,
             });
         }
         if let Some(archive) = archive {
@@ -133,6 +140,39 @@ fn listed(recipients: &[String]) -> String {
         few if few.len() <= SHOWN_MAX => few.join(", "),
         many => format!("{} and {} more", many[..SHOWN_MAX].join(", "), many.len() - SHOWN_MAX),
     }
+}
+
+/// Whom the office told of a missing answer: it wrote to them at that very record.
+fn told(
+    store: &Store,
+    tables: &Tables<'_>,
+    number: MessageNo,
+    archive: Option<&ArchiveRow>,
+    event: &EventRow,
+) -> Result<String, Error> {
+    let is_it = |message: &Message| message.notice == Some(Notice::Overdue) && message.about == Some(event.delivery);
+    let mut told = Vec::new();
+    match (archive, store.archives()) {
+        (Some(archive), Some(archives)) => {
+            for line in archives.find(archive, event.position)? {
+                if line.message.as_ref().is_some_and(is_it) {
+                    told.extend(line.deliveries.iter().map(|delivery| delivery.address.to_string()));
+                }
+            }
+        }
+        _ => {
+            for notice in tables.notices_at(number, event.position)? {
+                if tables.message(notice)?.as_ref().is_some_and(is_it) {
+                    let addresses = tables.addresses_of(notice, usize::MAX)?;
+                    told.extend(addresses.iter().map(ToString::to_string));
+                }
+            }
+        }
+    }
+    Ok(match told.as_slice() {
+        [] => "and nobody could be told".to_owned(),
+        told => format!("told {}", told.join(", ")),
+    })
 }
 
 /// One sentence for one step.
@@ -165,7 +205,7 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
             format!("returned: {} closed the conversation", event.agent)
         }
         Event::Returned => format!("returned to its sender: {recipient} is retired"),
-        Event::Reminded => format!("no answer from {recipient} in time: the sender and its lead were told"),
+        Event::Reminded => format!("no answer from {recipient} in time"),
         Event::Dropped => format!("dropped by {}, nothing more will be done{text}", event.agent),
         Event::Retried => format!("given another chance by {}", event.agent),
         Event::Answered => format!("answered by {} with #{number}", event.agent),
