@@ -38,7 +38,10 @@ fn judge(lock: &LockState, process: Option<Process>, verbose: bool) -> Option<Fi
                 format!("{holder} holds the write lock{since} and is stopped: {}", process.command),
                 "Nobody can write until it goes on or ends. It lost nothing, and neither does anybody by ending it.",
             )
-            .advice(format!("let it go on, or end it: kill -KILL {} (a stopped process hears no other signal)", process.pid))
+            .advice(format!(
+                "let it go on, or end it: kill -KILL {} (a stopped process hears no other signal)",
+                process.pid
+            ))
             .command(format!("kill -CONT {}", process.pid)),
         ),
         _ if lock.age_ms.is_none_or(|age_ms| age_ms < HELD_MS_MAX) => None,

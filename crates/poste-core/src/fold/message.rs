@@ -70,7 +70,8 @@ impl Rule for Send {
         if let (Some(ready_at), Some(respond_by)) = (ready_at, respond_by)
             && respond_by <= ready_at
         {
-            let why = format!("the response deadline ({respond_by}) is not after the time it may be read from ({ready_at})");
+            let why =
+                format!("the response deadline ({respond_by}) is not after the time it may be read from ({ready_at})");
             return Err(refuse(Code::TimeOutOfRange, why));
         }
 

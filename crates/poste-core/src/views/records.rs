@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::envelope;
+use super::message::redaction;
 use super::rows::{MessageRows, rows, subject};
 use super::track::said;
 use crate::digest::Digest;
@@ -113,13 +114,9 @@ pub fn why_message(store: &Store, number: MessageNo) -> Result<Option<Why>, Erro
                 }
                 _ => explain(store, &event, &recipient)?,
             };
-            lines.push(WhyLine {
-                position: event.position,
-                at: event.at,
-                by: event.agent.to_string(),
-                what,
-            });
+            lines.push(WhyLine { position: event.position, at: event.at, by: event.agent.to_string(), what });
         }
+        lines.extend(redactions(store, &tables, message.position, &lines)?);
         if let Some(archive) = archive {
             let by = envelope(store, archive.position)?.map(|record| record.sealed.envelope.actor.to_string());
             lines.push(WhyLine {
@@ -129,6 +126,7 @@ pub fn why_message(store: &Store, number: MessageNo) -> Result<Option<Why>, Erro
                 what: format!("archived in {}", archive.file),
             });
         }
+        lines.sort_by_key(|line| line.position);
         Ok(Some(Why { number, subject: subject(store, &tables, &message)?, lines }))
     })
 }
@@ -140,6 +138,23 @@ fn listed(recipients: &[String]) -> String {
         few if few.len() <= SHOWN_MAX => few.join(", "),
         many => format!("{} and {} more", many[..SHOWN_MAX].join(", "), many.len() - SHOWN_MAX),
     }
+}
+
+/// What of a message's words, and of those about it, was erased.
+fn redactions(store: &Store, tables: &Tables<'_>, message: Position, lines: &[WhyLine]) -> Result<Vec<WhyLine>, Error> {
+    let mut found = Vec::new();
+    for position in lines.iter().map(|line| line.position).collect::<BTreeSet<_>>() {
+        let Some(by) = tables.redaction(position)? else { continue };
+        let Some(redaction) = redaction(store, by)? else { continue };
+        let what = match position == message {
+            true => "its content".to_owned(),
+            false => format!("what was said at record {position}"),
+        };
+        let reason = if redaction.reason.is_empty() { String::new() } else { format!(": {}", redaction.reason) };
+        let what = format!("{what} was redacted{reason}");
+        found.push(WhyLine { position: by, at: redaction.at, by: redaction.by, what });
+    }
+    Ok(found)
 }
 
 /// Whom the office told of a missing answer: it wrote to them at that very record.
