@@ -82,12 +82,13 @@ pub(crate) struct CommandError {
     pub code: Option<&'static str>,
     causes: Vec<String>,
     hints: Vec<String>,
-    broken_pipe: bool,
+    /// It is about the answer, not about what the command did.
+    unprinted: Option<io::ErrorKind>,
 }
 
 impl CommandError {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), code: None, causes: Vec::new(), hints: Vec::new(), broken_pipe: false }
+        Self { kind, message: message.into(), code: None, causes: Vec::new(), hints: Vec::new(), unprinted: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -108,12 +109,21 @@ impl CommandError {
         self
     }
 
+    pub(crate) fn cause(mut self, cause: impl Into<String>) -> Self {
+        self.causes.push(cause.into());
+        self
+    }
+
     pub(crate) fn hints(&self) -> &[String] {
         &self.hints
     }
 
     pub(crate) fn is_broken_pipe(&self) -> bool {
-        self.broken_pipe
+        self.unprinted == Some(io::ErrorKind::BrokenPipe)
+    }
+
+    pub(crate) fn is_unprinted(&self) -> bool {
+        self.unprinted.is_some()
     }
 
     pub(crate) fn exit_code(&self) -> u8 {
@@ -173,7 +183,7 @@ impl From<InvalidText> for CommandError {
 impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
         Self {
-            broken_pipe: error.kind() == io::ErrorKind::BrokenPipe,
+            unprinted: Some(error.kind()),
             ..Self::new(Kind::Internal, format!("writing the answer failed: {error}"))
         }
     }
@@ -231,7 +241,9 @@ impl From<Error> for CommandError {
             }
             Error::Config { .. } => (Kind::Usage, None),
             Error::ReadOnly(_) => (Kind::Refused, Some("check owner and permissions of the folder".to_owned())),
-            Error::Damaged(_) => (Kind::Internal, Some("look closer: poste doctor".to_owned())),
+            Error::Damaged(_) => {
+                (Kind::Internal, Some("see what else is wrong: poste log verify; what to do: poste doctor".to_owned()))
+            }
             Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 (Kind::Refused, Some("check owner and permissions of the folder".to_owned()))
             }

@@ -42,5 +42,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let speaker = cx.speaker()?;
     let mut office = cx.place()?.open()?;
     let leap_ms = office.accept_clock(&speaker)?;
+    if leap_ms.is_some() {
+        cx.note_stored("that the clock was accepted");
+    }
     cx.ui.answer(&ClockAnswer { leap_ms })
 }

@@ -289,6 +289,9 @@ fn set(cx: &mut Cx, args: SetArgs) -> Result {
         before: change.before,
         after: change.after,
     };
+    if answer.changed {
+        cx.note_stored(format!("{key} in {}", answer.file));
+    }
     cx.ui.answer(&answer)?;
     // Whoever sets something means it now. The file is written in any case; what stands in its way is an error of its own.
     let written = |error| CommandError::from(error).hint("the file is written; its rules are not in force yet");

@@ -104,6 +104,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     if args.yes {
         let by = cx.agent(&office)?.name;
         office.trust_config(&digest, by)?;
+        cx.note_stored(format!("that {file} is trusted"));
         return cx.ui.answer(&TrustAnswer::new(file, office.trust()?));
     }
     cx.ui.answer(&TrustAnswer::new(file.clone(), view))?;

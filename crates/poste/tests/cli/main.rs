@@ -29,5 +29,6 @@ mod status;
 mod times;
 mod topics;
 mod trust;
+mod unshown;
 mod waiting;
 mod work;
