@@ -234,8 +234,8 @@ impl From<Error> for CommandError {
                 (Kind::Refused, Some("if the clock is right now: poste clock accept --as NAME".to_owned()))
             }
             Error::Malformed(_) | Error::Artifact { .. } | Error::Rejected(_) => (Kind::Refused, None),
-            Error::Occupied(_) => (Kind::Refused, Some("name a folder of its own, one that is not there yet".to_owned())),
-            Error::Snapshot { .. } => (Kind::Refused, None),
+            Error::NotEmpty(_) => (Kind::Refused, Some("an office needs a folder of its own, like ./.poste".to_owned())),
+            Error::Snapshot { .. } | Error::Occupied(_) => (Kind::Refused, None),
             Error::Config { path, .. } if path.ends_with(poste_core::config::FILE) => {
                 (Kind::Usage, Some("see everything that is wrong with it: poste config check".to_owned()))
             }

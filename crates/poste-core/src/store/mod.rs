@@ -493,8 +493,8 @@ fn file_identity(path: &Path) -> Option<(u64, u64)> {
 fn check_own_folder(path: &Path) -> Result<(), Error> {
     let is_ours = |entry: &folder::Entry| match entry.name.as_str() {
         GITIGNORE => fs::read_to_string(&entry.path).is_ok_and(|text| IGNORE_ALL.starts_with(&text)),
-        "bell" | "write.lock" | "blobs" | "archive" | "local.toml" => true,
-        name => name.starts_with("office.db") || name.starts_with("search."),
+        "bell" | "write.lock" | "blobs" | "archive" | "local.toml" | "trust.json" => true,
+        name => ["office.db", "search.", "before-schema-"].iter().any(|ours| name.starts_with(ours)),
     };
     let entries = folder::entries(path)?;
     let is_office = entries.iter().any(|entry| entry.name == "office.db");
@@ -502,7 +502,7 @@ fn check_own_folder(path: &Path) -> Result<(), Error> {
         return Ok(());
     }
     if !entries.iter().all(is_ours) {
-        return Err(Error::Occupied(path.to_owned()));
+        return Err(Error::NotEmpty(path.to_owned()));
     }
     // One that was there may be open to everybody. Where that cannot be changed, doctor tells.
     let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));

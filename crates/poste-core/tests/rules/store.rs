@@ -462,7 +462,7 @@ fn an_office_is_made_in_a_folder_of_its_own_only() {
     let project = folder.path().join("project");
     fs::create_dir(&project).unwrap();
     fs::write(project.join(".gitignore"), "target\n").unwrap();
-    assert!(matches!(place_in(&project).create(), Err(Error::Occupied(_))));
+    assert!(matches!(place_in(&project).create(), Err(Error::NotEmpty(_))));
     assert_eq!(fs::read_to_string(project.join(".gitignore")).unwrap(), "target\n");
     assert_eq!(fs::read_dir(&project).unwrap().count(), 1);
 
