@@ -29,7 +29,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
     let content = args.note.map(|note| Content { body: note.as_str().into(), ..Content::default() });
     if let Some(content) = &content {
-        args.secret.check(content)?;
+        args.secret.check_as(content, "note")?;
     }
     let proposal = cx.proposal(&office, Intent::Ack(Ack { message: args.number }), content, args.id)?;
     let (outcome, _) = cx.decide(&mut office, &proposal)?;

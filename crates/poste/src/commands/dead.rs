@@ -17,6 +17,8 @@ use crate::ui::{self, Answer, Paint, Ui, escape};
 
 /// Deal with what failed, died, expired or came back
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  poste dead list\n  poste dead show 12\n  poste dead retry 12 --as lead\n  \
+                        poste dead drop 12 --reason 'Superseded by #15' --as lead")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: DeadCommand,

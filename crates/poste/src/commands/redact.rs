@@ -90,7 +90,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         repeated_in = said.repeated_in;
     }
     if !args.finish {
-        propose(cx, &mut office, &records, args.reason.unwrap_or_default(), args.id)?;
+        let reason = args.reason.unwrap_or_default();
+        propose(cx, &mut office, &records, super::said("--reason", &reason)?, args.id)?;
     }
     let erased = if args.finish { office.erase_all() } else { office.erase() };
     let erased = erased.map_err(|error| {
@@ -109,8 +110,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     })
 }
 
-fn propose(cx: &Cx, office: &mut Office, records: &[Position], reason: String, id: Option<RecordId>) -> Result {
-    let content = Content { body: Body::from(reason.as_str()), ..Content::default() };
+fn propose(cx: &Cx, office: &mut Office, records: &[Position], reason: &str, id: Option<RecordId>) -> Result {
+    let content = Content { body: Body::from(reason), ..Content::default() };
     let intent = Intent::Redact(Redact { records: records.to_vec() });
     let proposal = cx.proposal(office, intent, Some(content), id)?;
     match cx.decide(office, &proposal) {

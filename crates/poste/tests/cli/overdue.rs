@@ -187,7 +187,7 @@ fn why_says_who_was_told_and_no_more() {
         ",
     );
     for number in 4..=5 {
-        desk.call(&["ack".to_owned(), number.to_string(), "--as".to_owned(), "anna".to_owned()], b"");
+        let _ = desk.call(&["ack".to_owned(), number.to_string(), "--as".to_owned(), "anna".to_owned()], b"");
     }
     desk.later("4d");
     desk.play(

@@ -153,7 +153,8 @@ fn tail_follows_the_log_as_it_grows() {
 #[test]
 fn a_tail_whose_reader_has_gone_ends_by_itself() {
     let desk = Desk::new(&["lead", "coder"]);
-    let mut tail = desk.command(&["tail", "--log", "--after", "0"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut tail =
+        desk.command(&["tail", "--log", "--after", "0"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
     drop(tail.stdout.take());
     let started = std::time::Instant::now();
     while tail.try_wait().unwrap().is_none() {
