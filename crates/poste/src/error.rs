@@ -244,6 +244,9 @@ impl From<Error> for CommandError {
             Error::Damaged(_) => {
                 (Kind::Internal, Some("see what else is wrong: poste log verify; what to do: poste doctor".to_owned()))
             }
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+                (Kind::Refused, Some("the disk may only be read; mount it for writing, or use another one".to_owned()))
+            }
             Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 (Kind::Refused, Some("check owner and permissions of the folder".to_owned()))
             }
@@ -265,6 +268,15 @@ impl From<Error> for CommandError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disk_that_may_only_be_read_is_a_refusal() {
+        for errno in [rustix::io::Errno::ROFS, rustix::io::Errno::ACCESS, rustix::io::Errno::PERM] {
+            let error = Error::Io { path: "/mnt/.poste".into(), source: errno.into() };
+            let error = CommandError::from(error);
+            assert_eq!((error.kind, error.hints().len()), (Kind::Refused, 1), "{errno:?}");
+        }
+    }
 
     #[test]
     fn every_exit_code_is_unique_and_documented() {

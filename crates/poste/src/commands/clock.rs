@@ -10,6 +10,7 @@ use crate::ui::{Answer, Ui};
 
 /// Deal with a clock that leapt
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  poste clock accept --as anna")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: ClockCommand,

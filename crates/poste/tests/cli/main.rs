@@ -17,6 +17,7 @@ mod house;
 mod inbox;
 mod looking;
 mod overdue;
+mod papercuts;
 mod policy;
 mod redact;
 mod replay;
