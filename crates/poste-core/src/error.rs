@@ -13,6 +13,8 @@ pub enum Error {
     NoOffice(PathBuf),
     #[error("{0} is not an office")]
     NotAnOffice(PathBuf),
+    #[error("{0} is no office, and not empty")]
+    NotEmpty(PathBuf),
     #[error("making the office at {0} was interrupted")]
     Unfinished(PathBuf),
     #[error("{path} is on a {kind} file system, where SQLite's locks and shared memory cannot be trusted")]

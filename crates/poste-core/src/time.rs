@@ -148,6 +148,15 @@ pub fn parse_when(text: &str) -> Result<When, String> {
     })
 }
 
+/// A moment that is over, as people write it: as [`parse_when`], or a day, which begins at midnight UTC.
+pub fn parse_past(text: &str) -> Result<When, String> {
+    if let Some(day) = text.parse::<jiff::civil::Date>().ok().filter(|_| !text.contains(['T', 't', ' '])) {
+        let begins = day.to_zoned(jiff::tz::TimeZone::UTC).map_err(|error| error.to_string())?;
+        return Ok(When::At(Timestamp::from_ms(begins.timestamp().as_millisecond())));
+    }
+    parse_when(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,6 +174,10 @@ mod tests {
         assert_eq!(parse_when("2026-01-01T00:00:00Z"), Ok(When::At(Timestamp::from_ms(1_767_225_600_000))));
         assert_eq!(parse_when("45s"), Ok(When::InMs(45_000)));
         assert!(parse_when("yesterday").is_err());
+        assert_eq!(parse_past("2026-01-01"), parse_when("2026-01-01T00:00:00Z"));
+        assert_eq!(parse_past("45s"), Ok(When::InMs(45_000)));
+        assert!(parse_past("2026-01-01T00:00:00").is_err(), "a time of day needs an offset");
+        assert!(parse_past("2026-13-01").is_err());
     }
 
     #[test]

@@ -165,14 +165,20 @@ pub(crate) struct RefusedLine {
     pub hints: Vec<String>,
 }
 
-impl Answer for BatchAnswer {
-    fn print(&self, _: &Ui, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+impl BatchAnswer {
+    fn sent_text(&self) -> String {
         let numbers = match (self.first_number, self.last_number) {
             (Some(first), Some(last)) if first != last => format!(" (#{first}..#{last})"),
             (Some(first), _) => format!(" (#{first})"),
             _ => String::new(),
         };
-        writeln!(out, "sent {}{numbers}", ui::count(self.sent, "message"))?;
+        format!("{}{numbers}", ui::count(self.sent, "message"))
+    }
+}
+
+impl Answer for BatchAnswer {
+    fn print(&self, _: &Ui, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+        writeln!(out, "sent {}", self.sent_text())?;
         if self.repeats > 0 {
             writeln!(out, "{} sent before", ui::count(self.repeats, "line"))?;
         }
@@ -196,6 +202,9 @@ pub(crate) fn run(cx: &mut Cx, source: &str, secret: SecretArgs) -> Result {
     let ran = send_lines(cx, &mut office, &mut BufReader::new(reader), secret, &progress, &mut answer);
     progress.finish_and_clear();
     answer.refused.sort_by_key(|refused| refused.line);
+    if answer.sent > 0 {
+        cx.note_stored(answer.sent_text());
+    }
     // Also when it broke off: what is stored is stored, and whoever goes on must know up to where.
     cx.ui.answer(&answer)?;
     for refused in &answer.refused {

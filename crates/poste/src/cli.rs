@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args as _, ColorChoice, FromArgMatches as _, Parser, Subcommand};
 use poste_core::log::{MessageNo, Position};
 use poste_core::text::{Name, Session};
@@ -28,7 +28,7 @@ use crate::ui::time::TimeStyle;
                   poste init                              make an office for this project\n  \
                   poste register coder --role builder     register an agent\n  \
                   poste send coder 'Fix the login' --as lead\n\n\
-                  Who speaks: --as NAME, else POSTE_AGENT. Exit codes: docs/exit-codes.md",
+                  Who speaks: --as NAME, else POSTE_AGENT. Help: poste help COMMAND. Exit codes: docs/exit-codes.md",
     infer_subcommands = false,
     disable_help_subcommand = true
 )]
@@ -65,7 +65,7 @@ pub(crate) struct Global {
         value_name = "TIME",
         value_parser = duration,
         global = true,
-        hide = true
+        help_heading = "Everywhere"
     )]
     pub lock_timeout: Option<Duration>,
 }
@@ -74,6 +74,16 @@ pub(crate) struct Global {
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let ms = parse_duration_ms(text)?;
     Ok(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
+}
+
+/// A clap value parser for texts that may begin like an option, as a list in Markdown does. One word that begins so is
+/// an option that was mistyped; taking it for a text would send it.
+pub(crate) fn text(text: &str) -> Result<String, String> {
+    let one_word = !text.contains(char::is_whitespace);
+    if text.starts_with('-') && text.len() > 1 && one_word {
+        return Err("there is no such option; a text that begins with - and is one word follows after --".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 /// A clap value parser for message numbers: `12` or `#12`.
@@ -168,13 +178,37 @@ impl Cli {
     /// only the command that was named is described; whenever that does not end well, all of them are, for clap to
     /// explain what is wrong or to print its help.
     pub(crate) fn read(arguments: &[OsString]) -> Result<Self, clap::Error> {
+        let arguments = &help_last(arguments);
         let named = Command::by_name(Global::augment_args(clap::Command::new("poste"))).disable_help_subcommand(true);
         let matches = named.try_get_matches_from(arguments);
         match matches.and_then(|mut matches| Self::from_arg_matches_mut(&mut matches)) {
             Ok(cli) => Ok(cli),
-            Err(_) => Self::try_parse_from(arguments),
+            Err(_) => Self::try_parse_from(arguments).map_err(|error| mistyped(arguments).unwrap_or(error)),
         }
     }
+}
+
+/// A mistyped option, as clap explains it where no text could begin with a hyphen: with the option that was meant.
+fn mistyped(arguments: &[OsString]) -> Option<clap::Error> {
+    fn strict(command: clap::Command) -> clap::Command {
+        command.mut_args(|argument| argument.allow_hyphen_values(false)).mut_subcommands(strict)
+    }
+    let error = strict(<Cli as clap::CommandFactory>::command()).try_get_matches_from(arguments).err()?;
+    let is_word = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(argument)) => !argument.contains(char::is_whitespace),
+        _ => false,
+    };
+    (error.kind() == ErrorKind::UnknownArgument && is_word).then_some(error)
+}
+
+/// `poste help send` is `poste send --help`.
+fn help_last(arguments: &[OsString]) -> Vec<OsString> {
+    let mut arguments = arguments.to_vec();
+    if arguments.get(1).is_some_and(|first| first == "help") {
+        arguments.remove(1);
+        arguments.push("--help".into());
+    }
+    arguments
 }
 
 /// clap's own words; help and version go to stdout and are no error.
@@ -214,7 +248,8 @@ mod tests {
     #[test]
     fn every_command_has_an_example_in_its_help() {
         fn check(command: &clap::Command) {
-            if command.get_subcommands().next().is_none() && !command.is_hide_set() {
+            let is_root = command.get_name() == "poste";
+            if !is_root && !command.is_hide_set() {
                 let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
                 let name = command.get_name();
                 assert!(help.contains("Example") && help.contains("poste "), "{name} has no example");

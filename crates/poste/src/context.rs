@@ -1,6 +1,6 @@
 //! What a command works with: the office, the speaker, the clock, fresh ids.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +30,14 @@ pub(crate) struct Cx {
     schema: Schema,
     clock: Arc<dyn Clock>,
     random: Random,
+    stored: RefCell<Vec<Stored>>,
+}
+
+/// A write of this command that is committed, for whoever cannot be shown its answer.
+#[derive(Debug)]
+struct Stored {
+    what: String,
+    id: Option<RecordId>,
 }
 
 impl Cx {
@@ -45,7 +53,7 @@ impl Cx {
             ColorChoice::Never => Some(false),
         };
         let ui = Ui::new(global.json, colour, global.time, clock.wall());
-        Ok(Self { ui, global, command, schema, clock, random: Random::from_environment() })
+        Ok(Self { ui, global, command, schema, clock, random: Random::from_environment(), stored: RefCell::default() })
     }
 
     pub(crate) fn cwd(&self) -> Result<PathBuf> {
@@ -174,10 +182,52 @@ impl Cx {
 
     /// Proposes and expects to be accepted.
     pub(crate) fn decide(&self, office: &mut Office, proposal: &Proposal) -> Result<(Outcome, Effect)> {
-        let outcome = office.propose(proposal)?;
+        let outcome = self.propose(office, proposal)?;
         match outcome.verdict.clone() {
             Verdict::Accepted(effect) => Ok((outcome, effect)),
             Verdict::Rejected(rejection) => Err(explain(office, proposal, rejection.into())?),
+        }
+    }
+
+    /// Proposes, and remembers what was accepted.
+    pub(crate) fn propose(
+        &self,
+        office: &mut Office,
+        proposal: &Proposal,
+    ) -> std::result::Result<Outcome, poste_core::Error> {
+        let outcome = office.propose(proposal)?;
+        if let Verdict::Accepted(effect) = &outcome.verdict {
+            let what = stored_text(proposal, &outcome, effect);
+            self.stored.borrow_mut().push(Stored { what, id: Some(outcome.id.clone()) });
+        }
+        Ok(outcome)
+    }
+
+    /// Remembers a write that is no single record: it is done, whatever becomes of the answer.
+    pub(crate) fn note_stored(&self, what: impl Into<String>) {
+        self.stored.borrow_mut().push(Stored { what: what.into(), id: None });
+    }
+
+    pub(crate) fn forget_stored(&self) {
+        self.stored.borrow_mut().clear();
+    }
+
+    /// An answer that could not be printed after something was stored must not read as if nothing had been.
+    pub(crate) fn unshown(&self, error: CommandError) -> CommandError {
+        const NAMED_MAX: usize = 8;
+        let stored = self.stored.borrow();
+        if stored.is_empty() || !error.is_unprinted() {
+            return error;
+        }
+        let mut what: Vec<&str> = stored.iter().take(NAMED_MAX).map(|stored| stored.what.as_str()).collect();
+        if stored.len() > NAMED_MAX {
+            what.push("and more");
+        }
+        let message = format!("stored, and could not be shown: {}", what.join("; "));
+        let told = CommandError::new(Kind::UnknownOutcome, message).cause(error.message);
+        match stored.iter().rev().find_map(|stored| stored.id.as_ref()) {
+            Some(id) => told.hint(format!("do not write it again; see it: poste log why --id {id}")),
+            None => told.hint("it is done; do not do it again"),
         }
     }
 
@@ -204,6 +254,21 @@ impl Cx {
     /// For fences: unpredictable to whoever wrote the message.
     pub(crate) fn new_nonce(&self) -> String {
         self.random.bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+fn stored_text(proposal: &Proposal, outcome: &Outcome, effect: &Effect) -> String {
+    let id = &outcome.id;
+    match effect {
+        Effect::Sent(sent) => format!("message #{}, id {id}", sent.number),
+        Effect::Claimed(claimed) => {
+            let numbers: Vec<String> = claimed.items.iter().map(|item| format!("#{}", item.number)).collect();
+            format!("the claim of {} with token {}, id {id}", numbers.join(", "), claimed.token)
+        }
+        _ => {
+            let position = outcome.position.map(|position| format!(" at record {position}")).unwrap_or_default();
+            format!("{}{position}, id {id}", proposal.intent.kind().name)
+        }
     }
 }
 

@@ -82,12 +82,13 @@ pub(crate) struct CommandError {
     pub code: Option<&'static str>,
     causes: Vec<String>,
     hints: Vec<String>,
-    broken_pipe: bool,
+    /// It is about the answer, not about what the command did.
+    unprinted: Option<io::ErrorKind>,
 }
 
 impl CommandError {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), code: None, causes: Vec::new(), hints: Vec::new(), broken_pipe: false }
+        Self { kind, message: message.into(), code: None, causes: Vec::new(), hints: Vec::new(), unprinted: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -108,12 +109,21 @@ impl CommandError {
         self
     }
 
+    pub(crate) fn cause(mut self, cause: impl Into<String>) -> Self {
+        self.causes.push(cause.into());
+        self
+    }
+
     pub(crate) fn hints(&self) -> &[String] {
         &self.hints
     }
 
     pub(crate) fn is_broken_pipe(&self) -> bool {
-        self.broken_pipe
+        self.unprinted == Some(io::ErrorKind::BrokenPipe)
+    }
+
+    pub(crate) fn is_unprinted(&self) -> bool {
+        self.unprinted.is_some()
     }
 
     pub(crate) fn exit_code(&self) -> u8 {
@@ -173,7 +183,7 @@ impl From<InvalidText> for CommandError {
 impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
         Self {
-            broken_pipe: error.kind() == io::ErrorKind::BrokenPipe,
+            unprinted: Some(error.kind()),
             ..Self::new(Kind::Internal, format!("writing the answer failed: {error}"))
         }
     }
@@ -224,14 +234,19 @@ impl From<Error> for CommandError {
                 (Kind::Refused, Some("if the clock is right now: poste clock accept --as NAME".to_owned()))
             }
             Error::Malformed(_) | Error::Artifact { .. } | Error::Rejected(_) => (Kind::Refused, None),
-            Error::Occupied(_) => (Kind::Refused, Some("name a folder of its own, one that is not there yet".to_owned())),
-            Error::Snapshot { .. } => (Kind::Refused, None),
+            Error::NotEmpty(_) => (Kind::Refused, Some("an office needs a folder of its own, like ./.poste".to_owned())),
+            Error::Snapshot { .. } | Error::Occupied(_) => (Kind::Refused, None),
             Error::Config { path, .. } if path.ends_with(poste_core::config::FILE) => {
                 (Kind::Usage, Some("see everything that is wrong with it: poste config check".to_owned()))
             }
             Error::Config { .. } => (Kind::Usage, None),
             Error::ReadOnly(_) => (Kind::Refused, Some("check owner and permissions of the folder".to_owned())),
-            Error::Damaged(_) => (Kind::Internal, Some("look closer: poste doctor".to_owned())),
+            Error::Damaged(_) => {
+                (Kind::Internal, Some("see what else is wrong: poste log verify; what to do: poste doctor".to_owned()))
+            }
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+                (Kind::Refused, Some("the disk may only be read; mount it for writing, or use another one".to_owned()))
+            }
             Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 (Kind::Refused, Some("check owner and permissions of the folder".to_owned()))
             }
@@ -253,6 +268,15 @@ impl From<Error> for CommandError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disk_that_may_only_be_read_is_a_refusal() {
+        for errno in [rustix::io::Errno::ROFS, rustix::io::Errno::ACCESS, rustix::io::Errno::PERM] {
+            let error = Error::Io { path: "/mnt/.poste".into(), source: errno.into() };
+            let error = CommandError::from(error);
+            assert_eq!((error.kind, error.hints().len()), (Kind::Refused, 1), "{errno:?}");
+        }
+    }
 
     #[test]
     fn every_exit_code_is_unique_and_documented() {

@@ -29,7 +29,8 @@ pub fn main(schema: Schema) -> ExitCode {
         Err(error) => return cli::explain_usage(&error, arguments.iter().any(|argument| argument == "--json")),
     };
     let json = cli.global.json;
-    let ran = Cx::new(cli.global, cli.command.name(), schema).and_then(|mut cx| cli.command.run(&mut cx));
+    let ran = Cx::new(cli.global, cli.command.name(), schema)
+        .and_then(|mut cx| cli.command.run(&mut cx).map_err(|error| cx.unshown(error)));
     match ran {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever closed the pipe has read enough.

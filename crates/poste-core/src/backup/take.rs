@@ -10,7 +10,7 @@ use crate::progress::Progress;
 use crate::store::aside::{self, Aside};
 use crate::store::blobs::Stored;
 use crate::store::clock::Clock;
-use crate::store::folder;
+use crate::store::folder::{self, Kind};
 use crate::store::schema::get_meta;
 use crate::store::{Options, Store};
 use crate::views;
@@ -33,7 +33,8 @@ pub fn take<L: Log>(
     if aside::is_within(parent, office)? {
         return Err(wrong(into, "a snapshot cannot be inside the office it is of".to_owned()));
     }
-    let aside = Aside::begin(parent, &format!(".{name}.unfinished-"))?;
+    clear_abandoned(parent)?;
+    let aside = Aside::begin(parent, &format!(".{name}{UNFINISHED}"))?;
 
     progress(Progress::begin("copying the database"));
     let head = log.snapshot(&aside.path().join(DATABASE))?;
@@ -125,4 +126,24 @@ fn copy_archives(
 
 fn file(path: String, stored: Stored) -> ManifestFile {
     ManifestFile { path, bytes: stored.size, digest: stored.digest }
+}
+
+/// After the name of the snapshot that is being built.
+const UNFINISHED: &str = ".unfinished-";
+
+/// Clears away what killed processes left in this folder, under whatever name they were to make.
+fn clear_abandoned(parent: &Path) -> Result<(), Error> {
+    for entry in folder::entries(parent)? {
+        if entry.kind == Kind::Folder && is_unfinished(&entry.name) && aside::is_abandoned(&entry.path) {
+            folder::remove_folder(&entry.path)?;
+        }
+    }
+    Ok(())
+}
+
+/// `.NAME.unfinished-` and the digits of a UUID: nobody else names a folder like that.
+fn is_unfinished(name: &str) -> bool {
+    let Some((before, digits)) = name.rsplit_once(UNFINISHED) else { return false };
+    let is_id = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    before.starts_with('.') && before.len() > 1 && is_id
 }

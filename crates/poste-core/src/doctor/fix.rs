@@ -53,23 +53,25 @@ pub fn mend(place: &Place, report: &Report) -> Vec<Mended> {
             continue;
         }
         let failed = apply(place, mend).err().map(|error| error.to_string());
-        done.push(Mended { what: describe(mend), failed });
+        done.push(Mended { what: describe(mend, failed.is_none()), failed });
     }
     done
 }
 
-fn describe(mend: &Mend) -> String {
+fn describe(mend: &Mend, done: bool) -> String {
+    let verb = |past: &'static str, infinitive: &'static str| if done { past } else { infinitive };
+    let removed = verb("removed", "remove");
     match mend {
         Mend::Mode(path, mode) => format!("chmod {mode:o} {}", quoted(path)),
         Mend::Modes(modes) => format!("chmod of {}", files(modes.len(), "more file")),
-        Mend::MakeMissing => "made what was missing in the folder".to_owned(),
-        Mend::RemoveUnderLock(path) | Mend::RemoveAbandoned(path) => format!("removed {}", path.display()),
-        Mend::RemoveOld(folder, paths) => format!("removed {} in {folder}/", files(paths.len(), "unfinished file")),
-        Mend::Orphans(orphans) => format!("removed {} that no record names", files(orphans.digests.len(), "blob")),
-        Mend::Archives(names) => format!("removed {} that no record names", files(names.len(), "archive")),
-        Mend::Erase => "erased what was redacted from every file".to_owned(),
-        Mend::Checkpoint => "emptied office.db-wal".to_owned(),
-        Mend::Settle => "recorded what was due".to_owned(),
+        Mend::MakeMissing => format!("{} what was missing in the folder", verb("made", "make")),
+        Mend::RemoveUnderLock(path) | Mend::RemoveAbandoned(path) => format!("{removed} {}", path.display()),
+        Mend::RemoveOld(folder, paths) => format!("{removed} {} in {folder}/", files(paths.len(), "unfinished file")),
+        Mend::Orphans(orphans) => format!("{removed} {} that no record names", files(orphans.digests.len(), "blob")),
+        Mend::Archives(names) => format!("{removed} {} that no record names", files(names.len(), "archive")),
+        Mend::Erase => format!("{} what was redacted from every file", verb("erased", "erase")),
+        Mend::Checkpoint => format!("{} office.db-wal", verb("emptied", "empty")),
+        Mend::Settle => format!("{} what was due", verb("recorded", "record")),
     }
 }
 

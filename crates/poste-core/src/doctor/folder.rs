@@ -98,11 +98,21 @@ pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
         );
     }
     for entry in inside.iter().filter(|entry| entry.kind == Kind::Link) {
-        scene.add(Finding::warning(
-            "link",
-            format!("{} is a link", entry.path.display()),
-            "An office has no links of its own. What it leads to may be on another disk, or change without notice.",
-        ));
+        scene.add(
+            Finding::warning(
+                "link",
+                format!("{} is a link", entry.path.display()),
+                "An office has no links of its own. What it leads to may be on another disk, or change without notice.",
+            )
+            .advice(match entry.name.as_str() {
+                "bell" => "remove it: nobody is woken by it; poste doctor --fix makes a new bell",
+                _ => "stop whoever uses the office, then put what it leads to in its place",
+            })
+            .command(match entry.name.as_str() {
+                "bell" => format!("rm {}", quoted(&entry.path)),
+                _ => format!("ls -l {}", quoted(&entry.path)),
+            }),
+        );
     }
     let strangers: Vec<&Entry> = inside.iter().filter(|entry| entry.owner != office.owner).collect();
     if let Some(first) = strangers.first() {
@@ -154,6 +164,37 @@ pub(super) fn missing(scene: &mut Scene<'_>) -> Result<(), Error> {
         }
         let what = format!("{name} is missing");
         scene.add(Finding::warning("missing", what, meaning).mend(Mend::MakeMissing));
+    }
+    Ok(())
+}
+
+/// Names that are taken by something else than what an office has there.
+pub(super) fn shapes(scene: &mut Scene<'_>) -> Result<(), Error> {
+    let shapes = [
+        ("bell", Kind::File, "Whoever waits is not woken, and looks now and then instead."),
+        ("write.lock", Kind::File, "Nobody can write."),
+        ("blobs", Kind::Folder, "Messages over 64 KiB and attachments cannot be stored or read."),
+        ("archive", Kind::Folder, "Nothing can be archived, and what was cannot be read."),
+    ];
+    for (name, wanted, meaning) in shapes {
+        let Some(entry) = folder::entry(&scene.place.path.join(name))? else { continue };
+        if entry.kind == wanted || entry.kind == Kind::Link {
+            continue; // links are told of with the permissions
+        }
+        let noun = |kind| match kind {
+            Kind::File => "a file",
+            Kind::Folder => "a folder",
+            Kind::Link => "a link",
+            Kind::Other => "a pipe, a socket or a device",
+        };
+        let what = format!("{name} is {}, not {}", noun(entry.kind), noun(wanted));
+        let aside = entry.path.with_file_name(format!("{name}.aside"));
+        let finding = if name == "bell" { Finding::warning } else { Finding::problem };
+        scene.add(
+            finding("shape", what, meaning)
+                .advice("move it away while nobody uses the office; poste makes what it needs, or poste doctor --fix")
+                .command(format!("mv {} {}", quoted(&entry.path), quoted(&aside))),
+        );
     }
     Ok(())
 }

@@ -38,7 +38,10 @@ fn judge(lock: &LockState, process: Option<Process>, verbose: bool) -> Option<Fi
                 format!("{holder} holds the write lock{since} and is stopped: {}", process.command),
                 "Nobody can write until it goes on or ends. It lost nothing, and neither does anybody by ending it.",
             )
-            .advice(format!("let it go on, or end it: kill {}", process.pid))
+            .advice(format!(
+                "let it go on, or end it: kill -KILL {} (a stopped process hears no other signal)",
+                process.pid
+            ))
             .command(format!("kill -CONT {}", process.pid)),
         ),
         _ if lock.age_ms.is_none_or(|age_ms| age_ms < HELD_MS_MAX) => None,
@@ -116,6 +119,8 @@ mod tests {
         assert_eq!(severity(&held(5), process(false)), None, "somebody writes: all is well");
         assert_eq!(severity(&held(HELD_MS_MAX), process(false)), Some(Severity::Warning));
         assert_eq!(severity(&held(5), process(true)), Some(Severity::Problem));
+        let stopped = judge(&held(5), process(true), false).unwrap();
+        assert!(stopped.advice.is_some_and(|advice| advice.contains("kill -KILL 7")), "an end it can hear of");
         assert_eq!(severity(&held(HELD_MS_MAX), None), Some(Severity::Warning));
         let free = LockState { held: false, ..held(HELD_MS_MAX) };
         assert_eq!(severity(&free, None), None, "words of a dead process are harmless");

@@ -181,6 +181,7 @@ pub fn examine(place: &Place, request: Request, progress: &mut dyn FnMut(Progres
     if folder::is_there(&mut scene)? {
         scene.check("the permissions", folder::permissions);
         scene.check("what every office has", folder::missing);
+        scene.check("what is what", folder::shapes);
         scene.check("what was left behind", folder::leftovers);
         scene.check("the file system", folder::file_system);
         scene.check("the room on the disk", folder::room);

@@ -141,6 +141,9 @@ impl Rule for Ack {
     }
 }
 
+/// Recipients a refusal names.
+const NAMED_MAX: usize = 8;
+
 /// The deliveries of a message that ended badly, for its sender or a human to decide about.
 fn bad_ends(
     tables: &Tables<'_>,
@@ -159,7 +162,20 @@ fn bad_ends(
     }
     let is_named = |delivery: &Delivery| recipient.is_none_or(|recipient| delivery.address == *recipient);
     let mut bad = tables.deliveries_of(message.number)?;
-    bad.retain(|delivery| delivery.state.is_bad_end() && is_named(delivery));
+    bad.retain(|delivery| delivery.state.is_bad_end());
+    if let Some(recipient) = recipient.filter(|_| !bad.is_empty() && !bad.iter().any(is_named)) {
+        let others: Vec<String> = bad.iter().take(NAMED_MAX).map(|delivery| delivery.address.to_string()).collect();
+        let more = if bad.len() > NAMED_MAX { " and others" } else { "" };
+        return Err(refuse(
+            Code::NothingToDo,
+            format!(
+                "no delivery of message {} to {recipient} failed, died, expired or came back; to {}{more} it did",
+                message.number,
+                others.join(", ")
+            ),
+        ));
+    }
+    bad.retain(is_named);
     if bad.is_empty() {
         return Err(refuse(
             Code::NothingToDo,

@@ -67,6 +67,13 @@ impl Rule for Send {
         {
             return Err(refuse(Code::TimeOutOfRange, "it would expire before it may be read"));
         }
+        if let (Some(ready_at), Some(respond_by)) = (ready_at, respond_by)
+            && respond_by <= ready_at
+        {
+            let why =
+                format!("the response deadline ({respond_by}) is not after the time it may be read from ({ready_at})");
+            return Err(refuse(Code::TimeOutOfRange, why));
+        }
 
         let answers = match &original {
             Some(original) if deliveries.contains(&Address::Agent(original.sender.clone())) => {

@@ -25,9 +25,10 @@ mod topic;
 pub use outcome::{Claimed, ClaimedItem, Class, Code, Effect, Late, Outcome, Rejection, Sent, Verdict};
 pub(crate) use policy::check_ranges as check_policy;
 
+use crate::digest::Digest;
 use crate::error::Error;
 use crate::limits;
-use crate::log::{Barrier, Clock, Intent, MessageNo, Position, Record};
+use crate::log::{Barrier, Clock, Intent, Malformed, MessageNo, Position, Record};
 use crate::store::tables::Tables;
 use crate::text::{Name, Session};
 use crate::time::Timestamp;
@@ -60,10 +61,41 @@ pub enum Refusals {
     Dropped,
 }
 
+/// What a record says by itself, without any tables: a replay has another thread work it out, ahead of the fold.
+#[derive(Debug)]
+pub(crate) struct Read {
+    intent: Result<Option<Intent>, Malformed>,
+    fingerprint: [u8; 16],
+    pub chain: Digest,
+}
+
+impl Read {
+    /// `previous` is the chain up to this record.
+    pub(crate) fn of(record: &Record, previous: &Digest) -> Self {
+        Self {
+            intent: record.sealed.intent(),
+            fingerprint: record.sealed.envelope.fingerprint(),
+            chain: record.chain(previous),
+        }
+    }
+}
+
 /// Puts one record at the end of the log and folds it, inside the caller's transaction.
 ///
 /// Errors are storage errors and records only a newer program understands; the caller rolls back.
 pub fn fold(tables: &mut Tables<'_>, record: &Record, refusals: Refusals) -> Result<Outcome, Error> {
+    let read = Read::of(record, &tables.cursor.head.chain);
+    fold_read(tables, record, read, refusals)
+}
+
+/// As [`fold`], for a record that was read before.
+pub(crate) fn fold_read(
+    tables: &mut Tables<'_>,
+    record: &Record,
+    read: Read,
+    refusals: Refusals,
+) -> Result<Outcome, Error> {
+    let Read { intent, fingerprint, chain } = read;
     let envelope = &record.sealed.envelope;
     debug_assert_eq!(record.position, tables.cursor.head.position.next());
 
@@ -73,10 +105,10 @@ pub fn fold(tables: &mut Tables<'_>, record: &Record, refusals: Refusals) -> Res
     if let Some(known) = tables.id(&envelope.id)?
         && !sabotaged!(NoDedupe)
     {
-        if known.fingerprint == envelope.fingerprint() {
+        if known.fingerprint == fingerprint {
             let verdict = recall(tables, known.position, known.message)?;
             if refusals == Refusals::Kept {
-                tables.insert_record(record)?;
+                tables.insert_record(record, chain)?;
                 tables.insert_refusal(record.position, "repeat", &format!("repeats record {}", known.position))?;
             }
             return Ok(outcome(Some(known.position), true, verdict));
@@ -86,28 +118,28 @@ pub fn fold(tables: &mut Tables<'_>, record: &Record, refusals: Refusals) -> Res
             reason: format!("the id was used for something else at record {}", known.position),
         };
         if refusals == Refusals::Kept {
-            tables.insert_record(record)?;
+            tables.insert_record(record, chain)?;
             tables.insert_refusal(record.position, rejection.code.word(), &rejection.reason)?;
         }
         let position = (refusals == Refusals::Kept).then_some(record.position);
         return Ok(outcome(position, false, Verdict::Rejected(rejection)));
     }
 
-    match apply_intent(tables, record)? {
+    match apply_intent(tables, record, intent)? {
         Ok(effect) => {
             let message = match &effect {
                 Effect::Sent(sent) => Some(sent.number),
                 _ => None,
             };
-            tables.insert_id(record, message)?;
-            tables.insert_record(record)?;
+            tables.insert_id(record, fingerprint, message)?;
+            tables.insert_record(record, chain)?;
             Ok(outcome(Some(record.position), false, Verdict::Accepted(effect)))
         }
         Err(rejection) => {
             let mut position = None;
             if refusals == Refusals::Kept {
-                tables.insert_id(record, None)?;
-                tables.insert_record(record)?;
+                tables.insert_id(record, fingerprint, None)?;
+                tables.insert_record(record, chain)?;
                 tables.insert_refusal(record.position, rejection.code.word(), &rejection.reason)?;
                 position = Some(record.position);
             }
@@ -139,9 +171,13 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
     }))
 }
 
-fn apply_intent(tables: &mut Tables<'_>, record: &Record) -> Result<Result<Effect, Rejection>, Error> {
+fn apply_intent(
+    tables: &mut Tables<'_>,
+    record: &Record,
+    intent: Result<Option<Intent>, Malformed>,
+) -> Result<Result<Effect, Rejection>, Error> {
     let envelope = &record.sealed.envelope;
-    let intent = match record.sealed.intent() {
+    let intent = match intent {
         Ok(Some(intent)) => intent,
         Ok(None) if envelope.critical => {
             return Err(Error::UnknownKind {

@@ -1,6 +1,6 @@
 //! What people and agents wrote: kept beside the header, never read by the fold, erasable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -129,6 +129,10 @@ impl Content {
                 "the payload has half a character (a lone \\u surrogate), which most programs cannot read".to_owned()
             );
         }
+        if let Some(key) = self.payload.as_ref().and_then(|payload| duplicate_key(payload.get())) {
+            let key = crate::text::quoted(&key);
+            return Err(format!("the payload has the key {key} twice; readers would not agree which one counts"));
+        }
         if self.references.len() > limits::REFERENCES_MAX {
             return Err(format!("more than {} references", limits::REFERENCES_MAX));
         }
@@ -191,6 +195,52 @@ fn has_lone_surrogate(json: &str) -> bool {
     false
 }
 
+/// A key that an object of the payload has twice, as it reads: `"a"` and `"\u0061"` are one. A check that looks at one
+/// of the two would say nothing about a reader who takes the other.
+///
+/// Numbers are left alone: a payload may hold some that no machine type can.
+fn duplicate_key(json: &str) -> Option<String> {
+    let json = json.trim_ascii_start();
+    if json.starts_with('[') {
+        let items: Vec<&RawValue> = serde_json::from_str(json).ok()?;
+        return items.into_iter().find_map(|item| duplicate_key(item.get()));
+    }
+    if !json.starts_with('{') {
+        return None;
+    }
+    let Members(members) = serde_json::from_str(json).ok()?;
+    let mut keys = BTreeSet::new();
+    if let Some((twice, _)) = members.iter().find(|(key, _)| !keys.insert(key.as_str())) {
+        return Some(twice.clone());
+    }
+    members.into_iter().find_map(|(_, value)| duplicate_key(value.get()))
+}
+
+/// An object as it is written, every member of it.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Vec<(String, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(members)
+            }
+        }
+        deserializer.deserialize_map(Visitor).map(Members)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,6 +284,26 @@ mod tests {
         ] {
             assert!(check(half).is_err(), "{half}");
             assert!(serde_json::from_str::<serde_json::Value>(half).is_err(), "{half}");
+        }
+    }
+
+    #[test]
+    fn a_payload_with_a_key_twice_is_refused() {
+        let check = |json: &str| {
+            let payload = Some(RawValue::from_string(json.to_owned()).unwrap());
+            Content { payload, ..Content::default() }.check()
+        };
+        for once in [r#"{"a":1,"b":{"a":2},"c":[{"a":3},{"a":4}]}"#, "[]", "{}", "1e400", r#"{"A":1e400,"a":[1e400]}"#]
+        {
+            assert_eq!(check(once), Ok(()), "{once}");
+        }
+        for twice in [
+            r#"{"env":"c","env":"a"}"#,
+            r#"{"a":1,"\u0061":2}"#,
+            r#"[1e400,{"b":[{"a":1e400,"a":2}]}]"#,
+            r#"{"x":{"":1,"":2}}"#,
+        ] {
+            assert!(check(twice).unwrap_err().contains("twice"), "{twice}");
         }
     }
 

@@ -34,6 +34,13 @@ pub struct ContentRef {
     pub digest: Digest,
 }
 
+impl ContentRef {
+    /// Whether these are the bytes that were written.
+    pub fn is_of(&self, bytes: &[u8]) -> bool {
+        bytes.len() as u64 == self.length && Digest::of(bytes) == self.digest
+    }
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Envelope {
     pub format: u16,

@@ -7,10 +7,12 @@
 //! inotify instances. Every waiter therefore also looks at `data_version` now and then.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use rustix::fs::OFlags;
 
 use crate::log::Position;
 
@@ -23,7 +25,7 @@ const POLL_PERIOD: Duration = Duration::from_millis(40);
 ///
 /// It says the newest record it was ever rung for, because it is also a witness: see [`last_rung`].
 pub(crate) fn ring(folder: &Path, position: Position) {
-    if let Ok(bell) = OpenOptions::new().read(true).write(true).open(folder.join("bell")) {
+    if let Some(bell) = open(folder, OpenOptions::new().read(true).write(true)) {
         let newest = read(&bell).map_or(position, |rung| rung.max(position));
         let _ = bell.write_all_at(format!("{newest:<20}\n").as_bytes(), 0);
     }
@@ -32,7 +34,14 @@ pub(crate) fn ring(folder: &Path, position: Position) {
 /// The newest record the bell was rung for. It was committed then, so a log that ends before it has lost records:
 /// SQLite drops a damaged end of its WAL without a word, and starts a new WAL where the old one is missing.
 pub(crate) fn last_rung(folder: &Path) -> Option<Position> {
-    read(&File::open(folder.join("bell")).ok()?)
+    read(&open(folder, OpenOptions::new().read(true))?)
+}
+
+/// Only ever a file of the office: a link could lead to any file of this user, and a pipe would make the opener wait.
+fn open(folder: &Path, options: &mut OpenOptions) -> Option<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let bell = options.custom_flags(i32::try_from(flags.bits()).ok()?).open(folder.join("bell")).ok()?;
+    bell.metadata().is_ok_and(|meta| meta.is_file()).then_some(bell)
 }
 
 fn read(bell: &File) -> Option<Position> {

@@ -14,7 +14,7 @@ use super::clock::{self, Clock, Reading};
 use super::lock::{WriteGuard, WriteLock};
 use super::schema::FileVersion;
 use super::tables::Tables;
-use super::{Options, Store, Waiter, bell, erase};
+use super::{Options, Store, WAL_BYTES_MAX, WAL_BYTES_MAX_STAYING, Waiter, bell, erase};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::fold::{Code, FOLD_VERSION, Outcome, Refusals, Rejection, Verdict, fold};
@@ -34,6 +34,8 @@ pub struct LocalLog {
     pub(super) path: PathBuf,
     /// After a failed commit the connection is not trusted again; the next write opens a new one.
     broken: bool,
+    /// How often this process wrote.
+    writes: u32,
     /// What was answered and is not committed yet.
     #[cfg(feature = "sabotage")]
     late: Vec<Sealed>,
@@ -71,6 +73,7 @@ impl LocalLog {
             clock,
             path: path.to_owned(),
             broken: false,
+            writes: 0,
             waiter: RefCell::default(),
             #[cfg(feature = "sabotage")]
             late: Vec::new(),
@@ -187,7 +190,7 @@ impl LocalLog {
             self.keep_blobs(waiting.as_deref().unwrap_or_default())?;
         }
         self.store.check_room()?;
-        self.store.keep_wal_short()?;
+        self.store.keep_wal_short(if self.stays() { WAL_BYTES_MAX_STAYING } else { WAL_BYTES_MAX })?;
         let ours = self.store.options.schema.version();
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
         FileVersion::may_still_write(&transaction, ours)?;
@@ -253,6 +256,7 @@ impl LocalLog {
             tables.flush()?;
         }
         drop(guard);
+        self.writes = self.writes.saturating_add(1);
         if !sabotaged!(BellBeforeCommit) {
             bell::ring(&self.path, position);
         }
@@ -265,6 +269,23 @@ impl LocalLog {
         match bell::last_rung(&self.path).filter(|rung| *rung > end) {
             Some(stored) if !sabotaged!(BellBeforeCommit) => Err(Error::Lost { stored: stored.0, end: end.0 }),
             _ => Ok(()),
+        }
+    }
+
+    /// Whether this process writes again and again: a server, not a command.
+    fn stays(&self) -> bool {
+        self.writes >= WRITES_OF_A_COMMAND_MAX
+    }
+
+    /// Whoever let the WAL grow makes it short again before it goes, since the next open may be a cold one.
+    fn shorten_wal(&self) {
+        if !self.stays() || self.broken || !self.store.is_wal_over(WAL_BYTES_MAX) {
+            return;
+        }
+        if let Ok(_guard) = self.lock.acquire(Duration::ZERO)
+            && self.store.check_identity().is_ok()
+        {
+            self.store.empty_wal();
         }
     }
 
@@ -396,6 +417,9 @@ fn is_large(sealed: &Sealed) -> bool {
     sealed.content.as_ref().is_some_and(|content| content.bytes.len() > limits::CONTENT_INLINE_BYTES_MAX)
 }
 
+/// A command writes a few times at most.
+const WRITES_OF_A_COMMAND_MAX: u32 = 32;
+
 /// Ticks in one transaction: enough for any ordinary day, few enough that nobody waits long for the lock.
 const TICKS_MAX: usize = 8;
 
@@ -439,13 +463,16 @@ fn commit_failed(ids: Vec<RecordId>, error: rusqlite::Error) -> Error {
     }
 }
 
-#[cfg(feature = "sabotage")]
 impl Drop for LocalLog {
     fn drop(&mut self) {
-        let late = std::mem::take(&mut self.late);
-        if !late.is_empty() {
-            let _ = self.write(late, None, self.store.options.lock_timeout);
+        #[cfg(feature = "sabotage")]
+        {
+            let late = std::mem::take(&mut self.late);
+            if !late.is_empty() {
+                let _ = self.write(late, None, self.store.options.lock_timeout);
+            }
         }
+        self.shorten_wal();
     }
 }
 

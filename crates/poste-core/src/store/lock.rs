@@ -43,7 +43,9 @@ impl LockState {
     /// that instant waits for as long.
     pub(crate) fn look(folder: &Path) -> Result<Option<Self>, Error> {
         let path = folder.join("write.lock");
-        let file = match OpenOptions::new().read(true).open(&path) {
+        // A pipe of that name would make whoever opens it wait.
+        let nonblock = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+        let file = match OpenOptions::new().read(true).custom_flags(nonblock).open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Error::io(&path, error)),

@@ -53,6 +53,7 @@ pub(crate) use local::fresh_id;
 pub(crate) use lock::LockState;
 pub use lock::WriteLock;
 pub(crate) use wal::WAL_BYTES_MAX;
+use wal::WAL_BYTES_MAX_STAYING;
 
 use crate::error::Error;
 use archive::Archives;
@@ -64,6 +65,8 @@ use tables::Tables;
 pub(crate) const BUSY_TIMEOUT_MS: u32 = 10_000;
 /// How long a command waits for the write lock before it names the holder.
 pub const LOCK_TIMEOUT_MS_DEFAULT: u64 = 10_000;
+/// The pages of tables in memory that a whole log is folded into.
+const REFOLD_PAGE_BYTES: u32 = 16 * 1024;
 
 /// How to open an office.
 #[derive(Debug, Clone)]
@@ -231,7 +234,18 @@ impl Store {
     }
 
     fn in_memory_of(schema: Schema) -> Result<Self, Error> {
+        Self::in_memory_as(schema, Connection::open_in_memory()?)
+    }
+
+    /// Tables in memory that a whole log is about to fill.
+    fn in_memory_to_refold(schema: Schema) -> Result<Self, Error> {
         let conn = Connection::open_in_memory()?;
+        // Fewer pages on the way to a row, and fewer to ask the system for.
+        conn.pragma_update(None, "page_size", REFOLD_PAGE_BYTES)?;
+        Self::in_memory_as(schema, conn)
+    }
+
+    fn in_memory_as(schema: Schema, conn: Connection) -> Result<Self, Error> {
         prepare(&conn)?;
         schema.migrate(&conn, 0)?;
         Ok(Self { conn, folder: None, options: Options { schema, ..Options::default() }, read_only: false })
@@ -479,8 +493,8 @@ fn file_identity(path: &Path) -> Option<(u64, u64)> {
 fn check_own_folder(path: &Path) -> Result<(), Error> {
     let is_ours = |entry: &folder::Entry| match entry.name.as_str() {
         GITIGNORE => fs::read_to_string(&entry.path).is_ok_and(|text| IGNORE_ALL.starts_with(&text)),
-        "bell" | "write.lock" | "blobs" | "archive" | "local.toml" => true,
-        name => name.starts_with("office.db") || name.starts_with("search."),
+        "bell" | "write.lock" | "blobs" | "archive" | "local.toml" | "trust.json" => true,
+        name => ["office.db", "search.", "before-schema-"].iter().any(|ours| name.starts_with(ours)),
     };
     let entries = folder::entries(path)?;
     let is_office = entries.iter().any(|entry| entry.name == "office.db");
@@ -488,7 +502,7 @@ fn check_own_folder(path: &Path) -> Result<(), Error> {
         return Ok(());
     }
     if !entries.iter().all(is_ours) {
-        return Err(Error::Occupied(path.to_owned()));
+        return Err(Error::NotEmpty(path.to_owned()));
     }
     // One that was there may be open to everybody. Where that cannot be changed, doctor tells.
     let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));

@@ -9,8 +9,8 @@ use super::Store;
 use super::tables::{Tables, open_record};
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::fold::{Refusals, fold};
-use crate::log::{Position, Record};
+use crate::fold::{Read, Refusals, fold_read};
+use crate::log::{Head, Position, Record};
 use crate::time::Timestamp;
 
 /// Tables the digest does not cover: they belong to this file or machine, or can be erased. Everything else is.
@@ -74,6 +74,8 @@ fn hash_bytes<'a>(hasher: &'a mut blake3::Hasher, tag: u8, bytes: &[u8]) -> &'a 
 }
 
 /// Folds a log anew, into memory, in the shape its program knows. `refusals` must be what the log itself does.
+///
+/// For its digests: indexes that neither the fold nor a digest needs are left out.
 pub fn refold(source: &Store, refusals: Refusals, progress: impl FnMut(Position)) -> Result<Store, Error> {
     refold_until(source, Position(u64::MAX), refusals, progress)
 }
@@ -83,17 +85,37 @@ pub fn refold_until(
     source: &Store,
     until: Position,
     refusals: Refusals,
-    mut progress: impl FnMut(Position),
+    progress: impl FnMut(Position),
 ) -> Result<Store, Error> {
-    let fresh = Store::in_memory_of(source.options.schema)?;
+    fold_anew(source, until, refusals, progress, |_| Ok(()))
+}
+
+/// As [`refold_until`], for views.
+pub fn refold_to_look_at(
+    source: &Store,
+    until: Position,
+    refusals: Refusals,
+    progress: impl FnMut(Position),
+) -> Result<Store, Error> {
+    fold_anew(source, until, refusals, progress, |tables| tables.needs_all())
+}
+
+fn fold_anew(
+    source: &Store,
+    until: Position,
+    refusals: Refusals,
+    mut progress: impl FnMut(Position),
+    finish: impl FnOnce(&Tables<'_>) -> Result<(), Error>,
+) -> Result<Store, Error> {
+    let fresh = Store::in_memory_to_refold(source.options.schema)?;
     let transaction = fresh.conn().unchecked_transaction()?;
-    let mut tables = Tables::load(&transaction)?;
-    read_ahead(source, until, |record| {
+    let mut tables = Tables::to_refold(&transaction)?;
+    read_ahead(source, until, |record, read| {
         let expected = tables.cursor.head.position.next();
         if record.position != expected {
             return Err(Error::Damaged(format!("record {expected} is missing from the log")));
         }
-        let outcome = fold(&mut tables, &record, refusals)?;
+        let outcome = fold_read(&mut tables, &record, read, refusals)?;
         if outcome.position.is_none() && refusals == Refusals::Dropped {
             return Err(Error::Damaged(format!(
                 "record {} is in the log but the fold refuses it: {:?}",
@@ -103,15 +125,20 @@ pub fn refold_until(
         progress(record.position);
         Ok(())
     })?;
+    finish(&tables)?;
     tables.flush()?;
     drop(tables);
     transaction.commit()?;
     Ok(fresh)
 }
 
-/// Gives every record of a log up to one, in order. They are checked and decoded by a second thread, some ahead of the
+/// Gives every record of a log up to one, in order. They are checked and read by a second thread, some ahead of the
 /// fold.
-fn read_ahead(source: &Store, until: Position, mut give: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
+fn read_ahead(
+    source: &Store,
+    until: Position,
+    mut give: impl FnMut(Record, Read) -> Result<(), Error>,
+) -> Result<(), Error> {
     const AT_A_TIME: usize = 512;
     const AHEAD: usize = 2;
     type Row = (Position, Timestamp, Vec<u8>);
@@ -129,10 +156,17 @@ fn read_ahead(source: &Store, until: Position, mut give: impl FnMut(Record) -> R
     };
     std::thread::scope(|scope| {
         let (sealed, to_open) = sync_channel::<Vec<Row>>(AHEAD);
-        let (opened, records) = sync_channel::<Result<Vec<Record>, Error>>(AHEAD);
+        let (opened, records) = sync_channel::<Result<Vec<(Record, Read)>, Error>>(AHEAD);
         scope.spawn(move || {
+            let mut chain = Head::default().chain;
+            let mut open = |(position, at, bytes): Row| {
+                let record = open_record(position, at, bytes)?;
+                let read = Read::of(&record, &chain);
+                chain = read.chain;
+                Ok((record, read))
+            };
             for batch in to_open {
-                let batch = batch.into_iter().map(|(position, at, bytes)| open_record(position, at, bytes)).collect();
+                let batch = batch.into_iter().map(&mut open).collect();
                 if opened.send(batch).is_err() {
                     return; // whoever folds has stopped, and says why
                 }
@@ -152,7 +186,7 @@ fn read_ahead(source: &Store, until: Position, mut give: impl FnMut(Record) -> R
             if under_way == 0 {
                 return Ok(());
             }
-            records.recv().map_err(|_| gone())??.into_iter().try_for_each(&mut give)?;
+            records.recv().map_err(|_| gone())??.into_iter().try_for_each(|(record, read)| give(record, read))?;
             under_way -= 1;
         }
     })

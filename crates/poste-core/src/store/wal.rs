@@ -9,6 +9,8 @@ use crate::error::Error;
 
 /// The writer that finds more than this in the WAL checkpoints it first, so that a cold open stays cheap.
 pub(crate) const WAL_BYTES_MAX: u64 = 512 * 1024;
+/// As long as a process stays up, nobody opens its office cold: it may checkpoint a quarter as often.
+pub(super) const WAL_BYTES_MAX_STAYING: u64 = 4 * WAL_BYTES_MAX;
 /// A file that a reader made longer than this is cut once he is gone.
 const WAL_FILE_BYTES_MAX: u64 = 8 * WAL_BYTES_MAX;
 /// How long it may grow behind a reader, if the database is not longer.
@@ -27,17 +29,14 @@ impl Store {
     ///
     /// A reader in the way, or a sick disk, leaves it to the next writer: everything committed is in the WAL. Only when
     /// it has grown as long as the database behind that reader is the write refused, before the disk is full.
-    pub(super) fn keep_wal_short(&self) -> Result<(), Error> {
-        // What is in use is never longer than the file.
-        let file = self.wal_bytes();
-        if file <= WAL_BYTES_MAX || sabotaged!(NoCheckpoint) {
+    pub(super) fn keep_wal_short(&self, bytes_max: u64) -> Result<(), Error> {
+        let Some((pages, mut done)) = self.wal_in_file_over(bytes_max).filter(|_| !sabotaged!(NoCheckpoint)) else {
             return Ok(());
-        }
-        let Ok((pages, mut done)) = self.checkpoint("PRAGMA wal_checkpoint(NOOP)") else { return Ok(()) };
+        };
         let bytes = pages * WAL_PAGE_BYTES;
         let is_full = self.is_full(bytes);
         let is_worth_it = done == 0 || pages - done >= WAL_PAGES_RETRY || is_full;
-        if bytes > WAL_BYTES_MAX
+        if bytes > bytes_max
             && is_worth_it
             && let Ok((_, now)) = self.checkpoint("PRAGMA wal_checkpoint(PASSIVE)")
         {
@@ -46,10 +45,24 @@ impl Store {
         if done < pages && is_full {
             return Err(Error::WalFull { bytes, readers: self.readers() });
         }
-        if done == pages && file > WAL_FILE_BYTES_MAX {
+        if done == pages && self.wal_bytes() > WAL_FILE_BYTES_MAX {
             self.empty_wal();
         }
         Ok(())
+    }
+
+    /// How many pages are in the WAL, and how many of them are in the database too, if its file has more than so many
+    /// bytes: what is in use is never longer than the file.
+    fn wal_in_file_over(&self, bytes_max: u64) -> Option<(u64, u64)> {
+        if self.wal_bytes() <= bytes_max {
+            return None;
+        }
+        self.checkpoint("PRAGMA wal_checkpoint(NOOP)").ok()
+    }
+
+    /// Whether more than so many bytes of the WAL are in use.
+    pub(super) fn is_wal_over(&self, bytes_max: u64) -> bool {
+        self.wal_in_file_over(bytes_max).is_some_and(|(pages, _)| pages * WAL_PAGE_BYTES > bytes_max)
     }
 
     /// A long look takes as long as the database is large, so a large office gives its readers more room.

@@ -243,10 +243,14 @@ pub fn said_of(store: &Store, number: MessageNo) -> Result<Option<SaidOf>, Error
             found.events.iter().filter(|event| event.says_something()).map(|event| event.position).collect();
         by_recipients.sort_unstable();
         by_recipients.dedup();
-        let own_subject = subject(store, &tables, &found.message)?;
+        // A message whose words were damaged can still be redacted.
+        let own_subject = match subject(store, &tables, &found.message) {
+            Err(Error::Damaged(_)) => None,
+            read => Some(read?),
+        };
         let mut repeated_in = Vec::new();
         for candidate in follow_ups(conn, number)? {
-            if repeats(store, &tables, candidate, number, &own_subject)? {
+            if repeats(store, &tables, candidate, number, own_subject.as_deref())? {
                 repeated_in.push(candidate);
             }
         }
@@ -272,15 +276,20 @@ fn repeats(
     tables: &Tables<'_>,
     candidate: MessageNo,
     of: MessageNo,
-    own_subject: &str,
+    own_subject: Option<&str>,
 ) -> Result<bool, Error> {
-    let subject_of = |found: &MessageRows| subject(store, tables, &found.message);
-    match rows(store, tables, candidate) {
-        Ok(Some(found)) if found.message.notice.is_some() => Ok(false),
-        Ok(Some(found)) if found.message.forward_of == Some(of) => Ok(true),
-        Ok(Some(found)) => Ok(!own_subject.is_empty() && subject_of(&found)?.contains(own_subject)),
-        Ok(None) => Ok(false),
+    let asked = rows(store, tables, candidate).and_then(|found| match found {
+        None => Ok(false),
+        Some(found) if found.message.notice.is_some() => Ok(false),
+        Some(found) if found.message.forward_of == Some(of) => Ok(true),
+        Some(found) => match own_subject {
+            None => Ok(true),
+            Some("") => Ok(false),
+            Some(own) => Ok(subject(store, tables, &found.message)?.contains(own)),
+        },
+    });
+    match asked {
         Err(Error::Damaged(_)) => Ok(true),
-        Err(error) => Err(error),
+        asked => asked,
     }
 }

@@ -66,7 +66,9 @@ pub(crate) enum Found {
 
 /// The content of a record: from its row, its blob, or the archive.
 pub(crate) fn content(store: &Store, position: Position) -> Result<Found, Error> {
-    let inline = match content_row(store.conn(), position)? {
+    let row = content_row(store.conn(), position)?;
+    let listed = row.as_ref().map(|row| row.subject.clone());
+    let inline = match row {
         Some(row) => row.bytes,
         None => {
             let tables = store.tables()?;
@@ -83,13 +85,33 @@ pub(crate) fn content(store: &Store, position: Position) -> Result<Found, Error>
         }
     };
     let bytes = match inline {
-        Some(bytes) => Some(bytes),
+        Some(bytes) => {
+            check_genuine(store, position, &bytes)?;
+            Some(bytes)
+        }
         None => blob_of(store, position)?,
     };
     let Some(bytes) = bytes else { return Ok(Found::Gone) };
     let content = Content::decode(&bytes);
     let content = content.map_err(|error| Error::Damaged(format!("content of record {position}: {error}")))?;
+    if listed.is_some_and(|listed| listed != content.subject) {
+        return Err(Error::Damaged(format!("the subject of record {position} is not the one that was written")));
+    }
     Ok(Found::Content(Box::new(content)))
+}
+
+/// Nobody is shown words that were changed behind the log's back as if their author had written them.
+fn check_genuine(store: &Store, position: Position, bytes: &[u8]) -> Result<(), Error> {
+    let record = match envelope(store, position)? {
+        Some(record) => record,
+        // Folded in memory, without its log: what is in it was checked when it was brought.
+        None if store.path().is_none() => return Ok(()),
+        None => return Err(Error::Damaged(format!("there is content of record {position}, and no such record"))),
+    };
+    match record.sealed.envelope.content {
+        Some(expected) if expected.is_of(bytes) => Ok(()),
+        _ => Err(Error::Damaged(format!("the content of record {position} does not match its digest: it was changed"))),
+    }
 }
 
 fn archived_content(store: &Store, archive: &ArchiveRow, position: Position) -> Result<Option<Vec<u8>>, Error> {

@@ -7,13 +7,14 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::envelope;
+use super::message::redaction;
 use super::rows::{MessageRows, rows, subject};
 use super::track::said;
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo, Position, Record};
 use crate::store::Store;
-use crate::store::tables::{Delivery, EndReason, Event, EventRow, Tables};
+use crate::store::tables::{ArchiveRow, Delivery, EndReason, Event, EventRow, Message, Notice, Tables};
 use crate::text::{RecordId, Session};
 use crate::time::{Timestamp, rfc3339};
 
@@ -106,13 +107,16 @@ pub fn why_message(store: &Store, number: MessageNo) -> Result<Option<Why>, Erro
             deliveries.iter().map(|delivery| (delivery.number, delivery.address.to_string())).collect();
         for event in events {
             let recipient = addresses.get(&event.delivery).cloned().unwrap_or_default();
-            lines.push(WhyLine {
-                position: event.position,
-                at: event.at,
-                by: event.agent.to_string(),
-                what: explain(store, &event, &recipient)?,
-            });
+            let what = match event.event {
+                Event::Reminded => {
+                    let told = told(store, &tables, number, archive.as_ref(), &event)?;
+                    format!("no answer from {recipient} in time, {told}")
+                }
+                _ => explain(store, &event, &recipient)?,
+            };
+            lines.push(WhyLine { position: event.position, at: event.at, by: event.agent.to_string(), what });
         }
+        lines.extend(redactions(store, &tables, message.position, &lines)?);
         if let Some(archive) = archive {
             let by = envelope(store, archive.position)?.map(|record| record.sealed.envelope.actor.to_string());
             lines.push(WhyLine {
@@ -122,6 +126,7 @@ pub fn why_message(store: &Store, number: MessageNo) -> Result<Option<Why>, Erro
                 what: format!("archived in {}", archive.file),
             });
         }
+        lines.sort_by_key(|line| line.position);
         Ok(Some(Why { number, subject: subject(store, &tables, &message)?, lines }))
     })
 }
@@ -133,6 +138,56 @@ fn listed(recipients: &[String]) -> String {
         few if few.len() <= SHOWN_MAX => few.join(", "),
         many => format!("{} and {} more", many[..SHOWN_MAX].join(", "), many.len() - SHOWN_MAX),
     }
+}
+
+/// What of a message's words, and of those about it, was erased.
+fn redactions(store: &Store, tables: &Tables<'_>, message: Position, lines: &[WhyLine]) -> Result<Vec<WhyLine>, Error> {
+    let mut found = Vec::new();
+    for position in lines.iter().map(|line| line.position).collect::<BTreeSet<_>>() {
+        let Some(by) = tables.redaction(position)? else { continue };
+        let Some(redaction) = redaction(store, by)? else { continue };
+        let what = match position == message {
+            true => "its content".to_owned(),
+            false => format!("what was said at record {position}"),
+        };
+        let reason = if redaction.reason.is_empty() { String::new() } else { format!(": {}", redaction.reason) };
+        let what = format!("{what} was redacted{reason}");
+        found.push(WhyLine { position: by, at: redaction.at, by: redaction.by, what });
+    }
+    Ok(found)
+}
+
+/// Whom the office told of a missing answer: it wrote to them at that very record.
+fn told(
+    store: &Store,
+    tables: &Tables<'_>,
+    number: MessageNo,
+    archive: Option<&ArchiveRow>,
+    event: &EventRow,
+) -> Result<String, Error> {
+    let is_it = |message: &Message| message.notice == Some(Notice::Overdue) && message.about == Some(event.delivery);
+    let mut told = Vec::new();
+    match (archive, store.archives()) {
+        (Some(archive), Some(archives)) => {
+            for line in archives.find(archive, event.position)? {
+                if line.message.as_ref().is_some_and(is_it) {
+                    told.extend(line.deliveries.iter().map(|delivery| delivery.address.to_string()));
+                }
+            }
+        }
+        _ => {
+            for notice in tables.notices_at(number, event.position)? {
+                if tables.message(notice)?.as_ref().is_some_and(is_it) {
+                    let addresses = tables.addresses_of(notice, usize::MAX)?;
+                    told.extend(addresses.iter().map(ToString::to_string));
+                }
+            }
+        }
+    }
+    Ok(match told.as_slice() {
+        [] => "and nobody could be told".to_owned(),
+        told => format!("told {}", told.join(", ")),
+    })
 }
 
 /// One sentence for one step.
@@ -165,7 +220,7 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
             format!("returned: {} closed the conversation", event.agent)
         }
         Event::Returned => format!("returned to its sender: {recipient} is retired"),
-        Event::Reminded => format!("no answer from {recipient} in time: the sender and its lead were told"),
+        Event::Reminded => format!("no answer from {recipient} in time"),
         Event::Dropped => format!("dropped by {}, nothing more will be done{text}", event.agent),
         Event::Retried => format!("given another chance by {}", event.agent),
         Event::Answered => format!("answered by {} with #{number}", event.agent),

@@ -79,7 +79,11 @@ pub fn past_inbox(past: &Store, source: &Store, agent: &Agent, query: &InboxQuer
 
 /// The ladder of a message as it was.
 pub fn past_track(past: &Store, source: &Store, number: MessageNo) -> Result<Option<Track>, Error> {
-    let now = past.tables()?.cursor.head.at;
+    let (now, as_of) = (past.tables()?.cursor.head.at, past.tables()?.cursor.head.position);
+    if past.tables()?.archived_message(number)?.is_some() {
+        // It was archived by then, and nothing has changed it since. Its archive is of the office as it is.
+        return Ok(track(source, number, now)?.map(|track| Track { as_of, ..track }));
+    }
     let Some(found) = track(past, number, now)? else { return Ok(None) };
     let steps = found.deliveries.iter().flat_map(|delivery| delivery.history.iter().map(|step| step.position));
     bring_content(past, source, position_of(past, number)?.into_iter().chain(steps))?;

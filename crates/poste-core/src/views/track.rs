@@ -156,6 +156,12 @@ fn delivery_view(
     // A reply or a forward is a message of its own; the ladder names it instead of repeating it.
     let result = match (delivery.reason, delivery.ended_by) {
         (Some(EndReason::Done | EndReason::Acked | EndReason::Failed), Some(position)) => result_view(store, position)?,
+        // The last attempt may have been given up with a reason. One that ran out of time says nothing.
+        (Some(EndReason::AttemptsExhausted), Some(position))
+            if own.iter().any(|event| event.position == position && event.event == Event::AttemptFailed) =>
+        {
+            result_view(store, position)?
+        }
         _ => None,
     };
     let late = own

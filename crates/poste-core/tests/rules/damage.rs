@@ -153,3 +153,54 @@ fn a_damaged_archive_does_not_hide_the_damage_of_another() {
     found(&problems, &first.file);
     found(&problems, &second.file);
 }
+
+/// What a reader is told of a message whose stored bytes were changed.
+#[track_caller]
+fn not_shown(desk: &Desk, number: MessageNo) {
+    let shown = views::message(desk.office.store(), number);
+    let error = shown.expect_err("changed words are not shown").to_string();
+    assert!(error.contains("does not match its digest") || error.contains("is not the one"), "{error}");
+}
+
+#[test]
+fn changed_words_in_an_archive_are_never_shown_as_genuine() {
+    let mut desk = Desk::with(&["lead", "bob"]);
+    let number = desk.send_and_ack("lead", "bob", text("pay ten to ann"));
+    let archive = desk.archive("lead");
+    let path = desk.archive_path(&archive.file);
+    let mut bytes = fs::read(&path).expect("the archive is there");
+    replace(&mut bytes, "pay ten to ann", "pay ten to bob");
+    fs::write(&path, bytes).expect("the archive is changed");
+    not_shown(&desk, number);
+    let query = views::SearchQuery::new("pay".parse().expect("words"));
+    let (page, refreshed) = views::search(desk.office.store(), &query, |_| {}).expect("a page");
+    assert!(page.hits.iter().all(|hit| hit.snippet.is_empty()) && !refreshed.unreadable.is_empty(), "{page:?}");
+    // It can still be redacted: what repeats it is then unknown, not an error.
+    views::said_of(desk.office.store(), number).expect("its records are known").expect("it is there");
+    desk.leave_unverified();
+}
+
+#[test]
+fn changed_rows_of_content_are_never_shown_as_genuine() {
+    for change in ["bytes = CAST(replace(CAST(bytes AS TEXT), 'ten', 'six') AS BLOB)", "subject = 'something else'"] {
+        let mut desk = Desk::with(&["lead", "bob"]);
+        let number = desk.send_saying("lead", letter("bob", "message"), text("pay ten to ann"));
+        let changed = desk.office.store().conn().execute(&format!("UPDATE content SET {change}"), []);
+        assert_eq!(changed.expect("the row is changed"), 1);
+        not_shown(&desk, number);
+        assert_eq!(desk.problems().len(), 1, "{change}: {:?}", desk.problems());
+        desk.leave_unverified();
+    }
+}
+
+#[test]
+fn an_archived_message_is_replayed_from_its_archive() {
+    let (desk, _) = archived();
+    let store = desk.office.store();
+    let past = poste_core::store::table_digest::refold(store, poste_core::fold::Refusals::Dropped, |_| {});
+    let past = past.expect("it folds again");
+    let replayed = views::past_track(&past, store, MessageNo(1)).expect("it is readable").expect("it is there");
+    let now = views::track(store, MessageNo(1), desk.now()).expect("it is readable").expect("it is there");
+    assert_eq!(replayed.deliveries.len(), now.deliveries.len());
+    assert_eq!((replayed.subject, replayed.archive), (now.subject, now.archive));
+}

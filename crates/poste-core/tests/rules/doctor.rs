@@ -718,3 +718,42 @@ fn a_claim_of_somebody_who_is_gone_is_a_problem() {
     tamper(&desk, "UPDATE agents SET retired_at = 1 WHERE name = 'bob'");
     assert!(found(&desk, "claim")[0].what.contains("held by bob, who is not active"));
 }
+
+fn make_pipe(path: &std::path::Path) {
+    let made = std::process::Command::new("mkfifo").arg(path).status().expect("mkfifo runs");
+    assert!(made.success());
+}
+
+#[test]
+fn names_that_something_else_has_taken_are_told_with_advice() {
+    let desk = Desk::with(&["ann"]);
+    for name in ["bell", "write.lock"] {
+        fs::remove_file(desk.place.path.join(name)).unwrap();
+    }
+    make_pipe(&desk.place.path.join("bell"));
+    fs::create_dir(desk.place.path.join("write.lock")).unwrap();
+    set_mode(&desk.place.path.join("write.lock"), 0o700);
+    // Nobody ever writes into that pipe: whoever waited for it would wait for ever.
+    let findings = found(&desk, "shape");
+    assert_eq!(findings.len(), 2, "{findings:?}");
+    assert!(findings.iter().all(|finding| finding.advice.is_some() && finding.command.is_some()));
+    fs::remove_file(desk.place.path.join("bell")).unwrap();
+    fs::remove_dir(desk.place.path.join("write.lock")).unwrap();
+    mended(&desk);
+    assert_content(&desk);
+}
+
+#[test]
+fn a_bell_that_is_a_link_is_told_and_never_written_through() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let outside = desk.config().with_file_name("outside");
+    fs::write(&outside, "somebody's notes, somebody's notes").unwrap();
+    set_mode(&outside, 0o600);
+    let bell = desk.place.path.join("bell");
+    fs::remove_file(&bell).unwrap();
+    std::os::unix::fs::symlink(&outside, &bell).unwrap();
+    desk.send("ann", "bob", "message");
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "somebody's notes, somebody's notes");
+    let link = only(&desk, Severity::Warning, "link");
+    assert!(link.advice.is_some_and(|advice| advice.contains("remove it")));
+}

@@ -2,7 +2,8 @@
 
 use poste_core::Position;
 use poste_core::fold::Refusals;
-use poste_core::store::table_digest::{digest, refold_until};
+use poste_core::store::Store;
+use poste_core::store::table_digest::{digest, refold, refold_to_look_at, refold_until};
 use poste_core::views;
 
 use crate::common::*;
@@ -30,6 +31,27 @@ fn a_replay_up_to_any_record_is_the_office_at_that_moment() {
     }
     let nothing = refold_until(desk.office.store(), Position(0), Refusals::Dropped, |_| {}).unwrap();
     assert_eq!(views::past_office(&nothing).unwrap().messages, 0);
+}
+
+#[test]
+fn a_replay_for_its_digests_has_the_indexes_it_needed_and_one_to_look_at_has_all() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let indexes = |store: &Store| -> Vec<String> {
+        let mut names =
+            store.conn().prepare("SELECT name FROM sqlite_schema WHERE type = 'index' ORDER BY name").unwrap();
+        names.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    let lacks = |desk: &Desk| {
+        let fresh = indexes(&refold(desk.office.store(), Refusals::Dropped, |_| {}).unwrap());
+        let all = indexes(desk.office.store());
+        all.into_iter().filter(|name| !fresh.contains(name)).collect::<Vec<String>>()
+    };
+    let number = desk.send("ann", "bob", "directive");
+    assert_eq!(lacks(&desk), ["deliveries_inbox", "deliveries_message", "events_position", "messages_conversation"]);
+    desk.done("bob", number).unwrap();
+    assert_eq!(lacks(&desk), ["deliveries_inbox", "events_position", "messages_conversation"]);
+    let past = refold_to_look_at(desk.office.store(), desk.head(), Refusals::Dropped, |_| {}).unwrap();
+    assert_eq!(indexes(&past), indexes(desk.office.store()));
 }
 
 #[test]

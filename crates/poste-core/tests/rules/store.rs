@@ -251,6 +251,22 @@ fn a_wal_or_shared_memory_without_a_name_is_not_written() {
 }
 
 #[test]
+fn whoever_writes_often_may_let_the_wal_grow_and_leaves_it_short() {
+    const SHORT: u64 = 512 * 1024;
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let mut office = desk.place.open().unwrap();
+    let wal = desk.place.path.join("office.db-wal");
+    let length = || fs::metadata(&wal).unwrap().len();
+    for _ in 0..80 {
+        let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
+        office.propose(&proposal).unwrap();
+    }
+    assert!(length() > 2 * SHORT, "{}", length());
+    drop(office);
+    assert!(length() <= SHORT, "{}", length());
+}
+
+#[test]
 fn a_folder_that_is_gone_is_an_office_that_was_deleted() {
     let mut desk = Desk::with(&["ann", "bob"]);
     desk.leave_unverified();
@@ -446,7 +462,7 @@ fn an_office_is_made_in_a_folder_of_its_own_only() {
     let project = folder.path().join("project");
     fs::create_dir(&project).unwrap();
     fs::write(project.join(".gitignore"), "target\n").unwrap();
-    assert!(matches!(place_in(&project).create(), Err(Error::Occupied(_))));
+    assert!(matches!(place_in(&project).create(), Err(Error::NotEmpty(_))));
     assert_eq!(fs::read_to_string(project.join(".gitignore")).unwrap(), "target\n");
     assert_eq!(fs::read_dir(&project).unwrap().count(), 1);
 

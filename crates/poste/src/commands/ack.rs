@@ -27,7 +27,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
-    let content = args.note.map(|note| args.secret.text(&note)).transpose()?;
+    let content = args.note.map(|note| args.secret.text("note", &note)).transpose()?;
     let proposal = cx.proposal(&office, Intent::Ack(Ack { message: args.number }), content, args.id)?;
     let (outcome, _) = cx.decide(&mut office, &proposal)?;
     let asks_work = views::message(office.store(), args.number)?.is_some_and(|message| message.asks_work);

@@ -14,8 +14,10 @@ use crate::draft::{Draft, MessageArgs};
 )]
 pub(crate) struct Args {
     /// One line
+    #[arg(allow_hyphen_values = true, value_parser = crate::cli::text)]
     subject: String,
     /// Markdown; - for stdin
+    #[arg(allow_hyphen_values = true, value_parser = crate::cli::text)]
     body: Option<String>,
     #[command(flatten)]
     message: MessageArgs,

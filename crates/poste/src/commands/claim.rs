@@ -131,7 +131,7 @@ fn wait(
             return Ok(None);
         }
         let proposal = cx.proposal_as(office, name.clone(), intent.clone(), None, id.clone());
-        match office.propose(&proposal)?.verdict {
+        match cx.propose(office, &proposal)?.verdict {
             Verdict::Rejected(rejection) if rejection.code == Code::NothingToClaim => Ok(None),
             verdict => Ok(Some(Some(verdict))),
         }

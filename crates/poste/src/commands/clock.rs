@@ -10,6 +10,7 @@ use crate::ui::{Answer, Ui};
 
 /// Deal with a clock that leapt
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  poste clock accept --as anna")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: ClockCommand,
@@ -42,5 +43,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let speaker = cx.speaker()?;
     let mut office = cx.place()?.open()?;
     let leap_ms = office.accept_clock(&speaker)?;
+    if leap_ms.is_some() {
+        cx.note_stored("that the clock was accepted");
+    }
     cx.ui.answer(&ClockAnswer { leap_ms })
 }

@@ -16,6 +16,9 @@ use crate::ui::{self, Answer, Ui, escape};
 
 /// Check, show and change the rules of the office: poste.toml
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  poste config check\n  poste config show delivery\n  poste config set delivery.lease 20m"
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: ConfigCommand,
@@ -180,20 +183,34 @@ fn check(cx: &Cx, args: CheckArgs) -> Result {
         }
     };
     let mut answer = CheckAnswer { files: Vec::new(), problems: Vec::new() };
+    let mut of_schemas = 0;
     answer.read(main.clone(), |text| {
         let (file, mut problems) = ConfigFile::check(text);
-        problems.extend(schema_problems(&main, &file));
+        let schemas = schema_problems(&main, &file);
+        of_schemas = schemas.len();
+        problems.extend(schemas);
         problems
     })?;
+    let of_rules = answer.problems.len() - of_schemas;
     if let Some(local) = local {
         answer.read(local, config::check_local)?;
     }
     cx.ui.answer(&answer)?;
-    match answer.problems.len() {
-        0 => Ok(()),
-        count => Err(CommandError::usage(format!("{} found", ui::count(count, "problem")))
-            .hint("until they are mended, commands that write are stopped")),
+    let count = answer.problems.len();
+    if count == 0 {
+        return Ok(());
     }
+    let mut error = CommandError::usage(format!("{} found", ui::count(count, "problem")));
+    if of_rules > 0 {
+        error = error.hint(format!("until {} is mended, commands that write are stopped", config::FILE));
+    }
+    if of_schemas > 0 {
+        error = error.hint("messages of a type whose schema cannot be used are refused; all others are not");
+    }
+    if count > of_rules + of_schemas {
+        error = error.hint(format!("a wrong {} stops nothing; what is wrong in it has no effect", config::LOCAL_FILE));
+    }
+    Err(error)
 }
 
 /// Schemas that are not there or are none, with the line that names them.
@@ -289,6 +306,9 @@ fn set(cx: &mut Cx, args: SetArgs) -> Result {
         before: change.before,
         after: change.after,
     };
+    if answer.changed {
+        cx.note_stored(format!("{key} in {}", answer.file));
+    }
     cx.ui.answer(&answer)?;
     // Whoever sets something means it now. The file is written in any case; what stands in its way is an error of its own.
     let written = |error| CommandError::from(error).hint("the file is written; its rules are not in force yet");

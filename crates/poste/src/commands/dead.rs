@@ -17,6 +17,8 @@ use crate::ui::{self, Answer, Paint, Ui, escape};
 
 /// Deal with what failed, died, expired or came back
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  poste dead list\n  poste dead show 12\n  poste dead retry 12 --as lead\n  \
+                        poste dead drop 12 --reason 'Superseded by #15' --as lead")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: DeadCommand,
@@ -153,7 +155,7 @@ fn list(cx: &mut Cx, args: ListArgs) -> Result {
 
 fn drop_letter(cx: &mut Cx, args: DropArgs) -> Result {
     let mut office = cx.open_to_write()?;
-    let content = args.reason.map(|reason| args.secret.text(&reason)).transpose()?;
+    let content = args.reason.map(|reason| args.secret.text("reason", &reason)).transpose()?;
     let intent = Intent::Drop(Drop { message: args.number, recipient: args.to });
     let proposal = cx.proposal(&office, intent, content, args.id)?;
     let (_, effect) = cx.decide(&mut office, &proposal)?;

@@ -62,7 +62,7 @@ impl Answer for DoctorAnswer {
         }
         let unread = if self.report.quick { "; the log was not read" } else { "" };
         if self.report.findings.is_empty() {
-            return writeln!(out, "content: nothing was found{unread}");
+            return writeln!(out, "all is well: nothing was found{unread}");
         }
         let counted = [
             (self.problems, ui::count(self.problems, "problem")),

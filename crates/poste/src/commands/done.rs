@@ -47,7 +47,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         recommend: args.recommend,
         ..Content::default()
     };
-    args.secret.check(&content)?;
+    args.secret.check_as(&content, "result")?;
     let intent = Intent::Done(Done { message: args.number, token: args.claim.token, artifacts });
     let proposal = cx.proposal(&office, intent, Some(content), args.claim.id)?;
     let (outcome, effect) = cx.decide(&mut office, &proposal)?;

@@ -49,6 +49,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let hidden = discover::find(&cx.cwd()?).filter(|above| *above != place.path);
     let made = place.create()?;
     place.open()?;
+    if made {
+        cx.note_stored(format!("the office {}", place.path.display()));
+    }
     cx.ui.answer(&InitAnswer { office: place.path.display().to_string(), made })?;
     if let Some(hidden) = hidden.filter(|_| made) {
         cx.ui.warn(format!("from here this office is found before the one at {}", hidden.display()));

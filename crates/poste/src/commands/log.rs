@@ -18,6 +18,8 @@ use crate::ui::{self, Answer, Ui, escape};
 
 /// Look into the log: every change is a record in it
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  poste log show\n  poste log why 12\n  poste log verify\n  poste log follow\n  \
+                        poste log replay --until 120 --message 12\n  poste log diff-digest")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: LogCommand,

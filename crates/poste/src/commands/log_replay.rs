@@ -3,7 +3,7 @@ use std::io::{self, Write};
 use poste_core::fold::Refusals;
 use poste_core::log::{MessageNo, Position};
 use poste_core::office::head;
-use poste_core::store::table_digest::refold_until;
+use poste_core::store::table_digest::refold_to_look_at;
 use poste_core::text::{Name, nearest};
 use poste_core::views::{self, InboxQuery, PastOffice};
 
@@ -56,7 +56,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
             .hint(format!("the newest is {newest}; the first is 1")));
     }
     let progress = super::log::progress(cx, until);
-    let past = refold_until(office.store(), until, Refusals::Dropped, |position| progress.set_position(position.0));
+    let past =
+        refold_to_look_at(office.store(), until, Refusals::Dropped, |position| progress.set_position(position.0));
     progress.finish_and_clear();
     let past = past?;
     // What was "in 5m" then is said from there.

@@ -78,16 +78,29 @@ pub(crate) struct SecretArgs {
     pub allow_secret: bool,
 }
 
+/// A text that must say something: whoever reads it later has nothing else.
+pub(crate) fn said<'a>(option: &str, text: &'a str) -> crate::Result<&'a str> {
+    match text.trim().is_empty() {
+        true => Err(CommandError::usage(format!("{option} is empty; say it in a few words"))),
+        false => Ok(text),
+    }
+}
+
 impl SecretArgs {
     /// A plain text about something that is in the log already: a reason, a note, an outcome.
-    pub(crate) fn text(self, text: &str) -> crate::Result<Content> {
+    pub(crate) fn text(self, what: &str, text: &str) -> crate::Result<Content> {
         let content = Content { body: text.into(), ..Content::default() };
-        self.check(&content)?;
+        self.check_as(&content, what)?;
         Ok(content)
     }
 
     /// Stops what looks like a secret before it is in the log, from where it could only be redacted.
     pub(crate) fn check(self, content: &Content) -> crate::Result {
+        self.check_as(content, "body")
+    }
+
+    /// As [`Self::check`], of a text that its writer knows by another name than the body of a message.
+    pub(crate) fn check_as(self, content: &Content, body: &str) -> crate::Result {
         if self.allow_secret {
             return Ok(());
         }
@@ -95,7 +108,13 @@ impl SecretArgs {
         if found.is_empty() {
             return Ok(());
         }
-        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let found = found.into_iter().map(|mut found| {
+            if found.part == "body" {
+                found.part = body.to_owned();
+            }
+            found.to_string()
+        });
+        let found: Vec<String> = found.collect();
         Err(CommandError::new(Kind::Refused, format!("this looks like a secret: {}", found.join("; ")))
             .code("looks_secret")
             .hint("say where it is kept instead; what is stored stays in the log until it is redacted")

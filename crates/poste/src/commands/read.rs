@@ -63,7 +63,7 @@ pub(crate) fn print_message(ui: &Ui, message: &MessageView, out: &mut dyn Write)
         field("context", escape::line(context).into_owned())?;
     }
     for artifact in &message.artifacts {
-        field("artifact", artifact_line(artifact))?;
+        field("artifact", artifact_line(artifact, message.redacted.is_some()))?;
     }
     for reference in &message.references {
         field("reference", escape::line(reference).into_owned())?;
@@ -106,13 +106,15 @@ pub(crate) fn answer_text(ui: &Ui, respond_by: Option<poste_core::Timestamp>) ->
     }
 }
 
-pub(crate) fn artifact_line(artifact: &Artifact) -> String {
+/// `erased`: the copy went with the words.
+pub(crate) fn artifact_line(artifact: &Artifact, erased: bool) -> String {
     let path = escape::line(&artifact.path);
     let place = artifact.worktree.as_deref().map(|tree| format!(" in {}", escape::line(tree))).unwrap_or_default();
     match (artifact.state, artifact.size, &artifact.digest) {
         (ArtifactState::Later, ..) => format!("{path}{place} (will come later)"),
         (state, Some(size), Some(digest)) => {
             let copy = match state {
+                ArtifactState::Attached if erased => ", its copy was redacted too".to_owned(),
                 ArtifactState::Attached => format!(", copied to .poste/blobs/{digest}"),
                 _ => format!(", blake3 {}", digest.short()),
             };

@@ -93,7 +93,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         repeated_in = said.repeated_in;
     }
     if !args.finish {
-        let reason = args.secret.text(args.reason.as_deref().unwrap_or_default())?;
+        let reason = args.reason.unwrap_or_default();
+        let reason = args.secret.text("reason", super::said("--reason", &reason)?)?;
         propose(cx, &mut office, &records, reason, args.id)?;
     }
     let erased = if args.finish { office.erase_all() } else { office.erase() };

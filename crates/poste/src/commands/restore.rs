@@ -70,6 +70,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         error => error.into(),
     })?;
     let manifest = restored.manifest;
+    let kept = restored.kept.as_ref().map(|path| format!(", with what was there kept in {}", path.display()));
+    cx.note_stored(format!("the restored office {}{}", place.path.display(), kept.unwrap_or_default()));
     cx.ui.answer(&RestoreAnswer {
         path: place.path.display().to_string(),
         office: manifest.office,

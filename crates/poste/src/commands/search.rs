@@ -6,7 +6,7 @@ use poste_core::office::Office;
 use poste_core::store::search::{Filters, Piece, Words};
 use poste_core::store::tables::State;
 use poste_core::text::{Label, Name, TypeName};
-use poste_core::time::{When, parse_when};
+use poste_core::time::{When, parse_past};
 use poste_core::views::{self, Progress, Refreshed, SearchHit, SearchPage, SearchQuery};
 use poste_core::{Address, Timestamp};
 
@@ -42,10 +42,10 @@ pub(crate) struct Args {
     /// Only this conversation
     #[arg(long, value_name = "NAME")]
     conversation: Option<Label>,
-    /// Only what was sent at this time or later: a moment, or how long ago
+    /// Only what was sent at this time or later: a day, a moment, or how long ago
     #[arg(long, value_name = "TIME", value_parser = past)]
     since: Option<When>,
-    /// Only what was sent before this time: a moment, or how long ago
+    /// Only what was sent before this time: a day, a moment, or how long ago
     #[arg(long, value_name = "TIME", value_parser = past)]
     until: Option<When>,
     /// Only what is in this state for at least one recipient
@@ -64,9 +64,11 @@ pub(crate) struct Args {
 
 /// A clap value parser for moments that are over: a length of time is how long ago.
 fn past(text: &str) -> std::result::Result<When, String> {
-    parse_when(text).map_err(|_| {
+    parse_past(text).map_err(|_| {
         let text = poste_core::text::quoted(text);
-        format!("{text} is no time; write how long ago (30m, 2h, 1d) or a moment (2026-01-31T12:00:00Z)")
+        format!(
+            "{text} is no time; write how long ago (30m, 2h, 1d), a day (2026-01-31) or a moment (2026-01-31T12:00:00Z)"
+        )
     })
 }
 
@@ -237,6 +239,8 @@ impl Bar {
         };
         if self.0.message() != message {
             self.0.set_message(message);
+            // Before the new length, or for an instant it would show 9 of 4.
+            self.0.set_position(0);
             self.0.reset_eta();
         }
         self.0.set_length(total);

@@ -56,6 +56,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         error @ Error::Occupied(_) => CommandError::from(error).hint("give a folder that is not there yet"),
         error => error.into(),
     })?;
+    cx.note_stored(format!("the snapshot {}", args.folder.display()));
     cx.ui.answer(&SnapshotAnswer {
         snapshot: args.folder.display().to_string(),
         files: manifest.files.len(),

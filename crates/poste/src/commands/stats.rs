@@ -62,14 +62,18 @@ impl Answer for StatsAnswer {
         writeln!(out)?;
         let groups = if self.by_agent { &stats.by_agent } else { &stats.by_type };
         let most = groups.iter().map(|group| group.deliveries).max().unwrap_or(0);
-        let rows = groups.iter().map(|group| row(ui, group, most)).collect();
         let title = if self.by_agent { "AGENT" } else { "TYPE" };
-        ui.lines(out, &[title, "MAIL", "DONE", "BAD", "SHOWN p50/p90", "CLAIMED p50/p90", "DONE p50/p90/p99"], rows)
+        let header = [title, "MAIL", "DONE", "BAD", "SHOWN p50/p90", "CLAIMED p50/p90", "DONE p50/p90/p99"];
+        let rows = |bars: bool| groups.iter().map(|group| row(group, most, bars)).collect::<Vec<_>>();
+        // A bar that is cut says less than none: the numbers beside it would be cut with it.
+        let with_bars = rows(ui.terminal);
+        let fits = ui.fits(&header, &with_bars);
+        ui.lines(out, &header, if fits { with_bars } else { rows(false) })
     }
 }
 
-fn row(ui: &Ui, group: &GroupStats, most: u64) -> Vec<String> {
-    let bar = if ui.terminal { format!(" {}", bar(group.deliveries, most)) } else { String::new() };
+fn row(group: &GroupStats, most: u64, bars: bool) -> Vec<String> {
+    let bar = if bars { format!(" {}", bar(group.deliveries, most)) } else { String::new() };
     vec![
         group.name.clone(),
         format!("{}{bar}", group.deliveries),

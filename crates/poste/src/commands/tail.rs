@@ -1,5 +1,5 @@
 use std::io::{self, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use poste_core::office::{Office, head};
 use poste_core::text::Topic;
@@ -81,18 +81,40 @@ fn follow_from(
         Some(after) => after,
         None => head(office.store())?,
     };
+    super::wait::check_cursor(office, cursor)?;
     let ui = cx.ui.clone();
-    let mut failed = None;
-    office.wait_for(length, |office| {
-        if let Err(error) = print_new(&ui, office, follow, &mut cursor) {
-            failed = Some(error);
-            return Ok(Some(()));
+    let started = Instant::now();
+    loop {
+        let left = length.map(|length| length.saturating_sub(started.elapsed()));
+        let mut failed = None;
+        office.wait_for(Some(left.unwrap_or(READER_PERIOD).min(READER_PERIOD)), |office| {
+            if let Err(error) = print_new(&ui, office, follow, &mut cursor) {
+                failed = Some(error);
+                return Ok(Some(()));
+            }
+            Ok(None)
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
         }
-        Ok(None)
-    })?;
-    match failed {
-        Some(error) => Err(error),
-        None => Ok(()),
+        if left.is_some_and(|left| left <= READER_PERIOD) || !has_reader() {
+            return Ok(());
+        }
+    }
+}
+
+/// How often it is asked whether anybody still reads: a write would tell, and there may be none for days.
+const READER_PERIOD: Duration = Duration::from_millis(500);
+
+/// Whether somebody can still read stdout: a pipe's reader may have seen enough and gone.
+fn has_reader() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let stdout = io::stdout();
+    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    match poll(&mut polled, Some(&now)) {
+        Ok(_) => !polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP),
+        Err(_) => true,
     }
 }
 

@@ -2,15 +2,17 @@ use std::io::{self, Write};
 
 use poste_core::fold::Effect;
 use poste_core::log::{Close, Intent, MessageNo};
+use poste_core::office::Office;
 use poste_core::text::{Label, RecordId};
 use poste_core::time::length;
 use poste_core::views::{self, Thread, ThreadLine, ThreadOutcome, ThreadStatus, ThreadSummary};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::SecretArgs;
+use super::{SecretArgs, said};
 use crate::Result;
 use crate::context::{Cx, no_message};
+use crate::error::CommandError;
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
 /// Show a conversation: who wrote what, when, in reply to what
@@ -19,13 +21,13 @@ use crate::ui::{self, Answer, Paint, Ui, escape};
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  poste thread 12\n  poste thread 12 --summary\n  \
+    after_help = "Examples:\n  poste thread 12\n  poste thread login --summary\n  \
                   poste thread close 12 --outcome 'Shipped in 1.4' --as lead"
 )]
 pub(crate) struct Args {
-    /// Any message of the conversation
-    #[arg(value_parser = crate::cli::number, required = true)]
-    number: Option<MessageNo>,
+    /// Any message of the conversation, or its name
+    #[arg(value_name = "NUMBER|NAME", required = true)]
+    conversation: Option<String>,
     /// Participants, messages, duration, status and outcome instead; reads all of it
     #[arg(long, conflicts_with_all = ["after", "limit"])]
     summary: bool,
@@ -80,7 +82,7 @@ impl Answer for ThreadAnswer {
 
 fn print_thread(ui: &Ui, thread: &Thread, out: &mut dyn Write) -> io::Result<()> {
     let rows = thread.messages.iter().map(|line| row(ui, line)).collect();
-    ui.rows(out, &["#", "SENT", "FROM", "TO", "TYPE", "SUBJECT"], rows)?;
+    ui.lines(out, &["#", "SENT", "FROM", "TO", "TYPE", "SUBJECT"], rows)?;
     if let Some(next) = thread.next {
         writeln!(out, "(more: --after {next})")?;
     }
@@ -171,8 +173,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         return close(cx, args);
     }
     let office = cx.open()?;
-    let number = args.number.unwrap_or_default();
-    let conversation = views::conversation_of(office.store(), number)?.ok_or_else(|| no_message(number))?;
+    let conversation = named(&office, &args.conversation.unwrap_or_default())?;
     let answer = if args.summary {
         ThreadAnswer::Summary(views::thread_summary(office.store(), &conversation)?)
     } else {
@@ -185,9 +186,29 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     cx.ui.answer(&answer)
 }
 
+/// The conversation of a message, or of that name. A number is first of all a message.
+fn named(office: &Office, text: &str) -> Result<Label> {
+    let number = crate::cli::number(text).ok();
+    if let Some(number) = number
+        && let Some(conversation) = views::conversation_of(office.store(), number)?
+    {
+        return Ok(conversation);
+    }
+    if let Ok(label) = text.parse::<Label>()
+        && !views::thread(office.store(), &label, MessageNo(0), 1)?.messages.is_empty()
+    {
+        return Ok(label);
+    }
+    Err(match number {
+        Some(number) => no_message(number),
+        None => CommandError::not_found(format!("there is no conversation {}", poste_core::text::quoted(text)))
+            .hint("see them: poste threads"),
+    })
+}
+
 fn close(cx: &mut Cx, args: CloseArgs) -> Result {
     let mut office = cx.open_to_write()?;
-    let content = args.secret.text(&args.outcome)?;
+    let content = args.secret.text("outcome", said("--outcome", &args.outcome)?)?;
     let intent = Intent::Close(Close { message: args.number });
     let proposal = cx.proposal(&office, intent, Some(content), args.id)?;
     let (_, effect) = cx.decide(&mut office, &proposal)?;

@@ -101,7 +101,7 @@ fn print_delivery(ui: &Ui, delivery: &DeliveryView, track: &Track, out: &mut dyn
             print_quoted(text, out)?;
         }
         for file in &result.files {
-            writeln!(out, "  file {}", read::artifact_line(file))?;
+            writeln!(out, "  file {}", read::artifact_line(file, result.content_gone))?;
         }
         if let Some(recommend) = &result.recommend {
             writeln!(out, "  next: {}", escape::line(recommend))?;

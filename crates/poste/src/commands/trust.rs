@@ -1,8 +1,9 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use poste_core::config::Command;
-use poste_core::office::{Trust, TrustView};
+use poste_core::office::{Office, Trust, TrustView};
 use poste_core::text::Name;
+use poste_core::vocabulary::AgentKind;
 use poste_core::{Digest, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -102,8 +103,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         return cx.ui.answer(&TrustAnswer::new(file, view));
     };
     if args.yes {
-        let by = cx.agent(&office)?.name;
+        let by = person(cx, &office)?;
         office.trust_config(&digest, by)?;
+        cx.note_stored(format!("that {file} is trusted"));
         return cx.ui.answer(&TrustAnswer::new(file, office.trust()?));
     }
     cx.ui.answer(&TrustAnswer::new(file.clone(), view))?;
@@ -111,13 +113,26 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         cx.ui.say("trust it, after reading it: poste trust --yes --as NAME");
         return Ok(());
     }
-    let by = cx.agent(&office)?.name;
+    let by = person(cx, &office)?;
     if !confirmed()? {
         return Err(CommandError::new(Kind::Refused, "it stays untrusted"));
     }
     office.trust_config(&digest, by)?;
     cx.ui.say(format!("{file} is trusted"));
     Ok(())
+}
+
+/// Who trusts. A program that could trust a file for others would be asked to by that very file.
+fn person(cx: &Cx, office: &Office) -> Result<Name> {
+    let speaker = cx.agent(office)?;
+    if speaker.kind == AgentKind::Human {
+        return Ok(speaker.name);
+    }
+    let message =
+        format!("only a person may trust a file to run commands, and {} is of kind {}", speaker.name, speaker.kind);
+    Err(CommandError::new(Kind::Refused, message)
+        .code("not_a_person")
+        .hint("speak as one: poste register NAME --kind human, then --as NAME"))
 }
 
 fn confirmed() -> Result<bool> {

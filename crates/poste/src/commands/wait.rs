@@ -2,7 +2,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use poste_core::log::{MessageNo, Position};
-use poste_core::office::Office;
+use poste_core::office::{Office, head};
 use poste_core::store::tables::Agent;
 use poste_core::text::{Topic, TypeName};
 use poste_core::views::{self, NewMail, NewsQuery, Replies};
@@ -96,6 +96,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         let message = format!("{} is not subscribed to {topic}, so nothing of it would come", agent.name);
         return Err(CommandError::new(Kind::Refused, message).hint(format!("subscribe: poste subscribe {topic}")));
     }
+    if let Some(after) = args.after {
+        check_cursor(&office, after)?;
+    }
     let mut query = NewsQuery {
         session: cx.session(),
         kind: args.kind,
@@ -143,6 +146,19 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         None => cx.ui.say("more is new: poste wait"),
     }
     Ok(())
+}
+
+/// A cursor beyond the log is of another log, or of one that lost its end: whoever waited after it would miss mail.
+pub(crate) fn check_cursor(office: &Office, after: Position) -> Result {
+    let newest = head(office.store())?;
+    if after <= newest {
+        return Ok(());
+    }
+    let message = format!("the cursor {after} is beyond the log, which ends at record {newest}");
+    Err(CommandError::new(Kind::Refused, message)
+        .code("cursor_beyond_log")
+        .hint("the office may have been restored from a snapshot, or it is another one")
+        .hint("see what waits: poste inbox; then go on without --after, or after a cursor of this office"))
 }
 
 fn wait_for_replies(

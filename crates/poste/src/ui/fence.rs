@@ -42,7 +42,7 @@ pub(crate) fn fenced(message: &MessageView, nonce: &str) -> String {
         field("workflow", &format!("{workflow}{step}"));
     }
     for artifact in &message.artifacts {
-        field("artifact", &super::super::commands::read::artifact_line(artifact));
+        field("artifact", &super::super::commands::read::artifact_line(artifact, message.redacted.is_some()));
     }
     field("subject", &message.subject);
     for (name, value) in &message.metadata {

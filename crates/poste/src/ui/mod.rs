@@ -90,6 +90,18 @@ impl Ui {
         self.table(out, header, rows, Some(1))
     }
 
+    /// Whether the terminal is wide enough to show these rows uncut.
+    pub(crate) fn fits(&self, header: &[&str], rows: &[Vec<String>]) -> bool {
+        const MARGIN: usize = 2;
+        let Some(width) = comfy_table::Table::new().width().filter(|_| self.terminal) else { return true };
+        let wide = |column: usize, title: &str| {
+            let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+            cells.max().unwrap_or(0).max(title.chars().count()) + MARGIN
+        };
+        let needed: usize = header.iter().enumerate().map(|(column, title)| wide(column, title)).sum();
+        needed <= usize::from(width)
+    }
+
     fn table(
         &self,
         out: &mut dyn Write,

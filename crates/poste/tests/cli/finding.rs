@@ -105,3 +105,18 @@ fn making_an_office_in_a_folder_that_is_not_there_is_no_internal_error() {
     let refused = desk.ask("poste init --in missing/folder");
     assert_ne!(refused.code, 1, "{}", refused.err());
 }
+
+#[test]
+fn a_project_is_no_folder_for_an_office() {
+    let mut desk = Desk::new();
+    std::fs::write(desk.path(".gitignore"), "target\n").unwrap();
+    desk.play(
+        "
+        poste --office . init
+        poste --office mail init
+        poste --office mail register lead
+        ",
+    );
+    assert_eq!(std::fs::read_to_string(desk.path(".gitignore")).unwrap(), "target\n");
+    assert_transcript!(desk);
+}

@@ -200,7 +200,8 @@ fn a_claim_whose_answer_nobody_read_is_still_a_claim_and_not_shown() {
     let (reader, writer) = pipe().expect("a pipe");
     drop(reader);
     let status = desk.command(&["claim", "1", "--as", "coder"]).stdin(Stdio::null()).stdout(writer).status();
-    assert_eq!(status.expect("the program ends").code(), Some(0));
+    // It stands, and who holds it must not go on as if all were well: the token was never seen.
+    assert_eq!(status.expect("the program ends").code(), Some(8));
     let track = desk.peek("poste track 1 --json").json();
     assert_eq!(track["deliveries"][0]["state"], "claimed");
     assert!(track["deliveries"][0]["shown_at"].is_null());

@@ -168,3 +168,46 @@ fn a_list_that_is_cut_says_so() {
     let late = desk.peek("poste overdue --json").json();
     assert_eq!((late["unclaimed"].as_array().unwrap().len(), &late["more"]), (0, &true.into()));
 }
+
+#[test]
+fn why_says_who_was_told_and_no_more() {
+    let mut desk = Desk::with(&["anna", "coder", "boss", "tester --lead boss"]);
+    desk.quietly("poste send coder 'Ship it?' --type question --respond-by 30m --as anna");
+    desk.quietly("poste send tester 'Tested?' --type question --respond-by 30m --as boss");
+    desk.quietly("poste send coder 'Who hears this?' --type question --respond-by 30m --as boss");
+    desk.quietly("poste retire boss --as anna");
+    desk.later("1h");
+    desk.play(
+        "
+        poste log why 1
+        poste log why 2
+        poste log why 3
+        poste done 1 --as coder
+        poste done 3 --as coder
+        ",
+    );
+    desk.quietly("poste ack 4 --as anna");
+    desk.later("4d");
+    desk.play(
+        "
+        poste archive --as anna
+        # the archive knows it too
+        poste log why 1
+        poste log why 3
+        ",
+    );
+    assert_transcript!(desk);
+}
+
+#[test]
+fn a_deadline_before_it_may_be_read_is_refused() {
+    let mut desk = desk_with_a_lead();
+    desk.play(
+        "
+        poste send coder 'Ship it?' --type question --respond-by 1s --not-before 3s --as anna
+        poste send coder 'Ship it?' --type question --respond-by 3s --not-before 3s --as anna
+        poste send coder 'Ship it?' --type question --respond-by 4s --not-before 3s --as anna
+        ",
+    );
+    assert_transcript!(desk);
+}

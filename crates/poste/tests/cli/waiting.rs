@@ -150,3 +150,17 @@ fn tail_of_an_inbox_shows_the_notices_that_come_to_it() {
     let followed = desk.peek("poste tail --after 0 --for 0s --as lead").ok();
     assert!(followed.out().contains("#2"), "{:?}", followed.out());
 }
+
+#[test]
+fn a_cursor_of_another_log_is_refused_and_not_waited_after() {
+    let mut desk = Desk::staffed();
+    desk.quietly("poste send coder 'Fix it' --as lead");
+    desk.play(
+        "
+        poste wait --after 500 --timeout 1s --as coder
+        poste wait --after 500 --timeout 1s --as coder --json
+        poste tail --log --after 500 --for 1s
+        ",
+    );
+    assert_transcript!(desk);
+}

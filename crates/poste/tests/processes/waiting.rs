@@ -149,3 +149,19 @@ fn tail_follows_the_log_as_it_grows() {
     tail.kill().unwrap();
     tail.wait().unwrap();
 }
+
+#[test]
+fn a_tail_whose_reader_has_gone_ends_by_itself() {
+    let desk = Desk::new(&["lead", "coder"]);
+    let mut tail =
+        desk.command(&["tail", "--log", "--after", "0"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    drop(tail.stdout.take());
+    let started = std::time::Instant::now();
+    while tail.try_wait().unwrap().is_none() {
+        if started.elapsed() > std::time::Duration::from_secs(20) {
+            tail.kill().unwrap();
+            panic!("it still waits for the next event");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}

@@ -59,7 +59,7 @@ impl Words {
             all.push(match rows.next()? {
                 Some(row) => {
                     let (subject, text): (String, String) = (row.get(0)?, row.get(1)?);
-                    Marks { subject: pieces(&subject), text: pieces(&text) }
+                    Marks { subject: pieces(&subject), text: cut(pieces(&text)) }
                 }
                 // The words stand beyond what is looked through.
                 None => Marks { subject: plain(&document.subject), text: plain(&start_of(&document.body)) },
@@ -111,6 +111,27 @@ fn pieces(marked: &str) -> Vec<Piece> {
     pieces
 }
 
+/// A word may be as long as a file; a snippet is to be looked at. What stands next to a match is kept.
+fn cut(pieces: Vec<Piece>) -> Vec<Piece> {
+    const BESIDE_CHARS_MAX: usize = 120;
+    let last = pieces.len().saturating_sub(1);
+    let cut_one = |(index, piece): (usize, Piece)| {
+        let chars: Vec<char> = piece.text.chars().collect();
+        if chars.len() <= BESIDE_CHARS_MAX {
+            return piece;
+        }
+        let half = BESIDE_CHARS_MAX / 2;
+        let text: String = match index {
+            _ if piece.matched => chars[..half].iter().chain(&['…']).collect(),
+            0 if index != last => std::iter::once(&'…').chain(&chars[chars.len() - half..]).collect(),
+            _ if index == last => chars[..half].iter().chain(&['…']).collect(),
+            _ => chars[..half / 2].iter().chain(&['…']).chain(&chars[chars.len() - half / 2..]).collect(),
+        };
+        Piece { text, matched: piece.matched }
+    };
+    pieces.into_iter().enumerate().map(cut_one).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,6 +161,17 @@ mod tests {
         let body = format!("{} needle {}", "hay ".repeat(500), "straw ".repeat(500));
         let (_, text) = mark("needle", "s", &body);
         assert!(text.contains("[needle]") && text.len() < 300, "{text}");
+    }
+
+    #[test]
+    fn long_words_do_not_make_a_long_snippet() {
+        let long = "x".repeat(3_000);
+        let (_, text) = mark("needle", "s", &format!("{long} needle {long} needle {long}"));
+        assert!(text.contains("[needle]") && text.chars().count() < 400, "{text}");
+        let (_, text) = mark("subject", "subject", &long);
+        assert!(text.chars().count() < 200, "{text}");
+        let (_, text) = mark("x*", "s", &long);
+        assert!(text.starts_with("[xxx") && text.chars().count() < 200, "{text}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Row, params};
 
-use super::{Event, Optional as _, Tables};
+use super::{Event, Optional as _, Tables, kept, late};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::log::{Archive, MessageNo, Position};
@@ -75,12 +75,14 @@ impl Tables<'_> {
     }
 
     pub fn delete_closed(&mut self, conversation: &Label) -> Result<(), Error> {
-        self.conn.prepare_cached("DELETE FROM closed WHERE conversation = ?1")?.execute([conversation])?;
+        const SQL: &str = "DELETE FROM closed WHERE conversation = ?1";
+        kept(&mut self.kept.delete_closed, self.conn, SQL)?.execute([conversation])?;
         Ok(())
     }
 
     /// The live messages of a conversation, in order.
     pub fn conversation(&self, conversation: &Label) -> Result<Vec<MessageNo>, Error> {
+        self.needs(late::CONVERSATION)?;
         Ok(self
             .conn
             .prepare_cached("SELECT number FROM messages WHERE conversation = ?1 ORDER BY number")?
@@ -90,6 +92,8 @@ impl Tables<'_> {
 
     /// Whether somebody may still have to do something in it.
     pub fn is_open(&self, conversation: &Label) -> Result<bool, Error> {
+        self.needs(late::CONVERSATION)?;
+        self.needs(late::MESSAGE)?;
         Ok(self
             .conn
             .prepare_cached(
@@ -102,6 +106,7 @@ impl Tables<'_> {
     /// Whether anything happened in it after a record: a message, a step of a delivery, an outcome. Words that were
     /// erased since then count too.
     pub fn changed_after(&self, conversation: &Label, after: Position) -> Result<bool, Error> {
+        self.needs(late::CONVERSATION)?;
         let happened: bool = self
             .conn
             .prepare_cached(
@@ -240,6 +245,7 @@ impl Tables<'_> {
 
     /// Takes a message and everything about its deliveries out of the live tables, and its words out of the database.
     pub fn archive_message(&mut self, archived: &ArchivedMessage) -> Result<(), Error> {
+        self.needs(late::MESSAGE)?;
         for position in self.content_positions(archived.number)? {
             self.delete_content(position)?;
             self.conn

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use rusqlite::{Row, params};
 use serde::{Deserialize, Serialize};
 
-use super::{Optional as _, Tables, kept};
+use super::{Optional as _, Tables, kept, late};
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo, Position};
@@ -227,15 +227,18 @@ impl Tables<'_> {
     pub fn delivery_to(&self, message: MessageNo, address: &Address) -> Result<Option<Delivery>, Error> {
         static SQL: LazyLock<String> =
             LazyLock::new(|| format!("SELECT {COLUMNS} FROM deliveries WHERE message = ?1 AND address = ?2"));
+        self.needs(late::MESSAGE)?;
         self.conn.prepare_cached(&SQL)?.query_row(params![message, address], delivery_row).optional()
     }
 
     pub fn deliveries_of(&self, message: MessageNo) -> Result<Vec<Delivery>, Error> {
+        self.needs(late::MESSAGE)?;
         self.deliveries_where("message = ?1 ORDER BY number", [message])
     }
 
     /// Open deliveries to an address, in the order of the inbox.
     pub fn open_deliveries_to(&self, address: &Address, limit: usize) -> Result<Vec<Delivery>, Error> {
+        self.needs(late::INBOX)?;
         self.deliveries_where(
             "address = ?1 AND state <= 1 ORDER BY state, ready, rank, message LIMIT ?2",
             params![address, limit],
@@ -254,6 +257,7 @@ impl Tables<'_> {
 
     /// The best deliveries to `address` that can be claimed now: priority, then age. One index range.
     pub fn claimable(&self, address: &Address, limit: u32, not_from: &Name) -> Result<Vec<Delivery>, Error> {
+        self.needs(late::INBOX)?;
         if !address.is_group() {
             return self.deliveries_where(
                 "address = ?1 AND state = 0 AND ready = 1 ORDER BY rank, message LIMIT ?2",
@@ -277,40 +281,23 @@ impl Tables<'_> {
             .collect::<Result<_, _>>()?)
     }
 
+    /// Stores a delivery that was just made: pending, and nothing has happened to it. Every parameter costs, so it names
+    /// only what a new one can have.
     pub fn insert_delivery(&mut self, delivery: &Delivery) -> Result<(), Error> {
-        static SQL: LazyLock<String> = LazyLock::new(|| {
-            format!(
-                "INSERT INTO deliveries ({COLUMNS}) VALUES
-                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-                  ?22, ?23, ?24)"
-            )
-        });
-        kept(&mut self.kept.insert_delivery, self.conn, &SQL)?.execute(params![
+        const SQL: &str = "INSERT INTO deliveries
+             (number, message, address, state, ready, rank, attempts, claims, ready_at, expires_at, respond_by)
+             VALUES (?1, ?2, ?3, 0, ?4, ?5, 0, 0, ?6, ?7, ?8)";
+        kept(&mut self.kept.insert_delivery, self.conn, SQL)?.execute(params![
             delivery.number,
             delivery.message,
             delivery.address,
-            delivery.state,
             delivery.ready,
             RANK_OF_URGENT - delivery.priority.number(),
-            delivery.attempts,
-            delivery.claims,
-            delivery.token,
-            delivery.holder,
-            delivery.session,
-            delivery.lease_until,
             delivery.ready_at,
             delivery.expires_at,
-            delivery.shown_at,
-            delivery.acked_at,
-            delivery.answer,
-            delivery.answered_at,
-            delivery.ended_at,
-            delivery.ended_by,
-            delivery.reason,
-            delivery.respond_by,
-            delivery.reminded_at,
-            delivery.dropped_at
+            delivery.respond_by
         ])?;
+        debug_assert_eq!(self.delivery(delivery.number)?.as_ref(), Some(delivery));
         for (at, what) in delivery.due() {
             self.insert_due(at, what, delivery.number)?;
         }
@@ -466,6 +453,7 @@ impl Tables<'_> {
 
     /// The messages a claim won, by number, those that are archived too.
     pub fn claimed_at(&self, position: Position) -> Result<Vec<MessageNo>, Error> {
+        self.needs(late::EVENTS)?;
         Ok(self
             .conn
             .prepare_cached(
@@ -516,6 +504,7 @@ impl Tables<'_> {
 
     /// The delivery of a message that an agent won by the claim at `token`.
     pub fn won_by(&self, message: MessageNo, agent: &Name, token: Position) -> Result<Option<Delivery>, Error> {
+        self.needs(late::EVENTS)?;
         let number: Option<DeliveryNo> = self
             .conn
             .prepare_cached(

@@ -27,15 +27,30 @@ pub struct Refused {
 
 impl Tables<'_> {
     pub fn id(&self, id: &RecordId) -> Result<Option<IdRow>, Error> {
+        if self.is_above_all(id)? {
+            return Ok(None);
+        }
         const SQL: &str = "SELECT position, fingerprint, message FROM ids WHERE id = ?1";
         kept(&mut self.kept.id.borrow_mut(), self.conn, SQL)?
             .query_row([id], |row| Ok(IdRow { position: row.get(0)?, fingerprint: row.get(1)?, message: row.get(2)? }))
             .optional()
     }
 
-    /// Puts a record at the end of the log.
-    pub fn insert_record(&mut self, record: &Record) -> Result<(), Error> {
-        let chain = record.chain(&self.cursor.head.chain);
+    /// Ids made by this program rise with time, so most new ones are known to be new without looking for them.
+    fn is_above_all(&self, id: &RecordId) -> Result<bool, Error> {
+        let mut cache = self.cache.borrow_mut();
+        let greatest = match &mut cache.greatest_id {
+            Some(known) => known,
+            unknown => {
+                unknown.insert(self.conn.prepare_cached("SELECT max(id) FROM ids")?.query_row([], |row| row.get(0))?)
+            }
+        };
+        Ok(greatest.as_ref().is_none_or(|greatest| id > greatest))
+    }
+
+    /// Puts a record at the end of the log. `chain` is that of the log with it.
+    pub fn insert_record(&mut self, record: &Record, chain: Digest) -> Result<(), Error> {
+        debug_assert_eq!(chain, record.chain(&self.cursor.head.chain));
         const LOG: &str = "INSERT INTO log (position, at, envelope, chain) VALUES (?1, ?2, ?3, ?4)";
         const CONTENT: &str = "INSERT INTO content (position, subject, bytes) VALUES (?1, ?2, ?3)";
         kept(&mut self.kept.insert_record, self.conn, LOG)?.execute(params![
@@ -58,7 +73,12 @@ impl Tables<'_> {
         Ok(())
     }
 
-    pub fn insert_id(&mut self, record: &Record, message: Option<MessageNo>) -> Result<(), Error> {
+    pub fn insert_id(
+        &mut self,
+        record: &Record,
+        fingerprint: [u8; 16],
+        message: Option<MessageNo>,
+    ) -> Result<(), Error> {
         let sql = if sabotaged!(NoDedupe) {
             "INSERT OR REPLACE INTO ids (id, position, fingerprint, message) VALUES (?1, ?2, ?3, ?4)"
         } else {
@@ -67,9 +87,15 @@ impl Tables<'_> {
         kept(&mut self.kept.insert_id, self.conn, sql)?.execute(params![
             record.sealed.envelope.id,
             record.position,
-            record.sealed.envelope.fingerprint(),
+            fingerprint,
             message
         ])?;
+        let id = &record.sealed.envelope.id;
+        match &mut self.cache.get_mut().greatest_id {
+            Some(Some(greatest)) if id <= greatest => {}
+            Some(greatest) => *greatest = Some(id.clone()),
+            None => {}
+        }
         Ok(())
     }
 

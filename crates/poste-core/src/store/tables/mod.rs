@@ -27,7 +27,7 @@ pub use messages::{Message, Notice};
 pub use policy::{PolicyRow, TypeDefaults};
 
 use crate::error::Error;
-use crate::text::TypeName;
+use crate::text::{RecordId, TypeName};
 
 /// The tables of one office inside one transaction, with the cursor kept in memory until [`Tables::flush`].
 #[derive(Debug)]
@@ -38,6 +38,17 @@ pub struct Tables<'conn> {
     stored: Cursor,
     cache: RefCell<Cache>,
     kept: Kept<'conn>,
+    /// How to make the indexes that are left out so far.
+    left_out: RefCell<BTreeMap<&'static str, String>>,
+}
+
+/// Indexes a log can be folded without until a record asks for what they find. Many logs never ask for all of them.
+mod late {
+    pub(super) const CONVERSATION: &str = "messages_conversation";
+    pub(super) const MESSAGE: &str = "deliveries_message";
+    pub(super) const INBOX: &str = "deliveries_inbox";
+    pub(super) const EVENTS: &str = "events_position";
+    pub(super) const ALL: [&str; 4] = [CONVERSATION, MESSAGE, INBOX, EVENTS];
 }
 
 /// The statements every record needs, kept at hand: looking one up by its text costs as much as a small one takes.
@@ -49,6 +60,7 @@ struct Kept<'conn> {
     insert_content: Option<CachedStatement<'conn>>,
     insert_message: Option<CachedStatement<'conn>>,
     insert_delivery: Option<CachedStatement<'conn>>,
+    delete_closed: Option<CachedStatement<'conn>>,
 }
 
 impl std::fmt::Debug for Kept<'_> {
@@ -76,6 +88,8 @@ struct Cache {
     agents: BTreeMap<String, Option<Agent>>,
     policy: Option<PolicyRow>,
     types: BTreeMap<TypeName, TypeDefaults>,
+    /// The greatest id there is, if it was asked for and there is one.
+    greatest_id: Option<Option<RecordId>>,
 }
 
 /// More agents than this are not remembered: a cache must not grow with the office.
@@ -84,7 +98,36 @@ const CACHED_AGENTS_MAX: usize = 1_024;
 impl<'conn> Tables<'conn> {
     pub fn load(conn: &'conn Connection) -> Result<Self, Error> {
         let stored = Cursor::read(conn)?;
-        Ok(Self { conn, cursor: stored.clone(), stored, cache: RefCell::default(), kept: Kept::default() })
+        Ok(Self {
+            conn,
+            cursor: stored.clone(),
+            stored,
+            cache: RefCell::default(),
+            kept: Kept::default(),
+            left_out: RefCell::default(),
+        })
+    }
+
+    /// Tables a whole log is to be folded into, still empty: indexes are made when they are first needed.
+    pub(crate) fn to_refold(conn: &'conn Connection) -> Result<Self, Error> {
+        let mut tables = Self::load(conn)?;
+        for name in late::ALL {
+            let sql = conn.query_row("SELECT sql FROM sqlite_schema WHERE name = ?1", [name], |row| row.get(0))?;
+            conn.execute_batch(&format!("DROP INDEX {name}"))?;
+            tables.left_out.get_mut().insert(name, sql);
+        }
+        Ok(tables)
+    }
+
+    /// Whoever looks for rows by one of the late indexes says so first.
+    fn needs(&self, index: &'static str) -> Result<(), Error> {
+        let sql = self.left_out.borrow_mut().remove(index);
+        sql.map_or(Ok(()), |sql| Ok(self.conn.execute_batch(&sql)?))
+    }
+
+    /// For views, which may look for anything.
+    pub(crate) fn needs_all(&self) -> Result<(), Error> {
+        late::ALL.into_iter().try_for_each(|index| self.needs(index))
     }
 
     pub fn conn(&self) -> &'conn Connection {

@@ -8,6 +8,18 @@ use crate::error::Error;
 use crate::log::{MessageNo, Position};
 
 impl Tables<'_> {
+    /// What a record had the office say about a message.
+    pub fn notices_at(&self, about: MessageNo, position: Position) -> Result<Vec<MessageNo>, Error> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT number FROM messages
+                 WHERE reply_to = ?1 AND position = ?2 AND notice IS NOT NULL ORDER BY number",
+            )?
+            .query_map(params![about, position], |row| row.get(0))?
+            .collect::<Result<_, _>>()?)
+    }
+
     /// Some of the recipients of a message, in the order of their addresses.
     pub fn addresses_of(&self, message: MessageNo, limit: usize) -> Result<Vec<Address>, Error> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);

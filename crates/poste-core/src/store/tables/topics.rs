@@ -2,7 +2,7 @@
 
 use rusqlite::params;
 
-use super::Tables;
+use super::{Tables, late};
 use crate::error::Error;
 use crate::log::{MessageNo, Position, TopicPattern};
 use crate::text::{Name, Topic};
@@ -60,6 +60,7 @@ impl Tables<'_> {
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<MessageNo>, Error> {
+        self.needs(late::MESSAGE)?;
         let first = self.first_number_after(after)?;
         let which = match topic {
             TopicPattern::All => "topic IS NOT NULL AND ?1 = '*'",
