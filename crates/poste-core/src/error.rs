@@ -17,6 +17,8 @@ pub enum Error {
     NotEmpty(PathBuf),
     #[error("making the office at {0} was interrupted")]
     Unfinished(PathBuf),
+    #[error("the database of the office at {path} is empty or gone, and there was mail in it: {sign}")]
+    Emptied { path: PathBuf, sign: String },
     #[error("{path} is on a {kind} file system, where SQLite's locks and shared memory cannot be trusted")]
     UnsafeFileSystem { path: PathBuf, kind: &'static str },
     #[error("the office at {0} was deleted or replaced while it was open")]

@@ -201,6 +201,10 @@ impl From<Error> for CommandError {
         let (kind, hint) = match &error {
             Error::NoOffice(_) => (Kind::NotFound, Some("make one: poste init".to_owned())),
             Error::Unfinished(_) => (Kind::NotFound, Some("finish it: poste init".to_owned())),
+            Error::Emptied { .. } => (
+                Kind::Internal,
+                Some("go back to a snapshot: poste restore SNAPSHOT --replace; look closer: poste doctor".to_owned()),
+            ),
             Error::NotAnOffice(_) => (Kind::Refused, None),
             Error::UnsafeFileSystem { .. } => {
                 (Kind::Refused, Some("keep the office on a local disk and point POSTE_HOME to it".to_owned()))

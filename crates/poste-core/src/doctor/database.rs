@@ -5,10 +5,10 @@ use super::{Finding, Opened, Scene, quoted};
 use crate::error::Error;
 use crate::fold::Refusals;
 use crate::progress::Progress;
-use crate::store::Store;
 use crate::store::bell;
 use crate::store::clock;
 use crate::store::schema::{APPLICATION_ID, FileVersion, get_meta};
+use crate::store::{Store, check_no_mail};
 use crate::views::{self, Problem, ProblemKind};
 
 const RESTORE: &str = "keep a copy of the folder as it is; then go back to the newest snapshot";
@@ -81,6 +81,7 @@ fn unopened(scene: &Scene<'_>, error: &Error) -> Option<Finding> {
             .advice("if there never was mail in it, make one; else restore a snapshot")
             .command("poste init"),
         },
+        Error::Emptied { sign, .. } => emptied(scene, sign),
         Error::Damaged(damage) => damaged(damage),
         Error::NotAnOffice(path) => Finding::problem(
             "not_an_office",
@@ -110,15 +111,23 @@ fn foreign(scene: &Scene<'_>, unmarked: bool) -> Result<Finding, Error> {
         )
         .advice("move it away, then make an office or restore one"));
     }
-    Ok(match had_records(scene) {
-        Some(records) => lost_database("the database is empty", records),
-        None => Finding::problem(
+    match check_no_mail(&scene.place.path) {
+        Ok(()) => Ok(Finding::problem(
             "unfinished",
             "making the office was interrupted",
             "There is no mail in it yet, and no command uses it.",
         )
-        .command("poste init"),
-    })
+        .command("poste init")),
+        Err(Error::Emptied { sign, .. }) => Ok(emptied(scene, &sign)),
+        Err(error) => Err(error),
+    }
+}
+
+fn emptied(scene: &Scene<'_>, sign: &str) -> Finding {
+    match had_records(scene) {
+        Some(records) => lost_database("the database is empty", records),
+        None => lost(format!("the database is empty, and there was mail in it: {sign}")),
+    }
 }
 
 /// How many records the bell was rung for: it outlives a database that was deleted or cut off.
@@ -127,10 +136,14 @@ fn had_records(scene: &Scene<'_>) -> Option<u64> {
 }
 
 fn lost_database(what: &str, records: u64) -> Finding {
+    lost(format!("{what}, and there were {records} records in it"))
+}
+
+fn lost(what: String) -> Finding {
     Finding::problem(
         "lost",
-        format!("{what}, and there were {records} records in it"),
-        "All mail of this office is gone from here. poste init would begin a new, empty office in its place.",
+        what,
+        "All mail of this office is gone from here. No command uses it, or begins a new one in its place.",
     )
     .advice("look for the file; else go back to the newest snapshot")
     .command(RESTORE_COMMAND)

@@ -169,6 +169,7 @@ impl Store {
             Self::create(path, &options, |_| Ok(()))?;
         }
         match fs::metadata(&database) {
+            Ok(meta) if meta.is_file() && meta.len() == 0 => check_never_used(path)?,
             Ok(meta) if meta.is_file() => {}
             Ok(_) => return Err(Error::NotAnOffice(database)),
             Err(error) => {
@@ -204,6 +205,9 @@ impl Store {
         room::check(path)?;
         let _lock = WriteLock::new(path, &options.program).acquire(options.lock_timeout)?;
         let database = path.join("office.db");
+        if !fs::metadata(&database).is_ok_and(|meta| meta.len() > 0) {
+            check_never_used(path)?;
+        }
         private_file(&database)?;
         let mut conn = connect(&database, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let version = FileVersion::read(&conn)?;
@@ -214,7 +218,9 @@ impl Store {
         if version.application_id != 0 || tables != 0 {
             return Err(Error::NotAnOffice(database));
         }
-        // An interrupted creation leaves an empty database; whoever comes next finishes it here.
+        // An interrupted creation leaves an empty database; whoever comes next finishes it here. Its WAL may hold what was
+        // never committed and proves nothing.
+        check_no_mail(path)?;
         conn.pragma_update(None, "journal_mode", "wal")?;
         make_private_folder(&path.join("blobs"))?;
         private_file(&path.join("bell"))?;
@@ -452,6 +458,34 @@ impl Store {
     pub(crate) fn check_room(&self) -> Result<(), Error> {
         self.folder.as_ref().map_or(Ok(()), |folder| room::check(&folder.path))
     }
+}
+
+/// An empty database beside what only an office at work leaves was one itself: whoever used it would go on in an empty
+/// office, and nobody would notice. Asked before SQLite opens it, which deletes the WAL of an empty database; whoever
+/// makes an office has a database with a page in it before there is a WAL.
+fn check_never_used(office: &Path) -> Result<(), Error> {
+    check_no_mail(office)?;
+    match fs::metadata(office.join("office.db-wal")) {
+        Ok(wal) if wal.len() > 0 => Err(emptied(office, "office.db-wal is not empty")),
+        _ => Ok(()),
+    }
+}
+
+/// The same of a database that is not empty but has nothing in it yet.
+pub(crate) fn check_no_mail(office: &Path) -> Result<(), Error> {
+    if let Some(rung) = bell::last_rung(office).filter(|rung| rung.0 > 0) {
+        return Err(emptied(office, &format!("the bell was rung for record {rung}")));
+    }
+    for name in ["blobs", "archive"] {
+        if !folder::entries(&office.join(name))?.is_empty() {
+            return Err(emptied(office, &format!("{name}/ is not empty")));
+        }
+    }
+    Ok(())
+}
+
+fn emptied(office: &Path, sign: &str) -> Error {
+    Error::Emptied { path: office.to_owned(), sign: sign.to_owned() }
 }
 
 fn connect(database: &Path, access: OpenFlags) -> Result<Connection, Error> {

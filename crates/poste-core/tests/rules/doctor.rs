@@ -506,6 +506,11 @@ fn a_database_that_is_empty_or_gone_is_told_from_one_that_was_never_finished() {
     only(&desk, Severity::Problem, "no_database");
     fs::write(&database, "").unwrap();
     set_mode(&database, 0o600);
+    let blob = desk.place.path.join("blobs/tmp-1");
+    fs::write(&blob, "half").unwrap();
+    set_mode(&blob, 0o600);
+    assert!(only(&desk, Severity::Problem, "lost").what.ends_with("blobs/ is not empty"));
+    fs::remove_file(&blob).unwrap();
     assert_eq!(only(&desk, Severity::Problem, "unfinished").command.as_deref(), Some("poste init"));
     fs::remove_file(&database).unwrap();
     fs::create_dir(&database).unwrap();

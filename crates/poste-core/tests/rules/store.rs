@@ -502,3 +502,69 @@ fn a_log_that_lost_its_end_is_read_and_not_written() {
     fs::write(path.join("bell"), "").unwrap(); // whoever knows it goes on
     desk.send("ann", "bob", "message");
 }
+
+/// A copy of an office at work that nobody has open, with these of its files made empty or deleted.
+fn emptied(empty: &[&str], delete: &[&str]) -> (tempfile::TempDir, Place) {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    desk.send("ann", "bob", "message");
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place { path: folder.path().join(".poste"), ..desk.place.clone() };
+    fs::create_dir_all(place.path.join("blobs")).unwrap();
+    for name in ["office.db", "office.db-wal", "office.db-shm", "bell", ".gitignore", "write.lock"] {
+        fs::copy(desk.place.path.join(name), place.path.join(name)).unwrap();
+    }
+    empty.iter().for_each(|name| fs::write(place.path.join(name), "").unwrap());
+    delete.iter().for_each(|name| fs::remove_file(place.path.join(name)).unwrap());
+    (folder, place)
+}
+
+/// As far as an interrupted creation gets: a database with a page and nothing in it.
+fn give_it_a_page(place: &Place) {
+    let conn = Connection::open(place.path.join("office.db")).unwrap();
+    conn.pragma_update(None, "journal_mode", "wal").unwrap();
+}
+
+#[track_caller]
+fn assert_not_begun_anew(place: &Place, sign: &str) {
+    let wal = || fs::read(place.path.join("office.db-wal")).unwrap_or_default();
+    let before = wal();
+    match place.create() {
+        Err(Error::Emptied { sign: told, .. }) => assert_eq!(told, sign),
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(place.open(), Err(Error::Emptied { .. } | Error::NoOffice(_) | Error::Unfinished(_))));
+    assert_eq!(wal(), before, "what is left of the mail is not touched");
+}
+
+#[test]
+fn an_office_whose_database_is_empty_or_gone_is_not_begun_anew() {
+    let gone = ["office.db-wal", "office.db-shm"];
+    assert_not_begun_anew(&emptied(&["office.db"], &gone).1, "the bell was rung for record 4");
+    assert_not_begun_anew(&emptied(&["office.db", "bell"], &[]).1, "office.db-wal is not empty");
+    assert_not_begun_anew(&emptied(&["bell"], &["office.db"]).1, "office.db-wal is not empty");
+    for name in ["blobs", "archive"] {
+        let (_folder, place) = emptied(&["office.db", "bell"], &gone);
+        fs::create_dir_all(place.path.join(name)).unwrap();
+        fs::write(place.path.join(name).join("1"), "mail").unwrap();
+        assert_not_begun_anew(&place, &format!("{name}/ is not empty"));
+    }
+    let (_folder, place) = emptied(&["office.db"], &gone);
+    give_it_a_page(&place);
+    assert_not_begun_anew(&place, "the bell was rung for record 4");
+}
+
+#[test]
+fn a_creation_that_was_cut_off_anywhere_is_finished_by_the_next_one() {
+    let finished = |(_folder, place): (tempfile::TempDir, Place), has_page: bool| {
+        if has_page {
+            give_it_a_page(&place);
+        }
+        assert!(place.create().expect("it is finished"));
+        place.open().expect("it opens");
+    };
+    let gone = ["office.db-wal", "office.db-shm"];
+    finished(emptied(&["office.db"], &[&gone[..], &["bell", ".gitignore"]].concat()), false);
+    finished(emptied(&["office.db", "bell"], &gone), false);
+    finished(emptied(&["office.db", "bell"], &gone), true);
+    finished(emptied(&["bell"], &[&gone[..], &["office.db"]].concat()), false);
+}

@@ -42,3 +42,25 @@ fn an_office_is_copied_and_made_again_from_the_copy() {
     desk.play("poste restore ../monday --replace");
     assert_transcript!(desk);
 }
+
+#[test]
+fn an_office_whose_database_was_emptied_is_not_begun_anew_and_can_be_restored() {
+    let mut desk = Desk::staffed();
+    desk.play(
+        "
+        poste send coder 'Fix the login' --as lead
+        poste snapshot ../monday
+        # somebody empties the database
+        ",
+    );
+    desk.file(".poste/office.db", "");
+    desk.play(
+        "
+        poste init
+        poste inbox --as coder
+        poste restore ../monday --replace
+        poste inbox --as coder
+        ",
+    );
+    assert_transcript!(desk);
+}
