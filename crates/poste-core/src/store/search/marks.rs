@@ -170,7 +170,7 @@ mod tests {
         assert!(text.contains("[needle]") && text.chars().count() < 400, "{text}");
         let (_, text) = mark("subject", "subject", &long);
         assert!(text.chars().count() < 200, "{text}");
-        let (_, text) = mark("x*", "s", &long);
+        let (_, text) = mark("xxx*", "s", &long);
         assert!(text.starts_with("[xxx") && text.chars().count() < 200, "{text}");
     }
 
