@@ -5,7 +5,7 @@
 //! its own, so the way it would take is walked beforehand, as if every branch were taken, and given up after so many
 //! steps. References of a schema to itself are fine as long as they lead deeper into the payload.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
@@ -165,12 +165,12 @@ struct Reader<'a> {
     anchors: BTreeMap<&'a str, &'a Value>,
     /// Parts in the order they were found, and the place of each in it.
     found: Vec<&'a Value>,
-    known: HashMap<*const Value, usize>,
+    known: BTreeMap<*const Value, usize>,
 }
 
 impl<'a> Reader<'a> {
     fn new(root: &'a Value) -> Result<Self, String> {
-        let mut reader = Self { root, anchors: BTreeMap::new(), found: Vec::new(), known: HashMap::new() };
+        let mut reader = Self { root, anchors: BTreeMap::new(), found: Vec::new(), known: BTreeMap::new() };
         reader.look_for_names(root, true)?;
         reader.place(root);
         Ok(reader)
