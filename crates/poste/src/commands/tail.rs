@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use poste_core::{Position, Timestamp};
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
+use crate::error::CommandError;
 use crate::ui::{Answer, Ui, escape};
 
 /// Follow an inbox, a topic or the whole log; marks nothing as shown
@@ -83,8 +85,9 @@ fn follow_from(
     };
     let ui = cx.ui.clone();
     let mut failed = None;
+    let mut damage = BTreeSet::new();
     office.wait_for(length, |office| {
-        if let Err(error) = print_new(&ui, office, follow, &mut cursor) {
+        if let Err(error) = print_new(&ui, office, follow, &mut cursor, &mut damage) {
             failed = Some(error);
             return Ok(Some(()));
         }
@@ -92,11 +95,18 @@ fn follow_from(
     })?;
     match failed {
         Some(error) => Err(error),
-        None => Ok(()),
+        None if damage.is_empty() => Ok(()),
+        None => Err(CommandError::damaged()),
     }
 }
 
-fn print_new(ui: &Ui, office: &Office, follow: &Follow, cursor: &mut Position) -> Result {
+fn print_new(
+    ui: &Ui,
+    office: &Office,
+    follow: &Follow,
+    cursor: &mut Position,
+    damage: &mut BTreeSet<String>,
+) -> Result {
     const PAGE: usize = 500;
     loop {
         let lines = views::timeline(office.store(), *cursor, PAGE)?;
@@ -108,6 +118,11 @@ fn print_new(ui: &Ui, office: &Office, follow: &Follow, cursor: &mut Position) -
             };
             if wanted {
                 ui.answer(line)?;
+            }
+            // Told whether it is wanted or not: to whom it went may be among what cannot be read.
+            if let Some(why) = line.unreadable.as_ref().filter(|why| !damage.contains(*why)) {
+                ui.warn(why);
+                damage.insert(why.clone());
             }
             *cursor = line.position;
         }

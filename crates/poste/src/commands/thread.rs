@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::Result;
 use crate::context::{Cx, no_message};
+use crate::error::CommandError;
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
 /// Show a conversation: who wrote what, when, in reply to what
@@ -179,7 +180,17 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         }
         ThreadAnswer::Messages(thread)
     };
-    cx.ui.answer(&answer)
+    cx.ui.answer(&answer)?;
+    match answer {
+        ThreadAnswer::Summary(summary) => tell_damage(&cx.ui, &summary.damage),
+        ThreadAnswer::Messages(_) => Ok(()),
+    }
+}
+
+/// Nobody may take what is left of an answer for the whole.
+pub(super) fn tell_damage(ui: &Ui, damage: &[String]) -> Result {
+    damage.iter().for_each(|why| ui.warn(why));
+    if damage.is_empty() { Ok(()) } else { Err(CommandError::damaged()) }
 }
 
 fn close(cx: &mut Cx, args: CloseArgs) -> Result {
