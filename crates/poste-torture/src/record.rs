@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn what_the_model_does_not_know_is_not_passed_over() {
-        let trace = format!("7 link(\"{}\", \"{}\") = 0\n", hex("/f/a"), hex("/f/b"));
+        let trace = format!("7 symlink(\"{}\", \"{}\") = 0\n", hex("/f/a"), hex("/f/b"));
         assert!(read(&trace, Path::new("/f")).is_err());
         assert_eq!(read(&trace, Path::new("/elsewhere")).unwrap(), []);
     }

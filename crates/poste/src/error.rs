@@ -99,6 +99,11 @@ impl CommandError {
         Self::new(Kind::NotFound, message)
     }
 
+    /// After an answer that goes past what is damaged. What that is was told by then.
+    pub(crate) fn damaged() -> Self {
+        Self::new(Kind::Internal, "not everything could be read").hint("see what is damaged: poste log verify")
+    }
+
     pub(crate) fn code(mut self, code: &'static str) -> Self {
         self.code = Some(code);
         self

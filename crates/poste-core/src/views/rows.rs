@@ -2,9 +2,11 @@
 
 use super::{Found, content};
 use crate::error::Error;
-use crate::log::{DeliveryNo, MessageNo};
+use crate::log::{DeliveryNo, Intent, MessageNo, Position, Record, Send};
 use crate::store::Store;
 use crate::store::tables::{ArchiveRow, Delivery, EventRow, Message, Notice, Optional as _, Tables};
+use crate::text::Name;
+use crate::time::Timestamp;
 
 #[derive(Debug, Clone)]
 pub(crate) struct MessageRows {
@@ -24,11 +26,46 @@ pub(crate) fn rows(store: &Store, tables: &Tables<'_>, number: MessageNo) -> Res
     let Some(archived) = tables.archived_message(number)? else { return Ok(None) };
     let damaged = || Error::Damaged(format!("message {number} is archived and not in its archive"));
     let archive = tables.archive(archived.archive)?.ok_or_else(damaged)?;
+    let damaged = || Error::Damaged(format!("message {number} is not in its archive {}", archive.file));
     let archives = store.archives().ok_or_else(damaged)?;
     let line = archives.find(&archive, archived.position)?.into_iter().find(|line| line.number == Some(number));
     let line = line.ok_or_else(damaged)?;
     let message = line.message.ok_or_else(damaged)?;
     Ok(Some(MessageRows { message, deliveries: line.deliveries, events: line.events, archive: Some(archive) }))
+}
+
+/// What a listing shows instead of words that cannot be read.
+pub(crate) const UNREADABLE: &str = "(unreadable)";
+
+/// Tells damage, which a listing goes past and names, from everything else that stops it: one missing archive must not
+/// hide all that is whole.
+pub(crate) fn or_damage<T>(found: Result<T, Error>) -> Result<Result<T, String>, Error> {
+    match found {
+        Ok(found) => Ok(Ok(found)),
+        Err(Error::Damaged(damage)) => Ok(Err(damage)),
+        Err(error @ Error::Io { .. }) => Ok(Err(error.to_string())),
+        Err(error) => Err(error),
+    }
+}
+
+/// What the log itself says of a message whose archive cannot be read.
+#[derive(Debug)]
+pub(crate) struct InLog {
+    pub at: Timestamp,
+    pub sender: Name,
+    /// A notice of the office has none.
+    pub header: Option<Send>,
+}
+
+pub(crate) fn in_log(tables: &Tables<'_>, number: MessageNo) -> Result<Option<InLog>, Error> {
+    let Some(position) = tables.position_of(number)? else { return Ok(None) };
+    let Some(Record { at, sealed, .. }) = tables.record(position)? else { return Ok(None) };
+    // What was sent gets its number before any notice that it causes.
+    let is_sent = tables.first_number_after(Position(position.0.saturating_sub(1)))? == number;
+    Ok(Some(match sealed.intent() {
+        Ok(Some(Intent::Send(header))) if is_sent => InLog { at, sender: sealed.envelope.actor, header: Some(header) },
+        _ => InLog { at, sender: Name::poste(), header: None },
+    }))
 }
 
 /// What a listing shows of a message. Never reads a body that is still in the database.

@@ -6,9 +6,10 @@ use rusqlite::{Connection, params};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::rows::{MessageRows, rows, subject};
+use super::rows::{MessageRows, UNREADABLE, in_log, or_damage, rows, subject};
 use super::track::whole_text;
 use super::{COUNT_MAX, Count, count_up_to};
+use crate::address::Address;
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
 use crate::store::Store;
@@ -97,6 +98,8 @@ pub struct ThreadSummary {
     pub last: MessageNo,
     pub status: ThreadStatus,
     pub outcome: Option<ThreadOutcome>,
+    /// Why not everything of it could be read: what is missing or damaged. Participants may be missing then.
+    pub damage: Vec<String>,
 }
 
 /// The conversation a message belongs to.
@@ -126,7 +129,7 @@ pub fn thread(store: &Store, conversation: &Label, after: MessageNo, limit: usiz
             messages,
             next,
             status: status(&tables, conversation)?,
-            outcome: outcome(store, &tables, conversation)?,
+            outcome: outcome(store, &tables, conversation, None)?,
             as_of: tables.cursor.head.position,
         })
     })
@@ -195,13 +198,23 @@ fn status(tables: &Tables<'_>, conversation: &Label) -> Result<ThreadStatus, Err
     Ok(if is_taken_up_again { ThreadStatus::Open } else { ThreadStatus::Closed })
 }
 
-/// The outcome it was closed with, while it stays closed.
-fn outcome(store: &Store, tables: &Tables<'_>, conversation: &Label) -> Result<Option<ThreadOutcome>, Error> {
-    if let Some(closed) = tables.closed(conversation)? {
-        let text = whole_text(store, closed.position)?.unwrap_or_default();
-        return Ok(Some(ThreadOutcome { by: closed.by.to_string(), at: closed.at, text }));
-    }
-    Ok(None)
+/// The outcome it was closed with, while it stays closed. Damage is noted where the caller goes past it.
+fn outcome(
+    store: &Store,
+    tables: &Tables<'_>,
+    conversation: &Label,
+    damage: Option<&mut BTreeSet<String>>,
+) -> Result<Option<ThreadOutcome>, Error> {
+    let Some(closed) = tables.closed(conversation)? else { return Ok(None) };
+    let text = match (or_damage(whole_text(store, closed.position))?, damage) {
+        (Ok(text), _) => text.unwrap_or_default(),
+        (Err(why), None) => return Err(Error::Damaged(why)),
+        (Err(why), Some(damage)) => {
+            damage.insert(why);
+            UNREADABLE.to_owned()
+        }
+    };
+    Ok(Some(ThreadOutcome { by: closed.by.to_string(), at: closed.at, text }))
 }
 
 /// Everything about a conversation in a few lines. Reads all of it.
@@ -216,7 +229,7 @@ pub fn thread_summary(store: &Store, conversation: &Label) -> Result<ThreadSumma
         facts.add_live(&tables, conversation, MessageNo(0), MessageNo(u64::MAX >> 1))?;
         let messages = Count { count: facts.messages, at_least: false };
         let open = Count { count: facts.open, at_least: false };
-        summary(store, &tables, conversation, &facts, messages, open)
+        summary(store, &tables, conversation, facts, messages, open)
     })
 }
 
@@ -242,7 +255,7 @@ fn brief_summary(store: &Store, tables: &Tables<'_>, conversation: &Label) -> Re
     let messages = Count::of(count_messages(store, conversation)?);
     facts.partial = messages.count > facts.messages;
     let open = Count { count: facts.open.min(COUNT_MAX), at_least: facts.partial && facts.open > 0 };
-    summary(store, tables, conversation, &facts, messages, open)
+    summary(store, tables, conversation, facts, messages, open)
 }
 
 fn live_numbers_from_the_end(conn: &Connection, conversation: &Label, limit: usize) -> Result<Vec<MessageNo>, Error> {
@@ -268,6 +281,7 @@ struct Facts {
     last: MessageNo,
     last_at: Timestamp,
     partial: bool,
+    damage: BTreeSet<String>,
 }
 
 impl Facts {
@@ -296,12 +310,26 @@ impl Facts {
     }
 
     fn add_archived(&mut self, store: &Store, tables: &Tables<'_>, number: MessageNo) -> Result<(), Error> {
-        let Some(MessageRows { message, deliveries, .. }) = rows(store, tables, number)? else { return Ok(()) };
+        let found = match or_damage(rows(store, tables, number))? {
+            Ok(found) => found,
+            Err(damage) => return self.add_unreadable(tables, number, damage),
+        };
+        let Some(MessageRows { message, deliveries, .. }) = found else { return Ok(()) };
         self.see_message(number, message.at, message.sender.as_str());
         for delivery in deliveries {
             let who = delivery.holder.as_ref().map_or(delivery.address.to_string(), Name::to_string);
             self.see_delivery(&who, delivery.state, delivery.ended_at);
         }
+        Ok(())
+    }
+
+    /// What was archived has ended, so nothing of it is open.
+    fn add_unreadable(&mut self, tables: &Tables<'_>, number: MessageNo, damage: String) -> Result<(), Error> {
+        self.damage.insert(damage);
+        let Some(said) = in_log(tables, number)? else { return Ok(()) };
+        self.see_message(number, said.at, said.sender.as_str());
+        let to = said.header.into_iter().flat_map(|header| header.to);
+        self.participants.extend(to.filter(|to| matches!(to, Address::Agent(_))).map(|to| to.to_string()));
         Ok(())
     }
 
@@ -329,19 +357,19 @@ fn summary(
     store: &Store,
     tables: &Tables<'_>,
     conversation: &Label,
-    facts: &Facts,
+    mut facts: Facts,
     messages: Count,
     open: Count,
 ) -> Result<ThreadSummary, Error> {
-    let first = facts.first.map(|first| rows(store, tables, first)).transpose()?.flatten();
-    let (began_at, subject) = match first {
-        Some(first) => (first.message.at, subject(store, tables, &first.message)?),
+    let (began_at, subject) = match facts.first {
+        Some(first) => beginning(store, tables, first, &mut facts.damage)?,
         None => Default::default(),
     };
+    let outcome = outcome(store, tables, conversation, Some(&mut facts.damage))?;
     Ok(ThreadSummary {
         conversation: conversation.clone(),
         subject,
-        participants: facts.participants.iter().cloned().collect(),
+        participants: facts.participants.into_iter().collect(),
         partial: facts.partial,
         messages,
         open,
@@ -349,8 +377,29 @@ fn summary(
         last_at: facts.last_at,
         last: facts.last,
         status: status(tables, conversation)?,
-        outcome: outcome(store, tables, conversation)?,
+        outcome,
+        damage: facts.damage.into_iter().collect(),
     })
+}
+
+/// When a conversation began, and about what.
+fn beginning(
+    store: &Store,
+    tables: &Tables<'_>,
+    first: MessageNo,
+    damage: &mut BTreeSet<String>,
+) -> Result<(Timestamp, String), Error> {
+    let begun = rows(store, tables, first).and_then(|found| {
+        found.map(|found| Ok((found.message.at, subject(store, tables, &found.message)?))).transpose()
+    });
+    match or_damage(begun)? {
+        Ok(begun) => Ok(begun.unwrap_or_default()),
+        Err(why) => {
+            damage.insert(why);
+            let at = in_log(tables, first)?.map(|said| said.at).unwrap_or_default();
+            Ok((at, UNREADABLE.to_owned()))
+        }
+    }
 }
 
 /// Which conversations to list.
@@ -370,6 +419,8 @@ pub struct Threads {
     pub threads: Vec<ThreadSummary>,
     /// Go on with `--before` this; null when everything was looked at.
     pub next: Option<MessageNo>,
+    /// What is missing or damaged, so that not everything could be read, also of conversations that are not listed.
+    pub damage: Vec<String>,
     pub as_of: Position,
 }
 
@@ -384,7 +435,8 @@ pub fn threads(store: &Store, query: &ThreadsQuery) -> Result<Threads, Error> {
         let tables = Tables::load(conn)?;
         let before = query.before.unwrap_or(tables.cursor.message_last.next());
         let floor = MessageNo(before.0.saturating_sub(NUMBERS_MAX));
-        let mut page = Threads { threads: Vec::new(), next: None, as_of: tables.cursor.head.position };
+        let as_of = tables.cursor.head.position;
+        let mut page = Threads { threads: Vec::new(), next: None, damage: Vec::new(), as_of };
         let mut seen = BTreeSet::new();
         let mut here = (before, None);
         for _ in 0..LOOKED_AT_MAX {
@@ -404,6 +456,8 @@ pub fn threads(store: &Store, query: &ThreadsQuery) -> Result<Threads, Error> {
             }
             let summary = brief_summary(store, &tables, &conversation)?;
             seen.insert(conversation);
+            let told: Vec<String> = summary.damage.iter().filter(|why| !page.damage.contains(why)).cloned().collect();
+            page.damage.extend(told);
             let is_wanted = query.status.is_none_or(|status| summary.status == status)
                 && query.agent.as_ref().is_none_or(|agent| summary.participants.contains(agent));
             if is_wanted {

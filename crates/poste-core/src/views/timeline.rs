@@ -3,11 +3,12 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::rows::{MessageRows, rows, subject};
+use super::rows::{InLog, MessageRows, UNREADABLE, in_log, or_damage, rows, subject};
+use crate::address::Address;
 use crate::error::Error;
 use crate::log::{Intent, MessageNo, Position, Record};
 use crate::store::Store;
-use crate::store::tables::Tables;
+use crate::store::tables::{Message, Tables};
 use crate::text::{Name, Topic};
 use crate::time::{Timestamp, length, rfc3339};
 
@@ -25,6 +26,8 @@ pub struct TimelineLine {
     pub topic: Option<Topic>,
     /// Whom a message was delivered to, groups as their members.
     pub recipients: Vec<String>,
+    /// What is missing or damaged, so that not all of this could be read.
+    pub unreadable: Option<String>,
 }
 
 /// What happened after a position, oldest first.
@@ -41,70 +44,124 @@ pub fn timeline(store: &Store, after: Position, limit: usize) -> Result<Vec<Time
 
 /// One line for the record, one more for each notice the fold wrote with it.
 fn add_lines(store: &Store, tables: &Tables<'_>, record: &Record, lines: &mut Vec<TimelineLine>) -> Result<(), Error> {
-    let envelope = &record.sealed.envelope;
-    let (notices, sent_here): (Vec<MessageRows>, Vec<MessageRows>) =
-        messages_at(store, tables, record.position)?.into_iter().partition(|found| found.message.notice.is_some());
-    let line = |by: &Name, number, what| TimelineLine {
-        position: record.position,
-        at: record.at,
-        by: by.to_string(),
-        kind: envelope.name.clone(),
-        what,
-        number,
-        topic: None,
-        recipients: Vec::new(),
+    let messages = messages_at(store, tables, record.position)?;
+    let is_sent = |message: &Found| match message {
+        Found::Whole(found) => found.message.notice.is_none(),
+        Found::Unreadable { said, .. } => said.header.is_some(),
     };
+    let (sent_here, notices): (Vec<Found>, Vec<Found>) = messages.into_iter().partition(is_sent);
     if sent_here.is_empty() {
         let (number, what) = other(tables, record)?;
-        lines.push(line(&envelope.actor, number, what));
+        lines.push(TimelineLine { number, what, ..line(record, &record.sealed.envelope.actor) });
     }
-    for found in sent_here.iter().chain(&notices) {
-        let message = &found.message;
-        let (recipients, what) = sent(store, tables, found)?;
-        lines.push(TimelineLine {
-            topic: message.topic.clone(),
-            recipients,
-            ..line(&message.sender, Some(message.number), what)
+    for found in sent_here.into_iter().chain(notices) {
+        lines.push(match found {
+            Found::Whole(found) => sent(store, tables, record, &found)?,
+            Found::Unreadable { number, said, damage } => unreadable(tables, record, number, *said, damage)?,
         });
     }
     Ok(())
 }
 
-fn messages_at(store: &Store, tables: &Tables<'_>, position: Position) -> Result<Vec<MessageRows>, Error> {
-    let mut found = Vec::new();
-    let mut number = tables.first_number_after(Position(position.0.saturating_sub(1)))?;
-    while tables.position_of(number)? == Some(position) {
-        found.extend(rows(store, tables, number)?);
-        number = number.next();
+fn line(record: &Record, by: &Name) -> TimelineLine {
+    TimelineLine {
+        position: record.position,
+        at: record.at,
+        by: by.to_string(),
+        kind: record.sealed.envelope.name.clone(),
+        what: String::new(),
+        number: None,
+        topic: None,
+        recipients: Vec::new(),
+        unreadable: None,
     }
-    Ok(found)
 }
 
-fn sent(store: &Store, tables: &Tables<'_>, found: &MessageRows) -> Result<(Vec<String>, String), Error> {
-    const SHOWN_MAX: usize = 4;
+/// A message as it was found, or what the log itself says of it.
+enum Found {
+    Whole(Box<MessageRows>),
+    Unreadable { number: MessageNo, said: Box<InLog>, damage: String },
+}
+
+fn messages_at(store: &Store, tables: &Tables<'_>, position: Position) -> Result<Vec<Found>, Error> {
+    let mut messages = Vec::new();
+    let mut number = tables.first_number_after(Position(position.0.saturating_sub(1)))?;
+    while tables.position_of(number)? == Some(position) {
+        match or_damage(rows(store, tables, number))? {
+            Ok(found) => messages.extend(found.map(|found| Found::Whole(Box::new(found)))),
+            Err(damage) => {
+                let said = in_log(tables, number)?;
+                messages.extend(said.map(|said| Found::Unreadable { number, said: Box::new(said), damage }));
+            }
+        }
+        number = number.next();
+    }
+    Ok(messages)
+}
+
+fn sent(store: &Store, tables: &Tables<'_>, record: &Record, found: &MessageRows) -> Result<TimelineLine, Error> {
     let MessageRows { message, deliveries, .. } = found;
-    let addresses: Vec<String> = deliveries.iter().map(|delivery| delivery.address.to_string()).collect();
-    let to = match addresses.as_slice() {
-        [] => "nobody".to_owned(),
-        few if few.len() <= SHOWN_MAX => few.join(", "),
-        many => format!("{} recipients", many.len()),
-    };
+    let addresses: Vec<&Address> = deliveries.iter().map(|delivery| &delivery.address).collect();
     let topic = message.topic.as_ref().map(|topic| format!(" [{topic}]")).unwrap_or_default();
-    let subject = subject(store, tables, message)?;
-    let what = format!("{} → {to}  #{} {}{topic}: {subject}", message.sender, message.number, message.kind);
+    let (subject, unreadable) = match or_damage(subject(store, tables, message))? {
+        Ok(subject) => (subject, None),
+        Err(damage) => (UNREADABLE.to_owned(), Some(damage)),
+    };
+    let Message { number, kind, sender, .. } = message;
+    Ok(TimelineLine {
+        what: format!("{sender} → {}  #{number} {kind}{topic}: {subject}", to_text(&addresses)),
+        number: Some(*number),
+        topic: message.topic.clone(),
+        recipients: recipients(tables, &addresses)?,
+        unreadable,
+        ..line(record, sender)
+    })
+}
+
+/// A message whose archive is missing or damaged. To whom a notice went stood only there.
+fn unreadable(
+    tables: &Tables<'_>,
+    record: &Record,
+    number: MessageNo,
+    said: InLog,
+    damage: String,
+) -> Result<TimelineLine, Error> {
+    let mut line = TimelineLine { number: Some(number), unreadable: Some(damage), ..line(record, &said.sender) };
+    let Some(header) = said.header else {
+        line.what = format!("{}  #{number}: {UNREADABLE}", said.sender);
+        return Ok(line);
+    };
+    let addresses: Vec<&Address> = header.to.iter().collect();
+    line.what = format!("{} → {}  #{number} {}: {UNREADABLE}", said.sender, to_text(&addresses), header.kind);
+    line.topic =
+        header.to.iter().find_map(|to| if let Address::Topic(topic) = to { Some(topic.clone()) } else { None });
+    line.recipients = recipients(tables, &addresses)?;
+    Ok(line)
+}
+
+fn to_text(addresses: &[&Address]) -> String {
+    const SHOWN_MAX: usize = 4;
+    match addresses {
+        [] => "nobody".to_owned(),
+        few if few.len() <= SHOWN_MAX => few.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        many => format!("{} recipients", many.len()),
+    }
+}
+
+fn recipients(tables: &Tables<'_>, addresses: &[&Address]) -> Result<Vec<String>, Error> {
     let mut recipients = Vec::new();
-    for delivery in deliveries {
-        match &delivery.address {
-            crate::Address::Role(role) => {
+    for address in addresses {
+        match address {
+            Address::Role(role) => {
                 recipients.extend(tables.active_with_role(role)?.iter().map(ToString::to_string));
             }
-            crate::Address::Can(word) => {
+            Address::Can(word) => {
                 recipients.extend(tables.active_with_capability(word)?.iter().map(ToString::to_string));
             }
             address => recipients.push(address.to_string()),
         }
     }
-    Ok((recipients, what))
+    Ok(recipients)
 }
 
 /// The message a record is about, if it is about one, and what it did.

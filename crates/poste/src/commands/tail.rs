@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use poste_core::{Position, Timestamp};
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
+use crate::error::CommandError;
 use crate::ui::{Answer, Ui, escape};
 
 /// Follow an inbox, a topic or the whole log; marks nothing as shown
@@ -84,11 +86,12 @@ fn follow_from(
     super::wait::check_cursor(office, cursor)?;
     let ui = cx.ui.clone();
     let started = Instant::now();
+    let mut damage = BTreeSet::new();
     loop {
         let left = length.map(|length| length.saturating_sub(started.elapsed()));
         let mut failed = None;
         office.wait_for(Some(left.unwrap_or(READER_PERIOD).min(READER_PERIOD)), |office| {
-            if let Err(error) = print_new(&ui, office, follow, &mut cursor) {
+            if let Err(error) = print_new(&ui, office, follow, &mut cursor, &mut damage) {
                 failed = Some(error);
                 return Ok(Some(()));
             }
@@ -98,7 +101,7 @@ fn follow_from(
             return Err(error);
         }
         if left.is_some_and(|left| left <= READER_PERIOD) || !has_reader() {
-            return Ok(());
+            return if damage.is_empty() { Ok(()) } else { Err(CommandError::damaged()) };
         }
     }
 }
@@ -118,7 +121,13 @@ fn has_reader() -> bool {
     }
 }
 
-fn print_new(ui: &Ui, office: &Office, follow: &Follow, cursor: &mut Position) -> Result {
+fn print_new(
+    ui: &Ui,
+    office: &Office,
+    follow: &Follow,
+    cursor: &mut Position,
+    damage: &mut BTreeSet<String>,
+) -> Result {
     const PAGE: usize = 500;
     loop {
         let lines = views::timeline(office.store(), *cursor, PAGE)?;
@@ -130,6 +139,11 @@ fn print_new(ui: &Ui, office: &Office, follow: &Follow, cursor: &mut Position) -
             };
             if wanted {
                 ui.answer(line)?;
+            }
+            // Told whether it is wanted or not: to whom it went may be among what cannot be read.
+            if let Some(why) = line.unreadable.as_ref().filter(|why| !damage.contains(*why)) {
+                ui.warn(why);
+                damage.insert(why.clone());
             }
             *cursor = line.position;
         }

@@ -183,7 +183,17 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         }
         ThreadAnswer::Messages(thread)
     };
-    cx.ui.answer(&answer)
+    cx.ui.answer(&answer)?;
+    match answer {
+        ThreadAnswer::Summary(summary) => tell_damage(&cx.ui, &summary.damage),
+        ThreadAnswer::Messages(_) => Ok(()),
+    }
+}
+
+/// Nobody may take what is left of an answer for the whole.
+pub(super) fn tell_damage(ui: &Ui, damage: &[String]) -> Result {
+    damage.iter().for_each(|why| ui.warn(why));
+    if damage.is_empty() { Ok(()) } else { Err(CommandError::damaged()) }
 }
 
 /// The conversation of a message, or of that name. A number is first of all a message.

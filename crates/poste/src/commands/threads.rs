@@ -4,7 +4,7 @@ use poste_core::log::MessageNo;
 use poste_core::text::Name;
 use poste_core::views::{self, ThreadStatus, ThreadSummary, Threads, ThreadsQuery};
 
-use super::thread::status_text;
+use super::thread::{status_text, tell_damage};
 use crate::Result;
 use crate::context::{Cx, check_filters};
 use crate::error::CommandError;
@@ -77,5 +77,6 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         (true, Some(next)) => cx.ui.say(format!("none so far; go on looking: --before {next}")),
         (false, _) => {}
     }
-    cx.ui.answer(&page)
+    cx.ui.answer(&page)?;
+    tell_damage(&cx.ui, &page.damage)
 }

@@ -158,3 +158,31 @@ fn a_damaged_archive_is_noticed_where_it_is_read() {
     );
     assert_transcript!(desk);
 }
+
+#[test]
+fn a_missing_archive_does_not_hide_what_is_whole() {
+    let mut desk = desk_with_history();
+    let files = desk.peek("poste archive --as lead --json").json()["files"].clone();
+    desk.quietly("poste send coder 'It fails again' --conversation login --as lead");
+    let path = desk.path(format!(".poste/archive/{}", files[0].as_str().unwrap()));
+    std::fs::remove_file(&path).unwrap();
+    desk.play(
+        "
+        poste threads
+        poste threads --agent coder
+        poste thread 5 --summary
+        poste threads --json
+        poste log follow --after 0 --for 0s
+        poste tail --after 0 --for 0s --as coder
+        ",
+    );
+    let follow = desk.peek("poste log follow --after 0 --for 0s --json");
+    let lines: Vec<serde_json::Value> = follow.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let unreadable = |number: u64| {
+        let line = lines.iter().find(|line| line["number"] == number && line["kind"] == "message.send");
+        line.unwrap()["unreadable"].clone()
+    };
+    assert_eq!(unreadable(1), format!("the archive {} is missing", files[0].as_str().unwrap()));
+    assert_eq!(unreadable(3), serde_json::Value::Null);
+    assert_transcript!(desk);
+}
