@@ -286,6 +286,7 @@ const REFUSED: &[&str] = &[
     "not_finished",
     "nothing_to_do",
     "not_finished",
+    "not_finished",
     "archived",
 ];
 
@@ -368,6 +369,25 @@ impl Scribe {
         let (store, _) = fold_all(&self.records);
         let sql = "SELECT number FROM messages WHERE position = ?1 AND notice IS NULL";
         store.conn().query_row(sql, [position], |row| row.get(0)).unwrap()
+    }
+
+    /// Everybody takes note of what the office told them.
+    fn acknowledge_notices(&mut self) {
+        let (store, _) = fold_all(&self.records);
+        let sql = "SELECT d.message, d.address FROM deliveries d JOIN messages m ON m.number = d.message
+                   WHERE m.notice IS NOT NULL AND d.state = 0 ORDER BY d.number";
+        let told: Vec<(u64, String)> = store
+            .conn()
+            .prepare(sql)
+            .unwrap()
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        for (number, address) in told {
+            let actor = if address == "role:lead" { "eve" } else { &address };
+            self.write(actor, Intent::Ack(Ack { message: MessageNo(number) }));
+        }
     }
 
     fn tick_after(&mut self, ms: i64) {
@@ -515,6 +535,8 @@ fn how_things_end(log: &mut Scribe) {
     let outcome = log.says("ann", Intent::Close(Close { message: MessageNo(plan) }));
     log.says("fay", Intent::Redact(Redact { records: vec![result] }));
     log.write("ann", Intent::Close(Close { message: MessageNo(plan) })); // refused: it is closed
+    log.write("ann", Intent::Archive(too_early.clone())); // refused: there are notices nobody has read
+    log.acknowledge_notices();
     log.write("ann", Intent::Archive(too_early.clone())); // refused: it went on since then
     let as_of = Position(log.records.len() as u64);
     log.write("ann", Intent::Archive(Archive { as_of, ..too_early }));
