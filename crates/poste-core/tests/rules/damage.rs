@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use poste_core::MessageNo;
-use poste_core::log::Archive;
+use poste_core::log::{Archive, Send};
 use poste_core::views;
+use poste_core::{MessageNo, Position};
 
 use crate::common::*;
 
@@ -203,4 +203,43 @@ fn an_archived_message_is_replayed_from_its_archive() {
     let now = views::track(store, MessageNo(1), desk.now()).expect("it is readable").expect("it is there");
     assert_eq!(replayed.deliveries.len(), now.deliveries.len());
     assert_eq!((replayed.subject, replayed.archive), (now.subject, now.archive));
+}
+
+#[test]
+fn listings_go_past_an_archive_that_cannot_be_read() {
+    let spoil: [fn(&std::path::Path); 3] = [
+        |path| fs::write(path, "{\"position\":4}\n").unwrap(),
+        |path| fs::write(path, "").unwrap(),
+        |path| {
+            fs::remove_file(path).unwrap();
+            fs::create_dir(path).unwrap();
+        },
+    ];
+    for spoil in spoil {
+        let mut desk = Desk::with(&["lead", "bob"]);
+        let number = desk.send("lead", "bob", "directive");
+        desk.done_saying("bob", number, "the result");
+        let conversation = views::conversation_of(desk.office.store(), number).unwrap().unwrap();
+        let archive = desk.archive("lead");
+        let again = Send { conversation: Some(conversation), ..letter("bob", "message") };
+        let again = desk.send_saying("lead", again, text("once more"));
+        desk.leave_unverified();
+        spoil(&desk.archive_path(&archive.file));
+
+        let query = views::ThreadsQuery { limit: 9, ..Default::default() };
+        let page = views::threads(desk.office.store(), &query).unwrap();
+        let [thread] = page.threads.as_slice() else { panic!("{page:?}") };
+        assert_eq!((thread.subject.as_str(), thread.messages.count, thread.last), ("(unreadable)", 2, again));
+        assert_eq!(thread.participants, ["bob", "lead"]);
+        let [damage] = page.damage.as_slice() else { panic!("{:?}", page.damage) };
+        assert!(damage.contains(&archive.file), "{damage}");
+
+        let lines = views::timeline(desk.office.store(), Position(0), 100).unwrap();
+        let line =
+            |wanted| lines.iter().find(|line| line.number == Some(wanted) && line.kind == "message.send").unwrap();
+        assert_eq!(line(number).what, "lead → bob  #1 directive: (unreadable)");
+        assert_eq!(line(number).recipients, ["bob"]);
+        assert!(line(number).unreadable.as_ref().is_some_and(|why| why.contains(&archive.file)));
+        assert_eq!(line(again).unreadable, None);
+    }
 }
