@@ -1,6 +1,6 @@
 //! The arguments of every command.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -74,16 +74,6 @@ pub(crate) struct Global {
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let ms = parse_duration_ms(text)?;
     Ok(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
-}
-
-/// A clap value parser for texts that may begin like an option, as a list in Markdown does. One word that begins so is
-/// an option that was mistyped; taking it for a text would send it.
-pub(crate) fn text(text: &str) -> Result<String, String> {
-    let one_word = !text.contains(char::is_whitespace);
-    if text.starts_with('-') && text.len() > 1 && one_word {
-        return Err("there is no such option; a text that begins with - and is one word follows after --".to_owned());
-    }
-    Ok(text.to_owned())
 }
 
 /// A clap value parser for message numbers: `12` or `#12`.
@@ -181,11 +171,33 @@ impl Cli {
         let arguments = &help_last(arguments);
         let named = Command::by_name(Global::augment_args(clap::Command::new("poste"))).disable_help_subcommand(true);
         let matches = named.try_get_matches_from(arguments);
+        if let Ok(matches) = &matches
+            && swallows_an_option(matches, arguments)
+            && let Some(error) = mistyped(arguments)
+        {
+            return Err(error);
+        }
         match matches.and_then(|mut matches| Self::from_arg_matches_mut(&mut matches)) {
             Ok(cli) => Ok(cli),
             Err(_) => Self::try_parse_from(arguments).map_err(|error| mistyped(arguments).unwrap_or(error)),
         }
     }
+}
+
+/// Texts may begin with a hyphen, as a list in Markdown does. One word that begins so and does not stand after `--` is
+/// an option that was mistyped; taking it for a text would send it.
+fn swallows_an_option(matches: &clap::ArgMatches, arguments: &[OsString]) -> bool {
+    let Some((_, matches)) = matches.subcommand() else { return false };
+    let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    let is_option = |value: &OsStr| {
+        let text = value.to_string_lossy();
+        let is_word = text.len() > 1 && text.starts_with('-') && !text.contains(char::is_whitespace);
+        is_word && arguments[..end].iter().any(|argument| argument == value)
+    };
+    ["subject", "body"].iter().any(|id| {
+        let values = matches.try_get_raw(id).ok().flatten();
+        values.is_some_and(|mut values| values.any(is_option))
+    })
 }
 
 /// A mistyped option, as clap explains it where no text could begin with a hyphen: with the option that was meant.

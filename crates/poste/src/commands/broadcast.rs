@@ -14,10 +14,10 @@ use crate::draft::{Draft, MessageArgs};
 )]
 pub(crate) struct Args {
     /// One line
-    #[arg(allow_hyphen_values = true, value_parser = crate::cli::text)]
+    #[arg(allow_hyphen_values = true)]
     subject: String,
     /// Markdown; - for stdin
-    #[arg(allow_hyphen_values = true, value_parser = crate::cli::text)]
+    #[arg(allow_hyphen_values = true)]
     body: Option<String>,
     #[command(flatten)]
     message: MessageArgs,

@@ -16,10 +16,10 @@ pub(crate) struct Args {
     /// Capitals are allowed: TaskCompleted
     topic: Topic,
     /// One line
-    #[arg(allow_hyphen_values = true, value_parser = crate::cli::text)]
+    #[arg(allow_hyphen_values = true)]
     subject: String,
     /// Markdown; - for stdin
-    #[arg(allow_hyphen_values = true, value_parser = crate::cli::text)]
+    #[arg(allow_hyphen_values = true)]
     body: Option<String>,
     #[command(flatten)]
     message: MessageArgs,

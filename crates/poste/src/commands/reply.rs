@@ -18,7 +18,7 @@ pub(crate) struct Args {
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
     /// Markdown; - for stdin
-    #[arg(allow_hyphen_values = true, value_parser = crate::cli::text)]
+    #[arg(allow_hyphen_values = true)]
     body: Option<String>,
     /// Otherwise Re: and the subject of the message
     #[arg(long)]

@@ -31,10 +31,10 @@ pub(crate) struct Args {
     #[arg(required_unless_present = "batch")]
     to: Option<String>,
     /// One line
-    #[arg(required_unless_present = "batch", allow_hyphen_values = true, value_parser = crate::cli::text)]
+    #[arg(required_unless_present = "batch", allow_hyphen_values = true)]
     subject: Option<String>,
     /// Markdown; - for stdin
-    #[arg(allow_hyphen_values = true, value_parser = crate::cli::text)]
+    #[arg(allow_hyphen_values = true)]
     body: Option<String>,
     /// Another recipient; may be repeated
     #[arg(long = "to", value_name = "ADDRESS")]

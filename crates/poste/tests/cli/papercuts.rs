@@ -10,7 +10,8 @@ fn a_body_may_begin_like_an_option_and_a_mistyped_option_is_no_body() {
         "
         poste send coder 'A list' '- one item' --as lead
         poste send coder '- A list' --as lead --type directive
-        poste send coder 'A rule' -- --- --as lead
+        poste send --as lead coder 'A rule' -- ---
+        poste send --as lead -- coder --subject -body
         poste read 1 --as coder
         poste reply 1 '- an answer' --as coder
         poste publish News '- a subject' '- a body' --as lead
