@@ -42,8 +42,9 @@ type Result<T = ()> = std::result::Result<T, String>;
 
 fn test() -> Result {
     let deny = install_cargo_deny()?;
-    // Real repositories in the tests of worktrees; jq and pkill in the scripts of the documentation.
-    for (program, package) in [("git", "git"), ("jq", "jq"), ("pkill", "procps")] {
+    // Real repositories in the tests of worktrees; groff reads the manual pages; jq and pkill in the scripts of the
+    // documentation.
+    for (program, package) in [("git", "git"), ("groff", "groff"), ("jq", "jq"), ("pkill", "procps")] {
         ensure(program, package)?;
     }
     step("format", cargo().args(["fmt", "--all", "--check"]))?;

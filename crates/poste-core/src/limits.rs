@@ -25,6 +25,8 @@ pub const ADDRESSES_MAX: usize = 256;
 pub const FAN_OUT_MAX: usize = 10_000;
 /// Deliveries one claim may take.
 pub const CLAIM_MAX: u32 = 100;
+/// Types one claim may ask for.
+pub const CLAIM_TYPES_MAX: usize = 100;
 /// Messages one `shown` record may mark.
 pub const SHOWN_MAX: usize = 1_000;
 /// Due items one tick settles.

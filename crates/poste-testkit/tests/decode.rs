@@ -254,7 +254,7 @@ fn an_unknown_kind_that_may_wait_is_kept_and_folds_again() {
 }
 
 fn claim_next() -> Intent {
-    Intent::Claim(Claim { message: None, max: 1, lease_ms: None })
+    Intent::Claim(Claim { message: None, max: 1, lease_ms: None, types: Vec::new() })
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn golden_proposals() -> Vec<Proposal> {
         Intent::Retire(Retire { name: text("bob") }),
         Intent::Send(send),
         Intent::Shown(Shown { messages: vec![message, MessageNo(18)] }),
-        Intent::Claim(Claim { message: Some(message), max: 1, lease_ms: Some(30_000) }),
+        Intent::Claim(Claim { message: Some(message), max: 1, lease_ms: Some(30_000), types: Vec::new() }),
         Intent::Ack(Ack { message }),
         Intent::Done(Done { message, token, artifacts: vec![artifact] }),
         Intent::Fail(Fail { message, token, retry: true }),
@@ -414,7 +414,7 @@ fn send(kind: &str, to: &[&str]) -> Send {
 }
 
 fn claim(message: u64, lease_ms: i64) -> Intent {
-    Intent::Claim(Claim { message: Some(MessageNo(message)), max: 1, lease_ms: Some(lease_ms) })
+    Intent::Claim(Claim { message: Some(MessageNo(message)), max: 1, lease_ms: Some(lease_ms), types: Vec::new() })
 }
 
 fn done(message: u64, token: Option<Position>) -> Intent {
@@ -493,10 +493,10 @@ fn golden_log() -> Vec<Record> {
     log.write_as("g9", "ann", None, Intent::Send(send("directive", &["role:coder"]))); // repeats message 1
     log.write_as("g9", "ann", None, Intent::Ack(Ack { message: MessageNo(2) })); // refused: the id is taken
     log.write("ann", Intent::Send(send("no_such_type", &["bob"]))); // refused
-    log.write("ghost", Intent::Claim(Claim { message: None, max: 1, lease_ms: None })); // refused
+    log.write("ghost", Intent::Claim(Claim { message: None, max: 1, lease_ms: None, types: Vec::new() })); // refused
     log.write("ann", Intent::Retire(Retire { name: text("bob") })); // 4 comes back to dot
     // What stays claimed and what stays pending at the end.
-    log.write("dot", Intent::Claim(Claim { message: None, max: 2, lease_ms: None }));
+    log.write("dot", Intent::Claim(Claim { message: None, max: 2, lease_ms: None, types: Vec::new() }));
     how_things_end(&mut log);
     log.records
 }

@@ -69,7 +69,7 @@ impl Desk {
     }
 
     fn claim(&mut self, actor: &str, session: Option<&str>, message: MessageNo) -> Position {
-        let claim = Claim { message: Some(message), max: 1, lease_ms: Some(10_000) };
+        let claim = Claim { message: Some(message), max: 1, lease_ms: Some(10_000), types: Vec::new() };
         match self.accepted(actor, session, Intent::Claim(claim)) {
             Effect::Claimed(claimed) => claimed.token,
             other => panic!("{other:?}"),
@@ -142,7 +142,7 @@ fn late_subscribers_get_publications_no_sooner_and_no_later_than_others() {
     desk.accepted("ann", None, Intent::Send(brief));
     desk.clock.advance(2_000);
     desk.accepted("bob", None, Intent::Subscribe(Subscribe { topic, from: Some(Position(0)) }));
-    let claim = Claim { message: None, max: 5, lease_ms: None };
+    let claim = Claim { message: None, max: 5, lease_ms: None, types: Vec::new() };
     let claimed = desk.propose("bob", None, Intent::Claim(claim)).verdict;
     assert!(
         matches!(&claimed, Verdict::Rejected(rejection) if rejection.code == Code::NothingToClaim),

@@ -187,7 +187,7 @@ fn track(open: &mut Open) -> Result {
 }
 
 fn claim(open: &mut Open) -> Result {
-    let intent = Intent::Claim(Claim { message: None, max: 1, lease_ms: None });
+    let intent = Intent::Claim(Claim { message: None, max: 1, lease_ms: None, types: Vec::new() });
     let outcome = submit(&mut open.office, &[proposal(READER, intent, None)])?.pop();
     match outcome.map(|outcome| outcome.verdict) {
         Some(Verdict::Accepted(Effect::Claimed(claimed))) => {

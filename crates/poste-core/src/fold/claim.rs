@@ -19,10 +19,15 @@ impl Rule for Claim {
         if self.max == 0 || self.max > limits::CLAIM_MAX {
             return Err(refuse(Code::Malformed, format!("one claim takes 1 to {} messages", limits::CLAIM_MAX)));
         }
+        if self.types.len() > limits::CLAIM_TYPES_MAX || (self.message.is_some() && !self.types.is_empty()) {
+            let max = limits::CLAIM_TYPES_MAX;
+            return Err(refuse(Code::Malformed, format!("a claim names a message, or up to {max} types")));
+        }
         let Some(number) = self.message else {
-            let best = best_claimable(tables, &agent, self.max)?;
+            let best = best_claimable(tables, &agent, self)?;
             if best.is_empty() {
-                return Err(refuse(Code::NothingToClaim, format!("nothing waits for {}", agent.name)));
+                let of_types = if self.types.is_empty() { "" } else { " of that type" };
+                return Err(refuse(Code::NothingToClaim, format!("nothing{of_types} waits for {}", agent.name)));
             }
             return Ok((best, lease_ms));
         };
@@ -55,14 +60,14 @@ impl Rule for Claim {
 }
 
 /// By priority, then age, over everything addressed to the agent; each message once.
-fn best_claimable(tables: &Tables<'_>, agent: &Agent, max: u32) -> Result<Vec<Delivery>, Stop> {
+fn best_claimable(tables: &Tables<'_>, agent: &Agent, claim: &Claim) -> Result<Vec<Delivery>, Stop> {
     let mut found = Vec::new();
     for address in agent.addresses() {
-        found.extend(tables.claimable(&address, max, &agent.name)?);
+        found.extend(tables.claimable(&address, &claim.types, claim.max, &agent.name)?);
     }
     found.sort_by_key(|delivery| (std::cmp::Reverse(delivery.priority), delivery.message, delivery.number));
     found.dedup_by_key(|delivery| delivery.message);
-    found.truncate(max as usize);
+    found.truncate(claim.max as usize);
     Ok(found)
 }
 

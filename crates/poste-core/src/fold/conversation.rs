@@ -1,13 +1,14 @@
 //! Conversations end: by a word of somebody, and in the archive.
 
-use super::delivery;
 use super::outcome::{Code, Effect, Stop, refuse};
 use super::{Context, Rule, speaker};
+use super::{delivery, notice};
+use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
 use crate::log::{Archive, Close, MessageNo};
 use crate::store::archive::is_archive_name;
-use crate::store::tables::{Agent, ArchivedMessage, Closed, Delivery, EndReason, State, Tables};
+use crate::store::tables::{Agent, ArchivedMessage, Closed, Delivery, EndReason, Notice, State, Tables};
 use crate::text::Label;
 use crate::vocabulary::AgentKind;
 
@@ -48,10 +49,21 @@ impl Rule for Close {
         for before in &open {
             let reason = EndReason::ConversationClosed;
             delivery::end(tables, cx, before, before.clone(), State::Returned, reason)?;
+            tell_holder(tables, cx, before)?;
         }
         tables.put_closed(&conversation, &Closed { position: cx.position, at: cx.at, by: cx.actor.clone() })?;
         Ok(Effect::Touched(open.len()))
     }
+}
+
+/// Whoever works on it would go on for nothing. The sender has heard of it already, and the closer knows.
+fn tell_holder(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Result<(), Error> {
+    let Some(holder) = delivery::holder(before).filter(|holder| *holder != cx.actor) else { return Ok(()) };
+    let message = delivery::expect_message(tables, before.message)?;
+    if holder == message.sender {
+        return Ok(());
+    }
+    notice::tell(tables, cx, Address::Agent(holder), Notice::Closed, &message, before)
 }
 
 /// Whoever wrote a message or was sent it.

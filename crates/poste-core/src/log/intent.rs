@@ -302,6 +302,9 @@ pub struct Claim {
     pub max: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<i64>,
+    /// Without a message: only of these types; none named, of any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<TypeName>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -446,11 +446,12 @@ fn available_at(tables: &Tables<'_>, message: &Message, delivery: &Delivery) -> 
     Ok(again.unwrap_or(message.position))
 }
 
-/// Whether a claim without a number would win something now. One look at an index an address.
-pub fn has_claimable(store: &Store, agent: &Agent) -> Result<bool, Error> {
+/// Whether a claim without a number would win something now. One look at an index an address; with types, until the
+/// first one of them.
+pub fn has_claimable(store: &Store, agent: &Agent, types: &[TypeName]) -> Result<bool, Error> {
     let tables = store.tables()?;
     for address in agent.addresses() {
-        if !tables.claimable(&address, 1, &agent.name)?.is_empty() {
+        if !tables.claimable(&address, types, 1, &agent.name)?.is_empty() {
             return Ok(true);
         }
     }

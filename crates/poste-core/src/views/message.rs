@@ -202,6 +202,7 @@ fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(Str
     let about = row.reply_to.unwrap_or_default();
     let next = match row.notice {
         Some(Notice::Late) => format!("The result is kept as late: poste track {about}"),
+        Some(Notice::Closed) => format!("Stop working on it; a result would be kept as late: poste track {about}"),
         Some(Notice::Overdue) => format!("See who has it: poste track {about}. What else is late: poste overdue"),
         _ => format!("See what happened: poste track {about}. Give it another chance: poste retry {about}"),
     };

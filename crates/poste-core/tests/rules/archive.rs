@@ -394,8 +394,14 @@ fn a_repeat_of_what_is_archived_is_answered_as_before() {
         asked.push((proposal, outcome.clone()));
         outcome
     };
-    let claim =
-        |message| Intent::Claim(poste_core::log::Claim { message: Some(message), max: 1, lease_ms: Some(SECOND) });
+    let claim = |message| {
+        Intent::Claim(poste_core::log::Claim {
+            message: Some(message),
+            max: 1,
+            lease_ms: Some(SECOND),
+            types: Vec::new(),
+        })
+    };
     propose(&mut desk, "lead", send("bob cy", "directive"), Some(text("two of them")));
     let number = MessageNo(1);
     let lost = propose(&mut desk, "bob", claim(number), None).position;

@@ -210,13 +210,13 @@ impl Desk {
 
     /// Claims with a lease of its own length; the token.
     pub fn claim_for(&mut self, who: &str, message: MessageNo, lease_ms: Option<i64>) -> Answer<Position> {
-        let claim = Claim { message: Some(message), max: 1, lease_ms };
+        let claim = Claim { message: Some(message), max: 1, lease_ms, types: Vec::new() };
         self.ask(who, Intent::Claim(claim)).map(|effect| claimed(effect).token)
     }
 
     /// Claims the best that waits; the numbers in the order they were given.
     pub fn claim_best(&mut self, who: &str, max: u32) -> Answer<Vec<MessageNo>> {
-        let claim = Claim { message: None, max, lease_ms: None };
+        let claim = Claim { message: None, max, lease_ms: None, types: Vec::new() };
         let items = self.ask(who, Intent::Claim(claim)).map(|effect| claimed(effect).items)?;
         Ok(items.into_iter().map(|item| item.number).collect())
     }

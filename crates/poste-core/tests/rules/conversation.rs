@@ -106,6 +106,37 @@ fn senders_are_told_what_came_back_but_not_whoever_closed() {
 }
 
 #[test]
+fn whoever_holds_what_is_closed_is_told_so_unless_it_knows_by_other_means() {
+    let told = |closes: &str, holds: &str| {
+        let (mut desk, first, _) = desk();
+        desk.register(holds, update(with_role("coder")));
+        let shared = accepted(desk.post("lead", in_conversation("role:coder", "plan"))).number;
+        let own = accepted(desk.post("lead", in_conversation("lead", "plan"))).number;
+        accepted(desk.claim("lead", own));
+        accepted(desk.claim(holds, shared));
+        accepted(desk.close(closes, first));
+        assert_eq!(desk.told_of(own).len(), usize::from(closes != "lead"), "lead sent it and is told of it as such");
+        desk.told_of(shared)
+    };
+    let (returned, closed) = (("lead".to_owned(), Notice::Returned), ("dot".to_owned(), Notice::Closed));
+    assert_eq!(told("ann", "dot"), [returned.clone(), closed.clone()]);
+    assert_eq!(told("lead", "dot"), [closed], "also if the sender itself closes it");
+    assert_eq!(told("dot", "dot"), [returned], "whoever closes it knows");
+}
+
+#[test]
+fn nobody_is_told_of_a_notice_that_was_held() {
+    let (mut desk, first, second) = desk();
+    accepted(desk.close("ann", first));
+    let notice = desk.told_of(second).len();
+    assert_eq!(notice, 1);
+    let number = desk.notices().last().expect("bob is told").number;
+    accepted(desk.claim("bob", number));
+    accepted(desk.close("ann", first));
+    assert_eq!(desk.told_of(number), []);
+}
+
+#[test]
 fn a_sender_that_retired_is_told_nothing() {
     let (mut desk, first, _) = desk();
     accepted(desk.retire("ann", "lead"));
@@ -200,7 +231,7 @@ fn work_that_goes_on_in_a_closed_conversation_is_kept_as_late() {
     assert_eq!(desk.state(first), State::Returned);
     assert_eq!(
         desk.told_of(first),
-        [("lead".to_owned(), Notice::Returned), ("lead".to_owned(), Notice::Late)],
+        [("lead".to_owned(), Notice::Returned), ("bob".to_owned(), Notice::Closed), ("lead".to_owned(), Notice::Late)],
         "the sender hears of the work that was done"
     );
 }

@@ -111,7 +111,7 @@ fn a_repeated_claim_is_told_what_it_won_and_still_holds() {
     let mut desk = Desk::with(&["ann", "bob"]);
     let number = desk.send("ann", "bob", "directive");
     let other = desk.send("ann", "bob", "directive");
-    let claim = Intent::Claim(poste_core::log::Claim { message: None, max: 1, lease_ms: None });
+    let claim = Intent::Claim(poste_core::log::Claim { message: None, max: 1, lease_ms: None, types: Vec::new() });
     let claim = proposal(ID, "bob", desk.now(), claim, None);
     let first = desk.outcome(&claim);
     let again = desk.outcome(&claim);

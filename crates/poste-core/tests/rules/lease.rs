@@ -188,7 +188,7 @@ fn what_came_back_after_a_claim_must_be_claimed_again_before_it_is_finished() {
 fn a_token_names_the_delivery_it_won_also_when_the_message_came_by_two_addresses() {
     let mut desk = desk_with_group();
     let number = desk.send("ann", "bob role:dev", "directive");
-    let claim = || Intent::Claim(Claim { message: None, max: 1, lease_ms: None });
+    let claim = || Intent::Claim(Claim { message: None, max: 1, lease_ms: None, types: Vec::new() });
     let by_name = claimed(accepted(desk.ask("bob", claim()))).token;
     let by_role = claimed(accepted(desk.ask("bob", claim()))).token;
     accepted(desk.done_with("bob", number, Some(by_role)));
@@ -352,4 +352,42 @@ fn a_holder_that_leaves_its_role_keeps_what_it_claimed() {
     desk.register("bob", update(with_role("ops")));
     accepted(desk.done_with("bob", number, Some(token)));
     assert_eq!(desk.state(number), State::Done);
+}
+
+fn of_types(types: &[&str], max: u32) -> Claim {
+    let types = types.iter().map(|kind| kind.parse().expect("a type")).collect();
+    Claim { message: None, max, lease_ms: None, types }
+}
+
+fn taken(desk: &mut Desk, who: &str, claim: Claim) -> Answer<Vec<MessageNo>> {
+    desk.ask(who, Intent::Claim(claim)).map(|effect| claimed(effect).items.iter().map(|item| item.number).collect())
+}
+
+#[test]
+fn a_claim_of_types_takes_the_best_of_them_and_leaves_the_rest() {
+    let mut desk = Desk::with(&["ann"]);
+    desk.register("bob", with_role("coder"));
+    desk.register("cy", with_role("coder"));
+    let [plain, first, second] = ["message", "directive", "directive"].map(|kind| desk.send("ann", "bob", kind));
+    let shared = desk.send("cy", "role:coder", "directive");
+    let question = desk.send("ann", "bob", "question");
+    let both = ["directive", "question"];
+    refused(taken(&mut desk, "cy", of_types(&both, 9)), Code::NothingToClaim); // its own is not for it
+    let why = refused(taken(&mut desk, "bob", of_types(&["proposal"], 1)), Code::NothingToClaim);
+    assert_eq!(why, "nothing of that type waits for bob");
+    assert_eq!(accepted(taken(&mut desk, "bob", of_types(&["directive"], 1))), [first]);
+    let rest = accepted(taken(&mut desk, "bob", of_types(&both, 9)));
+    assert_eq!(rest.iter().collect::<std::collections::BTreeSet<_>>(), [&second, &shared, &question].into());
+    assert_eq!(desk.state(plain), State::Pending);
+    assert_eq!(accepted(desk.claim_best("bob", 9)), [plain]);
+}
+
+#[test]
+fn a_claim_names_a_message_or_some_types() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let number = desk.send("ann", "bob", "directive");
+    let with_number = Claim { message: Some(number), ..of_types(&["directive"], 1) };
+    refused(taken(&mut desk, "bob", with_number), Code::Malformed);
+    refused(taken(&mut desk, "bob", of_types(&["directive"; 101], 1)), Code::Malformed);
+    assert_eq!(accepted(taken(&mut desk, "bob", of_types(&["directive"; 100], 1))), [number]);
 }

@@ -83,6 +83,15 @@ fn no_query_of_an_everyday_view_walks_through_the_history() {
 }
 
 #[test]
+fn a_claim_of_types_walks_through_what_waits_at_its_address_and_nothing_else() {
+    let store = Store::in_memory().expect("tables in memory");
+    let condition = "address = ?1 AND state = 0 AND ready = 1 ORDER BY rank, message";
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/tables/deliveries.rs");
+    assert!(std::fs::read_to_string(source).expect("a source file").contains(condition));
+    assert_eq!(faults(&store, &format!("SELECT number FROM deliveries WHERE {condition}")), Vec::<String>::new());
+}
+
+#[test]
 fn a_query_that_walks_or_sorts_is_noticed() {
     let store = Store::in_memory().expect("tables in memory");
     assert_eq!(faults(&store, "SELECT number FROM messages WHERE at > ?1").len(), 1);

@@ -185,7 +185,7 @@ fn writers_that_take_turns_see_each_others_records() {
     let mut desk = Desk::with(&["ann", "bob"]);
     let mut other = desk.place.open().unwrap();
     let number = desk.send("ann", "bob", "directive");
-    let claim = poste_core::log::Claim { message: Some(number), max: 1, lease_ms: None };
+    let claim = poste_core::log::Claim { message: Some(number), max: 1, lease_ms: None, types: Vec::new() };
     let theirs = desk.proposal("bob/1", Intent::Claim(claim), None);
     accepted(other.propose(&theirs).unwrap().verdict.accepted());
     refused(desk.claim("bob/2", number), Code::AlreadyClaimed);

@@ -56,9 +56,14 @@ impl Generator {
             update: true,
         };
         let intent = match self.rng.below(24) {
-            0 => Intent::Claim(Claim { message: Some(message), max: 1, lease_ms: None }),
-            1 => Intent::Claim(Claim { message: None, max: 1, lease_ms }),
-            2 => Intent::Claim(Claim { message: None, max: *self.rng.pick(&[0, u32::MAX]), lease_ms: None }),
+            0 => Intent::Claim(Claim { message: Some(message), max: 1, lease_ms: None, types: Vec::new() }),
+            1 => Intent::Claim(Claim { message: None, max: 1, lease_ms, types: Vec::new() }),
+            2 => Intent::Claim(Claim {
+                message: None,
+                max: *self.rng.pick(&[0, u32::MAX]),
+                lease_ms: None,
+                types: Vec::new(),
+            }),
             3 => Intent::Done(Done { message, token, artifacts: one_artifact("") }),
             4 => Intent::Done(Done { message, token, artifacts: Vec::new() }),
             5 => Intent::Extend(Extend { message, token, lease_ms }),

@@ -71,13 +71,13 @@ impl Generator {
             _ => self.some_delivery(sight)?,
         };
         let actor = self.taker(sight, &seen);
-        let claim = Claim { message: Some(seen.message), max: 1, lease_ms: self.lease_ms() };
+        let claim = Claim { message: Some(seen.message), max: 1, lease_ms: self.lease_ms(), types: Vec::new() };
         Some(self.draft(actor, Intent::Claim(claim)))
     }
 
     pub(super) fn claim_next(&mut self, sight: &Sight) -> Draft {
         let max = u32::try_from(self.rng.weighted(&[(70, 1), (25, 3), (5, 100)])).expect("a small number");
-        let claim = Claim { message: None, max, lease_ms: self.lease_ms() };
+        let claim = Claim { message: None, max, lease_ms: self.lease_ms(), types: Vec::new() };
         let actor = self.somebody(sight);
         self.draft(actor, Intent::Claim(claim))
     }

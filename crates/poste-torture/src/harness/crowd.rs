@@ -117,7 +117,7 @@ fn claimers_in_rounds(tally: &Tally, office: &Path, rounds: usize) -> Result {
         for round in 0..rounds {
             barrier.wait();
             let message = Some(MessageNo(number.load(SeqCst) as u64));
-            let claim = Intent::Claim(Claim { message, max: 1, lease_ms: None });
+            let claim = Intent::Claim(Claim { message, max: 1, lease_ms: None, types: Vec::new() });
             let outcome = letters::proposal(&format!("race-{round}-{name}"), &name, claim)
                 .and_then(|proposal| office.propose(&proposal).map_err(|error| error.to_string()));
             match outcome {

@@ -5,7 +5,7 @@ use poste_core::fold::{Claimed, Code, Effect, Verdict};
 use poste_core::log::{Claim, Intent, MessageNo, Position};
 use poste_core::office::Office;
 use poste_core::store::tables::Agent;
-use poste_core::text::RecordId;
+use poste_core::text::{RecordId, TypeName};
 use poste_core::views::{self, MessageView};
 use poste_core::{Timestamp, limits};
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::read;
 use crate::Result;
 use crate::cli::duration;
-use crate::context::Cx;
+use crate::context::{Cx, check_filters};
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
 
@@ -25,7 +25,8 @@ use crate::ui::{Answer, Ui};
 /// not needed.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  poste claim --as coder\n  poste claim 12 --lease 30m\n  poste claim --max 5 --wait --timeout 10m"
+    after_help = "Examples:\n  poste claim --as coder\n  poste claim 12 --lease 30m\n  poste claim --max 5 --wait --timeout 10m\n  \
+                  poste claim --type directive --type question --wait"
 )]
 pub(crate) struct Args {
     /// The message's number
@@ -34,6 +35,9 @@ pub(crate) struct Args {
     /// At most so many
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::CLAIM_MAX)))]
     max: u32,
+    /// Only of this type; may be given several times
+    #[arg(long = "type", value_name = "TYPE", conflicts_with = "number")]
+    types: Vec<TypeName>,
     /// How long it is yours
     #[arg(long, value_name = "TIME", value_parser = duration)]
     lease: Option<Duration>,
@@ -84,10 +88,14 @@ impl Answer for ClaimAnswer {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
+    for kind in &args.types {
+        check_filters(&office, Some(kind), None)?;
+    }
+    let types = args.types.clone();
     let lease_ms = args.lease.map(|lease| i64::try_from(lease.as_millis()).unwrap_or(i64::MAX));
-    let intent = Intent::Claim(Claim { message: args.number, max: args.max, lease_ms });
+    let intent = Intent::Claim(Claim { message: args.number, max: args.max, lease_ms, types: args.types });
     let claimed = if args.wait {
-        wait(cx, &mut office, intent, args.id, args.timeout)?
+        wait(cx, &mut office, intent, &types, args.id, args.timeout)?
     } else {
         let proposal = cx.proposal(&office, intent, None, args.id)?;
         let (_, effect) = cx.decide(&mut office, &proposal)?;
@@ -113,6 +121,7 @@ fn wait(
     cx: &Cx,
     office: &mut Office,
     intent: Intent,
+    types: &[TypeName],
     id: Option<RecordId>,
     timeout: Option<Duration>,
 ) -> Result<Claimed> {
@@ -127,7 +136,7 @@ fn wait(
     let found = office.wait_for(timeout, |office| {
         // Asked anew each time: a role may come or go while it waits.
         let Some(agent) = office.agent(&name)?.filter(Agent::is_active) else { return Ok(Some(None)) };
-        if !views::has_claimable(office.store(), &agent)? {
+        if !views::has_claimable(office.store(), &agent, types)? {
             return Ok(None);
         }
         let proposal = cx.proposal_as(office, name.clone(), intent.clone(), None, id.clone());

@@ -285,9 +285,10 @@ impl Desk<'_> {
         let agent = self.cx.agent(&self.office)?;
         let there = self
             .office
-            .wait_for(Some(PATIENCE), |office| Ok(views::has_claimable(office.store(), &agent)?.then_some(())))?;
+            .wait_for(Some(PATIENCE), |office| Ok(views::has_claimable(office.store(), &agent, &[])?.then_some(())))?;
         there.ok_or_else(|| CommandError::new(Kind::TimedOut, "no work came"))?;
-        let effect = self.propose(Intent::Claim(Claim { message: None, max: 1, lease_ms: None }), None)?;
+        let effect =
+            self.propose(Intent::Claim(Claim { message: None, max: 1, lease_ms: None, types: Vec::new() }), None)?;
         let Effect::Claimed(claimed) = effect else {
             return Err(CommandError::new(Kind::Internal, "the claim won nothing"));
         };

@@ -219,3 +219,18 @@ fn a_long_conversation_is_counted_up_to_a_thousand_and_its_status_is_still_that_
     desk.play("poste threads --status open\nposte threads");
     assert_transcript!(desk);
 }
+
+#[test]
+fn whoever_works_on_what_is_closed_hears_of_it() {
+    let mut desk = Desk::staffed();
+    desk.quietly("poste send coder 'Fix the login' --type directive --as lead");
+    desk.quietly("poste claim 1 --as coder");
+    desk.play(
+        "
+        poste thread close 1 --outcome 'Not needed any more' --as lead
+        poste wait --as coder --timeout 1s
+        poste done 1 --as coder
+        ",
+    );
+    assert_transcript!(desk);
+}

@@ -288,3 +288,22 @@ fn a_repeated_send_does_not_call_pending_what_is_done() {
     let again = desk.peek("poste send coder 'Fix it' --id fix-1 --as lead").ok();
     assert!(!again.err().contains("pending"), "{}", again.err());
 }
+
+#[test]
+fn a_worker_claims_only_what_it_can_do() {
+    let mut desk = Desk::staffed();
+    desk.quietly("poste send coder 'For your information' --priority urgent --as lead");
+    desk.quietly("poste send coder 'Fix the login' --type directive --as lead");
+    desk.quietly("poste send coder 'When is it done?' --type question --as lead");
+    desk.play(
+        "
+        poste claim --type question --type directive --max 5 --as coder
+        poste claim --type question --as coder
+        poste claim --type question --wait --timeout 1s --as coder
+        poste claim --type qestion --as coder
+        poste claim 1 --type question --as coder
+        poste inbox --as coder
+        ",
+    );
+    assert_transcript!(desk);
+}

@@ -9,7 +9,7 @@ use super::{Optional as _, Tables, kept, late};
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo, Position};
-use crate::text::{Name, Session};
+use crate::text::{Name, Session, TypeName};
 use crate::time::Timestamp;
 use crate::vocabulary::{Priority, worded_enum};
 
@@ -255,9 +255,25 @@ impl Tables<'_> {
         self.deliveries_where("holder = ?1 AND token = ?2 AND state = 1 ORDER BY rank, message", params![holder, token])
     }
 
-    /// The best deliveries to `address` that can be claimed now: priority, then age. One index range.
-    pub fn claimable(&self, address: &Address, limit: u32, not_from: &Name) -> Result<Vec<Delivery>, Error> {
+    /// The best deliveries to `address` that can be claimed now: priority, then age. One index range. With types, what
+    /// waits there is walked through until enough of them are found.
+    pub fn claimable(
+        &self,
+        address: &Address,
+        types: &[TypeName],
+        limit: u32,
+        not_from: &Name,
+    ) -> Result<Vec<Delivery>, Error> {
         self.needs(late::INBOX)?;
+        if !types.is_empty() {
+            let found = self.scan_inbox(
+                "address = ?1 AND state = 0 AND ready = 1 ORDER BY rank, message",
+                [address],
+                limit as usize,
+                |message, _| types.contains(&message.kind) && !(address.is_group() && message.sender == *not_from),
+            )?;
+            return Ok(found.into_iter().map(|(_, delivery)| delivery).collect());
+        }
         if !address.is_group() {
             return self.deliveries_where(
                 "address = ?1 AND state = 0 AND ready = 1 ORDER BY rank, message LIMIT ?2",

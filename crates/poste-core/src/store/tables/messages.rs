@@ -21,6 +21,7 @@ worded_enum!(
         Returned = 3 "returned",
         Late = 4 "late",
         Overdue = 5 "overdue",
+        Closed = 6 "closed",
     }
 );
 
