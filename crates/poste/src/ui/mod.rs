@@ -92,14 +92,8 @@ impl Ui {
 
     /// Whether the terminal is wide enough to show these rows uncut.
     pub(crate) fn fits(&self, header: &[&str], rows: &[Vec<String>]) -> bool {
-        const MARGIN: usize = 2;
-        let Some(width) = comfy_table::Table::new().width().filter(|_| self.terminal) else { return true };
-        let wide = |column: usize, title: &str| {
-            let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-            cells.max().unwrap_or(0).max(title.chars().count()) + MARGIN
-        };
-        let needed: usize = header.iter().enumerate().map(|(column, title)| wide(column, title)).sum();
-        needed <= usize::from(width)
+        let width = comfy_table::Table::new().width().filter(|_| self.terminal);
+        width.is_none_or(|width| needed_width(header, rows) <= usize::from(width))
     }
 
     fn table(
@@ -135,6 +129,16 @@ impl Ui {
         }
         Ok(())
     }
+}
+
+/// How many characters a table of these rows takes, with a margin beside each column.
+fn needed_width(header: &[&str], rows: &[Vec<String>]) -> usize {
+    const MARGIN: usize = 2;
+    let wide = |(column, title): (usize, &&str)| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.max().unwrap_or(0).max(title.chars().count()) + MARGIN
+    };
+    header.iter().enumerate().map(wide).sum()
 }
 
 /// A line on stderr. If nobody can hear it, that must not change what the command did or how it ends.
@@ -176,5 +180,17 @@ pub(crate) fn count(number: usize, noun: &str) -> String {
         1 => format!("1 {noun}"),
         _ if noun.ends_with('y') => format!("{number} {}ies", &noun[..noun.len() - 1]),
         _ => format!("{number} {noun}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_as_wide_as_its_widest_cells() {
+        let row = |name: &str, mail: &str| vec![name.to_owned(), mail.to_owned()];
+        assert_eq!(needed_width(&["TYPE", "MAIL"], &[]), 12);
+        assert_eq!(needed_width(&["TYPE", "MAIL"], &[row("directive", "2 ■■■■"), row("x", "1")]), 9 + 6 + 4);
     }
 }
