@@ -40,7 +40,7 @@ pub fn digest_by_table(conn: &Connection) -> Result<Vec<(String, Digest)>, Error
 
 fn covered_tables(conn: &Connection) -> Result<Vec<String>, Error> {
     let names: Vec<String> = conn
-        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name")?
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*' ORDER BY name")?
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     Ok(names.into_iter().filter(|name| !NOT_COVERED.contains(&name.as_str())).collect())
