@@ -125,15 +125,15 @@ fn whoever_holds_what_is_closed_is_told_so_unless_it_knows_by_other_means() {
 }
 
 #[test]
-fn nobody_is_told_of_a_notice_that_was_held() {
+fn a_notice_that_is_held_stays_with_its_holder() {
     let (mut desk, first, second) = desk();
     accepted(desk.close("ann", first));
     let notice = desk.told_of(second).len();
     assert_eq!(notice, 1);
     let number = desk.notices().last().expect("bob is told").number;
     accepted(desk.claim("bob", number));
-    accepted(desk.close("ann", first));
-    assert_eq!(desk.told_of(number), []);
+    refused(desk.close("ann", first), Code::NothingToDo);
+    assert_eq!((desk.state(number), desk.told_of(number)), (State::Claimed, vec![]));
 }
 
 #[test]
