@@ -179,7 +179,10 @@ impl Cli {
         }
         match matches.and_then(|mut matches| Self::from_arg_matches_mut(&mut matches)) {
             Ok(cli) => Ok(cli),
-            Err(_) => Self::try_parse_from(arguments).map_err(|error| mistyped(arguments).unwrap_or(error)),
+            Err(_) => Self::try_parse_from(arguments).map_err(|error| match error.use_stderr() {
+                true => mistyped(arguments).unwrap_or(error),
+                false => error, // help, or the version
+            }),
         }
     }
 }
