@@ -76,8 +76,9 @@ fn torture(arguments: &[&str]) -> Result {
         let build = [&package("poste-testkit")[..], &sabotaged].concat();
         step("building the sabotaged program", cargo().args(["build", "--locked"]).args(profile).args(build))?;
     }
-    let run = [&["run", "--quiet", "--locked"], profile, &package("poste-torture"), &["--"], arguments].concat();
-    step("torture", cargo().args(run))
+    // Not by `cargo run`: for one package alone cargo would choose other features and build everything once more.
+    let folder = if is("--short") { "debug" } else { "release" };
+    step("torture", Command::new(target()?.join(folder).join("poste-torture")).args(arguments))
 }
 
 fn hostile() -> Result {
@@ -95,14 +96,22 @@ fn bench(options: &[&str]) -> Result {
         "release build",
         cargo().args(["build", "--release", "--locked", "--package", "poste", "--package", "poste-bench"]),
     )?;
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().map_err(|error| error.to_string())?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let (root, target) = (root()?, target()?);
     // The short form proves nothing worth keeping.
     let out = if options.contains(&"--short") { target.join("bench/short") } else { root.join("docs/bench") };
     let mut measure = Command::new(target.join("release/poste-bench"));
     measure.arg("--poste").arg(target.join("release/poste"));
     measure.arg("--cache").arg(target.join("bench")).arg("--out").arg(out);
     step("measuring", measure.args(options))
+}
+
+fn root() -> Result<PathBuf> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().map_err(|error| error.to_string())
+}
+
+/// Where cargo puts what it builds.
+fn target() -> Result<PathBuf> {
+    Ok(std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from))
 }
 
 /// Runs every test and closes with one line that counts them all.
