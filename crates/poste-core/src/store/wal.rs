@@ -82,6 +82,9 @@ impl Store {
 
     /// Empties the WAL into the database, if no reader is in the way. The caller holds the write lock.
     pub(crate) fn empty_wal(&self) {
+        if sabotaged!(NoCheckpoint) {
+            return;
+        }
         let _ = self.conn.busy_timeout(Duration::ZERO);
         let _ = self.checkpoint("PRAGMA wal_checkpoint(TRUNCATE)");
         let _ = self.conn.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS.into()));
