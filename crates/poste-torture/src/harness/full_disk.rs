@@ -15,7 +15,9 @@ const DISK_FULL: i32 = 9;
 /// Whether reading must go on: not where SQLite cannot even map its shared memory safely.
 const DISKS: &[(&str, Kind, bool)] = &[
     ("tmpfs", Kind::Tmpfs, true),
-    ("ext4 with 4 KiB blocks", Kind::Ext4 { block: 4_096 }, true),
+    // SQLite cuts the shared memory and lets it grow again whenever nobody else has it open. ext4 gives blocks that were
+    // freed away only after its next commit, so on a full disk there may be none for it.
+    ("ext4 with 4 KiB blocks", Kind::Ext4 { block: 4_096 }, false),
     ("ext4 with 1 KiB blocks", Kind::Ext4 { block: 1_024 }, false),
 ];
 
