@@ -34,7 +34,7 @@ impl LocalLog {
     /// Erases what was redacted from every file of the folder. Writers wait meanwhile; readers do not.
     pub fn erase(&mut self) -> Result<Erased, Error> {
         match self.store.unerased()? {
-            Some(_) => self.erase_since("SELECT erased_to FROM machine"),
+            Some(_) => self.erase_since(self.store.erased_to()?),
             None => Ok(Erased::default()),
         }
     }
@@ -42,10 +42,10 @@ impl LocalLog {
     /// Everything that was ever redacted, once more: an old file may have come back, out of a copy or with a message
     /// that was refused.
     pub fn erase_all(&mut self) -> Result<Erased, Error> {
-        self.erase_since("SELECT 0")
+        self.erase_since(Position(0))
     }
 
-    fn erase_since(&mut self, since: &str) -> Result<Erased, Error> {
+    fn erase_since(&mut self, since: Position) -> Result<Erased, Error> {
         if self.store.is_read_only() {
             return Err(Error::ReadOnly(self.path.clone()));
         }
@@ -88,13 +88,13 @@ impl LocalLog {
     }
 }
 
-/// What was redacted after a position that a query tells, and the newest redaction of all.
-fn redacted_since(store: &Store, since: &str) -> Result<(Position, Vec<Record>), Error> {
+/// What was redacted by later records than one, and the newest redaction of all.
+fn redacted_since(store: &Store, since: Position) -> Result<(Position, Vec<Record>), Error> {
     let conn = store.conn();
     let newest = conn.query_row("SELECT coalesce(max(redacted_by), 0) FROM redactions", [], |row| row.get(0))?;
     let positions: Vec<Position> = conn
-        .prepare(&format!("SELECT position FROM redactions WHERE redacted_by > ({since}) ORDER BY position"))?
-        .query_map([], |row| row.get(0))?
+        .prepare("SELECT position FROM redactions WHERE redacted_by > ?1 ORDER BY position")?
+        .query_map([since], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     let tables = store.tables()?;
     let mut records = Vec::with_capacity(positions.len());

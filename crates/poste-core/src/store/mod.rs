@@ -380,12 +380,13 @@ impl Store {
 
     /// The newest redaction whose content may still stand in some file of this folder.
     pub fn unerased(&self) -> Result<Option<crate::log::Position>, Error> {
-        Ok(self.conn.query_row(
-            "SELECT max(redacted_by) FROM redactions
-             WHERE redacted_by > (SELECT coalesce(max(erased_to), 0) FROM machine)",
-            [],
-            |row| row.get(0),
-        )?)
+        let newest = "SELECT max(redacted_by) FROM redactions WHERE redacted_by > ?1";
+        Ok(self.conn.query_row(newest, [self.erased_to()?], |row| row.get(0))?)
+    }
+
+    /// The newest redaction whose content is in no file of this folder any more.
+    fn erased_to(&self) -> Result<crate::log::Position, Error> {
+        Ok(self.conn.query_row("SELECT coalesce(max(erased_to), 0) FROM machine", [], |row| row.get(0))?)
     }
 
     pub fn version(&self) -> Result<FileVersion, Error> {
