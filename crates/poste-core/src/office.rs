@@ -15,7 +15,7 @@ pub use trust::{Trust, TrustView};
 use crate::config::{self, ConfigFile};
 use crate::error::Error;
 use crate::fold::{Outcome, Rejection, Verdict};
-use crate::log::{Archive, Intent, Log, Position, Proposal, Sealed};
+use crate::log::{Archive, Log, Position, Proposal, Sealed};
 use crate::payload::{Fresh, PayloadSchemas};
 use crate::store::archive::{Archives, Line, Written};
 use crate::store::clock::Clock;
@@ -70,7 +70,7 @@ impl<L: Log> Office<L> {
     /// For each proposal, why its payload is refused.
     fn unfit_payloads(&mut self, proposals: &[Proposal]) -> Result<Vec<Option<Rejection>>, Error> {
         let mut unfit = vec![None; proposals.len()];
-        if !proposals.iter().any(|proposal| matches!(proposal.intent, Intent::Send(_))) {
+        if !proposals.iter().any(|proposal| proposal.intent.mail().is_some()) {
             return Ok(unfit);
         }
         if self.schemas.is_none() {

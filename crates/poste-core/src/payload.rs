@@ -18,7 +18,7 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::fold::{Code, Rejection};
 use crate::limits;
-use crate::log::{Intent, Proposal};
+use crate::log::Proposal;
 use crate::store::artifact::Worktree;
 use crate::store::discover;
 use crate::text::TypeName;
@@ -80,7 +80,7 @@ impl PayloadSchemas {
 
     /// Why a proposal is refused, if it is a message whose payload does not fit.
     pub fn check(&mut self, proposal: &Proposal, fresh: &mut Fresh) -> Result<Option<Rejection>, Error> {
-        let Intent::Send(send) = &proposal.intent else { return Ok(None) };
+        let Some(send) = proposal.intent.mail() else { return Ok(None) };
         let Some(source) = self.sources.get(&send.kind) else { return Ok(None) };
         let kind = &send.kind;
         let refused = |reason: String| Ok(Some(Rejection { code: Code::PayloadUnfit, reason }));

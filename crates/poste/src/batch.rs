@@ -20,9 +20,10 @@ use serde_json::value::RawValue;
 
 use crate::Result;
 use crate::commands::SecretArgs;
-use crate::context::{Cx, explain};
+use crate::context::Cx;
 use crate::draft::{Draft, parse_payload};
 use crate::error::{CommandError, Kind};
+use crate::explain::explain;
 use crate::ui::{self, Answer, Ui};
 
 /// Lines that share one transaction.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ColorChoice;
+use poste_core::Timestamp;
 use poste_core::fold::{Effect, Outcome, Verdict};
 use poste_core::log::{Content, Intent, MessageNo, Proposal, Shown};
 use poste_core::office::{Office, Place};
@@ -14,11 +15,11 @@ use poste_core::store::clock::{Boot, Clock, SystemClock};
 use poste_core::store::schema::Schema;
 use poste_core::store::tables::Agent;
 use poste_core::store::{LOCK_TIMEOUT_MS_DEFAULT, Options, discover};
-use poste_core::text::{Name, RecordId, Session, TypeName};
-use poste_core::{Timestamp, views};
+use poste_core::text::{Name, RecordId, Session};
 
 use crate::cli::{Global, duration};
 use crate::error::{CommandError, Kind};
+use crate::explain::{explain, unknown_agent};
 use crate::ui::Ui;
 use crate::{Result, ui};
 
@@ -285,127 +286,6 @@ fn from_environment<T, E: std::fmt::Display>(
     let wrong = |why: String| CommandError::usage(format!("the variable {variable}: {why}"));
     let text = value.to_str().ok_or_else(|| wrong("it is no UTF-8".to_owned()))?;
     parse(text).map(Some).map_err(|error| wrong(error.to_string()))
-}
-
-/// Adds to a refusal what helps: the nearest names, the next command.
-pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError) -> Result<CommandError> {
-    let number = match &proposal.intent {
-        Intent::Send(send) => {
-            for address in &send.to {
-                if let poste_core::Address::Agent(name) = address
-                    && office.agent(name)?.is_none()
-                {
-                    return unknown_agent(office, name);
-                }
-            }
-            send.ends.as_ref().map(|ends| ends.message).or(send.reply_to)
-        }
-        Intent::Retire(retire) if office.agent(&retire.name)?.is_none() => {
-            return unknown_agent(office, &retire.name);
-        }
-        Intent::Claim(claim) => claim.message,
-        Intent::Done(done) => Some(done.message),
-        Intent::Fail(fail) => Some(fail.message),
-        Intent::Release(release) => Some(release.message),
-        Intent::Extend(extend) => Some(extend.message),
-        Intent::Ack(ack) => Some(ack.message),
-        Intent::Retry(retry) => Some(retry.message),
-        Intent::Drop(drop) => Some(drop.message),
-        Intent::Close(close) => Some(close.message),
-        _ => None,
-    };
-    if let Intent::Register(register) = &proposal.intent {
-        let lead = register.lead.as_ref().filter(|lead| **lead != proposal.actor);
-        if let Some(lead) = lead
-            && office.agent(lead)?.is_none()
-        {
-            return unknown_agent(office, lead);
-        }
-    } else if office.agent(&proposal.actor)?.is_none() {
-        return unknown_agent(office, &proposal.actor);
-    }
-    let code = error.code.unwrap_or_default();
-    let text = number.map(|number| number.to_string()).unwrap_or_default();
-    Ok(match code {
-        "unknown_type" => match &proposal.intent {
-            Intent::Send(send) => check_filters(office, Some(&send.kind), None).err().unwrap_or(error),
-            _ => error,
-        },
-        "archived" => {
-            let conversation =
-                number.map(|number| views::conversation_of(office.store(), number)).transpose()?.flatten();
-            match conversation {
-                Some(conversation) => error
-                    .hint(format!("go on with a new message: poste send NAME SUBJECT --conversation {conversation}")),
-                None => error,
-            }
-        }
-        "not_allowed" => match &proposal.intent {
-            Intent::Close(_) => error.hint(format!("see who takes part: poste thread {text} --summary")),
-            Intent::Retry(_) | Intent::Drop(_) => error.hint(format!("see whose it is: poste track {text}")),
-            Intent::Redact(_) => error.hint("ask its author or a human; each record of a message has its own author"),
-            _ => error,
-        },
-        "nothing_to_do" if matches!(proposal.intent, Intent::Retry(_) | Intent::Drop(_)) => {
-            error.hint(format!("see how it stands: poste track {text}"))
-        }
-        "not_finished" => error.hint("see what is open: poste threads --status open"),
-        "unknown_record" => error.hint("see the records: poste log show"),
-        "unknown_message" => error.hint("see what is there: poste inbox"),
-        "no_member" => error.hint("see who is there: poste agents"),
-        "not_recipient" => error.hint(format!("see who it is for: poste track {text}")),
-        "already_claimed" | "lease_lost" | "ended" => error.hint(format!("see its ladder: poste track {text}")),
-        "not_claimed" => error.hint(format!("see who holds it: poste track {text}; claim it: poste claim {text}")),
-        "nothing_to_claim" => error.hint("wait for some: poste claim --wait"),
-        "not_ready" => error.hint("wait for it: poste claim --wait"),
-        "payload_unfit" => match &proposal.intent {
-            Intent::Send(send) => {
-                error.hint(format!("see what it must look like: poste schema {} --payload", send.kind))
-            }
-            _ => error,
-        },
-        "id_conflict" => error.hint("an id is for one write for ever; take another one"),
-        "name_taken" => error.hint("change or revive it with --update, or take another name"),
-        "retired" if !matches!(proposal.intent, Intent::Retire(_)) => {
-            error.hint("an agent is revived with: poste register NAME --update")
-        }
-        _ => error,
-    })
-}
-
-/// "No such agent", with the nearest names.
-pub(crate) fn unknown_agent(office: &Office, name: &Name) -> Result<CommandError> {
-    let near = views::nearest_agents(office.store(), name.as_str())?;
-    let error = CommandError::not_found(format!("no agent is registered as {name}")).code("unknown_agent");
-    Ok(match near.as_slice() {
-        [] => error.hint(format!("register it: poste register {name}; or see who is there: poste agents")),
-        near => error.hint(format!("did you mean {}?", near.join(" or "))),
-    })
-}
-
-/// A filter that names nobody would never let anything through; better to say so than to show or wait for nothing.
-pub(crate) fn check_filters(office: &Office, kind: Option<&TypeName>, from: Option<&str>) -> Result {
-    if let Some(from) = from.filter(|from| *from != poste_core::text::POSTE) {
-        let name: Name = from.parse()?;
-        if office.agent(&name)?.is_none() {
-            return Err(unknown_agent(office, &name)?);
-        }
-    }
-    let Some(kind) = kind else { return Ok(()) };
-    let known = views::types(office.store())?;
-    if known.iter().any(|known| known.name == *kind) {
-        return Ok(());
-    }
-    let error = CommandError::not_found(format!("there is no message type {kind}")).code("unknown_type");
-    let near = poste_core::text::nearest(kind.as_str(), known.iter().map(|known| known.name.as_str()));
-    Err(match near.first() {
-        Some(near) => error.hint(format!("did you mean {near}?")),
-        None => error.hint("see the vocabulary: poste types"),
-    })
-}
-
-pub(crate) fn no_message(number: MessageNo) -> CommandError {
-    CommandError::not_found(format!("there is no message {number}")).hint("see what is there: poste inbox")
 }
 
 /// Randomness for ids and fences; tests give a seed so that output can be compared.

@@ -6,6 +6,7 @@ mod commands;
 mod context;
 mod draft;
 mod error;
+mod explain;
 #[doc(hidden)]
 pub mod probe;
 mod ui;

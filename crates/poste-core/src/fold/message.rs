@@ -207,9 +207,8 @@ pub(crate) fn sent_before(tables: &Tables<'_>, number: MessageNo) -> Result<Sent
 /// Whom an archived message was delivered to left the tables with it; whom it was addressed to is in its header, or,
 /// if it is a reply that names nobody, in that of what it answers.
 fn addressed_to(tables: &Tables<'_>, position: Position) -> Result<Vec<Address>, Error> {
-    let Some(Ok(Some(Intent::Send(header)))) = tables.record(position)?.map(|record| record.sealed.intent()) else {
-        return Ok(Vec::new());
-    };
+    let intent = tables.record(position)?.and_then(|record| record.sealed.intent().ok().flatten());
+    let Some(header) = intent.as_ref().and_then(Intent::mail).cloned() else { return Ok(Vec::new()) };
     let Some(original) = header.reply_to.filter(|_| header.to.is_empty()) else { return Ok(header.to) };
     let original = tables.position_of(original)?.map(|position| tables.record(position)).transpose()?.flatten();
     Ok(original.map(|record| Address::Agent(record.sealed.envelope.actor)).into_iter().collect())

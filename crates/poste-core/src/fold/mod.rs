@@ -127,11 +127,7 @@ pub(crate) fn fold_read(
 
     match apply_intent(tables, record, intent)? {
         Ok(effect) => {
-            let message = match &effect {
-                Effect::Sent(sent) => Some(sent.number),
-                _ => None,
-            };
-            tables.insert_id(record, fingerprint, message)?;
+            tables.insert_id(record, fingerprint, effect.message())?;
             tables.insert_record(record, chain)?;
             Ok(outcome(Some(record.position), false, Verdict::Accepted(effect)))
         }

@@ -52,6 +52,16 @@ pub enum Effect {
     Touched(usize),
 }
 
+impl Effect {
+    /// The number a message was given, if the record is one.
+    pub fn message(&self) -> Option<MessageNo> {
+        match self {
+            Self::Sent(sent) => Some(sent.number),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Sent {
     pub number: MessageNo,

@@ -5,7 +5,7 @@ use super::outcome::{Code, Effect, Stop, refuse};
 use super::{Context, Rule, only_poste};
 use crate::error::Error;
 use crate::limits;
-use crate::log::Tick;
+use crate::log::{DeliveryNo, Tick};
 use crate::store::tables::{Delivery, Due, DueItem, EndReason, Event, State, Tables};
 
 impl Rule for Tick {
@@ -22,17 +22,19 @@ impl Rule for Tick {
 
     fn apply(items: Vec<DueItem>, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
         for item in &items {
-            let Some(before) = tables.delivery(item.delivery)? else {
-                return Err(Error::Damaged(format!("delivery {} is due and does not exist", item.delivery)));
-            };
-            settle(tables, cx, *item, &before)?;
+            match item.what {
+                Due::Lease | Due::Ready | Due::Expiry | Due::Response => settle_delivery(tables, cx, *item)?,
+            }
         }
         Ok(Effect::Settled(items.len()))
     }
 }
 
-/// One due item. An earlier item of the same tick may have settled it; then its time no longer stands.
-fn settle(tables: &mut Tables<'_>, cx: &Context, item: DueItem, before: &Delivery) -> Result<(), Error> {
+/// What is due of a delivery. An earlier item of the same tick may have settled it; then its time no longer stands.
+fn settle_delivery(tables: &mut Tables<'_>, cx: &Context, item: DueItem) -> Result<(), Error> {
+    let Some(before) = &tables.delivery(DeliveryNo(item.subject))? else {
+        return Err(Error::Damaged(format!("delivery {} is due and does not exist", item.subject)));
+    };
     match (item.what, before.state) {
         (Due::Lease, State::Claimed) if before.lease_until == Some(item.at) => {
             // The lease ended when it ended, however late somebody looks.
@@ -53,7 +55,7 @@ fn settle(tables: &mut Tables<'_>, cx: &Context, item: DueItem, before: &Deliver
         // for ever: better to stop than to tick without end.
         _ if tables.is_due(item)? => Err(Error::Damaged(format!(
             "delivery {} is {} and yet its {} is due",
-            item.delivery, before.state, item.what
+            item.subject, before.state, item.what
         ))),
         _ => Ok(()),
     }

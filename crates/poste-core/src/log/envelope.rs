@@ -186,12 +186,8 @@ impl Sealed {
         if !self.envelope.header.get().contains("\"attached\"") {
             return Vec::new();
         }
-        let artifacts = match self.intent() {
-            Ok(Some(Intent::Send(send))) => send.artifacts,
-            Ok(Some(Intent::Done(done))) => done.artifacts,
-            _ => Vec::new(),
-        };
-        artifacts.into_iter().filter(|artifact| artifact.state == ArtifactState::Attached).collect()
+        let Ok(Some(intent)) = self.intent() else { return Vec::new() };
+        intent.artifacts().iter().filter(|artifact| artifact.state == ArtifactState::Attached).cloned().collect()
     }
 
     /// Digests of the blobs a record names: large content, and copies of artifacts.

@@ -85,6 +85,24 @@ kinds! {
     42 "content.redact" v 1 critical true => Redact,
 }
 
+impl Intent {
+    /// The message a record is, if it is one, whatever else it does.
+    pub fn mail(&self) -> Option<&Send> {
+        match self {
+            Self::Send(send) => Some(send),
+            _ => None,
+        }
+    }
+
+    /// The files a record speaks of.
+    pub fn artifacts(&self) -> &[Artifact] {
+        match self {
+            Self::Done(done) => &done.artifacts,
+            _ => self.mail().map_or(&[], |mail| &mail.artifacts),
+        }
+    }
+}
+
 /// From here on the fold behaves as this version says. Position 1 of every log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

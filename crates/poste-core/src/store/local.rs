@@ -383,7 +383,7 @@ impl LocalLog {
             else {
                 continue;
             };
-            let is_message = matches!(sealed.intent(), Ok(Some(Intent::Send(_))));
+            let is_message = sealed.intent().ok().flatten().is_some_and(|intent| intent.mail().is_some());
             let is_refused = is_message && content.bytes.len() as u64 > limit;
             if !is_refused && tables.id(&sealed.envelope.id)?.is_none() {
                 visit(blobs, &content.bytes, &named.digest)?;

@@ -11,7 +11,7 @@ use super::rows::{MessageRows, rows, subject};
 use super::{Found, content, envelope};
 use crate::error::Error;
 use crate::fold;
-use crate::log::{Artifact, Body, Intent, MessageNo, Position};
+use crate::log::{Artifact, Body, MessageNo, Position};
 use crate::store::Store;
 use crate::store::tables::{Agent, Message, Notice, Tables};
 use crate::text::{Label, Topic, TypeName};
@@ -156,9 +156,10 @@ fn view_rows(store: &Store, tables: &Tables<'_>, found: MessageRows) -> Result<M
         }
     }
     if let Some(record) = envelope(store, row.position)?
-        && let Ok(Some(Intent::Send(header))) = record.sealed.intent()
+        && let Ok(Some(intent)) = record.sealed.intent()
+        && let Some(mail) = intent.mail()
     {
-        view.artifacts = header.artifacts;
+        view.artifacts = mail.artifacts.clone();
     }
     Ok(view)
 }

@@ -62,9 +62,10 @@ pub(crate) fn in_log(tables: &Tables<'_>, number: MessageNo) -> Result<Option<In
     let Some(Record { at, sealed, .. }) = tables.record(position)? else { return Ok(None) };
     // What was sent gets its number before any notice that it causes.
     let is_sent = tables.first_number_after(Position(position.0.saturating_sub(1)))? == number;
-    Ok(Some(match sealed.intent() {
-        Ok(Some(Intent::Send(header))) if is_sent => InLog { at, sender: sealed.envelope.actor, header: Some(header) },
-        _ => InLog { at, sender: Name::poste(), header: None },
+    let intent = sealed.intent().ok().flatten();
+    Ok(Some(match intent.as_ref().and_then(Intent::mail).filter(|_| is_sent) {
+        Some(mail) => InLog { at, sender: sealed.envelope.actor, header: Some(mail.clone()) },
+        None => InLog { at, sender: Name::poste(), header: None },
     }))
 }
 

@@ -430,8 +430,7 @@ fn add_content(document: &mut Document, content: Content) {
 
 fn artifacts(record: &Record) -> Vec<Artifact> {
     match record.sealed.intent() {
-        Ok(Some(Intent::Send(send))) => send.artifacts,
-        Ok(Some(Intent::Done(done))) => done.artifacts,
+        Ok(Some(intent)) => intent.artifacts().to_vec(),
         _ => Vec::new(),
     }
 }

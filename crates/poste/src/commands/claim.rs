@@ -14,8 +14,9 @@ use serde::Serialize;
 use super::read;
 use crate::Result;
 use crate::cli::duration;
-use crate::context::{Cx, check_filters};
+use crate::context::Cx;
 use crate::error::{CommandError, Kind};
+use crate::explain::check_filters;
 use crate::ui::{Answer, Ui};
 
 /// Claim work: a lease on a message, yours until it is finished or runs out

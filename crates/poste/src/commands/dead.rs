@@ -11,8 +11,9 @@ use serde::Serialize;
 
 use super::{SecretArgs, retry, track};
 use crate::Result;
-use crate::context::{Cx, check_filters};
+use crate::context::Cx;
 use crate::error::CommandError;
+use crate::explain::check_filters;
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
 /// Deal with what failed, died, expired or came back

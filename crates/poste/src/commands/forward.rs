@@ -6,8 +6,9 @@ use poste_core::vocabulary::Priority;
 use super::reply::prefixed;
 use super::{ClaimArgs, SecretArgs, send};
 use crate::Result;
-use crate::context::{Cx, no_message};
+use crate::context::Cx;
 use crate::draft::{Draft, parse_recipients};
+use crate::explain::no_message;
 
 /// Pass a message on to somebody else; yours is then done, as forwarded
 #[derive(Debug, clap::Args)]

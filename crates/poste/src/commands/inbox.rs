@@ -6,7 +6,8 @@ use poste_core::views::{self, InboxLine, InboxPage, InboxQuery, More};
 use poste_core::vocabulary::Priority;
 
 use crate::Result;
-use crate::context::{Cx, check_filters};
+use crate::context::Cx;
+use crate::explain::check_filters;
 use crate::ui::{Answer, Paint, Ui, escape, tokens};
 
 /// Show what waits for you, by priority, then age

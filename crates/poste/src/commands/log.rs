@@ -12,8 +12,9 @@ use serde::Serialize;
 
 use super::{log_digest, log_replay, tail};
 use crate::Result;
-use crate::context::{Cx, no_message};
+use crate::context::Cx;
 use crate::error::{CommandError, Kind};
+use crate::explain::no_message;
 use crate::ui::{self, Answer, Ui, escape};
 
 /// Look into the log: every change is a record in it

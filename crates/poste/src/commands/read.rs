@@ -4,7 +4,8 @@ use poste_core::log::{Artifact, ArtifactState, MessageNo};
 use poste_core::views::{self, MessageView};
 
 use crate::Result;
-use crate::context::{Cx, no_message};
+use crate::context::Cx;
+use crate::explain::no_message;
 use crate::ui::{Answer, Paint, Ui, escape, fence};
 
 /// Read a message; if it is yours, this marks it as shown

@@ -10,8 +10,9 @@ use serde::Serialize;
 
 use super::SecretArgs;
 use crate::Result;
-use crate::context::{Cx, no_message};
+use crate::context::Cx;
 use crate::error::CommandError;
+use crate::explain::no_message;
 use crate::ui::{self, Answer, Ui};
 
 /// Erase what a message said, everywhere in the office; who sent it when to whom stays

@@ -3,8 +3,9 @@ use poste_core::views;
 
 use super::send;
 use crate::Result;
-use crate::context::{Cx, no_message};
+use crate::context::Cx;
 use crate::draft::{Draft, MessageArgs};
+use crate::explain::no_message;
 
 /// Answer a message that was sent to you
 ///

@@ -11,8 +11,9 @@ use poste_core::views::{self, Progress, Refreshed, SearchHit, SearchPage, Search
 use poste_core::{Address, Timestamp};
 
 use crate::Result;
-use crate::context::{Cx, check_filters, unknown_agent};
+use crate::context::Cx;
 use crate::error::CommandError;
+use crate::explain::{check_filters, unknown_agent};
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
 /// Find messages by what was written in them or about them, newest first

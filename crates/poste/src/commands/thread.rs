@@ -11,8 +11,9 @@ use serde::Serialize;
 
 use super::{SecretArgs, said};
 use crate::Result;
-use crate::context::{Cx, no_message};
+use crate::context::Cx;
 use crate::error::CommandError;
+use crate::explain::no_message;
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
 /// Show a conversation: who wrote what, when, in reply to what

@@ -6,8 +6,9 @@ use poste_core::views::{self, ThreadStatus, ThreadSummary, Threads, ThreadsQuery
 
 use super::thread::{status_text, tell_damage};
 use crate::Result;
-use crate::context::{Cx, check_filters};
+use crate::context::Cx;
 use crate::error::CommandError;
+use crate::explain::check_filters;
 use crate::ui::{Answer, Ui, escape};
 
 /// List conversations, the one with the newest message first

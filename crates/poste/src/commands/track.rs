@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::read;
 use crate::Result;
-use crate::context::{Cx, no_message};
+use crate::context::Cx;
+use crate::explain::no_message;
 use crate::ui::{Answer, Paint, Ui, escape};
 
 /// Show where a message is: the ladder of every recipient, with times and reasons

@@ -10,8 +10,9 @@ use poste_core::views::{self, NewMail, NewsQuery, Replies};
 use super::read;
 use crate::Result;
 use crate::cli::duration;
-use crate::context::{Cx, check_filters, no_message};
+use crate::context::Cx;
 use crate::error::{CommandError, Kind};
+use crate::explain::{check_filters, no_message};
 use crate::ui::{Answer, Ui};
 
 /// Wait for mail, or for answers

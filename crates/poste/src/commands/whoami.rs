@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Result;
-use crate::context::{Cx, unknown_agent};
+use crate::context::Cx;
+use crate::explain::unknown_agent;
 use crate::ui::{Answer, Ui, escape};
 
 /// Show who speaks, in which office

@@ -1,11 +1,11 @@
-//! Deliveries, their history, and what is due of them.
+//! Deliveries and their history.
 
 use std::sync::LazyLock;
 
 use rusqlite::{Row, params};
 use serde::{Deserialize, Serialize};
 
-use super::{Optional as _, Tables, kept, late};
+use super::{Due, DueItem, Optional as _, Tables, kept, late};
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo, Position};
@@ -82,11 +82,6 @@ worded_enum!(
     }
 );
 
-worded_enum!(
-    /// What kind of thing is due.
-    Due { Lease = 0 "lease", Ready = 1 "ready", Expiry = 2 "expiry", Response = 3 "response" }
-);
-
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Delivery {
@@ -140,14 +135,6 @@ impl Delivery {
         let response = self.respond_by.filter(|_| awaited).map(|at| (at, Due::Response));
         lease.into_iter().chain(ready).chain(expiry).chain(response)
     }
-}
-
-/// A row of `due`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DueItem {
-    pub at: Timestamp,
-    pub what: Due,
-    pub delivery: DeliveryNo,
 }
 
 /// A row of the history.
@@ -315,7 +302,7 @@ impl Tables<'_> {
         ])?;
         debug_assert_eq!(self.delivery(delivery.number)?.as_ref(), Some(delivery));
         for (at, what) in delivery.due() {
-            self.insert_due(at, what, delivery.number)?;
+            self.insert_due(DueItem { at, what, subject: delivery.number.0 })?;
         }
         Ok(())
     }
@@ -324,7 +311,7 @@ impl Tables<'_> {
     pub fn update_delivery(&mut self, before: &Delivery, after: &Delivery) -> Result<(), Error> {
         debug_assert_eq!(before.number, after.number);
         for (at, what) in before.due() {
-            self.delete_due(at, what, before.number)?;
+            self.delete_due(DueItem { at, what, subject: before.number.0 })?;
         }
         self.conn
             .prepare_cached(
@@ -357,46 +344,9 @@ impl Tables<'_> {
                 after.dropped_at
             ])?;
         for (at, what) in after.due() {
-            self.insert_due(at, what, after.number)?;
+            self.insert_due(DueItem { at, what, subject: after.number.0 })?;
         }
         Ok(())
-    }
-
-    fn insert_due(&mut self, at: Timestamp, what: Due, delivery: DeliveryNo) -> Result<(), Error> {
-        self.conn
-            .prepare_cached("INSERT INTO due (at, what, subject) VALUES (?1, ?2, ?3)")?
-            .execute(params![at, what, delivery])?;
-        Ok(())
-    }
-
-    fn delete_due(&mut self, at: Timestamp, what: Due, delivery: DeliveryNo) -> Result<(), Error> {
-        self.conn
-            .prepare_cached("DELETE FROM due WHERE at = ?1 AND what = ?2 AND subject = ?3")?
-            .execute(params![at, what, delivery])?;
-        Ok(())
-    }
-
-    /// When the next thing is due. One look at one index.
-    pub fn next_due(&self) -> Result<Option<Timestamp>, Error> {
-        Ok(self.conn.prepare_cached("SELECT min(at) FROM due")?.query_row([], |row| row.get(0))?)
-    }
-
-    pub fn due_at(&self, now: Timestamp, limit: usize) -> Result<Vec<DueItem>, Error> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT at, what, subject FROM due WHERE at <= ?1 ORDER BY at, what, subject LIMIT ?2")?
-            .query_map(params![now, limit], |row| {
-                Ok(DueItem { at: row.get(0)?, what: row.get(1)?, delivery: row.get(2)? })
-            })?
-            .collect::<Result<_, _>>()?)
-    }
-
-    /// Whether a row of `due` still stands.
-    pub fn is_due(&self, item: DueItem) -> Result<bool, Error> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM due WHERE at = ?1 AND what = ?2 AND subject = ?3)")?
-            .query_row(params![item.at, item.what, item.delivery], |row| row.get(0))?)
     }
 
     /// Every claimed delivery, by number.

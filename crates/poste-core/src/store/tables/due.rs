@@ -1,0 +1,65 @@
+//! What will be due, and when. Every noun that knows a deadline keeps its rows here; a tick settles them.
+
+use rusqlite::params;
+
+use super::Tables;
+use crate::error::Error;
+use crate::time::Timestamp;
+use crate::vocabulary::worded_enum;
+
+worded_enum!(
+    /// What kind of thing is due. Of a delivery, all of them so far.
+    Due { Lease = 0 "lease", Ready = 1 "ready", Expiry = 2 "expiry", Response = 3 "response" }
+);
+
+/// A row of `due`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DueItem {
+    pub at: Timestamp,
+    pub what: Due,
+    /// The number of what is due: which table it is of, `what` says.
+    pub subject: u64,
+}
+
+impl Tables<'_> {
+    pub(super) fn insert_due(&mut self, item: DueItem) -> Result<(), Error> {
+        self.conn.prepare_cached("INSERT INTO due (at, what, subject) VALUES (?1, ?2, ?3)")?.execute(params![
+            item.at,
+            item.what,
+            item.subject
+        ])?;
+        Ok(())
+    }
+
+    pub(super) fn delete_due(&mut self, item: DueItem) -> Result<(), Error> {
+        self.conn.prepare_cached("DELETE FROM due WHERE at = ?1 AND what = ?2 AND subject = ?3")?.execute(params![
+            item.at,
+            item.what,
+            item.subject
+        ])?;
+        Ok(())
+    }
+
+    /// When the next thing is due. One look at one index.
+    pub fn next_due(&self) -> Result<Option<Timestamp>, Error> {
+        Ok(self.conn.prepare_cached("SELECT min(at) FROM due")?.query_row([], |row| row.get(0))?)
+    }
+
+    pub fn due_at(&self, now: Timestamp, limit: usize) -> Result<Vec<DueItem>, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT at, what, subject FROM due WHERE at <= ?1 ORDER BY at, what, subject LIMIT ?2")?
+            .query_map(params![now, limit], |row| {
+                Ok(DueItem { at: row.get(0)?, what: row.get(1)?, subject: row.get(2)? })
+            })?
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// Whether a row of `due` still stands.
+    pub fn is_due(&self, item: DueItem) -> Result<bool, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM due WHERE at = ?1 AND what = ?2 AND subject = ?3)")?
+            .query_row(params![item.at, item.what, item.subject], |row| row.get(0))?)
+    }
+}
