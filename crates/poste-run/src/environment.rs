@@ -1,0 +1,83 @@
+//! What a command may know of the environment: what is named, nothing else.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+
+/// What every command gets, as far as it is set. A `*` stands for any ending. No tokens, no keys, none of
+/// Poste's own variables: what of those a command needs is given by name and value.
+pub const ALLOWED: &[&str] = &["PATH", "HOME", "LANG", "LC_*", "TZ", "TMPDIR", "USER", "SHELL", "TERM"];
+
+/// The environment of one command.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    allowed: Vec<String>,
+    set: BTreeMap<OsString, OsString>,
+}
+
+impl Default for Environment {
+    fn default() -> Self {
+        Self { allowed: ALLOWED.iter().map(|name| (*name).to_owned()).collect(), set: BTreeMap::new() }
+    }
+}
+
+impl Environment {
+    /// Nothing but what is set.
+    pub fn empty() -> Self {
+        Self { allowed: Vec::new(), set: BTreeMap::new() }
+    }
+
+    /// Also passes this variable on, if it is set. `NAME*` passes on all that begin so.
+    pub fn allow(&mut self, name: &str) -> &mut Self {
+        self.allowed.push(name.to_owned());
+        self
+    }
+
+    pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> &mut Self {
+        self.set.insert(name.into(), value.into());
+        self
+    }
+
+    fn allows(&self, name: &OsStr) -> bool {
+        let Some(name) = name.to_str() else { return false };
+        self.allowed.iter().any(|allowed| match allowed.strip_suffix('*') {
+            Some(beginning) => name.starts_with(beginning),
+            None => name == allowed,
+        })
+    }
+
+    /// The variables out of `ours` that the command gets, and what was set for it.
+    pub(crate) fn of(&self, ours: impl Iterator<Item = (OsString, OsString)>) -> BTreeMap<OsString, OsString> {
+        let mut all: BTreeMap<OsString, OsString> = ours.filter(|(name, _)| self.allows(name)).collect();
+        all.extend(self.set.iter().map(|(name, value)| (name.clone(), value.clone())));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(environment: &Environment, ours: &[(&str, &str)]) -> Vec<String> {
+        let ours = ours.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let pairs = environment.of(ours).into_iter();
+        pairs.map(|(name, value)| format!("{}={}", name.display(), value.display())).collect()
+    }
+
+    #[test]
+    fn only_what_is_named_is_passed_on() {
+        let ours = [
+            ("PATH", "/bin"),
+            ("LC_ALL", "C"),
+            ("HOMEWORK", "none"),
+            ("AWS_SECRET_ACCESS_KEY", "x"),
+            ("GITHUB_TOKEN", "x"),
+            ("POSTE_HOME", "/elsewhere"),
+            ("LD_PRELOAD", "evil.so"),
+        ];
+        assert_eq!(names(&Environment::default(), &ours), ["LC_ALL=C", "PATH=/bin"]);
+        assert!(names(&Environment::empty(), &ours).is_empty());
+        let mut some = Environment::default();
+        some.allow("HOMEWORK").set("POSTE_HOME", "/office");
+        assert_eq!(names(&some, &ours), ["HOMEWORK=none", "LC_ALL=C", "PATH=/bin", "POSTE_HOME=/office"]);
+    }
+}

@@ -1,0 +1,100 @@
+//! Ctrl-C reaches poste and not the command, which is in a group of its own: so poste must end it, and then itself.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+static HANDLERS: LazyLock<Result<Handlers, io::Error>> = LazyLock::new(Handlers::install);
+static RUNNING: Mutex<usize> = Mutex::new(0);
+
+#[derive(Debug)]
+struct Handlers {
+    /// Nothing runs: a signal does what it always does.
+    idle: Arc<AtomicBool>,
+    came: Arc<AtomicUsize>,
+}
+
+impl Handlers {
+    fn install() -> Result<Self, io::Error> {
+        let idle = Arc::new(AtomicBool::new(true));
+        let came = Arc::new(AtomicUsize::new(0));
+        for signal in ending_signals() {
+            // In this order: whoever waits for nothing is ended before it could note anything.
+            signal_hook::flag::register_conditional_default(signal, Arc::clone(&idle))?;
+            signal_hook::flag::register_usize(signal, Arc::clone(&came), signal as usize)?;
+        }
+        Ok(Self { idle, came })
+    }
+}
+
+/// The signals that would end this process, without those it was told to ignore (`nohup`, a job in the
+/// background of a script): those must go on doing nothing.
+fn ending_signals() -> Vec<i32> {
+    match std::fs::read_to_string("/proc/self/status").ok().as_deref().and_then(ignored) {
+        Some(ignored) => {
+            [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
+        }
+        // It cannot be told, and SIGHUP is the one that is ignored often.
+        None => vec![SIGINT, SIGTERM],
+    }
+}
+
+/// The mask of ignored signals out of `/proc/self/status`.
+fn ignored(status: &str) -> Option<u64> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(mask.trim(), 16).ok()
+}
+
+/// While one of these exists, a signal that would end this process is held back.
+#[derive(Debug)]
+pub(crate) struct HeldBack {
+    handlers: &'static Handlers,
+}
+
+impl HeldBack {
+    pub(crate) fn new() -> io::Result<Self> {
+        let handlers = HANDLERS.as_ref().map_err(|failed| io::Error::new(failed.kind(), failed.to_string()))?;
+        let mut running = RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *running += 1;
+        handlers.idle.store(false, Ordering::SeqCst);
+        Ok(Self { handlers })
+    }
+
+    /// The signal that came since.
+    pub(crate) fn signal(&self) -> Option<i32> {
+        match self.handlers.came.load(Ordering::SeqCst) {
+            0 => None,
+            signal => i32::try_from(signal).ok(),
+        }
+    }
+}
+
+impl Drop for HeldBack {
+    /// The last one to go lets the signal do what it was held back from.
+    fn drop(&mut self) {
+        let mut running = RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *running -= 1;
+        if *running > 0 {
+            return;
+        }
+        self.handlers.idle.store(true, Ordering::SeqCst);
+        if let Some(signal) = self.signal() {
+            self.handlers.came.store(0, Ordering::SeqCst);
+            // If even that fails, the run's result says that it was interrupted.
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_ignored_stands_in_the_status() {
+        assert_eq!(ignored("Name:\tposte\nSigIgn:\t0000000000001003\n"), Some(0x1003));
+        assert_eq!(ignored("Name:\tposte\n"), None);
+    }
+}

@@ -1,0 +1,54 @@
+//! Runs one command and comes back, whatever the command does.
+//!
+//! No shell unless asked, nothing of the environment that was not named, at most so much output kept, a time
+//! limit, and a process group of its own, so that what the command started ends with it. The caller is never
+//! held up by a grandchild that keeps the pipes open.
+//!
+//! What a command can do against this: leave the group (`setsid`). It is then not waited for, not killed, and
+//! [`Finished::left_behind`] says so if it still holds an end of the output.
+
+mod capture;
+mod environment;
+mod group;
+mod interrupt;
+mod run;
+
+pub use capture::{Captured, Keep};
+pub use environment::{ALLOWED, Environment};
+pub use run::{End, Finished, Output, StartError, Stopped, Task, Watch};
+
+/// Splits a command line into words as a shell would, without one: quotes and backslashes count, nothing is
+/// expanded, and a word that begins with `#` begins a comment. `None`: a quote is never closed, or there is no word at
+/// all.
+pub fn words(line: &str) -> Option<Vec<String>> {
+    shlex::split(line).filter(|words| !words.is_empty())
+}
+
+/// One command line that [`words`] splits into these words again: for people to read and to copy.
+pub fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let quoted = words.into_iter().map(|word| match shlex::try_quote(word) {
+        Ok(quoted) => quoted.into_owned(),
+        // A word with a NUL can be neither quoted nor run.
+        Err(_) => word.replace('\0', "\u{fffd}"),
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_split_like_a_shell_and_never_expanded() {
+        let split = words(r#"check --title "two words" 'a $HOME' b\ c"#);
+        assert_eq!(split.as_deref(), Some(&["check", "--title", "two words", "a $HOME", "b c"].map(String::from)[..]));
+        assert_eq!(words("check 'never closed"), None);
+        assert_eq!(words("   "), None);
+    }
+
+    #[test]
+    fn a_line_splits_into_its_words_again() {
+        let hostile = ["a b", "$(reboot)", "it's", "", "\n", "#", "ü"];
+        assert_eq!(words(&line(hostile)).as_deref(), Some(&hostile.map(String::from)[..]));
+    }
+}

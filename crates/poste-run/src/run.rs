@@ -1,0 +1,484 @@
+//! One loop that feeds, reads, watches and ends the command. No threads: nothing is left blocked in a read.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+
+use crate::capture::{Captured, Keep};
+use crate::environment::Environment;
+use crate::group::Group;
+use crate::interrupt::HeldBack;
+
+/// The longest the loop sleeps: an end that no pipe tells of is seen within this.
+const LOOK: Duration = Duration::from_millis(20);
+/// The shortest: after the pipes were closed, the end is near.
+const LOOK_AT_ONCE: Duration = Duration::from_millis(1);
+/// How long the output of what a command started may still come in after the command ended.
+const LINGER: Duration = Duration::from_millis(500);
+/// How long the pipes may take to close once everybody in the group was killed.
+const AFTER_KILL: Duration = Duration::from_millis(200);
+/// A program that was written a moment ago can be busy while another process starts one.
+const BUSY_TRIES: u32 = 20;
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
+
+/// A command, and how it may run.
+#[derive(Debug, Clone)]
+pub struct Task {
+    program: OsString,
+    arguments: Vec<OsString>,
+    folder: Option<PathBuf>,
+    environment: Environment,
+    stdin: Option<Vec<u8>>,
+    limit: Option<Duration>,
+    grace: Duration,
+    output: Output,
+    keep: Keep,
+    watch_every: Duration,
+}
+
+/// How the two streams are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Output {
+    /// Standard output and standard error each by itself.
+    #[default]
+    Apart,
+    /// Both as [`Finished::stdout`], in the order they were written.
+    Together,
+}
+
+/// What the watcher wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watch {
+    GoOn,
+    Stop,
+}
+
+/// How the first process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Exit(i32),
+    Signal(i32),
+}
+
+/// Why it was made to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    TimedOut,
+    /// The watcher said so.
+    ByWatcher,
+    /// This process got a signal that ends it, and passed it on.
+    Interrupted(i32),
+}
+
+/// What came of a command that was started.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    pub end: End,
+    pub stopped: Option<Stopped>,
+    pub duration: Duration,
+    pub stdout: Captured,
+    pub stderr: Captured,
+    /// Something the command started left its group and still holds an end of the output.
+    pub left_behind: bool,
+}
+
+impl Finished {
+    /// It ended by itself and said 0.
+    pub fn passed(&self) -> bool {
+        self.end == End::Exit(0) && self.stopped.is_none()
+    }
+}
+
+/// The command could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("there is no program to run")]
+    NoProgram,
+    #[error("the program {program} is not found")]
+    NotFound { program: String },
+    #[error("the folder {folder} to run in is not there")]
+    NoFolder { folder: String },
+    #[error("the program {program} may not be executed")]
+    NotExecutable { program: String },
+    #[error("cannot run {program}")]
+    Failed { program: String, source: io::Error },
+}
+
+impl Task {
+    /// A program, looked up in the command's `PATH` unless it holds a `/`, and its arguments as they are.
+    /// A relative program with a `/` is below [`Task::folder`].
+    pub fn new(program: impl Into<OsString>, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        Self {
+            program: program.into(),
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            folder: None,
+            environment: Environment::default(),
+            stdin: None,
+            limit: None,
+            grace: Duration::from_secs(5),
+            output: Output::default(),
+            keep: Keep::default(),
+            watch_every: Duration::from_secs(1),
+        }
+    }
+
+    /// The words of one command line for `/bin/sh`. Values belong into the environment, never into the line.
+    pub fn shell(line: &str) -> Self {
+        Self::new("/bin/sh", ["-c", line])
+    }
+
+    pub fn folder(&mut self, folder: impl Into<PathBuf>) -> &mut Self {
+        self.folder = Some(folder.into());
+        self
+    }
+
+    pub fn environment(&mut self, environment: Environment) -> &mut Self {
+        self.environment = environment;
+        self
+    }
+
+    /// Without it the command reads from nothing.
+    pub fn stdin(&mut self, bytes: impl Into<Vec<u8>>) -> &mut Self {
+        self.stdin = Some(bytes.into());
+        self
+    }
+
+    /// After this it is asked to end (SIGTERM), after the grace it is ended (SIGKILL).
+    pub fn limit(&mut self, limit: Duration) -> &mut Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    pub fn grace(&mut self, grace: Duration) -> &mut Self {
+        self.grace = grace;
+        self
+    }
+
+    pub fn output(&mut self, output: Output) -> &mut Self {
+        self.output = output;
+        self
+    }
+
+    pub fn keep(&mut self, keep: Keep) -> &mut Self {
+        self.keep = keep;
+        self
+    }
+
+    /// How often the watcher of [`Task::run_watched`] is asked.
+    pub fn watch_every(&mut self, interval: Duration) -> &mut Self {
+        self.watch_every = interval;
+        self
+    }
+
+    pub fn run(&self) -> Result<Finished, StartError> {
+        self.run_watched(&mut |_| Watch::GoOn)
+    }
+
+    /// `while_running` gets how long the command has run so far. It may take its time: the command is not
+    /// held up by more than a full pipe, but its limit is only looked at again afterwards.
+    pub fn run_watched(&self, while_running: &mut dyn FnMut(Duration) -> Watch) -> Result<Finished, StartError> {
+        let failed = |source| StartError::Failed { program: self.shown(), source };
+        let held_back = HeldBack::new().map_err(failed)?;
+        let started = Instant::now();
+        let (child, pipes) = self.start()?;
+        let mut running = Running {
+            task: self,
+            group: Group::of(&child),
+            child,
+            pipes,
+            started,
+            stopped: None,
+            asked_at: None,
+            killed: false,
+            reaped: false,
+            held_back: &held_back,
+        };
+        running.follow(while_running).map_err(failed)
+    }
+
+    fn shown(&self) -> String {
+        self.program.display().to_string()
+    }
+
+    fn start(&self) -> Result<(Child, Pipes), StartError> {
+        if self.program.is_empty() {
+            return Err(StartError::NoProgram);
+        }
+        let failed = |source| StartError::Failed { program: self.shown(), source };
+        let mut tries = 0;
+        loop {
+            // Its ends of the pipes live in the command, so a new try makes them anew.
+            let (mut command, mut pipes) = self.command().map_err(failed)?;
+            match command.spawn() {
+                Ok(mut child) => {
+                    // The command holds the writing ends of what both streams share; nobody else may.
+                    drop(command);
+                    pipes.adopt(&mut child, self.stdin.as_deref()).map_err(|source| {
+                        Group::of(&child).end();
+                        let _ = child.wait();
+                        failed(source)
+                    })?;
+                    return Ok((child, pipes));
+                }
+                Err(busy) if busy.kind() == io::ErrorKind::ExecutableFileBusy && tries < BUSY_TRIES => {
+                    tries += 1;
+                    std::thread::sleep(BUSY_PAUSE);
+                }
+                Err(failed) => return Err(self.why_not_started(failed)),
+            }
+        }
+    }
+
+    fn command(&self) -> io::Result<(Command, Pipes)> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).process_group(0).env_clear();
+        command.envs(self.environment.of(std::env::vars_os()));
+        if let Some(folder) = &self.folder {
+            command.current_dir(folder);
+        }
+        command.stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
+        let mut pipes = Pipes::default();
+        match self.output {
+            Output::Apart => {
+                command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            }
+            Output::Together => {
+                let (reader, writer) = io::pipe()?;
+                command.stdout(writer.try_clone()?).stderr(writer);
+                pipes.stdout = Stream::new(OwnedFd::from(reader))?;
+            }
+        }
+        Ok((command, pipes))
+    }
+
+    fn why_not_started(&self, failed: io::Error) -> StartError {
+        let program = self.shown();
+        match failed.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                match self.folder.as_deref().filter(|folder| !folder.is_dir()) {
+                    Some(folder) => StartError::NoFolder { folder: shown_path(folder) },
+                    None => StartError::NotFound { program },
+                }
+            }
+            io::ErrorKind::PermissionDenied => StartError::NotExecutable { program },
+            _ => StartError::Failed { program, source: failed },
+        }
+    }
+}
+
+fn shown_path(path: &Path) -> String {
+    AsRef::<OsStr>::as_ref(path).display().to_string()
+}
+
+/// Our ends, none of which ever blocks.
+#[derive(Debug, Default)]
+struct Pipes {
+    stdin: Option<(std::fs::File, Vec<u8>)>,
+    stdout: Stream,
+    stderr: Stream,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    pipe: Option<std::fs::File>,
+    captured: Captured,
+}
+
+impl Stream {
+    fn new(pipe: OwnedFd) -> io::Result<Self> {
+        Ok(Self { pipe: Some(never_blocking(pipe)?), captured: Captured::default() })
+    }
+
+    /// Takes what is there.
+    fn read(&mut self, keep: Keep) -> io::Result<()> {
+        let Some(pipe) = &mut self.pipe else { return Ok(()) };
+        let mut buffer = [0; 64 * 1024];
+        match pipe.read(&mut buffer) {
+            Ok(0) => self.pipe = None,
+            Ok(length) => self.captured.push(keep, &buffer[..length]),
+            Err(later) if is_later(&later) => {}
+            Err(failed) => return Err(failed),
+        }
+        Ok(())
+    }
+}
+
+fn never_blocking(pipe: OwnedFd) -> io::Result<std::fs::File> {
+    fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
+    Ok(pipe.into())
+}
+
+fn is_later(failed: &io::Error) -> bool {
+    matches!(failed.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+impl Pipes {
+    fn adopt(&mut self, child: &mut Child, stdin: Option<&[u8]>) -> io::Result<()> {
+        if let (Some(pipe), Some(bytes)) = (child.stdin.take(), stdin) {
+            self.stdin = Some((never_blocking(pipe.into())?, bytes.to_vec()));
+        }
+        if let Some(pipe) = child.stdout.take() {
+            self.stdout = Stream::new(pipe.into())?;
+        }
+        if let Some(pipe) = child.stderr.take() {
+            self.stderr = Stream::new(pipe.into())?;
+        }
+        Ok(())
+    }
+
+    fn output_closed(&self) -> bool {
+        self.stdout.pipe.is_none() && self.stderr.pipe.is_none()
+    }
+
+    /// Waits until something can be done with a pipe, or as long as said; then does it.
+    fn attend(&mut self, keep: Keep, at_most: Duration) -> io::Result<()> {
+        let stdin = self.stdin.as_ref().map(|(pipe, _)| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::OUT));
+        let streams = [&self.stdout, &self.stderr].into_iter().filter_map(|stream| stream.pipe.as_ref());
+        let mut ends: Vec<PollFd<'_>> =
+            streams.map(|pipe| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)).chain(stdin).collect();
+        let timeout = Timespec::try_from(at_most).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 1_000_000 });
+        match poll(&mut ends, Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(failed) => return Err(failed.into()),
+        }
+        self.stdout.read(keep)?;
+        self.stderr.read(keep)?;
+        self.feed();
+        Ok(())
+    }
+
+    /// Writes what the command takes. One that does not read to the end is not at fault for it.
+    fn feed(&mut self) {
+        let Some((pipe, left)) = &mut self.stdin else { return };
+        match pipe.write(left) {
+            Ok(written) => {
+                left.drain(..written);
+            }
+            Err(later) if is_later(&later) => {}
+            Err(_) => left.clear(),
+        }
+        if left.is_empty() {
+            self.stdin = None;
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Running<'a> {
+    task: &'a Task,
+    child: Child,
+    group: Group,
+    pipes: Pipes,
+    started: Instant,
+    stopped: Option<Stopped>,
+    /// When the group was asked to end.
+    asked_at: Option<Instant>,
+    killed: bool,
+    /// Its number may be a stranger's by now.
+    reaped: bool,
+    held_back: &'a HeldBack,
+}
+
+impl Running<'_> {
+    fn follow(&mut self, while_running: &mut dyn FnMut(Duration) -> Watch) -> io::Result<Finished> {
+        self.until_the_leader_ends(while_running)?;
+        let duration = self.started.elapsed();
+        self.drain(LINGER)?;
+        // The leader is not reaped yet, so this reaches its group and nobody else's.
+        self.group.end();
+        self.drain(AFTER_KILL)?;
+        let status = self.child.wait()?;
+        self.reaped = true;
+        Ok(Finished {
+            end: end(status),
+            stopped: self.stopped,
+            duration,
+            left_behind: !self.pipes.output_closed(),
+            stdout: std::mem::take(&mut self.pipes.stdout.captured),
+            stderr: std::mem::take(&mut self.pipes.stderr.captured),
+        })
+    }
+
+    fn until_the_leader_ends(&mut self, while_running: &mut dyn FnMut(Duration) -> Watch) -> io::Result<()> {
+        let mut watched = self.started;
+        let mut pause = LOOK_AT_ONCE;
+        while !self.group.leader_ended()? {
+            if self.pipes.output_closed() {
+                pause = (pause * 2).min(LOOK);
+                self.pipes.attend(self.task.keep, pause)?;
+            } else {
+                self.pipes.attend(self.task.keep, LOOK)?;
+            }
+            if self.stopped.is_none() && watched.elapsed() >= self.task.watch_every {
+                if while_running(self.started.elapsed()) == Watch::Stop {
+                    self.stop(Stopped::ByWatcher);
+                }
+                watched = Instant::now();
+            }
+            self.hurry();
+        }
+        Ok(())
+    }
+
+    /// Ends what ran too long, first kindly.
+    fn hurry(&mut self) {
+        if self.stopped.is_none() {
+            if let Some(signal) = self.held_back.signal() {
+                self.stop(Stopped::Interrupted(signal));
+            } else if self.task.limit.is_some_and(|limit| self.started.elapsed() >= limit) {
+                self.stop(Stopped::TimedOut);
+            }
+        }
+        if self.asked_at.is_some_and(|asked| asked.elapsed() >= self.task.grace) && !self.killed {
+            self.group.end();
+            self.killed = true;
+        }
+    }
+
+    fn stop(&mut self, why: Stopped) {
+        self.stopped = Some(why);
+        self.asked_at = Some(Instant::now());
+        self.group.ask_to_end();
+    }
+
+    /// Takes the rest of the output, as long as somebody may still write it and not for ever.
+    fn drain(&mut self, at_most: Duration) -> io::Result<()> {
+        let until = Instant::now() + at_most;
+        while !self.pipes.output_closed() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            self.pipes.attend(self.task.keep, left.min(LOOK))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Running<'_> {
+    /// An error, or a panic of the watcher, leaves nobody behind either.
+    fn drop(&mut self) {
+        if self.reaped {
+            return;
+        }
+        self.group.end();
+        let _ = self.child.wait();
+    }
+}
+
+fn end(status: ExitStatus) -> End {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => End::Exit(code),
+        (None, Some(signal)) => End::Signal(signal),
+        // Neither exists only for a process that is stopped, and those are not waited for.
+        (None, None) => End::Signal(0),
+    }
+}
