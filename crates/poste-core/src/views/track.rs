@@ -10,7 +10,7 @@ use super::message::base64_of;
 use super::rows::{MessageRows, rows, subject};
 use super::{Found, content, envelope};
 use crate::error::Error;
-use crate::log::{Artifact, DeliveryNo, Intent, MessageNo, Position};
+use crate::log::{Artifact, Content, DeliveryNo, Intent, MessageNo, Position};
 use crate::store::Store;
 use crate::store::tables::{Delivery, EndReason, Event, EventRow, Message, State, Tables};
 use crate::text::{Label, Session, TypeName};
@@ -228,15 +228,20 @@ fn step(store: &Store, event: &EventRow) -> Result<Step, Error> {
 
 /// What a record's content says, in one line that fits a line.
 pub(super) fn said(store: &Store, position: Position) -> Result<Option<String>, Error> {
-    const CHARS_MAX: usize = 200;
     let Found::Content(content) = content(store, position)? else { return Ok(None) };
+    Ok(first_line(*content))
+}
+
+/// A result's summary, or what somebody wrote, in one line that fits a line.
+pub(super) fn first_line(content: Content) -> Option<String> {
+    const CHARS_MAX: usize = 200;
     let text = content.summary.unwrap_or_else(|| content.body.text().into_owned());
-    let Some(first) = text.lines().find(|line| !line.trim().is_empty()) else { return Ok(None) };
+    let first = text.lines().find(|line| !line.trim().is_empty())?;
     let mut line: String = first.chars().take(CHARS_MAX).collect();
     if line.len() < text.trim_end().len() {
         line.push('…');
     }
-    Ok(Some(line))
+    Some(line)
 }
 
 /// All a record's content says.
@@ -245,7 +250,7 @@ pub(super) fn whole_text(store: &Store, position: Position) -> Result<Option<Str
     Ok(Some(content.body.text().into_owned()))
 }
 
-fn result_view(store: &Store, position: Position) -> Result<Option<ResultView>, Error> {
+pub(super) fn result_view(store: &Store, position: Position) -> Result<Option<ResultView>, Error> {
     let Some(record) = envelope(store, position)? else { return Ok(None) };
     let files = match record.sealed.intent() {
         Ok(Some(Intent::Done(done))) => done.artifacts,
