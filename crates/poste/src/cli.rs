@@ -147,6 +147,7 @@ commands! {
     Dead => dead,
     Status => status,
     Stats => stats,
+    Report => report,
     Search => search,
     Log => log,
     Archive => archive,

@@ -225,11 +225,7 @@ pub fn thread_summary(store: &Store, conversation: &Label) -> Result<ThreadSumma
     store.read(|conn| whole_summary(store, &Tables::load(conn)?, conversation))
 }
 
-pub(super) fn whole_summary(
-    store: &Store,
-    tables: &Tables<'_>,
-    conversation: &Label,
-) -> Result<ThreadSummary, Error> {
+pub(super) fn whole_summary(store: &Store, tables: &Tables<'_>, conversation: &Label) -> Result<ThreadSummary, Error> {
     let mut facts = Facts::default();
     // Archived ones are older than all live ones: an archive takes every live message of a conversation.
     for archived in tables.archived_conversation(conversation)? {

@@ -28,6 +28,7 @@ pub(crate) mod redact;
 pub(crate) mod register;
 pub(crate) mod release;
 pub(crate) mod reply;
+pub(crate) mod report;
 pub(crate) mod restore;
 pub(crate) mod retire;
 pub(crate) mod retry;

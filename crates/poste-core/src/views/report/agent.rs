@@ -74,12 +74,7 @@ impl Taken {
         all.sort_unstable();
         // The smallest value that so many in a hundred do not exceed.
         let percentile = |percent: usize| all.get((all.len() * percent).div_ceil(100).saturating_sub(1)).copied();
-        Self {
-            count: all.len() as u64,
-            median_ms: percentile(50),
-            p95_ms: percentile(95),
-            max_ms: all.last().copied(),
-        }
+        Self { count: all.len() as u64, median_ms: percentile(50), p95_ms: percentile(95), max_ms: all.last().copied() }
     }
 }
 

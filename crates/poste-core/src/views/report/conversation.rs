@@ -114,10 +114,7 @@ pub fn conversation_report(store: &Store, conversation: &Label) -> Result<Conver
 }
 
 /// With what words it was closed, all of them.
-pub(super) fn outcome(
-    reading: &mut Reading<'_, '_>,
-    conversation: &Label,
-) -> Result<Option<ThreadOutcome>, Error> {
+pub(super) fn outcome(reading: &mut Reading<'_, '_>, conversation: &Label) -> Result<Option<ThreadOutcome>, Error> {
     let Some(closed) = reading.tables.closed(conversation)? else { return Ok(None) };
     let text = reading.said(closed.position, |content| Some(content.body.text().into_owned()))?;
     Ok(Some(ThreadOutcome { by: closed.by.to_string(), at: closed.at, text: text.unwrap_or(GONE.to_owned()) }))

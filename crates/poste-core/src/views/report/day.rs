@@ -198,36 +198,40 @@ impl Day {
             Event::Returned,
         ];
         let ended_as = |value: Option<i64>, reason: EndReason| value == Some(i64::from(reason.number()));
-        span.steps(reading, |event| counted.contains(&event.event), |reading, message, delivery, event| {
-            let bad = [Event::Failed, Event::Dead, Event::Expired, Event::Returned].contains(&event.event);
-            // Closing a conversation is no failure of what was open in it.
-            let is_closed = ended_as(event.value, EndReason::ConversationClosed);
-            if bad && !is_closed && self.ended.len() <= LIST_MAX {
-                self.ended.push(Ended {
-                    number: message.number,
-                    subject: reading.subject(message)?,
-                    recipient: delivery.address.to_string(),
-                    what: event.event,
-                    at: event.at,
-                    by: event.agent.to_string(),
-                    reason: if event.agent.as_str() == POSTE { None } else { reading.note(event.position)? },
-                });
-            }
-            if event.agent.as_str() == POSTE {
-                return Ok(());
-            }
-            let agent = self.agent(event.agent.as_str());
-            match event.event {
-                Event::Claimed => agent.claimed += 1,
-                Event::Acked => agent.acknowledged += 1,
-                // An ack that ends a message is told as an ack.
-                Event::Done if !ended_as(event.value, EndReason::Acked) => agent.done += 1,
-                Event::Failed => agent.failed += 1,
-                Event::Answered => agent.answered += 1,
-                _ => {}
-            }
-            Ok(())
-        })?;
+        span.steps(
+            reading,
+            |event| counted.contains(&event.event),
+            |reading, message, delivery, event| {
+                let bad = [Event::Failed, Event::Dead, Event::Expired, Event::Returned].contains(&event.event);
+                // Closing a conversation is no failure of what was open in it.
+                let is_closed = ended_as(event.value, EndReason::ConversationClosed);
+                if bad && !is_closed && self.ended.len() <= LIST_MAX {
+                    self.ended.push(Ended {
+                        number: message.number,
+                        subject: reading.subject(message)?,
+                        recipient: delivery.address.to_string(),
+                        what: event.event,
+                        at: event.at,
+                        by: event.agent.to_string(),
+                        reason: if event.agent.as_str() == POSTE { None } else { reading.note(event.position)? },
+                    });
+                }
+                if event.agent.as_str() == POSTE {
+                    return Ok(());
+                }
+                let agent = self.agent(event.agent.as_str());
+                match event.event {
+                    Event::Claimed => agent.claimed += 1,
+                    Event::Acked => agent.acknowledged += 1,
+                    // An ack that ends a message is told as an ack.
+                    Event::Done if !ended_as(event.value, EndReason::Acked) => agent.done += 1,
+                    Event::Failed => agent.failed += 1,
+                    Event::Answered => agent.answered += 1,
+                    _ => {}
+                }
+                Ok(())
+            },
+        )?;
         self.ended.sort_by_key(|ended| ended.at);
         Ok(())
     }
