@@ -36,8 +36,9 @@ pub use replay::{PastAgent, PastOffice, past_inbox, past_office, past_track};
 pub use replies::{Replies, Reply, replies};
 pub use report::{
     AgentDay, AgentReport, BlockerLine, BlockerReport, BlockerStatus, BroadcastLine, BroadcastReport, ConversationLine,
-    ConversationReport, ConversationStatus, DayReport, Ended, Happened, Happening, OpenMail, Receipt, Response, Taken,
-    TypeCount, WorkResult, agent_report, blocker_report, broadcast_report, conversation_report, day_report,
+    ConversationReport, ConversationStatus, DayCounts, DayReport, Ended, Happened, Happening, OpenMail, Receipt,
+    Response, Taken, TypeCount, WorkResult, agent_report, blocker_report, broadcast_report, conversation_report,
+    day_report,
 };
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
 pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateCount, search};

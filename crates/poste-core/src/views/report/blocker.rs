@@ -51,7 +51,7 @@ pub struct BlockerReport {
     /// The `blocker_type` of its payload or metadata.
     pub blocker_type: Option<String>,
     pub topic: Option<Topic>,
-    /// What is pending or claimed in its conversation.
+    /// Work in its conversation that is pending or claimed.
     pub waiting: Vec<OpenMail>,
     /// What happened, oldest first, also in other conversations that refer to it.
     pub timeline: Vec<Happening>,
@@ -71,11 +71,9 @@ pub fn blocker_report(store: &Store, conversation: &Label, now: Timestamp) -> Re
         let blocker_type = reading.said(report.position, blocker_type)?;
         let timeline = happening::timeline(&mut reading, conversation, true)?;
         let mut waiting = Vec::new();
-        for found in &timeline.found {
+        for found in timeline.found.iter().filter(|found| found.message.work) {
             for delivery in found.deliveries.iter().filter(|delivery| delivery.state.is_open()) {
-                if found.message.notice.is_none() {
-                    waiting.push(OpenMail::of(&mut reading, &found.message, delivery, now)?);
-                }
+                waiting.push(OpenMail::of(&mut reading, &found.message, delivery, now)?);
             }
         }
         Ok(Some(BlockerReport {

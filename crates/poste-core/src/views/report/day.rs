@@ -29,6 +29,8 @@ pub struct DayReport {
     /// Messages stored on this day, without notices of the office.
     pub messages: u64,
     pub by_type: Vec<TypeCount>,
+    /// How many there are of each of the following, of which at most a hundred are listed.
+    pub counts: DayCounts,
     /// Conversations that somebody wrote in or closed on this day and that are over by now.
     pub finished: Vec<ConversationLine>,
     /// Those in which something is pending or claimed now.
@@ -45,6 +47,22 @@ pub struct DayReport {
     /// Why not everything could be read.
     pub damage: Vec<String>,
     pub as_of: Position,
+}
+
+#[derive(Debug, Clone, Copy, Default, Serialize, JsonSchema)]
+pub struct DayCounts {
+    pub finished: usize,
+    pub open: usize,
+    pub broadcasts: usize,
+    pub blockers: usize,
+    pub ended_badly: usize,
+}
+
+impl DayCounts {
+    fn are_cut(self) -> bool {
+        let Self { finished, open, broadcasts, blockers, ended_badly } = self;
+        [finished, open, broadcasts, blockers, ended_badly].into_iter().any(|count| count > LIST_MAX)
+    }
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -118,34 +136,29 @@ pub fn day_report(store: &Store, since: Timestamp, end: Timestamp, now: Timestam
         }
         day.see_steps(&mut reading, &span)?;
         day.see_conversations(&mut reading, &span)?;
-        let lists = [day.finished.len(), day.open.len(), day.broadcasts.len(), day.blockers.len(), day.ended.len()];
-        for list in [&mut day.finished, &mut day.open] {
-            list.truncate(LIST_MAX);
-        }
-        day.broadcasts.truncate(LIST_MAX);
-        day.blockers.truncate(LIST_MAX);
-        day.ended.truncate(LIST_MAX);
         Ok(DayReport {
             since,
             until: end.min(now),
             messages: day.by_type.values().sum(),
             by_type: TypeCount::list(day.by_type),
+            counts: day.counts,
             finished: day.finished,
             open: day.open,
             broadcasts: day.broadcasts,
             blockers: day.blockers,
             ended_badly: day.ended,
             agents: day.agents.into_values().collect(),
-            more: lists.into_iter().any(|length| length > LIST_MAX),
+            more: day.counts.are_cut(),
             damage: reading.damage(),
             as_of: tables.cursor.head.position,
         })
     })
 }
 
-/// A day as it is put together. One line more than is listed is kept of each list, to tell that there are more.
+/// A day as it is put together.
 #[derive(Default)]
 struct Day {
+    counts: DayCounts,
     by_type: BTreeMap<TypeName, u64>,
     /// Messages of the day in each conversation.
     conversations: BTreeMap<Label, u64>,
@@ -175,11 +188,12 @@ impl Day {
             self.about_blockers.insert(message.conversation.clone());
         }
         *self.conversations.entry(message.conversation.clone()).or_default() += 1;
-        if self.broadcasts.len() > LIST_MAX {
+        let Some(found) = span.rows(reading, stored.number)? else { return Ok(()) };
+        if found.deliveries.len() <= 1 && message.topic.is_none() {
             return Ok(());
         }
-        let Some(found) = span.rows(reading, stored.number)? else { return Ok(()) };
-        if found.deliveries.len() > 1 || message.topic.is_some() {
+        self.counts.broadcasts += 1;
+        if self.broadcasts.len() < LIST_MAX {
             let receipts = broadcast::receipts(reading, &found)?;
             self.broadcasts.push(broadcast::line(reading, &message, &receipts)?);
         }
@@ -205,7 +219,9 @@ impl Day {
                 let bad = [Event::Failed, Event::Dead, Event::Expired, Event::Returned].contains(&event.event);
                 // Closing a conversation is no failure of what was open in it.
                 let is_closed = ended_as(event.value, EndReason::ConversationClosed);
-                if bad && !is_closed && self.ended.len() <= LIST_MAX {
+                let is_counted = bad && !is_closed;
+                self.counts.ended_badly += usize::from(is_counted);
+                if is_counted && self.ended.len() < LIST_MAX {
                     self.ended.push(Ended {
                         number: message.number,
                         subject: reading.subject(message)?,
@@ -241,17 +257,22 @@ impl Day {
             self.conversations.entry(conversation.clone()).or_default();
         }
         for (conversation, messages) in std::mem::take(&mut self.conversations) {
-            let line = conversation_line(reading, conversation.clone(), messages)?;
-            let list = if line.status == ThreadStatus::Open { &mut self.open } else { &mut self.finished };
-            if list.len() <= LIST_MAX {
-                list.push(line);
+            let status = status(reading.tables, &conversation)?;
+            let (list, count) = match status {
+                ThreadStatus::Open => (&mut self.open, &mut self.counts.open),
+                _ => (&mut self.finished, &mut self.counts.finished),
+            };
+            *count += 1;
+            if list.len() < LIST_MAX {
+                list.push(conversation_line(reading, conversation.clone(), status, messages)?);
             }
-            let may_block = self.about_blockers.contains(&conversation) || span.closed.contains(&conversation);
-            if may_block && self.blockers.len() <= LIST_MAX {
+            if self.about_blockers.contains(&conversation) || span.closed.contains(&conversation) {
                 self.blockers.extend(blocker::line(reading, &conversation)?.map(|(_, line)| line));
             }
         }
         self.blockers.sort_by_key(|blocker| blocker.reported_at);
+        self.counts.blockers = self.blockers.len();
+        self.blockers.truncate(LIST_MAX);
         Ok(())
     }
 }
@@ -259,6 +280,7 @@ impl Day {
 fn conversation_line(
     reading: &mut Reading<'_, '_>,
     conversation: Label,
+    status: ThreadStatus,
     messages: u64,
 ) -> Result<ConversationLine, Error> {
     let first = numbers_after(reading.tables.conn(), &conversation, MessageNo(0), 1)?;
@@ -268,7 +290,7 @@ fn conversation_line(
     };
     Ok(ConversationLine {
         subject: first.map(|message| reading.subject(&message)).transpose()?.unwrap_or_default(),
-        status: status(reading.tables, &conversation)?,
+        status,
         messages,
         outcome: outcome(reading, &conversation)?.map(|outcome| outcome.text),
         conversation,

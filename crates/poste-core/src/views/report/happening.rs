@@ -79,7 +79,7 @@ pub struct Happening {
     pub recipient: Option<String>,
     pub reply_to: Option<MessageNo>,
     pub forward_of: Option<MessageNo>,
-    /// The subject of a message, or what was said with a step.
+    /// The subject of a message, or the first line of a reply, or what was said with a step.
     pub text: Option<String>,
     /// It is of another conversation, and a message of this one refers to it or the other way round.
     pub linked: bool,
@@ -139,8 +139,8 @@ impl Timeline {
         };
         // What the office tells of a delivery stands there as a step of that delivery.
         if found.message.notice.is_none() {
-            let subject = reading.subject(&found.message)?;
-            self.happenings.push(Happening { linked: is_linked, ..sent(&found, subject) });
+            let text = words(reading, &found.message)?;
+            self.happenings.push(Happening { linked: is_linked, ..sent(&found, text) });
             for step in steps(reading, &found)? {
                 self.happenings.push(Happening { linked: is_linked, ..step });
             }
@@ -183,6 +183,15 @@ fn linked(
     Ok(linked.into_iter().take(LINKED_MAX).collect())
 }
 
+/// What a line says of a message: its subject, or what a reply says whose subject only repeats another one.
+fn words(reading: &mut Reading<'_, '_>, message: &Message) -> Result<String, Error> {
+    let subject = reading.subject(message)?;
+    if message.reply_to.is_none() || !subject.starts_with("Re: ") {
+        return Ok(subject);
+    }
+    Ok(reading.gist(message)?.unwrap_or(subject))
+}
+
 /// What a message names by `--ref`.
 pub(super) fn references(reading: &mut Reading<'_, '_>, message: &Message) -> Result<Vec<String>, Error> {
     if message.notice.is_some() {
@@ -219,7 +228,7 @@ fn blank(what: Happened, at: Timestamp, position: Position, by: &str, number: Op
     }
 }
 
-fn sent(found: &MessageRows, subject: String) -> Happening {
+fn sent(found: &MessageRows, text: String) -> Happening {
     let MessageRows { message, deliveries, .. } = found;
     let what = match message.kind.as_str() {
         BLOCKER if message.forward_of.is_none() => Happened::Reported,
@@ -235,7 +244,7 @@ fn sent(found: &MessageRows, subject: String) -> Happening {
         recipients: Some(deliveries.len() as u64),
         reply_to: message.reply_to,
         forward_of: message.forward_of,
-        text: Some(subject),
+        text: Some(text),
         ..blank(what, message.at, message.position, message.sender.as_str(), Some(message.number))
     }
 }

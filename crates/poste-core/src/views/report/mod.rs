@@ -15,7 +15,7 @@ pub use agent::{AgentReport, OpenMail, Taken, agent_report};
 pub use blocker::{BlockerLine, BlockerReport, BlockerStatus, blocker_report};
 pub use broadcast::{BroadcastLine, BroadcastReport, Receipt, Response, broadcast_report};
 pub use conversation::{ConversationReport, ConversationStatus, WorkResult, conversation_report};
-pub use day::{AgentDay, ConversationLine, DayReport, Ended, TypeCount, day_report};
+pub use day::{AgentDay, ConversationLine, DayCounts, DayReport, Ended, TypeCount, day_report};
 pub use happening::{Happened, Happening};
 
 use std::collections::BTreeSet;

@@ -14,10 +14,10 @@ impl Answer for DayReport {
         let (since, until) = (ui.time_style.moment(self.since), ui.time_style.moment(self.until));
         fact(out, "Time", format!("{since} to {until}"))?;
         fact(out, "Messages", counted(self.messages, &self.by_type))?;
-        fact(out, "Conversations", format!("{} finished, {} open", self.finished.len(), self.open.len()))?;
-        fact(out, "Broadcasts", self.broadcasts.len().to_string())?;
-        fact(out, "Blockers", self.blockers.len().to_string())?;
-        fact(out, "Ended badly", self.ended_badly.len().to_string())?;
+        fact(out, "Conversations", format!("{} over, {} open", self.counts.finished, self.counts.open))?;
+        fact(out, "Broadcasts", self.counts.broadcasts.to_string())?;
+        fact(out, "Blockers", self.counts.blockers.to_string())?;
+        fact(out, "Ended badly", self.counts.ended_badly.to_string())?;
         conversations(self, out)?;
         broadcasts(self, ui, out)?;
         blockers(self, ui, out)?;

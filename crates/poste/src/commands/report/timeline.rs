@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use poste_core::text::POSTE;
 use poste_core::views::{Happened, Happening};
 
 use crate::ui::mermaid::{Arrow, Sequence};
@@ -11,7 +10,7 @@ use crate::ui::{Ui, markdown};
 /// One line each. Times are those of the day it began, or moments.
 pub(super) fn print(ui: &Ui, out: &mut dyn Write, timeline: &[Happening]) -> io::Result<()> {
     let Some(first) = timeline.first() else { return Ok(()) };
-    writeln!(out, "\n## Timeline of {}\n", ui.time_style.moment(first.at))?;
+    writeln!(out, "\n## Timeline from {}\n", ui.time_style.moment(first.at))?;
     for happening in timeline {
         let when = ui.time_style.moment_of(happening.at, first.at);
         let said = happening.text.as_deref().filter(|text| !text.is_empty());
@@ -109,10 +108,14 @@ fn draw(sequence: &mut Sequence, happening: &Happening, when: &str) {
     match (is_told, sender) {
         (Some(arrow), Some(sender)) => sequence.arrow(arrow, by, sender, when, &format!("{word} #{number}{said}")),
         _ if happening.what == Happened::Closed => sequence.note(by, when, &format!("closes the conversation{said}")),
-        _ => {
-            // What the office does by itself happens to somebody.
-            let over = if by == POSTE { happening.recipient.as_deref().unwrap_or(by) } else { by };
-            sequence.note(over, when, &format!("{word} #{number}{said}"));
-        }
+        _ => sequence.note(happens_to(happening), when, &format!("{word} #{number}{said}")),
+    }
+}
+
+/// What a recipient does with its delivery is its own; everything else happens to it.
+fn happens_to(happening: &Happening) -> &str {
+    match happening.what {
+        Happened::Shown | Happened::Claimed | Happened::Released | Happened::Late => &happening.by,
+        _ => happening.recipient.as_deref().unwrap_or(&happening.by),
     }
 }
