@@ -26,6 +26,7 @@ mod policy;
 mod redact;
 mod reminders;
 mod replay;
+mod report;
 mod response;
 mod search;
 mod store;

@@ -31,7 +31,7 @@ pub struct DayReport {
     pub by_type: Vec<TypeCount>,
     /// How many there are of each of the following, of which at most a hundred are listed.
     pub counts: DayCounts,
-    /// Conversations that somebody wrote in or closed on this day and that are over by now.
+    /// Conversations that somebody wrote in, ended something in or closed on this day, and that are over by now.
     pub finished: Vec<ConversationLine>,
     /// Those in which something is pending or claimed now.
     pub open: Vec<ConversationLine>,
@@ -219,6 +219,10 @@ impl Day {
                 let bad = [Event::Failed, Event::Dead, Event::Expired, Event::Returned].contains(&event.event);
                 // Closing a conversation is no failure of what was open in it.
                 let is_closed = ended_as(event.value, EndReason::ConversationClosed);
+                let ends = bad || matches!(event.event, Event::Done | Event::Acked);
+                if ends && message.notice.is_none() {
+                    self.conversations.entry(message.conversation.clone()).or_default();
+                }
                 let is_counted = bad && !is_closed;
                 self.counts.ended_badly += usize::from(is_counted);
                 if is_counted && self.ended.len() < LIST_MAX {
