@@ -8,6 +8,7 @@ mod creating;
 mod demo;
 mod doctor;
 mod dying;
+mod examples;
 mod racing;
 mod redacting;
 mod searching;
