@@ -48,6 +48,7 @@ pages! {
     log: "docs/log.md",
     messages: "docs/messages.md",
     offices: "docs/offices.md",
+    reports: "docs/reports.md",
     search: "docs/search.md",
     status: "docs/status.md",
     topics: "docs/topics.md",
