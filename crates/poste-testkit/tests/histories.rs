@@ -17,7 +17,7 @@ use poste_testkit::clock::SimClock;
 use poste_testkit::history::{Generator, TimeStep};
 use poste_testkit::invariants::{self, Violation};
 use poste_testkit::rng::Rng;
-use poste_testkit::seeds;
+use poste_testkit::{reports, seeds};
 use rusqlite::types::Value;
 
 const SEEDS: u64 = 36;
@@ -54,6 +54,11 @@ fn one_history(seed: u64, tally: &Mutex<Tally>) -> Result<(), String> {
     let violations = invariants::full(run.office.store(), Refusals::Dropped).map_err(|error| error.to_string())?;
     none(&violations).map_err(|why| format!("at the end: {why}"))?;
     run.verify().map_err(|why| format!("at the end: {why}"))?;
+    let now = run.office.now().map_err(|error| error.to_string())?;
+    let told = reports::contradictions(run.office.store(), now).map_err(|error| error.to_string())?;
+    if !told.is_empty() {
+        return Err(format!("at the end: reports do not agree: {told:#?}"));
+    }
     run.tally.look_at(&run.office).map_err(|error| error.to_string())?;
     tally.lock().unwrap().add(run.tally);
     Ok(())

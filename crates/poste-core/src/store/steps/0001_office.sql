@@ -213,8 +213,8 @@ CREATE TABLE archived_content (
   archive INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX archived_content_archive ON archived_content (archive);
--- The steps of archived deliveries that their records do not tell by themselves: what a claim won, and that a result
--- was late.
+-- The steps of archived deliveries that their records do not tell by themselves: what a claim won, that a result was
+-- late, and what the office ended by itself.
 CREATE TABLE archived_events (
   position INTEGER NOT NULL,
   message INTEGER NOT NULL,

@@ -221,6 +221,15 @@ impl Tables<'_> {
         Ok((messages, contents))
     }
 
+    /// Archived messages to which something happened after one record and up to another that no record names them for.
+    pub fn archived_touched(&self, after: Position, upto: Position) -> Result<Vec<MessageNo>, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT message FROM archived_events WHERE position > ?1 AND position <= ?2")?
+            .query_map([after, upto], |row| row.get(0))?
+            .collect::<Result<_, _>>()?)
+    }
+
     /// Whether a result for an archived message came too late.
     pub fn was_late(&self, number: MessageNo, position: Position) -> Result<bool, Error> {
         Ok(self
@@ -255,9 +264,18 @@ impl Tables<'_> {
         self.conn
             .prepare_cached(
                 "INSERT INTO archived_events (position, message, event)
-                 SELECT DISTINCT position, message, event FROM events WHERE message = ?1 AND event IN (?2, ?3)",
+                 SELECT DISTINCT position, message, event FROM events
+                 WHERE message = ?1 AND event IN (?2, ?3, ?4, ?5, ?6, ?7)",
             )?
-            .execute(params![archived.number, Event::Claimed, Event::Late])?;
+            .execute(params![
+                archived.number,
+                Event::Claimed,
+                Event::Late,
+                Event::LeaseExpired,
+                Event::Dead,
+                Event::Expired,
+                Event::Returned
+            ])?;
         for sql in [
             "DELETE FROM shown WHERE delivery IN (SELECT number FROM deliveries WHERE message = ?1)",
             "DELETE FROM events WHERE message = ?1",

@@ -67,7 +67,10 @@ pub fn blocker_report(store: &Store, conversation: &Label, now: Timestamp) -> Re
     store.read(|conn| {
         let tables = Tables::load(conn)?;
         let mut reading = Reading::new(store, &tables);
-        let Some((report, line)) = line(&mut reading, conversation)? else { return Ok(None) };
+        let Some((report, line)) = line(&mut reading, conversation)? else {
+            // What reported it may stand in an archive that cannot be read.
+            return reading.damage.pop_first().map_or(Ok(None), |damage| Err(Error::Damaged(damage)));
+        };
         let blocker_type = reading.said(report.position, blocker_type)?;
         let timeline = happening::timeline(&mut reading, conversation, true)?;
         let mut waiting = Vec::new();

@@ -49,9 +49,7 @@ impl Span {
         for number in span.archived_numbers(reading)? {
             span.read_archived(reading, number)?;
         }
-        // What the office itself told is about deliveries of the same conversation, so they were archived together.
-        let told: Vec<MessageNo> = span.archived.values().filter_map(|found| told_about(&found.message)).collect();
-        for number in told {
+        for number in reading.tables.archived_touched(after, upto)? {
             span.read_archived(reading, number)?;
         }
         span.look_at_records(reading)?;
@@ -77,7 +75,7 @@ impl Span {
         Ok(())
     }
 
-    /// What was done to messages that are archived by now, and which conversations were closed, only the records tell.
+    /// What agents did to messages that are archived by now, and which conversations were closed, the records tell.
     fn look_at_records(&mut self, reading: &mut Reading<'_, '_>) -> Result<(), Error> {
         let mut after = self.after;
         let upto = self.upto;
@@ -90,16 +88,9 @@ impl Span {
                 if let Intent::Close(close) = &intent
                     && let Some(conversation) = conversation_in(reading.tables, close.message)?
                 {
-                    for archived in reading.tables.archived_conversation(&conversation)? {
-                        self.read_archived(reading, archived.number)?;
-                    }
                     self.closed.insert(conversation);
                 }
-                let mut named = named(&intent);
-                if let Intent::Claim(_) = &intent {
-                    named = reading.tables.claimed_at(record.position)?;
-                }
-                for number in named {
+                for number in named(&intent) {
                     self.read_archived(reading, number)?;
                 }
             }
@@ -207,11 +198,6 @@ impl Span {
             None => reading.rows(number),
         }
     }
-}
-
-/// The message a notice of the office is about.
-fn told_about(message: &Message) -> Option<MessageNo> {
-    message.notice.and(message.reply_to)
 }
 
 /// The messages whose deliveries a record may have touched, by its header.

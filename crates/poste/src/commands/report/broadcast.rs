@@ -2,7 +2,7 @@ use std::io::{self, Write};
 
 use poste_core::views::{BroadcastLine, BroadcastReport, Receipt};
 
-use super::{fact, tell_more};
+use super::fact;
 use crate::ui::{Answer, Ui, markdown};
 
 impl Answer for BroadcastReport {
@@ -33,17 +33,26 @@ impl Answer for BroadcastReport {
             let rows: Vec<Vec<String>> = self.receipts.iter().map(|receipt| row(ui, line, receipt)).collect();
             markdown::table(out, &["Recipient", "Received", "Response", "At", "Note"], &rows)?;
         }
-        tell_more(out, (line.missing.len() as u64) + line.acknowledged < line.recipients)
+        Ok(())
     }
 }
+
+/// Names of those who have not taken note.
+const NAMED_MAX: usize = 20;
 
 /// `**acknowledged 2/3**, not yet: builder-2`.
 pub(super) fn status(line: &BroadcastLine) -> String {
     if line.recipients == 0 {
         return "**nobody to acknowledge it**".to_owned();
     }
-    let missing: Vec<String> = line.missing.iter().map(|name| markdown::text(name)).collect();
-    let missing = if missing.is_empty() { String::new() } else { format!(", not yet: {}", missing.join(", ")) };
+    let named: Vec<String> = line.missing.iter().take(NAMED_MAX).map(|name| markdown::text(name)).collect();
+    let missing = match line.recipients - line.acknowledged {
+        0 => String::new(),
+        all if all > named.len() as u64 => {
+            format!(", not yet: {} and {} more", named.join(", "), all - named.len() as u64)
+        }
+        _ => format!(", not yet: {}", named.join(", ")),
+    };
     format!("**acknowledged {}/{}**{missing}", line.acknowledged, line.recipients)
 }
 
