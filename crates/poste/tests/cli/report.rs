@@ -182,6 +182,16 @@ fn what_was_archived_or_erased_is_still_reported() {
         poste report conversation 2
         ",
     );
+    std::fs::remove_dir_all(desk.path(".poste/archive")).expect("the archive is removed");
+    desk.play(
+        "
+        # what is missing is named, and the rest is told
+        poste report conversation 1
+        poste report day today
+        poste report broadcast 1
+        poste report blocker 1
+        ",
+    );
     assert_transcript!(desk);
 }
 

@@ -17,6 +17,7 @@ use crate::store::Store;
 use crate::store::tables::{EndReason, Event, Tables};
 use crate::text::{Label, POSTE, TypeName};
 use crate::time::{Timestamp, rfc3339};
+use crate::views::rows::UNREADABLE;
 use crate::views::thread::{ThreadStatus, numbers_after, status};
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -293,7 +294,7 @@ fn conversation_line(
         None => None,
     };
     Ok(ConversationLine {
-        subject: first.map(|message| reading.subject(&message)).transpose()?.unwrap_or_default(),
+        subject: first.map(|message| reading.subject(&message)).transpose()?.unwrap_or_else(|| UNREADABLE.to_owned()),
         status,
         messages,
         outcome: outcome(reading, &conversation)?.map(|outcome| outcome.text),

@@ -64,6 +64,8 @@ fn recipients(happening: &Happening) -> String {
     let named = happening.to.len() as u64;
     let names: Vec<String> = happening.to.iter().map(|name| markdown::text(name)).collect();
     match happening.recipients.unwrap_or(named) {
+        // What cannot be read does not tell whom it answered.
+        0 if happening.recipients.is_none() => String::new(),
         0 if names.is_empty() => " to nobody".to_owned(),
         all if all > named => format!(" to {} and {} more", names.join(", "), all - named),
         _ => format!(" to {}", names.join(", ")),
@@ -92,6 +94,7 @@ fn draw(sequence: &mut Sequence, happening: &Happening, when: &str) {
         }
         let others = happening.recipients.unwrap_or_default().saturating_sub(happening.to.len() as u64);
         match (happening.to.is_empty(), others) {
+            (true, _) if happening.recipients.is_none() => sequence.note(by, when, &what),
             (true, _) => sequence.note(by, when, &format!("{what} (to nobody)")),
             (false, 0) => {}
             (false, others) => sequence.note(by, when, &format!("#{number} also to {others} more")),
