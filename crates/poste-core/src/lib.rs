@@ -24,6 +24,7 @@ pub mod backup;
 pub mod config;
 pub mod digest;
 pub mod doctor;
+pub mod document;
 pub mod error;
 pub mod fold;
 pub mod limits;

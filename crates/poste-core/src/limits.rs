@@ -52,8 +52,19 @@ pub const SCHEMA_BYTES_MAX: u64 = 256 * 1024;
 pub const ID_BYTES_MAX: usize = 128;
 /// An agent, role, capability or type name.
 pub const NAME_BYTES_MAX: usize = 64;
+/// The name of a shared context: with `context.` before it, it is a topic.
+pub const CONTEXT_NAME_BYTES_MAX: usize = NAME_BYTES_MAX - "context.".len();
 /// A conversation, workflow or step label, or a session.
 pub const LABEL_BYTES_MAX: usize = 128;
+
+/// The text of a shared context, whole or a section, and its data.
+pub const DOCUMENT_BYTES_MAX: usize = 1024 * 1024;
+/// The title of a section is one line.
+pub const TITLE_BYTES_MAX: usize = 256;
+
+/// How long a shared context is locked.
+pub const CONTEXT_LOCK_MS_MIN: i64 = SECOND_MS;
+pub const CONTEXT_LOCK_MS_MAX: i64 = HOUR_MS;
 
 pub const LEASE_MS_MIN: i64 = 1_000;
 pub const LEASE_MS_MAX: i64 = 24 * HOUR_MS;

@@ -82,6 +82,10 @@ impl PayloadSchemas {
     pub fn check(&mut self, proposal: &Proposal, fresh: &mut Fresh) -> Result<Option<Rejection>, Error> {
         let Some(send) = proposal.intent.mail() else { return Ok(None) };
         let Some(source) = self.sources.get(&send.kind) else { return Ok(None) };
+        // A version of a shared context has a schema of its own, and no payload.
+        if proposal.content.as_ref().is_some_and(|content| content.document.is_some()) {
+            return Ok(None);
+        }
         let kind = &send.kind;
         let refused = |reason: String| Ok(Some(Rejection { code: Code::PayloadUnfit, reason }));
         let payload = proposal.content.as_ref().and_then(|content| content.payload.as_deref());
@@ -126,7 +130,23 @@ impl PayloadSchemas {
 /// Compiles a schema. Patterns run in linear time, whatever they are; references lead nowhere but into the schema; and
 /// the work a payload makes can be counted.
 fn compile(kind: &TypeName, schema: &Value) -> Result<Compiled, String> {
-    let unusable = |why: String| format!("{TYPES}.{kind}.{SCHEMA}: it is no JSON Schema that can be used: {why}");
+    compile_any(schema).map_err(|why| format!("{TYPES}.{kind}.{SCHEMA}: {why}"))
+}
+
+/// Why JSON cannot be the schema of anything, if so.
+pub fn check_schema(schema: &RawValue) -> Result<(), String> {
+    let schema = serde_json::from_str(schema.get()).map_err(|error| format!("it cannot be read: {error}"))?;
+    compile_any(&schema).map(|_| ())
+}
+
+/// Why JSON does not fit a schema, if so.
+pub fn check_against(schema: &RawValue, data: &RawValue) -> Result<(), String> {
+    let schema = serde_json::from_str(schema.get()).map_err(|error| format!("it cannot be read: {error}"))?;
+    check(&compile_any(&schema)?, data)
+}
+
+fn compile_any(schema: &Value) -> Result<Compiled, String> {
+    let unusable = |why: String| format!("it is no JSON Schema that can be used: {why}");
     let work = Work::of(schema).map_err(unusable)?;
     let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
     let validator = options.build(schema).map_err(|error| {

@@ -175,6 +175,8 @@ const NAME: Grammar = Grammar {
     rule: "use lower-case letters, digits, - and _, starting with a letter or digit",
     reserved: &[POSTE, EVERYONE, "all", "every", "role", "can", "topic", "human", "agent", "outside"],
 };
+const CONTEXT_NAME: Grammar =
+    Grammar { what: "the context's name", bytes_max: limits::CONTEXT_NAME_BYTES_MAX, reserved: &[], ..NAME };
 const WORD: Grammar = Grammar { what: "the word", reserved: &[], ..NAME };
 const TYPE_NAME: Grammar = Grammar {
     what: "the type",
@@ -223,6 +225,9 @@ checked_text!(
 checked_text!(
     /// A role or a capability.
     Word, WORD, "^[a-z0-9][a-z0-9_-]{0,63}$");
+checked_text!(
+    /// The name of a shared context; also that of a file, and part of a topic.
+    ContextName, CONTEXT_NAME, "^[a-z0-9][a-z0-9_-]{0,55}$");
 checked_text!(
     /// A word of the vocabulary of message types.
     TypeName, TYPE_NAME, "^[a-z][a-z0-9_]{0,63}$");

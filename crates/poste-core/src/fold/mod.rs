@@ -10,6 +10,7 @@
 
 mod agent;
 mod claim;
+mod context;
 mod conversation;
 mod delivery;
 mod finish;
@@ -22,7 +23,7 @@ mod shown;
 mod tick;
 mod topic;
 
-pub use outcome::{Claimed, ClaimedItem, Class, Code, Effect, Late, Outcome, Rejection, Sent, Verdict};
+pub use outcome::{Claimed, ClaimedItem, Class, Code, Effect, Late, Locked, Outcome, Rejection, Sent, Verdict, Versioned};
 pub(crate) use policy::check_ranges as check_policy;
 
 use crate::digest::Digest;
@@ -152,6 +153,9 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
             reason: refused.reason,
         }));
     }
+    if let Some(version) = tables.version_at(position)? {
+        return Ok(Verdict::Accepted(Effect::Versioned(context::versioned_before(tables, version)?)));
+    }
     if let Some(number) = message {
         return Ok(Verdict::Accepted(Effect::Sent(message::sent_before(tables, number)?)));
     }
@@ -162,6 +166,9 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
     Ok(Verdict::Accepted(match record.sealed.intent() {
         Ok(Some(Intent::Claim(_))) => Effect::Claimed(claim::claimed_before(tables, actor, position)?),
         Ok(Some(Intent::Extend(extend))) => Effect::Claimed(claim::extended_before(tables, extend.message, position)?),
+        Ok(Some(Intent::ContextLock(lock))) => {
+            Effect::Locked(Locked { context: lock.name, token: position, until: record.at.plus_ms(lock.for_ms) })
+        }
         Ok(Some(Intent::Done(done))) => finish::finished_before(tables, done.message, position)?,
         _ => Effect::Noted,
     }))
@@ -226,6 +233,12 @@ fn apply_intent(
         Intent::Close(rule) => run(&rule, tables, &cx),
         Intent::Archive(rule) => run(&rule, tables, &cx),
         Intent::Redact(rule) => run(&rule, tables, &cx),
+        Intent::ContextCreate(rule) => run(&rule, tables, &cx),
+        Intent::ContextAppend(rule) => run(&rule, tables, &cx),
+        Intent::ContextReplace(rule) => run(&rule, tables, &cx),
+        Intent::ContextLock(rule) => run(&rule, tables, &cx),
+        Intent::ContextUnlock(rule) => run(&rule, tables, &cx),
+        Intent::ContextRead(rule) => run(&rule, tables, &cx),
         Intent::Subscribe(rule) => run(&rule, tables, &cx),
         Intent::Unsubscribe(rule) => run(&rule, tables, &cx),
     }
@@ -289,7 +302,8 @@ impl Rule for Clock {
         for before in &claimed {
             delivery::move_lease(tables, cx, before, leap_ms)?;
         }
-        Ok(Effect::Touched(claimed.len()))
+        let locked = context::move_locks(tables, leap_ms)?;
+        Ok(Effect::Touched(claimed.len() + locked))
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::address::Address;
 use crate::log::{MessageNo, Position};
-use crate::text::{Name, RecordId};
+use crate::text::{ContextName, Name, RecordId};
 use crate::time::{Timestamp, rfc3339};
 
 /// The answer to one proposal.
@@ -50,6 +50,10 @@ pub enum Effect {
     Settled(usize),
     /// How many deliveries it touched.
     Touched(usize),
+    /// A version of a shared context, and the message that tells of it.
+    Versioned(Versioned),
+    /// The lock of a shared context.
+    Locked(Locked),
 }
 
 impl Effect {
@@ -57,6 +61,7 @@ impl Effect {
     pub fn message(&self) -> Option<MessageNo> {
         match self {
             Self::Sent(sent) => Some(sent.number),
+            Self::Versioned(made) => Some(made.message),
             _ => None,
         }
     }
@@ -68,6 +73,24 @@ pub struct Sent {
     pub conversation: String,
     /// Whom it was delivered to, one entry a delivery.
     pub deliveries: Vec<Address>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Versioned {
+    pub context: ContextName,
+    pub version: u64,
+    /// The message subscribers were sent.
+    pub message: MessageNo,
+    /// How many they were.
+    pub subscribers: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Locked {
+    pub context: ContextName,
+    pub token: Position,
+    #[serde(serialize_with = "rfc3339")]
+    pub until: Timestamp,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -157,8 +180,15 @@ codes! {
     Archived "archived" Refused,
     NotFinished "not_finished" Conflict,
     UnknownRecord "unknown_record" NotFound,
+    UnknownContext "unknown_context" NotFound,
+    UnknownVersion "unknown_version" NotFound,
+    StaleVersion "stale_version" Conflict,
+    ContextLocked "context_locked" Conflict,
+    NotLocked "not_locked" Refused,
     /// Never by the fold, which knows no content: by the office, before the append.
     PayloadUnfit "payload_unfit" Refused,
+    /// As that: the data of a shared context does not fit its schema.
+    DataUnfit "data_unfit" Refused,
 }
 
 impl fmt::Display for Code {

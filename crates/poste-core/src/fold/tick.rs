@@ -1,6 +1,6 @@
 //! Ticks: what is due happens here and nowhere else.
 
-use super::delivery;
+use super::{context, delivery};
 use super::outcome::{Code, Effect, Stop, refuse};
 use super::{Context, Rule, only_poste};
 use crate::error::Error;
@@ -24,6 +24,7 @@ impl Rule for Tick {
         for item in &items {
             match item.what {
                 Due::Lease | Due::Ready | Due::Expiry | Due::Response => settle_delivery(tables, cx, *item)?,
+                Due::ContextLock => context::settle_lock(tables, *item)?,
             }
         }
         Ok(Effect::Settled(items.len()))

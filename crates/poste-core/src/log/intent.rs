@@ -3,9 +3,13 @@
 //! Numbers are never reused and a kind is never changed in place: a new shape is a new version. Golden files
 //! in `tests/records/` hold one record of each.
 
+mod context;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+pub use context::*;
 
 use crate::address::Address;
 use crate::digest::Digest;
@@ -83,6 +87,12 @@ kinds! {
     40 "conversation.close" v 1 critical true => Close,
     41 "conversation.archive" v 1 critical true => Archive,
     42 "content.redact" v 1 critical true => Redact,
+    50 "context.create" v 1 critical true => ContextCreate,
+    51 "context.append" v 1 critical true => ContextAppend,
+    52 "context.replace" v 1 critical true => ContextReplace,
+    53 "context.lock" v 1 critical true => ContextLock,
+    54 "context.unlock" v 1 critical true => ContextUnlock,
+    55 "context.read" v 1 critical true => ContextRead,
 }
 
 impl Intent {
@@ -90,6 +100,10 @@ impl Intent {
     pub fn mail(&self) -> Option<&Send> {
         match self {
             Self::Send(send) => Some(send),
+            Self::ContextCreate(create) => Some(&create.mail),
+            Self::ContextAppend(append) => Some(&append.mail),
+            Self::ContextReplace(replace) => Some(&replace.mail),
+            Self::ContextUnlock(unlock) => unlock.mail.as_ref(),
             _ => None,
         }
     }
@@ -209,7 +223,7 @@ pub struct Retire {
 }
 
 /// A message on its way. With `reply_to` and no recipients it goes to the sender of what it answers.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Send {
     pub to: Vec<Address>,
@@ -262,7 +276,7 @@ impl Send {
 }
 
 /// `reply --done` and `forward`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ends {
     pub message: MessageNo,

@@ -16,7 +16,7 @@ use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use content::{Body, Content};
+pub use content::{Body, Content, Document};
 pub use envelope::{ContentRef, Envelope, Malformed, Sealed};
 pub use intent::*;
 

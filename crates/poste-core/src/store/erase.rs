@@ -6,12 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::archive::UNFINISHED;
 use super::local::LocalLog;
+use super::mirror::{self, Mirror};
 use super::schema::FileVersion;
 use super::tables::{Tables, record_row};
 use super::{BUSY_TIMEOUT_MS, Store};
@@ -28,6 +30,8 @@ pub struct Erased {
     pub kept_blobs: Vec<Digest>,
     /// Archives that hold some of it and are not in the office any more.
     pub missing_archives: Vec<String>,
+    /// Mirrors of shared contexts that somebody edited: they are left, and may hold some of it.
+    pub edited_mirrors: Vec<PathBuf>,
 }
 
 impl LocalLog {
@@ -63,6 +67,7 @@ impl LocalLog {
         // One archive that cannot be read must not keep the words in all other places.
         let archives = erase_archives(&self.store, &records, &mut erased);
         erase_unnamed_archives(&self.store)?;
+        erase_mirrors(&self.store, &records, &mut erased)?;
         self.erase_caches()?;
         erase_free_pages(&self.store)?;
         archives?;
@@ -180,6 +185,23 @@ fn erase_unnamed_archives(store: &Store) -> Result<(), Error> {
         let is_redacted = |position| Ok(tables.redaction(position)?.is_some());
         if file.starts_with(UNFINISHED) || (is_unnamed()? && archives.holds_content(&file, is_redacted)?) {
             archives.discard(&file)?;
+        }
+    }
+    Ok(())
+}
+
+/// The mirror of a context whose version was redacted is made anew, without those words.
+fn erase_mirrors(store: &Store, records: &[Record], erased: &mut Erased) -> Result<(), Error> {
+    let mut names = BTreeSet::new();
+    let tables = store.tables()?;
+    for record in records {
+        if let Some(version) = tables.version_at(record.position)? {
+            names.extend(tables.context_by_number(version.context)?.map(|context| context.name));
+        }
+    }
+    for name in names {
+        if let Some(Mirror::Edited(path)) = mirror::write(store, &name, false)? {
+            erased.edited_mirrors.push(path);
         }
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! What people and programs may ask of an office. Read-only, from the tables; every answer has a JSON schema.
 
+mod context;
 mod dead;
 mod digests;
 mod finished;
@@ -22,6 +23,11 @@ mod timeline;
 mod track;
 mod verify;
 
+pub(crate) use context::schema as context_schema;
+pub use context::{
+    ContextLine, ContextView, LockView, StaleContext, VersionView, context, context_history, context_lock,
+    context_markdown, context_text, contexts, nearest_contexts, text_of_markdown, version_seen,
+};
 pub use dead::{DeadLetter, DeadLetters, DeadQuery, dead_letters};
 pub use digests::{DigestDiff, TableDigests, diff_with_fold, diff_with_other, first_difference};
 pub use finished::{ArchiveBatch, finished};

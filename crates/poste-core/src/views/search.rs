@@ -426,6 +426,12 @@ fn add_content(document: &mut Document, content: Content) {
     if let Some(payload) = content.payload {
         document.add(&json_text(payload.get()));
     }
+    // A version of a shared context is found by its own words, too.
+    if let Some(version) = content.document {
+        document.add(version.title.as_deref().unwrap_or_default());
+        document.add(version.text.as_deref().unwrap_or_default());
+        document.add(&version.data.map(|data| json_text(data.get())).unwrap_or_default());
+    }
 }
 
 fn artifacts(record: &Record) -> Vec<Artifact> {

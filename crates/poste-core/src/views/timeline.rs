@@ -209,6 +209,14 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
             (None, format!("{actor} archives {} conversations in {}", archive.conversations.len(), archive.file))
         }
         Intent::Redact(redact) => (None, format!("{actor} redacts records {}", positions(&redact.records))),
+        Intent::ContextCreate(create) => (None, format!("{actor} makes context {}", create.name)),
+        Intent::ContextAppend(append) => (None, format!("{actor} appends to context {}", append.name)),
+        Intent::ContextReplace(replace) => {
+            (None, format!("{actor} changes context {}, version {}", replace.name, replace.if_version))
+        }
+        Intent::ContextLock(lock) => (None, format!("{actor} locks context {} for {}", lock.name, length(lock.for_ms))),
+        Intent::ContextUnlock(unlock) => (None, format!("{actor} unlocks context {}", unlock.name)),
+        Intent::ContextRead(read) => (None, format!("{actor} has seen version {} of context {}", read.version, read.name)),
         Intent::Subscribe(subscribe) => (None, format!("{actor} subscribes to {}", subscribe.topic.as_str())),
         Intent::Unsubscribe(unsubscribe) => (None, format!("{actor} unsubscribes from {}", unsubscribe.topic.as_str())),
     })

@@ -9,6 +9,7 @@ mod archive;
 mod backup;
 mod clock;
 mod common;
+mod context;
 mod conversation;
 mod damage;
 mod dedupe;

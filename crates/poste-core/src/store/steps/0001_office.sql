@@ -263,3 +263,59 @@ CREATE TABLE types (
   max_attempts INTEGER,
   retry_delay_ms INTEGER
 ) STRICT, WITHOUT ROWID;
+
+-- Shared contexts. `number` is the record that made one; a lock is a lease, and its row of `due` names that number.
+CREATE TABLE contexts (
+  number INTEGER PRIMARY KEY,
+  name TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  schema INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  updated_by TEXT NOT NULL,
+  token INTEGER,
+  holder TEXT,
+  session TEXT,
+  locked_until INTEGER
+) STRICT;
+CREATE UNIQUE INDEX contexts_name ON contexts (name);
+CREATE INDEX contexts_locked ON contexts (holder, number) WHERE holder IS NOT NULL;
+
+-- What each version brought: `text` is 0 for none, 1 for a whole text, 2 for a section at its end.
+CREATE TABLE context_versions (
+  context INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  agent TEXT NOT NULL,
+  text INTEGER NOT NULL,
+  data INTEGER NOT NULL,
+  added INTEGER NOT NULL,
+  removed INTEGER NOT NULL,
+  message INTEGER NOT NULL,
+  agreement INTEGER,
+  PRIMARY KEY (context, version)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX context_versions_position ON context_versions (position);
+CREATE INDEX context_versions_whole ON context_versions (context, version) WHERE text = 1;
+CREATE INDEX context_versions_data ON context_versions (context, version) WHERE data = 1;
+CREATE INDEX context_versions_agreement ON context_versions (agreement, context) WHERE agreement IS NOT NULL;
+
+CREATE TABLE context_contributors (
+  context INTEGER NOT NULL,
+  agent TEXT NOT NULL,
+  versions INTEGER NOT NULL,
+  last_at INTEGER NOT NULL,
+  PRIMARY KEY (context, agent)
+) STRICT, WITHOUT ROWID;
+
+-- The newest version each agent has seen.
+CREATE TABLE context_reads (
+  agent TEXT NOT NULL,
+  context INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (agent, context)
+) STRICT, WITHOUT ROWID;

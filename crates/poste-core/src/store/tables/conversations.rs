@@ -247,7 +247,10 @@ impl Tables<'_> {
     pub fn archive_message(&mut self, archived: &ArchivedMessage) -> Result<(), Error> {
         self.needs(late::MESSAGE)?;
         for position in self.content_positions(archived.number)? {
-            self.delete_content(position)?;
+            // A shared context lives on; only the message that told of this version is over.
+            if self.version_at(position)?.is_none() {
+                self.delete_content(position)?;
+            }
             self.conn
                 .prepare_cached("INSERT INTO archived_content (position, archive) VALUES (?1, ?2)")?
                 .execute(params![position, archived.archive])?;
