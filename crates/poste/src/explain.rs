@@ -81,11 +81,39 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
             Some(mail) => error.hint(format!("see what it must look like: poste schema {} --payload", mail.kind)),
             None => error,
         },
+        "unknown_context" | "unknown_version" | "context_locked" | "not_locked" | "data_unfit" => {
+            about_context(office, proposal, error)?
+        }
+        "name_taken" if matches!(proposal.intent, Intent::ContextCreate(_)) => {
+            error.hint("see it: poste context show NAME; or take another name")
+        }
         "id_conflict" => error.hint("an id is for one write for ever; take another one"),
         "name_taken" => error.hint("change or revive it with --update, or take another name"),
         "retired" if !matches!(proposal.intent, Intent::Retire(_)) => {
             error.hint("an agent is revived with: poste register NAME --update")
         }
+        _ => error,
+    })
+}
+
+/// What helps with a shared context.
+fn about_context(office: &Office, proposal: &Proposal, error: CommandError) -> Result<CommandError> {
+    let name = match &proposal.intent {
+        Intent::ContextCreate(create) => &create.name,
+        Intent::ContextAppend(append) => &append.name,
+        Intent::ContextReplace(replace) => &replace.name,
+        Intent::ContextLock(lock) => &lock.name,
+        Intent::ContextUnlock(unlock) => &unlock.name,
+        Intent::ContextRead(read) => &read.name,
+        _ => return Ok(error),
+    };
+    Ok(match error.code.unwrap_or_default() {
+        "unknown_context" => crate::commands::context::unknown(office, name)?,
+        "unknown_version" => error.hint(format!("see the versions: poste context history {name}")),
+        "context_locked" => error
+            .hint("wait longer: --wait TIME")
+            .hint(format!("if it is stuck: poste context unlock {name} --force --reason TEXT")),
+        "data_unfit" => error.hint(format!("see its schema: poste context show {name} --json")),
         _ => error,
     })
 }

@@ -9,11 +9,11 @@ use serde_json::value::RawValue;
 use super::{Found, content};
 use crate::document::ended;
 use crate::error::Error;
-use crate::fold::{Code, Rejection};
+use crate::fold::{Code, Rejection, Versioned};
 use crate::log::{Document, MessageNo, Position};
 use crate::store::Store;
 use crate::store::tables::{Context, Lock, Tables, TextPart, Version, content_row};
-use crate::text::{ContextName, Name, Topic, Word, nearest};
+use crate::text::{ContextName, Name, RecordId, Topic, Word, nearest};
 use crate::time::{Timestamp, rfc3339};
 
 /// A context as its readers see it, at one of its versions.
@@ -213,6 +213,26 @@ pub fn version_seen(store: &Store, agent: &Name, name: &ContextName) -> Result<O
     }
 }
 
+/// The version of a context that an agent made under an id, and its record.
+pub fn version_of_id(
+    store: &Store,
+    name: &ContextName,
+    agent: &Name,
+    id: &RecordId,
+) -> Result<Option<(Versioned, Position)>, Error> {
+    let tables = store.tables()?;
+    let Some(known) = tables.id(id)? else { return Ok(None) };
+    let (Some(context), Some(version)) = (tables.context(name)?, tables.version_at(known.position)?) else {
+        return Ok(None);
+    };
+    if version.context != context.number || version.agent != *agent {
+        return Ok(None);
+    }
+    let subscribers = tables.deliveries_of(version.message)?.len();
+    let made = Versioned { context: context.name, version: version.version, message: version.message, subscribers };
+    Ok(Some((made, known.position)))
+}
+
 /// Who has locked a context, if anybody.
 pub fn context_lock(store: &Store, name: &ContextName) -> Result<Option<LockView>, Error> {
     Ok(store.tables()?.context(name)?.and_then(|context| context.lock.as_ref().map(LockView::from)))
@@ -354,13 +374,21 @@ fn history_up_to(
             },
             added: row.lines.added,
             removed: row.lines.removed,
-            summary: listed.map(|listed| listed.subject).unwrap_or_default(),
+            summary: listed.map(|listed| summary(&context.name, listed.subject)).unwrap_or_default(),
             message: row.message,
             agreement: row.agreement,
             redacted,
         })
     });
     Ok((views.collect::<Result<_, Error>>()?, first > 1))
+}
+
+/// The subject of its mail names the context first; where that is plain, it is left out.
+fn summary(name: &ContextName, subject: String) -> String {
+    match subject.strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix(": ")) {
+        Some(rest) => rest.to_owned(),
+        None => subject,
+    }
 }
 
 /// The first line of every rendered context: what it is of, and which version.

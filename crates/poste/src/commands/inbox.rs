@@ -2,7 +2,7 @@ use std::io::{self, Write};
 
 use poste_core::store::tables::State;
 use poste_core::text::TypeName;
-use poste_core::views::{self, InboxLine, InboxPage, InboxQuery, More};
+use poste_core::views::{self, InboxLine, InboxPage, InboxQuery, More, StaleContext};
 use poste_core::vocabulary::Priority;
 
 use crate::Result;
@@ -44,6 +44,13 @@ impl Answer for InboxPage {
         ui.lines(out, &["#", "PRIORITY", "TYPE", "FROM", "SENT", "STATE", "SUBJECT"], rows)?;
         if let Some(text) = left_out_text(self.left_out) {
             writeln!(out, "{text}")?;
+        }
+        for stale in &self.stale_contexts {
+            let StaleContext { name, seen, version, updated_by, .. } = stale;
+            writeln!(out, "context {name} is at version {version} (by {updated_by}), you have seen {seen}: poste context since {name}")?;
+        }
+        if self.more_stale_contexts {
+            writeln!(out, "(more contexts went on: poste context list)")?;
         }
         Ok(())
     }

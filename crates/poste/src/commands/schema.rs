@@ -3,7 +3,7 @@ use std::io::{self, Write};
 use poste_core::payload::PayloadSchemas;
 use poste_core::text::{TypeName, nearest};
 use poste_core::views::{
-    self, DeadLetters, DigestDiff, IdAnswer, InboxPage, MessageView, NewMail, Overdue, PastOffice, Replies, Threads,
+    self, ContextView, DeadLetters, DigestDiff, IdAnswer, InboxPage, MessageView, NewMail, Overdue, PastOffice, Replies, Threads,
     TimelineLine, TypeView, VerifyReport, Why,
 };
 use schemars::generate::SchemaSettings;
@@ -55,6 +55,19 @@ const ANSWERS: &[AnswerSchema] = &[
     ("subscribe", of::<super::subscribe::SubscribeAnswer>),
     ("unsubscribe", of::<super::unsubscribe::UnsubscribeAnswer>),
     ("topics", of::<super::topics::TopicsAnswer>),
+    ("context create", of::<super::context_write::VersionAnswer>),
+    ("context show", of::<ContextView>),
+    ("context append", of::<super::context_write::VersionAnswer>),
+    ("context replace", of::<super::context_write::VersionAnswer>),
+    ("context set", of::<super::context_write::VersionAnswer>),
+    ("context edit", of::<super::context_write::EditAnswer>),
+    ("context history", of::<super::context::HistoryAnswer>),
+    ("context diff", of::<super::context::DiffAnswer>),
+    ("context since", of::<super::context::DiffAnswer>),
+    ("context list", of::<super::context::ListAnswer>),
+    ("context lock", of::<super::context_lock::LockAnswer>),
+    ("context unlock", of::<super::context_lock::UnlockAnswer>),
+    ("context mirror", of::<super::context::MirrorAnswer>),
     ("inbox", of::<InboxPage>),
     ("read", of::<MessageView>),
     ("claim", of::<super::claim::ClaimAnswer>),
