@@ -60,10 +60,11 @@ pub fn merge(base: &str, mine: &str, theirs: &str) -> Result<String, String> {
     if compared(base, mine).max(compared(base, theirs)) > COMPARED_MAX {
         return Err(marked(mine, theirs));
     }
-    let merged = MergeOptions::new().set_conflict_style(ConflictStyle::Merge).merge(base, mine, theirs)?;
-    // Whatever the algorithm thinks of it: a line somebody added is there, or it is a conflict.
-    match keeps_every_line(base, mine, theirs, &merged) {
-        true => Ok(merged),
+    let merged = MergeOptions::new().set_conflict_style(ConflictStyle::Merge).merge(base, mine, theirs);
+    // Whatever the algorithm thinks of it: a line somebody added is there, or somebody chooses between the whole texts.
+    let (Ok(result) | Err(result)) = &merged;
+    match keeps_every_line(base, mine, theirs, result) {
+        true => merged,
         false => Err(marked(mine, theirs)),
     }
 }

@@ -47,7 +47,7 @@ const fn check(name: &'static str, offenders: &'static str) -> Check {
 
 /// States in the tables: 0 pending, 1 claimed, 2 done, 3 failed, 4 dead, 5 expired, 6 returned. Events: 1 claimed,
 /// 5 acked, 12 retried, 14 late, 18 reminded, 19 dropped. Kinds of records: 20 send, 22 claim, 24 done, 25 fail. Due: 0 lease, 1 ready, 2 expiry,
-/// 3 response. They are
+/// 3 response, 4 the lock of a context. They are
 /// written out here on purpose: a renumbering in the code would break every file there is, and must fail here.
 const CHECKS: &[Check] = &[
     // I3: one effect per id.
@@ -79,7 +79,8 @@ const CHECKS: &[Check] = &[
            SELECT position FROM messages UNION SELECT position FROM events UNION SELECT position FROM policies
            UNION SELECT token FROM deliveries UNION SELECT ended_by FROM deliveries
            UNION SELECT position FROM closed UNION SELECT position FROM archives
-           UNION SELECT redacted_by FROM redactions UNION SELECT position FROM archived_messages)
+           UNION SELECT redacted_by FROM redactions UNION SELECT position FROM archived_messages
+           UNION SELECT position FROM context_versions UNION SELECT token FROM contexts)
          WHERE position IS NOT NULL
            AND (position NOT IN (SELECT position FROM ids) OR position IN (SELECT position FROM outcomes))",
     ),
@@ -157,6 +158,7 @@ const CHECKS: &[Check] = &[
            UNION ALL SELECT expires_at, 2, number FROM deliveries WHERE state = 0 AND expires_at IS NOT NULL
            UNION ALL SELECT respond_by, 3, number FROM deliveries
              WHERE state <= 1 AND answer IS NULL AND reminded_at IS NULL AND respond_by IS NOT NULL
+           UNION ALL SELECT locked_until, 4, number FROM contexts WHERE locked_until IS NOT NULL
            EXCEPT SELECT at, what, subject FROM due)
          UNION ALL
          SELECT 'too much: ' || what || ' of delivery ' || subject FROM (
@@ -165,7 +167,8 @@ const CHECKS: &[Check] = &[
            EXCEPT SELECT ready_at, 1, number FROM deliveries WHERE state = 0 AND ready = 0
            EXCEPT SELECT expires_at, 2, number FROM deliveries WHERE state = 0
            EXCEPT SELECT respond_by, 3, number FROM deliveries
-             WHERE state <= 1 AND answer IS NULL AND reminded_at IS NULL)",
+             WHERE state <= 1 AND answer IS NULL AND reminded_at IS NULL
+           EXCEPT SELECT locked_until, 4, number FROM contexts WHERE locked_until IS NOT NULL)",
     ),
     check(
         "I8 attempts stay within their limit",
@@ -272,7 +275,8 @@ const CHECKS: &[Check] = &[
             OR number IN (SELECT message FROM events) OR archive NOT IN (SELECT position FROM archives)
             OR position >= archive
          UNION ALL SELECT 'content ' || position FROM archived_content
-         WHERE position IN (SELECT position FROM content) OR archive NOT IN (SELECT position FROM archives)
+         WHERE (position IN (SELECT position FROM content) AND position NOT IN (SELECT position FROM context_versions))
+            OR archive NOT IN (SELECT position FROM archives)
          UNION ALL SELECT 'event ' || position FROM archived_events
          WHERE message NOT IN (SELECT number FROM archived_messages) OR event NOT IN (1, 14)",
     ),
@@ -304,6 +308,46 @@ const CHECKS: &[Check] = &[
         "SELECT agent FROM capabilities WHERE agent NOT IN (SELECT name FROM agents)
          UNION ALL SELECT 'delivery ' || number FROM deliveries
            WHERE address NOT LIKE '%:%' AND address NOT IN (SELECT name FROM agents)",
+    ),
+    check(
+        "I7 a locked context has a holder who is there, and all that belongs to a lock",
+        "SELECT name FROM contexts
+         WHERE (token IS NULL) <> (holder IS NULL) OR (token IS NULL) <> (locked_until IS NULL)
+            OR (session IS NOT NULL AND holder IS NULL)
+            OR (holder IS NOT NULL AND holder NOT IN (SELECT name FROM agents WHERE retired_at IS NULL))",
+    ),
+    check(
+        "I8 a version is one record of its writer, and one message",
+        "SELECT 'version ' || v.context || '/' || v.version FROM context_versions v LEFT JOIN log USING (position)
+         WHERE log.at IS NOT v.at OR json_extract(CAST(envelope AS TEXT), '$.actor') IS NOT v.agent
+            OR json_extract(CAST(envelope AS TEXT), '$.kind') NOT IN (50, 51, 52)
+            OR v.position IS NOT coalesce((SELECT position FROM messages WHERE number = v.message),
+                                          (SELECT position FROM archived_messages WHERE number = v.message))",
+    ),
+    check(
+        "I8 what agents have seen of a context is there",
+        "SELECT r.agent FROM context_reads r LEFT JOIN contexts c ON c.number = r.context
+         WHERE c.number IS NULL OR r.version NOT BETWEEN 1 AND c.version
+            OR r.agent NOT IN (SELECT name FROM agents)",
+    ),
+    check(
+        "I9 versions of a context are 1, 2, 3 …",
+        "SELECT c.name FROM contexts c LEFT JOIN context_versions v ON v.context = c.number
+         GROUP BY c.number
+         HAVING c.version <> count(v.version) OR c.version <> max(v.version) OR min(v.version) <> 1
+            OR c.number <> min(v.position)
+            OR c.updated_at IS NOT (SELECT at FROM context_versions WHERE context = c.number AND version = c.version)
+         UNION ALL SELECT 'version of ' || context FROM context_versions
+           WHERE context NOT IN (SELECT number FROM contexts)",
+    ),
+    check(
+        "I9 contributors are those who wrote versions",
+        "SELECT context || ' ' || agent FROM (
+           SELECT context, agent, count(*) AS versions, max(at) AS last_at FROM context_versions GROUP BY 1, 2
+           EXCEPT SELECT context, agent, versions, last_at FROM context_contributors)
+         UNION ALL SELECT context || ' ' || agent FROM (
+           SELECT context, agent, versions, last_at FROM context_contributors
+           EXCEPT SELECT context, agent, count(*), max(at) FROM context_versions GROUP BY 1, 2)",
     ),
     check(
         "I9 policy versions are 1, 2, 3 …",

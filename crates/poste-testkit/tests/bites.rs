@@ -47,7 +47,10 @@ const DAMAGE: &[(&str, &str)] = &[
         "UPDATE agents SET retired_at = 1 WHERE name IN (SELECT address FROM deliveries WHERE state = 0)",
     ),
     ("I8 states have names", "UPDATE deliveries SET state = 7 WHERE number = 1"),
-    ("I8 a delivery has a message and its rank", "DELETE FROM messages WHERE number = 1"),
+    (
+        "I8 a delivery has a message and its rank",
+        "DELETE FROM messages WHERE number = (SELECT min(message) FROM deliveries)",
+    ),
     ("I8 a delivery has a message and its rank", "UPDATE deliveries SET rank = 3 - rank WHERE number = 1"),
     ("I8 ended means when, by what and why", "UPDATE deliveries SET reason = NULL WHERE state = 2"),
     ("I8 ended means when, by what and why", "UPDATE deliveries SET state = 2 WHERE state = 0"),
@@ -88,6 +91,27 @@ const DAMAGE: &[(&str, &str)] = &[
         "I8 a reminder goes to its sender and one lead at most",
         "UPDATE messages SET notice = 5, about = (SELECT max(about) FROM messages) WHERE notice IS NOT NULL",
     ),
+    (
+        "I7 a locked context has a holder who is there, and all that belongs to a lock",
+        "UPDATE contexts SET token = 1 WHERE holder IS NULL",
+    ),
+    (
+        "I7 a locked context has a holder who is there, and all that belongs to a lock",
+        "UPDATE contexts SET token = 1, holder = 'ghost', locked_until = 1",
+    ),
+    (
+        "I8 a version is one record of its writer, and one message",
+        "UPDATE context_versions SET agent = 'ghost' WHERE version = 1",
+    ),
+    (
+        "I8 a version is one record of its writer, and one message",
+        "UPDATE context_versions SET message = message + 1 WHERE version = 1",
+    ),
+    ("I8 what agents have seen of a context is there", "UPDATE context_reads SET version = version + 1000"),
+    ("I9 versions of a context are 1, 2, 3 …", "UPDATE contexts SET version = version + 1"),
+    ("I9 versions of a context are 1, 2, 3 …", "DELETE FROM contexts"),
+    ("I9 contributors are those who wrote versions", "UPDATE context_contributors SET versions = versions + 1"),
+    ("I9 contributors are those who wrote versions", "DELETE FROM context_contributors"),
     (
         "I8 redacted content is gone",
         "INSERT INTO content (position, subject) SELECT min(position), 'back' FROM redactions

@@ -17,9 +17,10 @@ use std::path::{Path, PathBuf};
 
 use poste_core::fold::{Effect, Outcome, Refusals, Verdict, fold};
 use poste_core::log::{
-    Ack, Archive, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Close, Content, Done, Drop, Ends, EndsHow,
-    Extend, Fail, Intent, KINDS, Policy, PolicyType, Proposal, Record, Redact, Register, Release, Retire, Retry,
-    Sealed, Send, Settings, Shown, Subscribe, Tick, TopicPattern, Unsubscribe,
+    Ack, Archive, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Close, Content, ContextAppend, ContextCreate,
+    ContextLock, ContextRead, ContextReplace, ContextUnlock, Document, Done, Drop, Ends, EndsHow, Extend, Fail, Intent,
+    KINDS, Lines, Policy, PolicyType, Proposal, Record, Redact, Register, Release, Retire, Retry,
+    Sealed, Send, Settings, Shown, Subscribe, Tick, TopicPattern, Unsubscribe, context_mail,
 };
 use poste_core::store::Store;
 use poste_core::store::table_digest::digest;
@@ -135,6 +136,31 @@ fn golden_proposals() -> Vec<Proposal> {
             digest: Digest::of(b"an archive"),
         }),
         Intent::Redact(Redact { records: vec![Position(41), Position(42)] }),
+        Intent::ContextCreate(ContextCreate {
+            name: text("plan"),
+            kind: text("decisions"),
+            lines: Lines { added: 3, removed: 0 },
+            data: true,
+            schema: true,
+            mail: context_mail(&text("plan")),
+        }),
+        Intent::ContextAppend(ContextAppend {
+            name: text("plan"),
+            lines: Lines { added: 2, removed: 0 },
+            mail: context_mail(&text("plan")),
+        }),
+        Intent::ContextReplace(ContextReplace {
+            name: text("plan"),
+            if_version: 2,
+            lines: Lines { added: 4, removed: 5 },
+            text: true,
+            data: true,
+            agreement: Some(message),
+            mail: context_mail(&text("plan")),
+        }),
+        Intent::ContextLock(ContextLock { name: text("plan"), for_ms: 30_000 }),
+        Intent::ContextUnlock(ContextUnlock { name: text("plan"), mail: Some(Send::plain(text("alert"), vec![text("bob")])) }),
+        Intent::ContextRead(ContextRead { name: text("plan"), version: 3 }),
     ];
     intents
         .into_iter()
@@ -143,7 +169,11 @@ fn golden_proposals() -> Vec<Proposal> {
             actor: if intent.kind().number < 10 { Name::poste() } else { text("ann") },
             session: Some(text("run-1/a")),
             sent_at: Timestamp::from_ms(1_800_000_000_123),
-            content: matches!(intent, Intent::Send(_) | Intent::Done(_)).then(golden_content),
+            content: match &intent {
+                Intent::Send(_) | Intent::Done(_) => Some(golden_content()),
+                Intent::ContextCreate(_) | Intent::ContextReplace(_) => Some(golden_version()),
+                _ => None,
+            },
             intent,
         })
         .collect()
@@ -160,6 +190,22 @@ fn golden_content() -> Content {
         metadata: [("k".to_owned(), "v".to_owned())].into(),
         summary: Some("short".to_owned()),
         recommend: Some("next".to_owned()),
+        document: None,
+    }
+}
+
+/// What a version of a shared context holds.
+fn golden_version() -> Content {
+    let json = |text: &str| Some(RawValue::from_string(text.to_owned()).unwrap());
+    Content {
+        subject: "plan: begins".to_owned(),
+        document: Some(Document {
+            title: Some("gr\u{fc}n".to_owned()),
+            text: Some("# One\n\ntwo\n".to_owned()),
+            data: json(r#"{"z":1e400,"a":9007199254740993}"#),
+            schema: json(r#"{"type":"object"}"#),
+        }),
+        ..Content::default()
     }
 }
 
@@ -288,6 +334,9 @@ const REFUSED: &[&str] = &[
     "not_finished",
     "not_finished",
     "archived",
+    "context_locked",
+    "stale_version",
+    "unknown_context",
 ];
 
 /// A log in which little happens would fold to the same digest whatever the fold does.
@@ -302,7 +351,18 @@ fn the_log_is_worth_keeping(store: &Store, outcomes: &[Outcome]) {
         .collect();
     assert_eq!(refused, REFUSED, "what is refused, in the order of the story");
     // Every table has something in it that another fold could get wrong.
-    for table in ["closed", "redactions", "archives", "archived_messages", "archived_content", "archived_events"] {
+    for table in [
+        "closed",
+        "redactions",
+        "archives",
+        "archived_messages",
+        "archived_content",
+        "archived_events",
+        "contexts",
+        "context_versions",
+        "context_contributors",
+        "context_reads",
+    ] {
         let sql = format!("SELECT count(*) FROM {table}");
         let rows: u64 = store.conn().query_row(&sql, [], |row| row.get(0)).unwrap();
         assert!(rows > 0, "{table} is empty");
@@ -498,6 +558,7 @@ fn golden_log() -> Vec<Record> {
     // What stays claimed and what stays pending at the end.
     log.write("dot", Intent::Claim(Claim { message: None, max: 2, lease_ms: None, types: Vec::new() }));
     how_things_end(&mut log);
+    a_context_is_shared(&mut log);
     log.records
 }
 
@@ -544,4 +605,46 @@ fn how_things_end(log: &mut Scribe) {
     log.write("fay", claim(plan, 1_000)); // refused: archived
     log.write("ann", Intent::Send(in_plan("message", &["dot"]))); // the name goes on
     log.write("ann", Intent::Close(Close { message: MessageNo(4) })); // and this one stays closed
+}
+
+/// Versions, one that came too late, a lock that is broken and one that ends by itself.
+fn a_context_is_shared(log: &mut Scribe) {
+    let mail = || context_mail(&text("plan"));
+    let lines = Lines { added: 1, removed: 0 };
+    let lock = |for_ms| Intent::ContextLock(ContextLock { name: text("plan"), for_ms });
+    let append = || Intent::ContextAppend(ContextAppend { name: text("plan"), lines, mail: mail() });
+    let replace = |if_version| {
+        Intent::ContextReplace(ContextReplace {
+            name: text("plan"),
+            if_version,
+            lines,
+            text: true,
+            data: false,
+            agreement: None,
+            mail: mail(),
+        })
+    };
+    log.write("fay", Intent::Subscribe(Subscribe { topic: text("context.plan"), from: None }));
+    log.write(
+        "dot",
+        Intent::ContextCreate(ContextCreate {
+            name: text("plan"),
+            kind: text("decisions"),
+            lines,
+            data: false,
+            schema: false,
+            mail: mail(),
+        }),
+    );
+    log.write("fay", Intent::ContextRead(ContextRead { name: text("plan"), version: 1 }));
+    log.in_session("dot", "d1", lock(30_000));
+    log.write("fay", append()); // refused: dot has locked it
+    log.write("ann", Intent::ContextUnlock(ContextUnlock { name: text("plan"), mail: Some(send("alert", &["dot"])) }));
+    log.write("fay", append());
+    log.write("dot", replace(1)); // refused: fay was faster
+    log.write("dot", replace(2));
+    log.write("fay", lock(1_000));
+    log.tick_after(2_000);
+    log.write("dot", lock(60_000)); // stays
+    log.write("dot", Intent::ContextLock(ContextLock { name: text("none"), for_ms: 60_000 })); // refused
 }

@@ -4,8 +4,9 @@
 //! what it proposed and was told before. So most of what it proposes could be accepted, and what is refused is
 //! refused for a reason worth testing: a lost lease, somebody else's mail, a name that is gone.
 //!
-//! [`sight`] is what a caller sees; [`mail`], [`work`], [`endings`], [`office`] and [`hostile`] are what it does.
+//! [`sight`] is what a caller sees; [`mail`], [`work`], [`contexts`], [`endings`], [`office`] and [`hostile`] are what it does.
 
+mod contexts;
 mod endings;
 mod hostile;
 mod mail;
@@ -38,7 +39,7 @@ const CAST: &[(&str, AgentKind, Option<&str>, &[&str])] = &[
 const STRANGER: &str = "ghost";
 const ROLES: &[&str] = &["coder", "reviewer", "lead", "nobody"];
 const ABILITIES: &[&str] = &["rust", "go", "sql", "cobol"];
-const TOPICS: &[&str] = &["builds", "TaskCompleted"];
+const TOPICS: &[&str] = &["builds", "TaskCompleted", "context.plan"];
 
 /// With fewer active agents than this, somebody registers first: mail needs people.
 const ACTIVE_MIN: usize = 3;
@@ -98,6 +99,7 @@ enum Act {
     Redact,
     Membership,
     Subscription,
+    Context,
     Policy,
     OfficeOnly,
     SameIdAgain,
@@ -120,6 +122,7 @@ const ACTS: &[(u32, Act)] = &[
     (2, Act::Redact),
     (4, Act::Membership),
     (5, Act::Subscription),
+    (14, Act::Context),
     (2, Act::Policy),
     (1, Act::OfficeOnly),
     (5, Act::SameIdAgain),
@@ -210,6 +213,7 @@ impl Generator {
             Act::Send => self.send(sight),
             Act::Membership => self.membership(sight),
             Act::Subscription => self.subscription(sight),
+            Act::Context => self.context(sight),
             Act::Policy => self.policy(sight),
             Act::OfficeOnly => self.office_only(sight),
             Act::Hostile => self.hostile(sight),
