@@ -110,10 +110,12 @@ fn about_context(office: &Office, proposal: &Proposal, error: CommandError) -> R
     Ok(match error.code.unwrap_or_default() {
         "unknown_context" => crate::commands::context::unknown(office, name)?,
         "unknown_version" => error.hint(format!("see the versions: poste context history {name}")),
-        "context_locked" => error
-            .hint("wait longer: --wait TIME")
-            .hint(format!("if it is stuck: poste context unlock {name} --force --reason TEXT")),
-        "data_unfit" => error.hint(format!("see its schema: poste context show {name} --json")),
+        "context_locked" => {
+            let waits = !matches!(proposal.intent, Intent::ContextUnlock(_));
+            let error = if waits { error.hint("wait longer: --wait TIME") } else { error };
+            error.hint(format!("if it is stuck: poste context unlock {name} --force --reason TEXT"))
+        }
+        "data_unfit" if !matches!(proposal.intent, Intent::ContextCreate(_)) => error.hint(format!("see its schema: poste context show {name} --json")),
         _ => error,
     })
 }

@@ -485,9 +485,13 @@ fn mark_read(cx: &Cx, office: &mut Office, reader: Option<&Name>, name: &Context
 
 /// A context at a version, or what helps to find one.
 pub(crate) fn view(office: &Office, name: &ContextName, at: Option<u64>) -> Result<ContextView> {
-    match views::context(office.store(), name, at)? {
-        Some(view) => Ok(view),
-        None => Err(unknown(office, name)?),
+    match views::context(office.store(), name, at) {
+        Ok(Some(view)) => Ok(view),
+        Ok(None) => Err(unknown(office, name)?),
+        Err(error @ poste_core::Error::Rejected(_)) => {
+            Err(CommandError::from(error).hint(format!("see the versions: poste context history {name}")))
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -379,7 +379,9 @@ pub(crate) fn store(
             Ok(answer) => return Ok(VersionAnswer { merged: current != made_from, ..answer }),
             Err(error) if error.code == Some(Code::StaleVersion.word()) => {
                 if !change.merge {
-                    return Err(stale(office, name, made_from, error)?);
+                    let error = stale(office, name, made_from, error)?;
+                    let can_merge = change.text.is_some();
+                    return Err(if can_merge { error.hint("put both changes together: --merge") } else { error });
                 }
                 let newest = context::view(office, name, None)?;
                 text = merged(office, &base, &change, &newest, error)?;
@@ -459,9 +461,7 @@ fn stale(office: &Office, name: &ContextName, made_from: u64, error: CommandErro
     if more {
         error = error.cause("and older ones");
     }
-    Ok(error
-        .hint(format!("see the difference: poste context diff {name} {made_from}.."))
-        .hint("put both changes together: --merge"))
+    Ok(error.hint(format!("see the difference: poste context diff {name} {made_from}..")))
 }
 
 /// Proposes a version, and waits for a lock as long as it is asked to.

@@ -6,6 +6,7 @@ mod backup;
 mod batch;
 mod common;
 mod config;
+mod contexts;
 mod conversations;
 mod dead;
 mod doctor;

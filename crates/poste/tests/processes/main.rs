@@ -4,6 +4,7 @@ mod archiving;
 mod backup;
 mod common;
 mod configuring;
+mod contexts;
 mod creating;
 mod demo;
 mod doctor;
