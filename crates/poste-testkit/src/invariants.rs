@@ -46,7 +46,7 @@ const fn check(name: &'static str, offenders: &'static str) -> Check {
 }
 
 /// States in the tables: 0 pending, 1 claimed, 2 done, 3 failed, 4 dead, 5 expired, 6 returned. Events: 1 claimed,
-/// 5 acked, 12 retried, 14 late, 18 reminded, 19 dropped. Kinds of records: 20 send, 22 claim, 24 done, 25 fail. Due: 0 lease, 1 ready, 2 expiry,
+/// 5 acked, 12 retried, 14 late, 18 reminded, 19 dropped. Kinds of records: 20 send, 22 claim, 24 done, 25 fail, 50 to 52 a version of a context, 57 agree. Due: 0 lease, 1 ready, 2 expiry,
 /// 3 response, 4 the lock of a context. They are
 /// written out here on purpose: a renumbering in the code would break every file there is, and must fail here.
 const CHECKS: &[Check] = &[
@@ -80,7 +80,8 @@ const CHECKS: &[Check] = &[
            UNION SELECT token FROM deliveries UNION SELECT ended_by FROM deliveries
            UNION SELECT position FROM closed UNION SELECT position FROM archives
            UNION SELECT redacted_by FROM redactions UNION SELECT position FROM archived_messages
-           UNION SELECT position FROM context_versions UNION SELECT token FROM contexts)
+           UNION SELECT position FROM context_versions UNION SELECT token FROM contexts
+           UNION SELECT position FROM agreements)
          WHERE position IS NOT NULL
            AND (position NOT IN (SELECT position FROM ids) OR position IN (SELECT position FROM outcomes))",
     ),
@@ -101,7 +102,7 @@ const CHECKS: &[Check] = &[
         "SELECT 'delivery ' || number FROM deliveries
          LEFT JOIN log ON position = token
          WHERE token IS NOT NULL AND (position IS NULL
-           OR json_extract(CAST(envelope AS TEXT), '$.kind') NOT IN (20, 22, 24, 25)
+           OR json_extract(CAST(envelope AS TEXT), '$.kind') NOT IN (20, 22, 24, 25, 57)
            OR (state = 1 AND json_extract(CAST(envelope AS TEXT), '$.kind') <> 22)
            OR (holder IS NOT NULL AND reason IS NOT 1 AND json_extract(CAST(envelope AS TEXT), '$.actor') <> holder))",
     ),
@@ -323,6 +324,18 @@ const CHECKS: &[Check] = &[
             OR json_extract(CAST(envelope AS TEXT), '$.kind') NOT IN (50, 51, 52)
             OR v.position IS NOT coalesce((SELECT position FROM messages WHERE number = v.message),
                                           (SELECT position FROM archived_messages WHERE number = v.message))",
+    ),
+    check(
+        "I8 an agreement is the word of its party, and what is written down was agreed",
+        "SELECT 'proposal ' || a.proposal || ' ' || a.party FROM agreements a LEFT JOIN log USING (position)
+         WHERE (a.agent IS NULL) <> (a.position IS NULL) OR (a.agent IS NULL) <> (a.at IS NULL)
+            OR (a.position IS NOT NULL AND (log.at IS NOT a.at
+                OR json_extract(CAST(envelope AS TEXT), '$.actor') IS NOT a.agent
+                OR (a.message IS NOT NULL AND json_extract(CAST(envelope AS TEXT), '$.header.message') IS NOT a.proposal)))
+         UNION ALL SELECT 'version ' || v.context || '/' || v.version FROM context_versions v
+         WHERE v.agreement IS NOT NULL AND (v.agreement NOT IN (SELECT proposal FROM agreements)
+            OR EXISTS (SELECT 1 FROM agreements a WHERE a.proposal = v.agreement
+                       AND (a.position IS NULL OR a.position > v.position)))",
     ),
     check(
         "I8 what agents have seen of a context is there",

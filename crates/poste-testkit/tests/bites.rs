@@ -107,6 +107,14 @@ const DAMAGE: &[(&str, &str)] = &[
         "I8 a version is one record of its writer, and one message",
         "UPDATE context_versions SET message = message + 1 WHERE version = 1",
     ),
+    (
+        "I8 an agreement is the word of its party, and what is written down was agreed",
+        "UPDATE agreements SET agent = 'ghost' WHERE position IS NOT NULL",
+    ),
+    (
+        "I8 an agreement is the word of its party, and what is written down was agreed",
+        "UPDATE context_versions SET agreement = 999999 WHERE version = 1",
+    ),
     ("I8 what agents have seen of a context is there", "UPDATE context_reads SET version = version + 1000"),
     ("I9 versions of a context are 1, 2, 3 …", "UPDATE contexts SET version = version + 1"),
     ("I9 versions of a context are 1, 2, 3 …", "DELETE FROM contexts"),
@@ -170,7 +178,7 @@ const DAMAGE_OF_ARCHIVED: &[(&str, &str)] = &[
     ("I8 what is archived is nowhere else and in an archive", "UPDATE archived_events SET event = 2"),
     (
         "I8 an archive has only what happened before it was written",
-        "UPDATE archived_events SET position = (SELECT position FROM cursor)",
+        "UPDATE OR IGNORE archived_events SET position = (SELECT position FROM cursor)",
     ),
     (
         "I9 message numbers are 1, 2, 3 …",

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use poste_core::fold::{Effect, Outcome, Refusals, Verdict, fold};
 use poste_core::log::{
-    Ack, Archive, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Close, Content, ContextAppend, ContextCreate,
+    Ack, Agree, Archive, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Close, Content, ContextAppend, ContextCreate,
     ContextLock, ContextRead, ContextReplace, ContextUnlock, Document, Done, Drop, Ends, EndsHow, Extend, Fail, Intent,
     KINDS, Lines, Policy, PolicyType, Proposal, Record, Redact, Register, Release, Retire, Retry,
     Sealed, Send, Settings, Shown, Subscribe, Tick, TopicPattern, Unsubscribe, context_mail,
@@ -161,6 +161,10 @@ fn golden_proposals() -> Vec<Proposal> {
         Intent::ContextLock(ContextLock { name: text("plan"), for_ms: 30_000 }),
         Intent::ContextUnlock(ContextUnlock { name: text("plan"), mail: Some(Send::plain(text("alert"), vec![text("bob")])) }),
         Intent::ContextRead(ContextRead { name: text("plan"), version: 3 }),
+        Intent::Agree(Agree {
+            message,
+            mail: Send { reply_to: Some(message), ..Send::plain(text("response"), vec![text("bob")]) },
+        }),
     ];
     intents
         .into_iter()
@@ -337,6 +341,8 @@ const REFUSED: &[&str] = &[
     "context_locked",
     "stale_version",
     "unknown_context",
+    "not_agreed",
+    "superseded",
 ];
 
 /// A log in which little happens would fold to the same digest whatever the fold does.
@@ -362,6 +368,7 @@ fn the_log_is_worth_keeping(store: &Store, outcomes: &[Outcome]) {
         "context_versions",
         "context_contributors",
         "context_reads",
+        "agreements",
     ] {
         let sql = format!("SELECT count(*) FROM {table}");
         let rows: u64 = store.conn().query_row(&sql, [], |row| row.get(0)).unwrap();
@@ -647,4 +654,25 @@ fn a_context_is_shared(log: &mut Scribe) {
     log.tick_after(2_000);
     log.write("dot", lock(60_000)); // stays
     log.write("dot", Intent::ContextLock(ContextLock { name: text("none"), for_ms: 60_000 })); // refused
+
+    // A proposal to two, written down when both have agreed, and then another one.
+    let agreed_in = |proposal: u64| {
+        let Intent::ContextReplace(replace) = replace(3) else { unreachable!() };
+        Intent::ContextReplace(ContextReplace { agreement: Some(MessageNo(proposal)), ..replace })
+    };
+    let agree = |proposal: u64| {
+        let message = MessageNo(proposal);
+        let ends = Some(Ends { message, how: EndsHow::Replied, token: None });
+        let mail = Send { reply_to: Some(message), ends, ..send("response", &[]) };
+        Intent::Agree(Agree { message, mail })
+    };
+    let contract = || Send { conversation: Some(text("contract")), ..send("interface_contract", &["fay", "role:coder"]) };
+    let proposed = log.write("dot", Intent::Send(contract()));
+    let proposal = log.message_at(proposed);
+    log.write("fay", agree(proposal));
+    log.write("dot", agreed_in(proposal)); // refused: the coders have not agreed
+    log.write("cy", agree(proposal));
+    log.write("dot", agreed_in(proposal));
+    log.write("dot", Intent::Send(contract())); // takes the place of the first
+    log.write("cy", agree(proposal)); // refused
 }

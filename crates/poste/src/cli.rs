@@ -138,6 +138,7 @@ commands! {
     Reply => reply,
     Ack => ack,
     Forward => forward,
+    Agree => agree,
     Retry => retry,
     Wait => wait,
     Tail => tail,

@@ -1,6 +1,6 @@
 //! What helps after a refusal: the nearest names, the next command.
 
-use poste_core::log::{Intent, MessageNo, Proposal};
+use poste_core::log::{ContextReplace, Intent, MessageNo, Proposal};
 use poste_core::office::Office;
 use poste_core::text::{Name, TypeName};
 use poste_core::views;
@@ -87,6 +87,13 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         "name_taken" if matches!(proposal.intent, Intent::ContextCreate(_)) => {
             error.hint("see it: poste context show NAME; or take another name")
         }
+        "superseded" | "not_agreed" => match &proposal.intent {
+            Intent::Agree(agree) => error.hint(format!("see how it stands: poste agree {} --list", agree.message)),
+            Intent::ContextReplace(ContextReplace { agreement: Some(number), .. }) => {
+                error.hint(format!("see how it stands: poste agree {number} --list"))
+            }
+            _ => error,
+        },
         "id_conflict" => error.hint("an id is for one write for ever; take another one"),
         "name_taken" => error.hint("change or revive it with --update, or take another name"),
         "retired" if !matches!(proposal.intent, Intent::Retire(_)) => {

@@ -3,7 +3,7 @@
 //! Every version is a message, too: the same record publishes it, so subscribers hear of it exactly once.
 
 use super::outcome::{Code, Effect, Locked, Stop, Versioned, refuse};
-use super::{Context as Cx, Rule, message, speaker};
+use super::{Context as Cx, Rule, agreement, message, speaker};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
@@ -109,6 +109,9 @@ impl Rule for ContextReplace {
             ));
         }
         may_write(&context, cx)?;
+        if let Some(proposal) = self.agreement {
+            agreement::must_hold(tables, proposal)?;
+        }
         Ok(Plan {
             is_new: false,
             text: if self.text { TextPart::Whole } else { TextPart::None },

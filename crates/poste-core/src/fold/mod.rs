@@ -9,6 +9,7 @@
 //! there is nothing to roll back.
 
 mod agent;
+mod agreement;
 mod claim;
 mod context;
 mod conversation;
@@ -23,7 +24,8 @@ mod shown;
 mod tick;
 mod topic;
 
-pub use outcome::{Claimed, ClaimedItem, Class, Code, Effect, Late, Locked, Outcome, Rejection, Sent, Verdict, Versioned};
+pub(crate) use agreement::asked;
+pub use outcome::{AgreedOn, Claimed, ClaimedItem, Class, Code, Effect, Late, Locked, Outcome, Rejection, Sent, Verdict, Versioned};
 pub(crate) use policy::check_ranges as check_policy;
 
 use crate::digest::Digest;
@@ -156,6 +158,9 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
     if let Some(version) = tables.version_at(position)? {
         return Ok(Verdict::Accepted(Effect::Versioned(context::versioned_before(tables, version)?)));
     }
+    if let Some(proposal) = tables.agreed_at(position)? {
+        return Ok(Verdict::Accepted(Effect::Agreed(agreement::agreed_before(tables, proposal, message)?)));
+    }
     if let Some(number) = message {
         return Ok(Verdict::Accepted(Effect::Sent(message::sent_before(tables, number)?)));
     }
@@ -239,6 +244,7 @@ fn apply_intent(
         Intent::ContextLock(rule) => run(&rule, tables, &cx),
         Intent::ContextUnlock(rule) => run(&rule, tables, &cx),
         Intent::ContextRead(rule) => run(&rule, tables, &cx),
+        Intent::Agree(rule) => run(&rule, tables, &cx),
         Intent::Subscribe(rule) => run(&rule, tables, &cx),
         Intent::Unsubscribe(rule) => run(&rule, tables, &cx),
     }

@@ -54,6 +54,8 @@ pub enum Effect {
     Versioned(Versioned),
     /// The lock of a shared context.
     Locked(Locked),
+    /// A word for a proposal, and whose is still missing.
+    Agreed(AgreedOn),
 }
 
 impl Effect {
@@ -62,6 +64,7 @@ impl Effect {
         match self {
             Self::Sent(sent) => Some(sent.number),
             Self::Versioned(made) => Some(made.message),
+            Self::Agreed(sealed) => Some(sealed.message),
             _ => None,
         }
     }
@@ -83,6 +86,15 @@ pub struct Versioned {
     pub message: MessageNo,
     /// How many they were.
     pub subscribers: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct AgreedOn {
+    pub proposal: MessageNo,
+    /// The reply that says so.
+    pub message: MessageNo,
+    /// Who has not agreed yet.
+    pub missing: Vec<Address>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -185,6 +197,8 @@ codes! {
     StaleVersion "stale_version" Conflict,
     ContextLocked "context_locked" Conflict,
     NotLocked "not_locked" Refused,
+    Superseded "superseded" Conflict,
+    NotAgreed "not_agreed" Refused,
     /// Never by the fold, which knows no content: by the office, before the append.
     PayloadUnfit "payload_unfit" Refused,
     /// As that: the data of a shared context does not fit its schema.

@@ -3,12 +3,14 @@
 //! Numbers are never reused and a kind is never changed in place: a new shape is a new version. Golden files
 //! in `tests/records/` hold one record of each.
 
+mod agreement;
 mod context;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+pub use agreement::*;
 pub use context::*;
 
 use crate::address::Address;
@@ -93,6 +95,7 @@ kinds! {
     53 "context.lock" v 1 critical true => ContextLock,
     54 "context.unlock" v 1 critical true => ContextUnlock,
     55 "context.read" v 1 critical true => ContextRead,
+    57 "message.agree" v 1 critical true => Agree,
 }
 
 impl Intent {
@@ -104,6 +107,7 @@ impl Intent {
             Self::ContextAppend(append) => Some(&append.mail),
             Self::ContextReplace(replace) => Some(&replace.mail),
             Self::ContextUnlock(unlock) => unlock.mail.as_ref(),
+            Self::Agree(agree) => Some(&agree.mail),
             _ => None,
         }
     }

@@ -85,6 +85,8 @@ pub struct VersionView {
     pub message: MessageNo,
     /// The proposal it writes down, on which everybody asked had agreed.
     pub agreement: Option<MessageNo>,
+    /// Who had.
+    pub agreed_by: Vec<Name>,
     /// Its words were erased.
     pub redacted: bool,
 }
@@ -377,10 +379,16 @@ fn history_up_to(
             summary: listed.map(|listed| summary(&context.name, listed.subject)).unwrap_or_default(),
             message: row.message,
             agreement: row.agreement,
+            agreed_by: agreed_by(tables, row.agreement)?,
             redacted,
         })
     });
     Ok((views.collect::<Result<_, Error>>()?, first > 1))
+}
+
+fn agreed_by(tables: &Tables<'_>, proposal: Option<MessageNo>) -> Result<Vec<Name>, Error> {
+    let Some(proposal) = proposal else { return Ok(Vec::new()) };
+    Ok(tables.parties(proposal)?.into_iter().filter_map(|party| Some(party.agreed?.agent)).collect())
 }
 
 /// The subject of its mail names the context first; where that is plain, it is left out.
@@ -431,7 +439,8 @@ fn history_line(version: &VersionView) -> String {
     });
     let _ = write!(line, " (+{} −{})", version.added, version.removed);
     if let Some(agreement) = version.agreement {
-        let _ = write!(line, ", as agreed in #{agreement}");
+        let agreed_by: Vec<&str> = version.agreed_by.iter().map(Name::as_str).collect();
+        let _ = write!(line, ", as agreed in #{agreement} by {}", agreed_by.join(", "));
     }
     line
 }

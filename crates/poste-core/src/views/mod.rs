@@ -1,5 +1,6 @@
 //! What people and programs may ask of an office. Read-only, from the tables; every answer has a JSON schema.
 
+mod agreement;
 mod context;
 mod dead;
 mod digests;
@@ -23,6 +24,7 @@ mod timeline;
 mod track;
 mod verify;
 
+pub use agreement::{AgreementView, PartyView, WrittenView, agreement};
 pub(crate) use context::schema as context_schema;
 pub use context::{
     ContextLine, ContextView, LockView, StaleContext, VersionView, context, context_history, context_lock,

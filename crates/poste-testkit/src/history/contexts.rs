@@ -1,8 +1,9 @@
-//! Shared contexts: made, appended to, replaced from newer and older versions, read, locked and broken open.
+//! Shared contexts: made, appended to, replaced from newer and older versions, read, locked and broken open; and
+//! proposals that are agreed on and written down in them.
 
 use poste_core::log::{
-    Content, ContextAppend, ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Document, Intent,
-    Lines, Send, context_mail,
+    Agree, Content, ContextAppend, ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Document, Ends, EndsHow,
+    Intent, Lines, Send, context_mail,
 };
 use poste_core::store::tables::Context;
 use poste_core::text::{ContextName, Name};
@@ -13,6 +14,9 @@ use super::words::{name, type_name, word};
 use super::{Draft, Generator, STRANGER};
 
 const CONTEXTS: &[&str] = &["plan", "api-contracts", "standards"];
+
+/// What can be agreed on.
+const PROPOSAL: &str = "interface_contract";
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
@@ -69,8 +73,8 @@ impl Generator {
             Step::Replace => {
                 let if_version = self.version_near(version);
                 let text = self.rng.chance(950);
-                let header =
-                    ContextReplace { name: context, if_version, lines, text, data: false, agreement: None, mail };
+                let agreement = if self.rng.chance(300) { self.rng.pick_any(&sight.proposals).copied() } else { None };
+                let header = ContextReplace { name: context, if_version, lines, text, data: false, agreement, mail };
                 (Intent::ContextReplace(header), self.version_content())
             }
             Step::Read => (Intent::ContextRead(ContextRead { name: context, version: self.version_near(version) }), None),
@@ -86,6 +90,35 @@ impl Generator {
             }
         };
         Draft { content, ..self.draft(actor, intent) }
+    }
+
+    /// A proposal of somebody, to one or two others; now and then in the conversation of an older one.
+    pub(super) fn propose_contract(&mut self, sight: &Sight) -> Draft {
+        let actor = self.somebody(sight);
+        let to = (0..1 + self.rng.below(2)).map(|_| Address::Agent(self.somebody(sight))).collect();
+        let mut mail = Send::plain(type_name(PROPOSAL), to);
+        mail.conversation = self.rng.chance(300).then(|| "contracts".parse().expect("a label"));
+        let content = self.content();
+        Draft { content, ..self.draft(actor, Intent::Send(mail)) }
+    }
+
+    /// Somebody who was asked agrees, mostly.
+    pub(super) fn agree(&mut self, sight: &Sight) -> Option<Draft> {
+        let message = *self.rng.pick_any(&sight.proposals)?;
+        let asked = sight.in_state(|seen| seen.message == message);
+        let actor = match self.rng.pick_any(&asked) {
+            Some(seen) if self.rng.chance(850) => match &seen.address {
+                Address::Agent(name) => name.clone(),
+                _ => self.somebody(sight),
+            },
+            _ => self.somebody(sight),
+        };
+        let mut mail = Send { reply_to: Some(message), ..Send::plain(type_name("response"), Vec::new()) };
+        if self.rng.chance(500) {
+            mail.ends = Some(Ends { message, how: EndsHow::Replied, token: None });
+        }
+        let content = self.content();
+        Some(Draft { content, ..self.draft(actor, Intent::Agree(Agree { message, mail })) })
     }
 
     /// Whoever holds the lock, mostly; else anybody.

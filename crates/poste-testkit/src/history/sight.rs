@@ -35,6 +35,8 @@ pub(super) struct Sight {
     /// Some of the messages that are archived.
     pub archived: Vec<MessageNo>,
     pub contexts: Vec<Context>,
+    /// The newest proposals that can be agreed on.
+    pub proposals: Vec<MessageNo>,
 }
 
 impl Sight {
@@ -53,6 +55,7 @@ impl Sight {
             said: newest_content(store)?,
             archived: some_archived(store)?,
             contexts: tables.contexts()?,
+            proposals: newest_proposals(store)?,
         })
     }
 
@@ -111,5 +114,10 @@ fn newest_content(store: &Store) -> Result<Vec<(Position, String)>, Error> {
 
 fn some_archived(store: &Store) -> Result<Vec<MessageNo>, Error> {
     let sql = "SELECT number FROM archived_messages ORDER BY number DESC LIMIT 10";
+    Ok(store.conn().prepare_cached(sql)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+fn newest_proposals(store: &Store) -> Result<Vec<MessageNo>, Error> {
+    let sql = "SELECT number FROM messages WHERE type = 'interface_contract' ORDER BY number DESC LIMIT 4";
     Ok(store.conn().prepare_cached(sql)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod ack;
 pub(crate) mod agents;
+pub(crate) mod agree;
 pub(crate) mod archive;
 pub(crate) mod broadcast;
 pub(crate) mod claim;

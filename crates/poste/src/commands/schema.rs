@@ -78,6 +78,7 @@ const ANSWERS: &[AnswerSchema] = &[
     ("reply", of::<super::send::SendAnswer>),
     ("ack", of::<super::Changed>),
     ("forward", of::<super::send::SendAnswer>),
+    ("agree", of::<super::agree::AgreeAnswer>),
     ("retry", of::<super::retry::RetryAnswer>),
     ("wait", of::<NewMail>),
     ("wait --replies", of::<Replies>),

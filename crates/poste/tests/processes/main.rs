@@ -9,6 +9,7 @@ mod creating;
 mod demo;
 mod doctor;
 mod dying;
+mod negotiation;
 mod racing;
 mod redacting;
 mod searching;

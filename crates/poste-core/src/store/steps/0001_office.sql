@@ -319,3 +319,16 @@ CREATE TABLE context_reads (
   at INTEGER NOT NULL,
   PRIMARY KEY (agent, context)
 ) STRICT, WITHOUT ROWID;
+
+-- Whose word a proposal needs, in the order they were asked, and who has given it. Kept from the first yes on.
+CREATE TABLE agreements (
+  proposal INTEGER NOT NULL,
+  ordinal INTEGER NOT NULL,
+  party TEXT NOT NULL,
+  agent TEXT,
+  position INTEGER,
+  at INTEGER,
+  message INTEGER,
+  PRIMARY KEY (proposal, ordinal)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX agreements_position ON agreements (position) WHERE message IS NOT NULL;

@@ -3,6 +3,7 @@
 //! Reads take `&Tables`, writes `&mut Tables`, so the compiler keeps the fold's deciding half from writing.
 
 mod agents;
+mod agreements;
 mod contexts;
 mod conversations;
 mod cursor;
@@ -21,6 +22,7 @@ use std::collections::BTreeMap;
 use rusqlite::{CachedStatement, Connection};
 
 pub use agents::Agent;
+pub use agreements::{Agreed, Party};
 pub use contexts::{Context, Lock, TextPart, Version};
 pub use conversations::{ArchiveRow, ArchivedMessage, Closed};
 pub use cursor::Cursor;
