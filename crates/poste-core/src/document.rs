@@ -123,7 +123,8 @@ fn compared(before: &str, after: &str) -> usize {
 
 /// Two texts without the lines both begin with, and without those both end with.
 fn middles<'a>(before: &'a str, after: &'a str) -> (&'a str, &'a str) {
-    let same: usize = lines(before).zip(lines(after)).take_while(|(one, other)| one == other).map(|(one, _)| one.len()).sum();
+    let same: usize =
+        lines(before).zip(lines(after)).take_while(|(one, other)| one == other).map(|(one, _)| one.len()).sum();
     let (before, after) = (&before[same..], &after[same..]);
     let from_end = before.split_inclusive('\n').rev().zip(after.split_inclusive('\n').rev());
     let same: usize = from_end.take_while(|(one, other)| one == other).map(|(one, _)| one.len()).sum();

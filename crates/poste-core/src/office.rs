@@ -298,7 +298,9 @@ fn unfit_data(store: &Store, proposal: &Proposal) -> Result<Option<Rejection>, E
     };
     let data = document.and_then(|document| document.data.as_deref());
     if brings_data != data.is_some() {
-        return refused(format!("the change of context {name} says it brings data and does not, or the other way round"));
+        return refused(format!(
+            "the change of context {name} says it brings data and does not, or the other way round"
+        ));
     }
     let own = document.and_then(|document| document.schema.clone());
     if let Some(own) = &own

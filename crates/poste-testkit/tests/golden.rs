@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 
 use poste_core::fold::{Effect, Outcome, Refusals, Verdict, fold};
 use poste_core::log::{
-    Ack, Agree, Archive, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Close, Content, ContextAppend, ContextCreate,
-    ContextLock, ContextRead, ContextReplace, ContextUnlock, Document, Done, Drop, Ends, EndsHow, Extend, Fail, Intent,
-    KINDS, Lines, Policy, PolicyType, Proposal, Record, Redact, Register, Release, Retire, Retry,
+    Ack, Agree, Archive, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Close, Content, ContextAppend,
+    ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Document, Done, Drop, Ends, EndsHow,
+    Extend, Fail, Intent, KINDS, Lines, Policy, PolicyType, Proposal, Record, Redact, Register, Release, Retire, Retry,
     Sealed, Send, Settings, Shown, Subscribe, Tick, TopicPattern, Unsubscribe, context_mail,
 };
 use poste_core::store::Store;
@@ -159,7 +159,10 @@ fn golden_proposals() -> Vec<Proposal> {
             mail: context_mail(&text("plan")),
         }),
         Intent::ContextLock(ContextLock { name: text("plan"), for_ms: 30_000 }),
-        Intent::ContextUnlock(ContextUnlock { name: text("plan"), mail: Some(Send::plain(text("alert"), vec![text("bob")])) }),
+        Intent::ContextUnlock(ContextUnlock {
+            name: text("plan"),
+            mail: Some(Send::plain(text("alert"), vec![text("bob")])),
+        }),
         Intent::ContextRead(ContextRead { name: text("plan"), version: 3 }),
         Intent::Agree(Agree {
             message,
@@ -666,7 +669,8 @@ fn a_context_is_shared(log: &mut Scribe) {
         let mail = Send { reply_to: Some(message), ends, ..send("response", &[]) };
         Intent::Agree(Agree { message, mail })
     };
-    let contract = || Send { conversation: Some(text("contract")), ..send("interface_contract", &["fay", "role:coder"]) };
+    let contract =
+        || Send { conversation: Some(text("contract")), ..send("interface_contract", &["fay", "role:coder"]) };
     let proposed = log.write("dot", Intent::Send(contract()));
     let proposal = log.message_at(proposed);
     log.write("fay", agree(proposal));

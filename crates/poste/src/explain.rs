@@ -122,7 +122,9 @@ fn about_context(office: &Office, proposal: &Proposal, error: CommandError) -> R
             let error = if waits { error.hint("wait longer: --wait TIME") } else { error };
             error.hint(format!("if it is stuck: poste context unlock {name} --force --reason TEXT"))
         }
-        "data_unfit" if !matches!(proposal.intent, Intent::ContextCreate(_)) => error.hint(format!("see its schema: poste context show {name} --json")),
+        "data_unfit" if !matches!(proposal.intent, Intent::ContextCreate(_)) => {
+            error.hint(format!("see its schema: poste context show {name} --json"))
+        }
         _ => error,
     })
 }

@@ -1,6 +1,7 @@
 //! One file a question. Each adds its lines to the report.
 
 mod broadcast;
+mod context;
 mod growth;
 mod memory;
 mod processes;
@@ -26,6 +27,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("growth", growth::measure),
     ("search", search::measure),
     ("broadcast", broadcast::measure),
+    ("context", context::measure),
     ("replay", replay::measure),
     ("memory", memory::measure),
 ];

@@ -1,6 +1,6 @@
 //! Agreements: a proposal, those it was put to, and the word of each. A newer proposal takes the place of an older one.
 
-use super::outcome::{Code, Effect, AgreedOn, Stop, refuse};
+use super::outcome::{AgreedOn, Code, Effect, Stop, refuse};
 use super::{Context, Rule, delivery, message, speaker};
 use crate::address::Address;
 use crate::error::Error;
@@ -24,7 +24,8 @@ impl Rule for Agree {
         let proposal = delivery::message(tables, self.message)?;
         if proposal.kind != proposal_type() {
             let (number, kind) = (proposal.number, &proposal.kind);
-            let why = format!("message {number} is of type {kind}: what can be agreed on is of type interface_contract");
+            let why =
+                format!("message {number} is of type {kind}: what can be agreed on is of type interface_contract");
             return Err(refuse(Code::NotAllowed, why));
         }
         not_superseded(tables, &proposal)?;
@@ -88,8 +89,7 @@ fn sealed(tables: &Tables<'_>, proposal: MessageNo, message: MessageNo) -> Resul
 /// Those whose word a proposal needs: its sender, who has given it, and everybody it was delivered to.
 pub(crate) fn asked(tables: &Tables<'_>, proposal: &Message) -> Result<Vec<Party>, Error> {
     let sender = Address::Agent(proposal.sender.clone());
-    let agreed =
-        Agreed { agent: proposal.sender.clone(), position: proposal.position, at: proposal.at, message: None };
+    let agreed = Agreed { agent: proposal.sender.clone(), position: proposal.position, at: proposal.at, message: None };
     let mut parties = vec![Party { party: sender.clone(), agreed: Some(agreed) }];
     let others = tables.deliveries_of(proposal.number)?.into_iter().map(|delivery| delivery.address);
     parties.extend(others.filter(|address| *address != sender).map(|party| Party { party, agreed: None }));

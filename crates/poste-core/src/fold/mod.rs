@@ -25,7 +25,9 @@ mod tick;
 mod topic;
 
 pub(crate) use agreement::asked;
-pub use outcome::{AgreedOn, Claimed, ClaimedItem, Class, Code, Effect, Late, Locked, Outcome, Rejection, Sent, Verdict, Versioned};
+pub use outcome::{
+    AgreedOn, Claimed, ClaimedItem, Class, Code, Effect, Late, Locked, Outcome, Rejection, Sent, Verdict, Versioned,
+};
 pub(crate) use policy::check_ranges as check_policy;
 
 use crate::digest::Digest;

@@ -1,8 +1,8 @@
 //! Ticks: what is due happens here and nowhere else.
 
-use super::{context, delivery};
 use super::outcome::{Code, Effect, Stop, refuse};
 use super::{Context, Rule, only_poste};
+use super::{context, delivery};
 use crate::error::Error;
 use crate::limits;
 use crate::log::{DeliveryNo, Tick};

@@ -78,7 +78,9 @@ impl Document {
         if let Some(text) = &self.text
             && text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
         {
-            return Err("the text of a context has control characters; it is plain text, for files and terminals".to_owned());
+            return Err(
+                "the text of a context has control characters; it is plain text, for files and terminals".to_owned()
+            );
         }
         if let Some(data) = &self.data {
             if data.get().len() > limits::DOCUMENT_BYTES_MAX {

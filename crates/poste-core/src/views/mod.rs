@@ -28,8 +28,7 @@ pub use agreement::{AgreementView, PartyView, WrittenView, agreement};
 pub(crate) use context::schema as context_schema;
 pub use context::{
     ContextLine, ContextView, LockView, StaleContext, VersionView, context, context_history, context_lock,
-    context_markdown, context_text, contexts, nearest_contexts, text_of_markdown, version_of_id,
-    version_seen,
+    context_markdown, context_text, contexts, nearest_contexts, text_of_markdown, version_of_id, version_seen,
 };
 pub use dead::{DeadLetter, DeadLetters, DeadQuery, dead_letters};
 pub use digests::{DigestDiff, TableDigests, diff_with_fold, diff_with_other, first_difference};

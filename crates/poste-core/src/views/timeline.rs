@@ -216,7 +216,9 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
         }
         Intent::ContextLock(lock) => (None, format!("{actor} locks context {} for {}", lock.name, length(lock.for_ms))),
         Intent::ContextUnlock(unlock) => (None, format!("{actor} unlocks context {}", unlock.name)),
-        Intent::ContextRead(read) => (None, format!("{actor} has seen version {} of context {}", read.version, read.name)),
+        Intent::ContextRead(read) => {
+            (None, format!("{actor} has seen version {} of context {}", read.version, read.name))
+        }
         Intent::Agree(agree) => about(agree.message, "agrees on"),
         Intent::Subscribe(subscribe) => (None, format!("{actor} subscribes to {}", subscribe.topic.as_str())),
         Intent::Unsubscribe(unsubscribe) => (None, format!("{actor} unsubscribes from {}", unsubscribe.topic.as_str())),

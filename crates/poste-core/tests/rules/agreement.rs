@@ -79,7 +79,8 @@ fn a_proposal_is_agreed_when_everybody_who_was_asked_has_agreed() {
     assert!(last.missing.is_empty());
     let view = desk.agreement(proposal);
     assert!(view.agreed);
-    let parties: Vec<_> = view.parties.iter().map(|p| (p.party.as_str(), p.agreed_by.as_ref().unwrap().as_str())).collect();
+    let parties: Vec<_> =
+        view.parties.iter().map(|p| (p.party.as_str(), p.agreed_by.as_ref().unwrap().as_str())).collect();
     assert_eq!(parties, [("bob", "bob"), ("cy", "cy"), ("role:reviewer", "dot")]);
     assert_eq!(view.parties[0].message, None, "who proposes has agreed by that");
     assert_eq!(desk.states(first.message), [("bob".to_owned(), State::Pending)], "and the proposer hears of it");
@@ -113,7 +114,8 @@ fn the_word_goes_to_the_proposer_in_reply_to_the_proposal() {
     let unrelated = Agree { message: proposal, mail: letter("bob", "response") };
     refused(desk.agree_by("cy", unrelated), Code::Malformed);
     let to_all = ["bob", "eve"].map(|name| name.parse().unwrap()).to_vec();
-    let said = accepted(desk.agree_by("cy", Agree { message: proposal, mail: Send { to: to_all, ..answer_to(proposal) } }));
+    let said =
+        accepted(desk.agree_by("cy", Agree { message: proposal, mail: Send { to: to_all, ..answer_to(proposal) } }));
     assert_eq!(desk.states(said.message).len(), 2);
 }
 

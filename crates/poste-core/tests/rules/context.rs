@@ -2,17 +2,17 @@
 
 use std::fs;
 
+use poste_core::MessageNo;
 use poste_core::fold::{Code, Effect, Locked, Outcome, Verdict, Versioned};
 use poste_core::log::{
     Ack, Clock, Content, ContextAppend, ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock,
     Document, Intent, Lines, Redact, context_mail,
 };
-use poste_core::store::search::Words;
 use poste_core::store::mirror::{self, Mirror};
+use poste_core::store::search::Words;
 use poste_core::store::tables::State;
 use poste_core::text::ContextName;
 use poste_core::views::{self, ContextView};
-use poste_core::MessageNo;
 use serde_json::value::RawValue;
 
 use crate::common::*;
@@ -131,7 +131,11 @@ fn versions_count_from_one_and_every_one_can_be_read() {
 
     assert_eq!(desk.context("plan", Some(1)).text, "one\n");
     let second = desk.context("plan", Some(2));
-    assert!(second.text.starts_with("one\n\n## Update: ") && second.text.ends_with(" by cy\n\ntwo\n"), "{}", second.text);
+    assert!(
+        second.text.starts_with("one\n\n## Update: ") && second.text.ends_with(" by cy\n\ntwo\n"),
+        "{}",
+        second.text
+    );
     assert_eq!(second.contributors, ["bob", "cy"]);
     assert_eq!((second.version, second.newest, second.updated_by.as_str()), (2, 4, "cy"));
     assert_eq!(desk.context("plan", Some(3)).text, "three\n");

@@ -2,8 +2,8 @@
 //! proposals that are agreed on and written down in them.
 
 use poste_core::log::{
-    Agree, Content, ContextAppend, ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Document, Ends, EndsHow,
-    Intent, Lines, Send, context_mail,
+    Agree, Content, ContextAppend, ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Document,
+    Ends, EndsHow, Intent, Lines, Send, context_mail,
 };
 use poste_core::store::tables::Context;
 use poste_core::text::{ContextName, Name};
@@ -77,7 +77,9 @@ impl Generator {
                 let header = ContextReplace { name: context, if_version, lines, text, data: false, agreement, mail };
                 (Intent::ContextReplace(header), self.version_content())
             }
-            Step::Read => (Intent::ContextRead(ContextRead { name: context, version: self.version_near(version) }), None),
+            Step::Read => {
+                (Intent::ContextRead(ContextRead { name: context, version: self.version_near(version) }), None)
+            }
             Step::Lock => {
                 let for_ms = self.rng.weighted(&[(40, 30_000), (55, limits::HOUR_MS), (5, 1)]);
                 (Intent::ContextLock(ContextLock { name: context, for_ms }), None)

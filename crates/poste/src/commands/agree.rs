@@ -149,7 +149,12 @@ fn agree(
     let mut ends = Some(Ends { message: args.number, how: EndsHow::Replied, token: None });
     loop {
         let to = others(cx, proposal)?;
-        let mail = Send { to, reply_to: Some(args.number), ends: ends.clone(), ..Send::plain("response".parse()?, Vec::new()) };
+        let mail = Send {
+            to,
+            reply_to: Some(args.number),
+            ends: ends.clone(),
+            ..Send::plain("response".parse()?, Vec::new())
+        };
         let intent = Intent::Agree(Agree { message: args.number, mail });
         let prepared = cx.proposal(office, intent, Some(content.clone()), Some(id.clone()))?;
         match cx.decide(office, &prepared) {
@@ -215,16 +220,12 @@ impl<'a> Record<'a> {
 /// Puts what was agreed into the structured part of a context, beside what is there. `None`: it is there already.
 fn write_down(cx: &Cx, office: &mut Office, args: &Args, record: &Record<'_>) -> Result<Option<VersionAnswer>> {
     let Record { context: name, key, payload } = record;
-    let change = ChangeArgs {
-        summary: Some(format!("{key} is agreed")),
-        wait: args.wait,
-        id: None,
-        secret: args.secret,
-    };
+    let change =
+        ChangeArgs { summary: Some(format!("{key} is agreed")), wait: args.wait, id: None, secret: args.secret };
     // Others write other things down at the same time: theirs stay, this one is put beside them.
     const TRIES_MAX: usize = 100;
     for _ in 0..TRIES_MAX {
-        if agreement(office, args.number)?.written.iter().any(|written| written.context == *name) {
+        if agreement(office, args.number)?.written.iter().any(|written| written.context == **name) {
             cx.ui.say(format!("it is in context {name} already"));
             return Ok(None);
         }
@@ -238,8 +239,7 @@ fn write_down(cx: &Cx, office: &mut Office, args: &Args, record: &Record<'_>) ->
         data.insert(key.clone(), payload.clone());
         let data = serde_json::value::to_raw_value(&data)
             .map_err(|error| CommandError::new(Kind::Internal, error.to_string()))?;
-        let replacement =
-            Replacement { text: None, data: Some(data), merge: false, agreement: Some(args.number) };
+        let replacement = Replacement { text: None, data: Some(data), merge: false, agreement: Some(args.number) };
         match store(cx, office, name, view.version, replacement, &change) {
             Ok(answer) => {
                 context::follow_mirror(cx, office, name);
@@ -247,7 +247,8 @@ fn write_down(cx: &Cx, office: &mut Office, args: &Args, record: &Record<'_>) ->
             }
             Err(error) if error.code == Some(Code::StaleVersion.word()) => {}
             Err(error) => {
-                return Err(error.hint(format!("it is agreed; write it down with: poste agree {} --context {name}", args.number)));
+                return Err(error
+                    .hint(format!("it is agreed; write it down with: poste agree {} --context {name}", args.number)));
             }
         }
     }
@@ -262,6 +263,7 @@ fn key_of(payload: &RawValue) -> Result<String> {
         ["interface", "name"].iter().find_map(|key| serde_json::from_str::<String>(fields.get(*key)?.get()).ok())
     });
     named.filter(|key| !key.is_empty()).ok_or_else(|| {
-        CommandError::usage("under which key? The payload has neither \"interface\" nor \"name\"").hint("name it: --key KEY")
+        CommandError::usage("under which key? The payload has neither \"interface\" nor \"name\"")
+            .hint("name it: --key KEY")
     })
 }

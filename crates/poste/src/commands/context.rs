@@ -42,22 +42,30 @@ enum ContextCommand {
                             poste context create api-contracts --file contracts.md --schema contracts.schema.json --as lead")]
     Create(context_write::CreateArgs),
     /// Show a context, and remember that you have seen this version
-    #[command(after_help = "Examples:\n  poste context show decisions --as coder\n  poste context show decisions --at 3\n  \
-                            poste context show decisions --text > decisions.md")]
+    #[command(
+        after_help = "Examples:\n  poste context show decisions --as coder\n  poste context show decisions --at 3\n  \
+                            poste context show decisions --text > decisions.md"
+    )]
     Show(ShowArgs),
     /// Add a dated section at the end; it never conflicts
     #[command(after_help = "Examples:\n  poste context append decisions 'We use RS256.' --as architect\n  \
                             poste context append decisions - --title 'Token format' --as architect < section.md")]
     Append(context_write::AppendArgs),
     /// Put another text in place of the one of a version
-    #[command(after_help = "Examples:\n  poste context replace decisions --file decisions.md --if-version 3 --as lead\n  \
-                            poste context replace decisions --file decisions.md --if-version 3 --merge --as lead")]
+    #[command(
+        after_help = "Examples:\n  poste context replace decisions --file decisions.md --if-version 3 --as lead\n  \
+                            poste context replace decisions --file decisions.md --if-version 3 --merge --as lead"
+    )]
     Replace(context_write::ReplaceArgs),
     /// Set the structured part, a JSON object; it must fit the context's schema, if it has one
-    #[command(after_help = "Examples:\n  poste context set api-contracts --data @contracts.json --if-version 4 --as lead")]
+    #[command(
+        after_help = "Examples:\n  poste context set api-contracts --data @contracts.json --if-version 4 --as lead"
+    )]
     Set(context_write::SetArgs),
     /// Edit the text in $VISUAL or $EDITOR, and save it if nobody else has changed it meanwhile
-    #[command(after_help = "Examples:\n  poste context edit decisions --as anna\n  poste context edit decisions --merge --as anna")]
+    #[command(
+        after_help = "Examples:\n  poste context edit decisions --as anna\n  poste context edit decisions --merge --as anna"
+    )]
     Edit(context_write::EditArgs),
     /// List the versions, newest first
     #[command(after_help = "Example:\n  poste context history decisions --limit 10")]
@@ -395,8 +403,7 @@ fn difference(office: &Office, name: &ContextName, from: u64, to: Option<u64>) -
     };
     let data_names = (format!("{} data", names.0), format!("{} data", names.1));
     let lines = document::count(text, &after.text);
-    let (mut versions, _) =
-        views::context_history(office.store(), name, from.min(to), usize::MAX)?.unwrap_or_default();
+    let (mut versions, _) = views::context_history(office.store(), name, from.min(to), usize::MAX)?.unwrap_or_default();
     versions.retain(|version| version.version <= to);
     Ok(DiffAnswer {
         name: name.clone(),

@@ -256,9 +256,10 @@ pub(crate) fn replace(cx: &mut Cx, args: ReplaceArgs) -> Result {
     let mut office = cx.open_to_write()?;
     let answer = store(cx, &mut office, &args.name, if_version, change, &args.change)?;
     // What was edited in the mirror is in the log now: nothing of it is lost when the file follows again.
-    let taken_over = args.file.as_deref().is_some_and(|file| {
-        is_mirror(&office, &args.name, file) && std::fs::read_to_string(file).ok() == read
-    });
+    let taken_over = args
+        .file
+        .as_deref()
+        .is_some_and(|file| is_mirror(&office, &args.name, file) && std::fs::read_to_string(file).ok() == read);
     match taken_over {
         true => drop(office.mirror(&args.name, true)?),
         false => follow_mirror(cx, &office, &args.name),
@@ -309,7 +310,8 @@ pub(crate) fn edit(cx: &mut Cx, args: EditArgs) -> Result {
             let path = file.into_temp_path();
             let error = keep(&path, error);
             let (name, version) = (&args.name, before.version);
-            let go_on = format!("poste context replace {name} --file {} --if-version {version} --merge", path.display());
+            let go_on =
+                format!("poste context replace {name} --file {} --if-version {version} --merge", path.display());
             let _ = path.keep();
             Err(error.hint(format!("go on with it: {go_on}")))
         }
@@ -589,9 +591,7 @@ fn run_editor(editor: &[String], path: &Path) -> Result {
     let status = Command::new(&editor[0]).args(&editor[1..]).arg(path).status();
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => {
-            Err(CommandError::new(Kind::Refused, format!("{shown} ended with {status}; nothing was stored")))
-        }
+        Ok(status) => Err(CommandError::new(Kind::Refused, format!("{shown} ended with {status}; nothing was stored"))),
         Err(error) => Err(CommandError::not_found(format!("{shown} could not be run: {error}"))
             .hint("set EDITOR to a program that edits a file and waits until it is closed")),
     }

@@ -47,7 +47,10 @@ impl Answer for InboxPage {
         }
         for stale in &self.stale_contexts {
             let StaleContext { name, seen, version, updated_by, .. } = stale;
-            writeln!(out, "context {name} is at version {version} (by {updated_by}), you have seen {seen}: poste context since {name}")?;
+            writeln!(
+                out,
+                "context {name} is at version {version} (by {updated_by}), you have seen {seen}: poste context since {name}"
+            )?;
         }
         if self.more_stale_contexts {
             writeln!(out, "(more contexts went on: poste context list)")?;

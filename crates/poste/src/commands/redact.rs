@@ -77,7 +77,10 @@ impl Answer for RedactAnswer {
             writeln!(out, "not erased: archive/{archive} is missing; if it comes back: poste redact --finish")?;
         }
         for path in &self.edited_mirrors {
-            writeln!(out, "not erased: {path} was edited by hand; look into it, then poste context mirror NAME --force")?;
+            writeln!(
+                out,
+                "not erased: {path} was edited by hand; look into it, then poste context mirror NAME --force"
+            )?;
         }
         for number in &self.repeated_in {
             writeln!(out, "not erased: #{number} repeats it, at least its subject; poste redact {number}")?;

@@ -3,8 +3,8 @@ use std::io::{self, Write};
 use poste_core::payload::PayloadSchemas;
 use poste_core::text::{TypeName, nearest};
 use poste_core::views::{
-    self, ContextView, DeadLetters, DigestDiff, IdAnswer, InboxPage, MessageView, NewMail, Overdue, PastOffice, Replies, Threads,
-    TimelineLine, TypeView, VerifyReport, Why,
+    self, ContextView, DeadLetters, DigestDiff, IdAnswer, InboxPage, MessageView, NewMail, Overdue, PastOffice,
+    Replies, Threads, TimelineLine, TypeView, VerifyReport, Why,
 };
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, schema_for};

@@ -98,7 +98,8 @@ fn a_lock_holder_that_is_killed_frees_the_context_within_its_lease() {
     let talk = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(5), "{talk}");
     assert!(talk.contains("locked by lead until"), "{talk}");
-    let late = desk.command(&["context", "append", "plan", "now", "--wait", "200ms", "--as", "coder"]).output().unwrap();
+    let late =
+        desk.command(&["context", "append", "plan", "now", "--wait", "200ms", "--as", "coder"]).output().unwrap();
     assert_eq!(late.status.code(), Some(7), "{}", String::from_utf8_lossy(&late.stderr));
 
     let waiters = (0..8).map(|waiter| {

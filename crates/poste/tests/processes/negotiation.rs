@@ -24,8 +24,15 @@ fn an_interface_is_proposed_changed_agreed_on_and_written_down() {
     // Builder 2 waits before anything is there, and is woken by the proposal.
     let waiting = desk.spawn(&["wait", "--type", "interface_contract", "--json", "--as", "builder-2"]);
     let propose = [
-        "send", "builder-2", "Proposed IUserService interface", "--type", "interface_contract", "--priority", "high",
-        "--conversation", "conv_auth_contracts_001",
+        "send",
+        "builder-2",
+        "Proposed IUserService interface",
+        "--type",
+        "interface_contract",
+        "--priority",
+        "high",
+        "--conversation",
+        "conv_auth_contracts_001",
     ];
     let first = desk.json(&[&propose[..], &["--payload", PROPOSED, "--as", "builder-1"]].concat());
     let first = first["number"].to_string();
@@ -94,9 +101,9 @@ fn many_agreements_are_written_into_one_context_at_once_and_none_is_lost() {
             desk.json(&[&args[..], &["--payload", &payload]].concat())["number"].to_string()
         })
         .collect();
-    let agreeing = proposals.iter().map(|number| {
-        desk.spawn(&["agree", number, "--context", "api", "--as", "builder-2", "--lock-timeout", "60s"])
-    });
+    let agreeing = proposals
+        .iter()
+        .map(|number| desk.spawn(&["agree", number, "--context", "api", "--as", "builder-2", "--lock-timeout", "60s"]));
     for output in finish(agreeing.collect()) {
         crate::common::expect_success(&["agree"], &output);
     }

@@ -72,12 +72,9 @@ fn context_row(row: &Row<'_>) -> rusqlite::Result<Context> {
     let token: Option<Position> = row.get(9)?;
     let lock = match token {
         None => None,
-        Some(token) => Some(Lock {
-            token,
-            holder: crate::text::name_column(row, 10)?,
-            session: row.get(11)?,
-            until: row.get(12)?,
-        }),
+        Some(token) => {
+            Some(Lock { token, holder: crate::text::name_column(row, 10)?, session: row.get(11)?, until: row.get(12)? })
+        }
     };
     Ok(Context {
         number: row.get(0)?,
@@ -285,8 +282,7 @@ impl Tables<'_> {
             return self.contributors(context.number);
         }
         let version = i64::try_from(version).unwrap_or(i64::MAX);
-        let sql =
-            "SELECT DISTINCT agent FROM context_versions WHERE context = ?1 AND version <= ?2 ORDER BY agent";
+        let sql = "SELECT DISTINCT agent FROM context_versions WHERE context = ?1 AND version <= ?2 ORDER BY agent";
         self.names(sql, params![context.number, version])
     }
 
