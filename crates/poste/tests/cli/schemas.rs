@@ -169,6 +169,23 @@ const DAY: &[(&str, &str)] = &[
     ("trust", "trust --yes --as anna"),
     ("completions", "completions bash"),
     ("man", "man"),
+    ("context create", "context create plan '# Plan' --data '{\"a\":1}' --as lead"),
+    ("context append", "context append plan 'A section' --title One --as coder"),
+    ("context replace", "context replace plan '# Another plan' --if-version 2 --as lead"),
+    ("context set", "context set plan --data '{\"a\":2}' --if-version 3 --as lead"),
+    ("context show", "context show plan --as reviewer"),
+    ("context append", "context append plan 'More' --as coder"),
+    ("inbox", "inbox --as reviewer"),
+    ("context since", "context since plan --as reviewer"),
+    ("context history", "context history plan"),
+    ("context diff", "context diff plan 1.."),
+    ("context lock", "context lock plan --as lead"),
+    ("context list", "context list --as coder"),
+    ("context unlock", "context unlock plan --force --reason Stuck --as anna"),
+    ("context mirror", "context mirror plan"),
+    ("send", "send coder IUser --type interface_contract --payload '{\"name\":\"IUser\"}' --as lead"),
+    ("agree", "agree NEWEST --context plan --as coder"),
+    ("agree", "agree NEWEST --list"),
     ("retire", "retire extra --as lead"),
     ("demo", "demo --pace 0s --in played"),
     ("doctor", "doctor --verbose"),
@@ -182,13 +199,18 @@ fn day() -> Vec<(String, Value, Value)> {
     desk.file("plan.md", "# Plan\n");
     desk.file("lines.jsonl", "{\"to\":\"coder\",\"subject\":\"From a batch\",\"id\":\"line-1\"}\n");
     let mut answers = Vec::new();
+    let mut newest = String::new();
     for (name, command) in DAY {
+        let command = &command.replace("NEWEST", &newest);
         let schema = desk.call(&["schema", name], b"").ok();
         let schema: Value = serde_json::from_str(schema.out()).expect("a schema is JSON");
         let ran = desk.peek(&format!("poste {command} --json")).ok();
         assert_ne!(ran.out(), "", "{command} answers something");
         for line in ran.out().lines() {
-            let value = serde_json::from_str(line).expect("an answer is JSON");
+            let value: Value = serde_json::from_str(line).expect("an answer is JSON");
+            if *name == "send" {
+                newest = value["number"].to_string();
+            }
             answers.push(((*command).to_owned(), schema.clone(), value));
         }
     }
