@@ -173,9 +173,7 @@ fn an_agreement_outlives_its_conversation() {
     accepted(desk.post("bob", Send { ends: Some(finish), ..answer_to(said.message) }));
     accepted(desk.write_down("bob", 1, proposal));
     accepted(desk.say("ann", Intent::Close(Close { message: proposal }), Some(text("settled"))));
-    for (who, number) in [("cy", desk.last_message())] {
-        let _ = desk.ack(who, number);
-    }
+    let _ = desk.ack("cy", desk.last_message());
     for notice in desk.notices() {
         let _ = desk.ack(&notice.to, notice.number);
     }

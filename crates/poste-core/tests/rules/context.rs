@@ -485,7 +485,7 @@ fn an_edited_mirror_is_left_alone_until_somebody_decides() {
     // A redaction names it instead of promising too much.
     let secret = desk.head();
     accepted(desk.say("ann", Intent::Redact(Redact { records: vec![secret] }), Some(text("a secret"))));
-    assert_eq!(desk.office.erase().unwrap().edited_mirrors, [path.clone()]);
+    assert_eq!(desk.office.erase().unwrap().edited_mirrors, [path]);
     assert_eq!(desk.office.mirror(&name("plan"), true).unwrap(), Some(Mirror::Current));
     assert!(!desk.mirror_text("plan").contains("by hand"));
 }
