@@ -291,8 +291,14 @@ pub(crate) fn edit(cx: &mut Cx, args: EditArgs) -> Result {
         cx.ui.say(format!("{} is {}", args.name, context::lock_text(&cx.ui, lock)));
     }
     let file = private_file(&args.name, &before.text)?;
-    run_editor(&editor, file.path())?;
-    let text = read_text(None, Some(file.path())).map_err(|error| keep(file.path(), error))?;
+    if let Err(error) = run_editor(&editor, file.path()) {
+        let is_untouched = std::fs::read(file.path()).is_ok_and(|bytes| bytes == before.text.as_bytes());
+        return Err(if is_untouched { error } else { keep(file, error).1 });
+    }
+    let text = match read_text(None, Some(file.path())) {
+        Ok(text) => text,
+        Err(error) => return Err(keep(file, error).1),
+    };
     if text == before.text {
         let answer = EditAnswer::Unchanged { context: args.name, version: before.version, unchanged: true };
         cx.ui.say("nothing changed, nothing stored");
@@ -306,20 +312,25 @@ pub(crate) fn edit(cx: &mut Cx, args: EditArgs) -> Result {
             cx.ui.answer(&EditAnswer::Saved(answer))
         }
         Err(error) => {
-            // What was typed is not lost with a refusal.
-            let path = file.into_temp_path();
-            let error = keep(&path, error);
+            let (path, error) = keep(file, error);
             let (name, version) = (&args.name, before.version);
             let go_on =
                 format!("poste context replace {name} --file {} --if-version {version} --merge", path.display());
-            let _ = path.keep();
             Err(error.hint(format!("go on with it: {go_on}")))
         }
     }
 }
 
-fn keep(path: &Path, error: CommandError) -> CommandError {
-    error.cause(format!("nothing was stored; your text is kept in {}", path.display()))
+/// What was typed is not lost with a refusal.
+fn keep(file: tempfile::NamedTempFile, error: CommandError) -> (PathBuf, CommandError) {
+    let path = file.path().to_owned();
+    match file.into_temp_path().keep() {
+        Ok(_) => {
+            let error = error.cause(format!("nothing was stored; your text is kept in {}", path.display()));
+            (path, error)
+        }
+        Err(failed) => (path, error.cause(format!("your text could not be kept: {failed}"))),
+    }
 }
 
 /// What to put in the place of a version.

@@ -115,6 +115,16 @@ fn an_editor_edits_a_copy_and_what_was_typed_is_never_lost() {
     let [kept] = kept.as_slice() else { panic!("one file is kept: {kept:?}") };
     assert_eq!(std::fs::read_to_string(kept).unwrap(), "mine\n");
     assert!(refused.err().contains(&format!("--file {} --if-version 2 --merge", kept.display())), "{}", refused.err());
+    std::fs::remove_file(kept).unwrap();
+    // An editor that fails after something was typed, and a text that is none.
+    desk.file("fails.sh", "echo typed > \"$1\"; exit 3\n");
+    desk.file("bytes.sh", "printf '\\377\\n' > \"$1\"\n");
+    for (script, code) in [("fails.sh", 4), ("bytes.sh", 2)] {
+        let refused = desk.peek(&format!("EDITOR='sh {script}' poste context edit plan --as lead")).exits(code);
+        let talk = refused.err().to_owned();
+        let path = talk.split("your text is kept in ").nth(1).unwrap_or_else(|| panic!("{talk}")).trim();
+        assert!(!std::fs::read(path).unwrap().is_empty(), "{talk}");
+    }
     assert_transcript!(desk);
 }
 
