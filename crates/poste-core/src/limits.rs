@@ -17,6 +17,12 @@ pub const METADATA_ENTRIES_MAX: usize = 64;
 pub const REFERENCES_MAX: usize = 64;
 /// Artifacts named by one message or result.
 pub const ARTIFACTS_MAX: usize = 100;
+/// Files of one handoff.
+pub const HANDOFF_ARTIFACTS_MAX: usize = 1_000;
+/// Things one handoff asks its receiver to check.
+pub const HANDOFF_CHECKS_MAX: u32 = 100;
+/// Commands one handoff asks its receiver to run.
+pub const HANDOFF_VERIFIES_MAX: u32 = 20;
 /// One attached or hashed artifact.
 pub const ARTIFACT_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
 /// Addresses one message may name.

@@ -50,6 +50,11 @@ fn check(grammar: &Grammar, text: &str) -> Result<(), InvalidText> {
     Ok(())
 }
 
+/// Whether a path names something below a folder, wherever that folder is: no root, no way up, no name left out.
+pub fn is_path_below(path: &str) -> bool {
+    !path.contains('\0') && path.split('/').all(|name| !matches!(name, "" | "." | ".."))
+}
+
 /// The text in quotes, cut to a printable length, with anything but printable ASCII escaped.
 pub fn quoted(text: &str) -> String {
     const SHOWN_CHARS_MAX: usize = 80;

@@ -46,8 +46,8 @@ const fn check(name: &'static str, offenders: &'static str) -> Check {
 }
 
 /// States in the tables: 0 pending, 1 claimed, 2 done, 3 failed, 4 dead, 5 expired, 6 returned. Events: 1 claimed,
-/// 5 acked, 12 retried, 14 late, 18 reminded, 19 dropped. Kinds of records: 20 send, 22 claim, 24 done, 25 fail. Due: 0 lease, 1 ready, 2 expiry,
-/// 3 response. They are
+/// 5 acked, 12 retried, 14 late, 18 reminded, 19 dropped. Kinds of records: 20 send, 22 claim, 24 done, 25 fail,
+/// 60 handoff.create, 61 accept, 62 reject, 63 withdraw. Due: 0 lease, 1 ready, 2 expiry, 3 response. They are
 /// written out here on purpose: a renumbering in the code would break every file there is, and must fail here.
 const CHECKS: &[Check] = &[
     // I3: one effect per id.
@@ -79,7 +79,8 @@ const CHECKS: &[Check] = &[
            SELECT position FROM messages UNION SELECT position FROM events UNION SELECT position FROM policies
            UNION SELECT token FROM deliveries UNION SELECT ended_by FROM deliveries
            UNION SELECT position FROM closed UNION SELECT position FROM archives
-           UNION SELECT redacted_by FROM redactions UNION SELECT position FROM archived_messages)
+           UNION SELECT redacted_by FROM redactions UNION SELECT position FROM archived_messages
+           UNION SELECT position FROM handoffs UNION SELECT decision FROM handoffs)
          WHERE position IS NOT NULL
            AND (position NOT IN (SELECT position FROM ids) OR position IN (SELECT position FROM outcomes))",
     ),
@@ -100,7 +101,7 @@ const CHECKS: &[Check] = &[
         "SELECT 'delivery ' || number FROM deliveries
          LEFT JOIN log ON position = token
          WHERE token IS NOT NULL AND (position IS NULL
-           OR json_extract(CAST(envelope AS TEXT), '$.kind') NOT IN (20, 22, 24, 25)
+           OR json_extract(CAST(envelope AS TEXT), '$.kind') NOT IN (20, 22, 24, 25, 61, 62)
            OR (state = 1 AND json_extract(CAST(envelope AS TEXT), '$.kind') <> 22)
            OR (holder IS NOT NULL AND reason IS NOT 1 AND json_extract(CAST(envelope AS TEXT), '$.actor') <> holder))",
     ),
@@ -135,7 +136,7 @@ const CHECKS: &[Check] = &[
     check(
         "I8 the reason fits the state",
         "SELECT 'delivery ' || number FROM deliveries
-         WHERE state >= 2 AND state <> CASE WHEN reason <= 3 THEN 2 WHEN reason = 8 THEN 6 ELSE reason - 1 END",
+         WHERE state >= 2 AND state <> CASE WHEN reason <= 3 THEN 2 WHEN reason IN (8, 11) THEN 6 ELSE reason - 1 END",
     ),
     check(
         "I8 it ended when its record says",
@@ -252,6 +253,35 @@ const CHECKS: &[Check] = &[
         "I9 outcomes and content belong to a record",
         "SELECT 'record ' || position FROM outcomes WHERE position NOT IN (SELECT position FROM log)
          UNION ALL SELECT 'record ' || position FROM content WHERE position NOT IN (SELECT position FROM log)",
+    ),
+    // Handoffs: 0 pending, 1 accepted, 2 rejected, 3 withdrawn, and from 4 on what became of their delivery.
+    check(
+        "I8 a handoff is decided by its record, and by no other",
+        "SELECT 'handoff ' || number FROM handoffs h LEFT JOIN log d ON d.position = h.decision
+         WHERE (state BETWEEN 1 AND 3) <> (decision IS NOT NULL)
+            OR (decision IS NULL) <> (decided_at IS NULL) OR (decision IS NULL) <> (decided_by IS NULL)
+            OR (state IN (1, 2)) <> (answer IS NOT NULL) OR (overridden AND state <> 1)
+            OR (decision IS NOT NULL AND (d.at IS NOT decided_at
+              OR json_extract(CAST(d.envelope AS TEXT), '$.kind') <> 60 + state
+              OR json_extract(CAST(d.envelope AS TEXT), '$.actor') <> decided_by))",
+    ),
+    check(
+        "I8 a handoff is what its delivery says",
+        "SELECT 'handoff ' || h.number FROM handoffs h JOIN deliveries d ON d.message = h.number
+         WHERE d.state <> CASE h.state WHEN 0 THEN d.state WHEN 1 THEN 2 WHEN 2 THEN 2 WHEN 3 THEN 6 ELSE h.state - 1 END
+            OR (h.state = 0 AND d.state > 1) OR (d.reason IS 11) <> (h.state = 3)
+            OR (h.state IN (1, 2) AND (d.holder IS NOT h.decided_by OR d.reason IS NOT 2))",
+    ),
+    check(
+        "I8 every handoff has one message, and only it answers",
+        "SELECT 'handoff ' || h.number FROM handoffs h
+         LEFT JOIN messages m ON m.number = h.number LEFT JOIN archived_messages a ON a.number = h.number
+         WHERE coalesce(m.position, a.position) IS NOT h.position
+            OR (m.number IS NOT NULL AND (m.sender <> h.sender OR NOT m.work OR m.type <> 'handoff_request'
+              OR 1 <> (SELECT count(*) FROM deliveries d WHERE d.message = m.number AND d.address = h.recipient)))
+         UNION ALL
+         SELECT 'handoff ' || h.number FROM handoffs h JOIN deliveries d ON d.message = h.number
+         WHERE d.answer IS NOT NULL AND d.answer IS NOT h.answer",
     ),
     check(
         "I8 reminded and dropped are told by the history",

@@ -18,8 +18,9 @@ use std::path::{Path, PathBuf};
 use poste_core::fold::{Effect, Outcome, Refusals, Verdict, fold};
 use poste_core::log::{
     Ack, Archive, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Close, Content, Done, Drop, Ends, EndsHow,
-    Extend, Fail, Intent, KINDS, Policy, PolicyType, Proposal, Record, Redact, Register, Release, Retire, Retry,
-    Sealed, Send, Settings, Shown, Subscribe, Tick, TopicPattern, Unsubscribe,
+    Extend, Fail, HandoffAccept, HandoffCreate, HandoffReject, HandoffWithdraw, Intent, KINDS, Policy, PolicyType,
+    Proposal, Record, Redact, Register, Release, Retire, Retry, Sealed, Send, Settings, Shown, Subscribe, Tick,
+    TopicPattern, Unsubscribe, Verified,
 };
 use poste_core::store::Store;
 use poste_core::store::table_digest::digest;
@@ -114,7 +115,7 @@ fn golden_proposals() -> Vec<Proposal> {
         }),
         Intent::Register(register),
         Intent::Retire(Retire { name: text("bob") }),
-        Intent::Send(send),
+        Intent::Send(send.clone()),
         Intent::Shown(Shown { messages: vec![message, MessageNo(18)] }),
         Intent::Claim(Claim { message: Some(message), max: 1, lease_ms: Some(30_000), types: Vec::new() }),
         Intent::Ack(Ack { message }),
@@ -135,6 +136,21 @@ fn golden_proposals() -> Vec<Proposal> {
             digest: Digest::of(b"an archive"),
         }),
         Intent::Redact(Redact { records: vec![Position(41), Position(42)] }),
+        Intent::HandoffCreate(HandoffCreate {
+            mail: send.clone(),
+            worktree: Some("/trees/one".to_owned()),
+            checks: 2,
+            verifies: 1,
+        }),
+        Intent::HandoffAccept(HandoffAccept {
+            mail: send.clone(),
+            checked: vec![1, 2],
+            verified: vec![Verified { ok: true, exit_code: Some(0), duration_ms: 1_200 }],
+            gates: vec![Verified { ok: false, exit_code: None, duration_ms: 7 }],
+            overridden: true,
+        }),
+        Intent::HandoffReject(HandoffReject { mail: send.clone() }),
+        Intent::HandoffWithdraw(HandoffWithdraw { message }),
     ];
     intents
         .into_iter()
@@ -288,6 +304,12 @@ const REFUSED: &[&str] = &[
     "not_finished",
     "not_finished",
     "archived",
+    "is_handoff",
+    "not_recipient",
+    "unverified",
+    "unverified",
+    "ended",
+    "not_allowed",
 ];
 
 /// A log in which little happens would fold to the same digest whatever the fold does.
@@ -498,6 +520,7 @@ fn golden_log() -> Vec<Record> {
     // What stays claimed and what stays pending at the end.
     log.write("dot", Intent::Claim(Claim { message: None, max: 2, lease_ms: None, types: Vec::new() }));
     how_things_end(&mut log);
+    work_is_handed_over(&mut log);
     log.records
 }
 
@@ -544,4 +567,46 @@ fn how_things_end(log: &mut Scribe) {
     log.write("fay", claim(plan, 1_000)); // refused: archived
     log.write("ann", Intent::Send(in_plan("message", &["dot"]))); // the name goes on
     log.write("ann", Intent::Close(Close { message: MessageNo(4) })); // and this one stays closed
+}
+
+/// Handoffs: accepted, accepted all the same, rejected, withdrawn, and one that comes back with its receiver.
+fn work_is_handed_over(log: &mut Scribe) {
+    let offer = |to: &str, checks, verifies| {
+        let mail = Send { wants_response: Some(true), ..send("handoff_request", &[to]) };
+        Intent::HandoffCreate(HandoffCreate { mail, worktree: None, checks, verifies })
+    };
+    let answer = |kind: &str, message| Send {
+        reply_to: Some(MessageNo(message)),
+        ends: Some(Ends { message: MessageNo(message), how: EndsHow::Replied, token: None }),
+        ..send(kind, &[])
+    };
+    let accept = |message, checked: &[u32], ok: &[bool], overridden| {
+        Intent::HandoffAccept(HandoffAccept {
+            mail: answer("handoff_accepted", message),
+            checked: checked.to_vec(),
+            verified: ok.iter().map(|ok| Verified { ok: *ok, exit_code: None, duration_ms: 3 }).collect(),
+            gates: Vec::new(),
+            overridden,
+        })
+    };
+    let first = log.says("dot", offer("fay", 2, 1));
+    let first = log.message_at(first);
+    log.says("fay", done(first, None)); // refused: a handoff is accepted or rejected
+    log.says("cy", accept(first, &[1, 2], &[true], false)); // refused: it is not for cy
+    log.says("fay", accept(first, &[1], &[true], false)); // refused: one check is not made
+    log.says("fay", accept(first, &[1, 2], &[false], false)); // refused: a command failed
+    log.says("fay", accept(first, &[2, 1], &[true], false));
+    log.says("fay", accept(first, &[1, 2], &[true], false)); // refused: it is accepted
+    let second = log.says("dot", offer("role:builder", 1, 1));
+    let second = log.message_at(second);
+    log.says("fay", accept(second, &[], &[], true));
+    let third = log.says("dot", offer("fay", 0, 0));
+    let third = log.message_at(third);
+    log.says("fay", Intent::HandoffReject(HandoffReject { mail: answer("handoff_rejected", third) }));
+    let fourth = log.says("dot", offer("fay", 0, 0));
+    let fourth = MessageNo(log.message_at(fourth));
+    log.says("cy", Intent::HandoffWithdraw(HandoffWithdraw { message: fourth })); // refused: it is dot's
+    log.says("dot", Intent::HandoffWithdraw(HandoffWithdraw { message: fourth })); // fay is told
+    log.says("dot", offer("cy", 0, 0));
+    log.write("ann", Intent::Retire(Retire { name: text("cy") })); // it comes back
 }

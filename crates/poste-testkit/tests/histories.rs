@@ -291,12 +291,19 @@ fn a_claim_counts_for_what_it_is(standing: Standing, proposal: &Proposal, verdic
         Verdict::Rejected(rejection) => Some(rejection.code),
     };
     // These are refused for what else the proposal says, or for who says it.
-    let other_reasons =
-        [Code::IdConflict, Code::Malformed, Code::TooLarge, Code::TimeOutOfRange, Code::UnknownAgent, Code::Retired];
+    let other_reasons = [
+        Code::IdConflict,
+        Code::Malformed,
+        Code::TooLarge,
+        Code::TimeOutOfRange,
+        Code::UnknownAgent,
+        Code::Retired,
+        Code::IsHandoff,
+    ];
     if refused_as.is_some_and(|code| other_reasons.contains(&code)) {
         return Ok(());
     }
-    let is_send = matches!(proposal.intent, Intent::Send(_));
+    let is_send = proposal.intent.mail().is_some();
     let is_done = matches!(proposal.intent, Intent::Done(_));
     let is_late = matches!(verdict, Verdict::Accepted(Effect::Late(_)));
     let is_right = match standing {
@@ -314,8 +321,7 @@ fn named_claim(intent: &Intent) -> Option<(MessageNo, Position)> {
         Intent::Fail(fail) => (fail.message, fail.token),
         Intent::Release(release) => (release.message, release.token),
         Intent::Extend(extend) => (extend.message, extend.token),
-        Intent::Send(send) => send.ends.as_ref().map(|ends| (ends.message, ends.token))?,
-        _ => return None,
+        mail => mail.mail()?.ends.as_ref().map(|ends| (ends.message, ends.token))?,
     };
     Some((message, token?))
 }

@@ -7,7 +7,7 @@
 //!   │  │ └── release ───┤  └────▶ failed
 //!   │  │     fail --retry, lease out: one attempt more; too many ──▶ dead
 //!   │  ├── expiry ─────────▶ expired
-//!   │  └── retire, close ──▶ returned
+//!   │  └── retire, close, withdraw ──▶ returned
 //!   └───── retry (failed, dead, expired, returned)
 //! ```
 
@@ -303,6 +303,7 @@ pub(crate) fn end(
         ..changed
     };
     tables.update_delivery(before, &after)?;
+    tables.move_handoff(after.message, state)?;
     let (event, told) = match state {
         State::Failed => (Event::Failed, Some(Notice::Failed)),
         State::Dead => (Event::Dead, Some(Notice::Dead)),
@@ -313,8 +314,9 @@ pub(crate) fn end(
     record_event(tables, cx, &after, event, Some(reason.number().into()))?;
     if let Some(told) = told {
         let message = expect_message(tables, after.message)?;
-        // Whoever closes a conversation knows what becomes of its own mail in it.
-        let by_itself = reason == EndReason::ConversationClosed && message.sender == cx.actor;
+        // Whoever closes a conversation, or takes a handoff back, knows what becomes of its own mail.
+        let is_known = matches!(reason, EndReason::ConversationClosed | EndReason::Withdrawn);
+        let by_itself = is_known && message.sender == cx.actor;
         if !by_itself {
             notice::tell(tables, cx, Address::Agent(message.sender.clone()), told, &message, &after)?;
         }
@@ -342,6 +344,7 @@ pub(crate) fn revive(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -
         ..before.clone()
     };
     tables.update_delivery(before, &after)?;
+    tables.move_handoff(after.message, after.state)?;
     record_event(tables, cx, &after, Event::Retried, None)
 }
 

@@ -13,6 +13,7 @@ mod claim;
 mod conversation;
 mod delivery;
 mod finish;
+mod handoff;
 mod message;
 mod notice;
 mod outcome;
@@ -228,6 +229,10 @@ fn apply_intent(
         Intent::Redact(rule) => run(&rule, tables, &cx),
         Intent::Subscribe(rule) => run(&rule, tables, &cx),
         Intent::Unsubscribe(rule) => run(&rule, tables, &cx),
+        Intent::HandoffCreate(rule) => run(&rule, tables, &cx),
+        Intent::HandoffAccept(rule) => run(&rule, tables, &cx),
+        Intent::HandoffReject(rule) => run(&rule, tables, &cx),
+        Intent::HandoffWithdraw(rule) => run(&rule, tables, &cx),
     }
 }
 

@@ -157,6 +157,11 @@ codes! {
     Archived "archived" Refused,
     NotFinished "not_finished" Conflict,
     UnknownRecord "unknown_record" NotFound,
+    /// A handoff is accepted or rejected, not merely done.
+    IsHandoff "is_handoff" Refused,
+    NoHandoff "no_handoff" NotFound,
+    /// Checks or commands of a handoff are missing or failed.
+    Unverified "unverified" Refused,
     /// Never by the fold, which knows no content: by the office, before the append.
     PayloadUnfit "payload_unfit" Refused,
 }

@@ -3,6 +3,9 @@
 //! Numbers are never reused and a kind is never changed in place: a new shape is a new version. Golden files
 //! in `tests/records/` hold one record of each.
 
+mod handoff;
+
+pub use handoff::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -83,6 +86,10 @@ kinds! {
     40 "conversation.close" v 1 critical true => Close,
     41 "conversation.archive" v 1 critical true => Archive,
     42 "content.redact" v 1 critical true => Redact,
+    60 "handoff.create" v 1 critical true => HandoffCreate,
+    61 "handoff.accept" v 1 critical true => HandoffAccept,
+    62 "handoff.reject" v 1 critical true => HandoffReject,
+    63 "handoff.withdraw" v 1 critical true => HandoffWithdraw,
 }
 
 impl Intent {
@@ -90,6 +97,9 @@ impl Intent {
     pub fn mail(&self) -> Option<&Send> {
         match self {
             Self::Send(send) => Some(send),
+            Self::HandoffCreate(create) => Some(&create.mail),
+            Self::HandoffAccept(accept) => Some(&accept.mail),
+            Self::HandoffReject(reject) => Some(&reject.mail),
             _ => None,
         }
     }

@@ -204,6 +204,7 @@ fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(Str
     let next = match row.notice {
         Some(Notice::Late) => format!("The result is kept as late: poste track {about}"),
         Some(Notice::Closed) => format!("Stop working on it; a result would be kept as late: poste track {about}"),
+        Some(Notice::Withdrawn) => format!("Stop working on it. What it was: poste handoff show {about}"),
         Some(Notice::Overdue) => format!("See who has it: poste track {about}. What else is late: poste overdue"),
         _ => format!("See what happened: poste track {about}. Give it another chance: poste retry {about}"),
     };

@@ -219,6 +219,9 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
         Event::Returned if event.value == Some(EndReason::ConversationClosed.number().into()) => {
             format!("returned: {} closed the conversation", event.agent)
         }
+        Event::Returned if event.value == Some(EndReason::Withdrawn.number().into()) => {
+            format!("returned: {} withdrew the handoff", event.agent)
+        }
         Event::Returned => format!("returned to its sender: {recipient} is retired"),
         Event::Reminded => format!("no answer from {recipient} in time"),
         Event::Dropped => format!("dropped by {}, nothing more will be done{text}", event.agent),

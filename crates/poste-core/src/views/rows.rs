@@ -99,6 +99,7 @@ fn notice_subject(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<S
         Some(Notice::Expired) => "expired before anybody took it",
         Some(Notice::Returned) => "came back",
         Some(Notice::Closed) => "was closed with its conversation while you held it",
+        Some(Notice::Withdrawn) => "is a handoff that was withdrawn",
         Some(Notice::Overdue) => "was not answered in time",
         Some(Notice::Late) | None => "got a result after the lease was lost",
     };

@@ -187,7 +187,10 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
             (None, format!("{actor} registers{role}"))
         }
         Intent::Retire(retire) => (None, format!("{actor} retires {}", retire.name)),
-        Intent::Send(_) => (None, format!("{actor} sent something that was refused")),
+        Intent::Send(_) | Intent::HandoffCreate(_) | Intent::HandoffAccept(_) | Intent::HandoffReject(_) => {
+            (None, format!("{actor} sent something that was refused"))
+        }
+        Intent::HandoffWithdraw(withdraw) => about(withdraw.message, "withdraws the handoff"),
         Intent::Shown(shown) => (only(&shown.messages), format!("{} shown to {actor}", numbers(&shown.messages))),
         Intent::Claim(_) => {
             let won = tables.claimed_at(record.position)?;

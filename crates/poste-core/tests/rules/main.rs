@@ -18,6 +18,7 @@ mod drop;
 mod endings;
 mod erase;
 mod groups;
+mod handoff;
 mod lease;
 mod news;
 mod payload;

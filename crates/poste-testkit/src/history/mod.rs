@@ -4,9 +4,10 @@
 //! what it proposed and was told before. So most of what it proposes could be accepted, and what is refused is
 //! refused for a reason worth testing: a lost lease, somebody else's mail, a name that is gone.
 //!
-//! [`sight`] is what a caller sees; [`mail`], [`work`], [`endings`], [`office`] and [`hostile`] are what it does.
+//! [`sight`] is what a caller sees; [`mail`], [`work`], [`handoff`], [`endings`], [`office`] and [`hostile`] are what it does.
 
 mod endings;
+mod handoff;
 mod hostile;
 mod mail;
 mod office;
@@ -96,6 +97,7 @@ enum Act {
     Close,
     Archive,
     Redact,
+    Handoff,
     Membership,
     Subscription,
     Policy,
@@ -118,6 +120,7 @@ const ACTS: &[(u32, Act)] = &[
     (3, Act::Close),
     (4, Act::Archive),
     (2, Act::Redact),
+    (8, Act::Handoff),
     (4, Act::Membership),
     (5, Act::Subscription),
     (2, Act::Policy),
@@ -206,6 +209,7 @@ impl Generator {
             Act::Close => self.close(sight).unwrap_or_else(|| self.send(sight)),
             Act::Archive => self.archive(sight).unwrap_or_else(|| self.send(sight)),
             Act::Redact => self.redact(sight).unwrap_or_else(|| self.send(sight)),
+            Act::Handoff => self.handoff(sight),
             Act::ClaimNext => self.claim_next(sight),
             Act::Send => self.send(sight),
             Act::Membership => self.membership(sight),

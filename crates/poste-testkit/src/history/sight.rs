@@ -18,6 +18,15 @@ pub(super) struct Seen {
     pub sender: String,
 }
 
+/// A handoff, as its list tells of it.
+#[derive(Debug, Clone)]
+pub(super) struct SeenHandoff {
+    pub number: MessageNo,
+    pub sender: String,
+    pub checks: u32,
+    pub verifies: u32,
+}
+
 /// What a caller knows of an office before it proposes.
 #[derive(Debug)]
 pub(super) struct Sight {
@@ -34,6 +43,8 @@ pub(super) struct Sight {
     pub said: Vec<(Position, String)>,
     /// Some of the messages that are archived.
     pub archived: Vec<MessageNo>,
+    /// The newest handoffs, those that wait before the others.
+    pub handoffs: Vec<SeenHandoff>,
 }
 
 impl Sight {
@@ -51,6 +62,7 @@ impl Sight {
             finished: finished_conversations(store)?,
             said: newest_content(store)?,
             archived: some_archived(store)?,
+            handoffs: newest_handoffs(store)?,
         })
     }
 
@@ -105,6 +117,15 @@ fn newest_content(store: &Store) -> Result<Vec<(Position, String)>, Error> {
     let mut statement = store.conn().prepare_cached(sql)?;
     let said = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(said.collect::<Result<_, _>>()?)
+}
+
+fn newest_handoffs(store: &Store) -> Result<Vec<SeenHandoff>, Error> {
+    let sql = "SELECT number, sender, checks, verifies FROM handoffs ORDER BY state > 0, number DESC LIMIT 8";
+    let mut statement = store.conn().prepare_cached(sql)?;
+    let handoffs = statement.query_map([], |row| {
+        Ok(SeenHandoff { number: row.get(0)?, sender: row.get(1)?, checks: row.get(2)?, verifies: row.get(3)? })
+    })?;
+    Ok(handoffs.collect::<Result<_, _>>()?)
 }
 
 fn some_archived(store: &Store) -> Result<Vec<MessageNo>, Error> {

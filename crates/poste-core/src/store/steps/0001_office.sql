@@ -263,3 +263,24 @@ CREATE TABLE types (
   max_attempts INTEGER,
   retry_delay_ms INTEGER
 ) STRICT, WITHOUT ROWID;
+
+-- Handoffs. They outlive the archiving of their conversation; their words are in the records they name.
+CREATE TABLE handoffs (
+  number INTEGER PRIMARY KEY,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  sender TEXT NOT NULL,
+  recipient TEXT NOT NULL,
+  checks INTEGER NOT NULL,
+  verifies INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  overridden INTEGER NOT NULL,
+  decision INTEGER,
+  decided_at INTEGER,
+  decided_by TEXT,
+  answer INTEGER
+) STRICT;
+CREATE INDEX handoffs_sender ON handoffs (sender, number);
+CREATE INDEX handoffs_recipient ON handoffs (recipient, number);
+CREATE INDEX handoffs_decided_by ON handoffs (decided_by, number) WHERE decided_by IS NOT NULL;
+CREATE INDEX handoffs_state ON handoffs (state, number);

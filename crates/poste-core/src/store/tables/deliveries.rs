@@ -50,6 +50,7 @@ worded_enum!(
         Expired = 6 "expired",
         RecipientRetired = 7 "recipient_retired",
         ConversationClosed = 8 "conversation_closed",
+        Withdrawn = 11 "withdrawn",
     }
 );
 

@@ -22,6 +22,8 @@ worded_enum!(
         Late = 4 "late",
         Overdue = 5 "overdue",
         Closed = 6 "closed",
+        /// A handoff was taken back by whoever offered it.
+        Withdrawn = 7 "withdrawn",
     }
 );
 
