@@ -19,6 +19,8 @@ pub const REFERENCES_MAX: usize = 64;
 pub const ARTIFACTS_MAX: usize = 100;
 /// Files of one handoff.
 pub const HANDOFF_ARTIFACTS_MAX: usize = 1_000;
+/// Names that are looked at in the folders of one handoff.
+pub const HANDOFF_NAMES_MAX: usize = 50_000;
 /// Things one handoff asks its receiver to check.
 pub const HANDOFF_CHECKS_MAX: u32 = 100;
 /// Commands one handoff asks its receiver to run.
