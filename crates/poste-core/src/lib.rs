@@ -26,6 +26,7 @@ pub mod digest;
 pub mod doctor;
 pub mod error;
 pub mod fold;
+pub mod handoff;
 pub mod limits;
 pub mod log;
 pub mod office;

@@ -138,6 +138,7 @@ commands! {
     Ack => ack,
     Forward => forward,
     Retry => retry,
+    Handoff => handoff,
     Wait => wait,
     Tail => tail,
     Track => track,

@@ -242,7 +242,9 @@ impl From<Error> for CommandError {
             Error::ClockLeap { .. } => {
                 (Kind::Refused, Some("if the clock is right now: poste clock accept --as NAME".to_owned()))
             }
-            Error::Malformed(_) | Error::Artifact { .. } | Error::Rejected(_) => (Kind::Refused, None),
+            Error::Malformed(_) | Error::Artifact { .. } | Error::Artifacts(_) | Error::Rejected(_) => {
+                (Kind::Refused, None)
+            }
             Error::NotEmpty(_) => (Kind::Refused, Some("an office needs a folder of its own, like ./.poste".to_owned())),
             Error::Snapshot { .. } | Error::Occupied(_) => (Kind::Refused, None),
             Error::Config { path, .. } if path.ends_with(poste_core::config::FILE) => {
@@ -261,7 +263,10 @@ impl From<Error> for CommandError {
             }
             Error::Io { .. } | Error::Sqlite(_) => (Kind::Internal, None),
         };
-        let mut causes = Vec::new();
+        let mut causes = match &error {
+            Error::Artifacts(problems) => problems.iter().map(ToString::to_string).collect(),
+            _ => Vec::new(),
+        };
         let mut source = error.source();
         while let Some(cause) = source {
             let text = cause.to_string();

@@ -31,6 +31,7 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         Intent::Retry(retry) => Some(retry.message),
         Intent::Drop(drop) => Some(drop.message),
         Intent::Close(close) => Some(close.message),
+        Intent::HandoffWithdraw(withdraw) => Some(withdraw.message),
         _ => mail.and_then(|mail| mail.ends.as_ref().map(|ends| ends.message).or(mail.reply_to)),
     };
     if let Intent::Register(register) = &proposal.intent {
@@ -61,12 +62,22 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         }
         "not_allowed" => match &proposal.intent {
             Intent::Close(_) => error.hint(format!("see who takes part: poste thread {text} --summary")),
-            Intent::Retry(_) | Intent::Drop(_) => error.hint(format!("see whose it is: poste track {text}")),
+            Intent::Retry(_) | Intent::Drop(_) | Intent::HandoffWithdraw(_) => {
+                error.hint(format!("see whose it is: poste track {text}"))
+            }
             Intent::Redact(_) => error.hint("ask its author or a human; each record of a message has its own author"),
             _ => error,
         },
         "nothing_to_do" if matches!(proposal.intent, Intent::Retry(_) | Intent::Drop(_)) => {
             error.hint(format!("see how it stands: poste track {text}"))
+        }
+        "is_handoff" => error
+            .hint(format!("take it: poste handoff accept {text}; refuse it: poste handoff reject {text} --reason TEXT"))
+            .hint(format!("only say something: poste reply {text} TEXT")),
+        "no_handoff" => error.hint(format!("read it: poste read {text}; see the handoffs: poste handoff list")),
+        "unverified" => error.hint(format!("see what it asks for: poste handoff show {text}")),
+        "ended" if matches!(proposal.intent, Intent::HandoffWithdraw(_)) => {
+            error.hint(format!("see what became of it: poste handoff show {text}"))
         }
         "not_finished" => error.hint("see what is open: poste threads --status open"),
         "unknown_record" => error.hint("see the records: poste log show"),

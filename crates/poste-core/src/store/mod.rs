@@ -26,6 +26,7 @@ pub(crate) mod folder;
 mod group;
 mod local;
 mod lock;
+pub mod package;
 pub(crate) mod processes;
 mod room;
 pub mod schema;

@@ -3,6 +3,7 @@
 mod dead;
 mod digests;
 mod finished;
+mod handoff;
 mod health;
 mod inbox;
 mod message;
@@ -25,6 +26,7 @@ mod verify;
 pub use dead::{DeadLetter, DeadLetters, DeadQuery, dead_letters};
 pub use digests::{DigestDiff, TableDigests, diff_with_fold, diff_with_other, first_difference};
 pub use finished::{ArchiveBatch, finished};
+pub use handoff::{Decision, HandoffLine, HandoffQuery, HandoffView, Handoffs, handoff, handoffs};
 pub use health::{HeldClaim, SilentAgent, Unreachable, held_claims, silent_agents, unreachable_mail};
 pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_claimable, inbox, news};
 pub use message::{MessageView, Redaction, SaidOf, is_addressed_to, message, said_of};

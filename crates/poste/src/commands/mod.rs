@@ -15,6 +15,9 @@ pub(crate) mod done;
 pub(crate) mod extend;
 pub(crate) mod fail;
 pub(crate) mod forward;
+pub(crate) mod handoff;
+pub(crate) mod handoff_accept;
+pub(crate) mod handoff_create;
 pub(crate) mod inbox;
 pub(crate) mod init;
 pub(crate) mod log;
@@ -51,11 +54,13 @@ pub(crate) mod whoami;
 
 use std::io::{self, Write};
 
-use poste_core::log::{Content, MessageNo, Position};
+use poste_core::log::{Content, Intent, MessageNo, Position};
+use poste_core::office::Office;
 use poste_core::text::RecordId;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
 
@@ -76,6 +81,16 @@ pub(crate) struct SecretArgs {
     /// Store it although it looks like it carries a secret
     #[arg(long)]
     pub allow_secret: bool,
+}
+
+/// The record that the speaker wrote under an id, if it did: what takes time or looks at files is not done twice.
+pub(crate) fn recorded(cx: &Cx, office: &Office, id: &RecordId) -> crate::Result<Option<(Position, Intent)>> {
+    let tables = office.store().tables()?;
+    let Some(row) = tables.id(id)? else { return Ok(None) };
+    let Some(record) = tables.record(row.position)? else { return Ok(None) };
+    let speaker = cx.speaker()?;
+    let intent = record.sealed.intent().ok().flatten().filter(|_| record.sealed.envelope.actor == speaker);
+    Ok(intent.map(|intent| (row.position, intent)))
 }
 
 /// A text that must say something: whoever reads it later has nothing else.

@@ -71,7 +71,10 @@ impl Worktree {
             listing.add_named(cwd, path);
             if listing.is_too_much() {
                 let max = limits::HANDOFF_ARTIFACTS_MAX;
-                return Err(refused(path, format!("with it there are more than {max} files; hand over an archive of them")));
+                return Err(refused(
+                    path,
+                    format!("with it there are more than {max} files; hand over an archive of them"),
+                ));
             }
         }
         match listing.problems.is_empty() {
@@ -155,9 +158,9 @@ impl Worktree {
     pub fn changes(&self, artifacts: &[Artifact]) -> Vec<FileProblem> {
         let look = |artifact: &Artifact| -> Option<String> {
             let path = Path::new(&artifact.path);
-            let now = self.open_any(path, path).and_then(|(mut file, _)| {
-                super::hash(&mut file).map_err(|error| refused(path, error.to_string()))
-            });
+            let now = self
+                .open_any(path, path)
+                .and_then(|(mut file, _)| super::hash(&mut file).map_err(|error| refused(path, error.to_string())));
             match now {
                 Ok(now) if Some(now.digest) == artifact.digest => None,
                 Ok(now) => {
@@ -168,9 +171,9 @@ impl Worktree {
                 Err(error) => Some(error.to_string()),
             }
         };
-        let found = artifacts.iter().filter_map(|artifact| {
-            look(artifact).map(|what| FileProblem { path: artifact.path.clone(), what })
-        });
+        let found = artifacts
+            .iter()
+            .filter_map(|artifact| look(artifact).map(|what| FileProblem { path: artifact.path.clone(), what }));
         found.collect()
     }
 
@@ -303,9 +306,10 @@ impl Listing<'_> {
         if self.is_too_much() || self.office.as_deref() == Some(folder) {
             return;
         }
-        let names = self.root.read_dir(in_root(folder)).and_then(|entries| {
-            entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<BTreeSet<_>>>()
-        });
+        let names = self
+            .root
+            .read_dir(in_root(folder))
+            .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<BTreeSet<_>>>());
         let names = match names {
             Ok(names) => names,
             Err(error) => return self.problem(folder, refused(folder, reason(&error))),
@@ -475,18 +479,30 @@ mod tests {
             ("truncated", |path| fs::write(path, "fn").unwrap(), "it changed while"),
             ("removed", |path| fs::remove_file(path).unwrap(), "there is no such file"),
             ("grown", |path| fs::write(path, "fn a() { grown() }").unwrap(), "it changed while"),
-            ("replaced", |path| {
-                fs::write(path.with_extension("new"), "fn a() {}").unwrap();
-                fs::rename(path.with_extension("new"), path).unwrap();
-            }, "it was replaced"),
-            ("swapped for a link inside", |path| {
-                fs::remove_file(path).unwrap();
-                symlink("b.rs", path).unwrap();
-            }, "it was replaced"),
-            ("swapped for a link outside", |path| {
-                fs::remove_file(path).unwrap();
-                symlink("../../secret", path).unwrap();
-            }, "it may not be read, or it leads out of the worktree"),
+            (
+                "replaced",
+                |path| {
+                    fs::write(path.with_extension("new"), "fn a() {}").unwrap();
+                    fs::rename(path.with_extension("new"), path).unwrap();
+                },
+                "it was replaced",
+            ),
+            (
+                "swapped for a link inside",
+                |path| {
+                    fs::remove_file(path).unwrap();
+                    symlink("b.rs", path).unwrap();
+                },
+                "it was replaced",
+            ),
+            (
+                "swapped for a link outside",
+                |path| {
+                    fs::remove_file(path).unwrap();
+                    symlink("../../secret", path).unwrap();
+                },
+                "it may not be read, or it leads out of the worktree",
+            ),
         ];
         for (name, sabotage, expected) in cases {
             let fixture = fixture();
