@@ -2,6 +2,7 @@
 
 mod broadcast;
 mod growth;
+mod handoff;
 mod memory;
 mod processes;
 mod program;
@@ -26,6 +27,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("growth", growth::measure),
     ("search", search::measure),
     ("broadcast", broadcast::measure),
+    ("handoff", handoff::measure),
     ("replay", replay::measure),
     ("memory", memory::measure),
 ];

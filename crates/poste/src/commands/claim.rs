@@ -112,7 +112,11 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     }
     cx.mark_shown(&mut office, numbers)?;
     if let Some(claim) = answer.claims.first() {
-        cx.ui.say(format!("finish it: poste done {} --token {token} --summary TEXT", claim.message.number));
+        let number = claim.message.number;
+        match office.store().tables()?.handoff(number)? {
+            Some(_) => cx.ui.say(format!("take it over: poste handoff accept {number} --token {token}")),
+            None => cx.ui.say(format!("finish it: poste done {number} --token {token} --summary TEXT")),
+        }
     }
     Ok(())
 }
