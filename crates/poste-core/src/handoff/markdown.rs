@@ -24,8 +24,7 @@ fn one_line(text: &str) -> String {
 
 /// Somebody's words, in as many lines as they have.
 fn quote(text: &str) -> String {
-    let lines = plain(text.trim_end()).lines().map(|line| format!("> {}\n", line.replace('<', "&lt;"))).collect();
-    lines
+    plain(text.trim_end()).lines().map(|line| format!("> {}\n", line.replace('<', "&lt;"))).collect()
 }
 
 /// A name or a command, as it is. Backquotes in it would end it.

@@ -39,7 +39,7 @@ enum HandoffCommand {
     #[command(after_help = "Examples:\n  \
                       poste handoff create builder --task 'Implement the JWT service' --completed 'The design' --artifact docs --as architect\n  \
                       poste handoff create role:builder --task 'Fix the login' --check 'All tests pass' --verify 'cargo test'")]
-    Create(handoff_create::Args),
+    Create(Box<handoff_create::Args>),
     /// Show one, with what became of it
     #[command(after_help = "Examples:\n  poste handoff show 12\n  poste handoff show 12 --json")]
     Show(NumberArgs),
@@ -200,7 +200,7 @@ impl Answer for ExportAnswer {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     match args.command {
-        HandoffCommand::Create(args) => handoff_create::run(cx, args),
+        HandoffCommand::Create(args) => handoff_create::run(cx, *args),
         HandoffCommand::Show(args) => show(cx, &args),
         HandoffCommand::List(args) => list(cx, args),
         HandoffCommand::Accept(args) => handoff_accept::run(cx, args),
