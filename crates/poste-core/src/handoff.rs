@@ -19,26 +19,26 @@ pub struct Package {
     /// What is to be done.
     pub task: String,
     /// What is done already.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub completed: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub background: Option<String>,
     /// Shared contexts to read.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub contexts: Vec<ContextLink>,
     /// What to do next.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub next: Vec<String>,
     /// What is known to be wrong.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub issues: Vec<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub questions: Vec<String>,
     /// What the receiver has to check, counted from 1.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub checks: Vec<String>,
     /// What has to succeed in the receiver's worktree.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub verify: Vec<VerifyCommand>,
 }
 
@@ -47,7 +47,7 @@ pub struct Package {
 pub struct ContextLink {
     pub name: String,
     /// None: there was no such context.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub version: Option<u64>,
 }
 
@@ -56,7 +56,7 @@ pub struct ContextLink {
 pub struct VerifyCommand {
     /// The program and its arguments; for a shell, one line.
     pub argv: Vec<String>,
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default)]
     pub shell: bool,
     pub timeout_ms: u64,
 }
@@ -67,13 +67,13 @@ pub struct RunResult {
     /// The command, or the name of the gate.
     pub what: String,
     pub ok: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub exit_code: Option<i32>,
     pub duration_ms: u64,
     /// How it ended, in a few words.
     pub end: String,
     /// What it wrote: the end of it, when it wrote much.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default)]
     pub output: String,
 }
 
@@ -82,26 +82,22 @@ pub struct RunResult {
 pub struct HandoffAnswer {
     pub handoff: MessageNo,
     /// Of an acceptance: what the receiver has to say. Of a rejection: why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub notes: Option<String>,
     /// The checks that were made, counted from 1.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub checked: Vec<u32>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub verified: Vec<RunResult>,
     /// The receiver's own gates.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub gates: Vec<RunResult>,
     /// Files that were no longer what was handed over when it was accepted. The copies are.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub changed: Vec<FileProblem>,
     /// Why it was accepted although something is missing or failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub overridden: Option<String>,
-}
-
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 impl VerifyCommand {

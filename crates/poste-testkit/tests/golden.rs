@@ -149,7 +149,7 @@ fn golden_proposals() -> Vec<Proposal> {
             gates: vec![Verified { ok: false, exit_code: None, duration_ms: 7 }],
             overridden: true,
         }),
-        Intent::HandoffReject(HandoffReject { mail: send.clone() }),
+        Intent::HandoffReject(HandoffReject { mail: send }),
         Intent::HandoffWithdraw(HandoffWithdraw { message }),
     ];
     intents

@@ -48,7 +48,6 @@ pub struct HandoffAccept {
 pub struct Verified {
     pub ok: bool,
     /// None: it was ended by a signal, or never began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     pub duration_ms: u64,
 }
