@@ -47,8 +47,27 @@ const DAMAGE: &[(&str, &str)] = &[
         "UPDATE agents SET retired_at = 1 WHERE name IN (SELECT address FROM deliveries WHERE state = 0)",
     ),
     ("I8 states have names", "UPDATE deliveries SET state = 7 WHERE number = 1"),
-    ("I8 a delivery has a message and its rank", "DELETE FROM messages WHERE number = 1"),
+    (
+        "I8 a delivery has a message and its rank",
+        "DELETE FROM messages WHERE number = (SELECT min(message) FROM deliveries)",
+    ),
     ("I8 a delivery has a message and its rank", "UPDATE deliveries SET rank = 3 - rank WHERE number = 1"),
+    (
+        "I8 a handoff is decided by its record, and by no other",
+        "UPDATE handoffs SET decided_by = 'ghost' WHERE decision IS NOT NULL",
+    ),
+    ("I8 a handoff is decided by its record, and by no other", "UPDATE handoffs SET state = 2 WHERE state = 1"),
+    ("I8 a handoff is decided by its record, and by no other", "UPDATE handoffs SET overridden = 1 WHERE state <> 1"),
+    ("I8 a handoff is what its delivery says", "UPDATE handoffs SET state = 5 WHERE state IN (0, 6, 7)"),
+    ("I8 a handoff is what its delivery says", "UPDATE handoffs SET state = 0 WHERE state > 3"),
+    (
+        "I8 every handoff has one message, and only it answers",
+        "UPDATE handoffs SET recipient = 'ghost' WHERE number IN (SELECT number FROM messages)",
+    ),
+    (
+        "I8 every handoff has one message, and only it answers",
+        "UPDATE handoffs SET answer = answer + 1 WHERE state = 1 AND number IN (SELECT number FROM messages)",
+    ),
     ("I8 ended means when, by what and why", "UPDATE deliveries SET reason = NULL WHERE state = 2"),
     ("I8 ended means when, by what and why", "UPDATE deliveries SET state = 2 WHERE state = 0"),
     ("I8 the reason fits the state", "UPDATE deliveries SET state = 3 WHERE state = 2"),
@@ -105,7 +124,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ("I8 a closed conversation is one nothing was said or tried in since", "UPDATE closed SET at = at + 1"),
     ("I7 the history leads to the state", "UPDATE events SET event = 19 WHERE event = 15"),
     ("I9 what agents have belongs to an agent", "INSERT INTO capabilities VALUES ('ghost', 'rust')"),
-    ("I9 policy versions are 1, 2, 3 …", "UPDATE policies SET version = version + 9 WHERE version = 1"),
+    ("I9 policy versions are 1, 2, 3 …", "UPDATE policies SET version = version + 900 WHERE version = 1"),
     ("I7 the history leads to the state", "DELETE FROM events WHERE event = 6"),
     ("I7 the history leads to the state", "UPDATE deliveries SET state = 0 WHERE state = 1"),
     ("I5 tables are the folded log", "UPDATE agents SET worktree = '/elsewhere' WHERE name = 'bob'"),
@@ -184,7 +203,10 @@ fn eventful_office(archives: Archives, damage: &[(&str, &str)]) -> Office<SimLog
             return world.replicas.remove(0);
         }
     }
-    panic!("in {STEPS_MAX} steps there was never something to damage for each check");
+    let store = world.replicas[0].store();
+    let missed = damage.iter().filter(|(_, damage)| damaged(store, damage, |rows| rows == 0));
+    let missed: Vec<&str> = missed.map(|(_, damage)| *damage).collect();
+    panic!("in {STEPS_MAX} steps there was never something to damage for each check; at the end, for {missed:#?}");
 }
 
 /// Does damage, looks, and undoes it.
