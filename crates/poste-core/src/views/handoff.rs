@@ -84,7 +84,7 @@ impl HandoffView {
 /// The handoff of a number, or none.
 pub fn handoff(store: &Store, number: MessageNo) -> Result<Option<HandoffView>, Error> {
     let Some(row) = store.tables()?.handoff(number)? else { return Ok(None) };
-    let Some(mail) = message(store, number)? else {
+    let Some(mut mail) = message(store, number)? else {
         return Err(Error::Damaged(format!("handoff {number} has no message")));
     };
     let header = envelope(store, row.position)?.and_then(|record| record.sealed.intent().ok().flatten());
@@ -92,6 +92,7 @@ pub fn handoff(store: &Store, number: MessageNo) -> Result<Option<HandoffView>, 
         Some(Intent::HandoffCreate(create)) => create.worktree,
         _ => None,
     };
+    mail.artifacts.iter_mut().for_each(|artifact| artifact.worktree = None); // said once, below
     let decision = decision(store, &row)?;
     Ok(Some(HandoffView {
         number,

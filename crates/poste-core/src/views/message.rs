@@ -11,7 +11,7 @@ use super::rows::{MessageRows, rows, subject};
 use super::{Found, content, envelope};
 use crate::error::Error;
 use crate::fold;
-use crate::log::{Artifact, Body, MessageNo, Position};
+use crate::log::{Artifact, Body, Intent, MessageNo, Position};
 use crate::store::Store;
 use crate::store::tables::{Agent, Message, Notice, Tables};
 use crate::text::{Label, Topic, TypeName};
@@ -160,6 +160,10 @@ fn view_rows(store: &Store, tables: &Tables<'_>, found: MessageRows) -> Result<M
         && let Some(mail) = intent.mail()
     {
         view.artifacts = mail.artifacts.clone();
+        // A handoff says once where its files are; whoever reads its message finds it with each of them.
+        if let Intent::HandoffCreate(create) = &intent {
+            view.artifacts.iter_mut().for_each(|artifact| artifact.worktree.clone_from(&create.worktree));
+        }
     }
     Ok(view)
 }

@@ -355,7 +355,9 @@ fn the_receiver_runs_commands_in_its_own_worktree() {
     desk.quietly("poste handoff create coder --task 'Take it' --artifact src --verify 'touch here' --as lead");
     desk.quietly("poste handoff accept 1 --verify --as coder");
     assert!(tree.join("here").exists() && !desk.path("here").exists());
-    assert!(Path::new(desk.peek("poste handoff show 1 --json").json()["worktree"].as_str().unwrap()).is_absolute());
+    let from = desk.peek("poste handoff show 1 --json").json()["worktree"].clone();
+    assert!(Path::new(from.as_str().unwrap()).is_absolute());
+    assert_eq!(desk.peek("poste read 1 --json").json()["artifacts"][0]["worktree"], from);
 }
 
 #[test]
