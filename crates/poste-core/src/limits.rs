@@ -45,6 +45,8 @@ pub const CAPABILITIES_MAX: usize = 64;
 pub const PATH_BYTES_MAX: usize = 4_096;
 /// Types an office may add or change in `poste.toml`.
 pub const POLICY_TYPES_MAX: usize = 200;
+/// Gates one message may have to pass, and one file may define.
+pub const GATES_MAX: usize = 64;
 /// The file of a payload schema.
 pub const SCHEMA_BYTES_MAX: u64 = 256 * 1024;
 

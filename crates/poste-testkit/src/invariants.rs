@@ -135,7 +135,17 @@ const CHECKS: &[Check] = &[
     check(
         "I8 the reason fits the state",
         "SELECT 'delivery ' || number FROM deliveries
-         WHERE state >= 2 AND state <> CASE WHEN reason <= 3 THEN 2 WHEN reason = 8 THEN 6 ELSE reason - 1 END",
+         WHERE state >= 2 AND state <> CASE WHEN reason <= 3 THEN 2 WHEN reason IN (8, 9) THEN 6 ELSE reason - 1 END",
+    ),
+    check(
+        "I8 what its gates stopped was stopped by their result, and what they let through was claimed",
+        "SELECT 'delivery ' || number FROM deliveries d WHERE reason = 9 AND NOT EXISTS
+           (SELECT 1 FROM events e WHERE e.message = d.message AND e.delivery = d.number
+              AND e.position = d.ended_by AND e.event = 21 AND e.value = d.token AND e.agent = d.holder)
+         UNION ALL
+         SELECT 'gates at record ' || e.position FROM events e WHERE e.event IN (20, 21) AND NOT EXISTS
+           (SELECT 1 FROM events c WHERE c.message = e.message AND c.delivery = e.delivery
+              AND c.position = e.value AND c.event = 1 AND c.agent = e.agent)",
     ),
     check(
         "I8 it ended when its record says",
@@ -409,7 +419,7 @@ impl Life {
             }
             (Failed | Dead | Expired | Returned, Event::Dropped) => Some(self),
             (Pending, Event::Claimed) => to(Claimed),
-            (Claimed, Event::Extended | Event::LeaseMoved) => Some(self),
+            (Claimed, Event::Extended | Event::LeaseMoved | Event::GatePassed | Event::GateFailed) => Some(self),
             (Claimed, Event::Released) => to(Pending),
             (Claimed, Event::LeaseExpired | Event::AttemptFailed) => {
                 Some(Self { state: Pending, attempts: self.attempts + 1 })

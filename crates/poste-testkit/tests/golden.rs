@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use poste_core::fold::{Effect, Outcome, Refusals, Verdict, fold};
 use poste_core::log::{
     Ack, Archive, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Close, Content, Done, Drop, Ends, EndsHow,
-    Extend, Fail, Intent, KINDS, Policy, PolicyType, Proposal, Record, Redact, Register, Release, Retire, Retry,
+    Extend, Fail, GateResult, GateVerdict, Intent, KINDS, Policy, PolicyType, Proposal, Record, Redact, Register, Release, Retire, Retry,
     Sealed, Send, Settings, Shown, Subscribe, Tick, TopicPattern, Unsubscribe,
 };
 use poste_core::store::Store;
@@ -135,6 +135,15 @@ fn golden_proposals() -> Vec<Proposal> {
             digest: Digest::of(b"an archive"),
         }),
         Intent::Redact(Redact { records: vec![Position(41), Position(42)] }),
+        Intent::GateResult(GateResult {
+            message,
+            token: Position(40),
+            passed: false,
+            gates: vec![
+                GateVerdict { name: text("draft"), passed: true },
+                GateVerdict { name: text("quality"), passed: false },
+            ],
+        }),
     ];
     intents
         .into_iter()
@@ -288,6 +297,8 @@ const REFUSED: &[&str] = &[
     "not_finished",
     "not_finished",
     "archived",
+    "lease_lost",
+    "nothing_to_do",
 ];
 
 /// A log in which little happens would fold to the same digest whatever the fold does.
@@ -498,7 +509,29 @@ fn golden_log() -> Vec<Record> {
     // What stays claimed and what stays pending at the end.
     log.write("dot", Intent::Claim(Claim { message: None, max: 2, lease_ms: None, types: Vec::new() }));
     how_things_end(&mut log);
+    gated(&mut log);
     log.records
+}
+
+/// Mail that its gates let through, and mail they sent back.
+fn gated(log: &mut Scribe) {
+    let sent = log.says("ann", Intent::Send(send("draft_ready", &["fay"])));
+    let message = MessageNo(log.message_at(sent));
+    let result = |token: Position, passed: bool| {
+        let gates = vec![
+            GateVerdict { name: text("draft"), passed: true },
+            GateVerdict { name: text("quality"), passed },
+        ];
+        Intent::GateResult(GateResult { message, token, passed, gates })
+    };
+    let first = log.write("fay", claim(message.0, 60_000));
+    log.says("fay", result(first, false)); // goes back, ann is told
+    log.write("ann", Intent::Retry(Retry { message, recipient: None }));
+    let second = log.write("fay", claim(message.0, 60_000));
+    log.says("fay", result(first, true)); // refused: that claim is over
+    log.says("fay", result(second, true));
+    log.says("fay", result(second, false)); // refused: they were passed
+    log.says("fay", done(message.0, Some(second)));
 }
 
 /// Reminders, a dropped message, conversations that are closed, opened again and archived, words that are erased.

@@ -206,7 +206,7 @@ enum Standing {
 impl Standing {
     fn of(office: &Office, message: MessageNo, token: Position, actor: &Name) -> Result<Self, Error> {
         let claimed = Event::Claimed;
-        let won = "SELECT d.token IS ?2 AND d.state = 1, d.token IS ?2 AND d.state IN (2, 3),
+        let won = "SELECT d.token IS ?2 AND d.state = 1, d.token IS ?2 AND (d.state IN (2, 3) OR d.reason IS 9),
                (SELECT json_extract(CAST(envelope AS TEXT), '$.actor') FROM log WHERE position = d.ended_by)
              FROM events e JOIN deliveries d ON d.number = e.delivery
              WHERE e.message = ?1 AND e.position = ?2 AND e.event = ?3 AND e.agent = ?4";
@@ -299,9 +299,12 @@ fn a_claim_counts_for_what_it_is(standing: Standing, proposal: &Proposal, verdic
     let is_send = matches!(proposal.intent, Intent::Send(_));
     let is_done = matches!(proposal.intent, Intent::Done(_));
     let is_late = matches!(verdict, Verdict::Accepted(Effect::Late(_)));
+    // What gates said under one claim counts once.
+    let is_said_before =
+        matches!(proposal.intent, Intent::GateResult(_)) && refused_as == Some(Code::NothingToDo);
     let is_right = match standing {
         // A send may be refused for its recipients.
-        Standing::Live => is_send || (refused_as.is_none() && !is_late),
+        Standing::Live => is_send || is_said_before || (refused_as.is_none() && !is_late),
         Standing::Lost if is_done => is_late,
         Standing::Lost | Standing::Used | Standing::NoClaim => refused_as.is_some(),
     };
@@ -314,6 +317,7 @@ fn named_claim(intent: &Intent) -> Option<(MessageNo, Position)> {
         Intent::Fail(fail) => (fail.message, fail.token),
         Intent::Release(release) => (release.message, release.token),
         Intent::Extend(extend) => (extend.message, extend.token),
+        Intent::GateResult(result) => (result.message, Some(result.token)),
         Intent::Send(send) => send.ends.as_ref().map(|ends| (ends.message, ends.token))?,
         _ => return None,
     };

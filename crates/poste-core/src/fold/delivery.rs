@@ -7,7 +7,7 @@
 //!   │  │ └── release ───┤  └────▶ failed
 //!   │  │     fail --retry, lease out: one attempt more; too many ──▶ dead
 //!   │  ├── expiry ─────────▶ expired
-//!   │  └── retire, close ──▶ returned
+//!   │  └── retire, close ──▶ returned ◀── claimed, and a gate failed
 //!   └───── retry (failed, dead, expired, returned)
 //! ```
 
@@ -84,8 +84,9 @@ pub(crate) fn authority(
     token: Option<Position>,
 ) -> Result<Authority, Stop> {
     let is_holder = delivery.holder.as_ref() == Some(&cx.actor);
-    // Done and failed are ends a holder makes itself; every other end came over it.
-    let ended_by_holder = is_holder && matches!(delivery.state, State::Done | State::Failed);
+    // Done, failed and stopped by its gates are ends a holder makes itself; every other end came over it.
+    let gated = delivery.reason == Some(EndReason::GateFailed);
+    let ended_by_holder = is_holder && (matches!(delivery.state, State::Done | State::Failed) || gated);
     if token.is_some() && sabotaged!(TokenUnchecked) {
         return Ok(Authority::Holder);
     }

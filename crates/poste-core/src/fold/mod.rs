@@ -13,6 +13,7 @@ mod claim;
 mod conversation;
 mod delivery;
 mod finish;
+mod gate;
 mod message;
 mod notice;
 mod outcome;
@@ -228,6 +229,7 @@ fn apply_intent(
         Intent::Redact(rule) => run(&rule, tables, &cx),
         Intent::Subscribe(rule) => run(&rule, tables, &cx),
         Intent::Unsubscribe(rule) => run(&rule, tables, &cx),
+        Intent::GateResult(rule) => run(&rule, tables, &cx),
     }
 }
 

@@ -3,9 +3,13 @@
 //! Numbers are never reused and a kind is never changed in place: a new shape is a new version. Golden files
 //! in `tests/records/` hold one record of each.
 
+mod gate;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+pub use gate::{GateResult, GateVerdict};
 
 use crate::address::Address;
 use crate::digest::Digest;
@@ -83,6 +87,7 @@ kinds! {
     40 "conversation.close" v 1 critical true => Close,
     41 "conversation.archive" v 1 critical true => Archive,
     42 "content.redact" v 1 critical true => Redact,
+    64 "delivery.gate" v 1 critical true => GateResult,
 }
 
 impl Intent {

@@ -219,6 +219,11 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
         Event::Returned if event.value == Some(EndReason::ConversationClosed.number().into()) => {
             format!("returned: {} closed the conversation", event.agent)
         }
+        Event::Returned if event.value == Some(EndReason::GateFailed.number().into()) => {
+            "returned to its sender: a gate failed".to_owned()
+        }
+        Event::GatePassed => format!("passed its gates, run by {}{text}", event.agent),
+        Event::GateFailed => format!("stopped by its gates, run by {}{text}", event.agent),
         Event::Returned => format!("returned to its sender: {recipient} is retired"),
         Event::Reminded => format!("no answer from {recipient} in time"),
         Event::Dropped => format!("dropped by {}, nothing more will be done{text}", event.agent),

@@ -211,6 +211,10 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
         Intent::Redact(redact) => (None, format!("{actor} redacts records {}", positions(&redact.records))),
         Intent::Subscribe(subscribe) => (None, format!("{actor} subscribes to {}", subscribe.topic.as_str())),
         Intent::Unsubscribe(unsubscribe) => (None, format!("{actor} unsubscribes from {}", unsubscribe.topic.as_str())),
+        Intent::GateResult(result) => {
+            let passed = if result.passed { "passes" } else { "does not pass" };
+            (Some(result.message), format!("#{} {passed} its gates, run by {actor}", result.message))
+        }
     })
 }
 

@@ -155,7 +155,9 @@ fn delivery_view(
 ) -> Result<DeliveryView, Error> {
     // A reply or a forward is a message of its own; the ladder names it instead of repeating it.
     let result = match (delivery.reason, delivery.ended_by) {
-        (Some(EndReason::Done | EndReason::Acked | EndReason::Failed), Some(position)) => result_view(store, position)?,
+        (Some(EndReason::Done | EndReason::Acked | EndReason::Failed | EndReason::GateFailed), Some(position)) => {
+            result_view(store, position)?
+        }
         // The last attempt may have been given up with a reason. One that ran out of time says nothing.
         (Some(EndReason::AttemptsExhausted), Some(position))
             if own.iter().any(|event| event.position == position && event.event == Event::AttemptFailed) =>
@@ -210,6 +212,7 @@ fn since(message: &Message, events: &[EventRow]) -> Timestamp {
         Event::LeaseMoved,
         Event::Reminded,
         Event::Dropped,
+        Event::GatePassed,
     ];
     events.iter().rev().find(|event| !marks.contains(&event.event)).map_or(message.at, |event| event.at)
 }

@@ -17,6 +17,7 @@ mod doctor;
 mod drop;
 mod endings;
 mod erase;
+mod gates;
 mod groups;
 mod lease;
 mod news;

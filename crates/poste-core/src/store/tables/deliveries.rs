@@ -50,6 +50,7 @@ worded_enum!(
         Expired = 6 "expired",
         RecipientRetired = 7 "recipient_retired",
         ConversationClosed = 8 "conversation_closed",
+        GateFailed = 9 "gate_failed",
     }
 );
 
@@ -79,6 +80,9 @@ worded_enum!(
         Reminded = 18 "reminded",
         /// Somebody decided that nothing more will be done about its bad end.
         Dropped = 19 "dropped",
+        /// The gates of its message were run under the claim it has.
+        GatePassed = 20 "gate_passed",
+        GateFailed = 21 "gate_failed",
     }
 );
 
@@ -159,6 +163,7 @@ impl EventRow {
         match self.event {
             Event::Done => !by_message.contains(&self.value),
             Event::Acked | Event::Failed | Event::AttemptFailed | Event::Late | Event::Dropped => true,
+            Event::GatePassed | Event::GateFailed => true,
             _ => false,
         }
     }
@@ -480,6 +485,17 @@ impl Tables<'_> {
             .query_row(params![message, token, Event::Claimed, agent], |row| row.get(0))
             .optional()?;
         number.map(|number| self.delivery(number)).transpose().map(Option::flatten)
+    }
+
+    /// Whether the gates were passed under the claim at `token`.
+    pub fn gate_passed(&self, delivery: &Delivery, token: Position) -> Result<bool, Error> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM events
+                 WHERE message = ?1 AND delivery = ?2 AND position > ?3 AND event = ?4 AND value = ?3)",
+            )?
+            .query_row(params![delivery.message, delivery.number, token, Event::GatePassed], |row| row.get(0))?)
     }
 
     /// The delivery of a message that an agent holds.
