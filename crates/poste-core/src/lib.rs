@@ -8,6 +8,7 @@
 //! * [`fold`]: every rule of the office, one file a noun. Deterministic and total.
 //! * [`store`]: the only part that touches the machine: SQLite, locks, clocks, files, the bell.
 //! * [`views`]: what people and programs may ask, read from the tables.
+//! * [`gates`]: what must be true of a message before work on it begins.
 //! * [`office`]: the one API every surface uses.
 //! * [`backup`]: copies of an office, and offices made from them.
 //! * [`doctor`]: what may be wrong with an office, what it means, and what helps.
@@ -26,6 +27,7 @@ pub mod digest;
 pub mod doctor;
 pub mod error;
 pub mod fold;
+pub mod gates;
 pub mod limits;
 pub mod log;
 pub mod office;

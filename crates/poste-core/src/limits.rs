@@ -47,6 +47,15 @@ pub const PATH_BYTES_MAX: usize = 4_096;
 pub const POLICY_TYPES_MAX: usize = 200;
 /// Gates one message may have to pass, and one file may define.
 pub const GATES_MAX: usize = 64;
+/// How long the command of a gate may take.
+pub const GATE_TIMEOUT_MS_MIN: i64 = SECOND_MS;
+pub const GATE_TIMEOUT_MS_MAX: i64 = HOUR_MS;
+pub const GATE_TIMEOUT_MS_DEFAULT: i64 = MINUTE_MS;
+/// Words of one command, and bytes of it.
+pub const COMMAND_WORDS_MAX: usize = 256;
+pub const COMMAND_BYTES_MAX: usize = 16 * 1024;
+/// An artifact that is held to a schema.
+pub const JSON_ARTIFACT_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// The file of a payload schema.
 pub const SCHEMA_BYTES_MAX: u64 = 256 * 1024;
 

@@ -1,5 +1,6 @@
 //! The one API of every surface: open an office, propose changes, ask views.
 
+mod gates;
 mod settings;
 mod trust;
 
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use gates::gate_schema_problems;
 pub use settings::Standing;
 pub(crate) use settings::{Weighed, weigh_file};
 pub use trust::{Trust, TrustView};
@@ -39,9 +41,12 @@ impl<L: Log> Office<L> {
     }
 
     /// Makes proposals durable and answers each with what the fold decided. A message whose payload does not fit the
-    /// schema of its type is refused alone, before the append.
+    /// schema of its type is refused alone, before the append, and so is the end of one that has not passed its gates.
     pub fn submit(&mut self, proposals: &[Proposal]) -> Result<Vec<Outcome>, Error> {
-        let unfit = self.unfit_payloads(proposals)?;
+        let mut unfit = self.unfit_payloads(proposals)?;
+        for (unfit, ungated) in unfit.iter_mut().zip(self.ungated(proposals)?) {
+            *unfit = unfit.take().or(ungated);
+        }
         let mut sealed = Vec::with_capacity(proposals.len());
         for (proposal, unfit) in proposals.iter().zip(&unfit) {
             if unfit.is_none() {

@@ -141,6 +141,7 @@ commands! {
     Wait => wait,
     Tail => tail,
     Track => track,
+    Verify => verify,
     Thread => thread,
     Threads => threads,
     Overdue => overdue,

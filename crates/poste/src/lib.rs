@@ -7,6 +7,7 @@ mod context;
 mod draft;
 mod error;
 mod explain;
+mod gates;
 #[doc(hidden)]
 pub mod probe;
 mod ui;

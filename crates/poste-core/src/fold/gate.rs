@@ -6,7 +6,8 @@ use super::{Context, Rule, speaker};
 use crate::error::Error;
 use crate::limits;
 use crate::log::{GateResult, Position};
-use crate::store::tables::{Delivery, EndReason, Event, State, Tables};
+use crate::store::tables::{Delivery, EndReason, Event, Message, State, Tables};
+use crate::text::Name;
 
 impl Rule for GateResult {
     type Plan = (Delivery, Position, bool);
@@ -39,4 +40,36 @@ impl Rule for GateResult {
         }
         Ok(Effect::Noted)
     }
+}
+
+/// Why the gates of a message do not count as passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unpassed {
+    /// Nobody holds it, so they were not run.
+    Unclaimed,
+    /// They were not run, or not to their end, under the claim it has.
+    Claimed,
+}
+
+/// Whether an agent that is about to end its delivery of a message well has passed its gates. `None`: it has, or the
+/// record will be refused, or count as late, whatever gates say.
+pub(crate) fn gates_passed(
+    tables: &Tables<'_>,
+    actor: &Name,
+    message: &Message,
+    token: Option<Position>,
+) -> Result<Option<Unpassed>, Error> {
+    let Some(agent) = tables.agent(actor.as_str())? else { return Ok(None) };
+    let own = match own_delivery(tables, &agent, message, token) {
+        Ok(own) => own,
+        Err(Stop::Rejected(_)) => return Ok(None),
+        Err(Stop::Failed(error)) => return Err(error),
+    };
+    Ok(match (own.state, own.token) {
+        (State::Pending, _) => token.is_none().then_some(Unpassed::Unclaimed),
+        (State::Claimed, Some(held)) if own.holder.as_ref() == Some(actor) && token.is_none_or(|token| token == held) => {
+            (!tables.gate_passed(&own, held)?).then_some(Unpassed::Claimed)
+        }
+        _ => None,
+    })
 }

@@ -23,6 +23,7 @@ mod shown;
 mod tick;
 mod topic;
 
+pub(crate) use gate::{Unpassed, gates_passed};
 pub use outcome::{Claimed, ClaimedItem, Class, Code, Effect, Late, Outcome, Rejection, Sent, Verdict};
 pub(crate) use policy::check_ranges as check_policy;
 

@@ -159,6 +159,8 @@ codes! {
     UnknownRecord "unknown_record" NotFound,
     /// Never by the fold, which knows no content: by the office, before the append.
     PayloadUnfit "payload_unfit" Refused,
+    /// Never by the fold either, which knows no gates.
+    GateNotPassed "gate_not_passed" Refused,
 }
 
 impl fmt::Display for Code {

@@ -20,6 +20,14 @@ pub struct Worktree {
     office: Option<PathBuf>,
 }
 
+/// What a file is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    pub size: u64,
+    /// If it was asked for.
+    pub digest: Option<Digest>,
+}
+
 impl Worktree {
     pub fn new(root: &Path) -> Result<Self, Error> {
         let root = root.canonicalize().map_err(|error| Error::io(root, error))?;
@@ -51,6 +59,19 @@ impl Worktree {
         let stored = blobs.put_from(&mut file)?;
         check_unchanged(path, &file, &before, stored.size)?;
         self.artifact(&relative, ArtifactState::Attached, Some(stored))
+    }
+
+    /// What a file is now, by its path from the root: empty or not, whatever it was before. Its bytes are read only for
+    /// its digest.
+    pub fn look(&self, path: &Path, with_digest: bool) -> Result<Seen, Error> {
+        let relative = self.relative(&self.root, path)?;
+        let (mut file, before) = self.open_any(path, &relative)?;
+        if !with_digest || before.len() == 0 {
+            return Ok(Seen { size: before.len(), digest: with_digest.then(|| Digest::of(b"")) });
+        }
+        let stored = hash(&mut file).map_err(|error| refused(path, error.to_string()))?;
+        check_unchanged(path, &file, &before, stored.size)?;
+        Ok(Seen { size: stored.size, digest: Some(stored.digest) })
     }
 
     /// The bytes of a small file, by its path from the root.
@@ -94,6 +115,14 @@ impl Worktree {
     }
 
     fn open(&self, path: &Path, relative: &Path) -> Result<(File, Metadata), Error> {
+        let (file, meta) = self.open_any(path, relative)?;
+        if meta.len() == 0 {
+            return Err(refused(path, "it is empty".to_owned()));
+        }
+        Ok((file, meta))
+    }
+
+    fn open_any(&self, path: &Path, relative: &Path) -> Result<(File, Metadata), Error> {
         let root =
             Dir::open_ambient_dir(&self.root, ambient_authority()).map_err(|error| Error::io(&self.root, error))?;
         // By identity, since links give a file other names; and before it is opened, since that would be too late.
@@ -109,9 +138,6 @@ impl Worktree {
         let meta = file.metadata().map_err(|error| refused(path, error.to_string()))?;
         if !meta.is_file() {
             return Err(refused(path, "it is not a regular file".to_owned()));
-        }
-        if meta.len() == 0 {
-            return Err(refused(path, "it is empty".to_owned()));
         }
         if meta.len() > limits::ARTIFACT_BYTES_MAX {
             return Err(refused(path, format!("it is larger than {} bytes", limits::ARTIFACT_BYTES_MAX)));

@@ -14,7 +14,7 @@ use crate::fold;
 use crate::log::{Artifact, Body, MessageNo, Position};
 use crate::store::Store;
 use crate::store::tables::{Agent, Message, Notice, Tables};
-use crate::text::{Label, Topic, TypeName};
+use crate::text::{Label, Name, Topic, TypeName};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::vocabulary::{Priority, TrustLabel, Urgency};
 
@@ -223,6 +223,23 @@ pub fn is_addressed_to(store: &Store, agent: &Agent, number: MessageNo) -> Resul
         let tables = Tables::load(conn)?;
         match tables.message(number)? {
             Some(message) => fold::is_own(&tables, agent, &message),
+            None => Ok(false),
+        }
+    })
+}
+
+/// Whether an agent holds a message now.
+pub fn is_held_by(store: &Store, agent: &Name, number: Option<MessageNo>) -> Result<bool, Error> {
+    let Some(number) = number else { return Ok(false) };
+    store.read(|conn| Ok(Tables::load(conn)?.held_of(number, agent)?.is_some()))
+}
+
+/// Whether a message passed its gates under a claim of an agent.
+pub fn passed_gates(store: &Store, agent: &Name, number: MessageNo, token: Position) -> Result<bool, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        match tables.won_by(number, agent, token)? {
+            Some(won) => tables.gate_passed(&won, token),
             None => Ok(false),
         }
     })

@@ -46,6 +46,7 @@ pub(crate) mod track;
 pub(crate) mod trust;
 pub(crate) mod types;
 pub(crate) mod unsubscribe;
+pub(crate) mod verify;
 pub(crate) mod wait;
 pub(crate) mod whoami;
 

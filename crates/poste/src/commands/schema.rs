@@ -70,6 +70,7 @@ const ANSWERS: &[AnswerSchema] = &[
     ("wait --replies", of::<Replies>),
     ("tail", of::<TimelineLine>),
     ("track", of::<super::track::TrackAnswer>),
+    ("verify", of::<super::verify::VerifyAnswer>),
     ("thread", of::<super::thread::ThreadAnswer>),
     ("thread close", of::<super::thread::CloseAnswer>),
     ("threads", of::<Threads>),
