@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use poste_core::fold::{Effect, Outcome, Refusals, Verdict, fold};
 use poste_core::log::{
     Ack, Archive, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Close, Content, Done, Drop, Ends, EndsHow,
-    Extend, Fail, GateResult, GateVerdict, Intent, KINDS, Policy, PolicyType, Proposal, Record, Redact, Register, Release, Retire, Retry,
-    Sealed, Send, Settings, Shown, Subscribe, Tick, TopicPattern, Unsubscribe,
+    Extend, Fail, GateResult, GateVerdict, Intent, KINDS, Policy, PolicyType, Proposal, Record, Redact, Register,
+    Release, Retire, Retry, Sealed, Send, Settings, Shown, Subscribe, Tick, TopicPattern, Unsubscribe,
 };
 use poste_core::store::Store;
 use poste_core::store::table_digest::digest;
@@ -518,10 +518,8 @@ fn gated(log: &mut Scribe) {
     let sent = log.says("ann", Intent::Send(send("draft_ready", &["fay"])));
     let message = MessageNo(log.message_at(sent));
     let result = |token: Position, passed: bool| {
-        let gates = vec![
-            GateVerdict { name: text("draft"), passed: true },
-            GateVerdict { name: text("quality"), passed },
-        ];
+        let gates =
+            vec![GateVerdict { name: text("draft"), passed: true }, GateVerdict { name: text("quality"), passed }];
         Intent::GateResult(GateResult { message, token, passed, gates })
     };
     let first = log.write("fay", claim(message.0, 60_000));

@@ -300,8 +300,7 @@ fn a_claim_counts_for_what_it_is(standing: Standing, proposal: &Proposal, verdic
     let is_done = matches!(proposal.intent, Intent::Done(_));
     let is_late = matches!(verdict, Verdict::Accepted(Effect::Late(_)));
     // What gates said under one claim counts once.
-    let is_said_before =
-        matches!(proposal.intent, Intent::GateResult(_)) && refused_as == Some(Code::NothingToDo);
+    let is_said_before = matches!(proposal.intent, Intent::GateResult(_)) && refused_as == Some(Code::NothingToDo);
     let is_right = match standing {
         // A send may be refused for its recipients.
         Standing::Live => is_send || is_said_before || (refused_as.is_none() && !is_late),

@@ -85,9 +85,9 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         "gate_not_passed" if views::is_held_by(office.store(), &proposal.actor, number)? => error
             .hint(format!("give it back and claim it again: poste release {text}, then poste claim {text}"))
             .hint(format!("see what they say: poste verify {text}")),
-        "gate_not_passed" => error
-            .hint(format!("claim it: poste claim {text}"))
-            .hint(format!("see what they say: poste verify {text}")),
+        "gate_not_passed" => {
+            error.hint(format!("claim it: poste claim {text}")).hint(format!("see what they say: poste verify {text}"))
+        }
         "id_conflict" => error.hint("an id is for one write for ever; take another one"),
         "name_taken" => error.hint("change or revive it with --update, or take another name"),
         "retired" if !matches!(proposal.intent, Intent::Retire(_)) => {

@@ -25,11 +25,8 @@ const LOOK_AT_LEAST: Duration = Duration::from_millis(50);
 /// without gates it tells whether its artifacts are still what was sent.
 pub(crate) fn look(cx: &Cx, office: &Office, gates: &Gates, message: &MessageView) -> Result<Report> {
     let scene = Scene::of(office.store())?;
-    let mut commands = Commands {
-        environment: environment(cx, &scene),
-        while_running: &mut || Ok(()),
-        every: LOOK_EVERY,
-    };
+    let mut commands =
+        Commands { environment: environment(cx, &scene), while_running: &mut || Ok(()), every: LOOK_EVERY };
     Ok(gates::run(&scene, gates, message, &mut commands)?)
 }
 
@@ -77,11 +74,8 @@ pub(crate) fn of_claim(
         }
         let every = lease.look_every();
         let report = {
-            let mut commands = Commands {
-                environment: environment(cx, &scene),
-                while_running: &mut || lease.keep(cx, office),
-                every,
-            };
+            let mut commands =
+                Commands { environment: environment(cx, &scene), while_running: &mut || lease.keep(cx, office), every };
             gates::run(&scene, gates, &message, &mut commands)?
         };
         lease.keep(cx, office)?;
@@ -109,13 +103,7 @@ struct Lease {
 }
 
 impl Lease {
-    fn new(
-        cx: &Cx,
-        office: &Office,
-        token: Position,
-        items: Vec<ClaimedItem>,
-        lease_ms: Option<i64>,
-    ) -> Result<Self> {
+    fn new(cx: &Cx, office: &Office, token: Position, items: Vec<ClaimedItem>, lease_ms: Option<i64>) -> Result<Self> {
         let now = office.now()?;
         let left = items.iter().map(|item| item.lease_until.since_ms(now)).min().unwrap_or_default();
         Ok(Self { holder: cx.speaker()?, token, items, lease_ms, half_ms: lease_ms.unwrap_or(left) / 2 })
@@ -210,7 +198,9 @@ fn found(finished: &poste_run::Finished, limit: Duration) -> std::result::Result
             let limit = config::length_text(i64::try_from(limit.as_millis()).unwrap_or(i64::MAX));
             Err(format!("it took longer than {limit} and was ended"))
         }
-        (Some(Stopped::ByWatcher | Stopped::Interrupted(_)), _) => Err("it was ended before it was finished".to_owned()),
+        (Some(Stopped::ByWatcher | Stopped::Interrupted(_)), _) => {
+            Err("it was ended before it was finished".to_owned())
+        }
         (None, End::Exit(0)) => Ok(()),
         (None, End::Exit(code)) => Err(format!("it ended with exit code {code}")),
         (None, End::Signal(signal)) => Err(format!("it was ended by signal {signal}")),
@@ -233,11 +223,8 @@ fn environment(cx: &Cx, scene: &Scene) -> Environment {
 /// Their commands come with the repository, and nobody here has said that they may run.
 pub(crate) fn untrusted(what: &str, gates: &[&Gate]) -> CommandError {
     let names: Vec<&str> = gates.iter().map(|gate| gate.name.as_str()).collect();
-    let message = format!(
-        "{what}: its gates ({}) run commands of {}, which is not trusted here",
-        names.join(", "),
-        config::FILE
-    );
+    let message =
+        format!("{what}: the gates ({}) run commands of {}, which is not trusted here", names.join(", "), config::FILE);
     CommandError::new(Kind::Refused, message)
         .code("untrusted")
         .hint("read what it would run, then trust it: poste trust --as NAME (somebody of kind human)")

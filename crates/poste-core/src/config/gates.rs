@@ -39,7 +39,12 @@ const VALUES: &[Key] = &[
 const TEXTS: &[&str] = &["name", "type", "workflow", "step", "name_matches", "shell"];
 const COMMAND: &str = "command";
 
-pub(super) fn read(reader: &mut Reader<'_>, name: &Spanned<std::borrow::Cow<'_, str>>, value: &DeValue<'_>, source: Source) {
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    name: &Spanned<std::borrow::Cow<'_, str>>,
+    value: &DeValue<'_>,
+    source: Source,
+) {
     let Some(list) = value.as_array() else {
         return reader.say(Some(name.span()), "gate is a list: write [[gate]]".to_owned());
     };
@@ -52,7 +57,8 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &Spanned<std::borrow::Cow<'_, 
             continue;
         };
         let line = reader.line(item.span().start);
-        let mut reading = Reading { reader: &mut *reader, texts: BTreeMap::new(), values: BTreeMap::new(), command: None };
+        let mut reading =
+            Reading { reader: &mut *reader, texts: BTreeMap::new(), values: BTreeMap::new(), command: None };
         let before = reading.reader.problems.len();
         reading.fields(fields);
         let sound = reading.reader.problems.len() == before;
@@ -177,7 +183,11 @@ impl Reading<'_, '_> {
         if problems.is_empty() { Ok(gate) } else { Err(problems) }
     }
 
-    fn parsed<T: FromStr<Err: std::fmt::Display>>(&mut self, key: &'static str, problems: &mut Vec<String>) -> Option<T> {
+    fn parsed<T: FromStr<Err: std::fmt::Display>>(
+        &mut self,
+        key: &'static str,
+        problems: &mut Vec<String>,
+    ) -> Option<T> {
         match self.texts.get(key)?.parse() {
             Ok(value) => Some(value),
             Err(why) => {
@@ -218,7 +228,8 @@ fn text(value: &DeValue<'_>) -> Result<String, String> {
 
 fn words(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     let DeValue::Array(items) = value else {
-        return Err("it is a list of words, for example [\"./check.sh\", \"{artifact}\"]; for a shell line use shell".to_owned());
+        return Err("it is a list of words, for example [\"./check.sh\", \"{artifact}\"]; for a shell line use shell"
+            .to_owned());
     };
     if items.len() > limits::COMMAND_WORDS_MAX {
         return Err(format!("it has more than {} words", limits::COMMAND_WORDS_MAX));
@@ -249,7 +260,8 @@ fn unknown_template(word: &str) -> Option<String> {
         let is_word = !name.is_empty() && name.chars().all(|sign| sign.is_ascii_lowercase() || sign == '_');
         let known = TEMPLATES.iter().map(|(template, _)| template.trim_matches(['{', '}']));
         if is_word && !known.clone().any(|known| known == name) {
-            let near = nearest(name, known).first().map(|near| format!("; did you mean {{{near}}}?")).unwrap_or_default();
+            let near =
+                nearest(name, known).first().map(|near| format!("; did you mean {{{near}}}?")).unwrap_or_default();
             return Some(format!("nothing is put in the place of {}{near}", quoted(&format!("{{{name}}}"))));
         }
     }
@@ -314,7 +326,10 @@ mod tests {
             ("command = []\n", "gate.command: it has no word"),
             ("command = [\"\"]\n", "gate.command: it is empty"),
             ("command = [\"a\", 3]\n", "it is a text, not a TOML integer"),
-            ("command = [\"a\", \"{artefact}\"]\n", "nothing is put in the place of \"{artefact}\"; did you mean {artifact}?"),
+            (
+                "command = [\"a\", \"{artefact}\"]\n",
+                "nothing is put in the place of \"{artefact}\"; did you mean {artifact}?",
+            ),
             ("command = [\"a\"]\nshell = \"b\"\n", "one of them is enough"),
             ("shell = \"check {artifact}\"\n", "write \"$POSTE_ARTIFACT\", not {artifact}"),
             ("exists = true\ntimeout = \"5s\"\n", "a timeout is for a command"),
@@ -332,11 +347,17 @@ mod tests {
         assert_eq!(problems(&twice), ["line 5: gate draft: the name is taken by another gate"]);
         for (text, expected) in [
             ("[[gate]]\ntype = \"alert\"\nexists = true\n", "line 1: gate: it has no name"),
-            ("[[gate]]\nname = \"a\"\nexists = true\n", "line 1: gate a: it does not say for which type, or for which workflow"),
+            (
+                "[[gate]]\nname = \"a\"\nexists = true\n",
+                "line 1: gate a: it does not say for which type, or for which workflow",
+            ),
             ("[gate]\nname = \"a\"\n", "line 1: gate is a list: write [[gate]]"),
             ("gate = [1]\n", "line 1: gate is a list of sections: write [[gate]]"),
             ("[[gates]]\nname = \"a\"\n", "line 1: unknown section \"gates\"; did you mean gate?"),
-            ("[[gate]]\nname = \"a\"\ntype = \"draft_redy\"\nexists = true\n", "there is no type draft_redy; did you mean draft_ready?"),
+            (
+                "[[gate]]\nname = \"a\"\ntype = \"draft_redy\"\nexists = true\n",
+                "there is no type draft_redy; did you mean draft_ready?",
+            ),
         ] {
             let found = problems(text);
             assert!(found.iter().any(|problem| problem.contains(expected)), "{text:?}: {found:?}");
@@ -353,7 +374,9 @@ mod tests {
 
     #[test]
     fn what_would_run_is_listed_for_whoever_is_asked_to_trust_it() {
-        let text = format!("{DRAFT}command = [\"./a b.sh\", \"{{artifact}}\"]\n[[gate]]\nname = \"b\"\ntype = \"alert\"\nexists = true\n");
+        let text = format!(
+            "{DRAFT}command = [\"./a b.sh\", \"{{artifact}}\"]\n[[gate]]\nname = \"b\"\ntype = \"alert\"\nexists = true\n"
+        );
         let (file, _) = ConfigFile::check(&text);
         let commands = super::super::commands(&file);
         let [command] = commands.as_slice() else { panic!("{commands:?}") };

@@ -67,7 +67,9 @@ pub(crate) fn gates_passed(
     };
     Ok(match (own.state, own.token) {
         (State::Pending, _) => token.is_none().then_some(Unpassed::Unclaimed),
-        (State::Claimed, Some(held)) if own.holder.as_ref() == Some(actor) && token.is_none_or(|token| token == held) => {
+        (State::Claimed, Some(held))
+            if own.holder.as_ref() == Some(actor) && token.is_none_or(|token| token == held) =>
+        {
             (!tables.gate_passed(&own, held)?).then_some(Unpassed::Claimed)
         }
         _ => None,

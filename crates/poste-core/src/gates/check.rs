@@ -100,7 +100,9 @@ impl Looking<'_> {
         let gate = self.gate;
         if let Some(schema) = &gate.payload_schema {
             let found = match &self.message.payload {
-                Some(payload) => payload::check_text(&self.schema_base(), &self.key("payload_schema"), schema, payload.get()),
+                Some(payload) => {
+                    payload::check_text(&self.schema_base(), &self.key("payload_schema"), schema, payload.get())
+                }
                 None if self.message.content_gone => Err("its content is no longer here".to_owned()),
                 None => Err("the message has no payload".to_owned()),
             };
@@ -139,9 +141,10 @@ impl Looking<'_> {
         let before = self.checks.len();
         let mut say = |check, found| self.checks.push(CheckReport::new(check, Some(path), found));
         let tree = tree(self.scene, artifact);
-        let seen = tree.as_ref().map_err(Clone::clone).and_then(|(tree, path)| {
-            tree.look(path, gate.digest).map_err(|error| reason(&error))
-        });
+        let seen = tree
+            .as_ref()
+            .map_err(Clone::clone)
+            .and_then(|(tree, path)| tree.look(path, gate.digest).map_err(|error| reason(&error)));
         let seen = match seen {
             Ok(seen) => seen,
             Err(why) => {

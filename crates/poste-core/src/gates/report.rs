@@ -50,6 +50,15 @@ impl CheckReport {
         }
     }
 
+    /// The last line a command wrote, which mostly says what is wrong.
+    fn last_words(&self) -> String {
+        const CHARS_MAX: usize = 160;
+        let lines = self.output.as_deref().unwrap_or_default().lines();
+        let Some(last) = lines.rev().map(str::trim).find(|line| !line.is_empty()) else { return String::new() };
+        let cut: String = last.chars().take(CHARS_MAX).collect();
+        format!(" ({cut}{})", if cut.len() < last.len() { "…" } else { "" })
+    }
+
     /// In one line.
     pub fn text(&self) -> String {
         let of = self.artifact.as_ref().map(|artifact| format!(" of {artifact}")).unwrap_or_default();
@@ -86,7 +95,10 @@ impl Report {
             return format!("passed: {}", names.join(", "));
         }
         let failed = self.gates.iter().filter(|gate| !gate.passed);
-        let reasons = failed.filter_map(|gate| Some(format!("{}: {}", gate.name, gate.failed().next()?.text())));
+        let reasons = failed.filter_map(|gate| {
+            let check = gate.failed().next()?;
+            Some(format!("{}: {}{}", gate.name, check.text(), check.last_words()))
+        });
         reasons.collect::<Vec<_>>().join("; ")
     }
 
@@ -132,12 +144,16 @@ impl Report {
         match secrets::find(&content).is_empty() {
             true => content,
             // Even a name or a reason does. Which gates failed is in the header.
-            false => Content { summary: Some("left out: it looks like it carries a secret".to_owned()), ..Content::default() },
+            false => Content {
+                summary: Some("left out: it looks like it carries a secret".to_owned()),
+                ..Content::default()
+            },
         }
     }
 
     pub fn result(&self, token: Position) -> GateResult {
-        let gates = self.gates.iter().map(|gate| GateVerdict { name: gate.name.clone(), passed: gate.passed }).collect();
+        let gates =
+            self.gates.iter().map(|gate| GateVerdict { name: gate.name.clone(), passed: gate.passed }).collect();
         GateResult { message: self.number, token, passed: self.passed, gates }
     }
 }
@@ -162,7 +178,7 @@ mod tests {
     fn one_failed_check_fails_its_gate_and_the_message() {
         let report = report("no headline\n");
         assert!(!report.passed && report.gates[0].passed && !report.gates[1].passed);
-        assert_eq!(report.summary(), "quality: command: it ended with 1");
+        assert_eq!(report.summary(), "quality: command: it ended with 1 (no headline)");
         let result = report.result(Position(40));
         assert_eq!((result.message, result.token, result.passed), (MessageNo(7), Position(40), false));
         assert_eq!(result.gates.iter().map(|gate| gate.passed).collect::<Vec<_>>(), [true, false]);

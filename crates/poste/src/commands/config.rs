@@ -204,6 +204,7 @@ fn check(cx: &Cx, args: CheckArgs) -> Result {
             problems
         })?;
         of_gates += own_gates;
+        answer.add_what_stops_gates(cx)?;
     }
     cx.ui.answer(&answer)?;
     let count = answer.problems.len();
@@ -237,6 +238,20 @@ fn schema_problems(path: &std::path::Path, file: &ConfigFile) -> Vec<Problem> {
 }
 
 impl CheckAnswer {
+    /// What one file alone cannot tell: a gate of a type there is not, or with a name the other file has.
+    fn add_what_stops_gates(&mut self, cx: &Cx) -> Result {
+        if !self.problems.is_empty() {
+            return Ok(());
+        }
+        // Whatever else is wrong with the office is no problem of these files.
+        let Ok(office) = cx.place()?.open() else { return Ok(()) };
+        if let Err(poste_core::Error::Config { path, message }) = office.gates() {
+            let problem = Problem { line: None, column: None, message };
+            self.problems.push(FileProblem { file: path.display().to_string(), problem });
+        }
+        Ok(())
+    }
+
     fn read(&mut self, path: PathBuf, check: impl FnOnce(&str) -> Vec<Problem>) -> Result {
         let problems = match read_config(&path) {
             Ok(None) => return Ok(()),

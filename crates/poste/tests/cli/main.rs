@@ -11,6 +11,7 @@ mod dead;
 mod doctor;
 mod finding;
 mod first_steps;
+mod gates;
 mod help;
 mod hostile;
 mod house;

@@ -8,6 +8,7 @@ mod creating;
 mod demo;
 mod doctor;
 mod dying;
+mod gates;
 mod racing;
 mod redacting;
 mod searching;
