@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::io;
 
 use poste_core::fold::{Class, Code, Rejection};
-use poste_core::{Error, text::InvalidText};
+use poste_core::{Error, config, text::InvalidText};
 use serde_json::json;
 
 use crate::ui::{escape, talk};
@@ -245,7 +245,9 @@ impl From<Error> for CommandError {
             Error::Malformed(_) | Error::Artifact { .. } | Error::Rejected(_) => (Kind::Refused, None),
             Error::NotEmpty(_) => (Kind::Refused, Some("an office needs a folder of its own, like ./.poste".to_owned())),
             Error::Snapshot { .. } | Error::Occupied(_) => (Kind::Refused, None),
-            Error::Config { path, .. } if path.ends_with(poste_core::config::FILE) => {
+            Error::Config { path, .. }
+                if [config::FILE, config::LOCAL_FILE].iter().any(|name| path.ends_with(name)) =>
+            {
                 (Kind::Usage, Some("see everything that is wrong with it: poste config check".to_owned()))
             }
             Error::Config { .. } => (Kind::Usage, None),

@@ -118,6 +118,7 @@ const DAY: &[(&str, &str)] = &[
     ("unsubscribe", "unsubscribe Builds --as lead"),
     ("inbox", "inbox --as coder"),
     ("read", "read 1 --as coder"),
+    ("verify", "verify 1"),
     ("claim", "claim 1 --as coder --session run-1"),
     ("extend", "extend 1 --as coder --session run-1"),
     ("release", "release 1 --as coder --session run-1"),

@@ -45,6 +45,7 @@ pages! {
     doctor: "docs/doctor.md",
     for_models: "docs/for-models.md",
     from_files: "docs/guides/from-files.md",
+    gates: "docs/gates.md",
     log: "docs/log.md",
     messages: "docs/messages.md",
     offices: "docs/offices.md",
