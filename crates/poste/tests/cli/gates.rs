@@ -67,6 +67,8 @@ fn a_draft_that_passes_is_claimed_and_one_that_does_not_goes_back() {
         poste inbox --as writer
         poste read 4 --as writer
         poste log why 2
+        poste search headline
+        poste tail --log --after 11 --for 1ms
         ",
     );
     desk.note("the writer mends it and gives it another chance");
