@@ -399,8 +399,8 @@ impl Tally {
             assert!(self.kinds_accepted.contains(&kind.number), "no {} was ever accepted", kind.name);
         }
         // A kind of a newer program cannot be proposed by this one; `decode` forges it.
-        // The fold sees no payload: the office refuses it before.
-        let not_here = [Code::UnknownKind, Code::PayloadUnfit];
+        // The fold sees no payload and no gates: the office refuses before.
+        let not_here = [Code::UnknownKind, Code::PayloadUnfit, Code::GateNotPassed];
         for code in Code::ALL.iter().filter(|code| !not_here.contains(code)) {
             assert!(self.codes.contains(code.word()), "nothing was ever refused as {code}");
         }
