@@ -155,6 +155,10 @@ struct Commands<'a> {
 }
 
 impl Runner for Commands<'_> {
+    fn goes_on(&mut self) -> std::result::Result<(), Error> {
+        (self.while_running)()
+    }
+
     fn run(&mut self, errand: &Errand) -> std::result::Result<Ran, Error> {
         let mut task = match &errand.program {
             Program::Words(words) => Task::new(words.first().cloned().unwrap_or_default(), words.iter().skip(1)),

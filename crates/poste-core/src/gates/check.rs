@@ -56,6 +56,9 @@ pub trait Runner {
     /// An error ends the whole run: nothing more can be said about the message. A command that cannot be started, is
     /// stopped or fails is no error but a finding.
     fn run(&mut self, errand: &Errand) -> Result<Ran, Error>;
+
+    /// Told before each file is looked at: reading many large ones takes its time too.
+    fn goes_on(&mut self) -> Result<(), Error>;
 }
 
 /// Runs the gates that apply to a message, or asks of its artifacts what can be asked of any. Changes nothing.
@@ -114,6 +117,7 @@ impl Looking<'_> {
         }
         let mut sound = Vec::new();
         for artifact in &self.message.artifacts {
+            runner.goes_on()?;
             if gate.asks_of_artifacts() && self.artifact(artifact, gate) {
                 sound.push(artifact);
             }

@@ -273,6 +273,49 @@ fn what_a_message_has_not_cannot_pass() {
 }
 
 #[test]
+fn a_file_that_was_swapped_is_noticed_by_name() {
+    use std::os::unix::fs::symlink;
+    let mut desk = newsroom("[[gate]]\nname = \"draft\"\ntype = \"draft_ready\"\ndigest = true\nnot_empty = true\n");
+    std::fs::write(desk.root().join("secret.txt"), "a draft").unwrap();
+    draft(&mut desk, "a.md", "a draft");
+    let path = desk.path("a.md");
+    let secret = desk.root().join("secret.txt");
+    let fifo = |path: &std::path::Path| {
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    };
+    type Sabotage<'a> = &'a dyn Fn();
+    let sabotages: [(&str, Sabotage<'_>); 8] = [
+        ("exists of a.md: there is no such file", &|| {}),
+        ("not_empty of a.md: it is empty (0 bytes)", &|| std::fs::write(&path, "").unwrap()),
+        ("digest of a.md: it is not what was sent: 7 bytes then, 8 now", &|| {
+            std::fs::write(&path, "a draft!").unwrap()
+        }),
+        ("digest of a.md: it is not what was sent: other bytes, as many", &|| {
+            std::fs::write(&path, "A draft").unwrap()
+        }),
+        ("exists of a.md: it is outside the worktree", &|| symlink(&secret, &path).unwrap()),
+        ("exists of a.md: it is not a regular file", &|| fifo(&path)),
+        ("exists of a.md: it is not a regular file", &|| std::fs::create_dir(&path).unwrap()),
+        ("exists of a.md: it is a file of the office itself", &|| std::fs::hard_link(desk_db(&path), &path).unwrap()),
+    ];
+    for (reason, sabotage) in sabotages {
+        let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir(&path));
+        sabotage();
+        let verified = desk.peek("poste verify 1").exits(4);
+        assert!(verified.out().contains(reason), "{reason}: {}", verified.out());
+    }
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "a draft").unwrap();
+    let _ = desk.peek("poste verify 1").ok();
+}
+
+/// The database of the office beside a file.
+fn desk_db(path: &std::path::Path) -> std::path::PathBuf {
+    path.with_file_name(".poste").join("office.db")
+}
+
+#[test]
 fn of_several_each_is_gated_and_what_failed_is_told() {
     let mut desk = newsroom(DRAFTS);
     script(&desk, "quality-gate.sh", QUALITY);
