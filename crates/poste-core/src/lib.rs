@@ -7,6 +7,7 @@
 //! * [`log`]: envelopes, content, the kinds of records, the [`Log`](log::Log) trait.
 //! * [`fold`]: every rule of the office, one file a noun. Deterministic and total.
 //! * [`store`]: the only part that touches the machine: SQLite, locks, clocks, files, the bell.
+//! * [`pattern`]: paths with wildcards, and whether two of them overlap.
 //! * [`views`]: what people and programs may ask, read from the tables.
 //! * [`office`]: the one API every surface uses.
 //! * [`backup`]: copies of an office, and offices made from them.
@@ -29,6 +30,7 @@ pub mod fold;
 pub mod limits;
 pub mod log;
 pub mod office;
+pub mod pattern;
 pub mod payload;
 pub mod progress;
 pub mod secrets;

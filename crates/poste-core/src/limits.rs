@@ -43,6 +43,18 @@ pub const BACKFILL_MAX: usize = 1_000;
 pub const CAPABILITIES_MAX: usize = 64;
 /// A path in a header (worktree, artifact).
 pub const PATH_BYTES_MAX: usize = 4_096;
+/// One pattern of paths.
+pub const PATTERN_BYTES_MAX: usize = 1_024;
+/// Alternatives the braces of one pattern may make …
+pub const PATTERN_ALTERNATIVES_MAX: usize = 64;
+/// … and how deep braces may stand in braces.
+pub const PATTERN_BRACES_DEPTH_MAX: usize = 8;
+/// Patterns one `reserve` may take …
+pub const RESERVE_MAX: usize = 64;
+/// … and those one agent may hold at a time.
+pub const RESERVATIONS_MAX: usize = 1_000;
+/// Steps of comparing patterns one `reserve` may cost: some tenths of a second.
+pub const OVERLAP_STEPS_MAX: u64 = 50_000_000;
 /// Types an office may add or change in `poste.toml`.
 pub const POLICY_TYPES_MAX: usize = 200;
 /// The file of a payload schema.
@@ -58,6 +70,9 @@ pub const LABEL_BYTES_MAX: usize = 128;
 pub const LEASE_MS_MIN: i64 = 1_000;
 pub const LEASE_MS_MAX: i64 = 24 * HOUR_MS;
 pub const LEASE_MS_DEFAULT: i64 = 10 * MINUTE_MS;
+/// A reservation outlives a night, not a week.
+pub const RESERVATION_MS_MAX: i64 = 7 * DAY_MS;
+pub const RESERVATION_MS_DEFAULT: i64 = HOUR_MS;
 /// Attempts before a delivery is dead.
 pub const ATTEMPTS_MAX_DEFAULT: u32 = 5;
 pub const ATTEMPTS_MAX_MAX: u32 = 1_000;

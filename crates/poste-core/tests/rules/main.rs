@@ -20,6 +20,7 @@ mod erase;
 mod groups;
 mod lease;
 mod news;
+mod patterns;
 mod payload;
 mod plans;
 mod policy;
