@@ -311,7 +311,9 @@ fn class(chars: &mut std::iter::Peekable<std::str::CharIndices<'_>>) -> Result<S
     let mut listed: Vec<(u32, u32)> = Vec::new();
     let (mut is_first, mut in_range) = (true, false);
     loop {
-        let Some((_, c)) = chars.next() else { return Err("a [ is not closed; write \\[ for the character".to_owned()) };
+        let Some((_, c)) = chars.next() else {
+            return Err("a [ is not closed; write \\[ for the character".to_owned());
+        };
         match c {
             '/' => return Err("[…] stands for one character of a name and cannot hold a /".to_owned()),
             '\0' => return Err("it holds a NUL".to_owned()),
@@ -319,7 +321,9 @@ fn class(chars: &mut std::iter::Peekable<std::str::CharIndices<'_>>) -> Result<S
             '-' if !is_first && !in_range => in_range = true,
             c if in_range => {
                 let last = listed.last_mut().filter(|last| last.0 <= c.into());
-                let Some(last) = last else { return Err(format!("the range in […] that ends with {c} runs backwards")) };
+                let Some(last) = last else {
+                    return Err(format!("the range in […] that ends with {c} runs backwards"));
+                };
                 last.1 = c.into();
                 in_range = false;
             }

@@ -15,6 +15,7 @@ use std::fmt;
 
 use poste_core::fold::{Refusals, Verdict};
 use poste_core::log::{DeliveryNo, Head};
+use poste_core::pattern::Effort;
 use poste_core::store::Store;
 use poste_core::store::table_digest::{digest, digest_by_table, refold};
 use poste_core::store::tables::{Event, State, record_row};
@@ -150,20 +151,22 @@ const CHECKS: &[Check] = &[
     ),
     check(
         "I8 what is due is what deliveries imply",
-        "SELECT 'missing ' || what || ' of delivery ' || subject FROM (
+        "SELECT 'missing ' || what || ' of ' || subject FROM (
            SELECT lease_until AS at, 0 AS what, number AS subject FROM deliveries
              WHERE state = 1 AND lease_until IS NOT NULL
            UNION ALL SELECT ready_at, 1, number FROM deliveries WHERE state = 0 AND ready = 0 AND ready_at IS NOT NULL
            UNION ALL SELECT expires_at, 2, number FROM deliveries WHERE state = 0 AND expires_at IS NOT NULL
            UNION ALL SELECT respond_by, 3, number FROM deliveries
              WHERE state <= 1 AND answer IS NULL AND reminded_at IS NULL AND respond_by IS NOT NULL
+           UNION ALL SELECT until, 5, number FROM reservations
            EXCEPT SELECT at, what, subject FROM due)
          UNION ALL
-         SELECT 'too much: ' || what || ' of delivery ' || subject FROM (
+         SELECT 'too much: ' || what || ' of ' || subject FROM (
            SELECT at, what, subject FROM due
            EXCEPT SELECT lease_until, 0, number FROM deliveries WHERE state = 1
            EXCEPT SELECT ready_at, 1, number FROM deliveries WHERE state = 0 AND ready = 0
            EXCEPT SELECT expires_at, 2, number FROM deliveries WHERE state = 0
+           EXCEPT SELECT until, 5, number FROM reservations
            EXCEPT SELECT respond_by, 3, number FROM deliveries
              WHERE state <= 1 AND answer IS NULL AND reminded_at IS NULL)",
     ),
@@ -306,6 +309,17 @@ const CHECKS: &[Check] = &[
            WHERE address NOT LIKE '%:%' AND address NOT IN (SELECT name FROM agents)",
     ),
     check(
+        "I9 who holds paths is active, and no number is given twice",
+        "SELECT 'reservation ' || number FROM reservations
+           WHERE agent NOT IN (SELECT name FROM agents WHERE retired_at IS NULL)
+             OR number IN (SELECT number FROM past_reservations)",
+    ),
+    check(
+        "I9 a reservation ended when its record says",
+        "SELECT 'reservation ' || number FROM past_reservations p LEFT JOIN log ON log.position = ended_by
+         WHERE log.at IS NOT ended_at OR p.position >= ended_by OR (reason = 1 AND until > ended_at)",
+    ),
+    check(
         "I9 policy versions are 1, 2, 3 …",
         "SELECT 'the last is ' || max(version) FROM policies
          HAVING count(*) > 0 AND (max(version) <> count(*) OR min(version) <> 1)",
@@ -313,6 +327,7 @@ const CHECKS: &[Check] = &[
 ];
 
 const DROPPED_KEEPS_NO_OUTCOMES: &str = "I3 a log that drops refusals has none";
+const APART: &str = "I9 nobody holds what another one holds alone";
 const HISTORY: &str = "I7 the history leads to the state";
 const REFOLD: &str = "I5 tables are the folded log";
 const CHAIN: &str = "I9 the chain holds";
@@ -320,7 +335,7 @@ const INTEGRITY: &str = "I9 SQLite finds the file sound";
 
 /// The names of everything [`full`] checks, so that a test can show that each of them bites.
 pub fn names() -> Vec<&'static str> {
-    let more = [DROPPED_KEEPS_NO_OUTCOMES, HISTORY, REFOLD, CHAIN, INTEGRITY];
+    let more = [DROPPED_KEEPS_NO_OUTCOMES, APART, HISTORY, REFOLD, CHAIN, INTEGRITY];
     CHECKS.iter().map(|check| check.name).chain(more).collect()
 }
 
@@ -333,6 +348,7 @@ pub fn quick(store: &Store, refusals: Refusals) -> Result<Vec<Violation>, Error>
     if refusals == Refusals::Dropped {
         violations.extend(offenders(store, DROPPED_KEEPS_NO_OUTCOMES, "SELECT 'record ' || position FROM outcomes")?);
     }
+    violations.extend(held_twice(store)?.into_iter().map(|detail| Violation { check: APART, detail }));
     Ok(violations)
 }
 
@@ -362,6 +378,21 @@ fn offenders(store: &Store, check: &'static str, sql: &str) -> Result<Vec<Violat
     let mut statement = store.conn().prepare_cached(sql)?;
     let found = statement.query_map([], |row| Ok(Violation { check, detail: row.get(0)? }))?;
     Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// Every two agents' reservations that overlap, unless both are shared. No index, no prefix: all pairs.
+fn held_twice(store: &Store) -> Result<Vec<String>, Error> {
+    let held = store.tables()?.reservations()?;
+    let mut found = Vec::new();
+    for (index, one) in held.iter().enumerate() {
+        for other in &held[index + 1..] {
+            let is_apart = one.agent == other.agent || (one.shared && other.shared);
+            if !is_apart && one.pattern.overlaps(&other.pattern, &mut Effort::new(u64::MAX)) {
+                found.push(format!("{} of {} and {} of {}", one.pattern, one.agent, other.pattern, other.agent));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Tables two stores do not agree on.

@@ -47,7 +47,7 @@ const DAMAGE: &[(&str, &str)] = &[
         "UPDATE agents SET retired_at = 1 WHERE name IN (SELECT address FROM deliveries WHERE state = 0)",
     ),
     ("I8 states have names", "UPDATE deliveries SET state = 7 WHERE number = 1"),
-    ("I8 a delivery has a message and its rank", "DELETE FROM messages WHERE number = 1"),
+    ("I8 a delivery has a message and its rank", "DELETE FROM messages WHERE number = (SELECT min(message) FROM deliveries)"),
     ("I8 a delivery has a message and its rank", "UPDATE deliveries SET rank = 3 - rank WHERE number = 1"),
     ("I8 ended means when, by what and why", "UPDATE deliveries SET reason = NULL WHERE state = 2"),
     ("I8 ended means when, by what and why", "UPDATE deliveries SET state = 2 WHERE state = 0"),
@@ -105,6 +105,19 @@ const DAMAGE: &[(&str, &str)] = &[
     ("I8 a closed conversation is one nothing was said or tried in since", "UPDATE closed SET at = at + 1"),
     ("I7 the history leads to the state", "UPDATE events SET event = 19 WHERE event = 15"),
     ("I9 what agents have belongs to an agent", "INSERT INTO capabilities VALUES ('ghost', 'rust')"),
+    ("I8 what is due is what deliveries imply", "DELETE FROM due WHERE what = 5"),
+    ("I9 who holds paths is active, and no number is given twice", "UPDATE reservations SET agent = 'ghost'"),
+    (
+        "I9 who holds paths is active, and no number is given twice",
+        "UPDATE past_reservations SET number = (SELECT max(number) FROM reservations)
+         WHERE number = (SELECT max(number) FROM past_reservations)",
+    ),
+    ("I9 a reservation ended when its record says", "UPDATE past_reservations SET ended_at = ended_at + 1"),
+    (
+        "I9 nobody holds what another one holds alone",
+        "INSERT INTO reservations SELECT number + 1000, position, at, 'ghost', '**', x'', 0, until, NULL FROM reservations
+         LIMIT 1",
+    ),
     ("I9 policy versions are 1, 2, 3 …", "UPDATE policies SET version = version + 9 WHERE version = 1"),
     ("I7 the history leads to the state", "DELETE FROM events WHERE event = 6"),
     ("I7 the history leads to the state", "UPDATE deliveries SET state = 0 WHERE state = 1"),

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use poste_core::fold::{Effect, Outcome, Refusals, Verdict, fold};
 use poste_core::log::{
     Ack, Archive, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Close, Content, Done, Drop, Ends, EndsHow,
-    Extend, Fail, Intent, KINDS, Policy, PolicyType, Proposal, Record, Redact, Register, Release, Retire, Retry,
-    Sealed, Send, Settings, Shown, Subscribe, Tick, TopicPattern, Unsubscribe,
+    Extend, Fail, Intent, KINDS, Policy, PolicyType, Prolong, Proposal, Record, Redact, Register, Release, Reserve,
+    Retire, Retry, Sealed, Send, Settings, Shown, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe,
 };
 use poste_core::store::Store;
 use poste_core::store::table_digest::digest;
@@ -135,6 +135,13 @@ fn golden_proposals() -> Vec<Proposal> {
             digest: Digest::of(b"an archive"),
         }),
         Intent::Redact(Redact { records: vec![Position(41), Position(42)] }),
+        Intent::Reserve(Reserve {
+            patterns: vec![text("src/auth/**"), text("docs/{a,b}*.md")],
+            for_ms: 3_600_000,
+            shared: true,
+        }),
+        Intent::Unreserve(Unreserve { patterns: vec![text("src/auth/**")], holder: Some(text("bob")) }),
+        Intent::Prolong(Prolong { patterns: vec![text("docs/{a,b}*.md")], for_ms: 60_000 }),
     ];
     intents
         .into_iter()
@@ -288,6 +295,8 @@ const REFUSED: &[&str] = &[
     "not_finished",
     "not_finished",
     "archived",
+    "reserved",
+    "not_allowed",
 ];
 
 /// A log in which little happens would fold to the same digest whatever the fold does.
@@ -302,7 +311,10 @@ fn the_log_is_worth_keeping(store: &Store, outcomes: &[Outcome]) {
         .collect();
     assert_eq!(refused, REFUSED, "what is refused, in the order of the story");
     // Every table has something in it that another fold could get wrong.
-    for table in ["closed", "redactions", "archives", "archived_messages", "archived_content", "archived_events"] {
+    for table in ["closed", "redactions", "archives", "archived_messages", "archived_content", "archived_events"]
+        .into_iter()
+        .chain(["reservations", "past_reservations"])
+    {
         let sql = format!("SELECT count(*) FROM {table}");
         let rows: u64 = store.conn().query_row(&sql, [], |row| row.get(0)).unwrap();
         assert!(rows > 0, "{table} is empty");
@@ -498,6 +510,7 @@ fn golden_log() -> Vec<Record> {
     // What stays claimed and what stays pending at the end.
     log.write("dot", Intent::Claim(Claim { message: None, max: 2, lease_ms: None, types: Vec::new() }));
     how_things_end(&mut log);
+    who_holds_paths(&mut log);
     log.records
 }
 
@@ -544,4 +557,25 @@ fn how_things_end(log: &mut Scribe) {
     log.write("fay", claim(plan, 1_000)); // refused: archived
     log.write("ann", Intent::Send(in_plan("message", &["dot"]))); // the name goes on
     log.write("ann", Intent::Close(Close { message: MessageNo(4) })); // and this one stays closed
+}
+
+/// Reservations that overlap, are shared, kept longer, freed, run out and move with the clock.
+fn who_holds_paths(log: &mut Scribe) {
+    let reserve = |pattern: &str, for_ms: i64, shared: bool| {
+        Intent::Reserve(Reserve { patterns: vec![text(pattern), text("Cargo.lock")], for_ms, shared })
+    };
+    let free = |patterns: &[&str], holder: Option<&str>| {
+        let patterns = patterns.iter().map(|pattern| text(pattern)).collect();
+        Intent::Unreserve(Unreserve { patterns, holder: holder.map(text) })
+    };
+    log.says("fay", reserve("src/auth/**", 60_000, true));
+    log.says("dot", reserve("src/*/login.rs", 60_000, false)); // refused: they overlap
+    log.says("dot", reserve("src/*/login.rs", 3_600_000, true));
+    log.write("fay", Intent::Prolong(Prolong { patterns: vec![text("src/auth/**")], for_ms: 120_000 }));
+    log.write("poste", Intent::Clock(Clock { leap_ms: 1_000 }));
+    log.tick_after(62_000); // fay's Cargo.lock is free again
+    log.write("dot", free(&["src/auth/**"], Some("fay"))); // refused: dot is neither its lead nor a human
+    log.write("eve", free(&["src/auth/**"], Some("fay")));
+    log.write("dot", free(&["Cargo.lock"], None));
+    log.write("dot", reserve("src/*/login.rs", 3_600_000, false)); // its own alone now
 }

@@ -22,6 +22,14 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         Intent::Retire(retire) if office.agent(&retire.name)?.is_none() => {
             return unknown_agent(office, &retire.name);
         }
+        Intent::Unreserve(released) => {
+            if let Some(holder) = &released.holder
+                && office.agent(holder)?.is_none()
+            {
+                return unknown_agent(office, holder);
+            }
+            None
+        }
         Intent::Claim(claim) => claim.message,
         Intent::Done(done) => Some(done.message),
         Intent::Fail(fail) => Some(fail.message),
@@ -62,12 +70,16 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         "not_allowed" => match &proposal.intent {
             Intent::Close(_) => error.hint(format!("see who takes part: poste thread {text} --summary")),
             Intent::Retry(_) | Intent::Drop(_) => error.hint(format!("see whose it is: poste track {text}")),
+            Intent::Unreserve(_) => {
+                error.hint("ask whoever holds it: poste send NAME SUBJECT --type resource_conflict")
+            }
             Intent::Redact(_) => error.hint("ask its author or a human; each record of a message has its own author"),
             _ => error,
         },
         "nothing_to_do" if matches!(proposal.intent, Intent::Retry(_) | Intent::Drop(_)) => {
             error.hint(format!("see how it stands: poste track {text}"))
         }
+        "not_reserved" => error.hint("see who holds what: poste reservations"),
         "not_finished" => error.hint("see what is open: poste threads --status open"),
         "unknown_record" => error.hint("see the records: poste log show"),
         "unknown_message" => error.hint("see what is there: poste inbox"),

@@ -7,6 +7,9 @@ mod context;
 mod draft;
 mod error;
 mod explain;
+mod git;
+mod hooks;
+mod paths;
 #[doc(hidden)]
 pub mod probe;
 mod ui;

@@ -18,11 +18,12 @@ mod notice;
 mod outcome;
 mod policy;
 mod redact;
+mod reservation;
 mod shown;
 mod tick;
 mod topic;
 
-pub use outcome::{Claimed, ClaimedItem, Class, Code, Effect, Late, Outcome, Rejection, Sent, Verdict};
+pub use outcome::{Claimed, ClaimedItem, Class, Code, Effect, Late, Outcome, Rejection, Reserved, Sent, Verdict};
 pub(crate) use policy::check_ranges as check_policy;
 
 use crate::digest::Digest;
@@ -163,6 +164,9 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
         Ok(Some(Intent::Claim(_))) => Effect::Claimed(claim::claimed_before(tables, actor, position)?),
         Ok(Some(Intent::Extend(extend))) => Effect::Claimed(claim::extended_before(tables, extend.message, position)?),
         Ok(Some(Intent::Done(done))) => finish::finished_before(tables, done.message, position)?,
+        Ok(Some(Intent::Reserve(reserve))) => reservation::still_held(tables, actor, &reserve.patterns)?,
+        Ok(Some(Intent::Prolong(prolong))) => reservation::still_held(tables, actor, &prolong.patterns)?,
+        Ok(Some(Intent::Unreserve(_))) => reservation::released_before(tables, position)?,
         _ => Effect::Noted,
     }))
 }
@@ -228,6 +232,9 @@ fn apply_intent(
         Intent::Redact(rule) => run(&rule, tables, &cx),
         Intent::Subscribe(rule) => run(&rule, tables, &cx),
         Intent::Unsubscribe(rule) => run(&rule, tables, &cx),
+        Intent::Reserve(rule) => run(&rule, tables, &cx),
+        Intent::Unreserve(rule) => run(&rule, tables, &cx),
+        Intent::Prolong(rule) => run(&rule, tables, &cx),
     }
 }
 
@@ -289,6 +296,7 @@ impl Rule for Clock {
         for before in &claimed {
             delivery::move_lease(tables, cx, before, leap_ms)?;
         }
+        reservation::move_all(tables, leap_ms)?;
         Ok(Effect::Touched(claimed.len()))
     }
 }
@@ -302,6 +310,20 @@ pub(crate) fn is_own(
     match delivery::own_delivery(tables, agent, message, None) {
         Ok(_) => Ok(true),
         Err(Stop::Rejected(_)) => Ok(false),
+        Err(Stop::Failed(error)) => Err(error),
+    }
+}
+
+/// What would stand in the way of reserving these patterns: each with what is held of it.
+pub(crate) fn reservation_conflicts(
+    tables: &Tables<'_>,
+    agent: &Name,
+    patterns: &[crate::pattern::Pattern],
+    shared: bool,
+) -> Result<Vec<(crate::pattern::Pattern, crate::store::tables::Reservation)>, Error> {
+    match reservation::conflicts(tables, agent, patterns, shared) {
+        Ok(found) => Ok(found.into_iter().map(|conflict| (conflict.wanted, conflict.held)).collect()),
+        Err(Stop::Rejected(rejection)) => Err(Error::Rejected(rejection)),
         Err(Stop::Failed(error)) => Err(error),
     }
 }

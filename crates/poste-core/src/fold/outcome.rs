@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::address::Address;
-use crate::log::{MessageNo, Position};
+use crate::log::{MessageNo, Position, ReservationNo};
+use crate::pattern::Pattern;
 use crate::text::{Name, RecordId};
 use crate::time::{Timestamp, rfc3339};
 
@@ -46,6 +47,8 @@ pub enum Effect {
     Claimed(Claimed),
     /// The lease was lost: the delivery is unchanged, the result is kept as late.
     Late(Late),
+    /// Paths that are held now or, after a release, no longer.
+    Reserved(Vec<Reserved>),
     /// How many due items a tick settled.
     Settled(usize),
     /// How many deliveries it touched.
@@ -81,6 +84,16 @@ pub struct ClaimedItem {
     pub number: MessageNo,
     #[serde(serialize_with = "rfc3339")]
     pub lease_until: Timestamp,
+}
+
+/// One pattern, with who holds it how long.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Reserved {
+    pub number: ReservationNo,
+    pub pattern: Pattern,
+    pub shared: bool,
+    #[serde(serialize_with = "rfc3339")]
+    pub until: Timestamp,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,6 +170,8 @@ codes! {
     Archived "archived" Refused,
     NotFinished "not_finished" Conflict,
     UnknownRecord "unknown_record" NotFound,
+    Reserved "reserved" Conflict,
+    NotReserved "not_reserved" NotFound,
     /// Never by the fold, which knows no content: by the office, before the append.
     PayloadUnfit "payload_unfit" Refused,
 }

@@ -3,6 +3,10 @@
 //! Numbers are never reused and a kind is never changed in place: a new shape is a new version. Golden files
 //! in `tests/records/` hold one record of each.
 
+mod reservation;
+
+pub use reservation::{Prolong, Reserve, Unreserve};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -83,6 +87,9 @@ kinds! {
     40 "conversation.close" v 1 critical true => Close,
     41 "conversation.archive" v 1 critical true => Archive,
     42 "content.redact" v 1 critical true => Redact,
+    70 "reservation.take" v 1 critical true => Reserve,
+    71 "reservation.release" v 1 critical true => Unreserve,
+    72 "reservation.extend" v 1 critical true => Prolong,
 }
 
 impl Intent {

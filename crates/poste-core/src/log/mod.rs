@@ -76,6 +76,11 @@ log_number!(
     DeliveryNo
 );
 
+log_number!(
+    /// A reservation's number, given by the fold: 1, 2, 3 …
+    ReservationNo
+);
+
 /// A change somebody asks for. The fold decides.
 #[derive(Debug, Clone)]
 pub struct Proposal {

@@ -11,6 +11,7 @@ mod overdue;
 mod records;
 mod replay;
 mod replies;
+mod reservations;
 mod roster;
 mod rows;
 mod search;
@@ -33,6 +34,10 @@ pub use overdue::{LateDelivery, Overdue, Patience, overdue};
 pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};
 pub use replay::{PastAgent, PastOffice, past_inbox, past_office, past_track};
 pub use replies::{Replies, Reply, replies};
+pub use reservations::{
+    HeldPath, ReservationConflict, ReservationEnded, ReservationView, ReservationWhy, Reservations, ReservationsQuery,
+    held_paths, reservation_conflicts, reservations, why_reservation,
+};
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
 pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateCount, search};
 pub use settings::{PolicyView, Setting, Source, settings};

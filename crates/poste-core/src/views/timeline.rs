@@ -7,6 +7,7 @@ use super::rows::{InLog, MessageRows, UNREADABLE, in_log, or_damage, rows, subje
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{Intent, MessageNo, Position, Record};
+use crate::pattern::Pattern;
 use crate::store::Store;
 use crate::store::tables::{Message, Tables};
 use crate::text::{Name, Topic};
@@ -210,8 +211,27 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
         }
         Intent::Redact(redact) => (None, format!("{actor} redacts records {}", positions(&redact.records))),
         Intent::Subscribe(subscribe) => (None, format!("{actor} subscribes to {}", subscribe.topic.as_str())),
+        Intent::Reserve(reserve) => {
+            let how = if reserve.shared { " with others" } else { "" };
+            (None, format!("{actor} reserves {}{how} for {}", patterns(&reserve.patterns), length(reserve.for_ms)))
+        }
+        Intent::Unreserve(released) => {
+            let whose = released.holder.map(|holder| format!(" of {holder}")).unwrap_or_default();
+            (None, format!("{actor} frees {}{whose}", patterns(&released.patterns)))
+        }
+        Intent::Prolong(prolong) => {
+            (None, format!("{actor} keeps {} for {} more", patterns(&prolong.patterns), length(prolong.for_ms)))
+        }
         Intent::Unsubscribe(unsubscribe) => (None, format!("{actor} unsubscribes from {}", unsubscribe.topic.as_str())),
     })
+}
+
+/// None named is all of them.
+fn patterns(patterns: &[Pattern]) -> String {
+    match patterns {
+        [] => "everything it reserved".to_owned(),
+        patterns => patterns.iter().map(Pattern::as_str).collect::<Vec<_>>().join(" "),
+    }
 }
 
 fn positions(records: &[Position]) -> String {

@@ -27,6 +27,7 @@ mod policy;
 mod redact;
 mod reminders;
 mod replay;
+mod reservations;
 mod response;
 mod search;
 mod store;

@@ -4,12 +4,13 @@
 //! what it proposed and was told before. So most of what it proposes could be accepted, and what is refused is
 //! refused for a reason worth testing: a lost lease, somebody else's mail, a name that is gone.
 //!
-//! [`sight`] is what a caller sees; [`mail`], [`work`], [`endings`], [`office`] and [`hostile`] are what it does.
+//! [`sight`] is what a caller sees; [`mail`], [`work`], [`endings`], [`office`], [`reserving`] and [`hostile`] are what it does.
 
 mod endings;
 mod hostile;
 mod mail;
 mod office;
+mod reserving;
 mod sight;
 mod words;
 mod work;
@@ -99,6 +100,7 @@ enum Act {
     Membership,
     Subscription,
     Policy,
+    Reserving,
     OfficeOnly,
     SameIdAgain,
     Hostile,
@@ -121,6 +123,7 @@ const ACTS: &[(u32, Act)] = &[
     (4, Act::Membership),
     (5, Act::Subscription),
     (2, Act::Policy),
+    (8, Act::Reserving),
     (1, Act::OfficeOnly),
     (5, Act::SameIdAgain),
     (4, Act::Hostile),
@@ -211,6 +214,7 @@ impl Generator {
             Act::Membership => self.membership(sight),
             Act::Subscription => self.subscription(sight),
             Act::Policy => self.policy(sight),
+            Act::Reserving => self.reserving(sight),
             Act::OfficeOnly => self.office_only(sight),
             Act::Hostile => self.hostile(sight),
         };

@@ -263,3 +263,36 @@ CREATE TABLE types (
   max_attempts INTEGER,
   retry_delay_ms INTEGER
 ) STRICT, WITHOUT ROWID;
+
+-- Paths that are held, one row a pattern. `prefix` is what every path of the pattern begins with: patterns can only
+-- have a path in common if one's is the beginning of the other's, so only those are compared.
+CREATE TABLE reservations (
+  number INTEGER PRIMARY KEY,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  agent TEXT NOT NULL,
+  pattern TEXT NOT NULL,
+  prefix BLOB NOT NULL,
+  shared INTEGER NOT NULL,
+  until INTEGER NOT NULL,
+  renewed INTEGER
+) STRICT;
+CREATE UNIQUE INDEX reservations_agent ON reservations (agent, pattern);
+CREATE INDEX reservations_prefix ON reservations (prefix, number);
+
+-- Paths that were held, and what ended it.
+CREATE TABLE past_reservations (
+  number INTEGER PRIMARY KEY,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  agent TEXT NOT NULL,
+  pattern TEXT NOT NULL,
+  shared INTEGER NOT NULL,
+  until INTEGER NOT NULL,
+  renewed INTEGER,
+  ended_at INTEGER NOT NULL,
+  ended_by INTEGER NOT NULL,
+  reason INTEGER NOT NULL
+) STRICT;
+CREATE INDEX past_reservations_end ON past_reservations (ended_by, number);
+CREATE INDEX past_reservations_agent ON past_reservations (agent, ended_by, number);

@@ -8,8 +8,14 @@ use crate::time::Timestamp;
 use crate::vocabulary::worded_enum;
 
 worded_enum!(
-    /// What kind of thing is due. Of a delivery, all of them so far.
-    Due { Lease = 0 "lease", Ready = 1 "ready", Expiry = 2 "expiry", Response = 3 "response" }
+    /// What kind of thing is due: the first four of a delivery.
+    Due {
+        Lease = 0 "lease",
+        Ready = 1 "ready",
+        Expiry = 2 "expiry",
+        Response = 3 "response",
+        Reservation = 5 "reservation",
+    }
 );
 
 /// A row of `due`.

@@ -10,6 +10,7 @@ mod due;
 mod log;
 mod messages;
 mod policy;
+mod reservations;
 mod silence;
 mod summary;
 mod topics;
@@ -27,6 +28,7 @@ pub use due::{Due, DueItem};
 pub use log::{ContentRow, IdRow, Refused, content_row, open_record, record_row};
 pub use messages::{Message, Notice};
 pub use policy::{PolicyRow, TypeDefaults};
+pub use reservations::{PastReservation, Reservation, ReservationEnd};
 
 use crate::error::Error;
 use crate::text::{RecordId, TypeName};
