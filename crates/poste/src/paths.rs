@@ -53,7 +53,7 @@ impl Top {
         Ok(without_dots(typed, &joined)?.parse::<Pattern>()?)
     }
 
-    /// A path that is looked for: a folder with everything below it.
+    /// A path that is looked for, with everything below it, should it be a folder.
     pub(crate) fn touched(&self, typed: &str) -> Result<Touched> {
         let relative = match typed.starts_with('/') {
             true => self.below_root(typed, typed)?,
@@ -62,9 +62,7 @@ impl Top {
                 folder => format!("{folder}/{typed}"),
             },
         };
-        let relative = without_dots(typed, &relative)?;
-        let is_folder = self.root.join(&relative).is_dir();
-        Ok(if is_folder { Touched::folder(relative.as_bytes()) } else { Touched::file(relative.as_bytes()) })
+        Ok(Touched::folder(without_dots(typed, &relative)?.as_bytes()))
     }
 
     /// Whether a file or folder is called just what was typed, wildcards and all.

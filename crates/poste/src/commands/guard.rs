@@ -238,7 +238,8 @@ fn check_as_hook(cx: &mut Cx, hook: &str, args: &CheckArgs) -> Result {
         Ok(answer) if answer.held.is_empty() => Ok(()),
         Ok(answer) => {
             let what = if hook == PRE_PUSH { "push" } else { "commit" };
-            Err(stopped(cx, &answer, what).hint(format!("past the guard, this once: POSTE_GUARD=off git {what}")))
+            Err(with_causes(cx, stopped(&answer, what), &answer)
+                .hint(format!("past the guard, this once: POSTE_GUARD=off git {what}")))
         }
         Err(error) => {
             let why = escape::line(&error.message).into_owned();
@@ -274,21 +275,26 @@ fn check(cx: &mut Cx, args: &CheckArgs) -> Result {
             cx.ui.say(format!("nobody else holds any of {}", ui::count(touched.len(), "path")));
             Ok(())
         }
-        false => Err(stopped(cx, &CheckAnswer { held: Vec::new(), ..answer }, "change")),
+        false => Err(stopped(&answer, "change")),
     }
 }
 
-/// What stops it, who can be asked, and how.
-fn stopped(cx: &Cx, answer: &CheckAnswer, what: &str) -> CommandError {
+/// In a hook nothing is printed but the error, so that tells everything.
+fn with_causes(cx: &Cx, mut error: CommandError, answer: &CheckAnswer) -> CommandError {
     const SHOWN_MAX: usize = 10;
-    let message = format!("this {what} touches paths that somebody else has reserved");
-    let mut error = CommandError::new(Kind::Conflict, message).code(Code::Reserved.word());
     for held in answer.held.iter().take(SHOWN_MAX) {
         error = error.cause(told(&cx.ui, held));
     }
     if answer.held.len() > SHOWN_MAX {
         error = error.cause(format!("and {} more: poste guard check", answer.held.len() - SHOWN_MAX));
     }
+    error
+}
+
+/// That it is stopped, who can be asked, and how.
+fn stopped(answer: &CheckAnswer, what: &str) -> CommandError {
+    let message = format!("this {what} touches paths that somebody else has reserved");
+    let mut error = CommandError::new(Kind::Conflict, message).code(Code::Reserved.word());
     let first = answer.held.first();
     let path = first.map_or("PATH".to_owned(), |held| shell_word(&held.path));
     let holder = first.map_or("NAME".to_owned(), |held| held.held.holder.to_string());

@@ -64,10 +64,11 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
             paths.iter().map(|path| top.touched(path)).collect::<Result<_>>()?
         }
     };
+    let is_search = !args.path.is_empty();
     let query = ReservationsQuery { holder, touching, past: args.all, limit: args.limit.into() };
     let found = views::reservations(office.store(), &query)?;
     if found.reservations.is_empty() {
-        cx.ui.say("nothing is reserved");
+        cx.ui.say(if is_search { "nobody has reserved it" } else { "nothing is reserved" });
     }
     cx.ui.answer(&found)
 }

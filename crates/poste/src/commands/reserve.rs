@@ -134,17 +134,20 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let answer = ReserveAnswer::of(outcome, effect)?;
     cx.ui.answer(&answer)?;
     if let Some(first) = answer.reserved.first() {
-        let pattern = if answer.reserved.len() == 1 { typed_again(&args.patterns[0]) } else { "all".to_owned() };
-        let until = first.until;
-        cx.ui.say(format!("held until {until}; free it sooner: poste release {pattern}"));
+        let again = typed_again(&args.patterns, args.literal);
+        cx.ui.say(format!("held until {}; free it sooner: poste release {again}", first.until));
     }
     Ok(())
 }
 
-/// A pattern as it is typed to `release`: a number would be a message.
-fn typed_again(typed: &str) -> String {
-    let is_number = typed.strip_prefix('#').unwrap_or(typed).parse::<u64>().is_ok();
-    shell_word(&if is_number || typed == "all" { format!("./{typed}") } else { typed.to_owned() })
+/// What to type to `release`, to which a number would be a message.
+fn typed_again(patterns: &[String], literal: bool) -> String {
+    let words = patterns.iter().map(|typed| match crate::cli::number(typed).is_ok() || typed == "all" {
+        true => shell_word(&format!("./{typed}")),
+        false => shell_word(typed),
+    });
+    let literal = literal.then(|| "--literal".to_owned());
+    literal.into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
 
 fn is_in_the_way(outcome: &Outcome) -> bool {

@@ -21,6 +21,7 @@ mod papercuts;
 mod policy;
 mod redact;
 mod replay;
+mod reserving;
 mod schemas;
 mod search;
 mod secrets;
