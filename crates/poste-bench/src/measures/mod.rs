@@ -6,6 +6,7 @@ mod memory;
 mod processes;
 mod program;
 mod replay;
+mod reservations;
 mod search;
 mod send;
 mod wake;
@@ -26,6 +27,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("growth", growth::measure),
     ("search", search::measure),
     ("broadcast", broadcast::measure),
+    ("reservations", reservations::measure),
     ("replay", replay::measure),
     ("memory", memory::measure),
 ];

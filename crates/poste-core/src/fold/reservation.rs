@@ -169,7 +169,8 @@ impl Rule for Prolong {
     fn apply((held, for_ms): Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
         let mut kept = Vec::with_capacity(held.len());
         for before in held {
-            let until = cx.at.plus_ms(for_ms);
+            // Longer, never shorter, as with a lease.
+            let until = cx.at.plus_ms(for_ms).max(before.until);
             let after = Reservation { until, renewed: Some(cx.position), ..before.clone() };
             tables.update_reservation(&before, &after)?;
             kept.push(seen(&after));

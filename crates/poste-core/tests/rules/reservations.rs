@@ -141,6 +141,7 @@ fn it_can_be_kept_longer_and_released_by_pattern_or_altogether() {
     accepted(desk.reserve("ann", &["a", "b", "c"]));
     let until = accepted(desk.prolong("ann", &["b"], 3 * HOUR))[0].until;
     assert_eq!(until, desk.now().plus_ms(3 * HOUR));
+    assert_eq!(accepted(desk.prolong("ann", &["b"], HOUR))[0].until, until, "longer, never shorter");
     refused(desk.prolong("ann", &["b", "x"], HOUR), Code::NotReserved);
     refused(desk.prolong("bob", &[], HOUR), Code::NotReserved);
     accepted(desk.unreserve("ann", &["a"]));

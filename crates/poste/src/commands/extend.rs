@@ -20,7 +20,7 @@ use crate::ui::{Answer, Ui};
 
 /// Keep a claimed message or reserved paths longer: the time counts anew from now
 ///
-/// A number is a message. Anything else is a pattern that was reserved, or `all` of them. A file that is called like
+/// It is never cut. A number is a message. Anything else is a pattern that was reserved, or `all` of them. A file that is called like
 /// a number is written ./12.
 #[derive(Debug, clap::Args)]
 #[command(

@@ -48,6 +48,8 @@ pages! {
     log: "docs/log.md",
     messages: "docs/messages.md",
     offices: "docs/offices.md",
+    guard: "docs/guard.md",
+    reservations: "docs/reservations.md",
     search: "docs/search.md",
     status: "docs/status.md",
     topics: "docs/topics.md",
