@@ -41,6 +41,7 @@ enum Item<T> {
 /// What one character of a name may be. Characters are numbers here: a byte that is no UTF-8 stands above them all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Symbol {
+    Any,
     Exactly(u32),
     /// In one of these ranges, which are sorted and apart.
     In(Vec<(u32, u32)>),
@@ -48,8 +49,8 @@ enum Symbol {
 
 const NO_UTF8: u32 = 0x11_0000;
 const SLASH: u32 = '/' as u32;
-/// Everything a name may hold: no NUL, no `/`.
-const ANY: &[(u32, u32)] = &[(1, SLASH - 1), (SLASH + 1, NO_UTF8 + 0xff)];
+/// The last byte that is no UTF-8: nothing is above it.
+const LAST: u32 = NO_UTF8 + 0xff;
 
 /// How much work comparing may be. It is decided by the patterns alone, so every machine stops at the same place.
 #[derive(Debug, Clone)]
@@ -91,12 +92,13 @@ impl Pattern {
     }
 
     fn meets(&self, others: &[Path], effort: &mut Effort) -> bool {
-        self.alternatives.iter().any(|own| others.iter().any(|other| paths_meet(own, other, effort)))
+        let found = self.alternatives.iter().any(|own| others.iter().any(|other| paths_meet(own, other, effort)));
+        found || effort.is_spent()
     }
 
     /// What every path it covers begins with. If two patterns overlap, one's is the beginning of the other's.
     pub fn prefix(&self) -> Vec<u8> {
-        let mut prefixes = self.alternatives.iter().map(|path| literal_prefix(path));
+        let mut prefixes = self.alternatives.iter().map(literal_prefix);
         let first = prefixes.next().unwrap_or_default();
         prefixes.fold(first, |common, next| {
             let length = common.iter().zip(&next).take_while(|(one, other)| one == other).count();
@@ -145,9 +147,7 @@ fn symbols_of(name: &[u8]) -> Step {
 }
 
 fn paths_meet(one: &Path, other: &Path, effort: &mut Effort) -> bool {
-    sequences_meet(one, other, effort, |one, other, effort| {
-        sequences_meet(one, other, effort, |one, other, _| symbols_meet(one, other))
-    })
+    sequences_meet(one, other, effort, |one, other, effort| sequences_meet(one, other, effort, symbols_meet))
 }
 
 /// Whether there is a sequence that both describe: both are walked at once, and `reached` says which places of
@@ -199,8 +199,13 @@ fn sequences_meet<T>(
     false
 }
 
-fn symbols_meet(one: &Symbol, other: &Symbol) -> bool {
+fn symbols_meet(one: &Symbol, other: &Symbol, effort: &mut Effort) -> bool {
+    if let (Symbol::In(one), Symbol::In(other)) = (one, other) {
+        effort.spend(one.len() * other.len());
+    }
     match (one, other) {
+        (Symbol::Any, Symbol::In(ranges)) | (Symbol::In(ranges), Symbol::Any) => !ranges.is_empty(),
+        (Symbol::Any, _) | (_, Symbol::Any) => true,
         (Symbol::Exactly(one), Symbol::Exactly(other)) => one == other,
         (Symbol::Exactly(symbol), Symbol::In(ranges)) | (Symbol::In(ranges), Symbol::Exactly(symbol)) => {
             ranges.iter().any(|(low, high)| (low..=high).contains(&symbol))
@@ -273,7 +278,7 @@ fn tokens(text: &str) -> Result<Vec<Spanned>, String> {
             '\0' => return Err("it holds a NUL".to_owned()),
             '/' => Token::Slash,
             '*' => Token::Star,
-            '?' => Token::Symbol(Symbol::In(ANY.to_vec())),
+            '?' => Token::Symbol(Symbol::Any),
             '[' => Token::Symbol(class(&mut chars)?),
             '{' => {
                 depth += 1;
@@ -334,23 +339,30 @@ fn class(chars: &mut std::iter::Peekable<std::str::CharIndices<'_>>) -> Result<S
     if in_range {
         listed.push(('-'.into(), '-'.into()));
     }
-    Ok(Symbol::In(if is_negated { without(ANY, &listed) } else { without(&listed, &[(0, 0), (SLASH, SLASH)]) }))
+    // Neither a NUL nor a / is ever part of a name.
+    match is_negated {
+        true => listed.extend([(0, 0), (SLASH, SLASH)]),
+        false => listed = others(&[others(&listed), vec![(0, 0), (SLASH, SLASH)]].concat()),
+    }
+    Ok(Symbol::In(if is_negated { others(&listed) } else { listed }))
 }
 
-/// The first ranges without the others; sorted and apart, if the first were.
-fn without(ranges: &[(u32, u32)], cut: &[(u32, u32)]) -> Vec<(u32, u32)> {
-    let mut left = ranges.to_vec();
-    for (from, to) in cut {
-        left = left
-            .into_iter()
-            .flat_map(|(low, high)| {
-                let below = (low < *from).then(|| (low, high.min(from.saturating_sub(1))));
-                let above = (high > *to).then(|| (low.max(to + 1), high));
-                [below, above].into_iter().flatten()
-            })
-            .collect();
+/// Everything that is in none of these ranges, in ranges that are sorted and apart.
+fn others(ranges: &[(u32, u32)]) -> Vec<(u32, u32)> {
+    let mut sorted = ranges.to_vec();
+    sorted.sort_unstable();
+    let mut found = Vec::new();
+    let mut next = 0;
+    for (low, high) in sorted {
+        if low > next {
+            found.push((next, low - 1));
+        }
+        next = next.max(high + 1);
     }
-    left
+    if next <= LAST {
+        found.push((next, LAST));
+    }
+    found
 }
 
 /// A piece of a pattern: a token, or braces with what may stand in their place.
@@ -498,7 +510,11 @@ fn parse(text: &str) -> Result<Pattern, String> {
         let max = limits::PATTERN_ALTERNATIVES_MAX;
         return Err(format!("its braces make more than {max} alternatives; reserve several patterns"));
     }
-    let alternatives = written_out(&pieces).iter().map(|tokens| path(tokens)).collect::<Result<_, _>>()?;
+    let written_out = written_out(&pieces);
+    if written_out.iter().map(Vec::len).sum::<usize>() > limits::PATTERN_ITEMS_MAX {
+        return Err("its braces make too much of it; reserve several patterns".to_owned());
+    }
+    let alternatives = written_out.iter().map(|tokens| path(tokens)).collect::<Result<_, _>>()?;
     Ok(Pattern { text, alternatives })
 }
 

@@ -36,7 +36,7 @@ pub use replay::{PastAgent, PastOffice, past_inbox, past_office, past_track};
 pub use replies::{Replies, Reply, replies};
 pub use reservations::{
     HeldPath, ReservationConflict, ReservationEnded, ReservationView, ReservationWhy, Reservations, ReservationsQuery,
-    held_paths, reservation_conflicts, reservations, why_reservation,
+    held_paths, is_anything_held, reservation_conflicts, reservations, why_reservation,
 };
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
 pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateCount, search};

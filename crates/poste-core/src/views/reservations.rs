@@ -1,5 +1,7 @@
 //! Reserved paths: who holds what, what stands in the way, and what was held.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -149,6 +151,12 @@ pub struct HeldPath {
     pub held: ReservationView,
 }
 
+/// Whether anybody else holds anything alone. Without a name everybody is somebody else.
+pub fn is_anything_held(store: &Store, except: Option<&Name>) -> Result<bool, Error> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM reservations WHERE shared = 0 AND agent IS NOT ?1)";
+    Ok(store.conn().prepare_cached(sql)?.query_row([except], |row| row.get(0))?)
+}
+
 /// Which of these paths somebody else holds alone. Without a name everybody is somebody else.
 pub fn held_paths(
     store: &Store,
@@ -158,6 +166,8 @@ pub fn held_paths(
 ) -> Result<Vec<HeldPath>, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
+        // A large change may touch one reservation a thousand times.
+        let mut views: BTreeMap<ReservationNo, ReservationView> = BTreeMap::new();
         let mut found = Vec::new();
         for path in touched {
             for held in tables.reservations_near(path.bytes())? {
@@ -165,7 +175,11 @@ pub fn held_paths(
                 let stops = !held.shared && Some(&held.agent) != except && held.until > now;
                 if stops && held.pattern.touches(path) {
                     let path = String::from_utf8_lossy(path.bytes()).into_owned();
-                    found.push(HeldPath { path, held: view(store, held, None)? });
+                    let held = match views.get(&held.number) {
+                        Some(known) => known.clone(),
+                        None => views.entry(held.number).or_insert(view(store, held, None)?).clone(),
+                    };
+                    found.push(HeldPath { path, held });
                 }
             }
         }

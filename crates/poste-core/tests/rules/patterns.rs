@@ -183,6 +183,8 @@ fn names_are_compared_by_character_case_and_byte() {
     assert!(pattern("src/[!a].rs").touches(&broken));
     assert!(pattern("src").touches(&broken));
     assert!(!pattern("src/ÿ.rs").touches(&broken), "the byte ff is not the character ÿ");
+    assert!(covers("src/[c-eab-d]", "src/b") && !covers("src/[c-eab-d]", "src/f"));
+    assert!(covers("src/[!a-z]", "src/-") && !covers("src/[+-9]", "src//") && covers("src/[]-]", "src/]"));
     assert!(covers("a\\*b", "a*b") && !covers("a\\*b", "axb"));
     let odd = "app/[id]/{x},y*?\\.tsx";
     let escaped = Pattern::of_path(odd).unwrap();
@@ -232,6 +234,7 @@ fn what_is_no_pattern_is_refused_with_a_reason() {
         ("a\\\0b", "it holds a NUL"),
         ("[\0]", "it holds a NUL"),
         ("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "more than 64 alternatives"),
+        (&format!("{{a,b}}{{a,b}}{{a,b}}{{a,b}}{{a,b}}{}", "x".repeat(900)), "too much of it"),
         ("{{{{{{{{{a}}}}}}}}}", "braces stand in more than 7 others"),
     ];
     for (text, why) in refused {
@@ -251,6 +254,15 @@ fn comparing_stops_when_the_effort_is_spent_and_says_so() {
     let mut effort = Effort::new(10_000);
     assert!(stars('a').overlaps(&stars('b'), &mut effort), "to be safe");
     assert!(effort.is_spent());
+    // Classes cost what they hold.
+    let class = |from: char| {
+        format!("[{}]", (0..300).map(|n| char::from_u32(u32::from(from) + 2 * n).unwrap()).collect::<String>())
+    };
+    let (even, odd) = (pattern(&class('\u{4e00}')), pattern(&class('\u{4e01}')));
+    let mut effort = Effort::new(u64::MAX);
+    assert!(!even.overlaps(&odd, &mut effort));
+    let mut effort = Effort::new(10_000);
+    assert!(even.overlaps(&odd, &mut effort) && effort.is_spent());
     let mut effort = Effort::new(u64::MAX);
     assert!(!pattern("*a*a*ac").overlaps(&pattern("*b*b*bd"), &mut effort));
     assert!(!effort.is_spent());

@@ -301,7 +301,8 @@ fn the_index_finds_what_comparing_everything_finds() {
         expected.retain(|held| wanted.overlaps(held, &mut effort));
         let mut expected: Vec<String> = expected.iter().map(ToString::to_string).collect();
         let mut sorted = found.clone();
-        (expected.sort(), sorted.sort());
+        expected.sort();
+        sorted.sort();
         assert_eq!(sorted, expected, "{wanted}");
     }
 }

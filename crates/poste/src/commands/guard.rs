@@ -336,8 +336,7 @@ impl Desk {
 
     /// Most of the time nothing is reserved; then git need not even be asked what a push brings.
     fn nobody_holds_anything(&self) -> Result<bool> {
-        let held = self.office.store().tables()?.reservations()?;
-        Ok(!held.iter().any(|held| !held.shared && Some(&held.agent) != self.agent.as_ref()))
+        Ok(!views::is_anything_held(self.office.store(), self.agent.as_ref())?)
     }
 
     fn answer(&mut self, touched: &[Touched]) -> Result<CheckAnswer> {
