@@ -39,6 +39,10 @@ pub const ARCHIVE_MESSAGES_MAX: usize = 10_000;
 pub const REDACT_MAX: usize = 1_000;
 /// Past publications one `subscribe --from` may bring back.
 pub const BACKFILL_MAX: usize = 1_000;
+/// Choices one approval may offer.
+pub const APPROVAL_CHOICES_MAX: usize = 16;
+/// Deliveries one approval may make: each is ended by the record that decides it.
+pub const APPROVAL_RECIPIENTS_MAX: usize = 64;
 /// Capabilities of one agent.
 pub const CAPABILITIES_MAX: usize = 64;
 /// A path in a header (worktree, artifact).

@@ -46,9 +46,9 @@ const fn check(name: &'static str, offenders: &'static str) -> Check {
 }
 
 /// States in the tables: 0 pending, 1 claimed, 2 done, 3 failed, 4 dead, 5 expired, 6 returned. Events: 1 claimed,
-/// 5 acked, 12 retried, 14 late, 18 reminded, 19 dropped. Kinds of records: 20 send, 22 claim, 24 done, 25 fail. Due: 0 lease, 1 ready, 2 expiry,
-/// 3 response. They are
-/// written out here on purpose: a renumbering in the code would break every file there is, and must fail here.
+/// 5 acked, 12 retried, 14 late, 18 reminded, 19 dropped. Kinds of records: 20 send, 22 claim, 24 done, 25 fail,
+/// 81 an approval's answer. Due: 0 lease, 1 ready, 2 expiry, 3 response, 6 an approval's deadline. Reasons: up to 3 an end a
+/// recipient made, 10 defaulted, 11 withdrawn, 12 settled, 13 unanswered. Approvals: 0 open, 1 answered, 2 defaulted. They are written out here on purpose: a renumbering in the code would break every file there is, and must fail here.
 const CHECKS: &[Check] = &[
     // I3: one effect per id.
     check(
@@ -79,7 +79,8 @@ const CHECKS: &[Check] = &[
            SELECT position FROM messages UNION SELECT position FROM events UNION SELECT position FROM policies
            UNION SELECT token FROM deliveries UNION SELECT ended_by FROM deliveries
            UNION SELECT position FROM closed UNION SELECT position FROM archives
-           UNION SELECT redacted_by FROM redactions UNION SELECT position FROM archived_messages)
+           UNION SELECT redacted_by FROM redactions UNION SELECT position FROM archived_messages
+           UNION SELECT position FROM approvals UNION SELECT ended_by FROM approvals)
          WHERE position IS NOT NULL
            AND (position NOT IN (SELECT position FROM ids) OR position IN (SELECT position FROM outcomes))",
     ),
@@ -100,7 +101,7 @@ const CHECKS: &[Check] = &[
         "SELECT 'delivery ' || number FROM deliveries
          LEFT JOIN log ON position = token
          WHERE token IS NOT NULL AND (position IS NULL
-           OR json_extract(CAST(envelope AS TEXT), '$.kind') NOT IN (20, 22, 24, 25)
+           OR json_extract(CAST(envelope AS TEXT), '$.kind') NOT IN (20, 22, 24, 25, 81)
            OR (state = 1 AND json_extract(CAST(envelope AS TEXT), '$.kind') <> 22)
            OR (holder IS NOT NULL AND reason IS NOT 1 AND json_extract(CAST(envelope AS TEXT), '$.actor') <> holder))",
     ),
@@ -135,7 +136,8 @@ const CHECKS: &[Check] = &[
     check(
         "I8 the reason fits the state",
         "SELECT 'delivery ' || number FROM deliveries
-         WHERE state >= 2 AND state <> CASE WHEN reason <= 3 THEN 2 WHEN reason = 8 THEN 6 ELSE reason - 1 END",
+         WHERE state >= 2 AND state <> CASE WHEN reason <= 3 OR reason IN (10, 12) THEN 2
+           WHEN reason IN (8, 11) THEN 6 WHEN reason = 13 THEN 5 ELSE reason - 1 END",
     ),
     check(
         "I8 it ended when its record says",
@@ -157,6 +159,7 @@ const CHECKS: &[Check] = &[
            UNION ALL SELECT expires_at, 2, number FROM deliveries WHERE state = 0 AND expires_at IS NOT NULL
            UNION ALL SELECT respond_by, 3, number FROM deliveries
              WHERE state <= 1 AND answer IS NULL AND reminded_at IS NULL AND respond_by IS NOT NULL
+           UNION ALL SELECT deadline, 6, number FROM approvals WHERE state = 0 AND deadline IS NOT NULL
            EXCEPT SELECT at, what, subject FROM due)
          UNION ALL
          SELECT 'too much: ' || what || ' of delivery ' || subject FROM (
@@ -165,7 +168,8 @@ const CHECKS: &[Check] = &[
            EXCEPT SELECT ready_at, 1, number FROM deliveries WHERE state = 0 AND ready = 0
            EXCEPT SELECT expires_at, 2, number FROM deliveries WHERE state = 0
            EXCEPT SELECT respond_by, 3, number FROM deliveries
-             WHERE state <= 1 AND answer IS NULL AND reminded_at IS NULL)",
+             WHERE state <= 1 AND answer IS NULL AND reminded_at IS NULL
+           EXCEPT SELECT deadline, 6, number FROM approvals WHERE state = 0)",
     ),
     check(
         "I8 attempts stay within their limit",
@@ -300,6 +304,24 @@ const CHECKS: &[Check] = &[
             OR redacted_by <= position",
     ),
     check(
+        "I8 a question is decided once, by an answer or its default",
+        "SELECT 'approval ' || number FROM approvals
+         WHERE (state = 0) <> (ended_by IS NULL) OR (ended_by IS NULL) <> (ended_at IS NULL)
+            OR (state IN (1, 2)) <> (choice IS NOT NULL) OR (state = 1) <> (answer IS NOT NULL)
+            OR (state = 1) <> (decided_by IS NOT NULL) OR (state = 2 AND choice IS NOT fallback)
+            OR (choice IS NOT NULL AND instr(' ' || choices || ' ', ' ' || choice || ' ') = 0)
+            OR (number NOT IN (SELECT number FROM messages) AND number NOT IN (SELECT number FROM archived_messages))",
+    ),
+    check(
+        "I8 a decided question waits for nobody",
+        "SELECT 'delivery ' || d.number FROM deliveries d JOIN approvals a ON a.number = d.message
+         WHERE a.state <> 0 AND d.state <= 1
+         UNION ALL SELECT 'delivery ' || d.number FROM deliveries d JOIN approvals a ON a.number = d.message
+         WHERE a.state = 0 AND d.state = 2
+         UNION ALL SELECT 'approval ' || a.number FROM approvals a JOIN agents ON name = asker
+         WHERE a.state = 0 AND retired_at IS NOT NULL",
+    ),
+    check(
         "I9 what agents have belongs to an agent",
         "SELECT agent FROM capabilities WHERE agent NOT IN (SELECT name FROM agents)
          UNION ALL SELECT 'delivery ' || number FROM deliveries
@@ -414,11 +436,12 @@ impl Life {
             (Claimed, Event::LeaseExpired | Event::AttemptFailed) => {
                 Some(Self { state: Pending, attempts: self.attempts + 1 })
             }
-            // Only an ack ends what nobody claimed.
+            // Only an ack, and the decision of a question, ends what nobody claimed.
             (Pending | Claimed, Event::Done) => to(Done),
             (Claimed, Event::Failed) => to(Failed),
             (Pending, Event::Dead) if self.attempts > 0 => to(Dead),
-            (Pending, Event::Expired) => to(Expired),
+            // The deadline of a question also ends what somebody holds.
+            (Pending | Claimed, Event::Expired) => to(Expired),
             // A recipient that retires has given up its claims first; whoever closes a conversation takes them.
             (Pending | Claimed, Event::Returned) => to(Returned),
             (Failed | Dead | Expired | Returned, Event::Retried) => Some(Self::STORED),

@@ -105,7 +105,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ("I8 a closed conversation is one nothing was said or tried in since", "UPDATE closed SET at = at + 1"),
     ("I7 the history leads to the state", "UPDATE events SET event = 19 WHERE event = 15"),
     ("I9 what agents have belongs to an agent", "INSERT INTO capabilities VALUES ('ghost', 'rust')"),
-    ("I9 policy versions are 1, 2, 3 …", "UPDATE policies SET version = version + 9 WHERE version = 1"),
+    ("I9 policy versions are 1, 2, 3 …", "UPDATE policies SET version = version + 900 WHERE version = 1"),
     ("I7 the history leads to the state", "DELETE FROM events WHERE event = 6"),
     ("I7 the history leads to the state", "UPDATE deliveries SET state = 0 WHERE state = 1"),
     ("I5 tables are the folded log", "UPDATE agents SET worktree = '/elsewhere' WHERE name = 'bob'"),
@@ -143,10 +143,10 @@ const DAMAGE_OF_ARCHIVED: &[(&str, &str)] = &[
         "INSERT INTO content (position, subject) SELECT min(position), 'back' FROM archived_content
          WHERE EXISTS (SELECT 1 FROM archived_content)",
     ),
-    ("I8 what is archived is nowhere else and in an archive", "UPDATE archived_events SET event = 2"),
+    ("I8 what is archived is nowhere else and in an archive", "UPDATE OR IGNORE archived_events SET event = 2"),
     (
         "I8 an archive has only what happened before it was written",
-        "UPDATE archived_events SET position = (SELECT position FROM cursor)",
+        "UPDATE OR IGNORE archived_events SET position = (SELECT position FROM cursor)",
     ),
     (
         "I9 message numbers are 1, 2, 3 …",
@@ -155,6 +155,17 @@ const DAMAGE_OF_ARCHIVED: &[(&str, &str)] = &[
     ("I3 an id knows the message it made", "DELETE FROM archived_messages"),
     ("I5 tables are the folded log", "DELETE FROM archived_events"),
     ("I5 tables are the folded log", "DELETE FROM archived_content"),
+];
+
+/// Damage to questions that want a decision.
+const DAMAGE_OF_QUESTIONS: &[(&str, &str)] = &[
+    ("I8 what is due is what deliveries imply", "DELETE FROM due WHERE what = 6"),
+    (
+        "I8 a question is decided once, by an answer or its default",
+        "UPDATE approvals SET choice = 'maybe' WHERE state = 1",
+    ),
+    ("I8 a question is decided once, by an answer or its default", "UPDATE approvals SET ended_by = NULL"),
+    ("I8 a decided question waits for nobody", "UPDATE approvals SET state = 1 WHERE state = 0"),
 ];
 
 /// Whether archives are part of the history.
@@ -166,7 +177,7 @@ enum Archives {
 
 /// An office in which everything has happened that the damage needs.
 fn eventful_office(archives: Archives, damage: &[(&str, &str)]) -> Office<SimLog> {
-    const STEPS_MAX: usize = 1_000;
+    const STEPS_MAX: usize = 2_000;
     let mut world = Simulation::new(3, 1, Faults::NONE).unwrap();
     let mut generator = Generator::new(3);
     for _ in 0..STEPS_MAX {
@@ -231,6 +242,8 @@ fn every_check_sees_the_damage_it_is_for() {
     bitten.extend(invariants::quick(store, Refusals::Dropped).unwrap().into_iter().map(|violation| violation.check));
     let with_archives = eventful_office(Archives::Too, DAMAGE_OF_ARCHIVED);
     bitten.extend(bite(with_archives.store(), DAMAGE_OF_ARCHIVED));
+    let with_questions = eventful_office(Archives::Never, DAMAGE_OF_QUESTIONS);
+    bitten.extend(bite(with_questions.store(), DAMAGE_OF_QUESTIONS));
     let toothless: Vec<&str> = invariants::names().into_iter().filter(|name| !bitten.contains(name)).collect();
     assert!(toothless.is_empty(), "no damage is known for {toothless:?}");
 }

@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 
 use poste_core::fold::{Effect, Outcome, Refusals, Verdict, fold};
 use poste_core::log::{
-    Ack, Archive, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Close, Content, Done, Drop, Ends, EndsHow,
-    Extend, Fail, Intent, KINDS, Policy, PolicyType, Proposal, Record, Redact, Register, Release, Retire, Retry,
-    Sealed, Send, Settings, Shown, Subscribe, Tick, TopicPattern, Unsubscribe,
+    Ack, ApprovalAnswer, ApprovalAsk, Archive, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Close, Content,
+    Done, Drop, Ends, EndsHow, Extend, Fail, Intent, KINDS, Policy, PolicyType, Proposal, Record, Redact, Register,
+    Release, Retire, Retry, Sealed, Send, Settings, Shown, Subscribe, Tick, TopicPattern, Unsubscribe,
 };
 use poste_core::store::Store;
 use poste_core::store::table_digest::digest;
@@ -135,6 +135,16 @@ fn golden_proposals() -> Vec<Proposal> {
             digest: Digest::of(b"an archive"),
         }),
         Intent::Redact(Redact { records: vec![Position(41), Position(42)] }),
+        Intent::ApprovalAsk(ApprovalAsk {
+            mail: Send::plain(text("question"), vec![text("role:lead")]),
+            choices: vec![text("approve"), text("deny")],
+            default: Some(text("deny")),
+            deadline: Some(When::InMs(1_800_000)),
+        }),
+        Intent::ApprovalAnswer(ApprovalAnswer {
+            mail: Send { reply_to: Some(message), ..Send::plain(text("response"), Vec::new()) },
+            choice: text("approve"),
+        }),
     ];
     intents
         .into_iter()
@@ -143,7 +153,7 @@ fn golden_proposals() -> Vec<Proposal> {
             actor: if intent.kind().number < 10 { Name::poste() } else { text("ann") },
             session: Some(text("run-1/a")),
             sent_at: Timestamp::from_ms(1_800_000_000_123),
-            content: matches!(intent, Intent::Send(_) | Intent::Done(_)).then(golden_content),
+            content: matches!(intent, Intent::Send(_) | Intent::Done(_) | Intent::ApprovalAsk(_)).then(golden_content),
             intent,
         })
         .collect()
@@ -288,6 +298,9 @@ const REFUSED: &[&str] = &[
     "not_finished",
     "not_finished",
     "archived",
+    "needs_answer",
+    "ended",
+    "ended",
 ];
 
 /// A log in which little happens would fold to the same digest whatever the fold does.
@@ -302,7 +315,9 @@ fn the_log_is_worth_keeping(store: &Store, outcomes: &[Outcome]) {
         .collect();
     assert_eq!(refused, REFUSED, "what is refused, in the order of the story");
     // Every table has something in it that another fold could get wrong.
-    for table in ["closed", "redactions", "archives", "archived_messages", "archived_content", "archived_events"] {
+    for table in
+        ["closed", "redactions", "archives", "archived_messages", "archived_content", "archived_events", "approvals"]
+    {
         let sql = format!("SELECT count(*) FROM {table}");
         let rows: u64 = store.conn().query_row(&sql, [], |row| row.get(0)).unwrap();
         assert!(rows > 0, "{table} is empty");
@@ -498,7 +513,32 @@ fn golden_log() -> Vec<Record> {
     // What stays claimed and what stays pending at the end.
     log.write("dot", Intent::Claim(Claim { message: None, max: 2, lease_ms: None, types: Vec::new() }));
     how_things_end(&mut log);
+    how_questions_are_decided(&mut log);
     log.records
+}
+
+/// One is answered, one is left to its default, one to nobody; what does not decide them is refused.
+fn how_questions_are_decided(log: &mut Scribe) {
+    let ask = |kind: &str, to: &str, default: Option<&str>, deadline: Option<When>| {
+        let choices = vec![text("approve"), text("deny")];
+        Intent::ApprovalAsk(ApprovalAsk { mail: send(kind, &[to]), choices, default: default.map(text), deadline })
+    };
+    let answer = |number: u64, kind: &str, choice: &str| {
+        let mail = Send { reply_to: Some(MessageNo(number)), ..send(kind, &[]) };
+        Intent::ApprovalAnswer(ApprovalAnswer { mail, choice: text(choice) })
+    };
+    let soon = Some(When::InMs(30_000));
+    let plan = log.says("fay", ask("plan_approval_request", "role:lead", Some("deny"), soon));
+    let plan = log.message_at(plan);
+    log.write("eve", done(plan, None)); // refused: it wants a decision
+    log.says("eve", answer(plan, "plan_approval_response", "approve"));
+    log.write("ann", answer(plan, "plan_approval_response", "deny")); // refused: decided
+    let question = log.says("fay", ask("question", "eve", Some("deny"), soon));
+    let question = log.message_at(question);
+    log.says("fay", ask("question", "cy", None, soon));
+    log.says("fay", ask("question", "dot", None, None));
+    log.tick_after(30_000); // the default of one, and nothing for the other
+    log.write("eve", answer(question, "response", "approve")); // refused: too late
 }
 
 /// Reminders, a dropped message, conversations that are closed, opened again and archived, words that are erased.

@@ -291,8 +291,15 @@ fn a_claim_counts_for_what_it_is(standing: Standing, proposal: &Proposal, verdic
         Verdict::Rejected(rejection) => Some(rejection.code),
     };
     // These are refused for what else the proposal says, or for who says it.
-    let other_reasons =
-        [Code::IdConflict, Code::Malformed, Code::TooLarge, Code::TimeOutOfRange, Code::UnknownAgent, Code::Retired];
+    let other_reasons = [
+        Code::IdConflict,
+        Code::Malformed,
+        Code::TooLarge,
+        Code::TimeOutOfRange,
+        Code::UnknownAgent,
+        Code::Retired,
+        Code::NeedsAnswer,
+    ];
     if refused_as.is_some_and(|code| other_reasons.contains(&code)) {
         return Ok(());
     }

@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     DiskFull,
     NeedsUpgrade,
     Unhealthy,
+    /// A question was decided, and not by its first choice.
+    Denied,
 }
 
 impl Kind {
@@ -39,6 +41,7 @@ impl Kind {
         Self::DiskFull,
         Self::NeedsUpgrade,
         Self::Unhealthy,
+        Self::Denied,
     ];
 
     pub(crate) fn exit_code(self) -> u8 {
@@ -54,6 +57,7 @@ impl Kind {
             Self::DiskFull => 9,
             Self::NeedsUpgrade => 10,
             Self::Unhealthy => 11,
+            Self::Denied => 12,
         }
     }
 
@@ -70,6 +74,7 @@ impl Kind {
             Self::DiskFull => "disk_full",
             Self::NeedsUpgrade => "needs_upgrade",
             Self::Unhealthy => "unhealthy",
+            Self::Denied => "denied",
         }
     }
 }

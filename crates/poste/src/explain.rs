@@ -68,11 +68,17 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         "nothing_to_do" if matches!(proposal.intent, Intent::Retry(_) | Intent::Drop(_)) => {
             error.hint(format!("see how it stands: poste track {text}"))
         }
+        "needs_answer" => error.hint(format!(
+            "decide it: poste approve {text}, or poste deny {text}; talk about it first: poste reply {text} TEXT"
+        )),
         "not_finished" => error.hint("see what is open: poste threads --status open"),
         "unknown_record" => error.hint("see the records: poste log show"),
         "unknown_message" => error.hint("see what is there: poste inbox"),
         "no_member" => error.hint("see who is there: poste agents"),
         "not_recipient" => error.hint(format!("see who it is for: poste track {text}")),
+        "ended" if matches!(proposal.intent, Intent::ApprovalAnswer(_)) => {
+            error.hint(format!("see what was decided: poste approvals {text}"))
+        }
         "already_claimed" | "lease_lost" | "ended" => error.hint(format!("see its ladder: poste track {text}")),
         "not_claimed" => error.hint(format!("see who holds it: poste track {text}; claim it: poste claim {text}")),
         "nothing_to_claim" => error.hint("wait for some: poste claim --wait"),

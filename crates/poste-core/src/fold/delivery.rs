@@ -6,7 +6,7 @@
 //!   ▲  │ ▲              │  │ fail
 //!   │  │ └── release ───┤  └────▶ failed
 //!   │  │     fail --retry, lease out: one attempt more; too many ──▶ dead
-//!   │  ├── expiry ─────────▶ expired
+//!   │  ├── expiry ─────────▶ expired        an approval's deadline ──▶ done or expired
 //!   │  └── retire, close ──▶ returned
 //!   └───── retry (failed, dead, expired, returned)
 //! ```
@@ -306,6 +306,8 @@ pub(crate) fn end(
     let (event, told) = match state {
         State::Failed => (Event::Failed, Some(Notice::Failed)),
         State::Dead => (Event::Dead, Some(Notice::Dead)),
+        // The approval says it once, for all its deliveries.
+        State::Expired if reason == EndReason::Unanswered => (Event::Expired, None),
         State::Expired => (Event::Expired, Some(Notice::Expired)),
         State::Returned => (Event::Returned, Some(Notice::Returned)),
         _ => (Event::Done, None),

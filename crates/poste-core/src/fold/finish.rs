@@ -3,7 +3,7 @@
 use super::delivery::{self, Authority, own_delivery};
 use super::message::{check_artifacts, finish, require_member};
 use super::outcome::{Code, Effect, Late, Stop, refuse};
-use super::{Context, Rule, active_agent, notice, speaker};
+use super::{Context, Rule, active_agent, approval, notice, speaker};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
@@ -40,6 +40,7 @@ impl Rule for Done {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<FinishPlan, Stop> {
         check_artifacts(&self.artifacts)?;
+        approval::must_not_await(tables, self.message)?;
         decide_finish(tables, cx, self.message, self.token)
     }
 
@@ -190,6 +191,7 @@ impl Rule for Retry {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Vec<Delivery>, Stop> {
         let (message, agent, bad) = bad_ends(tables, cx, self.message, self.recipient.as_ref(), "retry")?;
+        approval::may_be_retried(tables, self.message, cx.at)?;
         let sender = tables.agent(message.sender.as_str())?.unwrap_or(agent);
         for delivery in &bad {
             match &delivery.address {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::delivery::{self, Authority};
 use super::notice::{deliver, next_message};
 use super::outcome::{Code, Effect, Sent, Stop, refuse};
-use super::{Context, Rule, active_agent, speaker};
+use super::{Context, Rule, active_agent, approval, speaker};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
@@ -27,6 +27,16 @@ pub(crate) struct Plan {
     answers: Option<Delivery>,
     ends: Option<(Delivery, Authority, EndReason)>,
     lease_ms: i64,
+}
+
+impl Plan {
+    pub(crate) fn recipients(&self) -> &[Address] {
+        &self.deliveries
+    }
+
+    pub(crate) fn is_published(&self) -> bool {
+        self.topic.is_some()
+    }
 }
 
 impl Rule for Send {
@@ -76,6 +86,8 @@ impl Rule for Send {
         }
 
         let answers = match &original {
+            // A word about a question that wants a decision does not decide it.
+            Some(original) if tables.approval(original.number)?.is_some() => None,
             Some(original) if deliveries.contains(&Address::Agent(original.sender.clone())) => {
                 match delivery::own_delivery(tables, &sender, original, None) {
                     Ok(own) => Some(own),
@@ -89,6 +101,7 @@ impl Rule for Send {
             None => None,
             Some(ends) => {
                 let message = delivery::message(tables, ends.message)?;
+                approval::must_not_await(tables, ends.message)?;
                 let own = delivery::own_delivery(tables, &sender, &message, ends.token)?;
                 let authority = delivery::authority(tables, cx, &own, ends.token)?;
                 if authority == Authority::Lost {
@@ -289,7 +302,12 @@ pub(crate) fn require_member(tables: &Tables<'_>, sender: &Agent, group: &Addres
 }
 
 /// A time of the future, resolved against the record's own.
-fn future(cx: &Context, what: &str, when: Option<When>, past_is_now: bool) -> Result<Option<Timestamp>, Stop> {
+pub(crate) fn future(
+    cx: &Context,
+    what: &str,
+    when: Option<When>,
+    past_is_now: bool,
+) -> Result<Option<Timestamp>, Stop> {
     let Some(when) = when else { return Ok(None) };
     let at = when.resolve(cx.at);
     if at <= cx.at {

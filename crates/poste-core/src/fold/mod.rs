@@ -9,6 +9,7 @@
 //! there is nothing to roll back.
 
 mod agent;
+mod approval;
 mod claim;
 mod conversation;
 mod delivery;
@@ -22,6 +23,7 @@ mod shown;
 mod tick;
 mod topic;
 
+pub(crate) use delivery::own_deliveries;
 pub use outcome::{Claimed, ClaimedItem, Class, Code, Effect, Late, Outcome, Rejection, Sent, Verdict};
 pub(crate) use policy::check_ranges as check_policy;
 
@@ -228,6 +230,8 @@ fn apply_intent(
         Intent::Redact(rule) => run(&rule, tables, &cx),
         Intent::Subscribe(rule) => run(&rule, tables, &cx),
         Intent::Unsubscribe(rule) => run(&rule, tables, &cx),
+        Intent::ApprovalAsk(rule) => run(&rule, tables, &cx),
+        Intent::ApprovalAnswer(rule) => run(&rule, tables, &cx),
     }
 }
 

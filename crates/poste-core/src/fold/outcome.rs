@@ -157,6 +157,10 @@ codes! {
     Archived "archived" Refused,
     NotFinished "not_finished" Conflict,
     UnknownRecord "unknown_record" NotFound,
+    /// A choice the question does not offer.
+    NotOffered "not_offered" Refused,
+    /// A question ends with a decision, not by saying that it is done.
+    NeedsAnswer "needs_answer" Refused,
     /// Never by the fold, which knows no content: by the office, before the append.
     PayloadUnfit "payload_unfit" Refused,
 }

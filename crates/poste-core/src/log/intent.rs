@@ -3,6 +3,10 @@
 //! Numbers are never reused and a kind is never changed in place: a new shape is a new version. Golden files
 //! in `tests/records/` hold one record of each.
 
+mod approval;
+
+pub use approval::{ApprovalAnswer, ApprovalAsk};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -83,6 +87,8 @@ kinds! {
     40 "conversation.close" v 1 critical true => Close,
     41 "conversation.archive" v 1 critical true => Archive,
     42 "content.redact" v 1 critical true => Redact,
+    80 "approval.ask" v 1 critical true => ApprovalAsk,
+    81 "approval.answer" v 1 critical true => ApprovalAnswer,
 }
 
 impl Intent {
@@ -90,6 +96,8 @@ impl Intent {
     pub fn mail(&self) -> Option<&Send> {
         match self {
             Self::Send(send) => Some(send),
+            Self::ApprovalAsk(ask) => Some(&ask.mail),
+            Self::ApprovalAnswer(answer) => Some(&answer.mail),
             _ => None,
         }
     }

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::approvals::{self, ApprovalView};
 use super::rows::{MessageRows, rows, subject};
 use super::{Found, content, envelope};
 use crate::error::Error;
@@ -72,6 +73,9 @@ pub struct MessageView {
     pub redacted: Option<Redaction>,
     /// The file it is in, once its conversation was archived.
     pub archive: Option<String>,
+    /// The decision it asks for, if it asks for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalView>,
 }
 
 /// The message of a number, or none.
@@ -125,12 +129,16 @@ fn view_rows(store: &Store, tables: &Tables<'_>, found: MessageRows) -> Result<M
         content_gone: false,
         redacted: None,
         archive: archive.map(|archive| archive.file),
+        approval: None,
     };
     if row.notice.is_some() {
         let (subject, body) = notice_text(store, tables, &row)?;
         view.subject = subject;
         view.body = body;
         return Ok(view);
+    }
+    if let Some(found) = tables.approval(row.number)? {
+        view.approval = Some(approvals::view(store, tables, found, tables.cursor.head.at)?);
     }
     match content(store, row.position)? {
         Found::Content(content) => {
@@ -204,6 +212,9 @@ fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(Str
     let next = match row.notice {
         Some(Notice::Late) => format!("The result is kept as late: poste track {about}"),
         Some(Notice::Closed) => format!("Stop working on it; a result would be kept as late: poste track {about}"),
+        Some(Notice::Defaulted) => format!("It is decided, and no answer can change that: poste approvals {about}"),
+        Some(Notice::Settled) => format!("Nothing is left to do: poste approvals {about}"),
+        Some(Notice::Unanswered) => format!("If it still has to be decided, ask again: poste approvals {about}"),
         Some(Notice::Overdue) => format!("See who has it: poste track {about}. What else is late: poste overdue"),
         _ => format!("See what happened: poste track {about}. Give it another chance: poste retry {about}"),
     };
@@ -267,7 +278,8 @@ fn follow_ups(conn: &rusqlite::Connection, number: MessageNo) -> Result<Vec<Mess
          UNION
          SELECT number FROM
            (SELECT number, CAST(envelope AS TEXT) AS envelope FROM archived_messages JOIN log USING (position))
-         WHERE envelope ->> '$.header.ends.message' = ?1 OR envelope ->> '$.header.reply_to' = ?1",
+         WHERE envelope ->> '$.header.ends.message' = ?1 OR envelope ->> '$.header.reply_to' = ?1
+            OR envelope ->> '$.header.mail.reply_to' = ?1",
     )?;
     Ok(statement.query_map([number], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }

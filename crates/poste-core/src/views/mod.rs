@@ -1,5 +1,6 @@
 //! What people and programs may ask of an office. Read-only, from the tables; every answer has a JSON schema.
 
+mod approvals;
 mod dead;
 mod digests;
 mod finished;
@@ -22,6 +23,7 @@ mod timeline;
 mod track;
 mod verify;
 
+pub use approvals::{ApprovalView, Approvals, ApprovalsQuery, AskedOf, approval, approvals};
 pub use dead::{DeadLetter, DeadLetters, DeadQuery, dead_letters};
 pub use digests::{DigestDiff, TableDigests, diff_with_fold, diff_with_other, first_difference};
 pub use finished::{ArchiveBatch, finished};

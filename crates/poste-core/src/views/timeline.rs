@@ -211,6 +211,8 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
         Intent::Redact(redact) => (None, format!("{actor} redacts records {}", positions(&redact.records))),
         Intent::Subscribe(subscribe) => (None, format!("{actor} subscribes to {}", subscribe.topic.as_str())),
         Intent::Unsubscribe(unsubscribe) => (None, format!("{actor} unsubscribes from {}", unsubscribe.topic.as_str())),
+        Intent::ApprovalAsk(_) => (None, format!("{actor} asked something that was refused")),
+        Intent::ApprovalAnswer(_) => (None, format!("{actor} answered something that was refused")),
     })
 }
 

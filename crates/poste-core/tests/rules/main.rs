@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "these tests stand where a surface would: outside of the core")]
 
 mod agents;
+mod approvals;
 mod archive;
 mod backup;
 mod clock;

@@ -4,8 +4,9 @@
 //! what it proposed and was told before. So most of what it proposes could be accepted, and what is refused is
 //! refused for a reason worth testing: a lost lease, somebody else's mail, a name that is gone.
 //!
-//! [`sight`] is what a caller sees; [`mail`], [`work`], [`endings`], [`office`] and [`hostile`] are what it does.
+//! [`sight`] is what a caller sees; [`mail`], [`work`], [`approvals`], [`endings`], [`office`] and [`hostile`] are what it does.
 
+mod approvals;
 mod endings;
 mod hostile;
 mod mail;
@@ -102,6 +103,8 @@ enum Act {
     OfficeOnly,
     SameIdAgain,
     Hostile,
+    Ask,
+    Decide,
 }
 
 const ACTS: &[(u32, Act)] = &[
@@ -124,6 +127,8 @@ const ACTS: &[(u32, Act)] = &[
     (1, Act::OfficeOnly),
     (5, Act::SameIdAgain),
     (4, Act::Hostile),
+    (4, Act::Ask),
+    (5, Act::Decide),
 ];
 
 impl Generator {
@@ -213,6 +218,8 @@ impl Generator {
             Act::Policy => self.policy(sight),
             Act::OfficeOnly => self.office_only(sight),
             Act::Hostile => self.hostile(sight),
+            Act::Ask => self.ask(sight),
+            Act::Decide => self.decide(sight).unwrap_or_else(|| self.ask(sight)),
         };
         Proposal {
             id: self.fresh_id(),

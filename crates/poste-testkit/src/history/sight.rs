@@ -1,7 +1,7 @@
 //! What a caller sees of an office before it proposes something.
 
 use poste_core::store::Store;
-use poste_core::store::tables::{Agent, State};
+use poste_core::store::tables::{Agent, Approval, State};
 use poste_core::text::{Label, Name, Session};
 use poste_core::{Address, Error, MessageNo, Position, Timestamp};
 
@@ -34,6 +34,8 @@ pub(super) struct Sight {
     pub said: Vec<(Position, String)>,
     /// Some of the messages that are archived.
     pub archived: Vec<MessageNo>,
+    /// The newest questions, decided or not.
+    pub asked: Vec<Approval>,
 }
 
 impl Sight {
@@ -51,6 +53,7 @@ impl Sight {
             finished: finished_conversations(store)?,
             said: newest_content(store)?,
             archived: some_archived(store)?,
+            asked: tables.newest_approvals(12)?,
         })
     }
 

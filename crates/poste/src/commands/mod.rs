@@ -2,7 +2,10 @@
 
 pub(crate) mod ack;
 pub(crate) mod agents;
+pub(crate) mod approvals;
+pub(crate) mod approve;
 pub(crate) mod archive;
+pub(crate) mod ask;
 pub(crate) mod broadcast;
 pub(crate) mod claim;
 pub(crate) mod clock;
@@ -10,6 +13,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod dead;
 pub(crate) mod demo;
+pub(crate) mod deny;
 pub(crate) mod doctor;
 pub(crate) mod done;
 pub(crate) mod extend;

@@ -3,8 +3,8 @@ use std::io::{self, Write};
 use poste_core::payload::PayloadSchemas;
 use poste_core::text::{TypeName, nearest};
 use poste_core::views::{
-    self, DeadLetters, DigestDiff, IdAnswer, InboxPage, MessageView, NewMail, Overdue, PastOffice, Replies, Threads,
-    TimelineLine, TypeView, VerifyReport, Why,
+    self, ApprovalView, Approvals, DeadLetters, DigestDiff, IdAnswer, InboxPage, MessageView, NewMail, Overdue,
+    PastOffice, Replies, Threads, TimelineLine, TypeView, VerifyReport, Why,
 };
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, schema_for};
@@ -66,6 +66,11 @@ const ANSWERS: &[AnswerSchema] = &[
     ("ack", of::<super::Changed>),
     ("forward", of::<super::send::SendAnswer>),
     ("retry", of::<super::retry::RetryAnswer>),
+    ("ask", of::<super::ask::AskAnswer>),
+    ("approvals", of::<Approvals>),
+    ("approvals N", of::<ApprovalView>),
+    ("approve", of::<super::approve::DecisionAnswer>),
+    ("deny", of::<super::approve::DecisionAnswer>),
     ("wait", of::<NewMail>),
     ("wait --replies", of::<Replies>),
     ("tail", of::<TimelineLine>),

@@ -33,7 +33,14 @@ pub(crate) fn fenced(message: &MessageView, nonce: &str) -> String {
     if let Some(topic) = &message.topic {
         field("topic", topic.as_str());
     }
-    if message.wants_response {
+    if let Some(approval) = &message.approval {
+        field("decision wanted", &super::super::commands::approvals::choices(approval));
+        if let Some(deadline) = approval.deadline {
+            let otherwise = approval.default.as_ref().map(|default| format!(", else {default}")).unwrap_or_default();
+            field("decide by", &format!("{deadline}{otherwise}"));
+        }
+        field("state", approval.state.word());
+    } else if message.wants_response {
         let by = message.respond_by.map_or_else(|| "yes".to_owned(), |at| format!("by {at}"));
         field("response wanted", &by);
     }

@@ -263,3 +263,25 @@ CREATE TABLE types (
   max_attempts INTEGER,
   retry_delay_ms INTEGER
 ) STRICT, WITHOUT ROWID;
+
+-- Questions that want a decision, by the number of their message. They outlive its archiving.
+CREATE TABLE approvals (
+  number INTEGER PRIMARY KEY,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  asker TEXT NOT NULL,
+  conversation TEXT NOT NULL,
+  plan INTEGER NOT NULL,
+  choices TEXT NOT NULL,
+  fallback TEXT,
+  deadline INTEGER,
+  state INTEGER NOT NULL,
+  choice TEXT,
+  decided_by TEXT,
+  answer INTEGER,
+  ended_at INTEGER,
+  ended_by INTEGER
+) STRICT;
+CREATE INDEX approvals_open ON approvals (conversation, number) WHERE state = 0;
+CREATE INDEX approvals_asker ON approvals (asker, state, number);
+CREATE INDEX approvals_state ON approvals (state, number);

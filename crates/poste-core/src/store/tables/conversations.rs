@@ -90,7 +90,7 @@ impl Tables<'_> {
             .collect::<Result<_, _>>()?)
     }
 
-    /// Whether somebody may still have to do something in it.
+    /// Whether somebody may still have to do something in it, or a deadline will decide something.
     pub fn is_open(&self, conversation: &Label) -> Result<bool, Error> {
         self.needs(late::CONVERSATION)?;
         self.needs(late::MESSAGE)?;
@@ -98,7 +98,9 @@ impl Tables<'_> {
             .conn
             .prepare_cached(
                 "SELECT EXISTS (SELECT 1 FROM messages m JOIN deliveries d ON d.message = m.number
-                 WHERE m.conversation = ?1 AND d.state <= 1)",
+                 WHERE m.conversation = ?1 AND d.state <= 1)
+                 OR EXISTS (SELECT 1 FROM approvals
+                 WHERE conversation = ?1 AND state = 0 AND deadline IS NOT NULL)",
             )?
             .query_row([conversation], |row| row.get(0))?)
     }

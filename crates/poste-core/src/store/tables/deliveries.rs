@@ -50,6 +50,14 @@ worded_enum!(
         Expired = 6 "expired",
         RecipientRetired = 7 "recipient_retired",
         ConversationClosed = 8 "conversation_closed",
+        /// Nobody answered by the deadline, and the default of the approval was applied.
+        Defaulted = 10 "defaulted",
+        /// The sender took it back.
+        Withdrawn = 11 "withdrawn",
+        /// Somebody else decided it.
+        Settled = 12 "settled",
+        /// The deadline of an approval passed, and it had no default.
+        Unanswered = 13 "unanswered",
     }
 );
 
@@ -155,7 +163,8 @@ pub struct EventRow {
 impl EventRow {
     /// Whether the record's content is about this step. A reply or a forward ends a delivery, but speaks for itself.
     pub fn says_something(&self) -> bool {
-        let by_message = [EndReason::Replied, EndReason::Forwarded].map(|reason| Some(i64::from(reason.number())));
+        let by_message = [EndReason::Replied, EndReason::Forwarded, EndReason::Settled, EndReason::Defaulted]
+            .map(|reason| Some(i64::from(reason.number())));
         match self.event {
             Event::Done => !by_message.contains(&self.value),
             Event::Acked | Event::Failed | Event::AttemptFailed | Event::Late | Event::Dropped => true,

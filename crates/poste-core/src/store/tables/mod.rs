@@ -3,6 +3,7 @@
 //! Reads take `&Tables`, writes `&mut Tables`, so the compiler keeps the fold's deciding half from writing.
 
 mod agents;
+mod approvals;
 mod conversations;
 mod cursor;
 mod deliveries;
@@ -20,6 +21,7 @@ use std::collections::BTreeMap;
 use rusqlite::{CachedStatement, Connection};
 
 pub use agents::Agent;
+pub use approvals::{Approval, ApprovalState};
 pub use conversations::{ArchiveRow, ArchivedMessage, Closed};
 pub use cursor::Cursor;
 pub use deliveries::{Delivery, EndReason, Event, EventRow, State};
