@@ -195,7 +195,11 @@ fn eventful_office(archives: Archives, damage: &[(&str, &str)]) -> Office<SimLog
             return world.replicas.remove(0);
         }
     }
-    panic!("in {STEPS_MAX} steps there was never something to damage for each check");
+    let store = world.replicas[0].store();
+    let missed: Vec<_> = damage.iter().filter(|(_, damage)| damaged(store, damage, |rows| rows == 0)).collect();
+    panic!(
+        "in {STEPS_MAX} steps there was never something to damage for each check; at the end, {missed:?} hit nothing"
+    );
 }
 
 /// Does damage, looks, and undoes it.

@@ -74,7 +74,6 @@ pub struct MessageView {
     /// The file it is in, once its conversation was archived.
     pub archive: Option<String>,
     /// The decision it asks for, if it asks for one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalView>,
 }
 

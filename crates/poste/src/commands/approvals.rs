@@ -96,7 +96,7 @@ pub(crate) fn choices(approval: &ApprovalView) -> String {
 /// How far it is, in a line.
 pub(crate) fn standing(ui: &Ui, approval: &ApprovalView) -> String {
     if approval.state != ApprovalState::Open {
-        let when = approval.ended_at.map(|at| format!(" {}", ui.time(at))).unwrap_or_default();
+        let when = approval.ended_at.map(|at| format!(" ({})", ui.time(at))).unwrap_or_default();
         return format!("{}{when}", decision(approval));
     }
     let otherwise = approval.default.as_ref().map(|default| format!(", else {default}")).unwrap_or_default();

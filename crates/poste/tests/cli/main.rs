@@ -1,5 +1,6 @@
 //! The command line, played by real processes on desks of their own.
 
+mod approvals;
 mod archive;
 mod artifacts;
 mod backup;
