@@ -43,6 +43,8 @@ pub const BACKFILL_MAX: usize = 1_000;
 pub const APPROVAL_CHOICES_MAX: usize = 16;
 /// Deliveries one approval may make: each is ended by the record that decides it.
 pub const APPROVAL_RECIPIENTS_MAX: usize = 64;
+/// Questions one session may number.
+pub const SESSION_QUESTIONS_MAX: u32 = 10_000;
 /// Capabilities of one agent.
 pub const CAPABILITIES_MAX: usize = 64;
 /// A path in a header (worktree, artifact).

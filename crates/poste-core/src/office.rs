@@ -19,6 +19,7 @@ use crate::log::{Archive, Log, Position, Proposal, Sealed};
 use crate::payload::{Fresh, PayloadSchemas};
 use crate::store::archive::{Archives, Line, Written};
 use crate::store::clock::Clock;
+use crate::store::session_pages;
 use crate::store::tables::Agent;
 use crate::store::{Erased, LocalLog, Options, Store};
 use crate::text::Name;
@@ -209,6 +210,18 @@ impl Office<LocalLog> {
             true => Ok(()),
             false => archives.discard(&archive.file),
         }
+    }
+
+    /// Writes the page of a closed session, made from the log by whoever renders it. What was redacted meanwhile is not
+    /// in it: nobody erases while it is rendered and written.
+    pub fn write_session_page<E: From<Error>>(
+        &self,
+        name: &str,
+        render: impl FnOnce(&Store) -> Result<String, E>,
+    ) -> Result<PathBuf, E> {
+        let path = self.path()?;
+        let _guard = self.log.hold()?;
+        Ok(session_pages::write(path, name, &render(self.store())?)?)
     }
 
     fn archives(&self) -> Result<&Archives, Error> {

@@ -142,6 +142,7 @@ commands! {
     Approvals => approvals,
     Approve => approve,
     Deny => deny,
+    Session => session,
     Wait => wait,
     Tail => tail,
     Track => track,

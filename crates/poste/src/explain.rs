@@ -62,6 +62,7 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         "not_allowed" => match &proposal.intent {
             Intent::Close(_) => error.hint(format!("see who takes part: poste thread {text} --summary")),
             Intent::Retry(_) | Intent::Drop(_) => error.hint(format!("see whose it is: poste track {text}")),
+            Intent::SessionNote(_) => error.hint("start a session below it: poste session start --parent ID"),
             Intent::Redact(_) => error.hint("ask its author or a human; each record of a message has its own author"),
             _ => error,
         },
@@ -71,6 +72,10 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         "needs_answer" => error.hint(format!(
             "decide it: poste approve {text}, or poste deny {text}; talk about it first: poste reply {text} TEXT"
         )),
+        "session_live" => error.hint("see which run: poste session list"),
+        "session_taken" => error.hint("an id is for one session for ever; take another one, or let one be made"),
+        "session_over" | "unknown_session" => error.hint("see which there are: poste session list --all"),
+        "unknown_question" => error.hint("see the questions: poste session show"),
         "not_finished" => error.hint("see what is open: poste threads --status open"),
         "unknown_record" => error.hint("see the records: poste log show"),
         "unknown_message" => error.hint("see what is there: poste inbox"),

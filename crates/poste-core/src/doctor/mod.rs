@@ -192,6 +192,7 @@ pub fn examine(place: &Place, request: Request, progress: &mut dyn FnMut(Progres
             scene.check("the clock", |scene| settings::clock(scene, &opened));
             scene.check("poste.toml", |scene| settings::policy(scene, &opened));
             scene.check("the agents", |scene| mail::agents(scene, &opened));
+            scene.check("the sessions", |scene| mail::sessions(scene, &opened));
             scene.check("the claims", |scene| mail::claims(scene, &opened));
             scene.check("what was redacted", |scene| database::erasure(scene, &opened));
             scene.check("the archives", |scene| files::unnamed_archives(scene, &opened));

@@ -1,7 +1,7 @@
 //! Registering and retiring.
 
 use super::outcome::{Code, Effect, Stop, refuse};
-use super::{Context, Rule, active_agent, approval, delivery, speaker};
+use super::{Context, Rule, active_agent, approval, delivery, session, speaker};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
@@ -87,6 +87,7 @@ impl Rule for Retire {
         let retired = Agent { retired_at: Some(cx.at), ..agent };
         tables.put_agent(&retired)?;
         tables.delete_subscriptions(&retired.name)?;
+        session::retire_of(tables, cx, &retired.name)?;
         let withdrawn = approval::withdraw_of(tables, cx, &retired.name)?;
         let own = Address::Agent(retired.name.clone());
         let released =

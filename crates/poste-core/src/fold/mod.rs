@@ -19,6 +19,7 @@ mod notice;
 mod outcome;
 mod policy;
 mod redact;
+mod session;
 mod shown;
 mod tick;
 mod topic;
@@ -232,6 +233,9 @@ fn apply_intent(
         Intent::Unsubscribe(rule) => run(&rule, tables, &cx),
         Intent::ApprovalAsk(rule) => run(&rule, tables, &cx),
         Intent::ApprovalAnswer(rule) => run(&rule, tables, &cx),
+        Intent::SessionStart(rule) => run(&rule, tables, &cx),
+        Intent::SessionNote(rule) => run(&rule, tables, &cx),
+        Intent::SessionClose(rule) => run(&rule, tables, &cx),
     }
 }
 

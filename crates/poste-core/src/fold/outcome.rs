@@ -161,6 +161,12 @@ codes! {
     NotOffered "not_offered" Refused,
     /// A question ends with a decision, not by saying that it is done.
     NeedsAnswer "needs_answer" Refused,
+    /// The agent runs as another session.
+    SessionLive "session_live" Conflict,
+    SessionTaken "session_taken" Conflict,
+    SessionOver "session_over" Conflict,
+    UnknownSession "unknown_session" NotFound,
+    UnknownQuestion "unknown_question" NotFound,
     /// Never by the fold, which knows no content: by the office, before the append.
     PayloadUnfit "payload_unfit" Refused,
 }

@@ -4,8 +4,10 @@
 //! in `tests/records/` hold one record of each.
 
 mod approval;
+mod session;
 
 pub use approval::{ApprovalAnswer, ApprovalAsk};
+pub use session::{NoteKind, SessionClose, SessionNote, SessionProcess, SessionStart};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -89,6 +91,9 @@ kinds! {
     42 "content.redact" v 1 critical true => Redact,
     80 "approval.ask" v 1 critical true => ApprovalAsk,
     81 "approval.answer" v 1 critical true => ApprovalAnswer,
+    90 "session.start" v 1 critical true => SessionStart,
+    91 "session.note" v 1 critical true => SessionNote,
+    92 "session.close" v 1 critical true => SessionClose,
 }
 
 impl Intent {
@@ -98,6 +103,7 @@ impl Intent {
             Self::Send(send) => Some(send),
             Self::ApprovalAsk(ask) => Some(&ask.mail),
             Self::ApprovalAnswer(answer) => Some(&answer.mail),
+            Self::SessionClose(close) => close.mail.as_ref(),
             _ => None,
         }
     }

@@ -17,7 +17,8 @@ use super::tables::{Tables, record_row};
 use super::{BUSY_TIMEOUT_MS, Store};
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::log::{Position, Record, Sealed};
+use crate::log::{Intent, Position, Record, Sealed};
+use crate::text::Session;
 
 /// What was erased besides rows of tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -64,6 +65,7 @@ impl LocalLog {
         let archives = erase_archives(&self.store, &records, &mut erased);
         erase_unnamed_archives(&self.store)?;
         self.erase_caches()?;
+        super::session_pages::forget(&self.path, &sessions_of(&self.store, &records)?)?;
         erase_free_pages(&self.store)?;
         archives?;
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
@@ -86,6 +88,22 @@ impl LocalLog {
         super::search::forget(&self.path)?;
         super::sync_folder(&self.path)
     }
+}
+
+/// The root sessions whose pages may hold some of it.
+fn sessions_of(store: &Store, records: &[Record]) -> Result<Vec<Session>, Error> {
+    let tables = store.tables()?;
+    let mut roots = BTreeSet::new();
+    for record in records {
+        let id = match record.sealed.intent() {
+            Ok(Some(Intent::SessionStart(start))) => start.id,
+            Ok(Some(Intent::SessionNote(note))) => note.session,
+            Ok(Some(Intent::SessionClose(close))) => close.session,
+            _ => continue,
+        };
+        roots.extend(tables.session(&id)?.map(|session| session.root));
+    }
+    Ok(roots.into_iter().collect())
 }
 
 /// What was redacted by later records than one, and the newest redaction of all.

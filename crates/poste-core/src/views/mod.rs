@@ -15,6 +15,7 @@ mod replies;
 mod roster;
 mod rows;
 mod search;
+mod sessions;
 mod settings;
 mod stats;
 mod status;
@@ -37,6 +38,10 @@ pub use replay::{PastAgent, PastOffice, past_inbox, past_office, past_track};
 pub use replies::{Replies, Reply, replies};
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
 pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateCount, search};
+pub use sessions::{
+    Held, NoteView, QuestionView, SessionContext, SessionView, Sessions, live_session, session, session_context,
+    sessions,
+};
 pub use settings::{PolicyView, Setting, Source, settings};
 pub use stats::{Durations, GroupStats, Stats, stats};
 pub use status::{Count, Status, status};

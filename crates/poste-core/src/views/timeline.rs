@@ -211,6 +211,12 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
         Intent::Redact(redact) => (None, format!("{actor} redacts records {}", positions(&redact.records))),
         Intent::Subscribe(subscribe) => (None, format!("{actor} subscribes to {}", subscribe.topic.as_str())),
         Intent::Unsubscribe(unsubscribe) => (None, format!("{actor} unsubscribes from {}", unsubscribe.topic.as_str())),
+        Intent::SessionStart(start) => {
+            let over = start.takes_over.map(|id| format!(", taking over from {id}")).unwrap_or_default();
+            (None, format!("{actor} starts session {}{over}", start.id))
+        }
+        Intent::SessionNote(note) => (None, format!("{actor} notes a {} in session {}", note.what, note.session)),
+        Intent::SessionClose(close) => (None, format!("{actor} closes session {}", close.session)),
         Intent::ApprovalAsk(_) => (None, format!("{actor} asked something that was refused")),
         Intent::ApprovalAnswer(_) => (None, format!("{actor} answered something that was refused")),
     })

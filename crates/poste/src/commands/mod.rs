@@ -38,6 +38,7 @@ pub(crate) mod retry;
 pub(crate) mod schema;
 pub(crate) mod search;
 pub(crate) mod send;
+pub(crate) mod session;
 pub(crate) mod snapshot;
 pub(crate) mod stats;
 pub(crate) mod status;

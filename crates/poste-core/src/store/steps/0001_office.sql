@@ -285,3 +285,42 @@ CREATE TABLE approvals (
 CREATE INDEX approvals_open ON approvals (conversation, number) WHERE state = 0;
 CREATE INDEX approvals_asker ON approvals (asker, state, number);
 CREATE INDEX approvals_state ON approvals (state, number);
+
+-- Sessions: one run of an agent, below which other, and with which process it lives and dies. Whether that process
+-- still runs is never stored: only the machine it runs on can say so.
+CREATE TABLE sessions (
+  id TEXT PRIMARY KEY,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  agent TEXT NOT NULL,
+  parent TEXT,
+  root TEXT NOT NULL,
+  pid INTEGER,
+  pid_started_ms INTEGER,
+  pid_place TEXT NOT NULL,
+  host TEXT NOT NULL,
+  program TEXT NOT NULL,
+  worktree TEXT,
+  questions INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  ended_at INTEGER,
+  ended_by INTEGER,
+  successor TEXT
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX sessions_live ON sessions (agent) WHERE state = 0;
+CREATE INDEX sessions_root ON sessions (root, position);
+CREATE INDEX sessions_position ON sessions (position);
+
+-- What was noted in a session, kept at its root.
+CREATE TABLE session_notes (
+  root TEXT NOT NULL,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  session TEXT NOT NULL,
+  agent TEXT NOT NULL,
+  what INTEGER NOT NULL,
+  question INTEGER,
+  about TEXT,
+  PRIMARY KEY (root, position)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX session_notes_question ON session_notes (root, question) WHERE question IS NOT NULL;

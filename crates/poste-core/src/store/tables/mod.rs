@@ -11,6 +11,7 @@ mod due;
 mod log;
 mod messages;
 mod policy;
+mod sessions;
 mod silence;
 mod summary;
 mod topics;
@@ -29,6 +30,7 @@ pub use due::{Due, DueItem};
 pub use log::{ContentRow, IdRow, Refused, content_row, open_record, record_row};
 pub use messages::{Message, Notice};
 pub use policy::{PolicyRow, TypeDefaults};
+pub use sessions::{NoteRow, SessionRow, SessionState};
 
 use crate::error::Error;
 use crate::text::{RecordId, TypeName};
