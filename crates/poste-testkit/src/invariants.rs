@@ -48,7 +48,8 @@ const fn check(name: &'static str, offenders: &'static str) -> Check {
 /// States in the tables: 0 pending, 1 claimed, 2 done, 3 failed, 4 dead, 5 expired, 6 returned. Events: 1 claimed,
 /// 5 acked, 12 retried, 14 late, 18 reminded, 19 dropped. Kinds of records: 20 send, 22 claim, 24 done, 25 fail,
 /// 81 an approval's answer. Due: 0 lease, 1 ready, 2 expiry, 3 response, 6 an approval's deadline. Reasons: up to 3 an end a
-/// recipient made, 10 defaulted, 11 withdrawn, 12 settled, 13 unanswered. Approvals: 0 open, 1 answered, 2 defaulted. They are written out here on purpose: a renumbering in the code would break every file there is, and must fail here.
+/// recipient made, 10 defaulted, 11 withdrawn, 12 settled, 13 unanswered. Approvals: 0 open, 1 answered, 2 defaulted.
+/// Sessions: 0 live, 2 taken over; their notes: 2 a question, 3 an answer. They are written out here on purpose: a renumbering in the code would break every file there is, and must fail here.
 const CHECKS: &[Check] = &[
     // I3: one effect per id.
     check(
@@ -80,7 +81,9 @@ const CHECKS: &[Check] = &[
            UNION SELECT token FROM deliveries UNION SELECT ended_by FROM deliveries
            UNION SELECT position FROM closed UNION SELECT position FROM archives
            UNION SELECT redacted_by FROM redactions UNION SELECT position FROM archived_messages
-           UNION SELECT position FROM approvals UNION SELECT ended_by FROM approvals)
+           UNION SELECT position FROM approvals UNION SELECT ended_by FROM approvals
+           UNION SELECT position FROM sessions UNION SELECT ended_by FROM sessions
+           UNION SELECT position FROM session_notes)
          WHERE position IS NOT NULL
            AND (position NOT IN (SELECT position FROM ids) OR position IN (SELECT position FROM outcomes))",
     ),
@@ -320,6 +323,22 @@ const CHECKS: &[Check] = &[
          WHERE a.state = 0 AND d.state = 2
          UNION ALL SELECT 'approval ' || a.number FROM approvals a JOIN agents ON name = asker
          WHERE a.state = 0 AND retired_at IS NOT NULL",
+    ),
+    check(
+        "I8 a session is live or over, and whoever runs is active",
+        "SELECT id FROM sessions
+         WHERE (state = 0) <> (ended_by IS NULL) OR (ended_by IS NULL) <> (ended_at IS NULL)
+            OR (state = 2) <> (successor IS NOT NULL)
+         UNION ALL SELECT id FROM sessions JOIN agents ON name = agent WHERE state = 0 AND retired_at IS NOT NULL",
+    ),
+    check(
+        "I9 sessions hang below their root, and notes at it",
+        "SELECT s.id FROM sessions s LEFT JOIN sessions p ON p.id = s.parent
+         WHERE (s.parent IS NULL) <> (s.root = s.id) OR (s.parent IS NOT NULL AND p.root IS NOT s.root)
+         UNION ALL SELECT 'note ' || n.position FROM session_notes n LEFT JOIN sessions s ON s.id = n.root
+         WHERE s.root IS NOT n.root OR (n.question IS NOT NULL) <> (n.what IN (2, 3))
+         UNION ALL SELECT id FROM sessions s
+         WHERE questions <> (SELECT count(*) FROM session_notes WHERE root = s.id AND what = 2)",
     ),
     check(
         "I9 what agents have belongs to an agent",

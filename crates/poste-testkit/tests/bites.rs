@@ -47,7 +47,10 @@ const DAMAGE: &[(&str, &str)] = &[
         "UPDATE agents SET retired_at = 1 WHERE name IN (SELECT address FROM deliveries WHERE state = 0)",
     ),
     ("I8 states have names", "UPDATE deliveries SET state = 7 WHERE number = 1"),
-    ("I8 a delivery has a message and its rank", "DELETE FROM messages WHERE number = 1"),
+    (
+        "I8 a delivery has a message and its rank",
+        "DELETE FROM messages WHERE number = (SELECT min(message) FROM deliveries)",
+    ),
     ("I8 a delivery has a message and its rank", "UPDATE deliveries SET rank = 3 - rank WHERE number = 1"),
     ("I8 ended means when, by what and why", "UPDATE deliveries SET reason = NULL WHERE state = 2"),
     ("I8 ended means when, by what and why", "UPDATE deliveries SET state = 2 WHERE state = 0"),
@@ -168,6 +171,25 @@ const DAMAGE_OF_QUESTIONS: &[(&str, &str)] = &[
     ("I8 a decided question waits for nobody", "UPDATE approvals SET state = 1 WHERE state = 0"),
 ];
 
+/// Damage to sessions.
+const DAMAGE_OF_SESSIONS: &[(&str, &str)] = &[
+    ("I8 a session is live or over, and whoever runs is active", "UPDATE sessions SET ended_at = 1 WHERE state = 0"),
+    (
+        "I8 a session is live or over, and whoever runs is active",
+        "UPDATE agents SET retired_at = 1 WHERE name IN (SELECT agent FROM sessions WHERE state = 0)",
+    ),
+    (
+        "I8 a session is live or over, and whoever runs is active",
+        "UPDATE sessions SET successor = NULL WHERE state = 2",
+    ),
+    (
+        "I9 sessions hang below their root, and notes at it",
+        "UPDATE sessions SET parent = NULL WHERE parent IS NOT NULL",
+    ),
+    ("I9 sessions hang below their root, and notes at it", "UPDATE session_notes SET question = NULL WHERE what = 3"),
+    ("I9 sessions hang below their root, and notes at it", "UPDATE sessions SET questions = 0 WHERE questions > 0"),
+];
+
 /// Whether archives are part of the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Archives {
@@ -248,6 +270,8 @@ fn every_check_sees_the_damage_it_is_for() {
     bitten.extend(bite(with_archives.store(), DAMAGE_OF_ARCHIVED));
     let with_questions = eventful_office(Archives::Never, DAMAGE_OF_QUESTIONS);
     bitten.extend(bite(with_questions.store(), DAMAGE_OF_QUESTIONS));
+    let with_sessions = eventful_office(Archives::Never, DAMAGE_OF_SESSIONS);
+    bitten.extend(bite(with_sessions.store(), DAMAGE_OF_SESSIONS));
     let toothless: Vec<&str> = invariants::names().into_iter().filter(|name| !bitten.contains(name)).collect();
     assert!(toothless.is_empty(), "no damage is known for {toothless:?}");
 }

@@ -18,8 +18,9 @@ use std::path::{Path, PathBuf};
 use poste_core::fold::{Effect, Outcome, Refusals, Verdict, fold};
 use poste_core::log::{
     Ack, ApprovalAnswer, ApprovalAsk, Archive, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Close, Content,
-    Done, Drop, Ends, EndsHow, Extend, Fail, Intent, KINDS, Policy, PolicyType, Proposal, Record, Redact, Register,
-    Release, Retire, Retry, Sealed, Send, Settings, Shown, Subscribe, Tick, TopicPattern, Unsubscribe,
+    Done, Drop, Ends, EndsHow, Extend, Fail, Intent, KINDS, NoteKind, Policy, PolicyType, Proposal, Record, Redact,
+    Register, Release, Retire, Retry, Sealed, Send, SessionClose, SessionNote, SessionProcess, SessionStart, Settings,
+    Shown, Subscribe, Tick, TopicPattern, Unsubscribe,
 };
 use poste_core::store::Store;
 use poste_core::store::table_digest::digest;
@@ -144,6 +145,26 @@ fn golden_proposals() -> Vec<Proposal> {
         Intent::ApprovalAnswer(ApprovalAnswer {
             mail: Send { reply_to: Some(message), ..Send::plain(text("response"), Vec::new()) },
             choice: text("approve"),
+        }),
+        Intent::SessionStart(SessionStart {
+            id: text("bob-2f8a1c"),
+            process: Some(SessionProcess { pid: 4_242, started_ms: Some(1_700), place: "boot pid:[1]".to_owned() }),
+            host: "desk".to_owned(),
+            program: "codex".to_owned(),
+            worktree: Some("/trees/one".to_owned()),
+            parent: Some(text("ann-77aa01")),
+            takes_over: Some(text("bob-19bb00")),
+        }),
+        Intent::SessionNote(SessionNote {
+            session: text("bob-2f8a1c"),
+            what: NoteKind::Answer,
+            question: Some(3),
+            agent: None,
+        }),
+        Intent::SessionClose(SessionClose {
+            session: text("bob-2f8a1c"),
+            keep_claims: true,
+            mail: Some(Send::plain(text("message"), vec![text("cy")])),
         }),
     ];
     intents
@@ -301,6 +322,8 @@ const REFUSED: &[&str] = &[
     "needs_answer",
     "ended",
     "ended",
+    "session_live",
+    "not_allowed",
 ];
 
 /// A log in which little happens would fold to the same digest whatever the fold does.
@@ -315,9 +338,17 @@ fn the_log_is_worth_keeping(store: &Store, outcomes: &[Outcome]) {
         .collect();
     assert_eq!(refused, REFUSED, "what is refused, in the order of the story");
     // Every table has something in it that another fold could get wrong.
-    for table in
-        ["closed", "redactions", "archives", "archived_messages", "archived_content", "archived_events", "approvals"]
-    {
+    for table in [
+        "closed",
+        "redactions",
+        "archives",
+        "archived_messages",
+        "archived_content",
+        "archived_events",
+        "approvals",
+        "sessions",
+        "session_notes",
+    ] {
         let sql = format!("SELECT count(*) FROM {table}");
         let rows: u64 = store.conn().query_row(&sql, [], |row| row.get(0)).unwrap();
         assert!(rows > 0, "{table} is empty");
@@ -514,7 +545,42 @@ fn golden_log() -> Vec<Record> {
     log.write("dot", Intent::Claim(Claim { message: None, max: 2, lease_ms: None, types: Vec::new() }));
     how_things_end(&mut log);
     how_questions_are_decided(&mut log);
+    how_sessions_run(&mut log);
     log.records
+}
+
+/// A root and one below it, a take-over, notes, claims that go back, and a root that tells who goes on.
+fn how_sessions_run(log: &mut Scribe) {
+    let start = |id: &str, parent: Option<&str>, takes_over: Option<&str>| {
+        Intent::SessionStart(SessionStart {
+            id: text(id),
+            process: None,
+            host: "desk".to_owned(),
+            program: "codex".to_owned(),
+            worktree: None,
+            parent: parent.map(text),
+            takes_over: takes_over.map(text),
+        })
+    };
+    let note = |session: &str, what: NoteKind, question: Option<u32>| {
+        Intent::SessionNote(SessionNote { session: text(session), what, question, agent: None })
+    };
+    log.says("eve", start("e1", None, None));
+    log.write("fay", start("f1", Some("e1"), None));
+    log.write("fay", start("f2", Some("e1"), None)); // refused: f1 is live
+    log.write("fay", start("f2", Some("e1"), Some("f1")));
+    log.says("fay", note("f2", NoteKind::Question, None));
+    log.says("eve", note("e1", NoteKind::Answer, Some(1)));
+    log.says("eve", note("f2", NoteKind::Decision, None));
+    log.write("cy", note("e1", NoteKind::Note, None)); // refused: cy does not run there
+    let work = log.write("eve", Intent::Send(send("directive", &["fay"])));
+    let work = log.message_at(work);
+    log.in_session("fay", "f2", claim(work, 60_000));
+    let close = |session: &str, mail: Option<Send>| {
+        Intent::SessionClose(SessionClose { session: text(session), keep_claims: false, mail })
+    };
+    log.says("eve", close("e1", Some(send("message", &["fay"]))));
+    log.says("fay", close("f2", None)); // what it claimed is pending again
 }
 
 /// One is answered, one is left to its default, one to nobody; what does not decide them is refused.

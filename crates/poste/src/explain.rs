@@ -75,6 +75,9 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         "session_live" => error.hint("see which run: poste session list"),
         "session_taken" => error.hint("an id is for one session for ever; take another one, or let one be made"),
         "session_over" | "unknown_session" => error.hint("see which there are: poste session list --all"),
+        "ended" if matches!(proposal.intent, Intent::SessionNote(_)) => {
+            error.hint("see what was answered: poste session show; correct it with a note or a decision")
+        }
         "unknown_question" => error.hint("see the questions: poste session show"),
         "not_finished" => error.hint("see what is open: poste threads --status open"),
         "unknown_record" => error.hint("see the records: poste log show"),

@@ -29,6 +29,7 @@ mod reminders;
 mod replay;
 mod response;
 mod search;
+mod sessions;
 mod store;
 mod tick;
 mod topics;

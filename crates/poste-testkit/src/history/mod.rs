@@ -4,13 +4,14 @@
 //! what it proposed and was told before. So most of what it proposes could be accepted, and what is refused is
 //! refused for a reason worth testing: a lost lease, somebody else's mail, a name that is gone.
 //!
-//! [`sight`] is what a caller sees; [`mail`], [`work`], [`approvals`], [`endings`], [`office`] and [`hostile`] are what it does.
+//! [`sight`] is what a caller sees; [`mail`], [`work`], [`approvals`], [`sessions`], [`endings`], [`office`] and [`hostile`] are what it does.
 
 mod approvals;
 mod endings;
 mod hostile;
 mod mail;
 mod office;
+mod sessions;
 mod sight;
 mod words;
 mod work;
@@ -105,6 +106,9 @@ enum Act {
     Hostile,
     Ask,
     Decide,
+    StartSession,
+    Note,
+    CloseSession,
 }
 
 const ACTS: &[(u32, Act)] = &[
@@ -129,6 +133,9 @@ const ACTS: &[(u32, Act)] = &[
     (4, Act::Hostile),
     (4, Act::Ask),
     (5, Act::Decide),
+    (3, Act::StartSession),
+    (5, Act::Note),
+    (2, Act::CloseSession),
 ];
 
 impl Generator {
@@ -220,6 +227,9 @@ impl Generator {
             Act::Hostile => self.hostile(sight),
             Act::Ask => self.ask(sight),
             Act::Decide => self.decide(sight).unwrap_or_else(|| self.ask(sight)),
+            Act::StartSession => self.start_session(sight),
+            Act::Note => self.note(sight).unwrap_or_else(|| self.start_session(sight)),
+            Act::CloseSession => self.close_session(sight).unwrap_or_else(|| self.start_session(sight)),
         };
         Proposal {
             id: self.fresh_id(),

@@ -1,7 +1,7 @@
 //! What a caller sees of an office before it proposes something.
 
 use poste_core::store::Store;
-use poste_core::store::tables::{Agent, Approval, State};
+use poste_core::store::tables::{Agent, Approval, SessionRow, State};
 use poste_core::text::{Label, Name, Session};
 use poste_core::{Address, Error, MessageNo, Position, Timestamp};
 
@@ -36,6 +36,8 @@ pub(super) struct Sight {
     pub archived: Vec<MessageNo>,
     /// The newest questions, decided or not.
     pub asked: Vec<Approval>,
+    /// The newest sessions, live or over.
+    pub sessions: Vec<SessionRow>,
 }
 
 impl Sight {
@@ -54,6 +56,7 @@ impl Sight {
             said: newest_content(store)?,
             archived: some_archived(store)?,
             asked: tables.newest_approvals(12)?,
+            sessions: tables.newest_sessions(12)?,
         })
     }
 

@@ -26,6 +26,7 @@ mod schemas;
 mod search;
 mod secrets;
 mod sending;
+mod sessions;
 mod shells;
 mod status;
 mod times;

@@ -15,7 +15,7 @@ use crate::commands::SecretArgs;
 use crate::context::Cx;
 use crate::draft::read_body;
 use crate::error::CommandError;
-use crate::ui::{self, Answer, Ui, escape};
+use crate::ui::{Answer, Ui, escape};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -132,7 +132,7 @@ fn finish(cx: &Cx, office: &Office, before: SessionView, kept: bool, repeat: boo
         session,
     })?;
     if !undecided.is_empty() {
-        cx.ui.say(format!("{} wait for a decision: poste approvals --asked", ui::count(undecided.len(), "question")));
+        cx.ui.say("see what waits for a decision: poste approvals --asked");
     }
     Ok(())
 }

@@ -79,7 +79,7 @@ impl Answer for StartAnswer {
 }
 
 /// A word a shell takes as it is.
-pub(crate) fn shell_word(text: &str) -> String {
+fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':' | '@' | '+' | ',');
     match !text.is_empty() && text.chars().all(is_plain) {
         true => text.to_owned(),
