@@ -195,7 +195,10 @@ impl Cli {
 /// Texts may begin with a hyphen, as a list in Markdown does. One word that begins so and does not stand after `--` is
 /// an option that was mistyped; taking it for a text would send it.
 fn swallows_an_option(matches: &clap::ArgMatches, arguments: &[OsString]) -> bool {
-    let Some((_, matches)) = matches.subcommand() else { return false };
+    let Some((_, mut matches)) = matches.subcommand() else { return false };
+    while let Some((_, inner)) = matches.subcommand() {
+        matches = inner;
+    }
     let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
     let is_option = |value: &OsStr| {
         let text = value.to_string_lossy();

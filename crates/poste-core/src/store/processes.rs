@@ -226,11 +226,11 @@ mod tests {
         assert_eq!(Presence::of(Some(&written)), Presence::Running);
         let earlier = SessionProcess { started_ms: written.started_ms.map(|ms| ms - 10), ..written.clone() };
         assert_eq!(Presence::of(Some(&earlier)), Presence::Gone, "another process has that number by now");
-        let elsewhere = SessionProcess { place: "another boot".to_owned(), ..written.clone() };
-        assert_eq!(Presence::of(Some(&elsewhere)), Presence::Unknown);
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(Presence::of(Some(&written)), Presence::Gone);
+        let elsewhere = SessionProcess { place: "another boot".to_owned(), ..written };
+        assert_eq!(Presence::of(Some(&elsewhere)), Presence::Unknown);
         assert_eq!(Presence::of(None), Presence::Unknown);
     }
 

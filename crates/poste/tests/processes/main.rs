@@ -5,6 +5,7 @@ mod backup;
 mod common;
 mod configuring;
 mod creating;
+mod deciding;
 mod demo;
 mod doctor;
 mod dying;

@@ -1,6 +1,6 @@
 use std::io::{self, Write};
 
-use poste_core::fold::Verdict;
+use poste_core::fold::{Code, Verdict};
 use poste_core::log::{Intent, Position, Register, SessionStart};
 use poste_core::office::Office;
 use poste_core::store::processes::{self, Presence};
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// End the session this agent runs as, and go on in its place
     #[arg(long)]
     take_over: bool,
-    /// If the name is in use: take NAME-2, NAME-3 …, registered with the same role and lead
+    /// If the name is in use: take NAME-2, NAME-3 and so on, registered with the same role and lead
     #[arg(long, conflicts_with = "take_over")]
     own_name: bool,
     /// Print only the lines for a shell to evaluate
@@ -89,12 +89,12 @@ fn shell_word(text: &str) -> String {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
-    let mut agent = cx.active_agent(&office)?;
+    let base = cx.active_agent(&office)?;
     if let Some(started) = started_before(&office, args.id.as_ref())? {
         return answer(cx, &office, &started, None, None, true, args.export);
     }
-    let mut takes_over = None;
-    if let Some(live) = views::live_session(office.store(), &agent.name)? {
+    let (mut agent, mut takes_over) = (base.clone(), None);
+    if let Some(live) = views::live_session(office.store(), &base.name)? {
         if live.process == Presence::Gone {
             let pid = live.pid.unwrap_or_default();
             cx.ui.warn(format!("session {} ended without closing: pid {pid} is gone; it is taken over", live.id));
@@ -102,43 +102,48 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         } else if args.take_over {
             takes_over = Some(live);
         } else if args.own_name {
-            agent = own_name(cx, &mut office, &agent)?;
+            agent = own_name(cx, &mut office, &base)?;
         } else {
             return Err(in_use(cx, &live));
         }
     }
     let content = args.goal.as_deref().map(|goal| args.secret.text("goal", goal)).transpose()?;
-    let parent = match args.parent {
-        Some(parent) => Some(parent),
-        None if args.root => None,
-        None => parent_of(cx, &office, &agent.name)?,
-    };
     let pid = args.pid.or_else(processes::who_started).filter(|pid| *pid != 0);
     let program = args.program.or_else(|| pid.and_then(processes::program)).unwrap_or_else(|| "unknown".to_owned());
-    let header = SessionStart {
-        id: match args.name {
-            Some(name) => name,
-            None => made_id(cx, &office, &agent.name)?,
-        },
-        process: pid.map(processes::written_down),
-        host: host_name(),
-        program,
-        worktree: worktree(cx, &agent),
-        parent,
-        takes_over: takes_over.as_ref().map(|live| live.id.clone()),
-    };
-    let id = header.id.clone();
-    let proposal = cx.proposal_as(&office, agent.name.clone(), Intent::SessionStart(header), content, args.id);
-    let outcome = cx.propose(&mut office, &proposal)?;
-    if let Verdict::Rejected(rejection) = outcome.verdict {
+    loop {
+        let header = SessionStart {
+            id: match &args.name {
+                Some(name) => name.clone(),
+                None => made_id(cx, &office, &agent.name)?,
+            },
+            process: pid.map(processes::written_down),
+            host: host_name(),
+            program: program.clone(),
+            worktree: worktree(cx, &agent),
+            parent: match &args.parent {
+                Some(parent) => Some(parent.clone()),
+                None if args.root => None,
+                None => parent_of(cx, &office, &agent.name)?,
+            },
+            takes_over: takes_over.as_ref().map(|live| live.id.clone()),
+        };
+        let id = header.id.clone();
+        let intent = Intent::SessionStart(header);
+        let proposal = cx.proposal_as(&office, agent.name.clone(), intent, content.clone(), args.id.clone());
+        let outcome = cx.propose(&mut office, &proposal)?;
+        let Verdict::Rejected(rejection) = outcome.verdict else {
+            return answer(cx, &office, &id, takes_over, outcome.position, outcome.repeat, args.export);
+        };
         let live = views::live_session(office.store(), &agent.name)?;
-        return Err(match live {
+        match live {
             // Somebody was faster.
-            Some(live) if rejection.code == poste_core::fold::Code::SessionLive => in_use(cx, &live),
-            _ => explain(&office, &proposal, rejection.into())?,
-        });
+            Some(_) if rejection.code == Code::SessionLive && args.own_name => {
+                agent = own_name(cx, &mut office, &base)?;
+            }
+            Some(live) if rejection.code == Code::SessionLive => return Err(in_use(cx, &live)),
+            _ => return Err(explain(&office, &proposal, rejection.into())?),
+        }
     }
-    answer(cx, &office, &id, takes_over, outcome.position, outcome.repeat, args.export)
 }
 
 fn answer(
@@ -223,7 +228,7 @@ fn own_name(cx: &Cx, office: &mut Office, agent: &Agent) -> Result<Agent> {
                         return made.ok_or_else(|| CommandError::new(Kind::Internal, "the agent is not there"));
                     }
                     // Somebody took it this moment.
-                    Verdict::Rejected(rejection) if rejection.code == poste_core::fold::Code::NameTaken => {}
+                    Verdict::Rejected(rejection) if rejection.code == Code::NameTaken => {}
                     Verdict::Rejected(rejection) => return Err(explain(office, &proposal, rejection.into())?),
                 }
             }
