@@ -222,7 +222,9 @@ mod tests {
     fn a_process_is_known_again_and_its_number_alone_is_not_enough() {
         let mut child = Command::new("sleep").arg("60").stdout(Stdio::null()).spawn().unwrap();
         let written = written_down(child.id());
-        assert_eq!(program(child.id()).as_deref(), Some("sleep"));
+        while program(child.id()).as_deref() != Some("sleep") {
+            std::thread::yield_now(); // told a moment after it was started
+        }
         assert_eq!(Presence::of(Some(&written)), Presence::Running);
         let earlier = SessionProcess { started_ms: written.started_ms.map(|ms| ms - 10), ..written.clone() };
         assert_eq!(Presence::of(Some(&earlier)), Presence::Gone, "another process has that number by now");
@@ -236,9 +238,14 @@ mod tests {
 
     #[test]
     fn a_shell_that_runs_one_command_is_not_who_started_it() {
-        let shell = |script: &str| Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
-        let mut child = shell("echo ready; read line; true");
-        assert!(is_passing_shell(child.id(), std::process::id()));
+        // It waits for a line that does not come.
+        let mut child = Command::new("sh").args(["-c", "read line; true"]).stdin(Stdio::piped()).spawn().unwrap();
+        // The kernel tells its name and its words a moment after it was started.
+        let given_up = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !is_passing_shell(child.id(), std::process::id()) {
+            assert!(std::time::Instant::now() < given_up, "{:?}", name_of(child.id()));
+            std::thread::yield_now();
+        }
         assert!(!is_passing_shell(std::process::id(), child.id()), "a program is no shell");
         child.kill().unwrap();
         child.wait().unwrap();

@@ -285,8 +285,8 @@ fn a_failed_question_can_be_given_another_chance_until_it_is_decided() {
     accepted(desk.fail("lead", number));
     assert!(approval(&desk, number).is_open());
     accepted(desk.retry("coder", number));
-    accepted(desk.claim("lead", number));
-    accepted(desk.fail("lead", number));
+    accepted(desk.claim("lead/s1", number));
+    accepted(desk.fail("lead/s1", number));
     desk.pass(HOUR);
     let told = refused(desk.retry("coder", number), Code::Ended);
     assert!(told.contains("its default was applied: deny"), "{told}");
@@ -386,6 +386,7 @@ fn a_deadline_is_a_moment_whatever_the_clock_does() {
     desk.clock.set_wall(30 * MINUTE);
     desk.settle();
     assert_eq!(approval(&desk, number).deadline, Some(at), "a leap moves leases, not moments people were told");
-    desk.pass(30 * MINUTE);
+    desk.pass(HOUR);
+    desk.settle();
     assert_eq!(approval(&desk, number).state, ApprovalState::Defaulted);
 }
