@@ -95,7 +95,7 @@ pub(crate) fn submit(office: &mut Office, proposals: &[Proposal]) -> Result<Vec<
     Ok(outcomes)
 }
 
-fn submit_all(office: &mut Office, proposals: impl Iterator<Item = Proposal>) -> Result<Vec<MessageNo>> {
+pub(crate) fn submit_all(office: &mut Office, proposals: impl Iterator<Item = Proposal>) -> Result<Vec<MessageNo>> {
     let mut numbers = Vec::new();
     let mut proposals = proposals.peekable();
     while proposals.peek().is_some() {

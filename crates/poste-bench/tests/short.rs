@@ -28,7 +28,18 @@ fn the_short_form_measures_everything_and_writes_its_page() {
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(json.unwrap()).unwrap()).unwrap();
     let groups: std::collections::BTreeSet<&str> =
         report["lines"].as_array().unwrap().iter().map(|line| line["group"].as_str().unwrap()).collect();
-    for group in ["Sending", "The whole program", "Many at once", "Waking", "Broadcast", "The whole log", "Memory"] {
+    for group in [
+        "Sending",
+        "The whole program",
+        "Many at once",
+        "Waking",
+        "Broadcast",
+        "Reservations",
+        "Handoffs",
+        "Shared contexts",
+        "The whole log",
+        "Memory",
+    ] {
         assert!(groups.contains(group), "{group} is missing from {groups:?}");
     }
 }

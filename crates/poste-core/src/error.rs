@@ -53,12 +53,18 @@ pub enum Error {
     Occupied(PathBuf),
     #[error("{path}: {message}")]
     Artifact { path: String, message: String },
+    #[error("{} cannot be handed over", files(.0.len()))]
+    Artifacts(Vec<crate::store::artifact::FileProblem>),
     #[error("the office at {0} can only be read from here")]
     ReadOnly(PathBuf),
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: io::Error },
     #[error("the database answered: {0}")]
     Sqlite(rusqlite::Error),
+}
+
+fn files(count: usize) -> String {
+    if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
 }
 
 const SQLITE_IOERR_SHMSIZE: i32 = 10 | (19 << 8);

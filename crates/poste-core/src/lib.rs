@@ -7,7 +7,9 @@
 //! * [`log`]: envelopes, content, the kinds of records, the [`Log`](log::Log) trait.
 //! * [`fold`]: every rule of the office, one file a noun. Deterministic and total.
 //! * [`store`]: the only part that touches the machine: SQLite, locks, clocks, files, the bell.
+//! * [`pattern`]: paths with wildcards, and whether two of them overlap.
 //! * [`views`]: what people and programs may ask, read from the tables.
+//! * [`gates`]: what must be true of a message before work on it begins.
 //! * [`office`]: the one API every surface uses.
 //! * [`backup`]: copies of an office, and offices made from them.
 //! * [`doctor`]: what may be wrong with an office, what it means, and what helps.
@@ -24,11 +26,15 @@ pub mod backup;
 pub mod config;
 pub mod digest;
 pub mod doctor;
+pub mod document;
 pub mod error;
 pub mod fold;
+pub mod gates;
+pub mod handoff;
 pub mod limits;
 pub mod log;
 pub mod office;
+pub mod pattern;
 pub mod payload;
 pub mod progress;
 pub mod secrets;

@@ -17,6 +17,14 @@ pub const METADATA_ENTRIES_MAX: usize = 64;
 pub const REFERENCES_MAX: usize = 64;
 /// Artifacts named by one message or result.
 pub const ARTIFACTS_MAX: usize = 100;
+/// Files of one handoff.
+pub const HANDOFF_ARTIFACTS_MAX: usize = 1_000;
+/// Names that are looked at in the folders of one handoff.
+pub const HANDOFF_NAMES_MAX: usize = 50_000;
+/// Things one handoff asks its receiver to check.
+pub const HANDOFF_CHECKS_MAX: u32 = 100;
+/// Commands one handoff asks its receiver to run.
+pub const HANDOFF_VERIFIES_MAX: u32 = 20;
 /// One attached or hashed artifact.
 pub const ARTIFACT_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
 /// Addresses one message may name.
@@ -39,12 +47,43 @@ pub const ARCHIVE_MESSAGES_MAX: usize = 10_000;
 pub const REDACT_MAX: usize = 1_000;
 /// Past publications one `subscribe --from` may bring back.
 pub const BACKFILL_MAX: usize = 1_000;
+/// Choices one approval may offer.
+pub const APPROVAL_CHOICES_MAX: usize = 16;
+/// Deliveries one approval may make: each is ended by the record that decides it.
+pub const APPROVAL_RECIPIENTS_MAX: usize = 64;
+/// Questions one session may number.
+pub const SESSION_QUESTIONS_MAX: u32 = 10_000;
 /// Capabilities of one agent.
 pub const CAPABILITIES_MAX: usize = 64;
 /// A path in a header (worktree, artifact).
 pub const PATH_BYTES_MAX: usize = 4_096;
+/// One pattern of paths.
+pub const PATTERN_BYTES_MAX: usize = 1_024;
+/// Alternatives the braces of one pattern may make …
+pub const PATTERN_ALTERNATIVES_MAX: usize = 64;
+/// … so many characters in all of them …
+pub const PATTERN_ITEMS_MAX: usize = 4_096;
+/// … and how deep braces may stand in braces.
+pub const PATTERN_BRACES_DEPTH_MAX: usize = 8;
+/// Patterns one `reserve` may take …
+pub const RESERVE_MAX: usize = 64;
+/// … and those one agent may hold at a time.
+pub const RESERVATIONS_MAX: usize = 1_000;
+/// Steps of comparing patterns one `reserve` may cost: some tenths of a second.
+pub const OVERLAP_STEPS_MAX: u64 = 50_000_000;
 /// Types an office may add or change in `poste.toml`.
 pub const POLICY_TYPES_MAX: usize = 200;
+/// Gates one message may have to pass, and one file may define.
+pub const GATES_MAX: usize = 64;
+/// How long the command of a gate may take.
+pub const GATE_TIMEOUT_MS_MIN: i64 = SECOND_MS;
+pub const GATE_TIMEOUT_MS_MAX: i64 = HOUR_MS;
+pub const GATE_TIMEOUT_MS_DEFAULT: i64 = MINUTE_MS;
+/// Words of one command, and bytes of it.
+pub const COMMAND_WORDS_MAX: usize = 256;
+pub const COMMAND_BYTES_MAX: usize = 16 * 1024;
+/// An artifact that is held to a schema.
+pub const JSON_ARTIFACT_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// The file of a payload schema.
 pub const SCHEMA_BYTES_MAX: u64 = 256 * 1024;
 
@@ -52,12 +91,26 @@ pub const SCHEMA_BYTES_MAX: u64 = 256 * 1024;
 pub const ID_BYTES_MAX: usize = 128;
 /// An agent, role, capability or type name.
 pub const NAME_BYTES_MAX: usize = 64;
+/// The name of a shared context: with `context.` before it, it is a topic.
+pub const CONTEXT_NAME_BYTES_MAX: usize = NAME_BYTES_MAX - "context.".len();
 /// A conversation, workflow or step label, or a session.
 pub const LABEL_BYTES_MAX: usize = 128;
+
+/// The text of a shared context, whole or a section, and its data.
+pub const DOCUMENT_BYTES_MAX: usize = 1024 * 1024;
+/// The title of a section is one line.
+pub const TITLE_BYTES_MAX: usize = 256;
+
+/// How long a shared context is locked.
+pub const CONTEXT_LOCK_MS_MIN: i64 = SECOND_MS;
+pub const CONTEXT_LOCK_MS_MAX: i64 = HOUR_MS;
 
 pub const LEASE_MS_MIN: i64 = 1_000;
 pub const LEASE_MS_MAX: i64 = 24 * HOUR_MS;
 pub const LEASE_MS_DEFAULT: i64 = 10 * MINUTE_MS;
+/// A reservation outlives a night, not a week.
+pub const RESERVATION_MS_MAX: i64 = 7 * DAY_MS;
+pub const RESERVATION_MS_DEFAULT: i64 = HOUR_MS;
 /// Attempts before a delivery is dead.
 pub const ATTEMPTS_MAX_DEFAULT: u32 = 5;
 pub const ATTEMPTS_MAX_MAX: u32 = 1_000;

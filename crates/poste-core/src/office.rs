@@ -1,5 +1,6 @@
 //! The one API of every surface: open an office, propose changes, ask views.
 
+mod gates;
 mod settings;
 mod trust;
 
@@ -8,20 +9,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use gates::gate_schema_problems;
 pub use settings::Standing;
 pub(crate) use settings::{Weighed, weigh_file};
 pub use trust::{Trust, TrustView};
 
 use crate::config::{self, ConfigFile};
 use crate::error::Error;
-use crate::fold::{Outcome, Rejection, Verdict};
-use crate::log::{Archive, Log, Position, Proposal, Sealed};
-use crate::payload::{Fresh, PayloadSchemas};
+use crate::fold::{Code, Outcome, Rejection, Verdict};
+use crate::log::{Archive, Intent, Log, Position, Proposal, Sealed};
+use crate::payload::{self, Fresh, PayloadSchemas};
 use crate::store::archive::{Archives, Line, Written};
 use crate::store::clock::Clock;
+use crate::store::mirror::{self, Mirror};
+use crate::store::session_pages;
 use crate::store::tables::Agent;
 use crate::store::{Erased, LocalLog, Options, Store};
-use crate::text::Name;
+use crate::text::{ContextName, Name};
 use crate::time::Timestamp;
 use crate::views::ArchiveBatch;
 
@@ -39,9 +43,12 @@ impl<L: Log> Office<L> {
     }
 
     /// Makes proposals durable and answers each with what the fold decided. A message whose payload does not fit the
-    /// schema of its type is refused alone, before the append.
+    /// schema of its type is refused alone, before the append, and so is the end of one that has not passed its gates.
     pub fn submit(&mut self, proposals: &[Proposal]) -> Result<Vec<Outcome>, Error> {
-        let unfit = self.unfit_payloads(proposals)?;
+        let mut unfit = self.unfit_payloads(proposals)?;
+        for (unfit, ungated) in unfit.iter_mut().zip(self.ungated(proposals)?) {
+            *unfit = unfit.take().or(ungated);
+        }
         let mut sealed = Vec::with_capacity(proposals.len());
         for (proposal, unfit) in proposals.iter().zip(&unfit) {
             if unfit.is_none() {
@@ -80,6 +87,9 @@ impl<L: Log> Office<L> {
         let mut fresh = Fresh::default();
         for (proposal, unfit) in proposals.iter().zip(&mut unfit) {
             *unfit = schemas.check(proposal, &mut fresh)?;
+            if unfit.is_none() {
+                *unfit = unfit_data(self.log.store(), proposal)?;
+            }
             // What was stored before under this id is a repeat, whatever the schema says by now.
             if unfit.is_some() && self.log.store().tables()?.id(&proposal.id)?.is_some() {
                 *unfit = None;
@@ -174,6 +184,11 @@ impl Office<LocalLog> {
         self.log.erase()
     }
 
+    /// Brings the mirror of a shared context up to the log; an edit by hand is left alone, unless it is to be dropped.
+    pub fn mirror(&self, name: &ContextName, drop_edit: bool) -> Result<Option<Mirror>, Error> {
+        mirror::write(self.store(), name, drop_edit)
+    }
+
     /// Everything that was ever redacted, once more.
     pub fn erase_all(&mut self) -> Result<Erased, Error> {
         self.log.erase_all()
@@ -209,6 +224,18 @@ impl Office<LocalLog> {
             true => Ok(()),
             false => archives.discard(&archive.file),
         }
+    }
+
+    /// Writes the page of a closed session, made from the log by whoever renders it. What was redacted meanwhile is not
+    /// in it: nobody erases while it is rendered and written.
+    pub fn write_session_page<E: From<Error>>(
+        &self,
+        name: &str,
+        render: impl FnOnce(&Store) -> Result<String, E>,
+    ) -> Result<PathBuf, E> {
+        let path = self.path()?;
+        let _guard = self.log.hold()?;
+        Ok(session_pages::write(path, name, &render(self.store())?)?)
     }
 
     fn archives(&self) -> Result<&Archives, Error> {
@@ -275,6 +302,42 @@ impl Office<LocalLog> {
     fn due_in(&self) -> Result<Option<Duration>, Error> {
         let Some(due) = self.store().tables()?.next_due()? else { return Ok(None) };
         Ok(Some(Duration::from_millis(u64::try_from(due.since_ms(self.now()?)).unwrap_or(0))))
+    }
+}
+
+/// Why the data of a shared context is refused: it does not fit the schema the context was made with.
+fn unfit_data(store: &Store, proposal: &Proposal) -> Result<Option<Rejection>, Error> {
+    let document = proposal.content.as_ref().and_then(|content| content.document.as_ref());
+    let refused = |reason: String| Ok(Some(Rejection { code: Code::DataUnfit, reason }));
+    let (name, brings_data) = match &proposal.intent {
+        Intent::ContextCreate(create) => (&create.name, create.data),
+        Intent::ContextReplace(replace) => (&replace.name, replace.data),
+        _ => return Ok(None),
+    };
+    let data = document.and_then(|document| document.data.as_deref());
+    if brings_data != data.is_some() {
+        return refused(format!(
+            "the change of context {name} says it brings data and does not, or the other way round"
+        ));
+    }
+    let own = document.and_then(|document| document.schema.clone());
+    if let Some(own) = &own
+        && let Err(why) = payload::check_schema(own)
+    {
+        return refused(format!("the schema of context {name}: {why}"));
+    }
+    let Some(data) = data else { return Ok(None) };
+    let schema = match (own, store.tables()?.context(name)?) {
+        (Some(own), _) => own,
+        (None, Some(context)) if context.has_schema => match crate::views::context_schema(store, &context)? {
+            Some(schema) => schema,
+            None => return refused(format!("the schema of context {name} was redacted: nothing can be checked")),
+        },
+        (None, _) => return Ok(None),
+    };
+    match payload::check_against(&schema, data) {
+        Ok(()) => Ok(None),
+        Err(why) => refused(format!("the data does not fit the schema of context {name}: {why}")),
     }
 }
 

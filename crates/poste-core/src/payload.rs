@@ -68,11 +68,8 @@ impl PayloadSchemas {
     /// What is wrong with the schemas themselves.
     pub fn problems(&self) -> Vec<(TypeName, String)> {
         let check = |kind: &TypeName, source: &SchemaSource| -> Result<(), String> {
-            let (schema, _) = self.read(kind, source).map_err(|error| match error {
-                Error::Config { message, .. } => message,
-                other => other.to_string(),
-            })?;
-            compile(kind, &schema).map(|_| ())
+            let (schema, _) = self.read(kind, source).map_err(told)?;
+            compile(&key_of(kind), &schema).map(|_| ())
         };
         let checked = self.sources.iter().map(|(kind, source)| (kind.clone(), check(kind, source)));
         checked.filter_map(|(kind, checked)| checked.err().map(|why| (kind, why))).collect()
@@ -82,6 +79,10 @@ impl PayloadSchemas {
     pub fn check(&mut self, proposal: &Proposal, fresh: &mut Fresh) -> Result<Option<Rejection>, Error> {
         let Some(send) = proposal.intent.mail() else { return Ok(None) };
         let Some(source) = self.sources.get(&send.kind) else { return Ok(None) };
+        // A version of a shared context has a schema of its own, and no payload.
+        if proposal.content.as_ref().is_some_and(|content| content.document.is_some()) {
+            return Ok(None);
+        }
         let kind = &send.kind;
         let refused = |reason: String| Ok(Some(Rejection { code: Code::PayloadUnfit, reason }));
         let payload = proposal.content.as_ref().and_then(|content| content.payload.as_deref());
@@ -91,8 +92,8 @@ impl PayloadSchemas {
         if fresh.0.insert(kind.clone()) {
             let (schema, digest) = self.read(kind, source)?;
             if self.compiled.get(kind).is_none_or(|(known, _)| *known != digest) {
-                let compiled =
-                    compile(kind, &schema).map_err(|message| Error::Config { path: self.config.clone(), message })?;
+                let compiled = compile(&key_of(kind), &schema)
+                    .map_err(|message| Error::Config { path: self.config.clone(), message })?;
                 self.compiled.insert(kind.clone(), (digest, compiled));
             }
         }
@@ -104,29 +105,72 @@ impl PayloadSchemas {
     }
 
     fn read(&self, kind: &TypeName, source: &SchemaSource) -> Result<(Value, Digest), Error> {
-        let wrong = |why: String| Error::Config {
-            path: self.config.clone(),
-            message: format!("{TYPES}.{kind}.{SCHEMA}: {why}"),
-        };
-        let path = match source {
-            SchemaSource::Inline(schema) => return Ok((schema.clone(), Digest::of(schema.to_string().as_bytes()))),
-            SchemaSource::File(path) => path,
-        };
-        let folder = self.config.parent().unwrap_or(Path::new("."));
-        if Path::new(path).is_absolute() {
-            return Err(wrong(format!("{path}: write it relative to the folder of poste.toml")));
-        }
-        let tree = Worktree::new(folder)?.apart_from(&folder.join(discover::FOLDER));
-        let bytes = tree.read(Path::new(path), limits::SCHEMA_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
-        let schema = serde_json::from_slice(&bytes).map_err(|error| wrong(format!("{path} is no JSON: {error}")))?;
-        Ok((schema, Digest::of(&bytes)))
+        read(&self.config, &key_of(kind), source)
+    }
+}
+
+fn key_of(kind: &TypeName) -> String {
+    format!("{TYPES}.{kind}.{SCHEMA}")
+}
+
+/// The schema that a key of `poste.toml` names; `config` is that file.
+fn read(config: &Path, key: &str, source: &SchemaSource) -> Result<(Value, Digest), Error> {
+    let wrong = |why: String| Error::Config { path: config.to_owned(), message: format!("{key}: {why}") };
+    let path = match source {
+        SchemaSource::Inline(schema) => return Ok((schema.clone(), Digest::of(schema.to_string().as_bytes()))),
+        SchemaSource::File(path) => path,
+    };
+    let folder = config.parent().unwrap_or(Path::new("."));
+    if Path::new(path).is_absolute() {
+        return Err(wrong(format!("{path}: write it relative to the folder of poste.toml")));
+    }
+    let tree = Worktree::new(folder)?.apart_from(&folder.join(discover::FOLDER));
+    let bytes = tree.read(Path::new(path), limits::SCHEMA_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
+    let schema = serde_json::from_slice(&bytes).map_err(|error| wrong(format!("{path} is no JSON: {error}")))?;
+    Ok((schema, Digest::of(&bytes)))
+}
+
+/// What is wrong with the schema that a key names.
+pub(crate) fn schema_problem(config: &Path, key: &str, source: &SchemaSource) -> Option<String> {
+    let compiled = read(config, key, source).map_err(told).and_then(|(schema, _)| compile(key, &schema));
+    compiled.err()
+}
+
+/// What is wrong with a JSON text by the schema that a key names, or with the schema.
+pub(crate) fn check_text(config: &Path, key: &str, source: &SchemaSource, text: &str) -> Result<(), String> {
+    let (schema, _) = read(config, key, source).map_err(told)?;
+    let compiled = compile(key, &schema)?;
+    let json: &RawValue = serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
+    check(&compiled, json)
+}
+
+fn told(error: Error) -> String {
+    match error {
+        Error::Config { message, .. } => message,
+        other => other.to_string(),
     }
 }
 
 /// Compiles a schema. Patterns run in linear time, whatever they are; references lead nowhere but into the schema; and
 /// the work a payload makes can be counted.
-fn compile(kind: &TypeName, schema: &Value) -> Result<Compiled, String> {
-    let unusable = |why: String| format!("{TYPES}.{kind}.{SCHEMA}: it is no JSON Schema that can be used: {why}");
+fn compile(key: &str, schema: &Value) -> Result<Compiled, String> {
+    compile_any(schema).map_err(|why| format!("{key}: {why}"))
+}
+
+/// Why JSON cannot be the schema of anything, if so.
+pub fn check_schema(schema: &RawValue) -> Result<(), String> {
+    let schema = serde_json::from_str(schema.get()).map_err(|error| format!("it cannot be read: {error}"))?;
+    compile_any(&schema).map(|_| ())
+}
+
+/// Why JSON does not fit a schema, if so.
+pub fn check_against(schema: &RawValue, data: &RawValue) -> Result<(), String> {
+    let schema = serde_json::from_str(schema.get()).map_err(|error| format!("it cannot be read: {error}"))?;
+    check(&compile_any(&schema)?, data)
+}
+
+fn compile_any(schema: &Value) -> Result<Compiled, String> {
+    let unusable = |why: String| format!("it is no JSON Schema that can be used: {why}");
     let work = Work::of(schema).map_err(unusable)?;
     let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
     let validator = options.build(schema).map_err(|error| {

@@ -58,6 +58,13 @@ pub fn find(content: &Content) -> Vec<Finding> {
     for (part, text) in texts {
         look(part, text.as_deref().unwrap_or_default().as_bytes());
     }
+    if let Some(document) = &content.document {
+        look("title", document.title.as_deref().unwrap_or_default().as_bytes());
+        look("text", document.text.as_deref().unwrap_or_default().as_bytes());
+        for (part, json) in [("data", &document.data), ("schema", &document.schema)] {
+            look(part, json.as_ref().map_or("", |json| json.get()).as_bytes());
+        }
+    }
     for reference in &content.references {
         look("references", reference.as_bytes());
     }

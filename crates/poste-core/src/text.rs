@@ -50,6 +50,11 @@ fn check(grammar: &Grammar, text: &str) -> Result<(), InvalidText> {
     Ok(())
 }
 
+/// Whether a path names something below a folder, wherever that folder is: no root, no way up, no name left out.
+pub fn is_path_below(path: &str) -> bool {
+    !path.contains('\0') && path.split('/').all(|name| !matches!(name, "" | "." | ".."))
+}
+
 /// The text in quotes, cut to a printable length, with anything but printable ASCII escaped.
 pub fn quoted(text: &str) -> String {
     const SHOWN_CHARS_MAX: usize = 80;
@@ -175,6 +180,8 @@ const NAME: Grammar = Grammar {
     rule: "use lower-case letters, digits, - and _, starting with a letter or digit",
     reserved: &[POSTE, EVERYONE, "all", "every", "role", "can", "topic", "human", "agent", "outside"],
 };
+const CONTEXT_NAME: Grammar =
+    Grammar { what: "the context's name", bytes_max: limits::CONTEXT_NAME_BYTES_MAX, reserved: &[], ..NAME };
 const WORD: Grammar = Grammar { what: "the word", reserved: &[], ..NAME };
 const TYPE_NAME: Grammar = Grammar {
     what: "the type",
@@ -223,6 +230,9 @@ checked_text!(
 checked_text!(
     /// A role or a capability.
     Word, WORD, "^[a-z0-9][a-z0-9_-]{0,63}$");
+checked_text!(
+    /// The name of a shared context; also that of a file, and part of a topic.
+    ContextName, CONTEXT_NAME, "^[a-z0-9][a-z0-9_-]{0,55}$");
 checked_text!(
     /// A word of the vocabulary of message types.
     TypeName, TYPE_NAME, "^[a-z][a-z0-9_]{0,63}$");

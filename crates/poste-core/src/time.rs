@@ -157,9 +157,41 @@ pub fn parse_past(text: &str) -> Result<When, String> {
     parse_when(text)
 }
 
+/// A day as people write it: `today`, `yesterday`, or a date. It begins and ends at midnight UTC, as everywhere.
+pub fn parse_day(text: &str, now: Timestamp) -> Result<(Timestamp, Timestamp), String> {
+    let today = Timestamp::from_ms(now.ms() - now.ms() % DAY_MS);
+    let begins = match text {
+        "today" => today,
+        "yesterday" => today.plus_ms(-DAY_MS),
+        _ => match text.parse::<jiff::civil::Date>().ok().and(parse_past(text).ok()) {
+            Some(When::At(begins)) => begins,
+            _ => {
+                let shown = crate::text::quoted(text);
+                return Err(format!("{shown} is no day; write today, yesterday or a date like 2026-01-31"));
+            }
+        },
+    };
+    if begins > now {
+        return Err("that day is still to come".to_owned());
+    }
+    Ok((begins, begins.plus_ms(DAY_MS)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_day_begins_and_ends_at_midnight() {
+        let now = Timestamp::from_ms(1_767_225_600_000 + 90 * MINUTE_MS);
+        let midnight = Timestamp::from_ms(1_767_225_600_000);
+        assert_eq!(parse_day("today", now), Ok((midnight, midnight.plus_ms(DAY_MS))));
+        assert_eq!(parse_day("yesterday", now), Ok((midnight.plus_ms(-DAY_MS), midnight)));
+        assert_eq!(parse_day("2026-01-01", now), parse_day("today", now));
+        for bad in ["", "tomorrow", "2026-01-02", "2026-13-01", "2026-01-01T00:00:00Z", "1d"] {
+            assert!(parse_day(bad, now).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn durations_and_moments_are_read_as_people_write_them() {

@@ -15,6 +15,7 @@ use std::fmt;
 
 use poste_core::fold::{Refusals, Verdict};
 use poste_core::log::{DeliveryNo, Head};
+use poste_core::pattern::Effort;
 use poste_core::store::Store;
 use poste_core::store::table_digest::{digest, digest_by_table, refold};
 use poste_core::store::tables::{Event, State, record_row};
@@ -46,9 +47,13 @@ const fn check(name: &'static str, offenders: &'static str) -> Check {
 }
 
 /// States in the tables: 0 pending, 1 claimed, 2 done, 3 failed, 4 dead, 5 expired, 6 returned. Events: 1 claimed,
-/// 5 acked, 12 retried, 14 late, 18 reminded, 19 dropped. Kinds of records: 20 send, 22 claim, 24 done, 25 fail. Due: 0 lease, 1 ready, 2 expiry,
-/// 3 response. They are
-/// written out here on purpose: a renumbering in the code would break every file there is, and must fail here.
+/// 5 acked, 12 retried, 14 late, 18 reminded, 19 dropped. Kinds of records: 20 send, 22 claim, 24 done, 25 fail,
+/// 50 to 52 a version of a context, 57 an agreement, 60 handoff.create, 61 accept, 62 reject, 63 withdraw, 81 an
+/// approval's answer. Due: 0 lease, 1 ready, 2 expiry, 3 response, 4 the lock of a context, 5 a reservation, 6 an approval's
+/// deadline. Reasons: up to 3 an end a recipient made, 9 stopped by gates, 10 defaulted, 11 withdrawn, 12 settled, 13
+/// unanswered. Approvals: 0 open, 1 answered, 2 defaulted. Sessions: 0 live, 2 taken over; their notes: 2 a question, 3 an
+/// answer. They are written out here on purpose: a renumbering in the code would break every file there is, and must fail
+/// here.
 const CHECKS: &[Check] = &[
     // I3: one effect per id.
     check(
@@ -79,7 +84,12 @@ const CHECKS: &[Check] = &[
            SELECT position FROM messages UNION SELECT position FROM events UNION SELECT position FROM policies
            UNION SELECT token FROM deliveries UNION SELECT ended_by FROM deliveries
            UNION SELECT position FROM closed UNION SELECT position FROM archives
-           UNION SELECT redacted_by FROM redactions UNION SELECT position FROM archived_messages)
+           UNION SELECT redacted_by FROM redactions UNION SELECT position FROM archived_messages
+           UNION SELECT position FROM approvals UNION SELECT ended_by FROM approvals
+           UNION SELECT position FROM handoffs UNION SELECT decision FROM handoffs
+           UNION SELECT position FROM context_versions UNION SELECT token FROM contexts
+           UNION SELECT position FROM sessions UNION SELECT ended_by FROM sessions
+           UNION SELECT position FROM session_notes UNION SELECT position FROM agreements)
          WHERE position IS NOT NULL
            AND (position NOT IN (SELECT position FROM ids) OR position IN (SELECT position FROM outcomes))",
     ),
@@ -100,7 +110,7 @@ const CHECKS: &[Check] = &[
         "SELECT 'delivery ' || number FROM deliveries
          LEFT JOIN log ON position = token
          WHERE token IS NOT NULL AND (position IS NULL
-           OR json_extract(CAST(envelope AS TEXT), '$.kind') NOT IN (20, 22, 24, 25)
+           OR json_extract(CAST(envelope AS TEXT), '$.kind') NOT IN (20, 22, 24, 25, 57, 61, 62, 81)
            OR (state = 1 AND json_extract(CAST(envelope AS TEXT), '$.kind') <> 22)
            OR (holder IS NOT NULL AND reason IS NOT 1 AND json_extract(CAST(envelope AS TEXT), '$.actor') <> holder))",
     ),
@@ -135,7 +145,18 @@ const CHECKS: &[Check] = &[
     check(
         "I8 the reason fits the state",
         "SELECT 'delivery ' || number FROM deliveries
-         WHERE state >= 2 AND state <> CASE WHEN reason <= 3 THEN 2 WHEN reason = 8 THEN 6 ELSE reason - 1 END",
+         WHERE state >= 2 AND state <> CASE WHEN reason <= 3 OR reason IN (10, 12) THEN 2
+           WHEN reason IN (8, 9, 11) THEN 6 WHEN reason = 13 THEN 5 ELSE reason - 1 END",
+    ),
+    check(
+        "I8 what its gates stopped was stopped by their result, and what they let through was claimed",
+        "SELECT 'delivery ' || number FROM deliveries d WHERE reason = 9 AND NOT EXISTS
+           (SELECT 1 FROM events e WHERE e.message = d.message AND e.delivery = d.number
+              AND e.position = d.ended_by AND e.event = 21 AND e.value = d.token AND e.agent = d.holder)
+         UNION ALL
+         SELECT 'gates at record ' || e.position FROM events e WHERE e.event IN (20, 21) AND NOT EXISTS
+           (SELECT 1 FROM events c WHERE c.message = e.message AND c.delivery = e.delivery
+              AND c.position = e.value AND c.event = 1 AND c.agent = e.agent)",
     ),
     check(
         "I8 it ended when its record says",
@@ -150,22 +171,28 @@ const CHECKS: &[Check] = &[
     ),
     check(
         "I8 what is due is what deliveries imply",
-        "SELECT 'missing ' || what || ' of delivery ' || subject FROM (
+        "SELECT 'missing ' || what || ' of ' || subject FROM (
            SELECT lease_until AS at, 0 AS what, number AS subject FROM deliveries
              WHERE state = 1 AND lease_until IS NOT NULL
            UNION ALL SELECT ready_at, 1, number FROM deliveries WHERE state = 0 AND ready = 0 AND ready_at IS NOT NULL
            UNION ALL SELECT expires_at, 2, number FROM deliveries WHERE state = 0 AND expires_at IS NOT NULL
            UNION ALL SELECT respond_by, 3, number FROM deliveries
              WHERE state <= 1 AND answer IS NULL AND reminded_at IS NULL AND respond_by IS NOT NULL
+           UNION ALL SELECT deadline, 6, number FROM approvals WHERE state = 0 AND deadline IS NOT NULL
+           UNION ALL SELECT locked_until, 4, number FROM contexts WHERE locked_until IS NOT NULL
+           UNION ALL SELECT until, 5, number FROM reservations
            EXCEPT SELECT at, what, subject FROM due)
          UNION ALL
-         SELECT 'too much: ' || what || ' of delivery ' || subject FROM (
+         SELECT 'too much: ' || what || ' of ' || subject FROM (
            SELECT at, what, subject FROM due
            EXCEPT SELECT lease_until, 0, number FROM deliveries WHERE state = 1
            EXCEPT SELECT ready_at, 1, number FROM deliveries WHERE state = 0 AND ready = 0
            EXCEPT SELECT expires_at, 2, number FROM deliveries WHERE state = 0
+           EXCEPT SELECT until, 5, number FROM reservations
            EXCEPT SELECT respond_by, 3, number FROM deliveries
-             WHERE state <= 1 AND answer IS NULL AND reminded_at IS NULL)",
+             WHERE state <= 1 AND answer IS NULL AND reminded_at IS NULL
+           EXCEPT SELECT deadline, 6, number FROM approvals WHERE state = 0
+           EXCEPT SELECT locked_until, 4, number FROM contexts WHERE locked_until IS NOT NULL)",
     ),
     check(
         "I8 attempts stay within their limit",
@@ -253,6 +280,35 @@ const CHECKS: &[Check] = &[
         "SELECT 'record ' || position FROM outcomes WHERE position NOT IN (SELECT position FROM log)
          UNION ALL SELECT 'record ' || position FROM content WHERE position NOT IN (SELECT position FROM log)",
     ),
+    // Handoffs: 0 pending, 1 accepted, 2 rejected, 3 withdrawn, and from 4 on what became of their delivery.
+    check(
+        "I8 a handoff is decided by its record, and by no other",
+        "SELECT 'handoff ' || number FROM handoffs h LEFT JOIN log d ON d.position = h.decision
+         WHERE (state BETWEEN 1 AND 3) <> (decision IS NOT NULL)
+            OR (decision IS NULL) <> (decided_at IS NULL) OR (decision IS NULL) <> (decided_by IS NULL)
+            OR (state IN (1, 2)) <> (answer IS NOT NULL) OR (overridden AND state <> 1)
+            OR (decision IS NOT NULL AND (d.at IS NOT decided_at
+              OR json_extract(CAST(d.envelope AS TEXT), '$.kind') <> 60 + state
+              OR json_extract(CAST(d.envelope AS TEXT), '$.actor') <> decided_by))",
+    ),
+    check(
+        "I8 a handoff is what its delivery says",
+        "SELECT 'handoff ' || h.number FROM handoffs h JOIN deliveries d ON d.message = h.number
+         WHERE d.state <> CASE h.state WHEN 0 THEN d.state WHEN 1 THEN 2 WHEN 2 THEN 2 WHEN 3 THEN 6 ELSE h.state - 1 END
+            OR (h.state = 0 AND d.state > 1) OR (d.reason IS 11) <> (h.state = 3)
+            OR (h.state IN (1, 2) AND (d.holder IS NOT h.decided_by OR d.reason IS NOT 2))",
+    ),
+    check(
+        "I8 every handoff has one message, and only it answers",
+        "SELECT 'handoff ' || h.number FROM handoffs h
+         LEFT JOIN messages m ON m.number = h.number LEFT JOIN archived_messages a ON a.number = h.number
+         WHERE coalesce(m.position, a.position) IS NOT h.position
+            OR (m.number IS NOT NULL AND (m.sender <> h.sender OR NOT m.work OR m.type <> 'handoff_request'
+              OR 1 <> (SELECT count(*) FROM deliveries d WHERE d.message = m.number AND d.address = h.recipient)))
+         UNION ALL
+         SELECT 'handoff ' || h.number FROM handoffs h JOIN deliveries d ON d.message = h.number
+         WHERE d.answer IS NOT NULL AND d.answer IS NOT h.answer",
+    ),
     check(
         "I8 reminded and dropped are told by the history",
         "SELECT 'delivery ' || number FROM deliveries d
@@ -272,9 +328,10 @@ const CHECKS: &[Check] = &[
             OR number IN (SELECT message FROM events) OR archive NOT IN (SELECT position FROM archives)
             OR position >= archive
          UNION ALL SELECT 'content ' || position FROM archived_content
-         WHERE position IN (SELECT position FROM content) OR archive NOT IN (SELECT position FROM archives)
+         WHERE (position IN (SELECT position FROM content) AND position NOT IN (SELECT position FROM context_versions))
+            OR archive NOT IN (SELECT position FROM archives)
          UNION ALL SELECT 'event ' || position FROM archived_events
-         WHERE message NOT IN (SELECT number FROM archived_messages) OR event NOT IN (1, 14)",
+         WHERE message NOT IN (SELECT number FROM archived_messages) OR event NOT IN (1, 4, 9, 10, 11, 14)",
     ),
     check(
         "I8 an archive has only what happened before it was written",
@@ -300,10 +357,107 @@ const CHECKS: &[Check] = &[
             OR redacted_by <= position",
     ),
     check(
+        "I8 a question is decided once, by an answer or its default",
+        "SELECT 'approval ' || number FROM approvals
+         WHERE (state = 0) <> (ended_by IS NULL) OR (ended_by IS NULL) <> (ended_at IS NULL)
+            OR (state IN (1, 2)) <> (choice IS NOT NULL) OR (state = 1) <> (answer IS NOT NULL)
+            OR (state = 1) <> (decided_by IS NOT NULL) OR (state = 2 AND choice IS NOT fallback)
+            OR (choice IS NOT NULL AND instr(' ' || choices || ' ', ' ' || choice || ' ') = 0)
+            OR (number NOT IN (SELECT number FROM messages) AND number NOT IN (SELECT number FROM archived_messages))",
+    ),
+    check(
+        "I8 a decided question waits for nobody",
+        "SELECT 'delivery ' || d.number FROM deliveries d JOIN approvals a ON a.number = d.message
+         WHERE a.state <> 0 AND d.state <= 1
+         UNION ALL SELECT 'delivery ' || d.number FROM deliveries d JOIN approvals a ON a.number = d.message
+         WHERE a.state = 0 AND d.state = 2
+         UNION ALL SELECT 'approval ' || a.number FROM approvals a JOIN agents ON name = asker
+         WHERE a.state = 0 AND retired_at IS NOT NULL",
+    ),
+    check(
+        "I8 a session is live or over, and whoever runs is active",
+        "SELECT id FROM sessions
+         WHERE (state = 0) <> (ended_by IS NULL) OR (ended_by IS NULL) <> (ended_at IS NULL)
+            OR (state = 2) <> (successor IS NOT NULL)
+         UNION ALL SELECT id FROM sessions JOIN agents ON name = agent WHERE state = 0 AND retired_at IS NOT NULL",
+    ),
+    check(
+        "I9 sessions hang below their root, and notes at it",
+        "SELECT s.id FROM sessions s LEFT JOIN sessions p ON p.id = s.parent
+         WHERE (s.parent IS NULL) <> (s.root = s.id) OR (s.parent IS NOT NULL AND p.root IS NOT s.root)
+         UNION ALL SELECT 'note ' || n.position FROM session_notes n LEFT JOIN sessions s ON s.id = n.root
+         WHERE s.root IS NOT n.root OR (n.question IS NOT NULL) <> (n.what IN (2, 3))
+         UNION ALL SELECT id FROM sessions s
+         WHERE questions <> (SELECT count(*) FROM session_notes WHERE root = s.id AND what = 2)",
+    ),
+    check(
         "I9 what agents have belongs to an agent",
         "SELECT agent FROM capabilities WHERE agent NOT IN (SELECT name FROM agents)
          UNION ALL SELECT 'delivery ' || number FROM deliveries
            WHERE address NOT LIKE '%:%' AND address NOT IN (SELECT name FROM agents)",
+    ),
+    check(
+        "I7 a locked context has a holder who is there, and all that belongs to a lock",
+        "SELECT name FROM contexts
+         WHERE (token IS NULL) <> (holder IS NULL) OR (token IS NULL) <> (locked_until IS NULL)
+            OR (session IS NOT NULL AND holder IS NULL)
+            OR (holder IS NOT NULL AND holder NOT IN (SELECT name FROM agents WHERE retired_at IS NULL))",
+    ),
+    check(
+        "I8 a version is one record of its writer, and one message",
+        "SELECT 'version ' || v.context || '/' || v.version FROM context_versions v LEFT JOIN log USING (position)
+         WHERE log.at IS NOT v.at OR json_extract(CAST(envelope AS TEXT), '$.actor') IS NOT v.agent
+            OR json_extract(CAST(envelope AS TEXT), '$.kind') NOT IN (50, 51, 52)
+            OR v.position IS NOT coalesce((SELECT position FROM messages WHERE number = v.message),
+                                          (SELECT position FROM archived_messages WHERE number = v.message))",
+    ),
+    check(
+        "I8 an agreement is the word of its party, and what is written down was agreed",
+        "SELECT 'proposal ' || a.proposal || ' ' || a.party FROM agreements a LEFT JOIN log USING (position)
+         WHERE (a.agent IS NULL) <> (a.position IS NULL) OR (a.agent IS NULL) <> (a.at IS NULL)
+            OR (a.position IS NOT NULL AND (log.at IS NOT a.at
+                OR json_extract(CAST(envelope AS TEXT), '$.actor') IS NOT a.agent
+                OR (a.message IS NOT NULL AND json_extract(CAST(envelope AS TEXT), '$.header.message') IS NOT a.proposal)))
+         UNION ALL SELECT 'version ' || v.context || '/' || v.version FROM context_versions v
+         WHERE v.agreement IS NOT NULL AND (v.agreement NOT IN (SELECT proposal FROM agreements)
+            OR EXISTS (SELECT 1 FROM agreements a WHERE a.proposal = v.agreement
+                       AND (a.position IS NULL OR a.position > v.position)))",
+    ),
+    check(
+        "I8 what agents have seen of a context is there",
+        "SELECT r.agent FROM context_reads r LEFT JOIN contexts c ON c.number = r.context
+         WHERE c.number IS NULL OR r.version NOT BETWEEN 1 AND c.version
+            OR r.agent NOT IN (SELECT name FROM agents)",
+    ),
+    check(
+        "I9 versions of a context are 1, 2, 3 …",
+        "SELECT c.name FROM contexts c LEFT JOIN context_versions v ON v.context = c.number
+         GROUP BY c.number
+         HAVING c.version <> count(v.version) OR c.version <> max(v.version) OR min(v.version) <> 1
+            OR c.number <> min(v.position)
+            OR c.updated_at IS NOT (SELECT at FROM context_versions WHERE context = c.number AND version = c.version)
+         UNION ALL SELECT 'version of ' || context FROM context_versions
+           WHERE context NOT IN (SELECT number FROM contexts)",
+    ),
+    check(
+        "I9 contributors are those who wrote versions",
+        "SELECT context || ' ' || agent FROM (
+           SELECT context, agent, count(*) AS versions, max(at) AS last_at FROM context_versions GROUP BY 1, 2
+           EXCEPT SELECT context, agent, versions, last_at FROM context_contributors)
+         UNION ALL SELECT context || ' ' || agent FROM (
+           SELECT context, agent, versions, last_at FROM context_contributors
+           EXCEPT SELECT context, agent, count(*), max(at) FROM context_versions GROUP BY 1, 2)",
+    ),
+    check(
+        "I9 who holds paths is active, and no number is given twice",
+        "SELECT 'reservation ' || number FROM reservations
+           WHERE agent NOT IN (SELECT name FROM agents WHERE retired_at IS NULL)
+             OR number IN (SELECT number FROM past_reservations)",
+    ),
+    check(
+        "I9 a reservation ended when its record says",
+        "SELECT 'reservation ' || number FROM past_reservations p LEFT JOIN log ON log.position = ended_by
+         WHERE log.at IS NOT ended_at OR p.position >= ended_by OR (reason = 1 AND until > ended_at)",
     ),
     check(
         "I9 policy versions are 1, 2, 3 …",
@@ -313,6 +467,7 @@ const CHECKS: &[Check] = &[
 ];
 
 const DROPPED_KEEPS_NO_OUTCOMES: &str = "I3 a log that drops refusals has none";
+const APART: &str = "I9 nobody holds what another one holds alone";
 const HISTORY: &str = "I7 the history leads to the state";
 const REFOLD: &str = "I5 tables are the folded log";
 const CHAIN: &str = "I9 the chain holds";
@@ -320,7 +475,7 @@ const INTEGRITY: &str = "I9 SQLite finds the file sound";
 
 /// The names of everything [`full`] checks, so that a test can show that each of them bites.
 pub fn names() -> Vec<&'static str> {
-    let more = [DROPPED_KEEPS_NO_OUTCOMES, HISTORY, REFOLD, CHAIN, INTEGRITY];
+    let more = [DROPPED_KEEPS_NO_OUTCOMES, APART, HISTORY, REFOLD, CHAIN, INTEGRITY];
     CHECKS.iter().map(|check| check.name).chain(more).collect()
 }
 
@@ -333,6 +488,7 @@ pub fn quick(store: &Store, refusals: Refusals) -> Result<Vec<Violation>, Error>
     if refusals == Refusals::Dropped {
         violations.extend(offenders(store, DROPPED_KEEPS_NO_OUTCOMES, "SELECT 'record ' || position FROM outcomes")?);
     }
+    violations.extend(held_twice(store)?.into_iter().map(|detail| Violation { check: APART, detail }));
     Ok(violations)
 }
 
@@ -362,6 +518,21 @@ fn offenders(store: &Store, check: &'static str, sql: &str) -> Result<Vec<Violat
     let mut statement = store.conn().prepare_cached(sql)?;
     let found = statement.query_map([], |row| Ok(Violation { check, detail: row.get(0)? }))?;
     Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// Every two agents' reservations that overlap, unless both are shared. No index, no prefix: all pairs.
+fn held_twice(store: &Store) -> Result<Vec<String>, Error> {
+    let held = store.tables()?.reservations()?;
+    let mut found = Vec::new();
+    for (index, one) in held.iter().enumerate() {
+        for other in &held[index + 1..] {
+            let is_apart = one.agent == other.agent || (one.shared && other.shared);
+            if !is_apart && one.pattern.overlaps(&other.pattern, &mut Effort::new(u64::MAX)) {
+                found.push(format!("{} of {} and {} of {}", one.pattern, one.agent, other.pattern, other.agent));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Tables two stores do not agree on.
@@ -409,16 +580,17 @@ impl Life {
             }
             (Failed | Dead | Expired | Returned, Event::Dropped) => Some(self),
             (Pending, Event::Claimed) => to(Claimed),
-            (Claimed, Event::Extended | Event::LeaseMoved) => Some(self),
+            (Claimed, Event::Extended | Event::LeaseMoved | Event::GatePassed | Event::GateFailed) => Some(self),
             (Claimed, Event::Released) => to(Pending),
             (Claimed, Event::LeaseExpired | Event::AttemptFailed) => {
                 Some(Self { state: Pending, attempts: self.attempts + 1 })
             }
-            // Only an ack ends what nobody claimed.
+            // Only an ack, and the decision of a question, ends what nobody claimed.
             (Pending | Claimed, Event::Done) => to(Done),
             (Claimed, Event::Failed) => to(Failed),
             (Pending, Event::Dead) if self.attempts > 0 => to(Dead),
-            (Pending, Event::Expired) => to(Expired),
+            // The deadline of a question also ends what somebody holds.
+            (Pending | Claimed, Event::Expired) => to(Expired),
             // A recipient that retires has given up its claims first; whoever closes a conversation takes them.
             (Pending | Claimed, Event::Returned) => to(Returned),
             (Failed | Dead | Expired | Returned, Event::Retried) => Some(Self::STORED),

@@ -9,6 +9,7 @@
 //! * [`sim`]: a sequencer and replicas in one thread, with the faults of a network and of machines.
 //! * [`history`]: random histories in which most proposals are worth making.
 //! * [`invariants`]: what must hold of an office at any time, and of a simulation at its end.
+//! * [`reports`]: that the reports of an office agree with each other.
 //! * [`large_office`]: a large office to search.
 //! * [`forge`]: records no honest program writes.
 //! * [`corpus`]: hostile names, texts, JSON, TOML and fences.
@@ -23,6 +24,7 @@ pub mod history;
 pub mod invariants;
 pub mod large_office;
 pub mod next;
+pub mod reports;
 pub mod rng;
 pub mod seeds;
 pub mod sim;

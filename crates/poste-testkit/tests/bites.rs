@@ -47,8 +47,27 @@ const DAMAGE: &[(&str, &str)] = &[
         "UPDATE agents SET retired_at = 1 WHERE name IN (SELECT address FROM deliveries WHERE state = 0)",
     ),
     ("I8 states have names", "UPDATE deliveries SET state = 7 WHERE number = 1"),
-    ("I8 a delivery has a message and its rank", "DELETE FROM messages WHERE number = 1"),
+    (
+        "I8 a delivery has a message and its rank",
+        "DELETE FROM messages WHERE number = (SELECT min(message) FROM deliveries)",
+    ),
     ("I8 a delivery has a message and its rank", "UPDATE deliveries SET rank = 3 - rank WHERE number = 1"),
+    (
+        "I8 a handoff is decided by its record, and by no other",
+        "UPDATE handoffs SET decided_by = 'ghost' WHERE decision IS NOT NULL",
+    ),
+    ("I8 a handoff is decided by its record, and by no other", "UPDATE handoffs SET state = 2 WHERE state = 1"),
+    ("I8 a handoff is decided by its record, and by no other", "UPDATE handoffs SET overridden = 1 WHERE state <> 1"),
+    ("I8 a handoff is what its delivery says", "UPDATE handoffs SET state = 5 WHERE state IN (0, 6, 7)"),
+    ("I8 a handoff is what its delivery says", "UPDATE handoffs SET state = 0 WHERE state > 3"),
+    (
+        "I8 every handoff has one message, and only it answers",
+        "UPDATE handoffs SET recipient = 'ghost' WHERE number IN (SELECT number FROM messages)",
+    ),
+    (
+        "I8 every handoff has one message, and only it answers",
+        "UPDATE handoffs SET answer = answer + 1 WHERE state = 1 AND number IN (SELECT number FROM messages)",
+    ),
     ("I8 ended means when, by what and why", "UPDATE deliveries SET reason = NULL WHERE state = 2"),
     ("I8 ended means when, by what and why", "UPDATE deliveries SET state = 2 WHERE state = 0"),
     ("I8 the reason fits the state", "UPDATE deliveries SET state = 3 WHERE state = 2"),
@@ -89,6 +108,35 @@ const DAMAGE: &[(&str, &str)] = &[
         "UPDATE messages SET notice = 5, about = (SELECT max(about) FROM messages) WHERE notice IS NOT NULL",
     ),
     (
+        "I7 a locked context has a holder who is there, and all that belongs to a lock",
+        "UPDATE contexts SET token = 1 WHERE holder IS NULL",
+    ),
+    (
+        "I7 a locked context has a holder who is there, and all that belongs to a lock",
+        "UPDATE contexts SET token = 1, holder = 'ghost', locked_until = 1",
+    ),
+    (
+        "I8 a version is one record of its writer, and one message",
+        "UPDATE context_versions SET agent = 'ghost' WHERE version = 1",
+    ),
+    (
+        "I8 a version is one record of its writer, and one message",
+        "UPDATE context_versions SET message = message + 1 WHERE version = 1",
+    ),
+    (
+        "I8 an agreement is the word of its party, and what is written down was agreed",
+        "UPDATE agreements SET agent = 'ghost' WHERE position IS NOT NULL",
+    ),
+    (
+        "I8 an agreement is the word of its party, and what is written down was agreed",
+        "UPDATE context_versions SET agreement = 999999 WHERE version = 1",
+    ),
+    ("I8 what agents have seen of a context is there", "UPDATE context_reads SET version = version + 1000"),
+    ("I9 versions of a context are 1, 2, 3 …", "UPDATE contexts SET version = version + 1"),
+    ("I9 versions of a context are 1, 2, 3 …", "DELETE FROM contexts"),
+    ("I9 contributors are those who wrote versions", "UPDATE context_contributors SET versions = versions + 1"),
+    ("I9 contributors are those who wrote versions", "DELETE FROM context_contributors"),
+    (
         "I8 redacted content is gone",
         "INSERT INTO content (position, subject) SELECT min(position), 'back' FROM redactions
          WHERE EXISTS (SELECT 1 FROM redactions)",
@@ -105,7 +153,20 @@ const DAMAGE: &[(&str, &str)] = &[
     ("I8 a closed conversation is one nothing was said or tried in since", "UPDATE closed SET at = at + 1"),
     ("I7 the history leads to the state", "UPDATE events SET event = 19 WHERE event = 15"),
     ("I9 what agents have belongs to an agent", "INSERT INTO capabilities VALUES ('ghost', 'rust')"),
-    ("I9 policy versions are 1, 2, 3 …", "UPDATE policies SET version = version + 9 WHERE version = 1"),
+    ("I9 policy versions are 1, 2, 3 …", "UPDATE policies SET version = version + 900 WHERE version = 1"),
+    ("I8 what is due is what deliveries imply", "DELETE FROM due WHERE what = 5"),
+    ("I9 who holds paths is active, and no number is given twice", "UPDATE reservations SET agent = 'ghost'"),
+    (
+        "I9 who holds paths is active, and no number is given twice",
+        "UPDATE past_reservations SET number = (SELECT max(number) FROM reservations)
+         WHERE number = (SELECT max(number) FROM past_reservations)",
+    ),
+    ("I9 a reservation ended when its record says", "UPDATE past_reservations SET ended_at = ended_at + 1"),
+    (
+        "I9 nobody holds what another one holds alone",
+        "INSERT INTO reservations SELECT number + 1000, position, at, 'ghost', '**', x'', 0, until, NULL FROM reservations
+         LIMIT 1",
+    ),
     ("I7 the history leads to the state", "DELETE FROM events WHERE event = 6"),
     ("I7 the history leads to the state", "UPDATE deliveries SET state = 0 WHERE state = 1"),
     ("I5 tables are the folded log", "UPDATE agents SET worktree = '/elsewhere' WHERE name = 'bob'"),
@@ -143,10 +204,10 @@ const DAMAGE_OF_ARCHIVED: &[(&str, &str)] = &[
         "INSERT INTO content (position, subject) SELECT min(position), 'back' FROM archived_content
          WHERE EXISTS (SELECT 1 FROM archived_content)",
     ),
-    ("I8 what is archived is nowhere else and in an archive", "UPDATE archived_events SET event = 2"),
+    ("I8 what is archived is nowhere else and in an archive", "UPDATE OR IGNORE archived_events SET event = 2"),
     (
         "I8 an archive has only what happened before it was written",
-        "UPDATE archived_events SET position = (SELECT position FROM cursor)",
+        "UPDATE OR IGNORE archived_events SET position = (SELECT position FROM cursor)",
     ),
     (
         "I9 message numbers are 1, 2, 3 …",
@@ -155,6 +216,36 @@ const DAMAGE_OF_ARCHIVED: &[(&str, &str)] = &[
     ("I3 an id knows the message it made", "DELETE FROM archived_messages"),
     ("I5 tables are the folded log", "DELETE FROM archived_events"),
     ("I5 tables are the folded log", "DELETE FROM archived_content"),
+];
+
+/// Damage to questions that want a decision.
+const DAMAGE_OF_QUESTIONS: &[(&str, &str)] = &[
+    ("I8 what is due is what deliveries imply", "DELETE FROM due WHERE what = 6"),
+    (
+        "I8 a question is decided once, by an answer or its default",
+        "UPDATE approvals SET choice = 'maybe' WHERE state = 1",
+    ),
+    ("I8 a question is decided once, by an answer or its default", "UPDATE approvals SET ended_by = NULL"),
+    ("I8 a decided question waits for nobody", "UPDATE approvals SET state = 1 WHERE state = 0"),
+];
+
+/// Damage to sessions.
+const DAMAGE_OF_SESSIONS: &[(&str, &str)] = &[
+    ("I8 a session is live or over, and whoever runs is active", "UPDATE sessions SET ended_at = 1 WHERE state = 0"),
+    (
+        "I8 a session is live or over, and whoever runs is active",
+        "UPDATE agents SET retired_at = 1 WHERE name IN (SELECT agent FROM sessions WHERE state = 0)",
+    ),
+    (
+        "I8 a session is live or over, and whoever runs is active",
+        "UPDATE sessions SET successor = NULL WHERE state = 2",
+    ),
+    (
+        "I9 sessions hang below their root, and notes at it",
+        "UPDATE sessions SET parent = NULL WHERE parent IS NOT NULL",
+    ),
+    ("I9 sessions hang below their root, and notes at it", "UPDATE session_notes SET question = NULL WHERE what = 3"),
+    ("I9 sessions hang below their root, and notes at it", "UPDATE sessions SET questions = 0 WHERE questions > 0"),
 ];
 
 /// Whether archives are part of the history.
@@ -166,7 +257,7 @@ enum Archives {
 
 /// An office in which everything has happened that the damage needs.
 fn eventful_office(archives: Archives, damage: &[(&str, &str)]) -> Office<SimLog> {
-    const STEPS_MAX: usize = 1_000;
+    const STEPS_MAX: usize = 2_000;
     let mut world = Simulation::new(3, 1, Faults::NONE).unwrap();
     let mut generator = Generator::new(3);
     for _ in 0..STEPS_MAX {
@@ -184,7 +275,10 @@ fn eventful_office(archives: Archives, damage: &[(&str, &str)]) -> Office<SimLog
             return world.replicas.remove(0);
         }
     }
-    panic!("in {STEPS_MAX} steps there was never something to damage for each check");
+    let store = world.replicas[0].store();
+    let missed = damage.iter().filter(|(_, damage)| damaged(store, damage, |rows| rows == 0));
+    let missed: Vec<&str> = missed.map(|(_, damage)| *damage).collect();
+    panic!("in {STEPS_MAX} steps there was never something to damage for each check; at the end, for {missed:#?}");
 }
 
 /// Does damage, looks, and undoes it.
@@ -231,6 +325,10 @@ fn every_check_sees_the_damage_it_is_for() {
     bitten.extend(invariants::quick(store, Refusals::Dropped).unwrap().into_iter().map(|violation| violation.check));
     let with_archives = eventful_office(Archives::Too, DAMAGE_OF_ARCHIVED);
     bitten.extend(bite(with_archives.store(), DAMAGE_OF_ARCHIVED));
+    let with_questions = eventful_office(Archives::Never, DAMAGE_OF_QUESTIONS);
+    bitten.extend(bite(with_questions.store(), DAMAGE_OF_QUESTIONS));
+    let with_sessions = eventful_office(Archives::Never, DAMAGE_OF_SESSIONS);
+    bitten.extend(bite(with_sessions.store(), DAMAGE_OF_SESSIONS));
     let toothless: Vec<&str> = invariants::names().into_iter().filter(|name| !bitten.contains(name)).collect();
     assert!(toothless.is_empty(), "no damage is known for {toothless:?}");
 }

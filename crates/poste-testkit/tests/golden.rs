@@ -17,9 +17,12 @@ use std::path::{Path, PathBuf};
 
 use poste_core::fold::{Effect, Outcome, Refusals, Verdict, fold};
 use poste_core::log::{
-    Ack, Archive, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Close, Content, Done, Drop, Ends, EndsHow,
-    Extend, Fail, Intent, KINDS, Policy, PolicyType, Proposal, Record, Redact, Register, Release, Retire, Retry,
-    Sealed, Send, Settings, Shown, Subscribe, Tick, TopicPattern, Unsubscribe,
+    Ack, Agree, ApprovalAnswer, ApprovalAsk, Archive, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Close,
+    Content, ContextAppend, ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Document, Done,
+    Drop, Ends, EndsHow, Extend, Fail, GateResult, GateVerdict, HandoffAccept, HandoffCreate, HandoffReject,
+    HandoffWithdraw, Intent, KINDS, Lines, NoteKind, Policy, PolicyType, Prolong, Proposal, Record, Redact, Register,
+    Release, Reserve, Retire, Retry, Sealed, Send, SessionClose, SessionNote, SessionProcess, SessionStart, Settings,
+    Shown, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, context_mail,
 };
 use poste_core::store::Store;
 use poste_core::store::table_digest::digest;
@@ -114,7 +117,7 @@ fn golden_proposals() -> Vec<Proposal> {
         }),
         Intent::Register(register),
         Intent::Retire(Retire { name: text("bob") }),
-        Intent::Send(send),
+        Intent::Send(send.clone()),
         Intent::Shown(Shown { messages: vec![message, MessageNo(18)] }),
         Intent::Claim(Claim { message: Some(message), max: 1, lease_ms: Some(30_000), types: Vec::new() }),
         Intent::Ack(Ack { message }),
@@ -135,6 +138,99 @@ fn golden_proposals() -> Vec<Proposal> {
             digest: Digest::of(b"an archive"),
         }),
         Intent::Redact(Redact { records: vec![Position(41), Position(42)] }),
+        Intent::ApprovalAsk(ApprovalAsk {
+            mail: Send::plain(text("question"), vec![text("role:lead")]),
+            choices: vec![text("approve"), text("deny")],
+            default: Some(text("deny")),
+            deadline: Some(When::InMs(1_800_000)),
+        }),
+        Intent::ApprovalAnswer(ApprovalAnswer {
+            mail: Send { reply_to: Some(message), ..Send::plain(text("response"), Vec::new()) },
+            choice: text("approve"),
+        }),
+        Intent::HandoffCreate(HandoffCreate {
+            mail: send.clone(),
+            worktree: Some("/trees/one".to_owned()),
+            checks: 2,
+            verifies: 1,
+        }),
+        Intent::HandoffAccept(HandoffAccept {
+            mail: send.clone(),
+            checked: vec![1, 2],
+            verified: vec![Verified { ok: true, exit_code: Some(0), duration_ms: 1_200 }],
+            gates: vec![Verified { ok: false, exit_code: None, duration_ms: 7 }],
+            overridden: true,
+        }),
+        Intent::HandoffReject(HandoffReject { mail: send }),
+        Intent::HandoffWithdraw(HandoffWithdraw { message }),
+        Intent::GateResult(GateResult {
+            message,
+            token: Position(40),
+            passed: false,
+            gates: vec![
+                GateVerdict { name: text("draft"), passed: true },
+                GateVerdict { name: text("quality"), passed: false },
+            ],
+        }),
+        Intent::ContextCreate(ContextCreate {
+            name: text("plan"),
+            kind: text("decisions"),
+            lines: Lines { added: 3, removed: 0 },
+            data: true,
+            schema: true,
+            mail: context_mail(&text("plan")),
+        }),
+        Intent::ContextAppend(ContextAppend {
+            name: text("plan"),
+            lines: Lines { added: 2, removed: 0 },
+            mail: context_mail(&text("plan")),
+        }),
+        Intent::ContextReplace(ContextReplace {
+            name: text("plan"),
+            if_version: 2,
+            lines: Lines { added: 4, removed: 5 },
+            text: true,
+            data: true,
+            agreement: Some(message),
+            mail: context_mail(&text("plan")),
+        }),
+        Intent::ContextLock(ContextLock { name: text("plan"), for_ms: 30_000 }),
+        Intent::ContextUnlock(ContextUnlock {
+            name: text("plan"),
+            mail: Some(Send::plain(text("alert"), vec![text("bob")])),
+        }),
+        Intent::ContextRead(ContextRead { name: text("plan"), version: 3 }),
+        Intent::Reserve(Reserve {
+            patterns: vec![text("src/auth/**"), text("docs/{a,b}*.md")],
+            for_ms: 3_600_000,
+            shared: true,
+        }),
+        Intent::Unreserve(Unreserve { patterns: vec![text("src/auth/**")], holder: Some(text("bob")) }),
+        Intent::Prolong(Prolong { patterns: vec![text("docs/{a,b}*.md")], for_ms: 60_000 }),
+        Intent::SessionStart(SessionStart {
+            id: text("bob-2f8a1c"),
+            process: Some(SessionProcess { pid: 4_242, started_ms: Some(1_700), place: "boot pid:[1]".to_owned() }),
+            host: "desk".to_owned(),
+            program: "codex".to_owned(),
+            worktree: Some("/trees/one".to_owned()),
+            parent: Some(text("ann-77aa01")),
+            takes_over: Some(text("bob-19bb00")),
+        }),
+        Intent::SessionNote(SessionNote {
+            session: text("bob-2f8a1c"),
+            what: NoteKind::Answer,
+            question: Some(3),
+            agent: None,
+        }),
+        Intent::SessionClose(SessionClose {
+            session: text("bob-2f8a1c"),
+            keep_claims: true,
+            mail: Some(Send::plain(text("message"), vec![text("cy")])),
+        }),
+        Intent::Agree(Agree {
+            message,
+            mail: Send { reply_to: Some(message), ..Send::plain(text("response"), vec![text("bob")]) },
+        }),
     ];
     intents
         .into_iter()
@@ -143,7 +239,11 @@ fn golden_proposals() -> Vec<Proposal> {
             actor: if intent.kind().number < 10 { Name::poste() } else { text("ann") },
             session: Some(text("run-1/a")),
             sent_at: Timestamp::from_ms(1_800_000_000_123),
-            content: matches!(intent, Intent::Send(_) | Intent::Done(_)).then(golden_content),
+            content: match &intent {
+                Intent::Send(_) | Intent::Done(_) | Intent::ApprovalAsk(_) => Some(golden_content()),
+                Intent::ContextCreate(_) | Intent::ContextReplace(_) => Some(golden_version()),
+                _ => None,
+            },
             intent,
         })
         .collect()
@@ -160,6 +260,22 @@ fn golden_content() -> Content {
         metadata: [("k".to_owned(), "v".to_owned())].into(),
         summary: Some("short".to_owned()),
         recommend: Some("next".to_owned()),
+        document: None,
+    }
+}
+
+/// What a version of a shared context holds.
+fn golden_version() -> Content {
+    let json = |text: &str| Some(RawValue::from_string(text.to_owned()).unwrap());
+    Content {
+        subject: "plan: begins".to_owned(),
+        document: Some(Document {
+            title: Some("gr\u{fc}n".to_owned()),
+            text: Some("# One\n\ntwo\n".to_owned()),
+            data: json(r#"{"z":1e400,"a":9007199254740993}"#),
+            schema: json(r#"{"type":"object"}"#),
+        }),
+        ..Content::default()
     }
 }
 
@@ -288,6 +404,26 @@ const REFUSED: &[&str] = &[
     "not_finished",
     "not_finished",
     "archived",
+    "needs_answer",
+    "ended",
+    "ended",
+    "context_locked",
+    "stale_version",
+    "unknown_context",
+    "not_agreed",
+    "superseded",
+    "reserved",
+    "not_allowed",
+    "session_live",
+    "not_allowed",
+    "lease_lost",
+    "nothing_to_do",
+    "is_handoff",
+    "not_recipient",
+    "unverified",
+    "unverified",
+    "ended",
+    "not_allowed",
 ];
 
 /// A log in which little happens would fold to the same digest whatever the fold does.
@@ -302,7 +438,25 @@ fn the_log_is_worth_keeping(store: &Store, outcomes: &[Outcome]) {
         .collect();
     assert_eq!(refused, REFUSED, "what is refused, in the order of the story");
     // Every table has something in it that another fold could get wrong.
-    for table in ["closed", "redactions", "archives", "archived_messages", "archived_content", "archived_events"] {
+    for table in [
+        "closed",
+        "redactions",
+        "archives",
+        "archived_messages",
+        "archived_content",
+        "archived_events",
+        "contexts",
+        "context_versions",
+        "context_contributors",
+        "context_reads",
+        "approvals",
+        "handoffs",
+        "reservations",
+        "past_reservations",
+        "sessions",
+        "session_notes",
+        "agreements",
+    ] {
         let sql = format!("SELECT count(*) FROM {table}");
         let rows: u64 = store.conn().query_row(&sql, [], |row| row.get(0)).unwrap();
         assert!(rows > 0, "{table} is empty");
@@ -498,7 +652,90 @@ fn golden_log() -> Vec<Record> {
     // What stays claimed and what stays pending at the end.
     log.write("dot", Intent::Claim(Claim { message: None, max: 2, lease_ms: None, types: Vec::new() }));
     how_things_end(&mut log);
+    how_questions_are_decided(&mut log);
+    a_context_is_shared(&mut log);
+    who_holds_paths(&mut log);
+    how_sessions_run(&mut log);
+    gated(&mut log);
+    work_is_handed_over(&mut log);
     log.records
+}
+
+/// A root and one below it, a take-over, notes, claims that go back, and a root that tells who goes on.
+fn how_sessions_run(log: &mut Scribe) {
+    let start = |id: &str, parent: Option<&str>, takes_over: Option<&str>| {
+        Intent::SessionStart(SessionStart {
+            id: text(id),
+            process: None,
+            host: "desk".to_owned(),
+            program: "codex".to_owned(),
+            worktree: None,
+            parent: parent.map(text),
+            takes_over: takes_over.map(text),
+        })
+    };
+    let note = |session: &str, what: NoteKind, question: Option<u32>| {
+        Intent::SessionNote(SessionNote { session: text(session), what, question, agent: None })
+    };
+    log.says("eve", start("e1", None, None));
+    log.write("fay", start("f1", Some("e1"), None));
+    log.write("fay", start("f2", Some("e1"), None)); // refused: f1 is live
+    log.write("fay", start("f2", Some("e1"), Some("f1")));
+    log.says("fay", note("f2", NoteKind::Question, None));
+    log.says("eve", note("e1", NoteKind::Answer, Some(1)));
+    log.says("eve", note("f2", NoteKind::Decision, None));
+    log.write("cy", note("e1", NoteKind::Note, None)); // refused: cy does not run there
+    let work = log.write("eve", Intent::Send(send("directive", &["fay"])));
+    let work = log.message_at(work);
+    log.in_session("fay", "f2", claim(work, 60_000));
+    let close = |session: &str, mail: Option<Send>| {
+        Intent::SessionClose(SessionClose { session: text(session), keep_claims: false, mail })
+    };
+    log.says("eve", close("e1", Some(send("message", &["fay"]))));
+    log.says("fay", close("f2", None)); // what it claimed is pending again
+}
+
+/// One is answered, one is left to its default, one to nobody; what does not decide them is refused.
+fn how_questions_are_decided(log: &mut Scribe) {
+    let ask = |kind: &str, to: &str, default: Option<&str>, deadline: Option<When>| {
+        let choices = vec![text("approve"), text("deny")];
+        Intent::ApprovalAsk(ApprovalAsk { mail: send(kind, &[to]), choices, default: default.map(text), deadline })
+    };
+    let answer = |number: u64, kind: &str, choice: &str| {
+        let mail = Send { reply_to: Some(MessageNo(number)), ..send(kind, &[]) };
+        Intent::ApprovalAnswer(ApprovalAnswer { mail, choice: text(choice) })
+    };
+    let soon = Some(When::InMs(30_000));
+    let plan = log.says("fay", ask("plan_approval_request", "role:lead", Some("deny"), soon));
+    let plan = log.message_at(plan);
+    log.write("eve", done(plan, None)); // refused: it wants a decision
+    log.says("eve", answer(plan, "plan_approval_response", "approve"));
+    log.write("ann", answer(plan, "plan_approval_response", "deny")); // refused: decided
+    let question = log.says("fay", ask("question", "eve", Some("deny"), soon));
+    let question = log.message_at(question);
+    log.says("fay", ask("question", "cy", None, soon));
+    log.says("fay", ask("question", "dot", None, None));
+    log.tick_after(30_000); // the default of one, and nothing for the other
+    log.write("eve", answer(question, "response", "approve")); // refused: too late
+}
+
+/// Mail that its gates let through, and mail they sent back.
+fn gated(log: &mut Scribe) {
+    let sent = log.says("ann", Intent::Send(send("draft_ready", &["fay"])));
+    let message = MessageNo(log.message_at(sent));
+    let result = |token: Position, passed: bool| {
+        let gates =
+            vec![GateVerdict { name: text("draft"), passed: true }, GateVerdict { name: text("quality"), passed }];
+        Intent::GateResult(GateResult { message, token, passed, gates })
+    };
+    let first = log.write("fay", claim(message.0, 60_000));
+    log.says("fay", result(first, false)); // goes back, ann is told
+    log.write("ann", Intent::Retry(Retry { message, recipient: None }));
+    let second = log.write("fay", claim(message.0, 60_000));
+    log.says("fay", result(first, true)); // refused: that claim is over
+    log.says("fay", result(second, true));
+    log.says("fay", result(second, false)); // refused: they were passed
+    log.says("fay", done(message.0, Some(second)));
 }
 
 /// Reminders, a dropped message, conversations that are closed, opened again and archived, words that are erased.
@@ -544,4 +781,131 @@ fn how_things_end(log: &mut Scribe) {
     log.write("fay", claim(plan, 1_000)); // refused: archived
     log.write("ann", Intent::Send(in_plan("message", &["dot"]))); // the name goes on
     log.write("ann", Intent::Close(Close { message: MessageNo(4) })); // and this one stays closed
+}
+
+/// Handoffs: accepted, accepted all the same, rejected, withdrawn, and one that comes back with its receiver.
+fn work_is_handed_over(log: &mut Scribe) {
+    let offer = |to: &str, checks, verifies| {
+        let mail = Send { wants_response: Some(true), ..send("handoff_request", &[to]) };
+        Intent::HandoffCreate(HandoffCreate { mail, worktree: None, checks, verifies })
+    };
+    let answer = |kind: &str, message| Send {
+        reply_to: Some(MessageNo(message)),
+        ends: Some(Ends { message: MessageNo(message), how: EndsHow::Replied, token: None }),
+        ..send(kind, &[])
+    };
+    let accept = |message, checked: &[u32], ok: &[bool], overridden| {
+        Intent::HandoffAccept(HandoffAccept {
+            mail: answer("handoff_accepted", message),
+            checked: checked.to_vec(),
+            verified: ok.iter().map(|ok| Verified { ok: *ok, exit_code: None, duration_ms: 3 }).collect(),
+            gates: Vec::new(),
+            overridden,
+        })
+    };
+    let first = log.says("dot", offer("fay", 2, 1));
+    let first = log.message_at(first);
+    log.says("fay", done(first, None)); // refused: a handoff is accepted or rejected
+    log.says("cy", accept(first, &[1, 2], &[true], false)); // refused: it is not for cy
+    log.says("fay", accept(first, &[1], &[true], false)); // refused: one check is not made
+    log.says("fay", accept(first, &[1, 2], &[false], false)); // refused: a command failed
+    log.says("fay", accept(first, &[2, 1], &[true], false));
+    log.says("fay", accept(first, &[1, 2], &[true], false)); // refused: it is accepted
+    let second = log.says("dot", offer("role:builder", 1, 1));
+    let second = log.message_at(second);
+    log.says("fay", accept(second, &[], &[], true));
+    let third = log.says("dot", offer("fay", 0, 0));
+    let third = log.message_at(third);
+    log.says("fay", Intent::HandoffReject(HandoffReject { mail: answer("handoff_rejected", third) }));
+    let fourth = log.says("dot", offer("fay", 0, 0));
+    let fourth = MessageNo(log.message_at(fourth));
+    log.says("cy", Intent::HandoffWithdraw(HandoffWithdraw { message: fourth })); // refused: it is dot's
+    log.says("dot", Intent::HandoffWithdraw(HandoffWithdraw { message: fourth })); // fay is told
+    log.says("dot", offer("cy", 0, 0));
+    log.write("ann", Intent::Retire(Retire { name: text("cy") })); // it comes back
+}
+
+/// Versions, one that came too late, a lock that is broken and one that ends by itself.
+fn a_context_is_shared(log: &mut Scribe) {
+    let mail = || context_mail(&text("plan"));
+    let lines = Lines { added: 1, removed: 0 };
+    let lock = |for_ms| Intent::ContextLock(ContextLock { name: text("plan"), for_ms });
+    let append = || Intent::ContextAppend(ContextAppend { name: text("plan"), lines, mail: mail() });
+    let replace = |if_version| {
+        Intent::ContextReplace(ContextReplace {
+            name: text("plan"),
+            if_version,
+            lines,
+            text: true,
+            data: false,
+            agreement: None,
+            mail: mail(),
+        })
+    };
+    log.write("fay", Intent::Subscribe(Subscribe { topic: text("context.plan"), from: None }));
+    log.write(
+        "dot",
+        Intent::ContextCreate(ContextCreate {
+            name: text("plan"),
+            kind: text("decisions"),
+            lines,
+            data: false,
+            schema: false,
+            mail: mail(),
+        }),
+    );
+    log.write("fay", Intent::ContextRead(ContextRead { name: text("plan"), version: 1 }));
+    log.in_session("dot", "d1", lock(30_000));
+    log.write("fay", append()); // refused: dot has locked it
+    log.write("ann", Intent::ContextUnlock(ContextUnlock { name: text("plan"), mail: Some(send("alert", &["dot"])) }));
+    log.write("fay", append());
+    log.write("dot", replace(1)); // refused: fay was faster
+    log.write("dot", replace(2));
+    log.write("fay", lock(1_000));
+    log.tick_after(2_000);
+    log.write("dot", lock(60_000)); // stays
+    log.write("dot", Intent::ContextLock(ContextLock { name: text("none"), for_ms: 60_000 })); // refused
+
+    // A proposal to two, written down when both have agreed, and then another one.
+    let agreed_in = |proposal: u64| {
+        let Intent::ContextReplace(replace) = replace(3) else { unreachable!() };
+        Intent::ContextReplace(ContextReplace { agreement: Some(MessageNo(proposal)), ..replace })
+    };
+    let agree = |proposal: u64| {
+        let message = MessageNo(proposal);
+        let ends = Some(Ends { message, how: EndsHow::Replied, token: None });
+        let mail = Send { reply_to: Some(message), ends, ..send("response", &[]) };
+        Intent::Agree(Agree { message, mail })
+    };
+    let contract =
+        || Send { conversation: Some(text("contract")), ..send("interface_contract", &["fay", "role:coder"]) };
+    let proposed = log.write("dot", Intent::Send(contract()));
+    let proposal = log.message_at(proposed);
+    log.write("fay", agree(proposal));
+    log.write("dot", agreed_in(proposal)); // refused: the coders have not agreed
+    log.write("cy", agree(proposal));
+    log.write("dot", agreed_in(proposal));
+    log.write("dot", Intent::Send(contract())); // takes the place of the first
+    log.write("cy", agree(proposal)); // refused
+}
+
+/// Reservations that overlap, are shared, kept longer, freed, run out and move with the clock.
+fn who_holds_paths(log: &mut Scribe) {
+    let reserve = |pattern: &str, for_ms: i64, shared: bool| {
+        Intent::Reserve(Reserve { patterns: vec![text(pattern), text("Cargo.lock")], for_ms, shared })
+    };
+    let free = |patterns: &[&str], holder: Option<&str>| {
+        let patterns = patterns.iter().map(|pattern| text(pattern)).collect();
+        Intent::Unreserve(Unreserve { patterns, holder: holder.map(text) })
+    };
+    log.says("fay", reserve("src/auth/**", 60_000, true));
+    log.says("dot", reserve("src/*/login.rs", 60_000, false)); // refused: they overlap
+    log.says("dot", reserve("src/*/login.rs", 3_600_000, true));
+    log.write("fay", Intent::Prolong(Prolong { patterns: vec![text("src/auth/**")], for_ms: 120_000 }));
+    log.write("poste", Intent::Clock(Clock { leap_ms: 1_000 }));
+    log.tick_after(62_000); // fay's Cargo.lock is free again
+    log.write("dot", free(&["src/auth/**"], Some("fay"))); // refused: dot is neither its lead nor a human
+    log.write("eve", free(&["src/auth/**"], Some("fay")));
+    log.write("dot", free(&["Cargo.lock"], None));
+    log.write("dot", reserve("src/*/login.rs", 3_600_000, false)); // its own alone now
 }

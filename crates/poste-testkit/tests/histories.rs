@@ -17,10 +17,10 @@ use poste_testkit::clock::SimClock;
 use poste_testkit::history::{Generator, TimeStep};
 use poste_testkit::invariants::{self, Violation};
 use poste_testkit::rng::Rng;
-use poste_testkit::seeds;
+use poste_testkit::{reports, seeds};
 use rusqlite::types::Value;
 
-const SEEDS: u64 = 36;
+const SEEDS: u64 = 60;
 const STEPS: usize = 150;
 /// The whole tables are looked at this often; a replayed seed looks after each step.
 const STEPS_BETWEEN_LOOKS: usize = 10;
@@ -54,6 +54,11 @@ fn one_history(seed: u64, tally: &Mutex<Tally>) -> Result<(), String> {
     let violations = invariants::full(run.office.store(), Refusals::Dropped).map_err(|error| error.to_string())?;
     none(&violations).map_err(|why| format!("at the end: {why}"))?;
     run.verify().map_err(|why| format!("at the end: {why}"))?;
+    let now = run.office.now().map_err(|error| error.to_string())?;
+    let told = reports::contradictions(run.office.store(), now).map_err(|error| error.to_string())?;
+    if !told.is_empty() {
+        return Err(format!("at the end: reports do not agree: {told:#?}"));
+    }
     run.tally.look_at(&run.office).map_err(|error| error.to_string())?;
     tally.lock().unwrap().add(run.tally);
     Ok(())
@@ -206,7 +211,7 @@ enum Standing {
 impl Standing {
     fn of(office: &Office, message: MessageNo, token: Position, actor: &Name) -> Result<Self, Error> {
         let claimed = Event::Claimed;
-        let won = "SELECT d.token IS ?2 AND d.state = 1, d.token IS ?2 AND d.state IN (2, 3),
+        let won = "SELECT d.token IS ?2 AND d.state = 1, d.token IS ?2 AND (d.state IN (2, 3) OR d.reason IS 9),
                (SELECT json_extract(CAST(envelope AS TEXT), '$.actor') FROM log WHERE position = d.ended_by)
              FROM events e JOIN deliveries d ON d.number = e.delivery
              WHERE e.message = ?1 AND e.position = ?2 AND e.event = ?3 AND e.agent = ?4";
@@ -291,17 +296,27 @@ fn a_claim_counts_for_what_it_is(standing: Standing, proposal: &Proposal, verdic
         Verdict::Rejected(rejection) => Some(rejection.code),
     };
     // These are refused for what else the proposal says, or for who says it.
-    let other_reasons =
-        [Code::IdConflict, Code::Malformed, Code::TooLarge, Code::TimeOutOfRange, Code::UnknownAgent, Code::Retired];
+    let other_reasons = [
+        Code::IdConflict,
+        Code::Malformed,
+        Code::TooLarge,
+        Code::TimeOutOfRange,
+        Code::UnknownAgent,
+        Code::Retired,
+        Code::NeedsAnswer,
+        Code::IsHandoff,
+    ];
     if refused_as.is_some_and(|code| other_reasons.contains(&code)) {
         return Ok(());
     }
-    let is_send = matches!(proposal.intent, Intent::Send(_));
+    let is_send = proposal.intent.mail().is_some();
     let is_done = matches!(proposal.intent, Intent::Done(_));
     let is_late = matches!(verdict, Verdict::Accepted(Effect::Late(_)));
+    // What gates said under one claim counts once.
+    let is_said_before = matches!(proposal.intent, Intent::GateResult(_)) && refused_as == Some(Code::NothingToDo);
     let is_right = match standing {
         // A send may be refused for its recipients.
-        Standing::Live => is_send || (refused_as.is_none() && !is_late),
+        Standing::Live => is_send || is_said_before || (refused_as.is_none() && !is_late),
         Standing::Lost if is_done => is_late,
         Standing::Lost | Standing::Used | Standing::NoClaim => refused_as.is_some(),
     };
@@ -314,8 +329,8 @@ fn named_claim(intent: &Intent) -> Option<(MessageNo, Position)> {
         Intent::Fail(fail) => (fail.message, fail.token),
         Intent::Release(release) => (release.message, release.token),
         Intent::Extend(extend) => (extend.message, extend.token),
-        Intent::Send(send) => send.ends.as_ref().map(|ends| (ends.message, ends.token))?,
-        _ => return None,
+        Intent::GateResult(result) => (result.message, Some(result.token)),
+        mail => mail.mail()?.ends.as_ref().map(|ends| (ends.message, ends.token))?,
     };
     Some((message, token?))
 }
@@ -396,8 +411,8 @@ impl Tally {
             assert!(self.kinds_accepted.contains(&kind.number), "no {} was ever accepted", kind.name);
         }
         // A kind of a newer program cannot be proposed by this one; `decode` forges it.
-        // The fold sees no payload: the office refuses it before.
-        let not_here = [Code::UnknownKind, Code::PayloadUnfit];
+        // The fold sees no payload, no data and no gates: the office refuses before.
+        let not_here = [Code::UnknownKind, Code::PayloadUnfit, Code::DataUnfit, Code::GateNotPassed];
         for code in Code::ALL.iter().filter(|code| !not_here.contains(code)) {
             assert!(self.codes.contains(code.word()), "nothing was ever refused as {code}");
         }

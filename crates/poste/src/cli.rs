@@ -127,6 +127,7 @@ commands! {
     Subscribe => subscribe,
     Unsubscribe => unsubscribe,
     Topics => topics,
+    Context => context,
     Inbox => inbox,
     Read => read,
     Claim => claim,
@@ -134,19 +135,31 @@ commands! {
     Fail => fail,
     Release => release,
     Extend => extend,
+    Reserve => reserve,
+    Reservations => reservations,
+    Guard => guard,
     Reply => reply,
     Ack => ack,
     Forward => forward,
+    Agree => agree,
     Retry => retry,
+    Ask => ask,
+    Approvals => approvals,
+    Approve => approve,
+    Deny => deny,
+    Handoff => handoff,
+    Session => session,
     Wait => wait,
     Tail => tail,
     Track => track,
+    Verify => verify,
     Thread => thread,
     Threads => threads,
     Overdue => overdue,
     Dead => dead,
     Status => status,
     Stats => stats,
+    Report => report,
     Search => search,
     Log => log,
     Archive => archive,
@@ -190,7 +203,10 @@ impl Cli {
 /// Texts may begin with a hyphen, as a list in Markdown does. One word that begins so and does not stand after `--` is
 /// an option that was mistyped; taking it for a text would send it.
 fn swallows_an_option(matches: &clap::ArgMatches, arguments: &[OsString]) -> bool {
-    let Some((_, matches)) = matches.subcommand() else { return false };
+    let Some((_, mut matches)) = matches.subcommand() else { return false };
+    while let Some((_, deeper)) = matches.subcommand() {
+        matches = deeper;
+    }
     let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
     let is_option = |value: &OsStr| {
         let text = value.to_string_lossy();

@@ -105,7 +105,19 @@ impl Cx {
         let mut office = self.place()?.open()?;
         office.sync_policy()?;
         self.ui.now = office.now()?;
+        self.warn_of_session(&office)?;
         Ok(office)
+    }
+
+    /// Mail is taken from a session that is over, too: what somebody has to say must not be lost to that. But it is told.
+    fn warn_of_session(&self, office: &Office) -> Result {
+        let Some(id) = self.global.session.as_ref().filter(|_| self.command != "session") else { return Ok(()) };
+        if let Some(session) = office.store().tables()?.session(id)?
+            && !session.is_live()
+        {
+            self.ui.warn(crate::commands::session::over_text(&session));
+        }
+        Ok(())
     }
 
     /// Who speaks. Never a guess.

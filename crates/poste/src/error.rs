@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::io;
 
 use poste_core::fold::{Class, Code, Rejection};
-use poste_core::{Error, text::InvalidText};
+use poste_core::{Error, config, text::InvalidText};
 use serde_json::json;
 
 use crate::ui::{escape, talk};
@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     DiskFull,
     NeedsUpgrade,
     Unhealthy,
+    /// A question was decided, and not by its first choice.
+    Denied,
 }
 
 impl Kind {
@@ -39,6 +41,7 @@ impl Kind {
         Self::DiskFull,
         Self::NeedsUpgrade,
         Self::Unhealthy,
+        Self::Denied,
     ];
 
     pub(crate) fn exit_code(self) -> u8 {
@@ -54,6 +57,7 @@ impl Kind {
             Self::DiskFull => 9,
             Self::NeedsUpgrade => 10,
             Self::Unhealthy => 11,
+            Self::Denied => 12,
         }
     }
 
@@ -70,6 +74,7 @@ impl Kind {
             Self::DiskFull => "disk_full",
             Self::NeedsUpgrade => "needs_upgrade",
             Self::Unhealthy => "unhealthy",
+            Self::Denied => "denied",
         }
     }
 }
@@ -242,10 +247,14 @@ impl From<Error> for CommandError {
             Error::ClockLeap { .. } => {
                 (Kind::Refused, Some("if the clock is right now: poste clock accept --as NAME".to_owned()))
             }
-            Error::Malformed(_) | Error::Artifact { .. } | Error::Rejected(_) => (Kind::Refused, None),
+            Error::Malformed(_) | Error::Artifact { .. } | Error::Artifacts(_) | Error::Rejected(_) => {
+                (Kind::Refused, None)
+            }
             Error::NotEmpty(_) => (Kind::Refused, Some("an office needs a folder of its own, like ./.poste".to_owned())),
             Error::Snapshot { .. } | Error::Occupied(_) => (Kind::Refused, None),
-            Error::Config { path, .. } if path.ends_with(poste_core::config::FILE) => {
+            Error::Config { path, .. }
+                if [config::FILE, config::LOCAL_FILE].iter().any(|name| path.ends_with(name)) =>
+            {
                 (Kind::Usage, Some("see everything that is wrong with it: poste config check".to_owned()))
             }
             Error::Config { .. } => (Kind::Usage, None),
@@ -261,7 +270,10 @@ impl From<Error> for CommandError {
             }
             Error::Io { .. } | Error::Sqlite(_) => (Kind::Internal, None),
         };
-        let mut causes = Vec::new();
+        let mut causes = match &error {
+            Error::Artifacts(problems) => problems.iter().map(ToString::to_string).collect(),
+            _ => Vec::new(),
+        };
         let mut source = error.source();
         while let Some(cause) = source {
             let text = cause.to_string();

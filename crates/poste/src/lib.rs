@@ -7,6 +7,10 @@ mod context;
 mod draft;
 mod error;
 mod explain;
+mod gates;
+mod git;
+mod hooks;
+mod paths;
 #[doc(hidden)]
 pub mod probe;
 mod ui;

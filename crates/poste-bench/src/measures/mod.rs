@@ -1,11 +1,14 @@
 //! One file a question. Each adds its lines to the report.
 
 mod broadcast;
+mod context;
 mod growth;
+mod handoff;
 mod memory;
 mod processes;
 mod program;
 mod replay;
+mod reservations;
 mod search;
 mod send;
 mod wake;
@@ -26,6 +29,9 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("growth", growth::measure),
     ("search", search::measure),
     ("broadcast", broadcast::measure),
+    ("reservations", reservations::measure),
+    ("handoff", handoff::measure),
+    ("context", context::measure),
     ("replay", replay::measure),
     ("memory", memory::measure),
 ];

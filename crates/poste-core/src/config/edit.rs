@@ -23,6 +23,9 @@ impl FromStr for KeyPath {
     fn from_str(text: &str) -> Result<Self, String> {
         let parts: Vec<&str> = text.split('.').collect();
         let section = parts[0];
+        if section == super::GATE {
+            return Err("gates are a list, which is written by hand: [[gate]]".to_owned());
+        }
         if !keys::sections().contains(&section) {
             let full = keys::KEYS.iter().filter(|key| key.section != TYPES && key.name == section);
             if let [key] = full.collect::<Vec<_>>().as_slice() {

@@ -1,6 +1,7 @@
 //! `poste.toml`: the office's own words and limits. What decides in the fold becomes a policy record.
 
 mod edit;
+mod gates;
 mod keys;
 mod read;
 
@@ -8,11 +9,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 pub use edit::{Change, KeyPath, change};
+pub use gates::GATE;
+pub(crate) use gates::unknown_type;
 pub use keys::{KEYS, Key, SCHEMA, SchemaSource, TYPES, Takes, Value, length_text};
-pub use read::{Given, Problem, check_local};
+pub use read::{Given, Problem, check_local, read_local};
 
 use crate::digest::Digest;
 use crate::error::Error;
+use crate::gates::{Gate, Program};
 use crate::log::{Policy, PolicyType, Settings};
 use crate::text::{Label, TypeName};
 
@@ -28,6 +32,8 @@ pub struct ConfigFile {
     pub policy: FilePolicy,
     /// Payload schemas. They are checked before the append and are in no record.
     pub schemas: BTreeMap<TypeName, SchemaSource>,
+    /// In no record either: they are run by whoever claims.
+    pub gates: Vec<Gate>,
     /// Every key it sets, by its full name.
     pub given: BTreeMap<String, Given>,
 }
@@ -64,8 +70,9 @@ pub struct Command {
     pub command: String,
 }
 
-/// Everything in a file that would run a command. No key that is known today does.
+/// Everything in a file that would run a command.
 pub fn commands(file: &ConfigFile) -> Vec<Command> {
+    // No key of a section runs one. A new kind of value must say so here.
     let runs = |given: &&Given| match given.value {
         Value::Count(_)
         | Value::Length(_)
@@ -75,7 +82,17 @@ pub fn commands(file: &ConfigFile) -> Vec<Command> {
         | Value::Schema(_) => false,
     };
     let found = file.given.iter().filter(|(_, given)| runs(given));
-    found.map(|(key, given)| Command { key: key.clone(), line: given.line, command: given.value.text() }).collect()
+    let of_keys = found.map(|(key, given)| Command { key: key.clone(), line: given.line, command: given.value.text() });
+    of_keys.chain(file.gates.iter().filter_map(of_gate)).collect()
+}
+
+fn of_gate(gate: &Gate) -> Option<Command> {
+    let program = gate.program.as_ref()?;
+    let key = match program {
+        Program::Words(_) => "command",
+        Program::Shell(_) => "shell",
+    };
+    Some(Command { key: format!("{GATE}.{}.{key}", gate.name), line: gate.line, command: program.text() })
 }
 
 impl FilePolicy {

@@ -8,9 +8,11 @@ use serde::Serialize;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
+use super::gates::{self, GATE};
 use super::keys::{self, Key, SchemaSource, TYPES, Takes, Value};
 use super::{ConfigFile, FilePolicy};
 use crate::fold;
+use crate::gates::{Gate, Source};
 use crate::log::{PolicyType, Settings};
 use crate::text::TypeName;
 use crate::time::parse_duration_ms;
@@ -45,11 +47,12 @@ pub struct Given {
 const PROBLEMS_MAX: usize = 100;
 
 /// One pass over a file.
-struct Reader<'t> {
+pub(super) struct Reader<'t> {
     text: &'t str,
     /// Where each line begins, so that finding a line does not cost the whole file before it.
     lines: Vec<usize>,
-    problems: Vec<Problem>,
+    pub(super) problems: Vec<Problem>,
+    pub(super) gates: Vec<Gate>,
     given: BTreeMap<String, Given>,
     types: BTreeMap<TypeName, BTreeMap<&'static str, Value>>,
 }
@@ -89,33 +92,42 @@ fn too_deep(text: &str) -> Option<Problem> {
     None
 }
 
-/// `.poste/local.toml` holds machine matters. No key of it is known yet, so all it can be is wrong or empty.
+/// `.poste/local.toml` holds machine matters: gates, so far.
 pub fn check_local(text: &str) -> Vec<Problem> {
+    read_local(text).1
+}
+
+/// The gates of a `local.toml` as far as they can be read, and everything that is wrong with it.
+pub fn read_local(text: &str) -> (Vec<Gate>, Vec<Problem>) {
     if let Some(problem) = too_deep(text) {
-        return vec![problem];
+        return (Vec::new(), vec![problem]);
     }
     let mut reader = Reader::new(text);
     let readable = reader.syntax();
-    for (section, _) in DeTable::parse_recoverable(&readable).0.get_ref() {
+    for (section, value) in DeTable::parse_recoverable(&readable).0.get_ref() {
         let name = section.get_ref().as_ref();
+        if name == GATE {
+            gates::read(&mut reader, section, value.get_ref(), Source::Machine);
+            continue;
+        }
         let message = match keys::sections().contains(&name) {
             true => format!("[{name}] belongs into {}", super::FILE),
-            false => format!("unknown section {}; no section is known here", crate::text::quoted(name)),
+            false => keys::unknown("section", name, [GATE].into_iter()),
         };
         reader.say(Some(section.span()), message);
     }
     reader.problems.sort();
-    reader.problems
+    (reader.gates, reader.problems)
 }
 
 impl<'t> Reader<'t> {
     fn new(text: &'t str) -> Self {
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Self { text, lines, problems: Vec::new(), given: BTreeMap::new(), types: BTreeMap::new() }
+        Self { text, lines, problems: Vec::new(), gates: Vec::new(), given: BTreeMap::new(), types: BTreeMap::new() }
     }
 
     /// Counted from 1.
-    fn line(&self, at: usize) -> usize {
+    pub(super) fn line(&self, at: usize) -> usize {
         self.lines.partition_point(|start| *start <= at)
     }
 
@@ -135,7 +147,7 @@ impl<'t> Reader<'t> {
         String::new()
     }
 
-    fn say(&mut self, span: Option<Range<usize>>, message: String) {
+    pub(super) fn say(&mut self, span: Option<Range<usize>>, message: String) {
         // A file may be nothing but mistakes; nobody mends so many at once.
         if self.problems.len() == PROBLEMS_MAX {
             return;
@@ -151,8 +163,13 @@ impl<'t> Reader<'t> {
     fn file(&mut self, root: &DeTable<'_>) {
         for (section, value) in root {
             let name = section.get_ref().as_ref();
+            if name == GATE {
+                gates::read(self, section, value.get_ref(), Source::Office);
+                continue;
+            }
             if !keys::sections().contains(&name) {
-                let message = keys::unknown("section", name, keys::sections().into_iter());
+                let known: Vec<&str> = keys::sections().into_iter().chain([GATE]).collect();
+                let message = keys::unknown("section", name, known.iter().copied());
                 self.say(Some(section.span()), message);
                 continue;
             }
@@ -201,7 +218,12 @@ impl<'t> Reader<'t> {
         values
     }
 
-    fn into_config(self) -> (ConfigFile, Vec<Problem>) {
+    fn into_config(mut self) -> (ConfigFile, Vec<Problem>) {
+        for gate in &self.gates {
+            if let Some(message) = gates::unknown_type(gate, |kind| self.types.contains_key(kind)) {
+                self.problems.push(Problem { line: Some(gate.line), column: None, message });
+            }
+        }
         let mut schemas = BTreeMap::new();
         let mut types = Vec::new();
         for (name, mut values) in self.types {
@@ -215,7 +237,7 @@ impl<'t> Reader<'t> {
             }
         }
         let policy = FilePolicy { settings: settings(&self.given), types };
-        (ConfigFile { policy, schemas, given: self.given }, self.problems)
+        (ConfigFile { policy, schemas, gates: self.gates, given: self.given }, self.problems)
     }
 }
 
@@ -271,7 +293,7 @@ fn policy_type(name: TypeName, values: &BTreeMap<&'static str, Value>) -> Policy
     }
 }
 
-fn read_value(key: &Key, value: &DeValue<'_>) -> Result<Value, String> {
+pub(super) fn read_value(key: &Key, value: &DeValue<'_>) -> Result<Value, String> {
     let takes = key.takes;
     let read = match (takes, value) {
         (Takes::Count { .. }, DeValue::Integer(number)) => {

@@ -1,4 +1,4 @@
-//! Blobs and archives that no record names.
+//! Blobs and archives that no record names, and files of shared contexts that do not say what the log says.
 
 use std::collections::BTreeSet;
 
@@ -13,6 +13,7 @@ use crate::progress::Progress;
 use crate::store::Store;
 use crate::store::archive::{Line, is_archive_name};
 use crate::store::folder::{self, Entry, Kind};
+use crate::store::mirror::{self, Mirror};
 use crate::text::size;
 use crate::views;
 
@@ -49,6 +50,38 @@ pub(super) fn orphans(scene: &mut Scene<'_>, opened: &Opened, progress: &mut dyn
         )
         .mend(Mend::Orphans(Orphans { digests, up_to })),
     );
+    Ok(())
+}
+
+/// Whether the files of shared contexts say what the log says.
+pub(super) fn mirrors(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
+    let mut behind = Vec::new();
+    for context in opened.store.tables()?.contexts()? {
+        let name = context.name;
+        match mirror::look(&opened.store, &name)? {
+            None | Some(Mirror::Current) => {}
+            Some(Mirror::Behind) => behind.push(name),
+            Some(Mirror::Edited(path)) => scene.add(
+                Finding::warning(
+                    "mirror",
+                    format!("{} was edited by hand", path.display()),
+                    "The context itself is as the log says. The file is left as it is, and no longer follows.",
+                )
+                .advice(format!("take the edit over, or drop it: poste context mirror {name} --force"))
+                .command(format!("poste context replace {name} --file {} --merge", super::quoted(&path))),
+            ),
+        }
+    }
+    if !behind.is_empty() {
+        scene.add(
+            Finding::warning(
+                "mirror",
+                format!("{} in contexts/ missing or behind the log", files(behind.len(), "file")),
+                "A command was interrupted, or the office was restored. The contexts themselves are whole.",
+            )
+            .mend(Mend::Mirrors(behind)),
+        );
+    }
     Ok(())
 }
 

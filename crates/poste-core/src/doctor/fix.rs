@@ -12,6 +12,7 @@ use super::{Report, quoted};
 use crate::error::Error;
 use crate::office::Place;
 use crate::store::{Store, WriteLock, aside, folder};
+use crate::text::ContextName;
 use crate::views;
 
 /// A way to mend a finding.
@@ -31,6 +32,8 @@ pub(super) enum Mend {
     Erase,
     Checkpoint,
     Settle,
+    /// Shared contexts whose files are behind the log.
+    Mirrors(Vec<ContextName>),
 }
 
 /// One thing that was tried.
@@ -71,6 +74,7 @@ fn describe(mend: &Mend, done: bool) -> String {
         Mend::Archives(names) => format!("{removed} {} that no record names", files(names.len(), "archive")),
         Mend::Erase => format!("{} what was redacted from every file", verb("erased", "erase")),
         Mend::Checkpoint => format!("{} office.db-wal", verb("emptied", "empty")),
+        Mend::Mirrors(names) => format!("{} {} in contexts/", verb("wrote", "write"), files(names.len(), "file")),
         Mend::Settle => format!("{} what was due", verb("recorded", "record")),
     }
 }
@@ -94,6 +98,10 @@ fn apply(place: &Place, mend: &Mend) -> Result<(), Error> {
         Mend::Erase => place.open()?.erase_all().map(|_| ()),
         Mend::Checkpoint => checkpoint(place),
         Mend::Settle => settle(place),
+        Mend::Mirrors(names) => {
+            let office = place.open()?;
+            names.iter().try_for_each(|name| office.mirror(name, false).map(|_| ()))
+        }
     }
 }
 

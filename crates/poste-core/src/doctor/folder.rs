@@ -70,6 +70,8 @@ pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
     let mut inside = folder::entries(&home)?;
     inside.extend(folder::entries(&home.join("blobs"))?);
     inside.extend(folder::entries(&home.join("archive"))?);
+    inside.extend(folder::entries(&home.join("contexts"))?);
+    inside.extend(folder::entries(&home.join("sessions"))?);
     let open = inside.iter().filter(|entry| entry.name != ".gitignore" && entry.mode & 0o077 != 0);
     let open: Vec<&Entry> = open.filter(|entry| matches!(entry.kind, Kind::File | Kind::Folder)).collect();
     for entry in open.iter().take(SHOWN_MAX) {
@@ -175,6 +177,8 @@ pub(super) fn shapes(scene: &mut Scene<'_>) -> Result<(), Error> {
         ("write.lock", Kind::File, "Nobody can write."),
         ("blobs", Kind::Folder, "Messages over 64 KiB and attachments cannot be stored or read."),
         ("archive", Kind::Folder, "Nothing can be archived, and what was cannot be read."),
+        ("contexts", Kind::Folder, "Shared contexts are not mirrored to files."),
+        ("sessions", Kind::Folder, "The pages of closed sessions cannot be written."),
     ];
     for (name, wanted, meaning) in shapes {
         let Some(entry) = folder::entry(&scene.place.path.join(name))? else { continue };
@@ -234,6 +238,8 @@ pub(super) fn leftovers(scene: &mut Scene<'_>) -> Result<(), Error> {
     unfinished_files(scene, "blobs", meaning)?;
     let meaning = "An archive or an erasure was interrupted. What they hold is in the database or in another archive.";
     unfinished_files(scene, "archive", meaning)?;
+    let meaning = "Closing a session was interrupted. The page can be made again: poste session show ID --page.";
+    unfinished_files(scene, "sessions", meaning)?;
     beside(scene, place)
 }
 

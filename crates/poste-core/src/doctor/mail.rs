@@ -3,6 +3,7 @@
 use super::fix::Mend;
 use super::{Finding, Opened, Scene};
 use crate::error::Error;
+use crate::store::processes::Presence;
 use crate::time::length;
 use crate::views::{self, HeldClaim, SilentAgent, Unreachable};
 use crate::vocabulary::AgentKind;
@@ -62,6 +63,30 @@ fn silent(agent: &SilentAgent, for_ms: i64) -> Finding {
     }
     .advice("start it again, or retire it, and its mail goes back to the senders")
     .command(format!("poste inbox --as {name}"))
+}
+
+/// Sessions that count as running and whose process is provably gone.
+pub(super) fn sessions(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
+    for session in opened.store.tables()?.live_sessions()? {
+        if Presence::of(session.process.as_ref()) != Presence::Gone {
+            continue;
+        }
+        let pid = session.process.as_ref().map_or(0, |process| process.pid);
+        let (id, agent) = (&session.id, &session.agent);
+        let for_ms = opened.now.since_ms(session.at);
+        let what =
+            format!("session {id} of {agent}, started {} ago, has no process any more (pid {pid})", length(for_ms));
+        let meaning = "It ended without closing its session. What it claimed comes back when the leases run out.";
+        scene.add(
+            Finding::warning("session", what, meaning)
+                .advice("start it again, which takes over by itself, or close it")
+                .command(format!(
+                    "poste session close {} --as {agent}",
+                    super::quoted(std::path::Path::new(id.as_str()))
+                )),
+        );
+    }
+    Ok(())
 }
 
 pub(super) fn claims(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {

@@ -192,9 +192,11 @@ pub fn examine(place: &Place, request: Request, progress: &mut dyn FnMut(Progres
             scene.check("the clock", |scene| settings::clock(scene, &opened));
             scene.check("poste.toml", |scene| settings::policy(scene, &opened));
             scene.check("the agents", |scene| mail::agents(scene, &opened));
+            scene.check("the sessions", |scene| mail::sessions(scene, &opened));
             scene.check("the claims", |scene| mail::claims(scene, &opened));
             scene.check("what was redacted", |scene| database::erasure(scene, &opened));
             scene.check("the archives", |scene| files::unnamed_archives(scene, &opened));
+            scene.check("the mirror of contexts", |scene| files::mirrors(scene, &opened));
             if !request.quick {
                 scene.check("the log and the tables", |scene| database::soundness(scene, &opened, progress));
                 scene.check("the blobs", |scene| files::orphans(scene, &opened, progress));

@@ -1,7 +1,7 @@
 //! Registering and retiring.
 
 use super::outcome::{Code, Effect, Stop, refuse};
-use super::{Context, Rule, active_agent, delivery, speaker};
+use super::{Context, Rule, active_agent, approval, context, delivery, reservation, session, speaker};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
@@ -87,11 +87,15 @@ impl Rule for Retire {
         let retired = Agent { retired_at: Some(cx.at), ..agent };
         tables.put_agent(&retired)?;
         tables.delete_subscriptions(&retired.name)?;
+        context::release_locks(tables, &retired.name)?;
+        session::retire_of(tables, cx, &retired.name)?;
+        let withdrawn = approval::withdraw_of(tables, cx, &retired.name)?;
+        reservation::end_all_of(tables, cx, &retired.name)?;
         let own = Address::Agent(retired.name.clone());
         let released =
             release_claims(tables, cx, &retired.name)?.into_iter().filter(|held| held.address != own).count();
         let returned = return_mail(tables, cx, &retired.name)?;
-        Ok(Effect::Touched(released + returned))
+        Ok(Effect::Touched(released + returned + withdrawn))
     }
 }
 

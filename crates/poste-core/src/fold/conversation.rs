@@ -2,7 +2,7 @@
 
 use super::outcome::{Code, Effect, Stop, refuse};
 use super::{Context, Rule, speaker};
-use super::{delivery, notice};
+use super::{approval, delivery, notice};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
@@ -39,13 +39,15 @@ impl Rule for Close {
                 format!("only who takes part in conversation {conversation}, or a human, may close it"),
             ));
         }
-        if open.is_empty() && tables.closed(&conversation)?.is_some() {
+        let is_closed = tables.closed(&conversation)?.is_some();
+        if open.is_empty() && is_closed && tables.open_approvals_in(&conversation)?.is_empty() {
             return Err(refuse(Code::NothingToDo, format!("conversation {conversation} is closed already")));
         }
         Ok((conversation, open))
     }
 
     fn apply((conversation, open): Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        approval::close_in(tables, cx, &conversation)?;
         for before in &open {
             let reason = EndReason::ConversationClosed;
             delivery::end(tables, cx, before, before.clone(), State::Returned, reason)?;
@@ -133,6 +135,7 @@ impl Rule for Archive {
             })?;
         }
         for conversation in &archive.conversations {
+            approval::archive_in(tables, cx, conversation)?;
             if let Some(closed) = tables.closed(conversation)? {
                 tables.archive_outcome(closed.position, cx.position)?;
             }

@@ -6,8 +6,8 @@
 //!   ▲  │ ▲              │  │ fail
 //!   │  │ └── release ───┤  └────▶ failed
 //!   │  │     fail --retry, lease out: one attempt more; too many ──▶ dead
-//!   │  ├── expiry ─────────▶ expired
-//!   │  └── retire, close ──▶ returned
+//!   │  ├── expiry ─────────▶ expired        an approval's deadline ──▶ done or expired
+//!   │  └── retire, close, withdraw ──▶ returned ◀── claimed, and a gate failed
 //!   └───── retry (failed, dead, expired, returned)
 //! ```
 
@@ -84,8 +84,9 @@ pub(crate) fn authority(
     token: Option<Position>,
 ) -> Result<Authority, Stop> {
     let is_holder = delivery.holder.as_ref() == Some(&cx.actor);
-    // Done and failed are ends a holder makes itself; every other end came over it.
-    let ended_by_holder = is_holder && matches!(delivery.state, State::Done | State::Failed);
+    // Done, failed and stopped by its gates are ends a holder makes itself; every other end came over it.
+    let gated = delivery.reason == Some(EndReason::GateFailed);
+    let ended_by_holder = is_holder && (matches!(delivery.state, State::Done | State::Failed) || gated);
     if token.is_some() && sabotaged!(TokenUnchecked) {
         return Ok(Authority::Holder);
     }
@@ -303,9 +304,12 @@ pub(crate) fn end(
         ..changed
     };
     tables.update_delivery(before, &after)?;
+    tables.move_handoff(after.message, state)?;
     let (event, told) = match state {
         State::Failed => (Event::Failed, Some(Notice::Failed)),
         State::Dead => (Event::Dead, Some(Notice::Dead)),
+        // The approval says it once, for all its deliveries.
+        State::Expired if reason == EndReason::Unanswered => (Event::Expired, None),
         State::Expired => (Event::Expired, Some(Notice::Expired)),
         State::Returned => (Event::Returned, Some(Notice::Returned)),
         _ => (Event::Done, None),
@@ -313,8 +317,9 @@ pub(crate) fn end(
     record_event(tables, cx, &after, event, Some(reason.number().into()))?;
     if let Some(told) = told {
         let message = expect_message(tables, after.message)?;
-        // Whoever closes a conversation knows what becomes of its own mail in it.
-        let by_itself = reason == EndReason::ConversationClosed && message.sender == cx.actor;
+        // Whoever closes a conversation, or takes a handoff back, knows what becomes of its own mail.
+        let is_known = matches!(reason, EndReason::ConversationClosed | EndReason::Withdrawn);
+        let by_itself = is_known && message.sender == cx.actor;
         if !by_itself {
             notice::tell(tables, cx, Address::Agent(message.sender.clone()), told, &message, &after)?;
         }
@@ -342,6 +347,7 @@ pub(crate) fn revive(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -
         ..before.clone()
     };
     tables.update_delivery(before, &after)?;
+    tables.move_handoff(after.message, after.state)?;
     record_event(tables, cx, &after, Event::Retried, None)
 }
 

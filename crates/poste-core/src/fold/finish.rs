@@ -3,7 +3,7 @@
 use super::delivery::{self, Authority, own_delivery};
 use super::message::{check_artifacts, finish, require_member};
 use super::outcome::{Code, Effect, Late, Stop, refuse};
-use super::{Context, Rule, active_agent, notice, speaker};
+use super::{Context, Rule, active_agent, approval, handoff, notice, speaker};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
@@ -39,8 +39,11 @@ impl Rule for Done {
     type Plan = FinishPlan;
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<FinishPlan, Stop> {
-        check_artifacts(&self.artifacts)?;
-        decide_finish(tables, cx, self.message, self.token)
+        check_artifacts(&self.artifacts, limits::ARTIFACTS_MAX)?;
+        approval::must_not_await(tables, self.message)?;
+        let plan = decide_finish(tables, cx, self.message, self.token)?;
+        handoff::refuse_plain_end(tables, self.message)?;
+        Ok(plan)
     }
 
     fn apply(plan: FinishPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
@@ -190,6 +193,8 @@ impl Rule for Retry {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Vec<Delivery>, Stop> {
         let (message, agent, bad) = bad_ends(tables, cx, self.message, self.recipient.as_ref(), "retry")?;
+        approval::may_be_retried(tables, self.message, cx.at)?;
+        handoff::refuse_second_life(tables, self.message)?;
         let sender = tables.agent(message.sender.as_str())?.unwrap_or(agent);
         for delivery in &bad {
             match &delivery.address {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::delivery::{self, Authority};
 use super::notice::{deliver, next_message};
 use super::outcome::{Code, Effect, Sent, Stop, refuse};
-use super::{Context, Rule, active_agent, speaker};
+use super::{Context, Rule, active_agent, approval, handoff, speaker};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
@@ -29,100 +29,139 @@ pub(crate) struct Plan {
     lease_ms: i64,
 }
 
+/// What a record may do with its mail.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    pub artifacts_max: usize,
+    /// An answer to somebody who retired is stored all the same, for nobody.
+    pub to_retired: bool,
+}
+
+impl Terms {
+    pub(crate) const MAIL: Self = Self { artifacts_max: limits::ARTIFACTS_MAX, to_retired: false };
+}
+
+/// The mail of a record, looked at. Rules of records that are mail and more begin with it.
+pub(crate) fn plan(header: &Send, tables: &Tables<'_>, cx: &Context, terms: Terms) -> Result<Plan, Stop> {
+    let sender = speaker(tables, cx)?;
+    let defaults = tables
+        .type_defaults(&header.kind)?
+        .ok_or_else(|| refuse(Code::UnknownType, format!("there is no message type {}", header.kind)))?;
+    let settings = tables.policy()?.settings;
+    if let Some(max) = settings.content_bytes_max.filter(|max| cx.content_bytes > *max) {
+        return Err(refuse(Code::TooLarge, format!("this office takes messages of up to {max} bytes")));
+    }
+    check_artifacts(&header.artifacts, terms.artifacts_max)?;
+
+    let original = header.reply_to.map(|number| delivery::message(tables, number)).transpose()?;
+    let (deliveries, topic) = if header.to.is_empty() {
+        (reply_address(tables, &sender, original.as_ref(), terms)?.into_iter().collect(), None)
+    } else {
+        expand(tables, &sender, &header.to)?
+    };
+    let fan_out_max = settings.fan_out_max.map_or(limits::FAN_OUT_MAX, |max| max as usize).min(limits::FAN_OUT_MAX);
+    if deliveries.len() > fan_out_max {
+        return Err(refuse(
+            Code::TooLarge,
+            format!("that would make {} deliveries, at most {fan_out_max} are allowed", deliveries.len()),
+        ));
+    }
+
+    let ready_at = future(cx, "not-before", header.not_before, true)?;
+    let expires_at = future(cx, "the expiry", header.expires, false)?;
+    // A message that is passed on after its deadline has none any more.
+    let forwards = header.ends.as_ref().is_some_and(|ends| ends.how == EndsHow::Forwarded);
+    let respond_by = future(cx, "the response deadline", header.respond_by, forwards)?;
+    if let (Some(ready_at), Some(expires_at)) = (ready_at, expires_at)
+        && expires_at <= ready_at
+    {
+        return Err(refuse(Code::TimeOutOfRange, "it would expire before it may be read"));
+    }
+    if let (Some(ready_at), Some(respond_by)) = (ready_at, respond_by)
+        && respond_by <= ready_at
+    {
+        let why =
+            format!("the response deadline ({respond_by}) is not after the time it may be read from ({ready_at})");
+        return Err(refuse(Code::TimeOutOfRange, why));
+    }
+
+    let answers = match &original {
+        // A word about a question that wants a decision does not decide it.
+        Some(original) if tables.approval(original.number)?.is_some() => None,
+        Some(original) if deliveries.contains(&Address::Agent(original.sender.clone())) => {
+            match delivery::own_delivery(tables, &sender, original, None) {
+                Ok(own) => Some(own),
+                Err(Stop::Rejected(_)) => None, // a third party's word is no answer
+                Err(failed) => return Err(failed),
+            }
+        }
+        _ => None,
+    };
+    let ends = match &header.ends {
+        None => None,
+        Some(ends) => {
+            let message = delivery::message(tables, ends.message)?;
+            approval::must_not_await(tables, ends.message)?;
+            let own = delivery::own_delivery(tables, &sender, &message, ends.token)?;
+            let authority = delivery::authority(tables, cx, &own, ends.token)?;
+            if authority == Authority::Lost {
+                return Err(delivery::lease_lost(&own));
+            }
+            if authority == Authority::Unclaimed && !own.ready {
+                return Err(delivery::not_ready(&own));
+            }
+            let reason = match ends.how {
+                EndsHow::Replied => EndReason::Replied,
+                EndsHow::Forwarded => EndReason::Forwarded,
+            };
+            Some((message.conversation, own, authority, reason))
+        }
+    };
+    let conversation = header
+        .conversation
+        .clone()
+        .or_else(|| original.map(|original| original.conversation))
+        .or_else(|| ends.as_ref().map(|(conversation, ..)| conversation.clone()));
+    Ok(Plan {
+        header: header.clone(),
+        sender,
+        defaults,
+        deliveries,
+        topic,
+        conversation,
+        respond_by,
+        expires_at,
+        ready_at,
+        answers,
+        ends: ends.map(|(_, own, authority, reason)| (own, authority, reason)),
+        lease_ms: settings.lease_ms.unwrap_or(limits::LEASE_MS_DEFAULT),
+    })
+}
+
+impl Plan {
+    pub(crate) fn recipients(&self) -> &[Address] {
+        &self.deliveries
+    }
+
+    pub(crate) fn is_published(&self) -> bool {
+        self.topic.is_some()
+    }
+
+    /// It is a word about what it replies to, and no response to it.
+    pub(crate) fn answers_nothing(&mut self) {
+        self.answers = None;
+    }
+}
+
 impl Rule for Send {
     type Plan = Plan;
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Plan, Stop> {
-        let sender = speaker(tables, cx)?;
-        let defaults = tables
-            .type_defaults(&self.kind)?
-            .ok_or_else(|| refuse(Code::UnknownType, format!("there is no message type {}", self.kind)))?;
-        let settings = tables.policy()?.settings;
-        if let Some(max) = settings.content_bytes_max.filter(|max| cx.content_bytes > *max) {
-            return Err(refuse(Code::TooLarge, format!("this office takes messages of up to {max} bytes")));
+        let mut plan = plan(self, tables, cx, Terms::MAIL)?;
+        if handoff::is_about_undecided(tables, self)? {
+            plan.answers_nothing(); // it still waits for a yes or no
         }
-        check_artifacts(&self.artifacts)?;
-
-        let original = self.reply_to.map(|number| delivery::message(tables, number)).transpose()?;
-        let (deliveries, topic) = if self.to.is_empty() {
-            (vec![reply_address(tables, &sender, original.as_ref())?], None)
-        } else {
-            expand(tables, &sender, &self.to)?
-        };
-        let fan_out_max = settings.fan_out_max.map_or(limits::FAN_OUT_MAX, |max| max as usize).min(limits::FAN_OUT_MAX);
-        if deliveries.len() > fan_out_max {
-            return Err(refuse(
-                Code::TooLarge,
-                format!("that would make {} deliveries, at most {fan_out_max} are allowed", deliveries.len()),
-            ));
-        }
-
-        let ready_at = future(cx, "not-before", self.not_before, true)?;
-        let expires_at = future(cx, "the expiry", self.expires, false)?;
-        // A message that is passed on after its deadline has none any more.
-        let forwards = self.ends.as_ref().is_some_and(|ends| ends.how == EndsHow::Forwarded);
-        let respond_by = future(cx, "the response deadline", self.respond_by, forwards)?;
-        if let (Some(ready_at), Some(expires_at)) = (ready_at, expires_at)
-            && expires_at <= ready_at
-        {
-            return Err(refuse(Code::TimeOutOfRange, "it would expire before it may be read"));
-        }
-        if let (Some(ready_at), Some(respond_by)) = (ready_at, respond_by)
-            && respond_by <= ready_at
-        {
-            let why =
-                format!("the response deadline ({respond_by}) is not after the time it may be read from ({ready_at})");
-            return Err(refuse(Code::TimeOutOfRange, why));
-        }
-
-        let answers = match &original {
-            Some(original) if deliveries.contains(&Address::Agent(original.sender.clone())) => {
-                match delivery::own_delivery(tables, &sender, original, None) {
-                    Ok(own) => Some(own),
-                    Err(Stop::Rejected(_)) => None, // a third party's word is no answer
-                    Err(failed) => return Err(failed),
-                }
-            }
-            _ => None,
-        };
-        let ends = match &self.ends {
-            None => None,
-            Some(ends) => {
-                let message = delivery::message(tables, ends.message)?;
-                let own = delivery::own_delivery(tables, &sender, &message, ends.token)?;
-                let authority = delivery::authority(tables, cx, &own, ends.token)?;
-                if authority == Authority::Lost {
-                    return Err(delivery::lease_lost(&own));
-                }
-                if authority == Authority::Unclaimed && !own.ready {
-                    return Err(delivery::not_ready(&own));
-                }
-                let reason = match ends.how {
-                    EndsHow::Replied => EndReason::Replied,
-                    EndsHow::Forwarded => EndReason::Forwarded,
-                };
-                Some((message.conversation, own, authority, reason))
-            }
-        };
-        let conversation = self
-            .conversation
-            .clone()
-            .or_else(|| original.map(|original| original.conversation))
-            .or_else(|| ends.as_ref().map(|(conversation, ..)| conversation.clone()));
-        Ok(Plan {
-            header: self.clone(),
-            sender,
-            defaults,
-            deliveries,
-            topic,
-            conversation,
-            respond_by,
-            expires_at,
-            ready_at,
-            answers,
-            ends: ends.map(|(_, own, authority, reason)| (own, authority, reason)),
-            lease_ms: settings.lease_ms.unwrap_or(limits::LEASE_MS_DEFAULT),
-        })
+        Ok(plan)
     }
 
     fn apply(plan: Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
@@ -215,7 +254,12 @@ fn addressed_to(tables: &Tables<'_>, position: Position) -> Result<Vec<Address>,
 }
 
 /// A reply without recipients goes to whoever wrote what it answers, and only its recipients may send one.
-fn reply_address(tables: &Tables<'_>, sender: &Agent, original: Option<&Message>) -> Result<Address, Stop> {
+fn reply_address(
+    tables: &Tables<'_>,
+    sender: &Agent,
+    original: Option<&Message>,
+    terms: Terms,
+) -> Result<Option<Address>, Stop> {
     let Some(original) = original else {
         return Err(refuse(Code::NoRecipient, "the message names no recipient"));
     };
@@ -226,8 +270,11 @@ fn reply_address(tables: &Tables<'_>, sender: &Agent, original: Option<&Message>
         ));
     }
     delivery::own_delivery(tables, sender, original, None)?;
-    active_agent(tables, &original.sender)?;
-    Ok(Address::Agent(original.sender.clone()))
+    if !(terms.to_retired && tables.is_active(original.sender.as_str())? == Some(false)) {
+        active_agent(tables, &original.sender)?;
+        return Ok(Some(Address::Agent(original.sender.clone())));
+    }
+    Ok(None)
 }
 
 /// Addresses as deliveries, each recipient once, in the order they were named.
@@ -289,7 +336,12 @@ pub(crate) fn require_member(tables: &Tables<'_>, sender: &Agent, group: &Addres
 }
 
 /// A time of the future, resolved against the record's own.
-fn future(cx: &Context, what: &str, when: Option<When>, past_is_now: bool) -> Result<Option<Timestamp>, Stop> {
+pub(crate) fn future(
+    cx: &Context,
+    what: &str,
+    when: Option<When>,
+    past_is_now: bool,
+) -> Result<Option<Timestamp>, Stop> {
     let Some(when) = when else { return Ok(None) };
     let at = when.resolve(cx.at);
     if at <= cx.at {
@@ -304,9 +356,9 @@ fn future(cx: &Context, what: &str, when: Option<When>, past_is_now: bool) -> Re
     Ok(Some(at))
 }
 
-pub(crate) fn check_artifacts(artifacts: &[Artifact]) -> Result<(), Stop> {
-    if artifacts.len() > limits::ARTIFACTS_MAX {
-        return Err(refuse(Code::TooLarge, format!("more than {} artifacts", limits::ARTIFACTS_MAX)));
+pub(crate) fn check_artifacts(artifacts: &[Artifact], max: usize) -> Result<(), Stop> {
+    if artifacts.len() > max {
+        return Err(refuse(Code::TooLarge, format!("more than {max} artifacts")));
     }
     for artifact in artifacts {
         let lengths = [Some(&artifact.path), artifact.worktree.as_ref()];

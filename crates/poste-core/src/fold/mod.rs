@@ -9,20 +9,33 @@
 //! there is nothing to roll back.
 
 mod agent;
+mod agreement;
+mod approval;
 mod claim;
+mod context;
 mod conversation;
 mod delivery;
 mod finish;
+mod gate;
+mod handoff;
 mod message;
 mod notice;
 mod outcome;
 mod policy;
 mod redact;
+mod reservation;
+mod session;
 mod shown;
 mod tick;
 mod topic;
 
-pub use outcome::{Claimed, ClaimedItem, Class, Code, Effect, Late, Outcome, Rejection, Sent, Verdict};
+pub(crate) use agreement::asked;
+pub(crate) use delivery::own_deliveries;
+pub(crate) use gate::{Unpassed, gates_passed};
+pub use outcome::{
+    AgreedOn, Claimed, ClaimedItem, Class, Code, Effect, Late, Locked, Outcome, Rejection, Reserved, Sent, Verdict,
+    Versioned,
+};
 pub(crate) use policy::check_ranges as check_policy;
 
 use crate::digest::Digest;
@@ -152,6 +165,12 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
             reason: refused.reason,
         }));
     }
+    if let Some(version) = tables.version_at(position)? {
+        return Ok(Verdict::Accepted(Effect::Versioned(context::versioned_before(tables, version)?)));
+    }
+    if let Some(proposal) = tables.agreed_at(position)? {
+        return Ok(Verdict::Accepted(Effect::Agreed(agreement::agreed_before(tables, proposal, message)?)));
+    }
     if let Some(number) = message {
         return Ok(Verdict::Accepted(Effect::Sent(message::sent_before(tables, number)?)));
     }
@@ -162,7 +181,13 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
     Ok(Verdict::Accepted(match record.sealed.intent() {
         Ok(Some(Intent::Claim(_))) => Effect::Claimed(claim::claimed_before(tables, actor, position)?),
         Ok(Some(Intent::Extend(extend))) => Effect::Claimed(claim::extended_before(tables, extend.message, position)?),
+        Ok(Some(Intent::ContextLock(lock))) => {
+            Effect::Locked(Locked { context: lock.name, token: position, until: record.at.plus_ms(lock.for_ms) })
+        }
         Ok(Some(Intent::Done(done))) => finish::finished_before(tables, done.message, position)?,
+        Ok(Some(Intent::Reserve(reserve))) => reservation::still_held(tables, actor, &reserve.patterns)?,
+        Ok(Some(Intent::Prolong(prolong))) => reservation::still_held(tables, actor, &prolong.patterns)?,
+        Ok(Some(Intent::Unreserve(_))) => reservation::released_before(tables, position)?,
         _ => Effect::Noted,
     }))
 }
@@ -226,8 +251,28 @@ fn apply_intent(
         Intent::Close(rule) => run(&rule, tables, &cx),
         Intent::Archive(rule) => run(&rule, tables, &cx),
         Intent::Redact(rule) => run(&rule, tables, &cx),
+        Intent::ContextCreate(rule) => run(&rule, tables, &cx),
+        Intent::ContextAppend(rule) => run(&rule, tables, &cx),
+        Intent::ContextReplace(rule) => run(&rule, tables, &cx),
+        Intent::ContextLock(rule) => run(&rule, tables, &cx),
+        Intent::ContextUnlock(rule) => run(&rule, tables, &cx),
+        Intent::ContextRead(rule) => run(&rule, tables, &cx),
+        Intent::Agree(rule) => run(&rule, tables, &cx),
         Intent::Subscribe(rule) => run(&rule, tables, &cx),
         Intent::Unsubscribe(rule) => run(&rule, tables, &cx),
+        Intent::ApprovalAsk(rule) => run(&rule, tables, &cx),
+        Intent::ApprovalAnswer(rule) => run(&rule, tables, &cx),
+        Intent::HandoffCreate(rule) => run(&rule, tables, &cx),
+        Intent::HandoffAccept(rule) => run(&rule, tables, &cx),
+        Intent::HandoffReject(rule) => run(&rule, tables, &cx),
+        Intent::HandoffWithdraw(rule) => run(&rule, tables, &cx),
+        Intent::GateResult(rule) => run(&rule, tables, &cx),
+        Intent::Reserve(rule) => run(&rule, tables, &cx),
+        Intent::Unreserve(rule) => run(&rule, tables, &cx),
+        Intent::Prolong(rule) => run(&rule, tables, &cx),
+        Intent::SessionStart(rule) => run(&rule, tables, &cx),
+        Intent::SessionNote(rule) => run(&rule, tables, &cx),
+        Intent::SessionClose(rule) => run(&rule, tables, &cx),
     }
 }
 
@@ -289,7 +334,9 @@ impl Rule for Clock {
         for before in &claimed {
             delivery::move_lease(tables, cx, before, leap_ms)?;
         }
-        Ok(Effect::Touched(claimed.len()))
+        let locked = context::move_locks(tables, leap_ms)?;
+        reservation::move_all(tables, leap_ms)?;
+        Ok(Effect::Touched(claimed.len() + locked))
     }
 }
 
@@ -302,6 +349,20 @@ pub(crate) fn is_own(
     match delivery::own_delivery(tables, agent, message, None) {
         Ok(_) => Ok(true),
         Err(Stop::Rejected(_)) => Ok(false),
+        Err(Stop::Failed(error)) => Err(error),
+    }
+}
+
+/// What would stand in the way of reserving these patterns: each with what is held of it.
+pub(crate) fn reservation_conflicts(
+    tables: &Tables<'_>,
+    agent: &Name,
+    patterns: &[crate::pattern::Pattern],
+    shared: bool,
+) -> Result<Vec<(crate::pattern::Pattern, crate::store::tables::Reservation)>, Error> {
+    match reservation::conflicts(tables, agent, patterns, shared) {
+        Ok(found) => Ok(found.into_iter().map(|conflict| (conflict.wanted, conflict.held)).collect()),
+        Err(Stop::Rejected(rejection)) => Err(Error::Rejected(rejection)),
         Err(Stop::Failed(error)) => Err(error),
     }
 }

@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::address::Address;
-use crate::log::{MessageNo, Position};
-use crate::text::{Name, RecordId};
+use crate::log::{MessageNo, Position, ReservationNo};
+use crate::pattern::Pattern;
+use crate::text::{ContextName, Name, RecordId};
 use crate::time::{Timestamp, rfc3339};
 
 /// The answer to one proposal.
@@ -46,10 +47,18 @@ pub enum Effect {
     Claimed(Claimed),
     /// The lease was lost: the delivery is unchanged, the result is kept as late.
     Late(Late),
+    /// Paths that are held now or, after a release, no longer.
+    Reserved(Vec<Reserved>),
     /// How many due items a tick settled.
     Settled(usize),
     /// How many deliveries it touched.
     Touched(usize),
+    /// A version of a shared context, and the message that tells of it.
+    Versioned(Versioned),
+    /// The lock of a shared context.
+    Locked(Locked),
+    /// A word for a proposal, and whose is still missing.
+    Agreed(AgreedOn),
 }
 
 impl Effect {
@@ -57,6 +66,8 @@ impl Effect {
     pub fn message(&self) -> Option<MessageNo> {
         match self {
             Self::Sent(sent) => Some(sent.number),
+            Self::Versioned(made) => Some(made.message),
+            Self::Agreed(sealed) => Some(sealed.message),
             _ => None,
         }
     }
@@ -71,6 +82,33 @@ pub struct Sent {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Versioned {
+    pub context: ContextName,
+    pub version: u64,
+    /// The message subscribers were sent.
+    pub message: MessageNo,
+    /// How many they were.
+    pub subscribers: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct AgreedOn {
+    pub proposal: MessageNo,
+    /// The reply that says so.
+    pub message: MessageNo,
+    /// Who has not agreed yet.
+    pub missing: Vec<Address>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Locked {
+    pub context: ContextName,
+    pub token: Position,
+    #[serde(serialize_with = "rfc3339")]
+    pub until: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Claimed {
     pub token: Position,
     pub items: Vec<ClaimedItem>,
@@ -81,6 +119,16 @@ pub struct ClaimedItem {
     pub number: MessageNo,
     #[serde(serialize_with = "rfc3339")]
     pub lease_until: Timestamp,
+}
+
+/// One pattern, with who holds it how long.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Reserved {
+    pub number: ReservationNo,
+    pub pattern: Pattern,
+    pub shared: bool,
+    #[serde(serialize_with = "rfc3339")]
+    pub until: Timestamp,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,8 +205,36 @@ codes! {
     Archived "archived" Refused,
     NotFinished "not_finished" Conflict,
     UnknownRecord "unknown_record" NotFound,
+    UnknownContext "unknown_context" NotFound,
+    UnknownVersion "unknown_version" NotFound,
+    StaleVersion "stale_version" Conflict,
+    ContextLocked "context_locked" Conflict,
+    NotLocked "not_locked" Refused,
+    /// A choice the question does not offer.
+    NotOffered "not_offered" Refused,
+    /// A question ends with a decision, not by saying that it is done.
+    NeedsAnswer "needs_answer" Refused,
+    /// A handoff is accepted or rejected, not merely done.
+    IsHandoff "is_handoff" Refused,
+    NoHandoff "no_handoff" NotFound,
+    /// Checks or commands of a handoff are missing or failed.
+    Unverified "unverified" Refused,
+    Reserved "reserved" Conflict,
+    NotReserved "not_reserved" NotFound,
+    /// The agent runs as another session.
+    SessionLive "session_live" Conflict,
+    SessionTaken "session_taken" Conflict,
+    SessionOver "session_over" Conflict,
+    UnknownSession "unknown_session" NotFound,
+    UnknownQuestion "unknown_question" NotFound,
+    Superseded "superseded" Conflict,
+    NotAgreed "not_agreed" Refused,
     /// Never by the fold, which knows no content: by the office, before the append.
     PayloadUnfit "payload_unfit" Refused,
+    /// As that: the data of a shared context does not fit its schema.
+    DataUnfit "data_unfit" Refused,
+    /// Never by the fold either, which knows no gates.
+    GateNotPassed "gate_not_passed" Refused,
 }
 
 impl fmt::Display for Code {

@@ -1,8 +1,8 @@
 //! Ticks: what is due happens here and nowhere else.
 
-use super::delivery;
 use super::outcome::{Code, Effect, Stop, refuse};
 use super::{Context, Rule, only_poste};
+use super::{approval, context, delivery, reservation};
 use crate::error::Error;
 use crate::limits;
 use crate::log::{DeliveryNo, Tick};
@@ -24,6 +24,9 @@ impl Rule for Tick {
         for item in &items {
             match item.what {
                 Due::Lease | Due::Ready | Due::Expiry | Due::Response => settle_delivery(tables, cx, *item)?,
+                Due::ContextLock => context::settle_lock(tables, *item)?,
+                Due::Approval => approval::settle(tables, cx, *item)?,
+                Due::Reservation => reservation::expire(tables, cx, *item)?,
             }
         }
         Ok(Effect::Settled(items.len()))

@@ -36,6 +36,84 @@ pub struct Content {
     /// Of a result: what to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recommend: Option<String>,
+    /// Of a version of a shared context: what it says. The mail that tells of it does not repeat it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<Document>,
+}
+
+/// What a version of a shared context brings.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    /// Of a section: its title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The whole text, or the section that was appended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The structured part: a JSON object, exactly as it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Box<RawValue>>,
+    /// What the data of this context must look like, from its first version on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Box<RawValue>>,
+}
+
+impl Document {
+    fn check(&self) -> Result<(), String> {
+        let over = |what: &str, has: usize, max: usize| {
+            Err(format!("{what} of the context has {has} bytes, at most {max} are allowed"))
+        };
+        if let Some(title) = &self.title {
+            if title.len() > limits::TITLE_BYTES_MAX {
+                return over("the title of a section", title.len(), limits::TITLE_BYTES_MAX);
+            }
+            if title.trim().is_empty() || title.contains(char::is_control) {
+                return Err("the title of a section is one line, and not an empty one".to_owned());
+            }
+        }
+        if let Some(text) = self.text.as_ref().filter(|text| text.len() > limits::DOCUMENT_BYTES_MAX) {
+            return over("the text", text.len(), limits::DOCUMENT_BYTES_MAX);
+        }
+        if let Some(text) = &self.text
+            && text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
+        {
+            return Err(
+                "the text of a context has control characters; it is plain text, for files and terminals".to_owned()
+            );
+        }
+        if let Some(data) = &self.data {
+            if data.get().len() > limits::DOCUMENT_BYTES_MAX {
+                return over("the data", data.get().len(), limits::DOCUMENT_BYTES_MAX);
+            }
+            if !data.get().trim_ascii_start().starts_with('{') {
+                return Err("the data of a context is a JSON object".to_owned());
+            }
+            check_json("the data", data.get())?;
+        }
+        if let Some(schema) = &self.schema {
+            if schema.get().len() as u64 > limits::SCHEMA_BYTES_MAX {
+                return Err(format!("the schema has more than {} bytes", limits::SCHEMA_BYTES_MAX));
+            }
+            check_json("the schema", schema.get())?;
+        }
+        Ok(())
+    }
+}
+
+/// What is asked of JSON that is kept as it was written.
+fn check_json(what: &str, json: &str) -> Result<(), String> {
+    if is_deeper_than(json, limits::PAYLOAD_DEPTH_MAX) {
+        return Err(format!("{what} is nested deeper than {} levels", limits::PAYLOAD_DEPTH_MAX));
+    }
+    if has_lone_surrogate(json) {
+        return Err(format!("{what} has half a character (a lone \\u surrogate), which most programs cannot read"));
+    }
+    if let Some(key) = duplicate_key(json) {
+        let key = crate::text::quoted(&key);
+        return Err(format!("{what} has the key {key} twice; readers would not agree which one counts"));
+    }
+    Ok(())
 }
 
 /// Bytes that are usually Markdown. Bytes that are no UTF-8 are kept as they came.
@@ -101,6 +179,7 @@ impl Content {
             && self.metadata.is_empty()
             && self.summary.is_none()
             && self.recommend.is_none()
+            && self.document.is_none()
     }
 
     /// What every surface asks of a message before it proposes it: something for a listing to show.
@@ -121,17 +200,11 @@ impl Content {
         if self.subject.contains(['\n', '\r', '\0']) {
             return Err("the subject is more than one line; put the rest into the body".to_owned());
         }
-        if self.payload.as_ref().is_some_and(|payload| is_deeper_than(payload.get(), limits::PAYLOAD_DEPTH_MAX)) {
-            return Err(format!("the payload is nested deeper than {} levels", limits::PAYLOAD_DEPTH_MAX));
+        if let Some(payload) = &self.payload {
+            check_json("the payload", payload.get())?;
         }
-        if self.payload.as_ref().is_some_and(|payload| has_lone_surrogate(payload.get())) {
-            return Err(
-                "the payload has half a character (a lone \\u surrogate), which most programs cannot read".to_owned()
-            );
-        }
-        if let Some(key) = self.payload.as_ref().and_then(|payload| duplicate_key(payload.get())) {
-            let key = crate::text::quoted(&key);
-            return Err(format!("the payload has the key {key} twice; readers would not agree which one counts"));
+        if let Some(document) = &self.document {
+            document.check()?;
         }
         if self.references.len() > limits::REFERENCES_MAX {
             return Err(format!("more than {} references", limits::REFERENCES_MAX));

@@ -3,9 +3,29 @@
 //! Numbers are never reused and a kind is never changed in place: a new shape is a new version. Golden files
 //! in `tests/records/` hold one record of each.
 
+mod agreement;
+mod approval;
+mod context;
+mod session;
+
+pub use approval::{ApprovalAnswer, ApprovalAsk};
+pub use session::{NoteKind, SessionClose, SessionNote, SessionProcess, SessionStart};
+
+mod handoff;
+
+pub use handoff::*;
+mod gate;
+mod reservation;
+
+pub use reservation::{Prolong, Reserve, Unreserve};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+pub use agreement::*;
+pub use context::*;
+pub use gate::{GateResult, GateVerdict};
 
 use crate::address::Address;
 use crate::digest::Digest;
@@ -83,6 +103,26 @@ kinds! {
     40 "conversation.close" v 1 critical true => Close,
     41 "conversation.archive" v 1 critical true => Archive,
     42 "content.redact" v 1 critical true => Redact,
+    50 "context.create" v 1 critical true => ContextCreate,
+    51 "context.append" v 1 critical true => ContextAppend,
+    52 "context.replace" v 1 critical true => ContextReplace,
+    53 "context.lock" v 1 critical true => ContextLock,
+    54 "context.unlock" v 1 critical true => ContextUnlock,
+    55 "context.read" v 1 critical true => ContextRead,
+    80 "approval.ask" v 1 critical true => ApprovalAsk,
+    81 "approval.answer" v 1 critical true => ApprovalAnswer,
+    60 "handoff.create" v 1 critical true => HandoffCreate,
+    61 "handoff.accept" v 1 critical true => HandoffAccept,
+    62 "handoff.reject" v 1 critical true => HandoffReject,
+    63 "handoff.withdraw" v 1 critical true => HandoffWithdraw,
+    64 "delivery.gate" v 1 critical true => GateResult,
+    70 "reservation.take" v 1 critical true => Reserve,
+    71 "reservation.release" v 1 critical true => Unreserve,
+    72 "reservation.extend" v 1 critical true => Prolong,
+    90 "session.start" v 1 critical true => SessionStart,
+    91 "session.note" v 1 critical true => SessionNote,
+    92 "session.close" v 1 critical true => SessionClose,
+    57 "message.agree" v 1 critical true => Agree,
 }
 
 impl Intent {
@@ -90,6 +130,17 @@ impl Intent {
     pub fn mail(&self) -> Option<&Send> {
         match self {
             Self::Send(send) => Some(send),
+            Self::ContextCreate(create) => Some(&create.mail),
+            Self::ContextAppend(append) => Some(&append.mail),
+            Self::ContextReplace(replace) => Some(&replace.mail),
+            Self::ContextUnlock(unlock) => unlock.mail.as_ref(),
+            Self::ApprovalAsk(ask) => Some(&ask.mail),
+            Self::ApprovalAnswer(answer) => Some(&answer.mail),
+            Self::HandoffCreate(create) => Some(&create.mail),
+            Self::HandoffAccept(accept) => Some(&accept.mail),
+            Self::HandoffReject(reject) => Some(&reject.mail),
+            Self::SessionClose(close) => close.mail.as_ref(),
+            Self::Agree(agree) => Some(&agree.mail),
             _ => None,
         }
     }
@@ -209,7 +260,7 @@ pub struct Retire {
 }
 
 /// A message on its way. With `reply_to` and no recipients it goes to the sender of what it answers.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Send {
     pub to: Vec<Address>,
@@ -262,7 +313,7 @@ impl Send {
 }
 
 /// `reply --done` and `forward`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ends {
     pub message: MessageNo,

@@ -16,7 +16,7 @@ use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use content::{Body, Content};
+pub use content::{Body, Content, Document};
 pub use envelope::{ContentRef, Envelope, Malformed, Sealed};
 pub use intent::*;
 
@@ -74,6 +74,11 @@ log_number!(
 log_number!(
     /// A delivery's key in the tables; people name a delivery by message and recipient.
     DeliveryNo
+);
+
+log_number!(
+    /// A reservation's number, given by the fold: 1, 2, 3 …
+    ReservationNo
 );
 
 /// A change somebody asks for. The fold decides.

@@ -1,5 +1,7 @@
 //! Files that messages speak of: opened below a root and nowhere else, regular files only, hashed as they were.
 
+mod gather;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -13,11 +15,21 @@ use crate::error::Error;
 use crate::limits;
 use crate::log::{Artifact, ArtifactState};
 
+pub use gather::{FileProblem, Listed, damaged_copies};
+
 /// Where an agent's artifacts live: its registered worktree, or the git top level it works in.
 #[derive(Debug)]
 pub struct Worktree {
     root: PathBuf,
     office: Option<PathBuf>,
+}
+
+/// What a file is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    pub size: u64,
+    /// If it was asked for.
+    pub digest: Option<Digest>,
 }
 
 impl Worktree {
@@ -53,6 +65,19 @@ impl Worktree {
         self.artifact(&relative, ArtifactState::Attached, Some(stored))
     }
 
+    /// What a file is now, by its path from the root: empty or not, whatever it was before. Its bytes are read only for
+    /// its digest.
+    pub fn look(&self, path: &Path, with_digest: bool) -> Result<Seen, Error> {
+        let relative = self.relative(&self.root, path)?;
+        let (mut file, before) = self.open_any(path, &relative)?;
+        if !with_digest || before.len() == 0 {
+            return Ok(Seen { size: before.len(), digest: with_digest.then(|| Digest::of(b"")) });
+        }
+        let stored = hash(&mut file).map_err(|error| refused(path, error.to_string()))?;
+        check_unchanged(path, &file, &before, stored.size)?;
+        Ok(Seen { size: stored.size, digest: Some(stored.digest) })
+    }
+
     /// The bytes of a small file, by its path from the root.
     pub(crate) fn read(&self, path: &Path, bytes_max: u64) -> Result<Vec<u8>, Error> {
         use std::io::Read;
@@ -86,14 +111,32 @@ impl Worktree {
     /// means something else to every reader. Whether it is still that file is seen on opening, which leaves the root by
     /// no link.
     fn relative(&self, cwd: &Path, path: &Path) -> Result<PathBuf, Error> {
-        let resolved = resolve(&cwd.join(path)).map_err(|error| refused(path, reason(&error)))?;
-        match resolved.strip_prefix(&self.root) {
-            Ok(relative) if !relative.as_os_str().is_empty() => Ok(relative.to_owned()),
-            _ => Err(refused(path, format!("it is outside the worktree {}", self.root.display()))),
+        let relative = self.relative_or_root(cwd, path)?;
+        match relative.as_os_str().is_empty() {
+            true => Err(self.outside(path)),
+            false => Ok(relative),
         }
     }
 
+    /// As [`Self::relative`]; of the root itself, nothing.
+    fn relative_or_root(&self, cwd: &Path, path: &Path) -> Result<PathBuf, Error> {
+        let resolved = resolve(&cwd.join(path)).map_err(|error| refused(path, reason(&error)))?;
+        resolved.strip_prefix(&self.root).map(Path::to_owned).map_err(|_| self.outside(path))
+    }
+
+    fn outside(&self, path: &Path) -> Error {
+        refused(path, format!("it is outside the worktree {}", self.root.display()))
+    }
+
     fn open(&self, path: &Path, relative: &Path) -> Result<(File, Metadata), Error> {
+        match self.open_any(path, relative)? {
+            (_, meta) if meta.len() == 0 => Err(refused(path, EMPTY.to_owned())),
+            opened => Ok(opened),
+        }
+    }
+
+    /// As [`Self::open`], empty or not.
+    fn open_any(&self, path: &Path, relative: &Path) -> Result<(File, Metadata), Error> {
         let root =
             Dir::open_ambient_dir(&self.root, ambient_authority()).map_err(|error| Error::io(&self.root, error))?;
         // By identity, since links give a file other names; and before it is opened, since that would be too late.
@@ -109,9 +152,6 @@ impl Worktree {
         let meta = file.metadata().map_err(|error| refused(path, error.to_string()))?;
         if !meta.is_file() {
             return Err(refused(path, "it is not a regular file".to_owned()));
-        }
-        if meta.len() == 0 {
-            return Err(refused(path, "it is empty".to_owned()));
         }
         if meta.len() > limits::ARTIFACT_BYTES_MAX {
             return Err(refused(path, format!("it is larger than {} bytes", limits::ARTIFACT_BYTES_MAX)));
@@ -147,6 +187,8 @@ fn resolve(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
+const EMPTY: &str = "it is empty";
+
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "there is no such file".to_owned(),
@@ -165,11 +207,15 @@ fn hash(file: &mut File) -> io::Result<Stored> {
     Ok(Stored { digest: Digest::from_bytes(*hasher.finalize().as_bytes()), size })
 }
 
+fn written_at(meta: &Metadata) -> (i64, i64) {
+    (meta.mtime(), meta.mtime_nsec())
+}
+
 /// A file that was written to under the reading is not what the sender thinks it is.
 fn check_unchanged(path: &Path, file: &File, before: &Metadata, read: u64) -> Result<(), Error> {
     let now = file.metadata().map_err(|error| refused(path, error.to_string()))?;
-    let written_at = |meta: &Metadata| (meta.mtime(), meta.mtime_nsec());
-    if now.len() == read && read > 0 && written_at(&now) == written_at(before) {
+    let is_whole = now.len() == read && (read > 0 || before.len() == 0);
+    if is_whole && written_at(&now) == written_at(before) {
         return Ok(());
     }
     Err(refused(path, "it changed while it was read".to_owned()))

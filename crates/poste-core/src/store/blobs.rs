@@ -53,9 +53,17 @@ impl Blobs {
     ///
     /// When this returns, the blob survives a power loss: a record that names it may follow. A crash before
     /// leaves a temporary file or nothing; a blob under its name is always whole.
-    pub fn put_from(&self, mut source: impl Read) -> Result<Stored, Error> {
-        let unfinished = self.folder.join(format!("{UNFINISHED}{}", uuid::Uuid::new_v4().simple()));
-        let mut write = |unfinished: &Path| -> io::Result<Stored> {
+    pub fn put_from(&self, source: impl Read) -> Result<Stored, Error> {
+        let stored = self.stage(source)?.keep()?;
+        self.sync()?;
+        Ok(stored)
+    }
+
+    /// Writes everything `source` gives beside the blobs; [`Staged::keep`] makes a blob of it. Whoever stores many may
+    /// let another thread wait for the disk, and calls [`Blobs::sync`] once.
+    pub(crate) fn stage(&self, mut source: impl Read) -> Result<Staged<'_>, Error> {
+        let path = self.folder.join(format!("{UNFINISHED}{}", uuid::Uuid::new_v4().simple()));
+        let mut write = |unfinished: &Path| -> io::Result<(File, Stored)> {
             let mut file = File::options().write(true).create_new(true).mode(0o600).open(unfinished)?;
             // As long as it is held somebody is writing here. The kernel frees it with the writer.
             flock(&file, FlockOperation::NonBlockingLockExclusive)?;
@@ -73,21 +81,23 @@ impl Blobs {
                 file.write_all(&buffer[..read])?;
                 size += read as u64;
             }
-            if !sabotaged!(BlobUnsynced) {
-                file.sync_all()?;
-            }
-            let stored = Stored { digest: Digest::from_bytes(*hasher.finalize().as_bytes()), size };
-            fs::rename(unfinished, self.path(&stored.digest))?;
-            Ok(stored)
+            Ok((file, Stored { digest: Digest::from_bytes(*hasher.finalize().as_bytes()), size }))
         };
-        let stored = write(&unfinished).map_err(|error| {
-            let _ = fs::remove_file(&unfinished);
-            Error::io(&self.folder, error)
-        })?;
+        match write(&path) {
+            Ok((file, stored)) => Ok(Staged { blobs: self, path, file, stored, kept: false }),
+            Err(error) => {
+                let _ = fs::remove_file(&path);
+                Err(Error::io(&self.folder, error))
+            }
+        }
+    }
+
+    /// After this the names of the blobs survive a power loss.
+    pub(crate) fn sync(&self) -> Result<(), Error> {
         if !sabotaged!(BlobFolderUnsynced) {
             sync_folder(&self.folder)?;
         }
-        Ok(stored)
+        Ok(())
     }
 
     /// Erases a blob; says whether it was there.
@@ -140,6 +150,16 @@ impl Blobs {
         Ok(if sound { Checked::Sound } else { Checked::Damaged })
     }
 
+    /// How large a blob is, if it is there.
+    pub fn size(&self, digest: &Digest) -> Result<Option<u64>, Error> {
+        let path = self.path(digest);
+        match fs::metadata(&path) {
+            Ok(meta) => Ok(Some(meta.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io(&path, error)),
+        }
+    }
+
     /// The whole blob, checked against its name.
     pub fn get(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
         let path = self.path(digest);
@@ -148,6 +168,42 @@ impl Blobs {
             Ok(_) => Err(Error::Damaged(format!("{} does not match its name", path.display()))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::io(&path, error)),
+        }
+    }
+}
+
+/// A blob that has no name yet. Dropped, it leaves nothing behind.
+#[derive(Debug)]
+pub(crate) struct Staged<'a> {
+    blobs: &'a Blobs,
+    path: PathBuf,
+    file: File,
+    stored: Stored,
+    kept: bool,
+}
+
+impl Staged<'_> {
+    pub(crate) fn stored(&self) -> Stored {
+        self.stored
+    }
+
+    pub(crate) fn keep(mut self) -> Result<Stored, Error> {
+        let keep = || -> io::Result<()> {
+            if !sabotaged!(BlobUnsynced) {
+                self.file.sync_all()?;
+            }
+            fs::rename(&self.path, self.blobs.path(&self.stored.digest))
+        };
+        keep().map_err(|error| Error::io(&self.blobs.folder, error))?;
+        self.kept = true;
+        Ok(self.stored)
+    }
+}
+
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = fs::remove_file(&self.path);
         }
     }
 }

@@ -6,18 +6,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::archive::UNFINISHED;
 use super::local::LocalLog;
+use super::mirror::{self, Mirror};
 use super::schema::FileVersion;
 use super::tables::{Tables, record_row};
 use super::{BUSY_TIMEOUT_MS, Store};
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::log::{Position, Record, Sealed};
+use crate::log::{Intent, Position, Record, Sealed};
+use crate::text::Session;
 
 /// What was erased besides rows of tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub struct Erased {
     pub kept_blobs: Vec<Digest>,
     /// Archives that hold some of it and are not in the office any more.
     pub missing_archives: Vec<String>,
+    /// Mirrors of shared contexts that somebody edited: they are left, and may hold some of it.
+    pub edited_mirrors: Vec<PathBuf>,
 }
 
 impl LocalLog {
@@ -63,7 +68,9 @@ impl LocalLog {
         // One archive that cannot be read must not keep the words in all other places.
         let archives = erase_archives(&self.store, &records, &mut erased);
         erase_unnamed_archives(&self.store)?;
+        erase_mirrors(&self.store, &records, &mut erased)?;
         self.erase_caches()?;
+        super::session_pages::forget(&self.path, &sessions_of(&self.store, &records)?)?;
         erase_free_pages(&self.store)?;
         archives?;
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
@@ -86,6 +93,22 @@ impl LocalLog {
         super::search::forget(&self.path)?;
         super::sync_folder(&self.path)
     }
+}
+
+/// The root sessions whose pages may hold some of it.
+fn sessions_of(store: &Store, records: &[Record]) -> Result<Vec<Session>, Error> {
+    let tables = store.tables()?;
+    let mut roots = BTreeSet::new();
+    for record in records {
+        let id = match record.sealed.intent() {
+            Ok(Some(Intent::SessionStart(start))) => start.id,
+            Ok(Some(Intent::SessionNote(note))) => note.session,
+            Ok(Some(Intent::SessionClose(close))) => close.session,
+            _ => continue,
+        };
+        roots.extend(tables.session(&id)?.map(|session| session.root));
+    }
+    Ok(roots.into_iter().collect())
 }
 
 /// What was redacted by later records than one, and the newest redaction of all.
@@ -180,6 +203,23 @@ fn erase_unnamed_archives(store: &Store) -> Result<(), Error> {
         let is_redacted = |position| Ok(tables.redaction(position)?.is_some());
         if file.starts_with(UNFINISHED) || (is_unnamed()? && archives.holds_content(&file, is_redacted)?) {
             archives.discard(&file)?;
+        }
+    }
+    Ok(())
+}
+
+/// The mirror of a context whose version was redacted is made anew, without those words.
+fn erase_mirrors(store: &Store, records: &[Record], erased: &mut Erased) -> Result<(), Error> {
+    let mut names = BTreeSet::new();
+    let tables = store.tables()?;
+    for record in records {
+        if let Some(version) = tables.version_at(record.position)? {
+            names.extend(tables.context_by_number(version.context)?.map(|context| context.name));
+        }
+    }
+    for name in names {
+        if let Some(Mirror::Edited(path)) = mirror::write(store, &name, false)? {
+            erased.edited_mirrors.push(path);
         }
     }
     Ok(())

@@ -26,10 +26,13 @@ pub(crate) mod folder;
 mod group;
 mod local;
 mod lock;
-pub(crate) mod processes;
+pub mod mirror;
+pub mod package;
+pub mod processes;
 mod room;
 pub mod schema;
 pub mod search;
+pub mod session_pages;
 pub mod table_digest;
 pub mod tables;
 pub mod trust;
@@ -528,7 +531,7 @@ fn file_identity(path: &Path) -> Option<(u64, u64)> {
 fn check_own_folder(path: &Path) -> Result<(), Error> {
     let is_ours = |entry: &folder::Entry| match entry.name.as_str() {
         GITIGNORE => fs::read_to_string(&entry.path).is_ok_and(|text| IGNORE_ALL.starts_with(&text)),
-        "bell" | "write.lock" | "blobs" | "archive" | "local.toml" | "trust.json" => true,
+        "bell" | "write.lock" | "blobs" | "archive" | "sessions" | "local.toml" | "trust.json" => true,
         name => ["office.db", "search.", "before-schema-"].iter().any(|ours| name.starts_with(ours)),
     };
     let entries = folder::entries(path)?;
@@ -587,7 +590,7 @@ pub(crate) fn path_text(path: &Path) -> Result<&str, Error> {
     path.to_str().ok_or_else(|| Error::Config { path: path.to_owned(), message: "the path is no UTF-8".to_owned() })
 }
 
-pub(crate) fn host_name() -> String {
+pub fn host_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     name.chars().filter(|c| c.is_ascii_graphic()).take(crate::limits::LABEL_BYTES_MAX).collect()
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use crate::log::SessionProcess;
 use crate::time::length;
 
 /// A process that has something to do with an office.
@@ -41,6 +42,99 @@ pub(crate) fn process(pid: u32) -> Option<Process> {
     let (stopped, started_ms) = parse_stat(&stat)?;
     let running_ms = started_ms.map(|started_ms| (boot_ms() - started_ms).max(0));
     Some(Process { pid, command: command(pid, &stat), stopped, running_ms })
+}
+
+/// Whether a process that was written down still runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Presence {
+    Running,
+    /// Provably: this boot of this machine has no such process any more.
+    Gone,
+    /// It is of another machine, an earlier boot or another container, or none was named.
+    Unknown,
+}
+
+impl Presence {
+    pub fn of(process: Option<&SessionProcess>) -> Self {
+        let Some(process) = process else { return Self::Unknown };
+        if process.place.is_empty() || process.place != this_place() {
+            return Self::Unknown;
+        }
+        match (started_ms(process.pid), process.started_ms) {
+            (None, _) => Self::Gone,
+            (Some(now), Some(then)) if now != then => Self::Gone, // the number went to another one
+            (Some(_), Some(_)) => Self::Running,
+            (Some(_), None) => Self::Unknown,
+        }
+    }
+}
+
+/// A process of this machine as it can be found again.
+pub fn written_down(pid: u32) -> SessionProcess {
+    SessionProcess { pid, started_ms: started_ms(pid), place: this_place() }
+}
+
+/// What a process is called.
+pub fn program(pid: u32) -> Option<String> {
+    let name = name_of(pid)?;
+    let short = name.chars().filter(|c| !c.is_control()).take(crate::limits::NAME_BYTES_MAX / 4).collect::<String>();
+    (!short.is_empty()).then_some(short)
+}
+
+/// The process on whose behalf this one was started: the nearest one above that is more than a shell which runs one
+/// command. Agents start such a shell for each command, and it is gone before the next one.
+pub fn who_started() -> Option<u32> {
+    const ABOVE_MAX: usize = 16;
+    let mut pid = parent_of(std::process::id())?;
+    for _ in 0..ABOVE_MAX {
+        let Some(above) = parent_of(pid).filter(|above| *above > 1) else { return Some(pid) };
+        if !is_passing_shell(pid, above) {
+            return Some(pid);
+        }
+        pid = above;
+    }
+    Some(pid)
+}
+
+/// A shell with `-c`, or one that another shell forked for a part of its own script.
+fn is_passing_shell(pid: u32, above: u32) -> bool {
+    let is_shell =
+        name_of(pid).is_some_and(|name| ["sh", "bash", "dash", "zsh", "ksh", "ash"].contains(&name.as_str()));
+    let line = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let own = line(pid);
+    let runs_one_command = own
+        .split(|byte| *byte == 0)
+        .skip(1)
+        .take_while(|word| word.starts_with(b"-"))
+        .any(|word| !word.starts_with(b"--") && word.contains(&b'c'));
+    is_shell && (runs_one_command || own == line(above))
+}
+
+fn name_of(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat.split_once('(')?.1.rsplit_once(')')?.0.to_owned())
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn started_ms(pid: u32) -> Option<i64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let is_dead = stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']));
+    if is_dead { None } else { parse_stat(&stat)?.1 }
+}
+
+/// Which boot this is, and which space of process numbers; empty where that cannot be told.
+fn this_place() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    match (boot.trim(), space.to_str()) {
+        ("", _) | (_, None | Some("")) => String::new(),
+        (boot, Some(space)) => format!("{boot} {space}"),
+    }
 }
 
 /// Every process but this one that has the file open.
@@ -122,6 +216,39 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(process(child.id()), None);
+    }
+
+    #[test]
+    fn a_process_is_known_again_and_its_number_alone_is_not_enough() {
+        let mut child = Command::new("sleep").arg("60").stdout(Stdio::null()).spawn().unwrap();
+        let written = written_down(child.id());
+        while program(child.id()).as_deref() != Some("sleep") {
+            std::thread::yield_now(); // told a moment after it was started
+        }
+        assert_eq!(Presence::of(Some(&written)), Presence::Running);
+        let earlier = SessionProcess { started_ms: written.started_ms.map(|ms| ms - 10), ..written.clone() };
+        assert_eq!(Presence::of(Some(&earlier)), Presence::Gone, "another process has that number by now");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(Presence::of(Some(&written)), Presence::Gone);
+        let elsewhere = SessionProcess { place: "another boot".to_owned(), ..written };
+        assert_eq!(Presence::of(Some(&elsewhere)), Presence::Unknown);
+        assert_eq!(Presence::of(None), Presence::Unknown);
+    }
+
+    #[test]
+    fn a_shell_that_runs_one_command_is_not_who_started_it() {
+        // It waits for a line that does not come.
+        let mut child = Command::new("sh").args(["-c", "read line; true"]).stdin(Stdio::piped()).spawn().unwrap();
+        // The kernel tells its name and its words a moment after it was started.
+        let given_up = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !is_passing_shell(child.id(), std::process::id()) {
+            assert!(std::time::Instant::now() < given_up, "{:?}", name_of(child.id()));
+            std::thread::yield_now();
+        }
+        assert!(!is_passing_shell(std::process::id(), child.id()), "a program is no shell");
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

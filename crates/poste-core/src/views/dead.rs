@@ -84,7 +84,8 @@ pub fn dead_letters(store: &Store, query: &DeadQuery) -> Result<DeadLetters, Err
                 page.more = true;
                 break;
             }
-            let by_recipient = matches!(delivery.state, State::Failed | State::Dead);
+            let by_recipient = matches!(delivery.state, State::Failed | State::Dead)
+                || delivery.reason == Some(EndReason::GateFailed);
             let said = match delivery.ended_by.filter(|_| by_recipient) {
                 Some(position) => said(store, position)?,
                 None => None,

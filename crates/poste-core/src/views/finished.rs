@@ -88,7 +88,8 @@ struct ConversationState {
 fn state_of(conn: &rusqlite::Connection, conversation: &Label) -> Result<ConversationState, Error> {
     Ok(conn
         .prepare_cached(
-            "SELECT min(m.number), count(DISTINCT m.number), coalesce(sum(d.state <= 1), 0),
+            "SELECT min(m.number), count(DISTINCT m.number), coalesce(sum(d.state <= 1), 0)
+                 + (SELECT count(*) FROM approvals WHERE conversation = ?1 AND state = 0 AND deadline IS NOT NULL),
                max(max(m.at), coalesce(max(d.ended_at), 0), coalesce(max(d.dropped_at), 0))
              FROM messages m LEFT JOIN deliveries d ON d.message = m.number WHERE m.conversation = ?1",
         )?
@@ -107,7 +108,7 @@ fn lines_of(tables: &Tables<'_>, conversation: &Label) -> Result<Vec<Line>, Erro
             lines.extend(said(tables, position)?);
         }
         let content = if is_notice { None } else { inline(tables, own)? };
-        let kind = if is_notice { NOTICE.to_owned() } else { "message.send".to_owned() };
+        let kind = if is_notice { NOTICE.to_owned() } else { kind_of(tables, own)? };
         lines.push(Line {
             position: own,
             at: message.at,
@@ -124,6 +125,12 @@ fn lines_of(tables: &Tables<'_>, conversation: &Label) -> Result<Vec<Line>, Erro
         lines.extend(said(tables, closed.position)?);
     }
     Ok(lines)
+}
+
+/// A message may be more than one that was sent.
+fn kind_of(tables: &Tables<'_>, position: Position) -> Result<String, Error> {
+    let record = tables.record(position)?;
+    Ok(record.map_or_else(|| "message.send".to_owned(), |record| record.sealed.envelope.name))
 }
 
 /// A record that says something of a message: a result, a reason, an outcome.

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::context::{StaleContext, stale_contexts};
 use super::message::view;
 use super::rows::subject;
 use super::{COUNT_MAX, MessageView, count_up_to};
@@ -64,7 +65,14 @@ pub struct InboxPage {
     pub as_of: Position,
     pub messages: Vec<InboxLine>,
     pub left_out: More,
+    /// Shared contexts the agent has seen in an older version than there is.
+    pub stale_contexts: Vec<StaleContext>,
+    /// There are more of them than these.
+    pub more_stale_contexts: bool,
 }
+
+/// Stale contexts named in an inbox.
+const STALE_CONTEXTS_MAX: usize = 10;
 
 #[derive(Debug, Clone, Default)]
 pub struct InboxQuery {
@@ -141,7 +149,15 @@ pub fn inbox(store: &Store, agent: &Agent, query: &InboxQuery, now: Timestamp) -
             .iter()
             .map(|(message, delivery)| line(store, &tables, message, delivery, now))
             .collect::<Result<_, _>>()?;
-        Ok(InboxPage { agent: agent.name.clone(), as_of: tables.cursor.head.position, messages, left_out })
+        let (stale_contexts, more_stale_contexts) = stale_contexts(&tables, &agent.name, STALE_CONTEXTS_MAX)?;
+        Ok(InboxPage {
+            agent: agent.name.clone(),
+            as_of: tables.cursor.head.position,
+            messages,
+            left_out,
+            stale_contexts,
+            more_stale_contexts,
+        })
     })
 }
 

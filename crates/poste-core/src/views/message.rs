@@ -7,14 +7,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::approvals::{self, ApprovalView};
 use super::rows::{MessageRows, rows, subject};
 use super::{Found, content, envelope};
 use crate::error::Error;
 use crate::fold;
-use crate::log::{Artifact, Body, MessageNo, Position};
+use crate::log::{Artifact, Body, Intent, MessageNo, Position};
 use crate::store::Store;
 use crate::store::tables::{Agent, Message, Notice, Tables};
-use crate::text::{Label, Topic, TypeName};
+use crate::text::{Label, Name, Topic, TypeName};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::vocabulary::{Priority, TrustLabel, Urgency};
 
@@ -72,6 +73,8 @@ pub struct MessageView {
     pub redacted: Option<Redaction>,
     /// The file it is in, once its conversation was archived.
     pub archive: Option<String>,
+    /// The decision it asks for, if it asks for one.
+    pub approval: Option<ApprovalView>,
 }
 
 /// The message of a number, or none.
@@ -125,12 +128,16 @@ fn view_rows(store: &Store, tables: &Tables<'_>, found: MessageRows) -> Result<M
         content_gone: false,
         redacted: None,
         archive: archive.map(|archive| archive.file),
+        approval: None,
     };
     if row.notice.is_some() {
         let (subject, body) = notice_text(store, tables, &row)?;
         view.subject = subject;
         view.body = body;
         return Ok(view);
+    }
+    if let Some(found) = tables.approval(row.number)? {
+        view.approval = Some(approvals::view(store, tables, found, tables.cursor.head.at)?);
     }
     match content(store, row.position)? {
         Found::Content(content) => {
@@ -160,6 +167,10 @@ fn view_rows(store: &Store, tables: &Tables<'_>, found: MessageRows) -> Result<M
         && let Some(mail) = intent.mail()
     {
         view.artifacts = mail.artifacts.clone();
+        // A handoff says once where its files are; whoever reads its message finds it with each of them.
+        if let Intent::HandoffCreate(create) = &intent {
+            view.artifacts.iter_mut().for_each(|artifact| artifact.worktree.clone_from(&create.worktree));
+        }
     }
     Ok(view)
 }
@@ -204,6 +215,10 @@ fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(Str
     let next = match row.notice {
         Some(Notice::Late) => format!("The result is kept as late: poste track {about}"),
         Some(Notice::Closed) => format!("Stop working on it; a result would be kept as late: poste track {about}"),
+        Some(Notice::Defaulted) => format!("It is decided, and no answer can change that: poste approvals {about}"),
+        Some(Notice::Settled) => format!("Nothing is left to do: poste approvals {about}"),
+        Some(Notice::Unanswered) => format!("If it still has to be decided, ask again: poste approvals {about}"),
+        Some(Notice::Withdrawn) => format!("Stop working on it. What it was: poste handoff show {about}"),
         Some(Notice::Overdue) => format!("See who has it: poste track {about}. What else is late: poste overdue"),
         _ => format!("See what happened: poste track {about}. Give it another chance: poste retry {about}"),
     };
@@ -223,6 +238,23 @@ pub fn is_addressed_to(store: &Store, agent: &Agent, number: MessageNo) -> Resul
         let tables = Tables::load(conn)?;
         match tables.message(number)? {
             Some(message) => fold::is_own(&tables, agent, &message),
+            None => Ok(false),
+        }
+    })
+}
+
+/// Whether an agent holds a message now.
+pub fn is_held_by(store: &Store, agent: &Name, number: Option<MessageNo>) -> Result<bool, Error> {
+    let Some(number) = number else { return Ok(false) };
+    store.read(|conn| Ok(Tables::load(conn)?.held_of(number, agent)?.is_some()))
+}
+
+/// Whether a message passed its gates under a claim of an agent.
+pub fn passed_gates(store: &Store, agent: &Name, number: MessageNo, token: Position) -> Result<bool, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        match tables.won_by(number, agent, token)? {
+            Some(won) => tables.gate_passed(&won, token),
             None => Ok(false),
         }
     })
@@ -267,7 +299,8 @@ fn follow_ups(conn: &rusqlite::Connection, number: MessageNo) -> Result<Vec<Mess
          UNION
          SELECT number FROM
            (SELECT number, CAST(envelope AS TEXT) AS envelope FROM archived_messages JOIN log USING (position))
-         WHERE envelope ->> '$.header.ends.message' = ?1 OR envelope ->> '$.header.reply_to' = ?1",
+         WHERE envelope ->> '$.header.ends.message' = ?1 OR envelope ->> '$.header.reply_to' = ?1
+            OR envelope ->> '$.header.mail.reply_to' = ?1",
     )?;
     Ok(statement.query_map([number], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }

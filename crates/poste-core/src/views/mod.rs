@@ -1,8 +1,12 @@
 //! What people and programs may ask of an office. Read-only, from the tables; every answer has a JSON schema.
 
+mod agreement;
+mod approvals;
+mod context;
 mod dead;
 mod digests;
 mod finished;
+mod handoff;
 mod health;
 mod inbox;
 mod message;
@@ -11,9 +15,12 @@ mod overdue;
 mod records;
 mod replay;
 mod replies;
+mod report;
+mod reservations;
 mod roster;
 mod rows;
 mod search;
+mod sessions;
 mod settings;
 mod stats;
 mod status;
@@ -22,19 +29,41 @@ mod timeline;
 mod track;
 mod verify;
 
+pub use agreement::{AgreementView, PartyView, WrittenView, agreement};
+pub use approvals::{ApprovalView, Approvals, ApprovalsQuery, AskedOf, approval, approvals};
+pub(crate) use context::schema as context_schema;
+pub use context::{
+    ContextLine, ContextView, LockView, StaleContext, VersionView, context, context_history, context_lock,
+    context_markdown, context_text, contexts, nearest_contexts, text_of_markdown, version_of_id, version_seen,
+};
 pub use dead::{DeadLetter, DeadLetters, DeadQuery, dead_letters};
 pub use digests::{DigestDiff, TableDigests, diff_with_fold, diff_with_other, first_difference};
 pub use finished::{ArchiveBatch, finished};
+pub use handoff::{Decision, HandoffLine, HandoffQuery, HandoffView, Handoffs, handoff, handoffs};
 pub use health::{HeldClaim, SilentAgent, Unreachable, held_claims, silent_agents, unreachable_mail};
 pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_claimable, inbox, news};
-pub use message::{MessageView, Redaction, SaidOf, is_addressed_to, message, said_of};
+pub use message::{MessageView, Redaction, SaidOf, is_addressed_to, is_held_by, message, passed_gates, said_of};
 pub use named_blobs::named_blobs;
 pub use overdue::{LateDelivery, Overdue, Patience, overdue};
 pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};
 pub use replay::{PastAgent, PastOffice, past_inbox, past_office, past_track};
 pub use replies::{Replies, Reply, replies};
+pub use report::{
+    AgentDay, AgentReport, BlockerLine, BlockerReport, BlockerStatus, BroadcastLine, BroadcastReport, ConversationLine,
+    ConversationReport, ConversationStatus, DayCounts, DayReport, Ended, Happened, Happening, OpenMail, Receipt,
+    Response, Taken, TypeCount, WorkResult, agent_report, blocker_report, broadcast_report, conversation_report,
+    day_report,
+};
+pub use reservations::{
+    HeldPath, ReservationConflict, ReservationEnded, ReservationView, ReservationWhy, Reservations, ReservationsQuery,
+    held_paths, is_anything_held, reservation_conflicts, reservations, why_reservation,
+};
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
 pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateCount, search};
+pub use sessions::{
+    Held, NoteView, QuestionView, SessionContext, SessionView, Sessions, live_session, session, session_context,
+    sessions,
+};
 pub use settings::{PolicyView, Setting, Source, settings};
 pub use stats::{Durations, GroupStats, Stats, stats};
 pub use status::{Count, Status, status};

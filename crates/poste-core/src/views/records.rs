@@ -116,6 +116,7 @@ pub fn why_message(store: &Store, number: MessageNo) -> Result<Option<Why>, Erro
             };
             lines.push(WhyLine { position: event.position, at: event.at, by: event.agent.to_string(), what });
         }
+        lines.extend(super::approvals::why(&tables, number)?);
         lines.extend(redactions(store, &tables, message.position, &lines)?);
         if let Some(archive) = archive {
             let by = envelope(store, archive.position)?.map(|record| record.sealed.envelope.actor.to_string());
@@ -210,15 +211,33 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
             Some(EndReason::Replied) => format!("done by {} with its reply", event.agent),
             Some(EndReason::Forwarded) => format!("forwarded by {}, done here", event.agent),
             Some(EndReason::Acked) => format!("done by {}: it asks for no work", event.agent),
+            Some(EndReason::Settled) => format!("decided by {}, so {recipient} need not answer", event.agent),
+            Some(EndReason::Defaulted) => {
+                format!("{recipient} had not answered by the deadline: the default was applied")
+            }
             _ => format!("done by {}{text}", event.agent),
         },
         Event::Failed => format!("failed{text}"),
         Event::AttemptFailed => format!("attempt {number} failed{text}"),
         Event::Dead => "dead: every attempt failed".to_owned(),
+        Event::Expired if event.value == Some(EndReason::Unanswered.number().into()) => {
+            format!("{recipient} had not answered by the deadline, and there was no default")
+        }
+        Event::Returned if event.value == Some(EndReason::Withdrawn.number().into()) => {
+            "returned: whoever asked is retired".to_owned()
+        }
         Event::Expired => "expired: nobody had taken it in time".to_owned(),
         Event::Returned if event.value == Some(EndReason::ConversationClosed.number().into()) => {
             format!("returned: {} closed the conversation", event.agent)
         }
+        Event::Returned if event.value == Some(EndReason::Withdrawn.number().into()) => {
+            format!("returned: {} withdrew the handoff", event.agent)
+        }
+        Event::Returned if event.value == Some(EndReason::GateFailed.number().into()) => {
+            "returned to its sender: a gate failed".to_owned()
+        }
+        Event::GatePassed => format!("passed its gates, run by {}{text}", event.agent),
+        Event::GateFailed => format!("stopped by its gates, run by {}{text}", event.agent),
         Event::Returned => format!("returned to its sender: {recipient} is retired"),
         Event::Reminded => format!("no answer from {recipient} in time"),
         Event::Dropped => format!("dropped by {}, nothing more will be done{text}", event.agent),

@@ -4,8 +4,10 @@ use super::{Found, content};
 use crate::error::Error;
 use crate::log::{DeliveryNo, Intent, MessageNo, Position, Record, Send};
 use crate::store::Store;
-use crate::store::tables::{ArchiveRow, Delivery, EventRow, Message, Notice, Optional as _, Tables};
-use crate::text::Name;
+use crate::store::tables::{
+    Approval, ApprovalState, ArchiveRow, Delivery, EventRow, Message, Notice, Optional as _, Tables,
+};
+use crate::text::{Name, Word};
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone)]
@@ -99,10 +101,29 @@ fn notice_subject(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<S
         Some(Notice::Expired) => "expired before anybody took it",
         Some(Notice::Returned) => "came back",
         Some(Notice::Closed) => "was closed with its conversation while you held it",
+        Some(Notice::Withdrawn) => "is a handoff that was withdrawn",
         Some(Notice::Overdue) => "was not answered in time",
+        Some(Notice::Defaulted | Notice::Settled | Notice::Unanswered) => {
+            let approval = tables.approval(about.message)?;
+            let what = approval.map_or_else(|| "was decided".to_owned(), |approval| approval_notice(&approval));
+            return Ok(format!("#{} to {} {what}", about.message, about.address));
+        }
         Some(Notice::Late) | None => "got a result after the lease was lost",
     };
     Ok(format!("#{} to {} {what}", about.message, about.address))
+}
+
+/// What a notice says of a question: what it came to.
+fn approval_notice(approval: &Approval) -> String {
+    let choice = approval.choice.as_ref().map(Word::as_str).unwrap_or_default();
+    let by = approval.decided_by.as_ref().map(Name::as_str).unwrap_or_default();
+    match approval.state {
+        ApprovalState::Defaulted => format!("was not answered in time; its default was applied: {choice}"),
+        ApprovalState::Answered => format!("was decided by {by} while you held it: {choice}"),
+        ApprovalState::Withdrawn => format!("was withdrawn while you held it: {} is retired", approval.asker),
+        ApprovalState::Closed => "will not be decided: its conversation was closed".to_owned(),
+        ApprovalState::Unanswered | ApprovalState::Open => "was not answered in time, and has no default".to_owned(),
+    }
 }
 
 /// The delivery a notice is about. It is of the same conversation, so it is archived with the notice or not at all.

@@ -237,9 +237,8 @@ fn note(tables: &Tables<'_>, chunk: &mut Chunk<'_>, record: &Record) -> Result<(
     let envelope = &record.sealed.envelope;
     // Most records are none of these; reading their headers would take longer than everything else here.
     let may_matter = match envelope.name.as_str() {
-        "delivery.ack" | "delivery.done" | "delivery.fail" | "delivery.drop" | "conversation.close" => {
-            envelope.content.is_some()
-        }
+        "delivery.ack" | "delivery.done" | "delivery.fail" | "delivery.drop" | "delivery.gate"
+        | "conversation.close" | "handoff.withdraw" => envelope.content.is_some(),
         "topic.subscribe" => true,
         _ => false,
     };
@@ -252,6 +251,8 @@ fn note(tables: &Tables<'_>, chunk: &mut Chunk<'_>, record: &Record) -> Result<(
         Ok(Some(Intent::Fail(fail))) => chunk.add_said(fail.message, record.position),
         Ok(Some(Intent::Drop(dropped))) => chunk.add_said(dropped.message, record.position),
         Ok(Some(Intent::Close(close))) => chunk.add_said(close.message, record.position),
+        Ok(Some(Intent::HandoffWithdraw(withdraw))) => chunk.add_said(withdraw.message, record.position),
+        Ok(Some(Intent::GateResult(result))) => chunk.add_said(result.message, record.position),
         Ok(Some(Intent::Subscribe(_))) => {
             tables.delivered_at(record.position)?.into_iter().try_for_each(|number| chunk.add_waiting(number))
         }
@@ -425,6 +426,12 @@ fn add_content(document: &mut Document, content: Content) {
     }
     if let Some(payload) = content.payload {
         document.add(&json_text(payload.get()));
+    }
+    // A version of a shared context is found by its own words, too.
+    if let Some(version) = content.document {
+        document.add(version.title.as_deref().unwrap_or_default());
+        document.add(version.text.as_deref().unwrap_or_default());
+        document.add(&version.data.map(|data| json_text(data.get())).unwrap_or_default());
     }
 }
 

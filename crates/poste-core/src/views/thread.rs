@@ -104,7 +104,10 @@ pub struct ThreadSummary {
 
 /// The conversation a message belongs to.
 pub fn conversation_of(store: &Store, number: MessageNo) -> Result<Option<Label>, Error> {
-    let tables = store.tables()?;
+    conversation_in(&store.tables()?, number)
+}
+
+pub(super) fn conversation_in(tables: &Tables<'_>, number: MessageNo) -> Result<Option<Label>, Error> {
     if let Some(message) = tables.message(number)? {
         return Ok(Some(message.conversation));
     }
@@ -136,7 +139,7 @@ pub fn thread(store: &Store, conversation: &Label, after: MessageNo, limit: usiz
 }
 
 /// Live and archived ones: a conversation that went on after it was archived has both.
-fn numbers_after(
+pub(super) fn numbers_after(
     conn: &Connection,
     conversation: &Label,
     after: MessageNo,
@@ -181,7 +184,7 @@ fn recipient(delivery: &Delivery) -> ThreadRecipient {
 
 /// How a conversation stands. What the office itself told is no reason to call a closed one open: whoever closes it
 /// causes such notices, and they wait until they are acknowledged.
-fn status(tables: &Tables<'_>, conversation: &Label) -> Result<ThreadStatus, Error> {
+pub(super) fn status(tables: &Tables<'_>, conversation: &Label) -> Result<ThreadStatus, Error> {
     let exists = |sql: &str| -> Result<bool, Error> {
         Ok(tables.conn().prepare_cached(sql)?.query_row([conversation], |row| row.get(0))?)
     };
@@ -219,18 +222,19 @@ fn outcome(
 
 /// Everything about a conversation in a few lines. Reads all of it.
 pub fn thread_summary(store: &Store, conversation: &Label) -> Result<ThreadSummary, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let mut facts = Facts::default();
-        // Archived ones are older than all live ones: an archive takes every live message of a conversation.
-        for archived in tables.archived_conversation(conversation)? {
-            facts.add_archived(store, &tables, archived.number)?;
-        }
-        facts.add_live(&tables, conversation, MessageNo(0), MessageNo(u64::MAX >> 1))?;
-        let messages = Count { count: facts.messages, at_least: false };
-        let open = Count { count: facts.open, at_least: false };
-        summary(store, &tables, conversation, facts, messages, open)
-    })
+    store.read(|conn| whole_summary(store, &Tables::load(conn)?, conversation))
+}
+
+pub(super) fn whole_summary(store: &Store, tables: &Tables<'_>, conversation: &Label) -> Result<ThreadSummary, Error> {
+    let mut facts = Facts::default();
+    // Archived ones are older than all live ones: an archive takes every live message of a conversation.
+    for archived in tables.archived_conversation(conversation)? {
+        facts.add_archived(store, tables, archived.number)?;
+    }
+    facts.add_live(tables, conversation, MessageNo(0), MessageNo(u64::MAX >> 1))?;
+    let messages = Count { count: facts.messages, at_least: false };
+    let open = Count { count: facts.open, at_least: false };
+    summary(store, tables, conversation, facts, messages, open)
 }
 
 /// Messages at either end of a long conversation that a listing looks at.

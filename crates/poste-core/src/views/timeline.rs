@@ -7,6 +7,7 @@ use super::rows::{InLog, MessageRows, UNREADABLE, in_log, or_damage, rows, subje
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{Intent, MessageNo, Position, Record};
+use crate::pattern::Pattern;
 use crate::store::Store;
 use crate::store::tables::{Message, Tables};
 use crate::text::{Name, Topic};
@@ -187,7 +188,10 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
             (None, format!("{actor} registers{role}"))
         }
         Intent::Retire(retire) => (None, format!("{actor} retires {}", retire.name)),
-        Intent::Send(_) => (None, format!("{actor} sent something that was refused")),
+        Intent::Send(_) | Intent::HandoffCreate(_) | Intent::HandoffAccept(_) | Intent::HandoffReject(_) => {
+            (None, format!("{actor} sent something that was refused"))
+        }
+        Intent::HandoffWithdraw(withdraw) => about(withdraw.message, "withdraws the handoff"),
         Intent::Shown(shown) => (only(&shown.messages), format!("{} shown to {actor}", numbers(&shown.messages))),
         Intent::Claim(_) => {
             let won = tables.claimed_at(record.position)?;
@@ -209,9 +213,51 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
             (None, format!("{actor} archives {} conversations in {}", archive.conversations.len(), archive.file))
         }
         Intent::Redact(redact) => (None, format!("{actor} redacts records {}", positions(&redact.records))),
+        Intent::ContextCreate(create) => (None, format!("{actor} makes context {}", create.name)),
+        Intent::ContextAppend(append) => (None, format!("{actor} appends to context {}", append.name)),
+        Intent::ContextReplace(replace) => {
+            (None, format!("{actor} changes context {}, version {}", replace.name, replace.if_version))
+        }
+        Intent::ContextLock(lock) => (None, format!("{actor} locks context {} for {}", lock.name, length(lock.for_ms))),
+        Intent::ContextUnlock(unlock) => (None, format!("{actor} unlocks context {}", unlock.name)),
+        Intent::ContextRead(read) => {
+            (None, format!("{actor} has seen version {} of context {}", read.version, read.name))
+        }
+        Intent::Agree(agree) => about(agree.message, "agrees on"),
         Intent::Subscribe(subscribe) => (None, format!("{actor} subscribes to {}", subscribe.topic.as_str())),
+        Intent::Reserve(reserve) => {
+            let how = if reserve.shared { " with others" } else { "" };
+            (None, format!("{actor} reserves {}{how} for {}", patterns(&reserve.patterns), length(reserve.for_ms)))
+        }
+        Intent::Unreserve(released) => {
+            let whose = released.holder.map(|holder| format!(" of {holder}")).unwrap_or_default();
+            (None, format!("{actor} frees {}{whose}", patterns(&released.patterns)))
+        }
+        Intent::Prolong(prolong) => {
+            (None, format!("{actor} keeps {} for {} more", patterns(&prolong.patterns), length(prolong.for_ms)))
+        }
         Intent::Unsubscribe(unsubscribe) => (None, format!("{actor} unsubscribes from {}", unsubscribe.topic.as_str())),
+        Intent::SessionStart(start) => {
+            let over = start.takes_over.map(|id| format!(", taking over from {id}")).unwrap_or_default();
+            (None, format!("{actor} starts session {}{over}", start.id))
+        }
+        Intent::SessionNote(note) => (None, format!("{actor} notes a {} in session {}", note.what, note.session)),
+        Intent::SessionClose(close) => (None, format!("{actor} closes session {}", close.session)),
+        Intent::ApprovalAsk(_) => (None, format!("{actor} asked something that was refused")),
+        Intent::ApprovalAnswer(_) => (None, format!("{actor} answered something that was refused")),
+        Intent::GateResult(result) => {
+            let passed = if result.passed { "passes" } else { "does not pass" };
+            (Some(result.message), format!("#{} {passed} its gates, run by {actor}", result.message))
+        }
     })
+}
+
+/// None named is all of them.
+fn patterns(patterns: &[Pattern]) -> String {
+    match patterns {
+        [] => "everything it reserved".to_owned(),
+        patterns => patterns.iter().map(Pattern::as_str).collect::<Vec<_>>().join(" "),
+    }
 }
 
 fn positions(records: &[Position]) -> String {

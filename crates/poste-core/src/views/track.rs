@@ -10,7 +10,7 @@ use super::message::base64_of;
 use super::rows::{MessageRows, rows, subject};
 use super::{Found, content, envelope};
 use crate::error::Error;
-use crate::log::{Artifact, DeliveryNo, Intent, MessageNo, Position};
+use crate::log::{Artifact, Content, DeliveryNo, Intent, MessageNo, Position};
 use crate::store::Store;
 use crate::store::tables::{Delivery, EndReason, Event, EventRow, Message, State, Tables};
 use crate::text::{Label, Session, TypeName};
@@ -155,7 +155,9 @@ fn delivery_view(
 ) -> Result<DeliveryView, Error> {
     // A reply or a forward is a message of its own; the ladder names it instead of repeating it.
     let result = match (delivery.reason, delivery.ended_by) {
-        (Some(EndReason::Done | EndReason::Acked | EndReason::Failed), Some(position)) => result_view(store, position)?,
+        (Some(EndReason::Done | EndReason::Acked | EndReason::Failed | EndReason::GateFailed), Some(position)) => {
+            result_view(store, position)?
+        }
         // The last attempt may have been given up with a reason. One that ran out of time says nothing.
         (Some(EndReason::AttemptsExhausted), Some(position))
             if own.iter().any(|event| event.position == position && event.event == Event::AttemptFailed) =>
@@ -210,6 +212,7 @@ fn since(message: &Message, events: &[EventRow]) -> Timestamp {
         Event::LeaseMoved,
         Event::Reminded,
         Event::Dropped,
+        Event::GatePassed,
     ];
     events.iter().rev().find(|event| !marks.contains(&event.event)).map_or(message.at, |event| event.at)
 }
@@ -228,15 +231,20 @@ fn step(store: &Store, event: &EventRow) -> Result<Step, Error> {
 
 /// What a record's content says, in one line that fits a line.
 pub(super) fn said(store: &Store, position: Position) -> Result<Option<String>, Error> {
-    const CHARS_MAX: usize = 200;
     let Found::Content(content) = content(store, position)? else { return Ok(None) };
+    Ok(first_line(*content))
+}
+
+/// A result's summary, or what somebody wrote, in one line that fits a line.
+pub(super) fn first_line(content: Content) -> Option<String> {
+    const CHARS_MAX: usize = 200;
     let text = content.summary.unwrap_or_else(|| content.body.text().into_owned());
-    let Some(first) = text.lines().find(|line| !line.trim().is_empty()) else { return Ok(None) };
+    let first = text.lines().find(|line| !line.trim().is_empty())?;
     let mut line: String = first.chars().take(CHARS_MAX).collect();
     if line.len() < text.trim_end().len() {
         line.push('…');
     }
-    Ok(Some(line))
+    Some(line)
 }
 
 /// All a record's content says.
@@ -245,7 +253,7 @@ pub(super) fn whole_text(store: &Store, position: Position) -> Result<Option<Str
     Ok(Some(content.body.text().into_owned()))
 }
 
-fn result_view(store: &Store, position: Position) -> Result<Option<ResultView>, Error> {
+pub(super) fn result_view(store: &Store, position: Position) -> Result<Option<ResultView>, Error> {
     let Some(record) = envelope(store, position)? else { return Ok(None) };
     let files = match record.sealed.intent() {
         Ok(Some(Intent::Done(done))) => done.artifacts,

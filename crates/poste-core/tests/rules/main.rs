@@ -5,10 +5,13 @@
 #![allow(clippy::disallowed_methods, reason = "these tests stand where a surface would: outside of the core")]
 
 mod agents;
+mod agreement;
+mod approvals;
 mod archive;
 mod backup;
 mod clock;
 mod common;
+mod context;
 mod conversation;
 mod damage;
 mod dedupe;
@@ -17,17 +20,23 @@ mod doctor;
 mod drop;
 mod endings;
 mod erase;
+mod gates;
 mod groups;
+mod handoff;
 mod lease;
 mod news;
+mod patterns;
 mod payload;
 mod plans;
 mod policy;
 mod redact;
 mod reminders;
 mod replay;
+mod report;
+mod reservations;
 mod response;
 mod search;
+mod sessions;
 mod store;
 mod tick;
 mod topics;

@@ -213,6 +213,7 @@ fn view(content: Content) -> MessageView {
         content_gone: false,
         redacted: None,
         archive: None,
+        approval: None,
     }
 }
 

@@ -189,6 +189,10 @@ pub(super) fn config_seeds() -> Vec<Vec<u8>> {
          [limits]\nmessage_bytes = 1048576\nfan_out = 500\n[types.question]\nresponse = false\n\
          [types.build_failed]\npriority = \"high\"\nurgency = \"now\"\nwork = true\nmax_attempts = 2\nretry_delay = \"1m\"\n",
         "delivery.lease = \"1h\"\ntypes.x = { priority = \"critical\" }\n",
+        "[[gate]]\nname = \"draft\"\ntype = \"draft_ready\"\nexists = true\nnot_empty = true\ndigest = true\nsize_min = 1\n\
+         size_max = 10\nname_matches = \"*.md\"\ncommand = [\"./check.sh\", \"{artifact}\"]\ntimeout = \"5s\"\n[[gate]]\n\
+         name = \"b\"\nworkflow = \"blog\"\nstep = \"edit\"\nshell = \"test -s $POSTE_ARTIFACT\"\n\
+         payload_schema = \"a.json\"\nartifact_schema = { type = \"object\" }\n",
         "# Ours\n[types.deploy]\nschema = \"deploy.json\" # checked\n[types.report]\nschema = { type = \"object\", required = [\"a\"] }\n",
     ];
     honest.iter().chain(corpus::TOML_TEXTS).map(|text| text.as_bytes().to_vec()).collect()

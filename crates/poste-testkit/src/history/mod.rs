@@ -4,12 +4,19 @@
 //! what it proposed and was told before. So most of what it proposes could be accepted, and what is refused is
 //! refused for a reason worth testing: a lost lease, somebody else's mail, a name that is gone.
 //!
-//! [`sight`] is what a caller sees; [`mail`], [`work`], [`endings`], [`office`] and [`hostile`] are what it does.
+//! [`sight`] is what a caller sees; [`mail`], [`work`], [`approvals`], [`contexts`], [`handoff`], [`endings`],
+//! [`office`], [`reserving`] and [`hostile`] are what it does.
+//! [`sight`] is what a caller sees; [`mail`], [`work`], [`approvals`], [`sessions`], [`endings`], [`office`] and [`hostile`] are what it does.
 
+mod approvals;
+mod contexts;
 mod endings;
+mod handoff;
 mod hostile;
 mod mail;
 mod office;
+mod reserving;
+mod sessions;
 mod sight;
 mod words;
 mod work;
@@ -38,7 +45,7 @@ const CAST: &[(&str, AgentKind, Option<&str>, &[&str])] = &[
 const STRANGER: &str = "ghost";
 const ROLES: &[&str] = &["coder", "reviewer", "lead", "nobody"];
 const ABILITIES: &[&str] = &["rust", "go", "sql", "cobol"];
-const TOPICS: &[&str] = &["builds", "TaskCompleted"];
+const TOPICS: &[&str] = &["builds", "TaskCompleted", "context.plan"];
 
 /// With fewer active agents than this, somebody registers first: mail needs people.
 const ACTIVE_MIN: usize = 3;
@@ -96,12 +103,22 @@ enum Act {
     Close,
     Archive,
     Redact,
+    Handoff,
     Membership,
     Subscription,
+    Context,
+    Propose,
+    Agree,
     Policy,
+    Reserving,
     OfficeOnly,
     SameIdAgain,
     Hostile,
+    Ask,
+    Decide,
+    StartSession,
+    Note,
+    CloseSession,
 }
 
 const ACTS: &[(u32, Act)] = &[
@@ -118,12 +135,22 @@ const ACTS: &[(u32, Act)] = &[
     (3, Act::Close),
     (4, Act::Archive),
     (2, Act::Redact),
+    (8, Act::Handoff),
     (4, Act::Membership),
-    (5, Act::Subscription),
+    (8, Act::Subscription),
+    (14, Act::Context),
+    (3, Act::Propose),
+    (5, Act::Agree),
     (2, Act::Policy),
+    (8, Act::Reserving),
     (1, Act::OfficeOnly),
     (5, Act::SameIdAgain),
     (4, Act::Hostile),
+    (4, Act::Ask),
+    (5, Act::Decide),
+    (3, Act::StartSession),
+    (5, Act::Note),
+    (2, Act::CloseSession),
 ];
 
 impl Generator {
@@ -206,13 +233,23 @@ impl Generator {
             Act::Close => self.close(sight).unwrap_or_else(|| self.send(sight)),
             Act::Archive => self.archive(sight).unwrap_or_else(|| self.send(sight)),
             Act::Redact => self.redact(sight).unwrap_or_else(|| self.send(sight)),
+            Act::Handoff => self.handoff(sight),
             Act::ClaimNext => self.claim_next(sight),
             Act::Send => self.send(sight),
             Act::Membership => self.membership(sight),
             Act::Subscription => self.subscription(sight),
+            Act::Context => self.context(sight),
+            Act::Propose => self.propose_contract(sight),
+            Act::Agree => self.agree(sight).unwrap_or_else(|| self.propose_contract(sight)),
             Act::Policy => self.policy(sight),
+            Act::Reserving => self.reserving(sight),
             Act::OfficeOnly => self.office_only(sight),
             Act::Hostile => self.hostile(sight),
+            Act::Ask => self.ask(sight),
+            Act::Decide => self.decide(sight).unwrap_or_else(|| self.ask(sight)),
+            Act::StartSession => self.start_session(sight),
+            Act::Note => self.note(sight).unwrap_or_else(|| self.start_session(sight)),
+            Act::CloseSession => self.close_session(sight).unwrap_or_else(|| self.start_session(sight)),
         };
         Proposal {
             id: self.fresh_id(),

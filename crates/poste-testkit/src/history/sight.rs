@@ -1,7 +1,7 @@
 //! What a caller sees of an office before it proposes something.
 
 use poste_core::store::Store;
-use poste_core::store::tables::{Agent, State};
+use poste_core::store::tables::{Agent, Approval, Context, SessionRow, State};
 use poste_core::text::{Label, Name, Session};
 use poste_core::{Address, Error, MessageNo, Position, Timestamp};
 
@@ -16,6 +16,15 @@ pub(super) struct Seen {
     pub holder: Option<Name>,
     pub session: Option<Session>,
     pub sender: String,
+}
+
+/// A handoff, as its list tells of it.
+#[derive(Debug, Clone)]
+pub(super) struct SeenHandoff {
+    pub number: MessageNo,
+    pub sender: String,
+    pub checks: u32,
+    pub verifies: u32,
 }
 
 /// What a caller knows of an office before it proposes.
@@ -34,6 +43,15 @@ pub(super) struct Sight {
     pub said: Vec<(Position, String)>,
     /// Some of the messages that are archived.
     pub archived: Vec<MessageNo>,
+    /// The newest questions, decided or not.
+    pub asked: Vec<Approval>,
+    /// The newest handoffs, those that wait before the others.
+    pub handoffs: Vec<SeenHandoff>,
+    pub contexts: Vec<Context>,
+    /// The newest sessions, live or over.
+    pub sessions: Vec<SessionRow>,
+    /// The newest proposals that can be agreed on.
+    pub proposals: Vec<MessageNo>,
 }
 
 impl Sight {
@@ -51,6 +69,11 @@ impl Sight {
             finished: finished_conversations(store)?,
             said: newest_content(store)?,
             archived: some_archived(store)?,
+            asked: tables.newest_approvals(12)?,
+            handoffs: newest_handoffs(store)?,
+            contexts: tables.contexts()?,
+            sessions: tables.newest_sessions(12)?,
+            proposals: newest_proposals(store)?,
         })
     }
 
@@ -107,7 +130,21 @@ fn newest_content(store: &Store) -> Result<Vec<(Position, String)>, Error> {
     Ok(said.collect::<Result<_, _>>()?)
 }
 
+fn newest_handoffs(store: &Store) -> Result<Vec<SeenHandoff>, Error> {
+    let sql = "SELECT number, sender, checks, verifies FROM handoffs ORDER BY state > 0, number DESC LIMIT 8";
+    let mut statement = store.conn().prepare_cached(sql)?;
+    let handoffs = statement.query_map([], |row| {
+        Ok(SeenHandoff { number: row.get(0)?, sender: row.get(1)?, checks: row.get(2)?, verifies: row.get(3)? })
+    })?;
+    Ok(handoffs.collect::<Result<_, _>>()?)
+}
+
 fn some_archived(store: &Store) -> Result<Vec<MessageNo>, Error> {
     let sql = "SELECT number FROM archived_messages ORDER BY number DESC LIMIT 10";
+    Ok(store.conn().prepare_cached(sql)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+fn newest_proposals(store: &Store) -> Result<Vec<MessageNo>, Error> {
+    let sql = "SELECT number FROM messages WHERE type = 'interface_contract' ORDER BY number DESC LIMIT 4";
     Ok(store.conn().prepare_cached(sql)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }

@@ -1,9 +1,9 @@
 //! Working: claiming, finishing, taking note, and trying again.
 
-use poste_core::log::{Ack, Claim, Done, Drop, Extend, Fail, Intent, Release, Retry, Shown};
+use poste_core::log::{Ack, Claim, Done, Drop, Extend, Fail, GateResult, GateVerdict, Intent, Release, Retry, Shown};
 use poste_core::store::tables::State;
 use poste_core::text::{Name, Session};
-use poste_core::{Address, Position, limits};
+use poste_core::{Address, MessageNo, Position, limits};
 
 use super::sight::{Seen, Sight};
 use super::{Draft, Generator, WonClaim};
@@ -97,13 +97,27 @@ impl Generator {
         let message = seen.message;
         let (token, session) = self.right(&seen, &actor);
         let intent = match self.rng.below(100) {
-            0..45 => Intent::Done(Done { message, token, artifacts: Vec::new() }),
+            0..12 => self.gates(message, token),
+            12..45 => Intent::Done(Done { message, token, artifacts: Vec::new() }),
             45..60 => Intent::Fail(Fail { message, token, retry: false }),
             60..78 => Intent::Fail(Fail { message, token, retry: true }),
             78..89 => Intent::Release(Release { message, token }),
             _ => Intent::Extend(Extend { message, token, lease_ms: self.lease_ms() }),
         };
         Some(Draft { actor, session, intent, content: self.content() })
+    }
+
+    /// What gates said under a claim; now and then what no gates can have said.
+    fn gates(&mut self, message: MessageNo, token: Option<Position>) -> Intent {
+        let gates: Vec<GateVerdict> = (0..self.rng.weighted(&[(4, 0), (60, 1), (36, 3)]))
+            .map(|index| GateVerdict {
+                name: format!("gate-{index}").parse().expect("a label"),
+                passed: self.rng.chance(800),
+            })
+            .collect();
+        let passed = gates.iter().all(|gate| gate.passed) != self.rng.chance(30);
+        let token = token.or_else(|| self.won.iter().rev().find(|won| won.message == message).map(|won| won.token));
+        Intent::GateResult(GateResult { message, token: token.unwrap_or(Position(1)), passed, gates })
     }
 
     pub(super) fn ack(&mut self, sight: &Sight) -> Option<Draft> {

@@ -1,13 +1,14 @@
 use std::io::{self, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use poste_core::fold::{Claimed, Code, Effect, Verdict};
+use poste_core::gates::{Gates, Report};
 use poste_core::log::{Claim, Intent, MessageNo, Position};
 use poste_core::office::Office;
 use poste_core::store::tables::Agent;
 use poste_core::text::{RecordId, TypeName};
 use poste_core::views::{self, MessageView};
-use poste_core::{Timestamp, limits};
+use poste_core::{Timestamp, config, limits};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -17,6 +18,7 @@ use crate::cli::duration;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::explain::check_filters;
+use crate::gates;
 use crate::ui::{Answer, Ui};
 
 /// Claim work: a lease on a message, yours until it is finished or runs out
@@ -24,6 +26,9 @@ use crate::ui::{Answer, Ui};
 /// Without N, the best pending messages. Finish each with done, fail, reply --done or forward; give it back with
 /// release; keep it longer with extend. The token printed here proves the claim; with POSTE_SESSION set it is
 /// not needed.
+///
+/// A message with gates is claimed, then its gates are run. What does not pass them goes back to its sender with the
+/// reason, and is not printed; if nothing is left, the exit code is 4.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste claim --as coder\n  poste claim 12 --lease 30m\n  poste claim --max 5 --wait --timeout 10m\n  \
@@ -61,6 +66,10 @@ pub(crate) struct ClaimAnswer {
     /// Give it to done, fail, release, extend.
     pub token: Position,
     pub claims: Vec<ClaimView>,
+    /// What went back to its sender instead, and what its gates found.
+    pub returned: Vec<Report>,
+    /// What was released again, because its gates run commands of a poste.toml that is not trusted here.
+    pub released: Vec<MessageNo>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -72,7 +81,7 @@ pub(crate) struct ClaimView {
 
 impl Answer for ClaimAnswer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        if self.claims.is_empty() {
+        if self.claims.is_empty() && self.returned.is_empty() && self.released.is_empty() {
             return writeln!(out, "claimed before, under this id; nothing of it is held any more");
         }
         for (index, claim) in self.claims.iter().enumerate() {
@@ -95,15 +104,42 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let types = args.types.clone();
     let lease_ms = args.lease.map(|lease| i64::try_from(lease.as_millis()).unwrap_or(i64::MAX));
     let intent = Intent::Claim(Claim { message: args.number, max: args.max, lease_ms, types: args.types });
-    let claimed = if args.wait {
-        wait(cx, &mut office, intent, &types, args.id, args.timeout)?
-    } else {
-        let proposal = cx.proposal(&office, intent, None, args.id)?;
-        let (_, effect) = cx.decide(&mut office, &proposal)?;
-        expect_claimed(effect)?
+    let deadline = args.timeout.map(|timeout| Instant::now() + timeout);
+    let (mut returned, mut released) = (Vec::new(), Vec::new());
+    let claimed = loop {
+        // Read before the claim: a file that cannot be read must not leave anything claimed.
+        let gates = office.gates()?;
+        if !is_known(&office, args.id.as_ref())? {
+            check_trust(&office, &gates, args.number, &types)?;
+        }
+        let claimed = if args.wait {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            wait(cx, &mut office, intent.clone(), &types, args.id.clone(), left)?
+        } else {
+            let proposal = cx.proposal(&office, intent.clone(), None, args.id.clone())?;
+            let (_, effect) = cx.decide(&mut office, &proposal)?;
+            expect_claimed(effect)?
+        };
+        let token = claimed.token;
+        let gated = gates::of_claim(cx, &mut office, &gates, claimed, lease_ms);
+        let gated = gated.map_err(|error| ungated(token, error))?;
+        gated.returned.iter().for_each(|report| say_returned(cx, report));
+        returned.extend(gated.returned);
+        released.extend(gated.released);
+        // An id is for one claim. And what may not be run today would be claimed again at once.
+        let goes_on = args.wait && args.id.is_none() && released.is_empty() && !returned.is_empty();
+        if !gated.claimed.items.is_empty() || !goes_on {
+            break gated.claimed;
+        }
     };
     let token = claimed.token;
-    let answer = view(cx, &office, claimed).map_err(|error| stands(token, &error))?;
+    let answer = view(cx, &office, claimed, returned, released).map_err(|error| stands(token, &error))?;
+    if answer.claims.is_empty() && !(answer.returned.is_empty() && answer.released.is_empty()) {
+        return nothing_left(cx, &office, &answer);
+    }
+    for number in &answer.released {
+        cx.ui.warn(format!("#{number} is released again: {} is not trusted here (poste trust)", config::FILE));
+    }
     let numbers: Vec<MessageNo> = answer.claims.iter().map(|claim| claim.message.number).collect();
     if args.for_model && !cx.ui.json {
         print_for_model(cx, &answer)?;
@@ -112,9 +148,64 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     }
     cx.mark_shown(&mut office, numbers)?;
     if let Some(claim) = answer.claims.first() {
-        cx.ui.say(format!("finish it: poste done {} --token {token} --summary TEXT", claim.message.number));
+        let number = claim.message.number;
+        match office.store().tables()?.handoff(number)? {
+            Some(_) => cx.ui.say(format!("take it over: poste handoff accept {number} --token {token}")),
+            None => cx.ui.say(format!("finish it: poste done {number} --token {token} --summary TEXT")),
+        }
     }
     Ok(())
+}
+
+/// Whether a claim was made under this id before.
+fn is_known(office: &Office, id: Option<&RecordId>) -> Result<bool> {
+    let known = id.map(|id| views::why_id(office.store(), id)).transpose()?;
+    Ok(known.is_some_and(|known| known.position.is_some()))
+}
+
+/// Where it is known beforehand that a gate may not be run, nothing is claimed at all.
+fn check_trust(office: &Office, gates: &Gates, number: Option<MessageNo>, types: &[TypeName]) -> Result {
+    let (what, blocked) = match number {
+        Some(number) => {
+            let message = views::message(office.store(), number)?;
+            let own = message.map(|message| gates.untrusted(&gates.of_message(&message))).unwrap_or_default();
+            (format!("message {number} was not claimed"), own)
+        }
+        None => ("nothing was claimed".to_owned(), gates.untrusted(&gates.of_all(types))),
+    };
+    if blocked.is_empty() { Ok(()) } else { Err(gates::untrusted(&what, &blocked)) }
+}
+
+fn say_returned(cx: &Cx, report: &Report) {
+    cx.ui.warn(format!("#{} went back to its sender: {}", report.number, report.summary()));
+}
+
+/// The claim came to nothing; what became of it is told.
+fn nothing_left(cx: &Cx, office: &Office, answer: &ClaimAnswer) -> Result {
+    if cx.ui.json {
+        cx.ui.answer(answer)?;
+    }
+    if let Some(number) = answer.released.first() {
+        let gates = office.gates()?;
+        let message = views::message(office.store(), *number)?;
+        let blocked = message.map(|message| gates.untrusted(&gates.of_message(&message))).unwrap_or_default();
+        return Err(gates::untrusted(&format!("message {number} was claimed and released again"), &blocked));
+    }
+    let numbers: Vec<String> = answer.returned.iter().map(|report| report.number.to_string()).collect();
+    let first = numbers.first().cloned().unwrap_or_default();
+    let message = match numbers.as_slice() {
+        [number] => format!("message {number} did not pass its gates and went back to its sender"),
+        numbers => format!("messages {} did not pass their gates and went back to their senders", numbers.join(", ")),
+    };
+    Err(CommandError::new(Kind::Refused, message)
+        .code("gate_failed")
+        .hint(format!("see what they found: poste track {first}")))
+}
+
+/// The claim is committed, and its gates could not be run to their end.
+fn ungated(token: Position, error: CommandError) -> CommandError {
+    let hint = format!("what it claimed with token {token} is held until its lease ends, or released: poste release N");
+    error.hint(hint)
 }
 
 /// Tries whenever something could be claimed; another member of a group may be faster.
@@ -166,7 +257,13 @@ fn stands(token: Position, error: &CommandError) -> CommandError {
     CommandError::new(Kind::UnknownOutcome, message).hint(format!("the claim stands; see it: poste log show {token}"))
 }
 
-fn view(cx: &mut Cx, office: &Office, claimed: Claimed) -> Result<ClaimAnswer> {
+fn view(
+    cx: &mut Cx,
+    office: &Office,
+    claimed: Claimed,
+    returned: Vec<Report>,
+    released: Vec<MessageNo>,
+) -> Result<ClaimAnswer> {
     cx.ui.now = office.now()?;
     let mut claims = Vec::new();
     for item in claimed.items {
@@ -174,7 +271,7 @@ fn view(cx: &mut Cx, office: &Office, claimed: Claimed) -> Result<ClaimAnswer> {
             .ok_or_else(|| CommandError::new(Kind::Internal, "a claimed message is not there"))?;
         claims.push(ClaimView { lease_until: item.lease_until, message });
     }
-    Ok(ClaimAnswer { token: claimed.token, claims })
+    Ok(ClaimAnswer { token: claimed.token, claims, returned, released })
 }
 
 fn print_for_model(cx: &Cx, answer: &ClaimAnswer) -> Result {

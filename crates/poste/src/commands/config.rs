@@ -2,7 +2,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use poste_core::config::{self, ConfigFile, KeyPath, Problem};
-use poste_core::office::{Office, Standing};
+use poste_core::gates;
+use poste_core::office::{Office, Standing, gate_schema_problems};
 use poste_core::payload::PayloadSchemas;
 use poste_core::store::read_config;
 use poste_core::views::{self, PolicyView, Setting, Source};
@@ -183,17 +184,27 @@ fn check(cx: &Cx, args: CheckArgs) -> Result {
         }
     };
     let mut answer = CheckAnswer { files: Vec::new(), problems: Vec::new() };
-    let mut of_schemas = 0;
+    let (mut of_schemas, mut of_gates) = (0, 0);
     answer.read(main.clone(), |text| {
         let (file, mut problems) = ConfigFile::check(text);
         let schemas = schema_problems(&main, &file);
-        of_schemas = schemas.len();
-        problems.extend(schemas);
+        let gates = gate_schema_problems(&main, &file.gates, gates::Source::Office);
+        (of_schemas, of_gates) = (schemas.len(), gates.len());
+        problems.extend(schemas.into_iter().chain(gates));
         problems
     })?;
-    let of_rules = answer.problems.len() - of_schemas;
+    let of_rules = answer.problems.len() - of_schemas - of_gates;
     if let Some(local) = local {
-        answer.read(local, config::check_local)?;
+        let mut own_gates = 0;
+        answer.read(local, |text| {
+            let (gates, mut problems) = config::read_local(text);
+            let gates = gate_schema_problems(&main, &gates, gates::Source::Machine);
+            own_gates = gates.len();
+            problems.extend(gates);
+            problems
+        })?;
+        of_gates += own_gates;
+        answer.add_what_stops_gates(cx)?;
     }
     cx.ui.answer(&answer)?;
     let count = answer.problems.len();
@@ -207,8 +218,11 @@ fn check(cx: &Cx, args: CheckArgs) -> Result {
     if of_schemas > 0 {
         error = error.hint("messages of a type whose schema cannot be used are refused; all others are not");
     }
-    if count > of_rules + of_schemas {
-        error = error.hint(format!("a wrong {} stops nothing; what is wrong in it has no effect", config::LOCAL_FILE));
+    if of_gates > 0 {
+        error = error.hint("a gate whose schema cannot be used is not passed by anything");
+    }
+    if count > of_rules + of_schemas + of_gates {
+        error = error.hint(format!("until {} is mended, nothing is claimed or finished", config::LOCAL_FILE));
     }
     Err(error)
 }
@@ -224,6 +238,20 @@ fn schema_problems(path: &std::path::Path, file: &ConfigFile) -> Vec<Problem> {
 }
 
 impl CheckAnswer {
+    /// What one file alone cannot tell: a gate of a type there is not, or with a name the other file has.
+    fn add_what_stops_gates(&mut self, cx: &Cx) -> Result {
+        if !self.problems.is_empty() {
+            return Ok(());
+        }
+        // Whatever else is wrong with the office is no problem of these files.
+        let Ok(office) = cx.place()?.open() else { return Ok(()) };
+        if let Err(poste_core::Error::Config { path, message }) = office.gates() {
+            let problem = Problem { line: None, column: None, message };
+            self.problems.push(FileProblem { file: path.display().to_string(), problem });
+        }
+        Ok(())
+    }
+
     fn read(&mut self, path: PathBuf, check: impl FnOnce(&str) -> Vec<Problem>) -> Result {
         let problems = match read_config(&path) {
             Ok(None) => return Ok(()),

@@ -2,7 +2,7 @@ use std::io::{self, Write};
 
 use poste_core::store::tables::State;
 use poste_core::text::TypeName;
-use poste_core::views::{self, InboxLine, InboxPage, InboxQuery, More};
+use poste_core::views::{self, InboxLine, InboxPage, InboxQuery, More, StaleContext};
 use poste_core::vocabulary::Priority;
 
 use crate::Result;
@@ -45,8 +45,21 @@ impl Answer for InboxPage {
         if let Some(text) = left_out_text(self.left_out) {
             writeln!(out, "{text}")?;
         }
+        for stale in &self.stale_contexts {
+            writeln!(out, "{}", stale_line(stale))?;
+        }
+        if self.more_stale_contexts {
+            writeln!(out, "(more contexts went on: poste context list)")?;
+        }
         Ok(())
     }
+}
+
+fn stale_line(stale: &StaleContext) -> String {
+    let StaleContext { name, seen, version, updated_by, .. } = stale;
+    format!(
+        "context {name} is at version {version} (by {updated_by}), you have seen {seen}: poste context since {name}"
+    )
 }
 
 fn left_out_text(left_out: More) -> Option<String> {
@@ -123,7 +136,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 fn fit(ui: &Ui, page: &mut InboxPage, budget: usize) {
     const NOTE_TOKENS: usize = 12;
     let lines = std::mem::take(&mut page.messages);
+    let stale = std::mem::take(&mut page.stale_contexts);
     let mut used = if ui.json { json_tokens(page) + NOTE_TOKENS } else { NOTE_TOKENS };
+    used += if stale.is_empty() { 0 } else { NOTE_TOKENS };
     let total = lines.len();
     page.messages = lines
         .into_iter()
@@ -133,6 +148,16 @@ fn fit(ui: &Ui, page: &mut InboxPage, budget: usize) {
         })
         .collect();
     page.left_out.count += (total - page.messages.len()) as u64;
+    // Mail comes first; what is said of contexts takes what room is left.
+    let total = stale.len();
+    page.stale_contexts = stale
+        .into_iter()
+        .take_while(|stale| {
+            used += 1 + if ui.json { json_tokens(&stale) } else { tokens::estimate(&stale_line(stale)) };
+            used <= budget
+        })
+        .collect();
+    page.more_stale_contexts |= page.stale_contexts.len() < total;
 }
 
 fn json_tokens(value: &impl serde::Serialize) -> usize {

@@ -3,10 +3,10 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 use poste_core::fold::Refusals;
-use poste_core::log::{MessageNo, Position};
+use poste_core::log::{MessageNo, Position, ReservationNo};
 use poste_core::office::head;
 use poste_core::text::RecordId;
-use poste_core::views::{self, IdAnswer, RecordView, VerifyReport, Why};
+use poste_core::views::{self, IdAnswer, RecordView, ReservationView, ReservationWhy, VerifyReport, Why};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -33,8 +33,9 @@ enum LogCommand {
         after_help = "Examples:\n  poste log show\n  poste log show 42\n  poste log show --after 100 --limit 5 --json"
     )]
     Show(ShowArgs),
-    /// Explain how a message came to its state, or what became of a write by its id
-    #[command(after_help = "Examples:\n  poste log why 12\n  poste log why --id 0190b5a2-7c1e-7a3b-9d4e-111111111111")]
+    /// Explain how a message or a reservation came to its state, or what became of a write by its id
+    #[command(after_help = "Examples:\n  poste log why 12\n  poste log why --reservation 3\n  \
+                            poste log why --id 0190b5a2-7c1e-7a3b-9d4e-111111111111")]
     Why(WhyArgs),
     /// Check the office against itself: chain, content, and tables against the refolded log
     #[command(after_help = "Example:\n  poste log verify")]
@@ -79,10 +80,13 @@ struct ShowArgs {
 #[derive(Debug, clap::Args)]
 struct WhyArgs {
     /// A message number
-    #[arg(value_parser = crate::cli::number, required_unless_present = "id")]
+    #[arg(value_parser = crate::cli::number, required_unless_present_any = ["id", "reservation"])]
     number: Option<MessageNo>,
+    /// A reservation's number
+    #[arg(long, value_name = "N", conflicts_with = "number")]
+    reservation: Option<u64>,
     /// The id of a write, for example of one whose outcome is unknown
-    #[arg(long, conflicts_with = "number")]
+    #[arg(long, conflicts_with_all = ["number", "reservation"])]
     id: Option<RecordId>,
 }
 
@@ -113,6 +117,17 @@ impl Answer for ShowAnswer {
 impl Answer for Why {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "#{}  {}", self.number, escape::line(&self.subject))?;
+        let rows = self.lines.iter().map(|line| {
+            vec![line.position.to_string(), ui.time(line.at), line.by.clone(), escape::line(&line.what).into_owned()]
+        });
+        ui.rows(out, &["RECORD", "WHEN", "BY", "WHAT"], rows.collect())
+    }
+}
+
+impl Answer for ReservationWhy {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let ReservationView { number, holder, pattern, .. } = &self.reservation;
+        writeln!(out, "reservation {number}  {holder}  {}", escape::line(pattern.as_str()))?;
         let rows = self.lines.iter().map(|line| {
             vec![line.position.to_string(), ui.time(line.at), line.by.clone(), escape::line(&line.what).into_owned()]
         });
@@ -179,6 +194,11 @@ fn why(cx: &mut Cx, args: WhyArgs) -> Result {
     let office = cx.open()?;
     if let Some(id) = args.id {
         return cx.ui.answer(&views::why_id(office.store(), &id)?);
+    }
+    if let Some(number) = args.reservation {
+        let why = views::why_reservation(office.store(), ReservationNo(number))?;
+        let missing = || CommandError::not_found(format!("there is no reservation {number}"));
+        return cx.ui.answer(&why.ok_or_else(|| missing().hint("see what there is: poste reservations --all"))?);
     }
     let number = args.number.unwrap_or_default();
     let why = views::why_message(office.store(), number)?.ok_or_else(|| no_message(number))?;

@@ -2,19 +2,31 @@
 
 pub(crate) mod ack;
 pub(crate) mod agents;
+pub(crate) mod agree;
+pub(crate) mod approvals;
+pub(crate) mod approve;
 pub(crate) mod archive;
+pub(crate) mod ask;
 pub(crate) mod broadcast;
 pub(crate) mod claim;
 pub(crate) mod clock;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod context;
+pub(crate) mod context_lock;
+pub(crate) mod context_write;
 pub(crate) mod dead;
 pub(crate) mod demo;
+pub(crate) mod deny;
 pub(crate) mod doctor;
 pub(crate) mod done;
 pub(crate) mod extend;
 pub(crate) mod fail;
 pub(crate) mod forward;
+pub(crate) mod guard;
+pub(crate) mod handoff;
+pub(crate) mod handoff_accept;
+pub(crate) mod handoff_create;
 pub(crate) mod inbox;
 pub(crate) mod init;
 pub(crate) mod log;
@@ -28,12 +40,16 @@ pub(crate) mod redact;
 pub(crate) mod register;
 pub(crate) mod release;
 pub(crate) mod reply;
+pub(crate) mod report;
+pub(crate) mod reservations;
+pub(crate) mod reserve;
 pub(crate) mod restore;
 pub(crate) mod retire;
 pub(crate) mod retry;
 pub(crate) mod schema;
 pub(crate) mod search;
 pub(crate) mod send;
+pub(crate) mod session;
 pub(crate) mod snapshot;
 pub(crate) mod stats;
 pub(crate) mod status;
@@ -46,16 +62,19 @@ pub(crate) mod track;
 pub(crate) mod trust;
 pub(crate) mod types;
 pub(crate) mod unsubscribe;
+pub(crate) mod verify;
 pub(crate) mod wait;
 pub(crate) mod whoami;
 
 use std::io::{self, Write};
 
-use poste_core::log::{Content, MessageNo, Position};
+use poste_core::log::{Content, Intent, MessageNo, Position};
+use poste_core::office::Office;
 use poste_core::text::RecordId;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
 
@@ -76,6 +95,16 @@ pub(crate) struct SecretArgs {
     /// Store it although it looks like it carries a secret
     #[arg(long)]
     pub allow_secret: bool,
+}
+
+/// The record that the speaker wrote under an id, if it did: what takes time or looks at files is not done twice.
+pub(crate) fn recorded(cx: &Cx, office: &Office, id: &RecordId) -> crate::Result<Option<(Position, Intent)>> {
+    let tables = office.store().tables()?;
+    let Some(row) = tables.id(id)? else { return Ok(None) };
+    let Some(record) = tables.record(row.position)? else { return Ok(None) };
+    let speaker = cx.speaker()?;
+    let intent = record.sealed.intent().ok().flatten().filter(|_| record.sealed.envelope.actor == speaker);
+    Ok(intent.map(|intent| (row.position, intent)))
 }
 
 /// A text that must say something: whoever reads it later has nothing else.

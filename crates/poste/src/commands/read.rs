@@ -3,6 +3,7 @@ use std::io::{self, Write};
 use poste_core::log::{Artifact, ArtifactState, MessageNo};
 use poste_core::views::{self, MessageView};
 
+use super::approvals;
 use crate::Result;
 use crate::context::Cx;
 use crate::explain::no_message;
@@ -47,8 +48,13 @@ pub(crate) fn print_message(ui: &Ui, message: &MessageView, out: &mut dyn Write)
     if let Some(topic) = &message.topic {
         field("topic", topic.to_string())?;
     }
-    if message.wants_response {
-        field("answer", answer_text(ui, message.respond_by))?;
+    match &message.approval {
+        Some(approval) => {
+            field("choices", approvals::choices(approval))?;
+            field("decision", approvals::standing(ui, approval))?;
+        }
+        None if message.wants_response => field("answer", answer_text(ui, message.respond_by))?,
+        None => {}
     }
     if let Some(at) = message.not_before {
         field("not before", ui.time(at))?;

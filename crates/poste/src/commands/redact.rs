@@ -58,6 +58,8 @@ pub(crate) struct RedactAnswer {
     pub kept_blobs: Vec<String>,
     /// Archives that hold some of it and are missing: should one come back, `redact --finish` erases it there.
     pub missing_archives: Vec<String>,
+    /// Files of shared contexts that were edited by hand: they are left as they are, and may hold some of it.
+    pub edited_mirrors: Vec<String>,
     /// Messages that repeat the same words, at least the subject; each must be redacted by itself.
     pub repeated_in: Vec<MessageNo>,
 }
@@ -73,6 +75,12 @@ impl Answer for RedactAnswer {
         }
         for archive in &self.missing_archives {
             writeln!(out, "not erased: archive/{archive} is missing; if it comes back: poste redact --finish")?;
+        }
+        for path in &self.edited_mirrors {
+            writeln!(
+                out,
+                "not erased: {path} was edited by hand; look into it, then poste context mirror NAME --force"
+            )?;
         }
         for number in &self.repeated_in {
             writeln!(out, "not erased: #{number} repeats it, at least its subject; poste redact {number}")?;
@@ -111,6 +119,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         archives: erased.archives,
         kept_blobs: erased.kept_blobs.iter().map(ToString::to_string).collect(),
         missing_archives: erased.missing_archives,
+        edited_mirrors: erased.edited_mirrors.iter().map(|path| path.display().to_string()).collect(),
         repeated_in,
     })
 }

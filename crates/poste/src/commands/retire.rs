@@ -10,7 +10,7 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{self, Answer, Ui};
 
-/// Retire an agent: its mail goes back, its claims are released, its name stays taken
+/// Retire an agent: its mail goes back, what it holds is released, its name stays taken
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  poste retire coder --as lead")]
 pub(crate) struct Args {

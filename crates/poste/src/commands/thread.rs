@@ -198,7 +198,7 @@ pub(super) fn tell_damage(ui: &Ui, damage: &[String]) -> Result {
 }
 
 /// The conversation of a message, or of that name. A number is first of all a message.
-fn named(office: &Office, text: &str) -> Result<Label> {
+pub(super) fn named(office: &Office, text: &str) -> Result<Label> {
     let number = crate::cli::number(text).ok();
     if let Some(number) = number
         && let Some(conversation) = views::conversation_of(office.store(), number)?

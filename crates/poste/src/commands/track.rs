@@ -151,9 +151,18 @@ fn detail(ui: &Ui, delivery: &DeliveryView) -> String {
             // Of a group it tells who; otherwise the recipient's name says it already.
             let who = delivery.holder.as_ref().filter(|holder| **holder != delivery.recipient);
             let who = who.map(|holder| format!("by {holder} ")).unwrap_or_default();
-            let how = delivery.reason.filter(|reason| *reason != EndReason::Done);
-            format!("{who}{since}{}", how.map(|how| format!(" ({how})")).unwrap_or_default())
+            let how = match delivery.reason {
+                None | Some(EndReason::Done) => String::new(),
+                Some(EndReason::Defaulted) => " (not answered in time: the default was applied)".to_owned(),
+                Some(EndReason::Settled) => " (decided by somebody else)".to_owned(),
+                Some(how) => format!(" ({how})"),
+            };
+            // Whoever held it did not end it.
+            let by_itself = matches!(delivery.reason, Some(EndReason::Defaulted | EndReason::Settled));
+            let who = if by_itself { String::new() } else { who };
+            format!("{who}{since}{how}")
         }
+        State::Expired if delivery.reason == Some(EndReason::Unanswered) => format!("{since}: not answered in time"),
         State::Failed | State::Expired => since,
         State::Dead => format!("{since}{attempts}"),
         State::Returned => {

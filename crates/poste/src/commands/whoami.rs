@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use poste_core::text::Session;
-use poste_core::views::{self, RosterEntry};
+use poste_core::views::{self, RosterEntry, SessionView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -20,16 +20,21 @@ pub(crate) struct WhoamiAnswer {
     #[serde(flatten)]
     pub entry: RosterEntry,
     pub session: Option<Session>,
+    /// The session the agent runs as, if one was started; it need not be this one.
+    pub live_session: Option<SessionView>,
     pub office: String,
 }
 
 impl Answer for WhoamiAnswer {
-    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{}", super::register::describe(&self.entry.agent))?;
         let more = if self.entry.pending_at_least { "+" } else { "" };
         writeln!(out, "{}{more} pending, {} claimed", self.entry.pending, self.entry.claimed)?;
         if let Some(session) = &self.session {
             writeln!(out, "session {session}")?;
+        }
+        if let Some(live) = &self.live_session {
+            writeln!(out, "runs as {}", super::session::in_a_line(ui, live))?;
         }
         writeln!(out, "office {}", escape::line(&self.office))
     }
@@ -43,5 +48,12 @@ pub(crate) fn run(cx: &mut Cx, _: Args) -> Result {
         None => return Err(unknown_agent(&office, &name)?),
     };
     let session = cx.session();
-    cx.ui.answer(&WhoamiAnswer { entry, session, office: office.path()?.display().to_string() })
+    let live_session = views::live_session(office.store(), &name)?;
+    if let Some(session) = &session
+        && let Some(known) = office.store().tables()?.session(session)?
+        && !known.is_live()
+    {
+        cx.ui.warn(super::session::over_text(&known));
+    }
+    cx.ui.answer(&WhoamiAnswer { entry, session, live_session, office: office.path()?.display().to_string() })
 }

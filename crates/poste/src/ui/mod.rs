@@ -2,6 +2,8 @@
 
 pub(crate) mod escape;
 pub(crate) mod fence;
+pub(crate) mod markdown;
+pub(crate) mod mermaid;
 pub(crate) mod progress;
 pub(crate) mod time;
 pub(crate) mod tokens;

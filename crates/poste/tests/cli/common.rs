@@ -347,6 +347,11 @@ impl Desk {
         // A host may be called anything, also `lead`: only where it is meant.
         let host = format!(" from {}", rustix::system::uname().nodename().to_string_lossy());
         let text = if text.contains("policy ") { text.replace(&host, " from $HOST") } else { text };
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let text = ["codex", "claude"]
+            .into_iter()
+            .fold(text, |text, program| text.replace(&format!("{program} on {host}"), &format!("{program} on $HOST")));
+        let text = text.replace(&format!("\"host\": \"{host}\""), "\"host\": \"$HOST\"");
         let text = hide_after(&hide_after(&text, "chain "), "digest ");
         text.chars().fold(String::new(), |mut safe, character| {
             if is_unfit_for_a_terminal(character) {

@@ -104,12 +104,33 @@ fn a_token_budget_is_held_and_what_is_left_out_is_counted() {
 #[test]
 fn a_token_budget_is_held_in_json_too() {
     let mut desk = crowded();
-    for budget in (40..=400).step_by(5) {
+    for budget in (45..=400).step_by(5) {
         let listing = desk.peek(&format!("poste inbox --tokens {budget} --json --as coder")).ok();
         let page = listing.json();
         assert_eq!(numbers(&page).len() as u64 + page["left_out"]["count"].as_u64().unwrap(), 40);
         assert!(estimate(listing.out()) <= budget, "{budget} tokens: {} used", estimate(listing.out()));
     }
+}
+
+#[test]
+fn a_token_budget_holds_what_is_said_of_contexts_too() {
+    let mut desk = crowded();
+    for number in 1..=14 {
+        desk.quietly(&format!("poste context create plan-{number} one --as lead"));
+        desk.quietly(&format!("poste context show plan-{number} --as coder"));
+        desk.quietly(&format!("poste context append plan-{number} two --as lead"));
+    }
+    let (mut some, mut none) = (false, false);
+    for (json, budget) in (60..=2_500).step_by(61).flat_map(|budget| [(" --json", budget), ("", budget)]) {
+        let listing = desk.peek(&format!("poste inbox --tokens {budget}{json} --as coder")).ok();
+        assert!(estimate(listing.out()) <= budget, "{budget} tokens: {} used", estimate(listing.out()));
+        let told = listing.out().matches("plan-").count();
+        some |= told > 0;
+        none |= told == 0;
+        let says_more = ["(more contexts went on", "\"more_stale_contexts\":true"];
+        assert!(says_more.iter().any(|words| listing.out().contains(words)), "{budget}{json}: {}", listing.out());
+    }
+    assert!(some && none);
 }
 
 #[test]

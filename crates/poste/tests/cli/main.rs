@@ -1,16 +1,21 @@
 //! The command line, played by real processes on desks of their own.
 
+mod agreements;
+mod approvals;
 mod archive;
 mod artifacts;
 mod backup;
 mod batch;
 mod common;
 mod config;
+mod contexts;
 mod conversations;
 mod dead;
 mod doctor;
 mod finding;
 mod first_steps;
+mod gates;
+mod handoffs;
 mod help;
 mod hostile;
 mod house;
@@ -21,10 +26,13 @@ mod papercuts;
 mod policy;
 mod redact;
 mod replay;
+mod report;
+mod reserving;
 mod schemas;
 mod search;
 mod secrets;
 mod sending;
+mod sessions;
 mod shells;
 mod status;
 mod times;

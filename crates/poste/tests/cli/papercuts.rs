@@ -137,6 +137,8 @@ fn what_config_check_says_is_stopped_is_stopped() {
         "
         poste config check
         poste send coder 'It goes on' --as lead
+        poste claim --as coder
+        poste done 1 --as coder
         ",
     );
     desk.file("poste.toml", "wrong = true\n");

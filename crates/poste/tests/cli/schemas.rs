@@ -118,10 +118,18 @@ const DAY: &[(&str, &str)] = &[
     ("unsubscribe", "unsubscribe Builds --as lead"),
     ("inbox", "inbox --as coder"),
     ("read", "read 1 --as coder"),
+    ("verify", "verify 1"),
     ("claim", "claim 1 --as coder --session run-1"),
     ("extend", "extend 1 --as coder --session run-1"),
     ("release", "release 1 --as coder --session run-1"),
     ("claim", "claim 1 --as coder --session run-1"),
+    ("reserve", "reserve 'src/**' docs --why 'a change' --as coder"),
+    ("reserve", "reserve notes --shared --as lead"),
+    ("extend PATTERN", "extend docs --for 2h --as coder"),
+    ("release PATTERN", "release docs --as coder"),
+    ("reservations", "reservations --all"),
+    ("log why --reservation", "log why --reservation 2"),
+    ("guard check", "guard check src/a.rs --as coder"),
     ("done", "done 1 --summary Fixed --file plan.md --as coder --session run-1"),
     ("reply", "reply 2 Left --done --as coder"),
     ("ack", "ack 2 --as reviewer"),
@@ -150,12 +158,50 @@ const DAY: &[(&str, &str)] = &[
     ("dead list", "dead list --dropped"),
     ("dead retry", "dead retry 9 --as lead"),
     ("overdue", "overdue --older 0s --within 1h"),
+    ("ask", "ask anna 'Ship it?' --by 1h --default deny --as lead"),
+    ("ask", "ask anna 'Really?' --as lead"),
+    ("read", "read 10 --as anna"),
+    ("approvals", "approvals --as anna"),
+    ("approve", "approve 10 --note Yes --as anna"),
+    ("deny", "deny 11 --reason No --as anna"),
+    ("approvals N", "approvals 10"),
+    ("session start", "session start --name top --goal 'Ship it' --as lead"),
+    ("session start", "session start --name below --parent top --as coder"),
+    ("session note", "session note --question 'Which?' --in below --as coder"),
+    ("session note", "session note --answer q1 This --as lead"),
+    ("session note", "session note --decision 'This one' --as lead"),
+    ("session list", "session list --all"),
+    ("session show", "session show top"),
+    ("whoami", "whoami --as lead"),
+    ("session close", "session close top --summary Done --as lead"),
     ("status", "status"),
     ("stats", "stats"),
+    ("context create", "context create api '# Api' --as lead"),
+    (
+        "handoff create",
+        "handoff create coder --task 'Take it' --artifact plan.md --context api --check One --verify true --as lead",
+    ),
+    ("handoff list", "handoff list"),
+    ("handoff show", "handoff show NEWEST"),
+    ("handoff accept", "handoff accept NEWEST --check 1 --verify --notes Fine --as coder"),
+    ("handoff show", "handoff show NEWEST"),
+    ("handoff export", "handoff export NEWEST package"),
+    ("handoff create", "handoff create coder --task 'Take it' --as lead"),
+    ("handoff reject", "handoff reject NEWEST --reason No --as coder"),
+    ("handoff create", "handoff create coder --task 'Take it' --as lead"),
+    ("handoff withdraw", "handoff withdraw NEWEST --reason No --as lead"),
+    ("handoff show", "handoff show NEWEST"),
+    ("send", "send lead 'No disk left' --type blocker_notification --conversation disk --as coder"),
+    ("report broadcast", "report broadcast 2"),
+    ("report blocker", "report blocker disk"),
+    ("report conversation", "report conversation 2"),
+    ("report agent", "report agent coder"),
+    ("report day", "report day today"),
     ("redact", "redact 1 --results --reason 'A password' --as anna"),
     ("read", "read 1 --as coder"),
     ("archive", "archive --older 0s --as lead"),
     ("track", "track 1"),
+    ("report conversation", "report conversation 1"),
     ("log follow", "log follow --after 0 --for 0s"),
     ("log replay", "log replay --until 9"),
     ("log replay --inbox", "log replay --until 9 --inbox coder"),
@@ -169,6 +215,23 @@ const DAY: &[(&str, &str)] = &[
     ("trust", "trust --yes --as anna"),
     ("completions", "completions bash"),
     ("man", "man"),
+    ("context create", "context create plan '# Plan' --data '{\"a\":1}' --as lead"),
+    ("context append", "context append plan 'A section' --title One --as coder"),
+    ("context replace", "context replace plan '# Another plan' --if-version 2 --as lead"),
+    ("context set", "context set plan --data '{\"a\":2}' --if-version 3 --as lead"),
+    ("context show", "context show plan --as reviewer"),
+    ("context append", "context append plan 'More' --as coder"),
+    ("inbox", "inbox --as reviewer"),
+    ("context since", "context since plan --as reviewer"),
+    ("context history", "context history plan"),
+    ("context diff", "context diff plan 1.."),
+    ("context lock", "context lock plan --as lead"),
+    ("context list", "context list --as coder"),
+    ("context unlock", "context unlock plan --force --reason Stuck --as anna"),
+    ("context mirror", "context mirror plan"),
+    ("send", "send coder IUser --type interface_contract --payload '{\"name\":\"IUser\"}' --as lead"),
+    ("agree", "agree NEWEST --context plan --as coder"),
+    ("agree", "agree NEWEST --list"),
     ("retire", "retire extra --as lead"),
     ("demo", "demo --pace 0s --in played"),
     ("doctor", "doctor --verbose"),
@@ -182,13 +245,18 @@ fn day() -> Vec<(String, Value, Value)> {
     desk.file("plan.md", "# Plan\n");
     desk.file("lines.jsonl", "{\"to\":\"coder\",\"subject\":\"From a batch\",\"id\":\"line-1\"}\n");
     let mut answers = Vec::new();
+    let mut newest = String::new();
     for (name, command) in DAY {
+        let command = &command.replace("NEWEST", &newest);
         let schema = desk.call(&["schema", name], b"").ok();
         let schema: Value = serde_json::from_str(schema.out()).expect("a schema is JSON");
         let ran = desk.peek(&format!("poste {command} --json")).ok();
         assert_ne!(ran.out(), "", "{command} answers something");
         for line in ran.out().lines() {
-            let value = serde_json::from_str(line).expect("an answer is JSON");
+            let value: Value = serde_json::from_str(line).expect("an answer is JSON");
+            if ["send", "handoff create"].contains(name) {
+                newest = value["number"].to_string();
+            }
             answers.push(((*command).to_owned(), schema.clone(), value));
         }
     }

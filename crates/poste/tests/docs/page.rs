@@ -11,6 +11,8 @@ pub(crate) struct Step {
     pub answer: Vec<String>,
     /// The command as the page has it.
     shown: Vec<String>,
+    /// What ends its block: longer than usual around answers that have fences of their own.
+    fence: String,
     /// Empty lines that set it apart from the next command.
     blanks: usize,
 }
@@ -28,18 +30,21 @@ impl Page {
     pub(crate) fn read(file: &Path) -> Self {
         let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let mut parts = Vec::new();
-        let mut in_console = false;
+        let mut console: Option<&str> = None;
         for (index, line) in text.split('\n').enumerate() {
-            let fence = line.trim_end();
-            if !in_console || fence == "```" {
-                in_console = !in_console && fence == "```console";
+            let Some(fence) = console.filter(|fence| line.trim_end() != *fence) else {
+                let opens = line.trim_end().strip_suffix("console").filter(|_| console.is_none());
+                console = opens.filter(|fence| fence.len() >= 3 && fence.chars().all(|c| c == '`'));
                 parts.push(Part::Text(line.to_owned()));
-            } else if let Some(command) = line.strip_prefix("$ ") {
+                continue;
+            };
+            if let Some(command) = line.strip_prefix("$ ") {
                 parts.push(Part::Step(Step {
                     line: index + 1,
                     command: command.to_owned(),
                     answer: Vec::new(),
                     shown: vec![line.to_owned()],
+                    fence: fence.to_owned(),
                     blanks: 0,
                 }));
             } else {
@@ -56,7 +61,7 @@ impl Page {
                 }
             }
         }
-        assert!(!in_console, "{}: its last console block does not end", file.display());
+        assert!(console.is_none(), "{}: its last console block does not end", file.display());
         let mut page = Self { parts };
         for step in page.steps_mut() {
             while step.answer.pop_if(|line| line.is_empty()).is_some() {
@@ -74,7 +79,7 @@ impl Page {
                 Part::Text(line) => lines.push(line),
                 Part::Step(step) => {
                     let readable = step.answer.first().is_none_or(|line| !line.starts_with('>'))
-                        && !step.answer.iter().any(|line| line.starts_with("$ ") || line == "```");
+                        && !step.answer.iter().any(|line| line.starts_with("$ ") || *line == step.fence);
                     assert!(readable, "{}:{}: its answer looks like a command", file.display(), step.line);
                     lines.extend(step.shown.iter().chain(&step.answer).map(String::as_str));
                     lines.extend(std::iter::repeat_n("", step.blanks));

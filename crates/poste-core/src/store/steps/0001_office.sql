@@ -213,8 +213,8 @@ CREATE TABLE archived_content (
   archive INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX archived_content_archive ON archived_content (archive);
--- The steps of archived deliveries that their records do not tell by themselves: what a claim won, and that a result
--- was late.
+-- The steps of archived deliveries that their records do not tell by themselves: what a claim won, that a result was
+-- late, and what the office ended by itself.
 CREATE TABLE archived_events (
   position INTEGER NOT NULL,
   message INTEGER NOT NULL,
@@ -263,3 +263,185 @@ CREATE TABLE types (
   max_attempts INTEGER,
   retry_delay_ms INTEGER
 ) STRICT, WITHOUT ROWID;
+
+-- Shared contexts. `number` is the record that made one; a lock is a lease, and its row of `due` names that number.
+CREATE TABLE contexts (
+  number INTEGER PRIMARY KEY,
+  name TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  schema INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  updated_by TEXT NOT NULL,
+  token INTEGER,
+  holder TEXT,
+  session TEXT,
+  locked_until INTEGER
+) STRICT;
+CREATE UNIQUE INDEX contexts_name ON contexts (name);
+CREATE INDEX contexts_locked ON contexts (holder, number) WHERE holder IS NOT NULL;
+
+-- What each version brought: `text` is 0 for none, 1 for a whole text, 2 for a section at its end.
+CREATE TABLE context_versions (
+  context INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  agent TEXT NOT NULL,
+  text INTEGER NOT NULL,
+  data INTEGER NOT NULL,
+  added INTEGER NOT NULL,
+  removed INTEGER NOT NULL,
+  message INTEGER NOT NULL,
+  agreement INTEGER,
+  PRIMARY KEY (context, version)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX context_versions_position ON context_versions (position);
+CREATE INDEX context_versions_whole ON context_versions (context, version) WHERE text = 1;
+CREATE INDEX context_versions_data ON context_versions (context, version) WHERE data = 1;
+CREATE INDEX context_versions_agreement ON context_versions (agreement, context) WHERE agreement IS NOT NULL;
+
+CREATE TABLE context_contributors (
+  context INTEGER NOT NULL,
+  agent TEXT NOT NULL,
+  versions INTEGER NOT NULL,
+  last_at INTEGER NOT NULL,
+  PRIMARY KEY (context, agent)
+) STRICT, WITHOUT ROWID;
+
+-- The newest version each agent has seen.
+CREATE TABLE context_reads (
+  agent TEXT NOT NULL,
+  context INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (agent, context)
+) STRICT, WITHOUT ROWID;
+
+-- Handoffs. They outlive the archiving of their conversation; their words are in the records they name.
+CREATE TABLE handoffs (
+  number INTEGER PRIMARY KEY,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  sender TEXT NOT NULL,
+  recipient TEXT NOT NULL,
+  checks INTEGER NOT NULL,
+  verifies INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  overridden INTEGER NOT NULL,
+  decision INTEGER,
+  decided_at INTEGER,
+  decided_by TEXT,
+  answer INTEGER
+) STRICT;
+CREATE INDEX handoffs_sender ON handoffs (sender, number);
+CREATE INDEX handoffs_recipient ON handoffs (recipient, number);
+CREATE INDEX handoffs_decided_by ON handoffs (decided_by, number) WHERE decided_by IS NOT NULL;
+CREATE INDEX handoffs_state ON handoffs (state, number);
+
+-- Questions that want a decision, by the number of their message. They outlive its archiving.
+CREATE TABLE approvals (
+  number INTEGER PRIMARY KEY,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  asker TEXT NOT NULL,
+  conversation TEXT NOT NULL,
+  plan INTEGER NOT NULL,
+  choices TEXT NOT NULL,
+  fallback TEXT,
+  deadline INTEGER,
+  state INTEGER NOT NULL,
+  choice TEXT,
+  decided_by TEXT,
+  answer INTEGER,
+  ended_at INTEGER,
+  ended_by INTEGER
+) STRICT;
+CREATE INDEX approvals_open ON approvals (conversation, number) WHERE state = 0;
+CREATE INDEX approvals_asker ON approvals (asker, state, number);
+CREATE INDEX approvals_state ON approvals (state, number);
+
+-- Paths that are held, one row a pattern. `prefix` is what every path of the pattern begins with: patterns can only
+-- have a path in common if one's is the beginning of the other's, so only those are compared.
+CREATE TABLE reservations (
+  number INTEGER PRIMARY KEY,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  agent TEXT NOT NULL,
+  pattern TEXT NOT NULL,
+  prefix BLOB NOT NULL,
+  shared INTEGER NOT NULL,
+  until INTEGER NOT NULL,
+  renewed INTEGER
+) STRICT;
+CREATE UNIQUE INDEX reservations_agent ON reservations (agent, pattern);
+CREATE INDEX reservations_prefix ON reservations (prefix, number);
+
+-- Paths that were held, and what ended it.
+CREATE TABLE past_reservations (
+  number INTEGER PRIMARY KEY,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  agent TEXT NOT NULL,
+  pattern TEXT NOT NULL,
+  shared INTEGER NOT NULL,
+  until INTEGER NOT NULL,
+  renewed INTEGER,
+  ended_at INTEGER NOT NULL,
+  ended_by INTEGER NOT NULL,
+  reason INTEGER NOT NULL
+) STRICT;
+CREATE INDEX past_reservations_end ON past_reservations (ended_by, number);
+CREATE INDEX past_reservations_agent ON past_reservations (agent, ended_by, number);
+-- Sessions: one run of an agent, below which other, and with which process it lives and dies. Whether that process
+-- still runs is never stored: only the machine it runs on can say so.
+CREATE TABLE sessions (
+  id TEXT PRIMARY KEY,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  agent TEXT NOT NULL,
+  parent TEXT,
+  root TEXT NOT NULL,
+  pid INTEGER,
+  pid_started_ms INTEGER,
+  pid_place TEXT NOT NULL,
+  host TEXT NOT NULL,
+  program TEXT NOT NULL,
+  worktree TEXT,
+  questions INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  ended_at INTEGER,
+  ended_by INTEGER,
+  successor TEXT
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX sessions_live ON sessions (agent) WHERE state = 0;
+CREATE INDEX sessions_root ON sessions (root, position);
+CREATE INDEX sessions_position ON sessions (position);
+
+-- What was noted in a session, kept at its root.
+CREATE TABLE session_notes (
+  root TEXT NOT NULL,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  session TEXT NOT NULL,
+  agent TEXT NOT NULL,
+  what INTEGER NOT NULL,
+  question INTEGER,
+  about TEXT,
+  PRIMARY KEY (root, position)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX session_notes_question ON session_notes (root, question) WHERE question IS NOT NULL;
+-- Whose word a proposal needs, in the order they were asked, and who has given it. Kept from the first yes on.
+CREATE TABLE agreements (
+  proposal INTEGER NOT NULL,
+  ordinal INTEGER NOT NULL,
+  party TEXT NOT NULL,
+  agent TEXT,
+  position INTEGER,
+  at INTEGER,
+  message INTEGER,
+  PRIMARY KEY (proposal, ordinal)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX agreements_position ON agreements (position) WHERE message IS NOT NULL;

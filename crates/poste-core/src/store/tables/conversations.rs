@@ -90,7 +90,7 @@ impl Tables<'_> {
             .collect::<Result<_, _>>()?)
     }
 
-    /// Whether somebody may still have to do something in it.
+    /// Whether somebody may still have to do something in it, or a deadline will decide something.
     pub fn is_open(&self, conversation: &Label) -> Result<bool, Error> {
         self.needs(late::CONVERSATION)?;
         self.needs(late::MESSAGE)?;
@@ -98,7 +98,9 @@ impl Tables<'_> {
             .conn
             .prepare_cached(
                 "SELECT EXISTS (SELECT 1 FROM messages m JOIN deliveries d ON d.message = m.number
-                 WHERE m.conversation = ?1 AND d.state <= 1)",
+                 WHERE m.conversation = ?1 AND d.state <= 1)
+                 OR EXISTS (SELECT 1 FROM approvals
+                 WHERE conversation = ?1 AND state = 0 AND deadline IS NOT NULL)",
             )?
             .query_row([conversation], |row| row.get(0))?)
     }
@@ -221,6 +223,15 @@ impl Tables<'_> {
         Ok((messages, contents))
     }
 
+    /// Archived messages to which something happened after one record and up to another that no record names them for.
+    pub fn archived_touched(&self, after: Position, upto: Position) -> Result<Vec<MessageNo>, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT message FROM archived_events WHERE position > ?1 AND position <= ?2")?
+            .query_map([after, upto], |row| row.get(0))?
+            .collect::<Result<_, _>>()?)
+    }
+
     /// Whether a result for an archived message came too late.
     pub fn was_late(&self, number: MessageNo, position: Position) -> Result<bool, Error> {
         Ok(self
@@ -247,7 +258,10 @@ impl Tables<'_> {
     pub fn archive_message(&mut self, archived: &ArchivedMessage) -> Result<(), Error> {
         self.needs(late::MESSAGE)?;
         for position in self.content_positions(archived.number)? {
-            self.delete_content(position)?;
+            // A shared context lives on; only the message that told of this version is over.
+            if self.version_at(position)?.is_none() {
+                self.delete_content(position)?;
+            }
             self.conn
                 .prepare_cached("INSERT INTO archived_content (position, archive) VALUES (?1, ?2)")?
                 .execute(params![position, archived.archive])?;
@@ -255,9 +269,18 @@ impl Tables<'_> {
         self.conn
             .prepare_cached(
                 "INSERT INTO archived_events (position, message, event)
-                 SELECT DISTINCT position, message, event FROM events WHERE message = ?1 AND event IN (?2, ?3)",
+                 SELECT DISTINCT position, message, event FROM events
+                 WHERE message = ?1 AND event IN (?2, ?3, ?4, ?5, ?6, ?7)",
             )?
-            .execute(params![archived.number, Event::Claimed, Event::Late])?;
+            .execute(params![
+                archived.number,
+                Event::Claimed,
+                Event::Late,
+                Event::LeaseExpired,
+                Event::Dead,
+                Event::Expired,
+                Event::Returned
+            ])?;
         for sql in [
             "DELETE FROM shown WHERE delivery IN (SELECT number FROM deliveries WHERE message = ?1)",
             "DELETE FROM events WHERE message = ?1",

@@ -50,6 +50,15 @@ worded_enum!(
         Expired = 6 "expired",
         RecipientRetired = 7 "recipient_retired",
         ConversationClosed = 8 "conversation_closed",
+        /// Nobody answered by the deadline, and the default of the approval was applied.
+        Defaulted = 10 "defaulted",
+        /// The sender took it back.
+        Withdrawn = 11 "withdrawn",
+        /// Somebody else decided it.
+        Settled = 12 "settled",
+        /// The deadline of an approval passed, and it had no default.
+        Unanswered = 13 "unanswered",
+        GateFailed = 9 "gate_failed",
     }
 );
 
@@ -79,6 +88,9 @@ worded_enum!(
         Reminded = 18 "reminded",
         /// Somebody decided that nothing more will be done about its bad end.
         Dropped = 19 "dropped",
+        /// The gates of its message were run under the claim it has.
+        GatePassed = 20 "gate_passed",
+        GateFailed = 21 "gate_failed",
     }
 );
 
@@ -155,10 +167,12 @@ pub struct EventRow {
 impl EventRow {
     /// Whether the record's content is about this step. A reply or a forward ends a delivery, but speaks for itself.
     pub fn says_something(&self) -> bool {
-        let by_message = [EndReason::Replied, EndReason::Forwarded].map(|reason| Some(i64::from(reason.number())));
+        let by_message = [EndReason::Replied, EndReason::Forwarded, EndReason::Settled, EndReason::Defaulted]
+            .map(|reason| Some(i64::from(reason.number())));
         match self.event {
             Event::Done => !by_message.contains(&self.value),
             Event::Acked | Event::Failed | Event::AttemptFailed | Event::Late | Event::Dropped => true,
+            Event::GatePassed | Event::GateFailed => true,
             _ => false,
         }
     }
@@ -480,6 +494,17 @@ impl Tables<'_> {
             .query_row(params![message, token, Event::Claimed, agent], |row| row.get(0))
             .optional()?;
         number.map(|number| self.delivery(number)).transpose().map(Option::flatten)
+    }
+
+    /// Whether the gates were passed under the claim at `token`.
+    pub fn gate_passed(&self, delivery: &Delivery, token: Position) -> Result<bool, Error> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM events
+                 WHERE message = ?1 AND delivery = ?2 AND position > ?3 AND event = ?4 AND value = ?3)",
+            )?
+            .query_row(params![delivery.message, delivery.number, token, Event::GatePassed], |row| row.get(0))?)
     }
 
     /// The delivery of a message that an agent holds.

@@ -8,8 +8,17 @@ use crate::time::Timestamp;
 use crate::vocabulary::worded_enum;
 
 worded_enum!(
-    /// What kind of thing is due. Of a delivery, all of them so far.
-    Due { Lease = 0 "lease", Ready = 1 "ready", Expiry = 2 "expiry", Response = 3 "response" }
+    /// What kind of thing is due: of a delivery, or of what the word says.
+    Due {
+        Lease = 0 "lease",
+        Ready = 1 "ready",
+        Expiry = 2 "expiry",
+        Response = 3 "response",
+        ContextLock = 4 "context_lock",
+        /// The deadline of an approval, by the number of its message.
+        Approval = 6 "approval",
+        Reservation = 5 "reservation",
+    }
 );
 
 /// A row of `due`.

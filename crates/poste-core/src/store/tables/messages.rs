@@ -22,6 +22,14 @@ worded_enum!(
         Late = 4 "late",
         Overdue = 5 "overdue",
         Closed = 6 "closed",
+        /// The default of an approval was applied at its deadline.
+        Defaulted = 8 "defaulted",
+        /// An approval was decided or withdrawn while somebody else held it.
+        Settled = 9 "settled",
+        /// An approval will not be decided any more.
+        Unanswered = 10 "unanswered",
+        /// A handoff was taken back by whoever offered it.
+        Withdrawn = 7 "withdrawn",
     }
 );
 

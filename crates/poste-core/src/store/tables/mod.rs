@@ -3,13 +3,19 @@
 //! Reads take `&Tables`, writes `&mut Tables`, so the compiler keeps the fold's deciding half from writing.
 
 mod agents;
+mod agreements;
+mod approvals;
+mod contexts;
 mod conversations;
 mod cursor;
 mod deliveries;
 mod due;
+mod handoffs;
 mod log;
 mod messages;
 mod policy;
+mod reservations;
+mod sessions;
 mod silence;
 mod summary;
 mod topics;
@@ -20,13 +26,19 @@ use std::collections::BTreeMap;
 use rusqlite::{CachedStatement, Connection};
 
 pub use agents::Agent;
+pub use agreements::{Agreed, Party};
+pub use approvals::{Approval, ApprovalState};
+pub use contexts::{Context, Lock, TextPart, Version};
 pub use conversations::{ArchiveRow, ArchivedMessage, Closed};
 pub use cursor::Cursor;
 pub use deliveries::{Delivery, EndReason, Event, EventRow, State};
 pub use due::{Due, DueItem};
+pub use handoffs::{Handoff, HandoffState, handoff_where};
 pub use log::{ContentRow, IdRow, Refused, content_row, open_record, record_row};
 pub use messages::{Message, Notice};
 pub use policy::{PolicyRow, TypeDefaults};
+pub use reservations::{PastReservation, Reservation, ReservationEnd};
+pub use sessions::{NoteRow, SessionRow, SessionState};
 
 use crate::error::Error;
 use crate::text::{RecordId, TypeName};

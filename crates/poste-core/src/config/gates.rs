@@ -1,0 +1,394 @@
+//! Reads `[[gate]]` of `poste.toml` and `.poste/local.toml`. A gate that cannot be read is a problem of the file, never a
+//! gate that is left out: whoever wrote it counts on it.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::keys::{self, Key, Takes, Value};
+use super::read::{Reader, read_value};
+use crate::gates::{Gate, Program, Source, TEMPLATES, pattern_of};
+use crate::limits;
+use crate::text::{Label, TypeName, nearest, quoted};
+use crate::vocabulary::built_in;
+
+/// The name of the list.
+pub const GATE: &str = "gate";
+
+const fn key(name: &'static str, takes: Takes) -> Key {
+    Key { section: GATE, name, takes, built_in: None }
+}
+
+const SIZE: Takes = Takes::Count { min: 0, max: limits::ARTIFACT_BYTES_MAX };
+
+/// The keys that take what keys of sections take too.
+const VALUES: &[Key] = &[
+    key("exists", Takes::Flag),
+    key("not_empty", Takes::Flag),
+    key("digest", Takes::Flag),
+    key("size_min", SIZE),
+    key("size_max", SIZE),
+    key("artifact_schema", Takes::Schema),
+    key("payload_schema", Takes::Schema),
+    key("timeout", Takes::Length { min: limits::GATE_TIMEOUT_MS_MIN, max: limits::GATE_TIMEOUT_MS_MAX }),
+];
+
+/// Those that take a text, and `command`, which takes a list of them.
+const TEXTS: &[&str] = &["name", "type", "workflow", "step", "name_matches", "shell"];
+const COMMAND: &str = "command";
+
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    name: &Spanned<std::borrow::Cow<'_, str>>,
+    value: &DeValue<'_>,
+    source: Source,
+) {
+    let Some(list) = value.as_array() else {
+        return reader.say(Some(name.span()), "gate is a list: write [[gate]]".to_owned());
+    };
+    if list.len() > limits::GATES_MAX {
+        return reader.say(Some(name.span()), format!("more than {} gates", limits::GATES_MAX));
+    }
+    for item in list.iter() {
+        let Some(fields) = item.get_ref().as_table() else {
+            reader.say(Some(item.span()), "gate is a list of sections: write [[gate]]".to_owned());
+            continue;
+        };
+        let line = reader.line(item.span().start);
+        let mut reading =
+            Reading { reader: &mut *reader, texts: BTreeMap::new(), values: BTreeMap::new(), command: None };
+        let before = reading.reader.problems.len();
+        reading.fields(fields);
+        let sound = reading.reader.problems.len() == before;
+        let gate = if sound { reading.gate(source, line) } else { Err(Vec::new()) };
+        match gate {
+            Ok(gate) if reader.gates.iter().any(|other| other.name == gate.name) => {
+                reader.say(Some(item.span()), format!("gate {}: the name is taken by another gate", gate.name));
+            }
+            Ok(gate) => reader.gates.push(gate),
+            Err(problems) => problems.into_iter().for_each(|problem| reader.say(Some(item.span()), problem)),
+        }
+    }
+}
+
+struct Reading<'r, 't> {
+    reader: &'r mut Reader<'t>,
+    texts: BTreeMap<&'static str, String>,
+    values: BTreeMap<&'static str, Value>,
+    command: Option<Vec<String>>,
+}
+
+impl Reading<'_, '_> {
+    fn fields(&mut self, fields: &DeTable<'_>) {
+        for (name, value) in fields {
+            let given = name.get_ref().as_ref();
+            let found = if let Some(known) = VALUES.iter().find(|key| key.name == given) {
+                read_value(known, value.get_ref()).map(|value| {
+                    self.values.insert(known.name, value);
+                })
+            } else if let Some(known) = TEXTS.iter().find(|known| **known == given) {
+                text(value.get_ref()).map(|text| {
+                    self.texts.insert(known, text);
+                })
+            } else if given == COMMAND {
+                words(value.get_ref()).map(|words| self.command = Some(words))
+            } else {
+                let known = VALUES.iter().map(|key| key.name).chain(TEXTS.iter().copied()).chain([COMMAND]);
+                let known: Vec<&str> = known.collect();
+                let message = keys::unknown("key", given, known.iter().copied());
+                self.reader.say(Some(name.span()), format!("[[gate]]: {message}"));
+                continue;
+            };
+            if let Err(why) = found {
+                self.reader.say(Some(value.span()), format!("gate.{given}: {why}"));
+            }
+        }
+    }
+
+    fn gate(&mut self, source: Source, line: usize) -> Result<Gate, Vec<String>> {
+        let mut problems = Vec::new();
+        let name: Option<Label> = self.parsed("name", &mut problems);
+        let kind: Option<TypeName> = self.parsed("type", &mut problems);
+        let workflow: Option<Label> = self.parsed("workflow", &mut problems);
+        let step: Option<Label> = self.parsed("step", &mut problems);
+        let shown = name.as_ref().map_or_else(|| "gate".to_owned(), |name| format!("gate {name}"));
+        let mut say = |why: &str| problems.push(format!("{shown}: {why}"));
+        if name.is_none() && !self.texts.contains_key("name") {
+            say("it has no name");
+        }
+        if !["type", "workflow"].iter().any(|key| self.texts.contains_key(key)) {
+            say("it does not say for which type, or for which workflow");
+        }
+        if step.is_some() && workflow.is_none() {
+            say("a step is one of a workflow: name that too");
+        }
+        let shell = self.texts.remove("shell");
+        let command = self.command.take();
+        let program = match (command, shell) {
+            (Some(_), Some(_)) => {
+                say("it has a command and a shell line; one of them is enough");
+                None
+            }
+            (Some(words), None) => {
+                words.iter().filter_map(|word| unknown_template(word)).for_each(|why| say(&why));
+                Some(Program::Words(words))
+            }
+            (None, Some(line)) => {
+                if TEMPLATES.iter().any(|(template, _)| line.contains(template)) {
+                    say("a shell line gets values as variables: write \"$POSTE_ARTIFACT\", not {artifact}");
+                }
+                Some(Program::Shell(line))
+            }
+            (None, None) => None,
+        };
+        let name_matches = self.texts.remove("name_matches");
+        if let Some(Err(why)) = name_matches.as_ref().map(|pattern| pattern_of(pattern)) {
+            say(&format!("name_matches is no pattern: {why}"));
+        }
+        let (size_min, size_max) = (self.count("size_min"), self.count("size_max"));
+        if size_min.zip(size_max).is_some_and(|(min, max)| min > max) {
+            say("size_min is larger than size_max");
+        }
+        let timeout = self.values.remove("timeout");
+        if timeout.is_some() && program.is_none() {
+            say("a timeout is for a command, and there is none");
+        }
+        let timeout_ms = match timeout {
+            Some(Value::Length(ms)) => ms,
+            _ => limits::GATE_TIMEOUT_MS_DEFAULT,
+        };
+        let gate = Gate {
+            name: name.unwrap_or_else(|| GATE.parse().expect("a label")),
+            kind,
+            workflow,
+            step,
+            exists: self.flag("exists"),
+            not_empty: self.flag("not_empty"),
+            digest: self.flag("digest"),
+            size_min,
+            size_max,
+            name_matches,
+            artifact_schema: self.schema("artifact_schema"),
+            payload_schema: self.schema("payload_schema"),
+            program,
+            timeout_ms,
+            source,
+            line,
+        };
+        if !gate.checks_something() {
+            say("it checks nothing");
+        }
+        if problems.is_empty() { Ok(gate) } else { Err(problems) }
+    }
+
+    fn parsed<T: FromStr<Err: std::fmt::Display>>(
+        &mut self,
+        key: &'static str,
+        problems: &mut Vec<String>,
+    ) -> Option<T> {
+        match self.texts.get(key)?.parse() {
+            Ok(value) => Some(value),
+            Err(why) => {
+                problems.push(format!("gate.{key}: {why}"));
+                None
+            }
+        }
+    }
+
+    fn flag(&self, key: &str) -> bool {
+        matches!(self.values.get(key), Some(Value::Flag(true)))
+    }
+
+    fn count(&self, key: &str) -> Option<u64> {
+        match self.values.get(key) {
+            Some(Value::Count(count)) => Some(*count),
+            _ => None,
+        }
+    }
+
+    fn schema(&mut self, key: &str) -> Option<super::SchemaSource> {
+        match self.values.remove(key) {
+            Some(Value::Schema(source)) => Some(source),
+            _ => None,
+        }
+    }
+}
+
+fn text(value: &DeValue<'_>) -> Result<String, String> {
+    match value {
+        DeValue::String(text) if text.is_empty() => Err("it is empty".to_owned()),
+        DeValue::String(text) if text.len() > limits::COMMAND_BYTES_MAX => Err("it is too long".to_owned()),
+        DeValue::String(text) if text.contains('\0') => Err("it has a NUL in it".to_owned()),
+        DeValue::String(text) => Ok(text.clone().into_owned()),
+        other => Err(format!("it is a text, not a TOML {}", other.type_str())),
+    }
+}
+
+fn words(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    let DeValue::Array(items) = value else {
+        return Err("it is a list of words, for example [\"./check.sh\", \"{artifact}\"]; for a shell line use shell"
+            .to_owned());
+    };
+    if items.len() > limits::COMMAND_WORDS_MAX {
+        return Err(format!("it has more than {} words", limits::COMMAND_WORDS_MAX));
+    }
+    let mut words = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        match item.get_ref() {
+            // Only an argument may be empty.
+            DeValue::String(word) if word.is_empty() && index > 0 => words.push(String::new()),
+            value => words.push(text(value)?),
+        }
+    }
+    if words.is_empty() {
+        return Err("it has no word".to_owned());
+    }
+    if words.iter().map(String::len).sum::<usize>() > limits::COMMAND_BYTES_MAX {
+        return Err("it is too long".to_owned());
+    }
+    Ok(words)
+}
+
+/// `{artefact}` would be passed on as it is, in silence.
+fn unknown_template(word: &str) -> Option<String> {
+    let mut left = word;
+    while let Some(at) = left.find('{') {
+        left = &left[at + 1..];
+        let name = left.split('}').next().filter(|name| name.len() < left.len())?;
+        let is_word = !name.is_empty() && name.chars().all(|sign| sign.is_ascii_lowercase() || sign == '_');
+        let known = TEMPLATES.iter().map(|(template, _)| template.trim_matches(['{', '}']));
+        if is_word && !known.clone().any(|known| known == name) {
+            let near =
+                nearest(name, known).first().map(|near| format!("; did you mean {{{near}}}?")).unwrap_or_default();
+            return Some(format!("nothing is put in the place of {}{near}", quoted(&format!("{{{name}}}"))));
+        }
+    }
+    None
+}
+
+/// Gates of a type that there is not would never be run.
+pub(crate) fn unknown_type(gate: &Gate, is_known: impl Fn(&TypeName) -> bool) -> Option<String> {
+    let kind = gate.kind.as_ref()?;
+    if built_in(kind.as_str()).is_some() || is_known(kind) {
+        return None;
+    }
+    let near = nearest(kind.as_str(), crate::vocabulary::BUILT_IN.iter().map(|word| word.name));
+    let near = near.first().map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    Some(format!("gate {}: there is no type {kind}{near}", gate.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ConfigFile, check_local};
+    use super::*;
+
+    fn problems(text: &str) -> Vec<String> {
+        ConfigFile::check(text).1.into_iter().map(|problem| problem.to_string()).collect()
+    }
+
+    fn gates(text: &str) -> Vec<Gate> {
+        let (file, problems) = ConfigFile::check(text);
+        assert!(problems.is_empty(), "{problems:?}");
+        file.gates
+    }
+
+    const DRAFT: &str = "[[gate]]\nname = \"draft\"\ntype = \"draft_ready\"\n";
+
+    #[test]
+    fn a_gate_is_read_whole() {
+        let text = format!(
+            "{DRAFT}exists = true\nnot_empty = true\ndigest = true\nsize_min = 10\nsize_max = 1000\nname_matches = \"*.md\"\n\
+             command = [\"./check.sh\", \"--file={{artifact}}\", \"\"]\ntimeout = \"5s\"\n\n\
+             [[gate]]\nname = \"step\"\nworkflow = \"blog\"\nstep = \"edit\"\nshell = \"test -s \\\"$POSTE_ARTIFACT\\\"\"\n\
+             payload_schema = \"p.json\"\nartifact_schema = {{ type = \"object\" }}\n"
+        );
+        let gates = gates(&text);
+        let [draft, step] = gates.as_slice() else { panic!("{gates:?}") };
+        assert!(draft.exists && draft.not_empty && draft.digest);
+        assert_eq!((draft.size_min, draft.size_max, draft.timeout_ms), (Some(10), Some(1000), 5_000));
+        assert_eq!(draft.program.as_ref().map(Program::text).as_deref(), Some("./check.sh --file={artifact} ''"));
+        assert_eq!((draft.source, draft.line, step.line), (Source::Office, 1, 13));
+        assert_eq!(step.timeout_ms, limits::GATE_TIMEOUT_MS_DEFAULT);
+        assert!(step.kind.is_none() && step.payload_schema.is_some() && step.artifact_schema.is_some());
+        assert!(matches!(&step.program, Some(Program::Shell(_))));
+    }
+
+    #[test]
+    fn every_mistake_is_named_with_its_line() {
+        for (lines, expected) in [
+            ("exists = true\nexits = true\n", "line 5: [[gate]]: unknown key \"exits\"; did you mean exists?"),
+            ("exists = \"yes\"\n", "line 4: gate.exists: it is true or false, not a TOML string"),
+            ("", "gate draft: it checks nothing"),
+            ("exists = false\n", "gate draft: it checks nothing"),
+            ("command = \"a b\"\n", "line 4: gate.command: it is a list of words"),
+            ("command = []\n", "gate.command: it has no word"),
+            ("command = [\"\"]\n", "gate.command: it is empty"),
+            ("command = [\"a\", 3]\n", "it is a text, not a TOML integer"),
+            (
+                "command = [\"a\", \"{artefact}\"]\n",
+                "nothing is put in the place of \"{artefact}\"; did you mean {artifact}?",
+            ),
+            ("command = [\"a\"]\nshell = \"b\"\n", "one of them is enough"),
+            ("shell = \"check {artifact}\"\n", "write \"$POSTE_ARTIFACT\", not {artifact}"),
+            ("exists = true\ntimeout = \"5s\"\n", "a timeout is for a command"),
+            ("command = [\"a\"]\ntimeout = \"2h\"\n", "gate.timeout: it is a length of time from \"1s\" to \"1h\""),
+            ("size_min = 5\nsize_max = 4\n", "size_min is larger than size_max"),
+            ("size_min = -1\n", "gate.size_min: it is a number from 0"),
+            ("name_matches = \"[a\"\n", "name_matches is no pattern"),
+            ("exists = true\nstep = \"edit\"\n", "a step is one of a workflow"),
+            ("exists = true\nstep = \"a b\"\n", "gate.step: "),
+        ] {
+            let found = problems(&format!("{DRAFT}{lines}"));
+            assert!(found.iter().any(|problem| problem.contains(expected)), "{lines:?}: {found:?}");
+        }
+        let twice = format!("{DRAFT}exists = true\n{DRAFT}exists = true\n");
+        assert_eq!(problems(&twice), ["line 5: gate draft: the name is taken by another gate"]);
+        for (text, expected) in [
+            ("[[gate]]\ntype = \"alert\"\nexists = true\n", "line 1: gate: it has no name"),
+            (
+                "[[gate]]\nname = \"a\"\nexists = true\n",
+                "line 1: gate a: it does not say for which type, or for which workflow",
+            ),
+            ("[gate]\nname = \"a\"\n", "line 1: gate is a list: write [[gate]]"),
+            ("gate = [1]\n", "line 1: gate is a list of sections: write [[gate]]"),
+            ("[[gates]]\nname = \"a\"\n", "line 1: unknown section \"gates\"; did you mean gate?"),
+            (
+                "[[gate]]\nname = \"a\"\ntype = \"draft_redy\"\nexists = true\n",
+                "there is no type draft_redy; did you mean draft_ready?",
+            ),
+        ] {
+            let found = problems(text);
+            assert!(found.iter().any(|problem| problem.contains(expected)), "{text:?}: {found:?}");
+        }
+        assert!(problems("[types.mine]\n[[gate]]\nname = \"a\"\ntype = \"mine\"\nexists = true\n").is_empty());
+    }
+
+    #[test]
+    fn braces_that_are_no_template_are_let_be() {
+        for word in ["{}", "{\"a\": 1}", "a{1,2}", "${HOME}", "{", "{artifact", "}{number}"] {
+            assert_eq!(unknown_template(word), None, "{word}");
+        }
+    }
+
+    #[test]
+    fn what_would_run_is_listed_for_whoever_is_asked_to_trust_it() {
+        let text = format!(
+            "{DRAFT}command = [\"./a b.sh\", \"{{artifact}}\"]\n[[gate]]\nname = \"b\"\ntype = \"alert\"\nexists = true\n"
+        );
+        let (file, _) = ConfigFile::check(&text);
+        let commands = super::super::commands(&file);
+        let [command] = commands.as_slice() else { panic!("{commands:?}") };
+        assert_eq!((command.key.as_str(), command.line), ("gate.draft.command", 1));
+        assert_eq!(command.command, "'./a b.sh' {artifact}");
+    }
+
+    #[test]
+    fn the_machine_has_gates_of_its_own() {
+        assert!(check_local(&format!("{DRAFT}exists = true\n")).is_empty());
+        let wrong: Vec<String> = check_local("[[gate]]\nname = \"a\"\n").iter().map(ToString::to_string).collect();
+        assert!(wrong.iter().any(|problem| problem.contains("it checks nothing")), "{wrong:?}");
+        assert!(check_local("[delivery]\n")[0].message.contains("belongs into poste.toml"));
+    }
+}

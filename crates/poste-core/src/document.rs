@@ -1,0 +1,181 @@
+//! Texts of shared contexts: how two of them differ, and how two changes of one become one.
+//!
+//! Comparing line by line takes the square of what differs, so there is a limit to it: what differs by more is told as
+//! taken away and put there whole, and is not merged.
+
+use std::collections::BTreeMap;
+
+use diffy::{ConflictStyle, DiffOptions, MergeOptions};
+
+use crate::log::Lines;
+
+/// Lines that are compared with each other, of both texts together, without those both begin and end with.
+const COMPARED_MAX: usize = 8_000;
+
+/// How many lines were added and taken away.
+pub fn count(before: &str, after: &str) -> Lines {
+    let (before, after) = middles(before, after);
+    let all = |text: &str| lines(text).count();
+    if all(before) + all(after) > COMPARED_MAX {
+        return Lines { added: small(all(after)), removed: small(all(before)) };
+    }
+    let patch = diffy::create_patch(before, after);
+    let mut counted = Lines::default();
+    for line in patch.hunks().iter().flat_map(|hunk| hunk.lines()) {
+        match line {
+            diffy::Line::Insert(_) => counted.added = counted.added.saturating_add(1),
+            diffy::Line::Delete(_) => counted.removed = counted.removed.saturating_add(1),
+            diffy::Line::Context(_) => {}
+        }
+    }
+    counted
+}
+
+/// The lines of a text that adds nothing but them.
+pub fn count_all(text: &str) -> Lines {
+    Lines { added: small(lines(text).count()), removed: 0 }
+}
+
+/// A unified diff; empty if nothing differs. The names are those of the two texts.
+pub fn unified(before: &str, after: &str, names: (&str, &str)) -> String {
+    if before == after {
+        return String::new();
+    }
+    if compared(before, after) > COMPARED_MAX {
+        return whole(before, after, names);
+    }
+    let mut options = DiffOptions::new();
+    options.set_original_filename(names.0.to_owned()).set_modified_filename(names.1.to_owned());
+    options.create_patch(before, after).to_string()
+}
+
+/// What two changes of one text come to. `Err`: they touch the same lines; the text has both, between markers.
+pub fn merge(base: &str, mine: &str, theirs: &str) -> Result<String, String> {
+    if mine == theirs || theirs == base {
+        return Ok(mine.to_owned());
+    }
+    if mine == base {
+        return Ok(theirs.to_owned());
+    }
+    if compared(base, mine).max(compared(base, theirs)) > COMPARED_MAX {
+        return Err(marked(mine, theirs));
+    }
+    let merged = MergeOptions::new().set_conflict_style(ConflictStyle::Merge).merge(base, mine, theirs);
+    // Whatever the algorithm thinks of it: a line somebody added is there, or somebody chooses between the whole texts.
+    let (Ok(result) | Err(result)) = &merged;
+    match keeps_every_line(base, mine, theirs, result) {
+        true => merged,
+        false => Err(marked(mine, theirs)),
+    }
+}
+
+/// Whether every line that one side added is in the result as often as it must be, less what the other side took away.
+fn keeps_every_line(base: &str, mine: &str, theirs: &str, merged: &str) -> bool {
+    let mut counts: BTreeMap<&str, [i64; 4]> = BTreeMap::new();
+    for (index, text) in [base, mine, theirs, merged].into_iter().enumerate() {
+        for line in text.lines() {
+            counts.entry(line).or_default()[index] += 1;
+        }
+    }
+    counts.values().all(|[base, mine, theirs, merged]| {
+        let added = (mine - base).max(theirs - base).max(0);
+        let removed = (base - mine).max(0) + (base - theirs).max(0);
+        *merged >= base + added - removed
+    })
+}
+
+/// Both texts, one after the other, for somebody to choose from.
+fn marked(mine: &str, theirs: &str) -> String {
+    format!("<<<<<<< ours\n{}=======\n{}>>>>>>> theirs\n", ended(mine), ended(theirs))
+}
+
+fn whole(before: &str, after: &str, names: (&str, &str)) -> String {
+    let mut text = format!("--- {}\n+++ {}\n", names.0, names.1);
+    let range = |text: &str| match lines(text).count() {
+        0 => "0,0".to_owned(),
+        count => format!("1,{count}"),
+    };
+    text.push_str(&format!("@@ -{} +{} @@\n", range(before), range(after)));
+    for (sign, side) in [('-', before), ('+', after)] {
+        for line in lines(side) {
+            text.push(sign);
+            text.push_str(line);
+            if !line.ends_with('\n') {
+                text.push_str("\n\\ No newline at end of file\n");
+            }
+        }
+    }
+    text
+}
+
+/// A text that ends with a line end, if it has anything.
+pub fn ended(text: &str) -> String {
+    match text.is_empty() || text.ends_with('\n') {
+        true => text.to_owned(),
+        false => format!("{text}\n"),
+    }
+}
+
+fn compared(before: &str, after: &str) -> usize {
+    let (before, after) = middles(before, after);
+    lines(before).count() + lines(after).count()
+}
+
+/// Two texts without the lines both begin with, and without those both end with.
+fn middles<'a>(before: &'a str, after: &'a str) -> (&'a str, &'a str) {
+    let same: usize =
+        lines(before).zip(lines(after)).take_while(|(one, other)| one == other).map(|(one, _)| one.len()).sum();
+    let (before, after) = (&before[same..], &after[same..]);
+    let from_end = before.split_inclusive('\n').rev().zip(after.split_inclusive('\n').rev());
+    let same: usize = from_end.take_while(|(one, other)| one == other).map(|(one, _)| one.len()).sum();
+    (&before[..before.len() - same], &after[..after.len() - same])
+}
+
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive('\n')
+}
+
+fn small(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_added_and_taken_away_is_counted() {
+        assert_eq!(count("a\nb\nc\n", "a\nx\ny\nc\n"), Lines { added: 2, removed: 1 });
+        assert_eq!(count("", "a\nb"), Lines { added: 2, removed: 0 });
+        assert_eq!(count("a\n", "a\n"), Lines::default());
+        assert_eq!(count_all("one\n\nthree"), Lines { added: 3, removed: 0 });
+    }
+
+    #[test]
+    fn a_diff_is_unified_and_names_both_texts() {
+        let diff = unified("a\nb\n", "a\nc\n", ("version 1", "version 2"));
+        assert_eq!(diff, "--- version 1\n+++ version 2\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n");
+        assert_eq!(unified("a\n", "a\n", ("1", "2")), "");
+    }
+
+    #[test]
+    fn texts_that_differ_in_too_much_are_told_whole_and_in_time() {
+        let one: String = (0..COMPARED_MAX).map(|line| format!("one {line}\n")).collect();
+        let other: String = (0..COMPARED_MAX).map(|line| format!("other {line}\n")).collect();
+        let many = u32::try_from(COMPARED_MAX).unwrap();
+        assert_eq!(count(&one, &other), Lines { added: many, removed: many });
+        let diff = unified(&one, &other, ("1", "2"));
+        assert!(diff.contains(&format!("@@ -1,{many} +1,{many} @@")));
+        assert_eq!(diff.lines().filter(|line| line.starts_with("+o")).count(), COMPARED_MAX);
+        assert!(merge("base\n", &one, &other).is_err());
+    }
+
+    #[test]
+    fn changes_in_different_places_become_one_and_in_the_same_place_a_conflict() {
+        let base = "head\na\nb\nc\nd\ntail\n";
+        let merged = merge(base, "head\nA\nb\nc\nd\ntail\n", "head\na\nb\nc\nD\ntail\n");
+        assert_eq!(merged, Ok("head\nA\nb\nc\nD\ntail\n".to_owned()));
+        let both = merge(base, "head\nA\nb\nc\nd\ntail\n", "head\nX\nb\nc\nd\ntail\n").unwrap_err();
+        assert!(both.contains("A\n=======\nX\n"), "{both}");
+    }
+}

@@ -1,0 +1,128 @@
+//! Agreements: a proposal, those it was put to, and the word of each. A newer proposal takes the place of an older one.
+
+use super::outcome::{AgreedOn, Code, Effect, Stop, refuse};
+use super::{Context, Rule, delivery, message, speaker};
+use crate::address::Address;
+use crate::error::Error;
+use crate::log::{Agree, MessageNo, Send};
+use crate::store::tables::{Agreed, Message, Party, Tables};
+use crate::text::TypeName;
+
+pub(crate) struct Plan {
+    proposal: MessageNo,
+    /// Set by whoever agrees first: from then on it is known whose word is needed.
+    new_parties: Option<Vec<Party>>,
+    party: Address,
+    mail: message::Plan,
+}
+
+impl Rule for Agree {
+    type Plan = Plan;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Plan, Stop> {
+        let agent = speaker(tables, cx)?;
+        let proposal = delivery::message(tables, self.message)?;
+        if proposal.kind != proposal_type() {
+            let (number, kind) = (proposal.number, &proposal.kind);
+            let why =
+                format!("message {number} is of type {kind}: what can be agreed on is of type interface_contract");
+            return Err(refuse(Code::NotAllowed, why));
+        }
+        not_superseded(tables, &proposal)?;
+        let known = tables.parties(proposal.number)?;
+        let new_parties = if known.is_empty() { Some(asked(tables, &proposal)?) } else { None };
+        let parties = new_parties.as_ref().unwrap_or(&known);
+        let own: Vec<&Party> = agent
+            .addresses()
+            .iter()
+            // A group's sender is not among those who were asked.
+            .filter(|address| !(address.is_group() && proposal.sender == agent.name))
+            .filter_map(|address| parties.iter().find(|party| party.party == *address))
+            .collect();
+        if own.is_empty() {
+            let who = &agent.name;
+            return Err(refuse(Code::NotRecipient, format!("nobody asked {who} about message {}", proposal.number)));
+        }
+        let Some(party) = own.iter().find(|party| party.agreed.is_none()).map(|party| party.party.clone()) else {
+            let how = if proposal.sender == agent.name { "by proposing it" } else { "already" };
+            return Err(refuse(
+                Code::NothingToDo,
+                format!("{} has agreed on message {} {how}", agent.name, proposal.number),
+            ));
+        };
+        let proposer = Address::Agent(proposal.sender.clone());
+        if self.mail.reply_to != Some(proposal.number) || !(self.mail.to.is_empty() || self.mail.to.contains(&proposer))
+        {
+            return Err(refuse(Code::Malformed, "whoever agrees says so to the one who proposed it, in reply to it"));
+        }
+        Ok(Plan { proposal: proposal.number, new_parties, party, mail: self.mail.decide(tables, cx)? })
+    }
+
+    fn apply(plan: Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        let effect = Send::apply(plan.mail, tables, cx)?;
+        let Some(message) = effect.message() else {
+            return Err(Error::Damaged(format!("record {} answered nothing", cx.position)));
+        };
+        if let Some(parties) = &plan.new_parties {
+            tables.insert_parties(plan.proposal, parties)?;
+        }
+        let agreed = Agreed { agent: cx.actor.clone(), position: cx.position, at: cx.at, message: Some(message) };
+        tables.put_agreed(plan.proposal, &plan.party, &agreed)?;
+        Ok(Effect::Agreed(sealed(tables, plan.proposal, message)?))
+    }
+}
+
+/// What a repeated agreement is told: how it stands now.
+pub(super) fn agreed_before(
+    tables: &Tables<'_>,
+    proposal: MessageNo,
+    message: Option<MessageNo>,
+) -> Result<AgreedOn, Error> {
+    sealed(tables, proposal, message.unwrap_or_default())
+}
+
+fn sealed(tables: &Tables<'_>, proposal: MessageNo, message: MessageNo) -> Result<AgreedOn, Error> {
+    let missing = tables.parties(proposal)?.into_iter().filter(|party| party.agreed.is_none());
+    Ok(AgreedOn { proposal, message, missing: missing.map(|party| party.party).collect() })
+}
+
+/// Those whose word a proposal needs: its sender, who has given it, and everybody it was delivered to.
+pub(crate) fn asked(tables: &Tables<'_>, proposal: &Message) -> Result<Vec<Party>, Error> {
+    let sender = Address::Agent(proposal.sender.clone());
+    let agreed = Agreed { agent: proposal.sender.clone(), position: proposal.position, at: proposal.at, message: None };
+    let mut parties = vec![Party { party: sender.clone(), agreed: Some(agreed) }];
+    let others = tables.deliveries_of(proposal.number)?.into_iter().map(|delivery| delivery.address);
+    parties.extend(others.filter(|address| *address != sender).map(|party| Party { party, agreed: None }));
+    Ok(parties)
+}
+
+fn not_superseded(tables: &Tables<'_>, proposal: &Message) -> Result<(), Stop> {
+    match tables.newer_of_type(&proposal.conversation, &proposal.kind, proposal.number)? {
+        None => Ok(()),
+        Some(newer) => {
+            let older = proposal.number;
+            Err(refuse(Code::Superseded, format!("message {newer} is a newer proposal than message {older}")))
+        }
+    }
+}
+
+/// Whether everybody has agreed on a proposal, and none has taken its place. Otherwise nothing was agreed.
+pub(super) fn must_hold(tables: &Tables<'_>, number: MessageNo) -> Result<(), Stop> {
+    let proposal = delivery::message(tables, number)?;
+    not_superseded(tables, &proposal)?;
+    let parties = tables.parties(number)?;
+    let missing: Vec<String> =
+        parties.iter().filter(|party| party.agreed.is_none()).map(|party| party.party.to_string()).collect();
+    if parties.is_empty() {
+        return Err(refuse(Code::NotAgreed, format!("nobody has agreed on message {number}")));
+    }
+    if !missing.is_empty() {
+        let who = missing.join(", ");
+        return Err(refuse(Code::NotAgreed, format!("{who} has not agreed on message {number}")));
+    }
+    Ok(())
+}
+
+pub(crate) fn proposal_type() -> TypeName {
+    "interface_contract".parse().expect("interface_contract is a built-in type")
+}

@@ -1,0 +1,346 @@
+//! Approvals: a question is asked as a message, and decided once: by the first answer, or by its deadline.
+
+use super::delivery::{self, own_delivery};
+use super::message::{self, finish, future};
+use super::outcome::{Code, Effect, Sent, Stop, refuse};
+use super::{Context, Rule, notice, speaker};
+use crate::address::Address;
+use crate::error::Error;
+use crate::limits;
+use crate::log::{ApprovalAnswer, ApprovalAsk, MessageNo, Send};
+use crate::store::tables::{
+    Agent, Approval, ApprovalState, Delivery, DueItem, EndReason, Message, Notice, State, Tables,
+};
+use crate::text::{Label, Name, Word};
+use crate::time::Timestamp;
+use crate::vocabulary::AgentKind;
+
+const QUESTION: &str = "question";
+const PLAN: &str = "plan_approval_request";
+const ANSWER: &str = "response";
+const PLAN_ANSWER: &str = "plan_approval_response";
+
+pub(crate) struct AskPlan {
+    mail: message::Plan,
+    plan: bool,
+    choices: Vec<Word>,
+    default: Option<Word>,
+    deadline: Option<Timestamp>,
+}
+
+impl Rule for ApprovalAsk {
+    type Plan = AskPlan;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<AskPlan, Stop> {
+        let plan = match self.mail.kind.as_str() {
+            QUESTION => false,
+            PLAN => true,
+            _ => return Err(refuse(Code::Malformed, format!("an approval is a {QUESTION} or a {PLAN}"))),
+        };
+        require_no_times(&self.mail)?;
+        check_choices(&self.choices)?;
+        let deadline = future(cx, "the deadline", self.deadline, false)?;
+        if let Some(default) = &self.default {
+            must_offer(&self.choices, default)?;
+        }
+        if self.default.is_some() && deadline.is_none() {
+            return Err(refuse(Code::Malformed, "a default is applied at a deadline, and there is none"));
+        }
+        // Whatever the office makes of the type: a decision is wanted, and an ack is none.
+        let mail = Send { wants_response: Some(true), ..self.mail.clone() }.decide(tables, cx)?;
+        let recipients = mail.recipients();
+        if mail.is_published() {
+            return Err(refuse(Code::Malformed, "an approval is asked of somebody, not published"));
+        }
+        if recipients.contains(&Address::Agent(cx.actor.clone())) {
+            return Err(refuse(Code::NotAllowed, "nobody decides what they ask themselves"));
+        }
+        if recipients.is_empty() {
+            return Err(refuse(Code::NoRecipient, "nobody is there to be asked"));
+        }
+        if recipients.len() > limits::APPROVAL_RECIPIENTS_MAX {
+            let max = limits::APPROVAL_RECIPIENTS_MAX;
+            return Err(refuse(Code::TooLarge, format!("an approval may be asked of {max} recipients at most")));
+        }
+        Ok(AskPlan { mail, plan, choices: self.choices.clone(), default: self.default.clone(), deadline })
+    }
+
+    fn apply(plan: AskPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        let sent = send(plan.mail, tables, cx)?;
+        let conversation = delivery::expect_message(tables, sent.number)?.conversation;
+        tables.insert_approval(&Approval {
+            number: sent.number,
+            position: cx.position,
+            at: cx.at,
+            asker: cx.actor.clone(),
+            conversation,
+            plan: plan.plan,
+            choices: plan.choices,
+            default: plan.default,
+            deadline: plan.deadline,
+            state: ApprovalState::Open,
+            choice: None,
+            decided_by: None,
+            answer: None,
+            ended_at: None,
+            ended_by: None,
+        })?;
+        Ok(Effect::Sent(sent))
+    }
+}
+
+/// An approval has one time, its deadline. Others would end or hide the question behind its back.
+fn require_no_times(mail: &Send) -> Result<(), Stop> {
+    let plain = mail.expires.is_none() && mail.respond_by.is_none() && mail.not_before.is_none() && mail.ends.is_none();
+    match plain {
+        true => Ok(()),
+        false => Err(refuse(Code::Malformed, "an approval ends by an answer or its deadline, and ends nothing else")),
+    }
+}
+
+fn check_choices(choices: &[Word]) -> Result<(), Stop> {
+    let max = limits::APPROVAL_CHOICES_MAX;
+    if choices.is_empty() || choices.len() > max {
+        return Err(refuse(Code::Malformed, format!("an approval offers 1 to {max} choices")));
+    }
+    match choices.iter().enumerate().find(|(index, choice)| choices[..*index].contains(choice)) {
+        Some((_, twice)) => Err(refuse(Code::Malformed, format!("the choice {twice} is offered twice"))),
+        None => Ok(()),
+    }
+}
+
+fn must_offer(choices: &[Word], choice: &Word) -> Result<(), Stop> {
+    if choices.contains(choice) {
+        return Ok(());
+    }
+    Err(refuse(Code::NotOffered, format!("{choice} is not offered; the choices are {}", listed(choices))))
+}
+
+fn listed(choices: &[Word]) -> String {
+    choices.iter().map(Word::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn send(plan: message::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Sent, Error> {
+    match Send::apply(plan, tables, cx)? {
+        Effect::Sent(sent) => Ok(sent),
+        other => Err(Error::Damaged(format!("sending came to {other:?}"))),
+    }
+}
+
+pub(crate) struct AnswerPlan {
+    approval: Approval,
+    mail: message::Plan,
+    /// The answerer's own delivery, unless it decides for others.
+    own: Option<Delivery>,
+    choice: Word,
+    lease_ms: i64,
+}
+
+impl Rule for ApprovalAnswer {
+    type Plan = AnswerPlan;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<AnswerPlan, Stop> {
+        let agent = speaker(tables, cx)?;
+        let Some(number) = self.mail.reply_to else {
+            return Err(refuse(Code::Malformed, "an answer names the question it decides"));
+        };
+        let Some(approval) = tables.approval(number)? else {
+            delivery::message(tables, number)?;
+            return Err(refuse(Code::UnknownMessage, format!("message {number} asks for no approval")));
+        };
+        require_no_times(&self.mail)?;
+        if !self.mail.to.is_empty() {
+            return Err(refuse(Code::Malformed, "an answer goes to whoever asked"));
+        }
+        let kind = if approval.plan { PLAN_ANSWER } else { ANSWER };
+        if self.mail.kind != kind {
+            return Err(refuse(Code::Malformed, format!("message {number} is answered by a {kind}")));
+        }
+        if approval.asker == agent.name {
+            return Err(refuse(Code::NotAllowed, "nobody decides what they ask themselves"));
+        }
+        must_be_open(&approval, cx.at)?;
+        let own = answered_delivery(tables, &agent, &approval)?;
+        must_offer(&approval.choices, &self.choice)?;
+        let mail = Send { to: vec![Address::Agent(approval.asker.clone())], ..self.mail.clone() };
+        let lease_ms = tables.policy()?.settings.lease_ms.unwrap_or(limits::LEASE_MS_DEFAULT);
+        Ok(AnswerPlan { mail: mail.decide(tables, cx)?, approval, own, choice: self.choice.clone(), lease_ms })
+    }
+
+    fn apply(plan: AnswerPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        let AnswerPlan { approval, mail, own, choice, lease_ms } = plan;
+        let sent = send(mail, tables, cx)?;
+        let decided = Approval {
+            state: ApprovalState::Answered,
+            choice: Some(choice),
+            decided_by: Some(cx.actor.clone()),
+            answer: Some(sent.number),
+            ..approval.clone()
+        };
+        end(tables, cx, &approval, decided)?;
+        let message = delivery::expect_message(tables, approval.number)?;
+        for open in open_deliveries(tables, approval.number)? {
+            if own.as_ref().is_some_and(|own| own.number == open.number) {
+                let authority = match open.state {
+                    State::Claimed => delivery::Authority::Holder,
+                    _ => delivery::Authority::Unclaimed,
+                };
+                let answered = delivery::answer(tables, cx, &open, sent.number)?;
+                finish(tables, cx, answered, authority, lease_ms, State::Done, EndReason::Replied)?;
+            } else {
+                delivery::end(tables, cx, &open, open.clone(), State::Done, EndReason::Settled)?;
+                tell_holder(tables, cx, &message, &open)?;
+            }
+        }
+        Ok(Effect::Sent(sent))
+    }
+}
+
+/// Which delivery an answer ends. An agent answers what was sent to it and nobody else holds. A human may decide for
+/// anybody, as it may retry and close what is not its own.
+///
+/// Other than work, an answer takes effect at once: it needs no token, and a claim whose time ran out while its holder
+/// thought about it is no reason to refuse it.
+fn answered_delivery(tables: &Tables<'_>, agent: &Agent, approval: &Approval) -> Result<Option<Delivery>, Stop> {
+    let message = delivery::message(tables, approval.number)?;
+    let found = own_delivery(tables, agent, &message, None).and_then(|own| match own.state {
+        State::Claimed if own.holder.as_ref() != Some(&agent.name) => Err(delivery::held_by(&own)),
+        State::Pending | State::Claimed => Ok(own),
+        _ => Err(delivery::ended(&own)),
+    });
+    match found {
+        Ok(own) => Ok(Some(own)),
+        Err(Stop::Rejected(_)) if agent.kind == AgentKind::Human => Ok(None),
+        Err(stop) => Err(stop),
+    }
+}
+
+/// A decision is made once, and not after its deadline, whoever looks first.
+fn must_be_open(approval: &Approval, now: Timestamp) -> Result<(), Stop> {
+    let number = approval.number;
+    let choice = approval.choice.as_ref().map(Word::as_str).unwrap_or_default();
+    let why = match approval.state {
+        ApprovalState::Open => match approval.deadline.filter(|deadline| *deadline <= now) {
+            None => return Ok(()),
+            Some(deadline) => late(deadline, approval.default.as_ref()),
+        },
+        ApprovalState::Answered => {
+            let by = approval.decided_by.as_ref().map(Name::as_str).unwrap_or_default();
+            format!("was decided by {by} already: {choice}")
+        }
+        ApprovalState::Defaulted | ApprovalState::Unanswered => {
+            late(approval.deadline.unwrap_or(now), approval.choice.as_ref())
+        }
+        ApprovalState::Closed => "was closed with its conversation".to_owned(),
+        ApprovalState::Withdrawn => format!("was withdrawn: {} is retired", approval.asker),
+    };
+    Err(refuse(Code::Ended, format!("question {number} {why}")))
+}
+
+fn late(deadline: Timestamp, default: Option<&Word>) -> String {
+    match default {
+        Some(default) => format!("had to be decided by {deadline}; its default was applied: {default}"),
+        None => format!("had to be decided by {deadline}, and has no default"),
+    }
+}
+
+fn open_deliveries(tables: &Tables<'_>, number: MessageNo) -> Result<Vec<Delivery>, Error> {
+    let mut open = tables.deliveries_of(number)?;
+    open.retain(|delivery| delivery.state.is_open());
+    Ok(open)
+}
+
+fn end(tables: &mut Tables<'_>, cx: &Context, before: &Approval, after: Approval) -> Result<(), Error> {
+    let after = Approval { ended_at: Some(cx.at), ended_by: Some(cx.position), ..after };
+    tables.end_approval(before, &after)
+}
+
+/// Whoever works on it would go on for nothing.
+fn tell_holder(tables: &mut Tables<'_>, cx: &Context, message: &Message, before: &Delivery) -> Result<(), Error> {
+    match delivery::holder(before).filter(|holder| *holder != cx.actor) {
+        Some(holder) => notice::tell(tables, cx, Address::Agent(holder), Notice::Settled, message, before),
+        None => Ok(()),
+    }
+}
+
+/// The deadline came: the default is the decision, or there is none. Both sides are told.
+pub(crate) fn settle(tables: &mut Tables<'_>, cx: &Context, item: DueItem) -> Result<(), Error> {
+    let number = MessageNo(item.subject);
+    let Some(approval) = tables.approval(number)? else {
+        return Err(Error::Damaged(format!("approval {number} is due and does not exist")));
+    };
+    if !approval.is_open() || approval.deadline != Some(item.at) {
+        return Err(Error::Damaged(format!("approval {number} is {} and yet its deadline is due", approval.state)));
+    }
+    let (state, how, reason, told) = match &approval.default {
+        Some(_) => (ApprovalState::Defaulted, State::Done, EndReason::Defaulted, Notice::Defaulted),
+        None => (ApprovalState::Unanswered, State::Expired, EndReason::Unanswered, Notice::Unanswered),
+    };
+    end(tables, cx, &approval, Approval { state, choice: approval.default.clone(), ..approval.clone() })?;
+    let message = delivery::expect_message(tables, number)?;
+    let asked = tables.deliveries_of(number)?;
+    if let Some(first) = asked.first() {
+        notice::tell(tables, cx, Address::Agent(approval.asker.clone()), told, &message, first)?;
+    }
+    for open in asked.into_iter().filter(|delivery| delivery.state.is_open()) {
+        delivery::end(tables, cx, &open, open.clone(), how, reason)?;
+        let to = delivery::holder(&open).map_or_else(|| open.address.clone(), Address::Agent);
+        notice::tell(tables, cx, to, told, &message, &open)?;
+    }
+    Ok(())
+}
+
+/// Nobody waits for the decision any more.
+pub(crate) fn withdraw_of(tables: &mut Tables<'_>, cx: &Context, asker: &Name) -> Result<usize, Error> {
+    let mut returned = 0;
+    for approval in tables.open_approvals_of(asker)? {
+        end(tables, cx, &approval, Approval { state: ApprovalState::Withdrawn, ..approval.clone() })?;
+        let message = delivery::expect_message(tables, approval.number)?;
+        for open in open_deliveries(tables, approval.number)? {
+            delivery::end(tables, cx, &open, open.clone(), State::Returned, EndReason::Withdrawn)?;
+            tell_holder(tables, cx, &message, &open)?;
+            returned += 1;
+        }
+    }
+    Ok(returned)
+}
+
+/// A conversation is closed: its questions are not decided any more. Called before its deliveries are returned, which
+/// tells whoever asked; where none is open, nothing else would.
+pub(crate) fn close_in(tables: &mut Tables<'_>, cx: &Context, conversation: &Label) -> Result<(), Error> {
+    for approval in tables.open_approvals_in(conversation)? {
+        end(tables, cx, &approval, Approval { state: ApprovalState::Closed, ..approval.clone() })?;
+        let asked = tables.deliveries_of(approval.number)?;
+        let is_told = asked.iter().any(|delivery| delivery.state.is_open()) || approval.asker == cx.actor;
+        if let Some(about) = asked.last().filter(|_| !is_told) {
+            let message = delivery::expect_message(tables, approval.number)?;
+            let asker = Address::Agent(approval.asker.clone());
+            notice::tell(tables, cx, asker, Notice::Unanswered, &message, about)?;
+        }
+    }
+    Ok(())
+}
+
+/// A finished conversation is archived: a question nobody was left to decide is over with it. Whoever asked was told
+/// when each of its deliveries ended.
+pub(crate) fn archive_in(tables: &mut Tables<'_>, cx: &Context, conversation: &Label) -> Result<(), Error> {
+    for approval in tables.open_approvals_in(conversation)? {
+        end(tables, cx, &approval, Approval { state: ApprovalState::Closed, ..approval.clone() })?;
+    }
+    Ok(())
+}
+
+/// `done`, `reply --done` and `forward` would end a question without deciding it.
+pub(crate) fn must_not_await(tables: &Tables<'_>, number: MessageNo) -> Result<(), Stop> {
+    match tables.approval(number)?.filter(Approval::is_open) {
+        None => Ok(()),
+        Some(approval) => {
+            Err(refuse(Code::NeedsAnswer, format!("message {number} wants a decision: {}", listed(&approval.choices))))
+        }
+    }
+}
+
+/// Another chance is for questions that can still be decided.
+pub(crate) fn may_be_retried(tables: &Tables<'_>, number: MessageNo, now: Timestamp) -> Result<(), Stop> {
+    tables.approval(number)?.map_or(Ok(()), |approval| must_be_open(&approval, now))
+}

@@ -1,0 +1,312 @@
+//! Shared contexts: versions one after another, none of them lost, and a lock that ends by itself.
+//!
+//! Every version is a message, too: the same record publishes it, so subscribers hear of it exactly once.
+
+use super::outcome::{Code, Effect, Locked, Stop, Versioned, refuse};
+use super::{Context as Cx, Rule, agreement, message, speaker};
+use crate::address::Address;
+use crate::error::Error;
+use crate::limits;
+use crate::log::{
+    ContextAppend, ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Lines, Position, Send,
+    context_mail,
+};
+use crate::store::tables::{Context, DueItem, Lock, Tables, TextPart, Version};
+use crate::text::{ContextName, Name};
+
+/// A version on its way: of which context, what it brings, and the message that tells of it.
+pub(crate) struct Plan {
+    context: Context,
+    /// The first version makes the context.
+    is_new: bool,
+    text: TextPart,
+    data: bool,
+    lines: Lines,
+    agreement: Option<crate::log::MessageNo>,
+    /// The writer has seen what it wrote after.
+    seen: bool,
+    mail: message::Plan,
+}
+
+impl Rule for ContextCreate {
+    type Plan = Plan;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Cx) -> Result<Plan, Stop> {
+        let agent = speaker(tables, cx)?;
+        if tables.context(&self.name)?.is_some() {
+            return Err(refuse(Code::NameTaken, format!("there is a context {} already", self.name)));
+        }
+        let context = Context {
+            number: cx.position,
+            name: self.name.clone(),
+            kind: self.kind.clone(),
+            has_schema: self.schema,
+            created_at: cx.at,
+            created_by: agent.name.clone(),
+            version: 0,
+            updated_at: cx.at,
+            updated_by: agent.name,
+            lock: None,
+        };
+        Ok(Plan {
+            context,
+            is_new: true,
+            text: TextPart::Whole,
+            data: self.data,
+            lines: self.lines,
+            agreement: None,
+            seen: true,
+            mail: publication(&self.name, &self.mail, tables, cx)?,
+        })
+    }
+
+    fn apply(plan: Plan, tables: &mut Tables<'_>, cx: &Cx) -> Result<Effect, Error> {
+        add_version(plan, tables, cx)
+    }
+}
+
+impl Rule for ContextAppend {
+    type Plan = Plan;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Cx) -> Result<Plan, Stop> {
+        let agent = speaker(tables, cx)?;
+        let context = known(tables, &self.name)?;
+        may_write(&context, cx)?;
+        Ok(Plan {
+            is_new: false,
+            text: TextPart::Section,
+            data: false,
+            lines: self.lines,
+            agreement: None,
+            seen: tables.version_read(&agent.name, context.number)? == Some(context.version),
+            mail: publication(&self.name, &self.mail, tables, cx)?,
+            context,
+        })
+    }
+
+    fn apply(plan: Plan, tables: &mut Tables<'_>, cx: &Cx) -> Result<Effect, Error> {
+        add_version(plan, tables, cx)
+    }
+}
+
+impl Rule for ContextReplace {
+    type Plan = Plan;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Cx) -> Result<Plan, Stop> {
+        speaker(tables, cx)?;
+        let context = known(tables, &self.name)?;
+        if !self.text && !self.data {
+            return Err(refuse(Code::Malformed, "it replaces neither the text nor the data"));
+        }
+        if self.if_version > context.version {
+            return Err(unknown_version(&context, self.if_version));
+        }
+        if self.if_version < context.version {
+            let (name, made_from, now) = (&context.name, self.if_version, context.version);
+            return Err(refuse(
+                Code::StaleVersion,
+                format!("context {name} is at version {now}, and this was made from version {made_from}"),
+            ));
+        }
+        may_write(&context, cx)?;
+        if let Some(proposal) = self.agreement {
+            agreement::must_hold(tables, proposal)?;
+        }
+        Ok(Plan {
+            is_new: false,
+            text: if self.text { TextPart::Whole } else { TextPart::None },
+            data: self.data,
+            lines: self.lines,
+            agreement: self.agreement,
+            seen: true,
+            mail: publication(&self.name, &self.mail, tables, cx)?,
+            context,
+        })
+    }
+
+    fn apply(plan: Plan, tables: &mut Tables<'_>, cx: &Cx) -> Result<Effect, Error> {
+        add_version(plan, tables, cx)
+    }
+}
+
+impl Rule for ContextLock {
+    type Plan = (Context, Lock);
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Cx) -> Result<Self::Plan, Stop> {
+        let agent = speaker(tables, cx)?;
+        let context = known(tables, &self.name)?;
+        if !(limits::CONTEXT_LOCK_MS_MIN..=limits::CONTEXT_LOCK_MS_MAX).contains(&self.for_ms) {
+            let (min, max) = (limits::CONTEXT_LOCK_MS_MIN, limits::CONTEXT_LOCK_MS_MAX);
+            let range = format!("{} to {}", crate::time::length(min), crate::time::length(max));
+            return Err(refuse(Code::TimeOutOfRange, format!("a context is locked for {range}")));
+        }
+        may_write(&context, cx)?;
+        let until = cx.at.plus_ms(self.for_ms);
+        let lock = Lock { token: cx.position, holder: agent.name, session: cx.session.clone(), until };
+        Ok((context, lock))
+    }
+
+    fn apply((context, lock): Self::Plan, tables: &mut Tables<'_>, _: &Cx) -> Result<Effect, Error> {
+        let locked = Locked { context: context.name.clone(), token: lock.token, until: lock.until };
+        tables.set_lock(&context, Some(lock))?;
+        Ok(Effect::Locked(locked))
+    }
+}
+
+impl Rule for ContextUnlock {
+    type Plan = (Context, Option<message::Plan>);
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Cx) -> Result<Self::Plan, Stop> {
+        speaker(tables, cx)?;
+        let context = known(tables, &self.name)?;
+        let Some(lock) = &context.lock else {
+            return Err(refuse(Code::NotLocked, format!("context {} is not locked", self.name)));
+        };
+        let Some(mail) = &self.mail else {
+            may_write(&context, cx)?;
+            return Ok((context, None));
+        };
+        // Whoever breaks a lock tells the one it was taken from, and nobody else.
+        if mail.to != [Address::Agent(lock.holder.clone())] || mail.reply_to.is_some() || mail.ends.is_some() {
+            return Err(held(&context, lock));
+        }
+        let mail = mail.decide(tables, cx)?;
+        Ok((context, Some(mail)))
+    }
+
+    fn apply((context, mail): Self::Plan, tables: &mut Tables<'_>, cx: &Cx) -> Result<Effect, Error> {
+        tables.set_lock(&context, None)?;
+        match mail {
+            Some(mail) => Send::apply(mail, tables, cx),
+            None => Ok(Effect::Noted),
+        }
+    }
+}
+
+impl Rule for ContextRead {
+    type Plan = (Name, Position, u64);
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Cx) -> Result<Self::Plan, Stop> {
+        let agent = speaker(tables, cx)?;
+        let context = known(tables, &self.name)?;
+        if self.version == 0 || self.version > context.version {
+            return Err(unknown_version(&context, self.version));
+        }
+        if tables.version_read(&agent.name, context.number)?.is_some_and(|seen| seen >= self.version) {
+            return Err(refuse(
+                Code::NothingToDo,
+                format!("{} has seen version {} of context {}", agent.name, self.version, self.name),
+            ));
+        }
+        Ok((agent.name, context.number, self.version))
+    }
+
+    fn apply((agent, context, version): Self::Plan, tables: &mut Tables<'_>, cx: &Cx) -> Result<Effect, Error> {
+        tables.put_version_read(&agent, context, version, cx.at)?;
+        Ok(Effect::Noted)
+    }
+}
+
+fn known(tables: &Tables<'_>, name: &ContextName) -> Result<Context, Stop> {
+    tables.context(name)?.ok_or_else(|| refuse(Code::UnknownContext, format!("there is no context {name}")))
+}
+
+fn unknown_version(context: &Context, version: u64) -> Stop {
+    let (name, newest) = (&context.name, context.version);
+    refuse(Code::UnknownVersion, format!("context {name} has no version {version}; its newest is {newest}"))
+}
+
+/// A lock is its holder's alone: the agent's, in the session it was taken in, if both name one.
+fn may_write(context: &Context, cx: &Cx) -> Result<(), Stop> {
+    let Some(lock) = &context.lock else { return Ok(()) };
+    let other_session = matches!((&lock.session, &cx.session), (Some(its), Some(ours)) if its != ours);
+    if lock.holder == cx.actor && !other_session {
+        return Ok(());
+    }
+    Err(held(context, lock))
+}
+
+fn held(context: &Context, lock: &Lock) -> Stop {
+    let session = lock.session.as_ref().map(|session| format!(" in session {session}")).unwrap_or_default();
+    let (name, holder, until) = (&context.name, &lock.holder, lock.until);
+    refuse(Code::ContextLocked, format!("context {name} is locked by {holder}{session} until {until}"))
+}
+
+/// The message of a version, which has one form only: whoever listens to a context can rely on it.
+fn publication(name: &ContextName, mail: &Send, tables: &Tables<'_>, cx: &Cx) -> Result<message::Plan, Stop> {
+    if *mail != context_mail(name) {
+        return Err(refuse(Code::Malformed, format!("a version of context {name} is published to its topic alone")));
+    }
+    mail.decide(tables, cx)
+}
+
+fn add_version(plan: Plan, tables: &mut Tables<'_>, cx: &Cx) -> Result<Effect, Error> {
+    let effect = Send::apply(plan.mail, tables, cx)?;
+    let Effect::Sent(sent) = effect else {
+        return Err(Error::Damaged(format!("record {} published nothing", cx.position)));
+    };
+    if plan.is_new {
+        tables.insert_context(&plan.context)?;
+    }
+    let version = plan.context.version + 1;
+    tables.insert_version(&Version {
+        context: plan.context.number,
+        version,
+        position: cx.position,
+        at: cx.at,
+        agent: cx.actor.clone(),
+        text: plan.text,
+        data: plan.data,
+        lines: plan.lines,
+        message: sent.number,
+        agreement: plan.agreement,
+    })?;
+    if plan.seen {
+        tables.put_version_read(&cx.actor, plan.context.number, version, cx.at)?;
+    }
+    Ok(Effect::Versioned(Versioned {
+        context: plan.context.name,
+        version,
+        message: sent.number,
+        subscribers: sent.deliveries.len(),
+    }))
+}
+
+/// What a repeated write is told.
+pub(super) fn versioned_before(tables: &Tables<'_>, version: Version) -> Result<Versioned, Error> {
+    let context = tables
+        .context_by_number(version.context)?
+        .ok_or_else(|| Error::Damaged(format!("version {} of no context", version.version)))?;
+    let subscribers = message::sent_before(tables, version.message)?.deliveries;
+    // Of an archived one only whom it was published to is known: the topic itself.
+    let subscribers = subscribers.iter().filter(|address| matches!(address, Address::Agent(_))).count();
+    Ok(Versioned { context: context.name, version: version.version, message: version.message, subscribers })
+}
+
+/// The lock ended when it ended. An earlier item of the same tick cannot have touched it.
+pub(super) fn settle_lock(tables: &mut Tables<'_>, item: DueItem) -> Result<(), Error> {
+    match tables.context_by_number(Position(item.subject))? {
+        Some(context) if context.lock.as_ref().is_some_and(|lock| lock.until == item.at) => {
+            tables.set_lock(&context, None)
+        }
+        _ => Err(Error::Damaged(format!("the lock of context {} is due, and it has none", item.subject))),
+    }
+}
+
+/// The clock leapt: nobody loses a lock to that.
+pub(super) fn move_locks(tables: &mut Tables<'_>, leap_ms: i64) -> Result<usize, Error> {
+    let locked = tables.locked_contexts(None)?;
+    for context in &locked {
+        let moved = context.lock.clone().map(|lock| Lock { until: lock.until.plus_ms(leap_ms), ..lock });
+        tables.set_lock(context, moved)?;
+    }
+    Ok(locked.len())
+}
+
+/// Whoever retires lets go of what it locked.
+pub(super) fn release_locks(tables: &mut Tables<'_>, holder: &Name) -> Result<(), Error> {
+    for context in tables.locked_contexts(Some(holder))? {
+        tables.set_lock(&context, None)?;
+    }
+    Ok(())
+}

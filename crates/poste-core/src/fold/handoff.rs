@@ -1,0 +1,302 @@
+//! Handoffs: offered, and then accepted, rejected or withdrawn. Nothing else ends one well.
+
+use std::collections::BTreeSet;
+
+use super::message::{self, Terms};
+use super::outcome::{Code, Effect, Stop, refuse};
+use super::{Context, Rule, delivery, notice, speaker};
+use crate::address::Address;
+use crate::error::Error;
+use crate::limits;
+use crate::log::{
+    Artifact, ArtifactState, EndsHow, HandoffAccept, HandoffCreate, HandoffReject, HandoffWithdraw, MessageNo, Send,
+    Verified,
+};
+use crate::store::tables::{Delivery, EndReason, Handoff, HandoffState, Notice, State, Tables};
+use crate::text::is_path_below;
+use crate::vocabulary::AgentKind;
+
+/// The types of the mail that handoffs go by.
+pub(crate) const REQUEST: &str = "handoff_request";
+pub(crate) const ACCEPTED: &str = "handoff_accepted";
+pub(crate) const REJECTED: &str = "handoff_rejected";
+
+pub(crate) struct CreatePlan {
+    mail: message::Plan,
+    recipient: Address,
+    checks: u32,
+    verifies: u32,
+}
+
+impl Rule for HandoffCreate {
+    type Plan = CreatePlan;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<CreatePlan, Stop> {
+        let recipient = match self.mail.to.as_slice() {
+            [one @ (Address::Agent(_) | Address::Role(_) | Address::Can(_))] => one.clone(),
+            _ => {
+                let why = "a handoff goes to one agent, or to a role or capability of which one takes it";
+                return Err(refuse(Code::Malformed, why));
+            }
+        };
+        // Whatever an office makes of the type: without these an acknowledgement would end it.
+        if self.mail.kind.as_str() != REQUEST || self.mail.wants_response != Some(true) || self.mail.ends.is_some() {
+            return Err(refuse(Code::Malformed, format!("a handoff is a {REQUEST} that wants a response")));
+        }
+        if self.checks > limits::HANDOFF_CHECKS_MAX || self.verifies > limits::HANDOFF_VERIFIES_MAX {
+            let (checks, verifies) = (limits::HANDOFF_CHECKS_MAX, limits::HANDOFF_VERIFIES_MAX);
+            return Err(refuse(Code::TooLarge, format!("more than {checks} checks or {verifies} commands")));
+        }
+        let is_place = |path: &String| path.starts_with('/') && path.len() <= limits::PATH_BYTES_MAX;
+        if !self.worktree.as_ref().is_none_or(is_place) {
+            return Err(refuse(Code::Malformed, "a worktree is an absolute path"));
+        }
+        let terms = Terms { artifacts_max: limits::HANDOFF_ARTIFACTS_MAX, ..Terms::MAIL };
+        let mut mail = message::plan(&self.mail, tables, cx, terms)?;
+        check_files(&self.mail.artifacts)?;
+        if is_about_undecided(tables, &self.mail)? {
+            mail.answers_nothing();
+        }
+        Ok(CreatePlan { mail, recipient, checks: self.checks, verifies: self.verifies })
+    }
+
+    fn apply(plan: CreatePlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        let effect = Send::apply(plan.mail, tables, cx)?;
+        tables.insert_handoff(&Handoff {
+            number: effect.message().unwrap_or_default(),
+            position: cx.position,
+            at: cx.at,
+            sender: cx.actor.clone(),
+            recipient: plan.recipient,
+            checks: plan.checks,
+            verifies: plan.verifies,
+            state: HandoffState::Pending,
+            overridden: false,
+            decision: None,
+            decided_at: None,
+            decided_by: None,
+            answer: None,
+        })?;
+        Ok(effect)
+    }
+}
+
+/// A package holds copies, each under a path of its own that leads nowhere else.
+fn check_files(files: &[Artifact]) -> Result<(), Stop> {
+    let mut seen = BTreeSet::new();
+    for file in files {
+        let path = crate::text::quoted(&file.path);
+        if file.state != ArtifactState::Attached || file.size.is_none() || file.digest.is_none() {
+            return Err(refuse(Code::Malformed, format!("a handoff holds copies, and of {path} it has none")));
+        }
+        if !is_path_below(&file.path) {
+            return Err(refuse(Code::Malformed, format!("{path} is no path below a folder")));
+        }
+        if !seen.insert(&file.path) {
+            return Err(refuse(Code::Malformed, format!("{path} is in it twice")));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) struct AnswerPlan {
+    mail: message::Plan,
+    handoff: Handoff,
+    state: HandoffState,
+    overridden: bool,
+}
+
+impl AnswerPlan {
+    fn apply(self, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        let effect = Send::apply(self.mail, tables, cx)?;
+        tables.decide_handoff(&Handoff {
+            state: self.state,
+            overridden: self.overridden,
+            decision: Some(cx.position),
+            decided_at: Some(cx.at),
+            decided_by: Some(cx.actor.clone()),
+            answer: effect.message(),
+            ..self.handoff
+        })?;
+        Ok(effect)
+    }
+}
+
+impl Rule for HandoffAccept {
+    type Plan = AnswerPlan;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<AnswerPlan, Stop> {
+        let (handoff, mail) = decide_answer(tables, cx, &self.mail, ACCEPTED)?;
+        check_marks(&self.checked, handoff.checks)?;
+        if self.verified.len() > handoff.verifies as usize || self.gates.len() > limits::HANDOFF_VERIFIES_MAX as usize {
+            return Err(refuse(Code::Malformed, "there are more results than commands"));
+        }
+        if self.overridden && cx.content_bytes == 0 {
+            return Err(refuse(Code::Malformed, "an override needs a reason"));
+        }
+        if let Some(missing) = self.missing(&handoff).filter(|_| !self.overridden) {
+            return Err(refuse(Code::Unverified, missing));
+        }
+        Ok(AnswerPlan { mail, handoff, state: HandoffState::Accepted, overridden: self.overridden })
+    }
+
+    fn apply(plan: AnswerPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        plan.apply(tables, cx)
+    }
+}
+
+impl HandoffAccept {
+    /// What was asked for and is not there, in a sentence.
+    fn missing(&self, handoff: &Handoff) -> Option<String> {
+        let number = handoff.number;
+        let open: Vec<String> =
+            (1..=handoff.checks).filter(|check| !self.checked.contains(check)).map(|check| check.to_string()).collect();
+        if !open.is_empty() {
+            return Some(format!("of handoff {number} these checks are not made: {}", open.join(", ")));
+        }
+        let failed = |results: &[Verified]| results.iter().position(|result| !result.ok).map(|index| index + 1);
+        if let Some(command) = failed(&self.verified) {
+            return Some(format!("command {command} of handoff {number} failed"));
+        }
+        if self.verified.len() < handoff.verifies as usize {
+            return Some(format!("not every command of handoff {number} was run"));
+        }
+        failed(&self.gates).map(|gate| format!("gate {gate} of the receiver does not let handoff {number} through"))
+    }
+}
+
+fn check_marks(checked: &[u32], checks: u32) -> Result<(), Stop> {
+    let mut seen = BTreeSet::new();
+    for mark in checked {
+        if !(1..=checks).contains(mark) {
+            return Err(refuse(Code::Malformed, format!("there is no check {mark}; the handoff has {checks}")));
+        }
+        if !seen.insert(mark) {
+            return Err(refuse(Code::Malformed, format!("check {mark} is named twice")));
+        }
+    }
+    Ok(())
+}
+
+impl Rule for HandoffReject {
+    type Plan = AnswerPlan;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<AnswerPlan, Stop> {
+        let (handoff, mail) = decide_answer(tables, cx, &self.mail, REJECTED)?;
+        if cx.content_bytes == 0 {
+            return Err(refuse(Code::Malformed, "a rejection needs a reason"));
+        }
+        Ok(AnswerPlan { mail, handoff, state: HandoffState::Rejected, overridden: false })
+    }
+
+    fn apply(plan: AnswerPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        plan.apply(tables, cx)
+    }
+}
+
+/// The answer to a handoff that waits for one: to its sender, and it ends the answerer's own delivery.
+fn decide_answer(tables: &Tables<'_>, cx: &Context, mail: &Send, kind: &str) -> Result<(Handoff, message::Plan), Stop> {
+    let ends = mail.ends.as_ref().filter(|ends| ends.how == EndsHow::Replied && mail.reply_to == Some(ends.message));
+    let Some(ends) = ends.filter(|_| mail.kind.as_str() == kind && mail.to.is_empty()) else {
+        return Err(refuse(Code::Malformed, format!("a handoff is answered with a {kind} that ends it")));
+    };
+    let handoff = waiting(tables, ends.message)?;
+    // Whoever offered it may have retired since; that must not keep the work from anybody.
+    let plan = message::plan(mail, tables, cx, Terms { to_retired: true, ..Terms::MAIL })?;
+    Ok((handoff, plan))
+}
+
+/// A handoff that nobody has decided about and that can still be taken.
+fn waiting(tables: &Tables<'_>, number: MessageNo) -> Result<Handoff, Stop> {
+    let Some(handoff) = tables.handoff(number)? else {
+        delivery::message(tables, number)?;
+        return Err(refuse(Code::NoHandoff, format!("message {number} is no handoff")));
+    };
+    if handoff.state == HandoffState::Pending {
+        return Ok(handoff);
+    }
+    let by = handoff.decided_by.map(|name| format!(" by {name}")).unwrap_or_default();
+    Err(refuse(Code::Ended, format!("handoff {number} is {}{by} already", handoff.state)))
+}
+
+impl Rule for HandoffWithdraw {
+    type Plan = (Handoff, Vec<Delivery>);
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
+        let agent = speaker(tables, cx)?;
+        let handoff = waiting(tables, self.message)?;
+        if handoff.sender != agent.name && agent.kind != AgentKind::Human {
+            let why = format!("only {} or a human may withdraw handoff {}", handoff.sender, handoff.number);
+            return Err(refuse(Code::NotAllowed, why));
+        }
+        let mut open = tables.deliveries_of(self.message)?;
+        open.retain(|delivery| delivery.state.is_open());
+        Ok((handoff, open))
+    }
+
+    fn apply((handoff, open): Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        for before in &open {
+            delivery::end(tables, cx, before, before.clone(), State::Returned, EndReason::Withdrawn)?;
+            // It ended as somebody wanted it to: no dead letter.
+            if let Some(ended) = tables.delivery(before.number)? {
+                delivery::drop_it(tables, cx, &ended)?;
+            }
+            tell_receiver(tables, cx, before)?;
+        }
+        tables.decide_handoff(&Handoff {
+            state: HandoffState::Withdrawn,
+            decision: Some(cx.position),
+            decided_at: Some(cx.at),
+            decided_by: Some(cx.actor.clone()),
+            ..handoff
+        })?;
+        Ok(Effect::Touched(open.len()))
+    }
+}
+
+/// Whoever has it, or has it in its inbox, hears that it is off. Of a group, only who had taken it.
+fn tell_receiver(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Result<(), Error> {
+    let receiver = match &before.address {
+        Address::Agent(name) => Some(name.clone()),
+        _ => delivery::holder(before),
+    };
+    let Some(receiver) = receiver.filter(|name| *name != cx.actor) else { return Ok(()) };
+    let message = delivery::expect_message(tables, before.message)?;
+    notice::tell(tables, cx, Address::Agent(receiver), Notice::Withdrawn, &message, before)
+}
+
+/// Ordinary mail about a handoff neither ends it nor looks like its answer. Says whether it is about one that still
+/// waits to be decided.
+pub(crate) fn is_about_undecided(tables: &Tables<'_>, mail: &Send) -> Result<bool, Stop> {
+    if let Some(ends) = &mail.ends {
+        refuse_plain_end(tables, ends.message)?;
+    }
+    let Some(number) = mail.reply_to else { return Ok(false) };
+    let Some(handoff) = tables.handoff(number)? else { return Ok(false) };
+    if [ACCEPTED, REJECTED].contains(&mail.kind.as_str()) {
+        return Err(is_handoff(number));
+    }
+    Ok(handoff.decision.is_none())
+}
+
+/// Done, replied to or passed on, a handoff would look taken by somebody who checked nothing.
+pub(crate) fn refuse_plain_end(tables: &Tables<'_>, number: MessageNo) -> Result<(), Stop> {
+    match tables.handoff(number)? {
+        Some(_) => Err(is_handoff(number)),
+        None => Ok(()),
+    }
+}
+
+fn is_handoff(number: MessageNo) -> Stop {
+    refuse(Code::IsHandoff, format!("message {number} is a handoff: it is accepted or rejected, nothing less"))
+}
+
+/// What was withdrawn comes back as a new handoff, not as the old one.
+pub(crate) fn refuse_second_life(tables: &Tables<'_>, number: MessageNo) -> Result<(), Stop> {
+    match tables.handoff(number)? {
+        Some(handoff) if handoff.decision.is_some() => {
+            Err(refuse(Code::Ended, format!("handoff {number} is {} already", handoff.state)))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,264 @@
+//! Reserving paths: who holds what, and what overlaps.
+
+use super::outcome::{Code, Effect, Reserved, Stop, refuse};
+use super::{Context, Rule, active_agent, speaker};
+use crate::error::Error;
+use crate::limits;
+use crate::log::{Position, Prolong, ReservationNo, Reserve, Unreserve};
+use crate::pattern::{Effort, Pattern};
+use crate::store::tables::{Agent, DueItem, PastReservation, Reservation, ReservationEnd, Tables};
+use crate::text::Name;
+use crate::vocabulary::AgentKind;
+
+pub(crate) struct Taken {
+    /// Each pattern once, with what the agent holds of it already.
+    patterns: Vec<(Pattern, Option<Reservation>)>,
+    for_ms: i64,
+    shared: bool,
+}
+
+impl Rule for Reserve {
+    type Plan = Taken;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Taken, Stop> {
+        let agent = speaker(tables, cx)?;
+        check_time(self.for_ms)?;
+        let patterns = distinct(&self.patterns);
+        if patterns.is_empty() || patterns.len() > limits::RESERVE_MAX {
+            return Err(refuse(
+                Code::Malformed,
+                format!("one reservation takes 1 to {} patterns", limits::RESERVE_MAX),
+            ));
+        }
+        let mut taken = Vec::with_capacity(patterns.len());
+        for pattern in &patterns {
+            taken.push((pattern.clone(), tables.reservation_of(&agent.name, pattern)?));
+        }
+        let fresh = taken.iter().filter(|(_, held)| held.is_none()).count();
+        if tables.count_reservations_of(&agent.name)? + fresh > limits::RESERVATIONS_MAX {
+            let max = limits::RESERVATIONS_MAX;
+            return Err(refuse(Code::TooLarge, format!("{} would hold more than {max} patterns", agent.name)));
+        }
+        let found = conflicts(tables, &agent.name, &patterns, self.shared)?;
+        match found.is_empty() {
+            true => Ok(Taken { patterns: taken, for_ms: self.for_ms, shared: self.shared }),
+            false => Err(refuse(Code::Reserved, explain(&found))),
+        }
+    }
+
+    fn apply(taken: Taken, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        let until = cx.at.plus_ms(taken.for_ms);
+        let mut reserved = Vec::with_capacity(taken.patterns.len());
+        for (pattern, held) in taken.patterns {
+            let number = match &held {
+                Some(held) => held.number,
+                None => tables.next_reservation()?,
+            };
+            let after = Reservation {
+                number,
+                position: cx.position,
+                at: cx.at,
+                agent: cx.actor.clone(),
+                pattern,
+                shared: taken.shared,
+                until,
+                renewed: None,
+            };
+            match &held {
+                // Taken again: the time counts anew, and the newest word says what for.
+                Some(before) => tables.update_reservation(before, &after)?,
+                None => tables.insert_reservation(&after)?,
+            }
+            reserved.push(seen(&after));
+        }
+        Ok(Effect::Reserved(reserved))
+    }
+}
+
+/// A pattern that is wanted, and what of another agent's stands in its way.
+#[derive(Debug)]
+pub(crate) struct Conflict {
+    pub wanted: Pattern,
+    pub held: Reservation,
+}
+
+/// Everything of others that overlaps. Those who share do not stand in each other's way, and nobody in their own.
+pub(crate) fn conflicts(
+    tables: &Tables<'_>,
+    agent: &Name,
+    patterns: &[Pattern],
+    shared: bool,
+) -> Result<Vec<Conflict>, Stop> {
+    let mut effort = Effort::new(limits::OVERLAP_STEPS_MAX);
+    let mut found = Vec::new();
+    for wanted in patterns {
+        for held in tables.reservations_near(&wanted.prefix())? {
+            if held.agent == *agent || (shared && held.shared) || !wanted.overlaps(&held.pattern, &mut effort) {
+                continue;
+            }
+            // A holder is only named who is known to stand in the way.
+            if effort.is_spent() {
+                let what = "that is too much to compare with what is reserved; reserve fewer or simpler patterns";
+                return Err(refuse(Code::TooLarge, what));
+            }
+            found.push(Conflict { wanted: wanted.clone(), held });
+        }
+    }
+    Ok(found)
+}
+
+fn explain(conflicts: &[Conflict]) -> String {
+    const NAMED_MAX: usize = 3;
+    let mut text: Vec<String> = conflicts
+        .iter()
+        .take(NAMED_MAX)
+        .map(|Conflict { wanted, held }| {
+            let how = if held.shared { "shares" } else { "holds" };
+            let which = if held.pattern == *wanted { String::new() } else { format!(", which overlaps {wanted}") };
+            format!("{} {how} {} until {}{which}", held.agent, held.pattern, held.until)
+        })
+        .collect();
+    if conflicts.len() > NAMED_MAX {
+        text.push(format!("and {} more", conflicts.len() - NAMED_MAX));
+    }
+    text.join("; ")
+}
+
+impl Rule for Unreserve {
+    type Plan = Vec<Reservation>;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Vec<Reservation>, Stop> {
+        let agent = speaker(tables, cx)?;
+        let holder = match &self.holder {
+            Some(holder) => active_agent(tables, holder)?,
+            None => agent.clone(),
+        };
+        if !may_free(&agent, &holder) {
+            let who = match &holder.lead {
+                Some(lead) => format!("{}, its lead {lead} or a human", holder.name),
+                None => format!("{} or a human", holder.name),
+            };
+            return Err(refuse(Code::NotAllowed, format!("only {who} may release what {} reserved", holder.name)));
+        }
+        named(tables, &holder.name, &self.patterns)
+    }
+
+    fn apply(freed: Vec<Reservation>, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        let released = freed.iter().map(seen).collect();
+        for held in freed {
+            end(tables, cx, held, ReservationEnd::Released)?;
+        }
+        Ok(Effect::Reserved(released))
+    }
+}
+
+/// A holder that is gone must not keep everybody waiting: whoever answers for it may let go in its place.
+fn may_free(agent: &Agent, holder: &Agent) -> bool {
+    agent.name == holder.name || agent.kind == AgentKind::Human || holder.lead.as_ref() == Some(&agent.name)
+}
+
+impl Rule for Prolong {
+    type Plan = (Vec<Reservation>, i64);
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
+        let agent = speaker(tables, cx)?;
+        check_time(self.for_ms)?;
+        Ok((named(tables, &agent.name, &self.patterns)?, self.for_ms))
+    }
+
+    fn apply((held, for_ms): Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        let mut kept = Vec::with_capacity(held.len());
+        for before in held {
+            // Longer, never shorter, as with a lease.
+            let until = cx.at.plus_ms(for_ms).max(before.until);
+            let after = Reservation { until, renewed: Some(cx.position), ..before.clone() };
+            tables.update_reservation(&before, &after)?;
+            kept.push(seen(&after));
+        }
+        Ok(Effect::Reserved(kept))
+    }
+}
+
+/// What an agent holds of these patterns, all of which it must hold; of none, everything.
+fn named(tables: &Tables<'_>, agent: &Name, patterns: &[Pattern]) -> Result<Vec<Reservation>, Stop> {
+    if patterns.len() > limits::RESERVE_MAX {
+        return Err(refuse(Code::Malformed, format!("one record names up to {} patterns", limits::RESERVE_MAX)));
+    }
+    if patterns.is_empty() {
+        let all = tables.reservations_of(agent)?;
+        return match all.is_empty() {
+            true => Err(refuse(Code::NotReserved, format!("{agent} has reserved nothing"))),
+            false => Ok(all),
+        };
+    }
+    let mut found = Vec::with_capacity(patterns.len());
+    for pattern in distinct(patterns) {
+        let held = tables.reservation_of(agent, &pattern)?;
+        found.push(held.ok_or_else(|| refuse(Code::NotReserved, format!("{agent} has not reserved {pattern}")))?);
+    }
+    Ok(found)
+}
+
+fn distinct(patterns: &[Pattern]) -> Vec<Pattern> {
+    let mut patterns = patterns.to_vec();
+    patterns.sort_unstable();
+    patterns.dedup();
+    patterns
+}
+
+fn check_time(for_ms: i64) -> Result<(), Stop> {
+    if (limits::LEASE_MS_MIN..=limits::RESERVATION_MS_MAX).contains(&for_ms) {
+        return Ok(());
+    }
+    Err(refuse(Code::TimeOutOfRange, "a reservation lasts between one second and seven days"))
+}
+
+fn seen(held: &Reservation) -> Reserved {
+    Reserved { number: held.number, pattern: held.pattern.clone(), shared: held.shared, until: held.until }
+}
+
+fn end(tables: &mut Tables<'_>, cx: &Context, held: Reservation, reason: ReservationEnd) -> Result<(), Error> {
+    tables.end_reservation(&PastReservation { reservation: held, ended_at: cx.at, ended_by: cx.position, reason })
+}
+
+pub(crate) fn end_all_of(tables: &mut Tables<'_>, cx: &Context, agent: &Name) -> Result<(), Error> {
+    for held in tables.reservations_of(agent)? {
+        end(tables, cx, held, ReservationEnd::Retired)?;
+    }
+    Ok(())
+}
+
+/// Its time is up.
+pub(crate) fn expire(tables: &mut Tables<'_>, cx: &Context, item: DueItem) -> Result<(), Error> {
+    match tables.reservation(ReservationNo(item.subject))? {
+        Some(held) if held.until == item.at => end(tables, cx, held, ReservationEnd::Expired),
+        _ => Err(Error::Damaged(format!("reservation {} is due and not held until then", item.subject))),
+    }
+}
+
+/// The clock leapt: nobody loses a reservation to a clock.
+pub(crate) fn move_all(tables: &mut Tables<'_>, leap_ms: i64) -> Result<(), Error> {
+    for before in tables.reservations()? {
+        let after = Reservation { until: before.until.plus_ms(leap_ms), ..before.clone() };
+        tables.update_reservation(&before, &after)?;
+    }
+    Ok(())
+}
+
+/// What a repeated `reserve` or `extend` is told: what of it is still held.
+pub(crate) fn still_held(tables: &Tables<'_>, agent: &Name, patterns: &[Pattern]) -> Result<Effect, Error> {
+    if patterns.is_empty() {
+        return Ok(Effect::Reserved(tables.reservations_of(agent)?.iter().map(seen).collect()));
+    }
+    let mut held = Vec::new();
+    for pattern in distinct(patterns) {
+        held.extend(tables.reservation_of(agent, &pattern)?.as_ref().map(seen));
+    }
+    Ok(Effect::Reserved(held))
+}
+
+/// What a repeated `release` is told: what it did then.
+pub(crate) fn released_before(tables: &Tables<'_>, position: Position) -> Result<Effect, Error> {
+    let past = tables.reservations_ended_by(position)?;
+    Ok(Effect::Reserved(past.iter().map(|past| seen(&past.reservation)).collect()))
+}

@@ -1,0 +1,222 @@
+//! Sessions: an agent's name runs as one session at a time; what is noted below a root is kept at it.
+//!
+//! Whether the process of a session still runs is nothing the fold can know. It only keeps what was said of it.
+
+use super::outcome::{Code, Effect, Stop, refuse};
+use super::{Context, Rule, delivery, message, speaker};
+use crate::error::Error;
+use crate::limits;
+use crate::log::{NoteKind, Send, SessionClose, SessionNote, SessionStart};
+use crate::store::tables::{Delivery, NoteRow, SessionRow, SessionState, Tables};
+use crate::text::{Name, Session};
+use crate::vocabulary::AgentKind;
+
+pub(crate) struct StartPlan {
+    session: SessionRow,
+    ends: Option<SessionRow>,
+}
+
+impl Rule for SessionStart {
+    type Plan = StartPlan;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<StartPlan, Stop> {
+        let agent = speaker(tables, cx)?;
+        self.check()?;
+        if let Some(known) = tables.session(&self.id)? {
+            let why = format!("session {} was started before, by {}", self.id, known.agent);
+            return Err(refuse(Code::SessionTaken, why));
+        }
+        let live = tables.live_session(&agent.name)?;
+        if let Some(live) = live.as_ref().filter(|live| self.takes_over.as_ref() != Some(&live.id)) {
+            let process = live.process.as_ref().map(|process| format!("pid {}, ", process.pid)).unwrap_or_default();
+            return Err(refuse(
+                Code::SessionLive,
+                format!(
+                    "{} runs as session {} ({process}{} on {}) since {}",
+                    agent.name, live.id, live.program, live.host, live.at
+                ),
+            ));
+        }
+        let root = match &self.parent {
+            None => self.id.clone(),
+            Some(parent) => root_of(tables, parent)?.id,
+        };
+        let session = SessionRow {
+            id: self.id.clone(),
+            position: cx.position,
+            at: cx.at,
+            agent: agent.name,
+            parent: self.parent.clone(),
+            root,
+            process: self.process.clone(),
+            host: self.host.clone(),
+            program: self.program.clone(),
+            worktree: self.worktree.clone(),
+            questions: 0,
+            state: SessionState::Live,
+            ended_at: None,
+            ended_by: None,
+            successor: None,
+        };
+        Ok(StartPlan { session, ends: live })
+    }
+
+    fn apply(plan: StartPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        if let Some(before) = plan.ends {
+            // What it holds stays as it is: the name holds it, and a token still finishes it.
+            let successor = Some(plan.session.id.clone());
+            end(tables, cx, SessionRow { state: SessionState::TakenOver, successor, ..before })?;
+        }
+        tables.insert_session(&plan.session)?;
+        Ok(Effect::Noted)
+    }
+}
+
+impl SessionStart {
+    fn check(&self) -> Result<(), Stop> {
+        let is_word = |text: &str| text.len() <= limits::LABEL_BYTES_MAX && !text.chars().any(char::is_control);
+        let place = self.process.as_ref().map_or("", |process| process.place.as_str());
+        if ![&self.host, &self.program].into_iter().all(|text| is_word(text)) || !is_word(place) {
+            return Err(refuse(Code::Malformed, "a host, a program or a process is named by one short line"));
+        }
+        if self.worktree.as_ref().is_some_and(|path| !path.starts_with('/') || path.len() > limits::PATH_BYTES_MAX) {
+            return Err(refuse(Code::Malformed, "a worktree is an absolute path"));
+        }
+        Ok(())
+    }
+}
+
+/// The root a session belongs to, which must be live.
+fn root_of(tables: &Tables<'_>, id: &Session) -> Result<SessionRow, Stop> {
+    let session = known(tables, id)?;
+    let root = if session.is_root() { session } else { known(tables, &session.root)? };
+    if root.is_live() {
+        return Ok(root);
+    }
+    let over = match root.id == *id {
+        true => format!("session {id} is over ({})", root.state),
+        false => format!("session {}, at the root of {id}, is over ({})", root.id, root.state),
+    };
+    Err(refuse(Code::SessionOver, over))
+}
+
+fn known(tables: &Tables<'_>, id: &Session) -> Result<SessionRow, Stop> {
+    tables.session(id)?.ok_or_else(|| refuse(Code::UnknownSession, format!("no session {id} was started")))
+}
+
+fn end(tables: &mut Tables<'_>, cx: &Context, session: SessionRow) -> Result<(), Error> {
+    tables.end_session(&SessionRow { ended_at: Some(cx.at), ended_by: Some(cx.position), ..session })
+}
+
+impl Rule for SessionNote {
+    type Plan = NoteRow;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<NoteRow, Stop> {
+        let agent = speaker(tables, cx)?;
+        let root = root_of(tables, &self.session)?;
+        if agent.kind != AgentKind::Human && !tables.took_part(&root.id, &agent.name)? {
+            return Err(refuse(
+                Code::NotAllowed,
+                format!("only who runs in session {}, or below it, or a human, may note something in it", root.id),
+            ));
+        }
+        if (self.what == NoteKind::Answer) != self.question.is_some() {
+            return Err(refuse(Code::Malformed, "an answer names its question, and nothing else does"));
+        }
+        if (self.what == NoteKind::Agent) != self.agent.is_some() {
+            return Err(refuse(Code::Malformed, "the note of an agent names it, and no other does"));
+        }
+        let question = match (self.what, self.question) {
+            (NoteKind::Question, _) => Some(next_question(&root)?),
+            (_, Some(question)) => {
+                if question == 0 || question > root.questions {
+                    let why = format!("session {} has no question q{question}", root.id);
+                    return Err(refuse(Code::UnknownQuestion, why));
+                }
+                if tables.is_answered(&root.id, question)? {
+                    return Err(refuse(Code::Ended, format!("question q{question} is answered already")));
+                }
+                Some(question)
+            }
+            _ => None,
+        };
+        Ok(NoteRow {
+            root: root.id,
+            position: cx.position,
+            at: cx.at,
+            session: self.session.clone(),
+            by: agent.name,
+            what: self.what,
+            question,
+            agent: self.agent.clone(),
+        })
+    }
+
+    fn apply(note: NoteRow, tables: &mut Tables<'_>, _: &Context) -> Result<Effect, Error> {
+        tables.insert_note(&note)?;
+        Ok(Effect::Noted)
+    }
+}
+
+fn next_question(root: &SessionRow) -> Result<u32, Stop> {
+    let max = limits::SESSION_QUESTIONS_MAX;
+    match root.questions < max {
+        true => Ok(root.questions + 1),
+        false => Err(refuse(Code::TooLarge, format!("a session has {max} questions at most"))),
+    }
+}
+
+pub(crate) struct ClosePlan {
+    session: SessionRow,
+    released: Vec<Delivery>,
+    mail: Option<message::Plan>,
+}
+
+impl Rule for SessionClose {
+    type Plan = ClosePlan;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<ClosePlan, Stop> {
+        let agent = speaker(tables, cx)?;
+        let session = known(tables, &self.session)?;
+        if agent.kind != AgentKind::Human && agent.name != session.agent {
+            let why = format!("only {} or a human may close session {}", session.agent, session.id);
+            return Err(refuse(Code::NotAllowed, why));
+        }
+        if !session.is_live() {
+            let why = format!("session {} is over already ({})", session.id, session.state);
+            return Err(refuse(Code::SessionOver, why));
+        }
+        if self.mail.as_ref().is_some_and(|mail| mail.ends.is_some() || mail.reply_to.is_some()) {
+            return Err(refuse(Code::Malformed, "the end of a session answers and ends no message"));
+        }
+        let released = if self.keep_claims { Vec::new() } else { held_in(tables, &session)? };
+        let mail = self.mail.as_ref().map(|mail| mail.decide(tables, cx)).transpose()?;
+        Ok(ClosePlan { session, released, mail })
+    }
+
+    fn apply(plan: ClosePlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        for before in &plan.released {
+            delivery::release(tables, cx, before)?;
+        }
+        end(tables, cx, SessionRow { state: SessionState::Closed, ..plan.session })?;
+        match plan.mail {
+            Some(mail) => Send::apply(mail, tables, cx),
+            None => Ok(Effect::Touched(plan.released.len())),
+        }
+    }
+}
+
+/// What a session claimed and did not finish.
+fn held_in(tables: &Tables<'_>, session: &SessionRow) -> Result<Vec<Delivery>, Error> {
+    let mut held = tables.held_by(&session.agent)?;
+    held.retain(|delivery| delivery.session.as_ref() == Some(&session.id));
+    Ok(held)
+}
+
+/// Who is retired runs no more.
+pub(crate) fn retire_of(tables: &mut Tables<'_>, cx: &Context, agent: &Name) -> Result<(), Error> {
+    match tables.live_session(agent)? {
+        Some(live) => end(tables, cx, SessionRow { state: SessionState::Retired, ..live }),
+        None => Ok(()),
+    }
+}

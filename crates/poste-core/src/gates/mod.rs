@@ -1,0 +1,249 @@
+//! Gates: what must be true of a message before the agent that claimed it goes on with it.
+//!
+//! Which gates there are is this machine's matter (`poste.toml`, `.poste/local.toml`), in no record: they are run by
+//! whoever claims, outside every lock, and only what they said goes into the log. This module decides which apply and
+//! what their findings mean; commands are run by a [`Runner`] of the surface.
+
+mod check;
+mod report;
+
+use std::path::{Path, PathBuf};
+
+pub use check::{Errand, Ran, Runner, Scene, run};
+pub(crate) use check::{pattern_of, schema_problems};
+pub use report::{CheckReport, GateReport, Report};
+
+use crate::config::SchemaSource;
+use crate::limits;
+use crate::text::{Label, TypeName};
+use crate::views::MessageView;
+
+/// One `[[gate]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gate {
+    pub name: Label,
+    /// Which messages it is for: those that fit every part that is given.
+    pub kind: Option<TypeName>,
+    pub workflow: Option<Label>,
+    pub step: Option<Label>,
+    /// What must be true of each artifact.
+    pub exists: bool,
+    pub not_empty: bool,
+    pub digest: bool,
+    pub size_min: Option<u64>,
+    pub size_max: Option<u64>,
+    pub name_matches: Option<String>,
+    pub artifact_schema: Option<SchemaSource>,
+    pub payload_schema: Option<SchemaSource>,
+    pub program: Option<Program>,
+    pub timeout_ms: i64,
+    /// The file it stands in.
+    pub source: Source,
+    pub line: usize,
+}
+
+/// What a gate runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Program {
+    /// A program and its arguments, no shell. Templates in them become what they stand for, each word staying one.
+    Words(Vec<String>),
+    /// A line for `/bin/sh`, as it is: values come by variables.
+    Shell(String),
+}
+
+/// Which file a gate comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// `poste.toml`, which comes with a repository: its commands need trust.
+    Office,
+    /// `.poste/local.toml`, this machine's own.
+    Machine,
+}
+
+impl Source {
+    pub fn file(self) -> &'static str {
+        match self {
+            Self::Office => crate::config::FILE,
+            Self::Machine => crate::config::LOCAL_FILE,
+        }
+    }
+}
+
+/// What stands for a value in the words of a command, and the variable that holds it for every command.
+pub const TEMPLATES: [(&str, &str); 3] =
+    [("{artifact}", "POSTE_ARTIFACT"), ("{number}", "POSTE_NUMBER"), ("{worktree}", "POSTE_WORKTREE")];
+
+impl Gate {
+    pub fn applies(&self, kind: &TypeName, workflow: Option<&Label>, step: Option<&Label>) -> bool {
+        self.kind.as_ref().is_none_or(|own| own == kind)
+            && self.workflow.as_ref().is_none_or(|own| Some(own) == workflow)
+            && self.step.as_ref().is_none_or(|own| Some(own) == step)
+    }
+
+    pub(crate) fn checks_something(&self) -> bool {
+        self.asks_of_artifacts() || self.payload_schema.is_some() || self.program.is_some()
+    }
+
+    /// Whether anything is asked of artifacts, so that there must be one.
+    fn asks_of_artifacts(&self) -> bool {
+        self.exists
+            || self.not_empty
+            || self.digest
+            || self.size_min.is_some()
+            || self.size_max.is_some()
+            || self.name_matches.is_some()
+            || self.artifact_schema.is_some()
+            || self.program.as_ref().is_some_and(Program::is_for_each_artifact)
+    }
+
+    /// What anybody may ask of a message without gates: is it still what was sent?
+    fn of_artifacts() -> Self {
+        Self {
+            name: "artifacts".parse().expect("a label"),
+            kind: None,
+            workflow: None,
+            step: None,
+            exists: true,
+            not_empty: false,
+            digest: true,
+            size_min: None,
+            size_max: None,
+            name_matches: None,
+            artifact_schema: None,
+            payload_schema: None,
+            program: None,
+            timeout_ms: limits::GATE_TIMEOUT_MS_DEFAULT,
+            source: Source::Machine,
+            line: 0,
+        }
+    }
+}
+
+impl Program {
+    /// It speaks of an artifact, so it runs once for each.
+    fn is_for_each_artifact(&self) -> bool {
+        let (template, variable) = TEMPLATES[0];
+        match self {
+            Self::Words(words) => words.iter().any(|word| word.contains(template)),
+            Self::Shell(line) => line.contains(variable),
+        }
+    }
+
+    /// In one line, for people.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Words(words) => words.iter().map(|word| shown(word)).collect::<Vec<_>>().join(" "),
+            Self::Shell(line) => format!("sh -c {}", shown(line)),
+        }
+    }
+}
+
+/// A word as a shell would have to be given it.
+fn shown(word: &str) -> String {
+    let plain = |sign: char| sign.is_alphanumeric() || "-_./:=,+@%{}".contains(sign);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+/// Every gate of an office, as its files said at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Gates {
+    pub gates: Vec<Gate>,
+    /// Whether a person here trusts the very text of `poste.toml` that they were read from.
+    pub trusted: bool,
+}
+
+impl Gates {
+    pub fn of(&self, kind: &TypeName, workflow: Option<&Label>, step: Option<&Label>) -> Vec<&Gate> {
+        self.gates.iter().filter(|gate| gate.applies(kind, workflow, step)).collect()
+    }
+
+    pub fn of_message(&self, message: &MessageView) -> Vec<&Gate> {
+        // What the office itself writes is no work of anybody's.
+        match message.notice {
+            Some(_) => Vec::new(),
+            None => self.of(&message.kind, message.workflow.as_ref(), message.step.as_ref()),
+        }
+    }
+
+    /// Those that may not be run: their command comes from a file nobody here trusts.
+    pub fn untrusted<'g>(&self, gates: &[&'g Gate]) -> Vec<&'g Gate> {
+        gates.iter().copied().filter(|gate| !self.may_run(gate)).collect()
+    }
+
+    fn may_run(&self, gate: &Gate) -> bool {
+        gate.program.is_none() || gate.source == Source::Machine || self.trusted
+    }
+
+    /// Those that every message of one of these types must pass; of no type given, every message at all.
+    pub fn of_all(&self, types: &[TypeName]) -> Vec<&Gate> {
+        let is_for_all = |gate: &&Gate| {
+            let whatever_step = gate.workflow.is_none() && gate.step.is_none();
+            let every_type = !types.is_empty() && types.iter().all(|kind| gate.kind.as_ref() == Some(kind));
+            whatever_step && (gate.kind.is_none() || every_type)
+        };
+        self.gates.iter().filter(is_for_all).collect()
+    }
+}
+
+/// The folder commands run in: that of `poste.toml`.
+fn folder_of(config: &Path) -> PathBuf {
+    config.parent().unwrap_or(Path::new(".")).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate(kind: Option<&str>, workflow: Option<&str>, step: Option<&str>) -> Gate {
+        Gate {
+            kind: kind.map(|kind| kind.parse().unwrap()),
+            workflow: workflow.map(|label| label.parse().unwrap()),
+            step: step.map(|label| label.parse().unwrap()),
+            ..Gate::of_artifacts()
+        }
+    }
+
+    #[test]
+    fn a_gate_is_for_what_fits_all_of_it() {
+        let draft: TypeName = "draft_ready".parse().unwrap();
+        let alert: TypeName = "alert".parse().unwrap();
+        let (blog, edit): (Label, Label) = ("blog".parse().unwrap(), "edit".parse().unwrap());
+        let of_type = gate(Some("draft_ready"), None, None);
+        assert!(of_type.applies(&draft, None, None) && of_type.applies(&draft, Some(&blog), Some(&edit)));
+        assert!(!of_type.applies(&alert, None, None));
+        let of_step = gate(None, Some("blog"), Some("edit"));
+        assert!(of_step.applies(&alert, Some(&blog), Some(&edit)));
+        assert!(!of_step.applies(&alert, Some(&blog), None) && !of_step.applies(&alert, None, Some(&edit)));
+        let of_both = gate(Some("draft_ready"), Some("blog"), None);
+        assert!(of_both.applies(&draft, Some(&blog), Some(&edit)) && !of_both.applies(&alert, Some(&blog), None));
+    }
+
+    #[test]
+    fn what_is_for_everything_asked_for_is_known_before_it_is_claimed() {
+        let draft: TypeName = "draft_ready".parse().unwrap();
+        let alert: TypeName = "alert".parse().unwrap();
+        let gates = Gates { gates: vec![gate(Some("draft_ready"), None, None)], trusted: false };
+        assert_eq!(gates.of_all(std::slice::from_ref(&draft)).len(), 1);
+        assert!(gates.of_all(&[]).is_empty() && gates.of_all(&[draft.clone(), alert]).is_empty());
+        let step = Gates { gates: vec![gate(Some("draft_ready"), Some("blog"), None)], trusted: false };
+        assert!(step.of_all(&[draft]).is_empty());
+    }
+
+    #[test]
+    fn only_commands_of_the_versioned_file_need_trust() {
+        let checks = gate(None, None, None);
+        let program = Some(Program::Words(vec!["true".to_owned()]));
+        let ours = Gate { program: program.clone(), ..checks.clone() };
+        let theirs = Gate { program, source: Source::Office, ..checks.clone() };
+        let files = Gate { source: Source::Office, ..checks };
+        let mut gates = Gates { gates: vec![ours, theirs.clone(), files], trusted: false };
+        let all: Vec<&Gate> = gates.gates.iter().collect();
+        assert_eq!(gates.untrusted(&all), [&theirs]);
+        gates.trusted = true;
+        let all: Vec<&Gate> = gates.gates.iter().collect();
+        assert!(gates.untrusted(&all).is_empty());
+    }
+}

@@ -1,0 +1,200 @@
+//! What gates found, and what it means.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::log::{Content, GateResult, GateVerdict, MessageNo, Position};
+use crate::secrets;
+use crate::text::Label;
+
+/// What the gates of one message found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Report {
+    pub number: MessageNo,
+    /// Every gate was passed.
+    pub passed: bool,
+    pub gates: Vec<GateReport>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct GateReport {
+    pub name: Label,
+    pub passed: bool,
+    pub checks: Vec<CheckReport>,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CheckReport {
+    /// As in the file: `exists`, `not_empty`, `command` …
+    pub check: &'static str,
+    /// Of which file.
+    pub artifact: Option<String>,
+    pub passed: bool,
+    /// Why not.
+    pub reason: Option<String>,
+    /// What a command wrote: its beginning and its end.
+    pub output: Option<String>,
+    pub duration_ms: Option<u64>,
+}
+
+impl CheckReport {
+    pub(super) fn new(check: &'static str, artifact: Option<&str>, found: Result<(), String>) -> Self {
+        Self {
+            check,
+            artifact: artifact.map(str::to_owned),
+            passed: found.is_ok(),
+            reason: found.err(),
+            output: None,
+            duration_ms: None,
+        }
+    }
+
+    /// The last line a command wrote, which mostly says what is wrong.
+    fn last_words(&self) -> String {
+        const CHARS_MAX: usize = 160;
+        let lines = self.output.as_deref().unwrap_or_default().lines();
+        let Some(last) = lines.rev().map(str::trim).find(|line| !line.is_empty()) else { return String::new() };
+        let cut: String = last.chars().take(CHARS_MAX).collect();
+        format!(" ({cut}{})", if cut.len() < last.len() { "…" } else { "" })
+    }
+
+    /// In one line.
+    pub fn text(&self) -> String {
+        let of = self.artifact.as_ref().map(|artifact| format!(" of {artifact}")).unwrap_or_default();
+        match &self.reason {
+            None => format!("{}{of}", self.check),
+            Some(reason) => format!("{}{of}: {reason}", self.check),
+        }
+    }
+}
+
+impl GateReport {
+    pub(super) fn new(name: Label, checks: Vec<CheckReport>) -> Self {
+        Self { name, passed: checks.iter().all(|check| check.passed), checks }
+    }
+
+    /// The checks that failed.
+    pub fn failed(&self) -> impl Iterator<Item = &CheckReport> {
+        self.checks.iter().filter(|check| !check.passed)
+    }
+}
+
+/// How much of all outputs together goes into a record.
+const OUTPUT_BYTES_MAX: usize = 48 * 1024;
+
+impl Report {
+    pub fn new(number: MessageNo, gates: Vec<GateReport>) -> Self {
+        Self { number, passed: gates.iter().all(|gate| gate.passed), gates }
+    }
+
+    /// In one line: the names of what was passed, or the first reason of each gate that was not.
+    pub fn summary(&self) -> String {
+        if self.passed {
+            let names: Vec<&str> = self.gates.iter().map(|gate| gate.name.as_str()).collect();
+            return format!("passed: {}", names.join(", "));
+        }
+        let failed = self.gates.iter().filter(|gate| !gate.passed);
+        let reasons = failed.filter_map(|gate| {
+            let check = gate.failed().next()?;
+            Some(format!("{}: {}{}", gate.name, check.text(), check.last_words()))
+        });
+        reasons.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Everything, for people.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let mut room = OUTPUT_BYTES_MAX;
+        for gate in &self.gates {
+            text.push_str(&format!("{} {}\n", if gate.passed { "passed" } else { "failed" }, gate.name));
+            for check in &gate.checks {
+                text.push_str(&format!("  {} {}\n", if check.passed { "ok    " } else { "failed" }, check.text()));
+                let Some(output) = check.output.as_deref().filter(|output| !output.is_empty()) else { continue };
+                if output.len() > room {
+                    text.push_str("    | (its output is left out: there is too much of it)\n");
+                    continue;
+                }
+                room -= output.len();
+                for line in output.lines() {
+                    text.push_str(&format!("    | {line}\n"));
+                }
+            }
+        }
+        text
+    }
+
+    /// What goes into the record: the summary, and everything. What looks like a secret is what a command printed; it
+    /// is left out, since it could only be redacted later.
+    pub fn content(&self) -> Content {
+        let of = |report: &Self| Content {
+            summary: Some(report.summary()),
+            body: report.text().as_str().into(),
+            ..Content::default()
+        };
+        let content = of(self);
+        if secrets::find(&content).is_empty() {
+            return content;
+        }
+        let mut without = self.clone();
+        for check in without.gates.iter_mut().flat_map(|gate| &mut gate.checks) {
+            check.output = check.output.as_ref().map(|_| "(left out: it looks like it carries a secret)".to_owned());
+        }
+        let content = of(&without);
+        match secrets::find(&content).is_empty() {
+            true => content,
+            // Even a name or a reason does. Which gates failed is in the header.
+            false => Content {
+                summary: Some("left out: it looks like it carries a secret".to_owned()),
+                ..Content::default()
+            },
+        }
+    }
+
+    pub fn result(&self, token: Position) -> GateResult {
+        let gates =
+            self.gates.iter().map(|gate| GateVerdict { name: gate.name.clone(), passed: gate.passed }).collect();
+        GateResult { message: self.number, token, passed: self.passed, gates }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(output: &str) -> Report {
+        let exists = CheckReport::new("exists", Some("a.md"), Ok(()));
+        let mut command = CheckReport::new("command", None, Err("it ended with 1".to_owned()));
+        command.output = Some(output.to_owned());
+        let name = |text: &str| text.parse().unwrap();
+        let gates = vec![
+            GateReport::new(name("draft"), vec![exists]),
+            GateReport::new(name("quality"), vec![command.clone(), CheckReport { reason: None, ..command }]),
+        ];
+        Report::new(MessageNo(7), gates)
+    }
+
+    #[test]
+    fn one_failed_check_fails_its_gate_and_the_message() {
+        let report = report("no headline\n");
+        assert!(!report.passed && report.gates[0].passed && !report.gates[1].passed);
+        assert_eq!(report.summary(), "quality: command: it ended with 1 (no headline)");
+        let result = report.result(Position(40));
+        assert_eq!((result.message, result.token, result.passed), (MessageNo(7), Position(40), false));
+        assert_eq!(result.gates.iter().map(|gate| gate.passed).collect::<Vec<_>>(), [true, false]);
+        let text = report.text();
+        assert!(text.contains("passed draft\n  ok     exists of a.md\nfailed quality\n"), "{text}");
+        assert!(text.contains("    | no headline\n"), "{text}");
+    }
+
+    #[test]
+    fn output_is_bounded_and_never_carries_a_secret() {
+        let content = report(&"x".repeat(40_000)).content();
+        assert!(content.body.0.len() < 60_000);
+        assert!(content.body.text().contains("there is too much of it"));
+        let secret = report("token=ghp_0123456789abcdefghijABCDEFGHIJ012345\n").content();
+        assert!(secrets::find(&secret).is_empty());
+        assert!(secret.body.text().contains("it looks like it carries a secret"));
+        assert!(secret.body.text().contains("it ended with 1"), "the reason stays");
+    }
+}

@@ -1,0 +1,14 @@
+//! Agreements: who was asked about a proposal says yes to it.
+
+use serde::{Deserialize, Serialize};
+
+use super::Send;
+use crate::log::MessageNo;
+
+/// The actor agrees on a proposal. The mail is the reply that says so.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Agree {
+    pub message: MessageNo,
+    pub mail: Send,
+}

@@ -1,0 +1,25 @@
+//! Gates: what was found out about a claimed message before its holder may go on.
+
+use serde::{Deserialize, Serialize};
+
+use crate::log::{MessageNo, Position};
+use crate::text::Label;
+
+/// The gates of a message were run under a claim. The content says what each of them found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GateResult {
+    pub message: MessageNo,
+    /// The claim they were run under.
+    pub token: Position,
+    /// Every one of them passed.
+    pub passed: bool,
+    pub gates: Vec<GateVerdict>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GateVerdict {
+    pub name: Label,
+    pub passed: bool,
+}

@@ -1,0 +1,121 @@
+//! The gates of this machine's files, and that nobody gets past them by another way than the claim.
+
+use std::path::Path;
+
+use super::Office;
+use crate::config::{self, ConfigFile, Problem};
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::fold::{self, Code, Rejection};
+use crate::gates::{self, Gates, Source};
+use crate::log::{EndsHow, Intent, Log, MessageNo, Position, Proposal};
+use crate::store::tables::Tables;
+use crate::store::{read_config, trust};
+
+impl<L: Log> Office<L> {
+    /// Every gate of `poste.toml` and `.poste/local.toml`, as these are now. One that cannot be read is an error: it
+    /// must not be left out.
+    pub fn gates(&self) -> Result<Gates, Error> {
+        let Some(folder) = self.store().path() else { return Ok(Gates::default()) };
+        let mut found = Gates::default();
+        let config = folder.with_file_name(config::FILE);
+        if let Some(text) = read_config(&config)? {
+            found.gates = ConfigFile::parse(&text, &config)?.gates;
+            // Asked of the text that was read, not of what the file may have become since.
+            if found.gates.iter().any(|gate| gate.program.is_some()) {
+                let mark = trust::read(folder, &config)?;
+                found.trusted = mark.is_some_and(|mark| mark.digest == Digest::of(text.as_bytes()));
+            }
+        }
+        let local = folder.join(config::LOCAL_FILE);
+        if let Some(text) = read_config(&local)? {
+            let (own, problems) = config::read_local(&text);
+            let wrong = |message: String| Err(Error::Config { path: local.clone(), message });
+            if let Some(problem) = problems.first() {
+                return wrong(problem.to_string());
+            }
+            let tables = self.store().tables()?;
+            for gate in own {
+                let known = gate.kind.as_ref().map(|kind| tables.type_defaults(kind)).transpose()?.flatten();
+                if let Some(why) = config::unknown_type(&gate, |_| known.is_some()) {
+                    return wrong(format!("line {}: {why}", gate.line));
+                }
+                if found.gates.iter().any(|other| other.name == gate.name) {
+                    let name = &gate.name;
+                    return wrong(format!("line {}: gate {name}: the name is taken in {}", gate.line, config::FILE));
+                }
+                found.gates.push(gate);
+            }
+        }
+        Ok(found)
+    }
+
+    /// For each proposal, why it may not end a delivery that has gates to pass. The fold cannot say so, since gates are
+    /// in no record; so it is said here, for every surface.
+    pub(super) fn ungated(&self, proposals: &[Proposal]) -> Result<Vec<Option<Rejection>>, Error> {
+        let mut refused = vec![None; proposals.len()];
+        if !proposals.iter().any(|proposal| ending(&proposal.intent).is_some()) {
+            return Ok(refused);
+        }
+        let gates = self.gates()?;
+        if gates.gates.is_empty() {
+            return Ok(refused);
+        }
+        let tables = self.store().tables()?;
+        for (proposal, refused) in proposals.iter().zip(&mut refused) {
+            *refused = unpassed(&tables, &gates, proposal)?;
+        }
+        Ok(refused)
+    }
+}
+
+/// What a record would end well: the message, and the claim it names. A forward ends nothing here: it goes on as a
+/// message of the same type, with the same gates. A failure says itself that nothing was accepted.
+fn ending(intent: &Intent) -> Option<(MessageNo, Option<Position>)> {
+    match intent {
+        Intent::Done(done) => Some((done.message, done.token)),
+        Intent::Ack(ack) => Some((ack.message, None)),
+        // A rejection accepts nothing. Whoever overrides says why, and that is recorded.
+        Intent::HandoffReject(_) => None,
+        Intent::HandoffAccept(accept) if accept.overridden => None,
+        other => {
+            let ends = other.mail()?.ends.as_ref().filter(|ends| ends.how == EndsHow::Replied)?;
+            Some((ends.message, ends.token))
+        }
+    }
+}
+
+fn unpassed(tables: &Tables<'_>, gates: &Gates, proposal: &Proposal) -> Result<Option<Rejection>, Error> {
+    let Some((number, token)) = ending(&proposal.intent) else { return Ok(None) };
+    let Some(message) = tables.message(number)?.filter(|message| message.notice.is_none()) else { return Ok(None) };
+    // Of what asks for work an ack is a mark, no end.
+    if matches!(proposal.intent, Intent::Ack(_)) && message.work {
+        return Ok(None);
+    }
+    let own = gates.of(&message.kind, message.workflow.as_ref(), message.step.as_ref());
+    // What was stored before under this id is a repeat, whatever gates there are by now.
+    if own.is_empty() || tables.id(&proposal.id)?.is_some() {
+        return Ok(None);
+    }
+    // The receiver of a handoff runs its gates when it accepts; the fold refuses what they did not let through.
+    if matches!(&proposal.intent, Intent::HandoffAccept(accept) if accept.gates.len() >= own.len()) {
+        return Ok(None);
+    }
+    let names: Vec<&str> = own.iter().map(|gate| gate.name.as_str()).collect();
+    let names = names.join(", ");
+    Ok(fold::gates_passed(tables, &proposal.actor, &message, token)?.map(|unpassed| {
+        let reason = match unpassed {
+            fold::Unpassed::Unclaimed => {
+                format!("message {number} has gates to pass ({names}), which are run when it is claimed")
+            }
+            fold::Unpassed::Claimed => format!("message {number} has not passed its gates ({names}) under this claim"),
+        };
+        Rejection { code: Code::GateNotPassed, reason }
+    }))
+}
+
+/// What is wrong with the schemas of gates of one file, with the line of the gate.
+pub fn gate_schema_problems(config: &Path, gates: &[gates::Gate], source: Source) -> Vec<Problem> {
+    let problems = gates::schema_problems(config, gates).into_iter().filter(|(of, ..)| *of == source);
+    problems.map(|(_, line, message)| Problem { line: Some(line), column: Some(1), message }).collect()
+}

@@ -1,0 +1,556 @@
+//! Many files at once, and whole folders: looked at first, then copied, and every problem told together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, Metadata, MetadataExt};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{EMPTY, Worktree, check_unchanged, reason, refused, written_at};
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::limits;
+use crate::log::{Artifact, ArtifactState};
+use crate::progress::Progress;
+use crate::store::blobs::{Blobs, Checked, Staged, Stored};
+use crate::store::path_text;
+
+/// What is wrong with one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileProblem {
+    pub path: String,
+    pub what: String,
+}
+
+impl std::fmt::Display for FileProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.path, self.what)
+    }
+}
+
+/// Files as they were when they were looked at.
+#[derive(Debug)]
+pub struct Listed {
+    /// By their path below the root, so that each is there once.
+    files: BTreeMap<PathBuf, Metadata>,
+    /// Folders that were named, and how many files are below each.
+    pub folders: Vec<(String, usize)>,
+    pub bytes: u64,
+}
+
+impl Listed {
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+}
+
+impl Worktree {
+    /// Looks at files, and at everything below folders. Opens nothing.
+    pub fn list(&self, cwd: &Path, paths: &[PathBuf], with_empty: bool) -> Result<Listed, Error> {
+        let root = self.root_folder()?;
+        let office = self.office.as_ref().and_then(|office| office.canonicalize().ok());
+        let office = office.and_then(|office| office.strip_prefix(&self.root).ok().map(Path::to_owned));
+        let mut listing = Listing {
+            tree: self,
+            root,
+            office,
+            with_empty,
+            looked_at: 0,
+            listed: Listed { files: BTreeMap::new(), folders: Vec::new(), bytes: 0 },
+            problems: Vec::new(),
+        };
+        for path in paths {
+            listing.add_named(cwd, path);
+            if listing.is_too_much() {
+                let max = limits::HANDOFF_ARTIFACTS_MAX;
+                return Err(refused(
+                    path,
+                    format!("with it there are more than {max} files; hand over an archive of them"),
+                ));
+            }
+        }
+        match listing.problems.is_empty() {
+            true => Ok(listing.listed),
+            false => Err(Error::Artifacts(listing.problems)),
+        }
+    }
+
+    /// Copies what was listed into blobs, in bounded memory. Nothing is left out in silence: a file that is not what it
+    /// was when it was listed is told by name, and then nothing is handed over.
+    pub fn copy(
+        &self,
+        listed: &Listed,
+        blobs: &Blobs,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Vec<Artifact>, Error> {
+        let mut artifacts = Vec::with_capacity(listed.files.len());
+        let mut problems = Vec::new();
+        // Waiting for the disk takes as long as reading: another thread does it meanwhile.
+        std::thread::scope(|scope| {
+            let (sender, receiver) = sync_channel::<Staged<'_>>(8);
+            let keeper = scope.spawn(move || receiver.into_iter().try_for_each(|staged| staged.keep().map(|_| ())));
+            let mut done = 0;
+            for (relative, before) in &listed.files {
+                let mut moved = |bytes: u64| {
+                    done += bytes;
+                    progress(Progress { what: "copying files", done, of: listed.bytes });
+                };
+                match self.stage(relative, before, blobs, &mut moved) {
+                    Ok(staged) => {
+                        artifacts.push(attached(relative, staged.stored())?);
+                        if sender.send(staged).is_err() {
+                            break; // the keeper has failed and says why
+                        }
+                    }
+                    Err(Error::Artifact { path, message }) => {
+                        problems.push(FileProblem { path, what: message });
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            drop(sender);
+            keeper.join().unwrap_or_else(|_| Err(Error::Damaged("the thread that keeps blobs died".to_owned())))
+        })?;
+        blobs.sync()?;
+        // Once more, all of them: while the others were copied, one may have been replaced.
+        let root = self.root_folder()?;
+        for (relative, before) in &listed.files {
+            let path = relative.display().to_string();
+            if problems.iter().any(|problem| problem.path == path) {
+                continue;
+            }
+            if let Some(what) = changed(&root, relative, before) {
+                problems.push(FileProblem { path, what });
+            }
+        }
+        match problems.is_empty() {
+            true => Ok(artifacts),
+            false => Err(Error::Artifacts(problems)),
+        }
+    }
+
+    fn stage<'a>(
+        &self,
+        relative: &Path,
+        listed: &Metadata,
+        blobs: &'a Blobs,
+        moved: &mut dyn FnMut(u64),
+    ) -> Result<Staged<'a>, Error> {
+        let (mut file, before) = self.open_any(relative, relative)?;
+        if identity(&before) != identity(listed) {
+            return Err(refused(relative, REPLACED.to_owned()));
+        }
+        let staged = blobs.stage(Counted { source: &mut file, moved })?;
+        check_unchanged(relative, &file, listed, staged.stored().size)?;
+        Ok(staged)
+    }
+
+    /// What became of the files since: gone, or others by now.
+    pub fn changes(&self, artifacts: &[Artifact]) -> Vec<FileProblem> {
+        let look = |artifact: &Artifact| -> Option<String> {
+            let path = Path::new(&artifact.path);
+            let now = self
+                .open_any(path, path)
+                .and_then(|(mut file, _)| super::hash(&mut file).map_err(|error| refused(path, error.to_string())));
+            match now {
+                Ok(now) if Some(now.digest) == artifact.digest => None,
+                Ok(now) => {
+                    let was = artifact.size.unwrap_or_default();
+                    Some(format!("it has changed since ({was} bytes then, {} now)", now.size))
+                }
+                Err(Error::Artifact { message, .. }) => Some(message),
+                Err(error) => Some(error.to_string()),
+            }
+        };
+        let found = artifacts
+            .iter()
+            .filter_map(|artifact| look(artifact).map(|what| FileProblem { path: artifact.path.clone(), what }));
+        found.collect()
+    }
+
+    fn root_folder(&self) -> Result<Dir, Error> {
+        Dir::open_ambient_dir(&self.root, ambient_authority()).map_err(|error| Error::io(&self.root, error))
+    }
+}
+
+const REPLACED: &str = "it was replaced since it was listed";
+const CHANGED: &str = "it changed while it was handed over";
+
+/// Copies that are not what they were: each with what is wrong. Reads every one of them.
+pub fn damaged_copies(
+    blobs: &Blobs,
+    artifacts: &[Artifact],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<FileProblem>, Error> {
+    let of = artifacts.iter().filter_map(|artifact| artifact.size).sum();
+    let mut done = 0;
+    let mut known: BTreeMap<Digest, Checked> = BTreeMap::new();
+    let mut problems = Vec::new();
+    for artifact in artifacts {
+        let Some(digest) = artifact.digest.filter(|_| artifact.state == ArtifactState::Attached) else { continue };
+        let checked = match known.get(&digest) {
+            Some(checked) => *checked,
+            None => *known.entry(digest).or_insert(blobs.check(&digest)?),
+        };
+        let what = match checked {
+            Checked::Sound if blobs.size(&digest)? == artifact.size => None,
+            Checked::Sound => Some("its copy has another size than its record says"),
+            Checked::Missing => Some("its copy is missing"),
+            Checked::Damaged => Some("its copy is damaged"),
+        };
+        problems.extend(what.map(|what| FileProblem { path: artifact.path.clone(), what: what.to_owned() }));
+        done += artifact.size.unwrap_or_default();
+        progress(Progress { what: "checking copies", done, of });
+    }
+    Ok(problems)
+}
+
+fn attached(relative: &Path, stored: Stored) -> Result<Artifact, Error> {
+    Ok(Artifact {
+        path: path_text(relative)?.to_owned(),
+        worktree: None,
+        state: ArtifactState::Attached,
+        size: Some(stored.size),
+        digest: Some(stored.digest),
+    })
+}
+
+fn identity(meta: &Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
+}
+
+/// Whether a path leads to something else than it did.
+fn changed(root: &Dir, relative: &Path, before: &Metadata) -> Option<String> {
+    match root.symlink_metadata(relative) {
+        Err(error) => Some(reason(&error)),
+        Ok(now) if identity(&now) != identity(before) => Some(REPLACED.to_owned()),
+        Ok(now) if now.len() != before.len() || written_at(&now) != written_at(before) => Some(CHANGED.to_owned()),
+        Ok(_) => None,
+    }
+}
+
+/// Tells how much was read.
+struct Counted<'a, R> {
+    source: R,
+    moved: &'a mut dyn FnMut(u64),
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(buffer)?;
+        (self.moved)(read as u64);
+        Ok(read)
+    }
+}
+
+struct Listing<'a> {
+    tree: &'a Worktree,
+    root: Dir,
+    /// Of the office, if it is below the root.
+    office: Option<PathBuf>,
+    with_empty: bool,
+    looked_at: usize,
+    listed: Listed,
+    problems: Vec<FileProblem>,
+}
+
+impl Listing<'_> {
+    fn is_too_much(&self) -> bool {
+        self.listed.files.len() > limits::HANDOFF_ARTIFACTS_MAX || self.looked_at > limits::HANDOFF_NAMES_MAX
+    }
+
+    fn add_named(&mut self, cwd: &Path, path: &Path) {
+        match self.tree.relative_or_root(cwd, path) {
+            Err(error) => self.problem(path, error),
+            Ok(_) if path.as_os_str().is_empty() => self.problem(path, refused(path, "it has no name".to_owned())),
+            Ok(relative) => match self.root.metadata(in_root(&relative)) {
+                Err(error) => self.problem(path, refused(path, reason(&error))),
+                Ok(meta) if meta.is_dir() => {
+                    let before = self.listed.files.len();
+                    self.add_folder(&relative);
+                    self.listed.folders.push((path.display().to_string(), self.listed.files.len() - before));
+                }
+                Ok(meta) => self.add_file(path, relative, meta),
+            },
+        }
+    }
+
+    fn add_file(&mut self, shown: &Path, relative: PathBuf, meta: Metadata) {
+        let what = match () {
+            () if !meta.is_file() => "it is not a regular file",
+            () if self.is_of_the_office(&relative, &meta) => "it is a file of the office itself",
+            () if meta.len() == 0 && !self.with_empty => EMPTY,
+            () if meta.len() > limits::ARTIFACT_BYTES_MAX => "it is too large",
+            () if relative.to_str().is_none() => "its name is no UTF-8",
+            () => {
+                self.listed.bytes += meta.len();
+                self.listed.files.insert(relative, meta);
+                return;
+            }
+        };
+        self.problem(shown, refused(shown, what.to_owned()));
+    }
+
+    /// In the order of names, so that the same folder always gives the same list. Git's own folder and the office are
+    /// no part of anybody's work.
+    fn add_folder(&mut self, folder: &Path) {
+        if self.is_too_much() || self.office.as_deref() == Some(folder) {
+            return;
+        }
+        let names = self
+            .root
+            .read_dir(in_root(folder))
+            .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<BTreeSet<_>>>());
+        let names = match names {
+            Ok(names) => names,
+            Err(error) => return self.problem(folder, refused(folder, reason(&error))),
+        };
+        for name in names.into_iter().filter(|name| name != ".git") {
+            self.looked_at += 1;
+            let path = folder.join(name);
+            match self.root.symlink_metadata(&path) {
+                Err(error) => self.problem(&path, refused(&path, reason(&error))),
+                Ok(meta) if meta.is_dir() => self.add_folder(&path),
+                Ok(meta) if meta.is_symlink() => self.add_link(&path),
+                Ok(meta) => self.add_file(&path.clone(), path, meta),
+            }
+            if self.is_too_much() {
+                return;
+            }
+        }
+    }
+
+    /// A link to a file of the worktree is that file, under its own name.
+    fn add_link(&mut self, path: &Path) {
+        match self.tree.relative(&self.tree.root, path) {
+            Err(error) => self.problem(path, error),
+            Ok(relative) => match self.root.metadata(&relative) {
+                Err(error) => self.problem(path, refused(path, reason(&error))),
+                Ok(meta) if meta.is_dir() => {
+                    let what = "it is a link to a folder; name that folder instead";
+                    self.problem(path, refused(path, what.to_owned()));
+                }
+                Ok(meta) => self.add_file(path, relative, meta),
+            },
+        }
+    }
+
+    fn is_of_the_office(&self, relative: &Path, meta: &Metadata) -> bool {
+        self.office.as_ref().is_some_and(|office| relative.starts_with(office))
+            || self.tree.is_of_the_office(meta.dev(), meta.ino())
+    }
+
+    fn problem(&mut self, path: &Path, error: Error) {
+        let what = match error {
+            Error::Artifact { message, .. } => message,
+            other => other.to_string(),
+        };
+        self.problems.push(FileProblem { path: path.display().to_string(), what });
+    }
+}
+
+/// The root itself has an empty path below it.
+fn in_root(relative: &Path) -> &Path {
+    if relative.as_os_str().is_empty() { Path::new(".") } else { relative }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    struct Fixture {
+        folder: tempfile::TempDir,
+        tree: Worktree,
+        blobs: Blobs,
+    }
+
+    fn fixture() -> Fixture {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("tree");
+        for made in [".poste/blobs", ".git", "src/deep"] {
+            fs::create_dir_all(root.join(made)).unwrap();
+        }
+        for (path, text) in [
+            ("src/a.rs", "fn a() {}"),
+            ("src/b.rs", "fn b() {}"),
+            ("src/deep/c.rs", "fn c() {}"),
+            (".git/config", "not mine"),
+            (".poste/office.db", "not mine"),
+            (".poste/blobs/x", "not mine"),
+        ] {
+            fs::write(root.join(path), text).unwrap();
+        }
+        fs::write(folder.path().join("secret"), "outside").unwrap();
+        let tree = Worktree::new(&root).unwrap().apart_from(&root.join(".poste"));
+        let blobs = folder.path().join("blobs");
+        fs::create_dir(&blobs).unwrap();
+        Fixture { tree, blobs: Blobs::new(blobs), folder }
+    }
+
+    impl Fixture {
+        fn path(&self, name: &str) -> PathBuf {
+            self.tree.root.join(name)
+        }
+
+        fn list(&self, names: &[&str]) -> Result<Listed, Error> {
+            let paths: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+            self.tree.list(&self.tree.root, &paths, false)
+        }
+
+        fn copy(&self, listed: &Listed) -> Result<Vec<Artifact>, Error> {
+            self.tree.copy(listed, &self.blobs, &mut |_| {})
+        }
+
+        fn stored(&self) -> usize {
+            fs::read_dir(self.folder.path().join("blobs")).unwrap().count()
+        }
+    }
+
+    fn problems<T: std::fmt::Debug>(answer: Result<T, Error>) -> Vec<String> {
+        match answer {
+            Err(Error::Artifacts(problems)) => problems.iter().map(ToString::to_string).collect(),
+            other => panic!("expected problems, got {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_folder_is_the_files_below_it_each_once() {
+        let fixture = fixture();
+        symlink("a.rs", fixture.path("src/inside")).unwrap();
+        let listed = fixture.list(&["src/b.rs", ".", "src"]).unwrap();
+        assert_eq!(listed.folders, [(".".to_owned(), 2), ("src".to_owned(), 0)]);
+        let artifacts = fixture.copy(&listed).unwrap();
+        let paths: Vec<&str> = artifacts.iter().map(|artifact| artifact.path.as_str()).collect();
+        assert_eq!(paths, ["src/a.rs", "src/b.rs", "src/deep/c.rs"], "neither git's files nor the office's");
+        assert!(damaged_copies(&fixture.blobs, &artifacts, &mut |_| {}).unwrap().is_empty());
+        assert!(fixture.tree.changes(&artifacts).is_empty());
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_told_at_once_and_nothing_is_written() {
+        let fixture = fixture();
+        fs::write(fixture.path("src/empty"), "").unwrap();
+        symlink("../../secret", fixture.path("src/out")).unwrap();
+        symlink("deep", fixture.path("src/link")).unwrap();
+        let (here, fifo) = (rustix::fs::CWD, rustix::fs::FileType::Fifo);
+        rustix::fs::mknodat(here, fixture.path("src/pipe"), fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        let told = problems(fixture.list(&["src", "missing", "../secret", ".poste/office.db", ".poste/blobs/x"]));
+        let expected = [
+            "src/empty: it is empty",
+            "src/link: it is a link to a folder; name that folder instead",
+            "src/out: it is outside the worktree",
+            "src/pipe: it is not a regular file",
+            "missing: there is no such file",
+            "../secret: it is outside the worktree",
+            ".poste/office.db: it is a file of the office itself",
+            ".poste/blobs/x: it is a file of the office itself",
+        ];
+        assert_eq!(told.len(), expected.len(), "{told:#?}");
+        for (told, expected) in told.iter().zip(expected) {
+            assert!(told.starts_with(expected), "{told} is not {expected}");
+        }
+        assert_eq!(fixture.stored(), 0);
+    }
+
+    #[test]
+    fn an_empty_file_is_taken_when_that_is_wanted() {
+        let fixture = fixture();
+        fs::write(fixture.path("src/__init__.py"), "").unwrap();
+        let listed = fixture.tree.list(&fixture.tree.root, &["src".into()], true).unwrap();
+        let artifacts = fixture.copy(&listed).unwrap();
+        assert_eq!((artifacts[0].path.as_str(), artifacts[0].size), ("src/__init__.py", Some(0)));
+    }
+
+    #[test]
+    fn what_happens_between_listing_and_copying_is_seen() {
+        type Sabotage = fn(&Path);
+        let cases: [(&str, Sabotage, &str); 6] = [
+            ("truncated", |path| fs::write(path, "fn").unwrap(), "it changed while"),
+            ("removed", |path| fs::remove_file(path).unwrap(), "there is no such file"),
+            ("grown", |path| fs::write(path, "fn a() { grown() }").unwrap(), "it changed while"),
+            (
+                "replaced",
+                |path| {
+                    fs::write(path.with_extension("new"), "fn a() {}").unwrap();
+                    fs::rename(path.with_extension("new"), path).unwrap();
+                },
+                "it was replaced",
+            ),
+            (
+                "swapped for a link inside",
+                |path| {
+                    fs::remove_file(path).unwrap();
+                    symlink("b.rs", path).unwrap();
+                },
+                "it was replaced",
+            ),
+            (
+                "swapped for a link outside",
+                |path| {
+                    fs::remove_file(path).unwrap();
+                    symlink("../../secret", path).unwrap();
+                },
+                "it may not be read, or it leads out of the worktree",
+            ),
+        ];
+        for (name, sabotage, expected) in cases {
+            let fixture = fixture();
+            let listed = fixture.list(&["src"]).unwrap();
+            sabotage(&fixture.path("src/a.rs"));
+            let told = problems(fixture.copy(&listed));
+            let [told] = told.as_slice() else { panic!("{name}: {told:?}") };
+            assert!(told.starts_with(&format!("src/a.rs: {expected}")), "{name}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_after_it_was_copied_is_seen_too() {
+        let fixture = fixture();
+        let listed = fixture.list(&["src"]).unwrap();
+        let mut copied = 0;
+        let answer = fixture.tree.copy(&listed, &fixture.blobs, &mut |progress| {
+            if copied == 0 && progress.done > 9 {
+                fs::write(fixture.path("src/a.rs"), "fn other() {}").unwrap();
+            }
+            copied = progress.done.saturating_sub(9);
+        });
+        assert_eq!(problems(answer), [format!("src/a.rs: {CHANGED}")]);
+    }
+
+    #[test]
+    fn copies_and_files_that_changed_since_are_told_by_name() {
+        let fixture = fixture();
+        let artifacts = fixture.copy(&fixture.list(&["src"]).unwrap()).unwrap();
+        fs::write(fixture.blobs.path(&artifacts[0].digest.unwrap()), "tampered").unwrap();
+        fs::remove_file(fixture.blobs.path(&artifacts[1].digest.unwrap())).unwrap();
+        let told = damaged_copies(&fixture.blobs, &artifacts, &mut |_| {}).unwrap();
+        let told: Vec<String> = told.iter().map(ToString::to_string).collect();
+        assert_eq!(told, ["src/a.rs: its copy is damaged", "src/b.rs: its copy is missing"]);
+        fs::write(fixture.path("src/a.rs"), "fn other() {}").unwrap();
+        fs::remove_file(fixture.path("src/b.rs")).unwrap();
+        let told: Vec<String> = fixture.tree.changes(&artifacts).iter().map(ToString::to_string).collect();
+        let changed = "src/a.rs: it has changed since (9 bytes then, 13 now)";
+        assert_eq!(told, [changed, "src/b.rs: there is no such file"]);
+    }
+
+    #[test]
+    fn more_files_than_a_handoff_holds_are_refused_before_one_is_copied() {
+        let fixture = fixture();
+        for number in 0..=limits::HANDOFF_ARTIFACTS_MAX {
+            fs::write(fixture.path(&format!("src/deep/{number}")), "x").unwrap();
+        }
+        let error = fixture.list(&["src"]).unwrap_err().to_string();
+        assert!(error.contains("more than 1000 files"), "{error}");
+    }
+}

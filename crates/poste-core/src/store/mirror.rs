@@ -1,0 +1,168 @@
+//! The mirror: every shared context as a Markdown file, `contexts/NAME.md`, for people and their tools.
+//!
+//! It is made from the log after each change and holds nothing of its own: whoever deletes it loses nothing, and the
+//! next command that deals with the context makes it anew. What somebody wrote into it is not the log's, so it is
+//! noticed (by the digest of what was written last, kept beside it) and left alone until somebody decides.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::archive::UNFINISHED;
+use super::lock::WriteLock;
+use super::{Store, make_private_folder};
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::text::ContextName;
+use crate::views;
+
+/// The folder of the mirror, in that of the office.
+pub const FOLDER: &str = "contexts";
+
+/// How a mirror stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mirror {
+    /// It says what the log says.
+    Current,
+    /// It is missing, or a process died before it wrote it.
+    Behind,
+    /// Somebody changed the file, or put something else in its place. It is left as it is.
+    Edited(PathBuf),
+}
+
+/// What was written last.
+#[derive(Debug, Serialize, Deserialize)]
+struct Written {
+    version: u64,
+    /// The newest redaction by then: one changes what a version says.
+    redacted: u64,
+    digest: Digest,
+    /// What was there before. Between two renames the file may still be that.
+    before: Option<Digest>,
+}
+
+/// The file of a context.
+pub fn path(office: &Path, name: &ContextName) -> PathBuf {
+    office.join(FOLDER).join(format!("{name}.md"))
+}
+
+fn state_path(office: &Path, name: &ContextName) -> PathBuf {
+    office.join(FOLDER).join(format!(".{name}.json"))
+}
+
+/// Only looks. `None`: there is no such context.
+pub fn look(store: &Store, name: &ContextName) -> Result<Option<Mirror>, Error> {
+    let Some(office) = store.path() else { return Ok(None) };
+    let Some(wanted) = wanted(store, name)? else { return Ok(None) };
+    Ok(Some(standing(office, name, wanted)?.0))
+}
+
+/// Brings the mirror of a context up to the log. An edit is left alone, unless it is to be dropped.
+///
+/// Whoever has the lock reads the newest version under it, so an older one never takes the place of a newer.
+pub fn write(store: &Store, name: &ContextName, drop_edit: bool) -> Result<Option<Mirror>, Error> {
+    let Some(office) = store.path().filter(|_| !store.is_read_only()) else { return Ok(None) };
+    if store.tables()?.context(name)?.is_none() {
+        return Ok(None);
+    }
+    let folder = office.join(FOLDER);
+    make_private_folder(&folder)?;
+    let lock = WriteLock::named(&folder, ".lock", &store.options.program);
+    let _held = lock.acquire(store.options.lock_timeout)?;
+    remove_unfinished(&folder)?;
+    let Some(wanted) = wanted(store, name)? else { return Ok(None) };
+    let before = match standing(office, name, wanted)? {
+        (Mirror::Current, _) => return Ok(Some(Mirror::Current)),
+        (edited @ Mirror::Edited(_), _) if !drop_edit => return Ok(Some(edited)),
+        (_, found) => found,
+    };
+    let Some(view) = views::context(store, name, None)? else { return Ok(None) };
+    let text = views::context_markdown(&view);
+    // A version that came since is in the view; a redaction that came since is its own redactor's to mirror.
+    let written = Written { version: view.version, redacted: wanted.1, digest: Digest::of(text.as_bytes()), before };
+    let state = serde_json::to_vec(&written).expect("plain data always encodes");
+    put(&folder, &state_path(office, name), &state)?;
+    put(&folder, &path(office, name), text.as_bytes())?;
+    Ok(Some(Mirror::Current))
+}
+
+/// The version and the newest redaction a mirror should be of.
+fn wanted(store: &Store, name: &ContextName) -> Result<Option<(u64, u64)>, Error> {
+    let Some(context) = store.tables()?.context(name)? else { return Ok(None) };
+    let newest = "SELECT coalesce(max(redacted_by), 0) FROM redactions";
+    let redacted: u64 = store.conn().prepare_cached(newest)?.query_row([], |row| row.get(0))?;
+    Ok(Some((context.version, redacted)))
+}
+
+/// How the mirror stands, and the digest of the file if it is one of ours.
+fn standing(office: &Path, name: &ContextName, wanted: (u64, u64)) -> Result<(Mirror, Option<Digest>), Error> {
+    let path = path(office, name);
+    let written: Option<Written> = match read(&state_path(office, name))? {
+        Is::File(bytes) => serde_json::from_slice(&bytes).ok(),
+        Is::Nothing | Is::Else => None,
+    };
+    let found = match read(&path)? {
+        Is::Nothing => return Ok((Mirror::Behind, None)),
+        // Nobody empties a file to say something; a machine that lost its power may.
+        Is::File(bytes) if bytes.is_empty() => return Ok((Mirror::Behind, None)),
+        Is::File(bytes) => Digest::of(&bytes),
+        Is::Else => return Ok((Mirror::Edited(path), None)),
+    };
+    Ok(match written {
+        Some(written) if written.digest == found => match (written.version, written.redacted) == wanted {
+            true => (Mirror::Current, Some(found)),
+            false => (Mirror::Behind, Some(found)),
+        },
+        Some(written) if written.before == Some(found) => (Mirror::Behind, Some(found)),
+        _ => (Mirror::Edited(path), None),
+    })
+}
+
+enum Is {
+    Nothing,
+    File(Vec<u8>),
+    /// A link, a folder, a pipe.
+    Else,
+}
+
+/// Reads a regular file, and never follows a link or waits for a pipe.
+fn read(path: &Path) -> Result<Is, Error> {
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::NOFOLLOW;
+    let mut file = match OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Is::Nothing),
+        Err(_) if fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_file()) => return Ok(Is::Else),
+        Err(error) => return Err(Error::io(path, error)),
+    };
+    if !file.metadata().is_ok_and(|meta| meta.is_file()) {
+        return Ok(Is::Else);
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(|error| Error::io(path, error))?;
+    Ok(Is::File(bytes))
+}
+
+/// Gives a file its new content in one step. Nothing is synced: the log is what lasts.
+fn put(folder: &Path, path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let unfinished = folder.join(format!("{UNFINISHED}{}", uuid::Uuid::new_v4().simple()));
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished);
+    made.and_then(|mut file| file.write_all(bytes)).map_err(|error| Error::io(&unfinished, error))?;
+    // Whoever drops a folder or a link that stands in the way has asked for it.
+    if fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir()) {
+        fs::remove_dir(path).map_err(|error| Error::io(path, error))?;
+    }
+    fs::rename(&unfinished, path).map_err(|error| Error::io(path, error))
+}
+
+/// Whoever writes one holds the lock, so what lies there is of somebody who died.
+fn remove_unfinished(folder: &Path) -> Result<(), Error> {
+    for entry in super::folder::entries(folder)? {
+        if entry.name.starts_with(UNFINISHED) {
+            super::folder::remove_file(&entry.path)?;
+        }
+    }
+    Ok(())
+}

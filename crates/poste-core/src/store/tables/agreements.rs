@@ -1,0 +1,117 @@
+//! Agreements: who was asked about a proposal, and who has agreed.
+
+use rusqlite::{Row, params};
+
+use super::{Optional as _, Tables, late};
+use crate::address::Address;
+use crate::error::Error;
+use crate::log::{MessageNo, Position};
+use crate::text::{ContextName, Label, Name, TypeName};
+use crate::time::Timestamp;
+
+/// One of those whose word a proposal needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Party {
+    pub party: Address,
+    /// Who agreed for it, if anybody has.
+    pub agreed: Option<Agreed>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agreed {
+    pub agent: Name,
+    /// The record that says so; the proposer's is the proposal itself.
+    pub position: Position,
+    pub at: Timestamp,
+    /// The reply that says so; none of the proposer.
+    pub message: Option<MessageNo>,
+}
+
+fn party_row(row: &Row<'_>) -> rusqlite::Result<Party> {
+    let position: Option<Position> = row.get(2)?;
+    let agreed = match position {
+        None => None,
+        Some(position) => {
+            Some(Agreed { agent: crate::text::name_column(row, 1)?, position, at: row.get(3)?, message: row.get(4)? })
+        }
+    };
+    Ok(Party { party: row.get(0)?, agreed })
+}
+
+impl Tables<'_> {
+    /// The parties of a proposal on which somebody has agreed, in the order they were asked; of others, none.
+    pub fn parties(&self, proposal: MessageNo) -> Result<Vec<Party>, Error> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT party, agent, position, at, message FROM agreements WHERE proposal = ?1 ORDER BY ordinal",
+            )?
+            .query_map([proposal], party_row)?
+            .collect::<Result<_, _>>()?)
+    }
+
+    pub fn insert_parties(&mut self, proposal: MessageNo, parties: &[Party]) -> Result<(), Error> {
+        for (ordinal, party) in parties.iter().enumerate() {
+            let agreed = party.agreed.as_ref();
+            self.conn
+                .prepare_cached(
+                    "INSERT INTO agreements (proposal, ordinal, party, agent, position, at, message)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                )?
+                .execute(params![
+                    proposal,
+                    ordinal,
+                    party.party,
+                    agreed.map(|agreed| &agreed.agent),
+                    agreed.map(|agreed| agreed.position),
+                    agreed.map(|agreed| agreed.at),
+                    agreed.and_then(|agreed| agreed.message)
+                ])?;
+        }
+        Ok(())
+    }
+
+    pub fn put_agreed(&mut self, proposal: MessageNo, party: &Address, agreed: &Agreed) -> Result<(), Error> {
+        self.conn
+            .prepare_cached(
+                "UPDATE agreements SET agent = ?3, position = ?4, at = ?5, message = ?6
+                 WHERE proposal = ?1 AND party = ?2",
+            )?
+            .execute(params![proposal, party, agreed.agent, agreed.position, agreed.at, agreed.message])?;
+        Ok(())
+    }
+
+    /// The proposal that a record agreed on, if it did.
+    pub fn agreed_at(&self, position: Position) -> Result<Option<MessageNo>, Error> {
+        self.conn
+            .prepare_cached("SELECT proposal FROM agreements WHERE position = ?1 AND message IS NOT NULL")?
+            .query_row([position], |row| row.get(0))
+            .optional()
+    }
+
+    /// The newest message of a type in a conversation, after another one.
+    pub fn newer_of_type(
+        &self,
+        conversation: &Label,
+        kind: &TypeName,
+        after: MessageNo,
+    ) -> Result<Option<MessageNo>, Error> {
+        self.needs(late::CONVERSATION)?;
+        Ok(self
+            .conn
+            .prepare_cached("SELECT max(number) FROM messages WHERE conversation = ?1 AND number > ?2 AND type = ?3")?
+            .query_row(params![conversation, after, kind], |row| row.get(0))?)
+    }
+
+    /// Where the outcome of an agreement was written down: contexts and versions.
+    pub fn written_down(&self, proposal: MessageNo) -> Result<Vec<(ContextName, u64)>, Error> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT c.name, v.version FROM context_versions v JOIN contexts c ON c.number = v.context
+                 WHERE v.agreement = ?1 ORDER BY v.position",
+            )?
+            .query_map([proposal], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Result<_, _>>()?)
+    }
+}

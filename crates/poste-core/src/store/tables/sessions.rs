@@ -1,0 +1,239 @@
+//! Sessions: which runs as whom, below which, and what was noted in them.
+
+use std::sync::LazyLock;
+
+use rusqlite::{Row, params};
+
+use super::{Optional as _, Tables};
+use crate::error::Error;
+use crate::log::{NoteKind, Position, SessionProcess};
+use crate::text::{Name, Session};
+use crate::time::Timestamp;
+use crate::vocabulary::worded_enum;
+
+worded_enum!(
+    /// Whether a session still counts as running. Whether its process does, no table knows.
+    SessionState {
+        Live = 0 "live",
+        Closed = 1 "closed",
+        /// Another session of the same agent ended it.
+        TakenOver = 2 "taken_over",
+        /// Its agent retired.
+        Retired = 3 "retired",
+    }
+);
+
+/// A session that was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRow {
+    pub id: Session,
+    pub position: Position,
+    pub at: Timestamp,
+    pub agent: Name,
+    pub parent: Option<Session>,
+    /// The top of the chain of parents; its own id if it has none.
+    pub root: Session,
+    pub process: Option<SessionProcess>,
+    pub host: String,
+    pub program: String,
+    pub worktree: Option<String>,
+    /// Questions numbered so far; of a root.
+    pub questions: u32,
+    pub state: SessionState,
+    pub ended_at: Option<Timestamp>,
+    pub ended_by: Option<Position>,
+    /// The one that took over.
+    pub successor: Option<Session>,
+}
+
+impl SessionRow {
+    pub fn is_live(&self) -> bool {
+        self.state == SessionState::Live
+    }
+
+    pub fn is_root(&self) -> bool {
+        self.root == self.id
+    }
+}
+
+/// What was noted at a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoteRow {
+    pub root: Session,
+    pub position: Position,
+    pub at: Timestamp,
+    pub session: Session,
+    pub by: Name,
+    pub what: NoteKind,
+    /// The number of the question it asks or answers.
+    pub question: Option<u32>,
+    pub agent: Option<Name>,
+}
+
+const COLUMNS: &str = "id, position, at, agent, parent, root, pid, pid_started_ms, pid_place, host, program, worktree, \
+     questions, state, ended_at, ended_by, successor";
+
+fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+    let pid: Option<u32> = row.get(6)?;
+    let process = match pid {
+        Some(pid) => Some(SessionProcess { pid, started_ms: row.get(7)?, place: row.get(8)? }),
+        None => None,
+    };
+    Ok(SessionRow {
+        id: row.get(0)?,
+        position: row.get(1)?,
+        at: row.get(2)?,
+        agent: row.get(3)?,
+        parent: row.get(4)?,
+        root: row.get(5)?,
+        process,
+        host: row.get(9)?,
+        program: row.get(10)?,
+        worktree: row.get(11)?,
+        questions: row.get(12)?,
+        state: row.get(13)?,
+        ended_at: row.get(14)?,
+        ended_by: row.get(15)?,
+        successor: row.get(16)?,
+    })
+}
+
+impl Tables<'_> {
+    pub fn session(&self, id: &Session) -> Result<Option<SessionRow>, Error> {
+        static SQL: LazyLock<String> = LazyLock::new(|| format!("SELECT {COLUMNS} FROM sessions WHERE id = ?1"));
+        self.conn.prepare_cached(&SQL)?.query_row([id], session_row).optional()
+    }
+
+    /// The session an agent runs as.
+    pub fn live_session(&self, agent: &Name) -> Result<Option<SessionRow>, Error> {
+        Ok(self.sessions_where("agent = ?1 AND state = 0", [agent])?.pop())
+    }
+
+    /// Every session that was not ended, the oldest first.
+    pub fn live_sessions(&self) -> Result<Vec<SessionRow>, Error> {
+        self.sessions_where("state = 0 ORDER BY position", [])
+    }
+
+    /// The newest sessions, ended or not.
+    pub fn newest_sessions(&self, limit: usize) -> Result<Vec<SessionRow>, Error> {
+        self.sessions_where("TRUE ORDER BY position DESC LIMIT ?1", [limit])
+    }
+
+    /// A root and every session below it, in the order they started.
+    pub fn sessions_below(&self, root: &Session) -> Result<Vec<SessionRow>, Error> {
+        self.sessions_where("root = ?1 ORDER BY position", [root])
+    }
+
+    /// Whether an agent ever ran in the tree of a root.
+    pub fn took_part(&self, root: &Session, agent: &Name) -> Result<bool, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE root = ?1 AND agent = ?2)")?
+            .query_row(params![root, agent], |row| row.get(0))?)
+    }
+
+    fn sessions_where(&self, condition: &str, params: impl rusqlite::Params) -> Result<Vec<SessionRow>, Error> {
+        Ok(self
+            .conn
+            .prepare_cached(&format!("SELECT {COLUMNS} FROM sessions WHERE {condition}"))?
+            .query_map(params, session_row)?
+            .collect::<Result<_, _>>()?)
+    }
+
+    pub fn insert_session(&mut self, session: &SessionRow) -> Result<(), Error> {
+        static SQL: LazyLock<String> = LazyLock::new(|| {
+            format!(
+                "INSERT INTO sessions ({COLUMNS})
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"
+            )
+        });
+        let process = session.process.as_ref();
+        self.conn.prepare_cached(&SQL)?.execute(params![
+            session.id,
+            session.position,
+            session.at,
+            session.agent,
+            session.parent,
+            session.root,
+            process.map(|process| process.pid),
+            process.and_then(|process| process.started_ms),
+            process.map_or("", |process| &process.place),
+            session.host,
+            session.program,
+            session.worktree,
+            session.questions,
+            session.state,
+            session.ended_at,
+            session.ended_by,
+            session.successor
+        ])?;
+        Ok(())
+    }
+
+    pub fn end_session(&mut self, session: &SessionRow) -> Result<(), Error> {
+        self.conn
+            .prepare_cached(
+                "UPDATE sessions SET state = ?2, ended_at = ?3, ended_by = ?4, successor = ?5 WHERE id = ?1",
+            )?
+            .execute(params![session.id, session.state, session.ended_at, session.ended_by, session.successor])?;
+        Ok(())
+    }
+
+    /// The notes of a root, the oldest first.
+    pub fn notes_of(&self, root: &Session) -> Result<Vec<NoteRow>, Error> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT root, position, at, session, agent, what, question, about FROM session_notes
+                 WHERE root = ?1 ORDER BY position",
+            )?
+            .query_map([root], |row| {
+                Ok(NoteRow {
+                    root: row.get(0)?,
+                    position: row.get(1)?,
+                    at: row.get(2)?,
+                    session: row.get(3)?,
+                    by: row.get(4)?,
+                    what: row.get(5)?,
+                    question: row.get(6)?,
+                    agent: row.get(7)?,
+                })
+            })?
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// Whether a question of a root has an answer.
+    pub fn is_answered(&self, root: &Session, question: u32) -> Result<bool, Error> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM session_notes WHERE root = ?1 AND question = ?2 AND what = ?3)",
+            )?
+            .query_row(params![root, question, NoteKind::Answer], |row| row.get(0))?)
+    }
+
+    /// Stores a note; a question takes the next number of its root.
+    pub fn insert_note(&mut self, note: &NoteRow) -> Result<(), Error> {
+        self.conn
+            .prepare_cached(
+                "INSERT INTO session_notes (root, position, at, session, agent, what, question, about)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?
+            .execute(params![
+                note.root,
+                note.position,
+                note.at,
+                note.session,
+                note.by,
+                note.what,
+                note.question,
+                note.agent
+            ])?;
+        if note.what == NoteKind::Question {
+            self.conn
+                .prepare_cached("UPDATE sessions SET questions = ?2 WHERE id = ?1")?
+                .execute(params![note.root, note.question])?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! Agreements: how a proposal stands, and what became of it.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::rows::{rows, subject};
+use crate::error::Error;
+use crate::fold;
+use crate::log::MessageNo;
+use crate::store::Store;
+use crate::store::tables::{Party, Tables};
+use crate::text::{ContextName, Label, Name, TypeName};
+use crate::time::{Timestamp, rfc3339_option};
+
+/// A proposal and the word of everybody it was put to.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct AgreementView {
+    pub proposal: MessageNo,
+    pub conversation: Label,
+    #[serde(rename = "type")]
+    pub kind: TypeName,
+    pub from: Name,
+    pub subject: String,
+    /// Whoever proposed it has agreed by that.
+    pub parties: Vec<PartyView>,
+    /// Everybody has agreed, and no newer proposal has taken its place.
+    pub agreed: bool,
+    /// The newest proposal of the conversation, if it is not this one.
+    pub superseded_by: Option<MessageNo>,
+    /// Shared contexts it was written down in.
+    pub written: Vec<WrittenView>,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct PartyView {
+    /// An agent, or a group one of which answers for it.
+    pub party: String,
+    pub agreed_by: Option<Name>,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub at: Option<Timestamp>,
+    /// The reply that says so.
+    pub message: Option<MessageNo>,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct WrittenView {
+    pub context: ContextName,
+    pub version: u64,
+}
+
+impl From<Party> for PartyView {
+    fn from(party: Party) -> Self {
+        let agreed = party.agreed;
+        Self {
+            party: party.party.to_string(),
+            at: agreed.as_ref().map(|agreed| agreed.at),
+            message: agreed.as_ref().and_then(|agreed| agreed.message),
+            agreed_by: agreed.map(|agreed| agreed.agent),
+        }
+    }
+}
+
+/// How a proposal stands. `None`: there is no such message.
+pub fn agreement(store: &Store, number: MessageNo) -> Result<Option<AgreementView>, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let Some(found) = rows(store, &tables, number)? else { return Ok(None) };
+        let message = found.message;
+        let mut parties = tables.parties(number)?;
+        let is_begun = !parties.is_empty();
+        if !is_begun {
+            parties = fold::asked(&tables, &message)?;
+        }
+        let superseded_by = tables.newer_of_type(&message.conversation, &message.kind, number)?;
+        let all = is_begun && parties.iter().all(|party| party.agreed.is_some());
+        let written = tables.written_down(number)?;
+        Ok(Some(AgreementView {
+            proposal: number,
+            subject: subject(store, &tables, &message)?,
+            conversation: message.conversation,
+            kind: message.kind,
+            from: message.sender,
+            agreed: all && superseded_by.is_none(),
+            parties: parties.into_iter().map(PartyView::from).collect(),
+            superseded_by,
+            written: written.into_iter().map(|(context, version)| WrittenView { context, version }).collect(),
+        }))
+    })
+}

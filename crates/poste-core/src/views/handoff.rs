@@ -1,0 +1,245 @@
+//! Handoffs: one with everything that is known of it, and lists of them.
+
+use rusqlite::params;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::message::{Redaction, redaction};
+use super::rows::{UNREADABLE, or_damage};
+use super::{Found, content, envelope, message};
+use crate::error::Error;
+use crate::handoff::{HandoffAnswer, Package};
+use crate::log::{Artifact, Intent, MessageNo, Position, Verified};
+use crate::store::Store;
+use crate::store::tables::{Agent, Handoff, HandoffState, Tables, handoff_where};
+use crate::text::{Label, Name};
+use crate::time::{Timestamp, rfc3339, rfc3339_option};
+use crate::vocabulary::TrustLabel;
+
+/// A handoff, whole.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct HandoffView {
+    /// That of its message.
+    pub number: MessageNo,
+    /// Its place in the log.
+    pub position: Position,
+    #[serde(serialize_with = "rfc3339")]
+    pub at: Timestamp,
+    pub from: String,
+    /// Where it comes from, as the log knows it.
+    pub trust: TrustLabel,
+    pub to: String,
+    pub state: HandoffState,
+    /// It was accepted although something was missing or failed.
+    pub overridden: bool,
+    pub conversation: Label,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub respond_by: Option<Timestamp>,
+    pub subject: String,
+    /// Null when its words are no longer here, or are none a handoff has.
+    pub package: Option<Package>,
+    /// How many checks and commands its record asks for.
+    pub checks: u32,
+    pub verifies: u32,
+    /// The folder the files were in.
+    pub worktree: Option<String>,
+    pub artifacts: Vec<Artifact>,
+    /// Who had its words erased, if somebody did.
+    pub redacted: Option<Redaction>,
+    pub decision: Option<Decision>,
+    /// The file it is in, once its conversation was archived.
+    pub archive: Option<String>,
+}
+
+/// Somebody's word about a handoff.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Decision {
+    pub by: String,
+    #[serde(serialize_with = "rfc3339")]
+    pub at: Timestamp,
+    pub position: Position,
+    /// The message that told the sender.
+    pub message: Option<MessageNo>,
+    /// Of an acceptance, by its record: the checks that were made, and what became of commands and gates.
+    pub checked: Vec<u32>,
+    pub verified: Vec<Verified>,
+    pub gates: Vec<Verified>,
+    /// What was said with it.
+    pub answer: Option<HandoffAnswer>,
+    /// Why it was withdrawn.
+    pub reason: Option<String>,
+    pub words_gone: bool,
+}
+
+impl HandoffView {
+    /// Why there is no package to show.
+    pub fn missing_words(&self) -> String {
+        match &self.redacted {
+            Some(redaction) => format!("its words were redacted by {} at {}", redaction.by, redaction.at),
+            None => "its words are no longer here".to_owned(),
+        }
+    }
+}
+
+/// The handoff of a number, or none.
+pub fn handoff(store: &Store, number: MessageNo) -> Result<Option<HandoffView>, Error> {
+    let Some(row) = store.tables()?.handoff(number)? else { return Ok(None) };
+    let Some(mut mail) = message(store, number)? else {
+        return Err(Error::Damaged(format!("handoff {number} has no message")));
+    };
+    let header = envelope(store, row.position)?.and_then(|record| record.sealed.intent().ok().flatten());
+    let worktree = match header {
+        Some(Intent::HandoffCreate(create)) => create.worktree,
+        _ => None,
+    };
+    mail.artifacts.iter_mut().for_each(|artifact| artifact.worktree = None); // said once, below
+    let decision = decision(store, &row)?;
+    Ok(Some(HandoffView {
+        number,
+        position: row.position,
+        at: row.at,
+        from: mail.from,
+        trust: mail.trust,
+        to: row.recipient.to_string(),
+        state: row.state,
+        overridden: row.overridden,
+        conversation: mail.conversation,
+        respond_by: mail.respond_by,
+        subject: mail.subject,
+        package: Package::of(mail.payload.as_deref().map(|payload| payload.get())),
+        checks: row.checks,
+        verifies: row.verifies,
+        worktree,
+        artifacts: mail.artifacts,
+        redacted: mail.redacted,
+        decision,
+        archive: mail.archive,
+    }))
+}
+
+fn decision(store: &Store, row: &Handoff) -> Result<Option<Decision>, Error> {
+    let (Some(position), Some(at), Some(by)) = (row.decision, row.decided_at, &row.decided_by) else { return Ok(None) };
+    let mut decision = Decision {
+        by: by.to_string(),
+        at,
+        position,
+        message: row.answer,
+        checked: Vec::new(),
+        verified: Vec::new(),
+        gates: Vec::new(),
+        answer: None,
+        reason: None,
+        words_gone: false,
+    };
+    let header = envelope(store, position)?.and_then(|record| record.sealed.intent().ok().flatten());
+    if let Some(Intent::HandoffAccept(accept)) = header {
+        decision.checked = accept.checked;
+        decision.verified = accept.verified;
+        decision.gates = accept.gates;
+    }
+    match content(store, position)? {
+        Found::Content(said) if row.state == HandoffState::Withdrawn => {
+            decision.reason = Some(said.body.text().into_owned());
+        }
+        Found::Content(said) => {
+            decision.answer = HandoffAnswer::of(said.payload.as_deref().map(|payload| payload.get()));
+        }
+        Found::Never => {}
+        Found::Gone => decision.words_gone = true,
+        Found::Redacted(by) => {
+            decision.words_gone = redaction(store, by)?.is_some();
+        }
+    }
+    Ok(Some(decision))
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct HandoffQuery {
+    pub from: Option<Name>,
+    /// Those offered to an agent, by its name or as a member of a group, and those it has decided about.
+    pub to: Option<Agent>,
+    pub state: Option<HandoffState>,
+    pub limit: usize,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Handoffs {
+    /// The newest first.
+    pub handoffs: Vec<HandoffLine>,
+    /// There are more than this page shows.
+    pub more: bool,
+    pub as_of: Position,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct HandoffLine {
+    pub number: MessageNo,
+    #[serde(serialize_with = "rfc3339")]
+    pub at: Timestamp,
+    pub from: String,
+    pub to: String,
+    pub state: HandoffState,
+    pub overridden: bool,
+    pub subject: String,
+    pub decided_by: Option<String>,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub decided_at: Option<Timestamp>,
+}
+
+pub fn handoffs(store: &Store, query: &HandoffQuery) -> Result<Handoffs, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let mut found = find(conn, query)?;
+        let more = found.len() > query.limit;
+        found.truncate(query.limit);
+        let handoffs = found.into_iter().map(|row| line(store, row)).collect::<Result<_, _>>()?;
+        Ok(Handoffs { handoffs, more, as_of: tables.cursor.head.position })
+    })
+}
+
+/// One more than the page holds, to tell that there are more. Each condition is the range of an index.
+fn find(conn: &rusqlite::Connection, query: &HandoffQuery) -> Result<Vec<Handoff>, Error> {
+    let limit = query.limit + 1;
+    let rest = "AND (?2 IS NULL OR sender = ?2) AND (?3 IS NULL OR state = ?3) ORDER BY number DESC LIMIT ?4";
+    let some = |condition: &str, value: String| {
+        handoff_where(conn, &format!("{condition} {rest}"), params![value, query.from, query.state, limit])
+    };
+    let mut found = match (&query.to, &query.from, query.state) {
+        (Some(agent), ..) => {
+            let mut found = some("decided_by = ?1", agent.name.to_string())?;
+            for address in agent.addresses() {
+                found.extend(some("recipient = ?1", address.to_string())?);
+            }
+            found
+        }
+        (None, Some(from), _) => some("sender = ?1", from.to_string())?,
+        (None, None, Some(state)) => {
+            handoff_where(conn, "state = ?1 ORDER BY number DESC LIMIT ?2", params![state, limit])?
+        }
+        (None, None, None) => handoff_where(conn, "1 ORDER BY number DESC LIMIT ?1", params![limit])?,
+    };
+    found.sort_by_key(|row| std::cmp::Reverse(row.number));
+    found.dedup_by_key(|row| row.number);
+    found.truncate(limit);
+    Ok(found)
+}
+
+fn line(store: &Store, row: Handoff) -> Result<HandoffLine, Error> {
+    let subject = match or_damage(content(store, row.position))? {
+        Ok(Found::Content(said)) => said.subject,
+        Ok(Found::Redacted(_)) => "(redacted)".to_owned(),
+        Ok(Found::Never | Found::Gone) => String::new(),
+        Err(_) => UNREADABLE.to_owned(),
+    };
+    Ok(HandoffLine {
+        number: row.number,
+        at: row.at,
+        from: row.sender.to_string(),
+        to: row.recipient.to_string(),
+        state: row.state,
+        overridden: row.overridden,
+        subject,
+        decided_by: row.decided_by.map(|name| name.to_string()),
+        decided_at: row.decided_at,
+    })
+}

@@ -1,0 +1,322 @@
+//! What happened in a conversation, one line each: its messages, and those steps of their deliveries that matter.
+
+use std::collections::BTreeSet;
+
+use rusqlite::params;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{MESSAGES_MAX, Reading};
+use crate::error::Error;
+use crate::log::{MessageNo, Position};
+use crate::store::tables::{Delivery, EndReason, Event, EventRow, Message};
+use crate::text::{Label, TypeName};
+use crate::time::{Timestamp, rfc3339};
+use crate::views::rows::{MessageRows, UNREADABLE, in_log};
+use crate::views::thread::numbers_after;
+use crate::vocabulary::worded_enum;
+
+pub(super) const BLOCKER: &str = "blocker_notification";
+pub(super) const RESOLVED: &str = "blocker_resolved";
+pub(super) const ACKNOWLEDGMENT: &str = "acknowledgment";
+
+worded_enum!(
+    /// What happened at one moment of a conversation.
+    Happened {
+        Sent = 0 "sent",
+        /// A message of type `blocker_notification`.
+        Reported = 1 "reported",
+        /// A message of type `blocker_resolved`.
+        Resolved = 2 "resolved",
+        /// A reply to an earlier message.
+        Answered = 3 "answered",
+        /// An earlier message was passed on to somebody else.
+        Forwarded = 4 "forwarded",
+        /// By `ack`, or by a message of type `acknowledgment`.
+        Acknowledged = 5 "acknowledged",
+        Shown = 6 "shown",
+        Claimed = 7 "claimed",
+        Released = 8 "released",
+        LeaseExpired = 9 "lease_expired",
+        AttemptFailed = 10 "attempt_failed",
+        Done = 11 "done",
+        Failed = 12 "failed",
+        Dead = 13 "dead",
+        Expired = 14 "expired",
+        Returned = 15 "returned",
+        Retried = 16 "retried",
+        /// A result came after the lease was lost.
+        Late = 17 "late",
+        /// To somebody who subscribed after it was published.
+        Delivered = 18 "delivered",
+        /// A response was not given in time, and its sender was told.
+        Reminded = 19 "reminded",
+        Dropped = 20 "dropped",
+        /// The conversation was closed.
+        Closed = 21 "closed",
+    }
+);
+
+/// One line of a timeline: a message, or a step of a delivery.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Happening {
+    #[serde(serialize_with = "rfc3339")]
+    pub at: Timestamp,
+    pub position: Position,
+    pub what: Happened,
+    /// Who did it; `poste` for what the office does by itself.
+    pub by: String,
+    /// The message, or the one the step is about.
+    pub number: MessageNo,
+    /// Set when it is a message.
+    #[serde(rename = "type")]
+    pub kind: Option<TypeName>,
+    /// Of a message: whom it went to, at most eight of them. Of a step: who had sent the message.
+    pub to: Vec<String>,
+    /// Of a message: how many it went to.
+    pub recipients: Option<u64>,
+    /// Of a step: whose delivery it is.
+    pub recipient: Option<String>,
+    pub reply_to: Option<MessageNo>,
+    pub forward_of: Option<MessageNo>,
+    /// The subject of a message, or the first line of a reply, or what was said with a step.
+    pub text: Option<String>,
+    /// It is of another conversation, and a message of this one refers to it or the other way round.
+    pub linked: bool,
+}
+
+/// Recipients a line names.
+const NAMED_MAX: usize = 8;
+/// Lines of one timeline.
+const HAPPENINGS_MAX: usize = 2_000;
+/// Messages of other conversations.
+const LINKED_MAX: usize = 200;
+
+/// The messages of a conversation, and what happened to them.
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    pub happenings: Vec<Happening>,
+    pub found: Vec<MessageRows>,
+    /// There is more than was looked at.
+    pub more: bool,
+}
+
+/// Everything that happened in a conversation; `linked` tells whether messages of others that belong to it count.
+pub(super) fn timeline(
+    reading: &mut Reading<'_, '_>,
+    conversation: &Label,
+    with_linked: bool,
+) -> Result<Timeline, Error> {
+    let mut numbers = numbers_after(reading.tables.conn(), conversation, MessageNo(0), MESSAGES_MAX + 1)?;
+    let mut timeline = Timeline { more: numbers.len() > MESSAGES_MAX, ..Timeline::default() };
+    numbers.truncate(MESSAGES_MAX);
+    for number in &numbers {
+        timeline.add(reading, *number, false)?;
+    }
+    if with_linked {
+        for number in linked(reading, conversation, &numbers, &timeline.found)? {
+            timeline.add(reading, number, true)?;
+        }
+    }
+    if let Some(closed) = reading.tables.closed(conversation)? {
+        timeline.happenings.push(Happening {
+            text: reading.note(closed.position)?,
+            ..blank(Happened::Closed, closed.at, closed.position, closed.by.as_str(), numbers.first().copied())
+        });
+    }
+    // What a record sent stands before what it did to deliveries, as it was added.
+    timeline.happenings.sort_by_key(|happening| happening.position);
+    timeline.more = timeline.more || timeline.happenings.len() > HAPPENINGS_MAX;
+    timeline.happenings.truncate(HAPPENINGS_MAX);
+    Ok(timeline)
+}
+
+impl Timeline {
+    fn add(&mut self, reading: &mut Reading<'_, '_>, number: MessageNo, is_linked: bool) -> Result<(), Error> {
+        let Some(found) = reading.rows(number)? else {
+            self.happenings.extend(unreadable(reading, number)?);
+            return Ok(());
+        };
+        // What the office tells of a delivery stands there as a step of that delivery.
+        if found.message.notice.is_none() {
+            let text = words(reading, &found.message)?;
+            self.happenings.push(Happening { linked: is_linked, ..sent(&found, text) });
+            for step in steps(reading, &found)? {
+                self.happenings.push(Happening { linked: is_linked, ..step });
+            }
+        }
+        if !is_linked {
+            self.found.push(found);
+        }
+        Ok(())
+    }
+}
+
+/// Messages of other conversations that answer one of these, or that one of these answers, forwards or names by `--ref`.
+/// What answers is found by an index, what is named by its number.
+fn linked(
+    reading: &mut Reading<'_, '_>,
+    conversation: &Label,
+    own: &[MessageNo],
+    found: &[MessageRows],
+) -> Result<BTreeSet<MessageNo>, Error> {
+    let mut linked = BTreeSet::new();
+    for number in own {
+        let replies: Vec<MessageNo> = reading
+            .tables
+            .conn()
+            .prepare_cached(
+                "SELECT number FROM messages
+                 WHERE reply_to = ?1 AND conversation <> ?2 AND notice IS NULL ORDER BY number LIMIT ?3",
+            )?
+            .query_map(params![number, conversation, LINKED_MAX], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        linked.extend(replies);
+    }
+    for MessageRows { message, .. } in found {
+        linked.extend([message.reply_to, message.forward_of].into_iter().flatten());
+        linked.extend(references(reading, message)?.iter().filter_map(|text| numbered(text)));
+    }
+    let own: BTreeSet<MessageNo> = own.iter().copied().collect();
+    let last = reading.tables.cursor.message_last;
+    linked.retain(|number| !own.contains(number) && (MessageNo(1)..=last).contains(number));
+    Ok(linked.into_iter().take(LINKED_MAX).collect())
+}
+
+/// What a line says of a message: its subject, or what a reply says whose subject only repeats another one.
+fn words(reading: &mut Reading<'_, '_>, message: &Message) -> Result<String, Error> {
+    let subject = reading.subject(message)?;
+    if message.reply_to.is_none() || !subject.starts_with("Re: ") {
+        return Ok(subject);
+    }
+    Ok(reading.gist(message)?.unwrap_or(subject))
+}
+
+/// What a message names by `--ref`.
+pub(super) fn references(reading: &mut Reading<'_, '_>, message: &Message) -> Result<Vec<String>, Error> {
+    if message.notice.is_some() {
+        return Ok(Vec::new());
+    }
+    let mut references = Vec::new();
+    reading.said(message.position, |content| {
+        references = content.references;
+        None
+    })?;
+    Ok(references)
+}
+
+/// A message as people name it: `12` or `#12`.
+fn numbered(text: &str) -> Option<MessageNo> {
+    text.strip_prefix('#').unwrap_or(text).parse().ok().map(MessageNo)
+}
+
+fn blank(what: Happened, at: Timestamp, position: Position, by: &str, number: Option<MessageNo>) -> Happening {
+    Happening {
+        at,
+        position,
+        what,
+        by: by.to_owned(),
+        number: number.unwrap_or_default(),
+        kind: None,
+        to: Vec::new(),
+        recipients: None,
+        recipient: None,
+        reply_to: None,
+        forward_of: None,
+        text: None,
+        linked: false,
+    }
+}
+
+fn sent(found: &MessageRows, text: String) -> Happening {
+    let MessageRows { message, deliveries, .. } = found;
+    let what = match message.kind.as_str() {
+        BLOCKER if message.forward_of.is_none() => Happened::Reported,
+        RESOLVED => Happened::Resolved,
+        ACKNOWLEDGMENT => Happened::Acknowledged,
+        _ if message.forward_of.is_some() => Happened::Forwarded,
+        _ if message.reply_to.is_some() => Happened::Answered,
+        _ => Happened::Sent,
+    };
+    Happening {
+        kind: Some(message.kind.clone()),
+        to: deliveries.iter().take(NAMED_MAX).map(|delivery| delivery.address.to_string()).collect(),
+        recipients: Some(deliveries.len() as u64),
+        reply_to: message.reply_to,
+        forward_of: message.forward_of,
+        text: Some(text),
+        ..blank(what, message.at, message.position, message.sender.as_str(), Some(message.number))
+    }
+}
+
+/// A message whose archive is missing or damaged, as far as the log itself tells of it.
+fn unreadable(reading: &mut Reading<'_, '_>, number: MessageNo) -> Result<Option<Happening>, Error> {
+    let Some(said) = in_log(reading.tables, number)? else { return Ok(None) };
+    let Some(header) = said.header else { return Ok(None) };
+    let Some(position) = reading.tables.position_of(number)? else { return Ok(None) };
+    Ok(Some(Happening {
+        kind: Some(header.kind),
+        to: header.to.iter().take(NAMED_MAX).map(ToString::to_string).collect(),
+        reply_to: header.reply_to,
+        text: Some(UNREADABLE.to_owned()),
+        ..blank(Happened::Sent, said.at, position, said.sender.as_str(), Some(number))
+    }))
+}
+
+/// What happened to the deliveries of a message, without what other lines tell.
+fn steps(reading: &mut Reading<'_, '_>, found: &MessageRows) -> Result<Vec<Happening>, Error> {
+    let MessageRows { message, deliveries, events, .. } = found;
+    let mut shown = BTreeSet::new();
+    let mut steps = Vec::new();
+    for event in events {
+        let Some(what) = happened(event) else { continue };
+        let is_repeated = what == Happened::Shown && !shown.insert((event.delivery, event.agent.clone()));
+        if is_repeated || (what == Happened::Claimed && ends_at_once(events, event)) {
+            continue;
+        }
+        let recipient: Option<&Delivery> = deliveries.iter().find(|delivery| delivery.number == event.delivery);
+        steps.push(Happening {
+            to: vec![message.sender.to_string()],
+            recipient: recipient.map(|delivery| delivery.address.to_string()),
+            text: if event.says_something() { reading.note(event.position)? } else { None },
+            ..blank(what, event.at, event.position, event.agent.as_str(), Some(message.number))
+        });
+    }
+    Ok(steps)
+}
+
+/// A `done` on what nobody holds claims it in the same record.
+fn ends_at_once(events: &[EventRow], claim: &EventRow) -> bool {
+    let ends = [Event::Done, Event::Failed, Event::AttemptFailed];
+    let same = |event: &EventRow| (event.position, event.delivery) == (claim.position, claim.delivery);
+    events.iter().any(|event| same(event) && ends.contains(&event.event))
+}
+
+/// The step as a timeline tells it; none for what its reply, its ack or its lease tells already.
+fn happened(event: &EventRow) -> Option<Happened> {
+    let ended_as = |reason: EndReason| event.value == Some(i64::from(reason.number()));
+    Some(match event.event {
+        Event::Shown => Happened::Shown,
+        Event::Claimed => Happened::Claimed,
+        Event::Released => Happened::Released,
+        Event::LeaseExpired => Happened::LeaseExpired,
+        Event::Acked => Happened::Acknowledged,
+        Event::Done if [EndReason::Acked, EndReason::Replied, EndReason::Forwarded].into_iter().any(ended_as) => {
+            return None;
+        }
+        Event::Done => Happened::Done,
+        Event::Failed => Happened::Failed,
+        Event::AttemptFailed => Happened::AttemptFailed,
+        Event::Dead => Happened::Dead,
+        Event::Expired => Happened::Expired,
+        Event::Returned => Happened::Returned,
+        Event::Retried => Happened::Retried,
+        Event::Late => Happened::Late,
+        Event::Delivered => Happened::Delivered,
+        Event::Reminded => Happened::Reminded,
+        Event::Dropped => Happened::Dropped,
+        // What its gates stopped came back, which is told.
+        Event::GatePassed | Event::GateFailed => return None,
+        Event::Answered | Event::Extended | Event::Ready | Event::LeaseMoved => return None,
+    })
+}

@@ -1,0 +1,239 @@
+//! Sessions: who runs as which, and what was noted below a root.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Found, content};
+use crate::error::Error;
+use crate::log::{MessageNo, NoteKind, Position};
+use crate::store::Store;
+use crate::store::processes::Presence;
+use crate::store::tables::{NoteRow, SessionRow, SessionState, Tables};
+use crate::text::{Name, Session};
+use crate::time::{Timestamp, rfc3339, rfc3339_option};
+
+/// One session, as its machine sees it now.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct SessionView {
+    pub id: Session,
+    pub agent: Name,
+    pub state: SessionState,
+    /// Whether its process still runs, as far as this machine can tell.
+    pub process: Presence,
+    pub pid: Option<u32>,
+    pub host: String,
+    pub program: String,
+    pub worktree: Option<String>,
+    pub parent: Option<Session>,
+    /// The top of the chain of parents.
+    pub root: Session,
+    #[serde(serialize_with = "rfc3339")]
+    pub started_at: Timestamp,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub ended_at: Option<Timestamp>,
+    /// The session that took over from it.
+    pub successor: Option<Session>,
+    /// What it claimed and did not finish.
+    pub holds: Vec<Held>,
+    /// What was said when it was closed.
+    pub summary: Option<String>,
+}
+
+/// A claim of a session.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Held {
+    pub number: MessageNo,
+    pub token: Position,
+    #[serde(serialize_with = "rfc3339")]
+    pub lease_until: Timestamp,
+}
+
+/// What was noted, by whom.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct NoteView {
+    pub position: Position,
+    #[serde(serialize_with = "rfc3339")]
+    pub at: Timestamp,
+    pub by: Name,
+    pub session: Session,
+    pub text: String,
+    /// The number of a question within its root.
+    pub question: Option<u32>,
+    /// The agent that was invoked.
+    pub agent: Option<Name>,
+}
+
+/// A question and what was answered to it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct QuestionView {
+    pub question: NoteView,
+    pub answer: Option<NoteView>,
+}
+
+/// The context of a root session: what everybody below it shares.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct SessionContext {
+    pub root: SessionView,
+    pub goal: Option<NoteView>,
+    /// Sessions below it, in the order they started.
+    pub below: Vec<SessionView>,
+    /// Agents somebody noted to have invoked.
+    pub invoked: Vec<NoteView>,
+    pub decisions: Vec<NoteView>,
+    pub open_questions: Vec<QuestionView>,
+    pub answered_questions: Vec<QuestionView>,
+    pub notes: Vec<NoteView>,
+    pub as_of: Position,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Sessions {
+    pub sessions: Vec<SessionView>,
+    /// There are more than this page shows.
+    pub more: bool,
+    pub as_of: Position,
+}
+
+pub fn session(store: &Store, id: &Session) -> Result<Option<SessionView>, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        tables.session(id)?.map(|row| view(store, &tables, row)).transpose()
+    })
+}
+
+/// The session an agent runs as.
+pub fn live_session(store: &Store, agent: &Name) -> Result<Option<SessionView>, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        tables.live_session(agent)?.map(|row| view(store, &tables, row)).transpose()
+    })
+}
+
+/// Live sessions, the oldest first; or the newest of all.
+pub fn sessions(store: &Store, all: bool, limit: usize) -> Result<Sessions, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let mut rows = if all { tables.newest_sessions(limit + 1)? } else { tables.live_sessions()? };
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let sessions = rows.into_iter().map(|row| view(store, &tables, row)).collect::<Result<_, _>>()?;
+        Ok(Sessions { sessions, more, as_of: tables.cursor.head.position })
+    })
+}
+
+/// What everybody below the root of a session shares.
+pub fn session_context(store: &Store, id: &Session) -> Result<Option<SessionContext>, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let Some(asked) = tables.session(id)? else { return Ok(None) };
+        let mut rows = tables.sessions_below(&asked.root)?.into_iter();
+        let is_root = |row: &SessionRow| row.is_root();
+        let Some(root) = rows.clone().find(is_root) else {
+            return Err(Error::Damaged(format!("session {id} has no root")));
+        };
+        let position = root.position;
+        let mut context = SessionContext {
+            goal: None,
+            below: rows
+                .by_ref()
+                .filter(|row| !row.is_root())
+                .map(|row| view(store, &tables, row))
+                .collect::<Result<_, _>>()?,
+            invoked: Vec::new(),
+            decisions: Vec::new(),
+            open_questions: Vec::new(),
+            answered_questions: Vec::new(),
+            notes: Vec::new(),
+            as_of: tables.cursor.head.position,
+            root: view(store, &tables, root)?,
+        };
+        // The goal it was started with, until somebody notes another one.
+        if let Some(text) = text_of(store, position)? {
+            let root = &context.root;
+            context.goal = Some(NoteView {
+                position,
+                at: root.started_at,
+                by: root.agent.clone(),
+                session: root.id.clone(),
+                text,
+                question: None,
+                agent: None,
+            });
+        }
+        let mut questions = Vec::new();
+        for row in tables.notes_of(&asked.root)? {
+            sort_in(store, row, &mut context, &mut questions)?;
+        }
+        (context.answered_questions, context.open_questions) =
+            questions.into_iter().partition(|question| question.answer.is_some());
+        Ok(Some(context))
+    })
+}
+
+fn sort_in(
+    store: &Store,
+    row: NoteRow,
+    context: &mut SessionContext,
+    questions: &mut Vec<QuestionView>,
+) -> Result<(), Error> {
+    let what = row.what;
+    let note = NoteView {
+        text: text_of(store, row.position)?.unwrap_or_default(),
+        position: row.position,
+        at: row.at,
+        by: row.by,
+        session: row.session,
+        question: row.question,
+        agent: row.agent,
+    };
+    match what {
+        NoteKind::Goal => context.goal = Some(note),
+        NoteKind::Decision => context.decisions.push(note),
+        NoteKind::Question => questions.push(QuestionView { question: note, answer: None }),
+        NoteKind::Answer => {
+            let asked = questions.iter_mut().find(|asked| asked.question.question == note.question);
+            if let Some(asked) = asked {
+                asked.answer = Some(note);
+            }
+        }
+        NoteKind::Agent => context.invoked.push(note),
+        NoteKind::Note => context.notes.push(note),
+    }
+    Ok(())
+}
+
+fn view(store: &Store, tables: &Tables<'_>, row: SessionRow) -> Result<SessionView, Error> {
+    let held = tables.held_by(&row.agent)?.into_iter().filter(|held| held.session.as_ref() == Some(&row.id));
+    let holds =
+        held.filter_map(|held| Some(Held { number: held.message, token: held.token?, lease_until: held.lease_until? }));
+    let holds = holds.collect();
+    let closed_by = row.ended_by.filter(|_| row.state == SessionState::Closed);
+    let summary = closed_by.map(|position| text_of(store, position)).transpose()?.flatten();
+    Ok(SessionView {
+        process: Presence::of(row.process.as_ref()),
+        pid: row.process.map(|process| process.pid),
+        id: row.id,
+        agent: row.agent,
+        state: row.state,
+        host: row.host,
+        program: row.program,
+        worktree: row.worktree,
+        parent: row.parent,
+        root: row.root,
+        started_at: row.at,
+        ended_at: row.ended_at,
+        successor: row.successor,
+        holds,
+        summary,
+    })
+}
+
+/// What a record says; words that were erased or lost are told, not left out.
+fn text_of(store: &Store, position: Position) -> Result<Option<String>, Error> {
+    Ok(match content(store, position)? {
+        Found::Content(content) => Some(content.body.text().into_owned()).filter(|text| !text.is_empty()),
+        Found::Redacted(_) => Some("(redacted)".to_owned()),
+        Found::Gone => Some("(no longer here)".to_owned()),
+        Found::Never => None,
+    })
+}

@@ -1,0 +1,168 @@
+use std::io::{self, Write};
+
+use poste_core::log::MessageNo;
+use poste_core::store::tables::ApprovalState;
+use poste_core::text::Word;
+use poste_core::views::{self, ApprovalView, Approvals, ApprovalsQuery};
+
+use crate::Result;
+use crate::context::Cx;
+use crate::error::CommandError;
+use crate::ui::{Answer, Paint, Ui, escape};
+
+/// List what waits for a decision, or show one
+///
+/// Without an option: what this agent has to decide, and what it asked. An answer is given with poste approve or
+/// poste deny; poste reply only talks about it.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  poste approvals --as lead\n  poste approvals --mine --as lead\n  poste approvals --asked --as coder\n  \
+                        poste approvals --all\n  poste approvals 12"
+)]
+pub(crate) struct Args {
+    /// Only this one
+    #[arg(value_parser = crate::cli::number, conflicts_with_all = ["mine", "asked", "all"])]
+    number: Option<MessageNo>,
+    /// What waits for a decision by this agent
+    #[arg(long, conflicts_with_all = ["asked", "all"])]
+    mine: bool,
+    /// What this agent asked and nobody decided yet
+    #[arg(long, conflicts_with = "all")]
+    asked: bool,
+    /// Everybody's, decided or not, the newest first
+    #[arg(long)]
+    all: bool,
+    /// At most so many
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+}
+
+impl Answer for Approvals {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let rows = self.approvals.iter().map(|approval| {
+            let to: Vec<&str> = approval.to.iter().map(|asked| asked.recipient.as_str()).collect();
+            vec![
+                format!("#{}", approval.number),
+                ui.paint(paint(approval), approval.state.word()),
+                format!("{} → {}", approval.from, to.join(", ")),
+                escape::line(&approval.subject).into_owned(),
+                standing(ui, approval),
+            ]
+        });
+        ui.lines(out, &["#", "STATE", "FROM → TO", "QUESTION", "DECISION"], rows.collect())?;
+        if self.more {
+            writeln!(out, "(more not shown)")?;
+        }
+        Ok(())
+    }
+}
+
+impl Answer for ApprovalView {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        print_approval(ui, self, out)
+    }
+}
+
+fn paint(approval: &ApprovalView) -> Paint {
+    match approval.state {
+        ApprovalState::Open => Paint::Attention,
+        ApprovalState::Answered => Paint::Good,
+        _ => Paint::Bad,
+    }
+}
+
+/// One approval for a person.
+pub(crate) fn print_approval(ui: &Ui, approval: &ApprovalView, out: &mut dyn Write) -> io::Result<()> {
+    let title = format!("#{}  {}", approval.number, escape::line(&approval.subject));
+    writeln!(out, "{}", ui.paint(Paint::Strong, &title))?;
+    let mut field = |name: &str, value: String| writeln!(out, "{name:<13} {value}");
+    field("from", approval.from.to_string())?;
+    let to: Vec<String> = approval.to.iter().map(|asked| format!("{} ({})", asked.recipient, asked.state)).collect();
+    field("to", if to.is_empty() { "(unreadable)".to_owned() } else { to.join(", ") })?;
+    field("asked", ui.time(approval.at))?;
+    field("choices", choices(approval))?;
+    field("state", ui.paint(paint(approval), approval.state.word()))?;
+    field("decision", standing(ui, approval))?;
+    if let Some(note) = &approval.note {
+        writeln!(out, "\n{}", escape::block(note.trim_end_matches('\n')))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn choices(approval: &ApprovalView) -> String {
+    approval.choices.iter().map(Word::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// How far it is, in a line.
+pub(crate) fn standing(ui: &Ui, approval: &ApprovalView) -> String {
+    if approval.state != ApprovalState::Open {
+        let when = approval.ended_at.map(|at| format!(" ({})", ui.time(at))).unwrap_or_default();
+        return format!("{}{when}", decision(approval));
+    }
+    let otherwise = approval.default.as_ref().map(|default| format!(", else {default}")).unwrap_or_default();
+    let until = match approval.deadline {
+        Some(at) if approval.unconfirmed => format!("the deadline passed {}{otherwise}", ui.time(at)),
+        Some(at) => format!("due {}{otherwise}", ui.time(at)),
+        None => "no deadline".to_owned(),
+    };
+    let nobody = if approval.nobody_left { "; nobody is left to answer" } else { "" };
+    format!("{until}{nobody}")
+}
+
+/// What was decided, by whom or what; or why not.
+pub(crate) fn decision(approval: &ApprovalView) -> String {
+    let choice = approval.choice.as_ref().map(Word::as_str).unwrap_or_default();
+    match (approval.state, &approval.decided_by) {
+        (ApprovalState::Answered, Some(by)) => format!("{choice}, by {by}"),
+        (ApprovalState::Answered, None) => choice.to_owned(),
+        (ApprovalState::Defaulted, _) => format!("{choice}, the default: nobody answered in time"),
+        (ApprovalState::Unanswered, _) => "nobody answered in time, and it has no default".to_owned(),
+        (ApprovalState::Closed, _) => "its conversation is over".to_owned(),
+        (ApprovalState::Withdrawn, _) => format!("{} retired", approval.from),
+        (ApprovalState::Open, _) if approval.nobody_left => "nobody is left to answer".to_owned(),
+        (ApprovalState::Open, _) => "open".to_owned(),
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let office = cx.open()?;
+    if let Some(number) = args.number {
+        let found = views::approval(office.store(), number, cx.ui.now)?;
+        return cx.ui.answer(&found.ok_or_else(|| no_approval(number))?);
+    }
+    let limit = usize::from(args.limit);
+    let list = |query: &ApprovalsQuery| views::approvals(office.store(), query, limit, cx.ui.now);
+    let found = if args.all {
+        list(&ApprovalsQuery::All)?
+    } else {
+        let agent = cx.agent(&office)?;
+        let asked = ApprovalsQuery::AskedBy(agent.name.clone());
+        let mine = ApprovalsQuery::ToDecide(Box::new(agent));
+        match (args.mine, args.asked) {
+            (true, _) => list(&mine)?,
+            (_, true) => list(&asked)?,
+            _ => both(list(&mine)?, list(&asked)?, limit),
+        }
+    };
+    let is_empty = found.approvals.is_empty();
+    cx.ui.answer(&found)?;
+    if is_empty {
+        cx.ui.say("nothing waits for a decision");
+    }
+    Ok(())
+}
+
+fn both(mine: Approvals, asked: Approvals, limit: usize) -> Approvals {
+    let mut approvals = mine.approvals;
+    approvals.extend(asked.approvals);
+    approvals.sort_by_key(|approval| approval.number);
+    approvals.dedup_by_key(|approval| approval.number);
+    let more = mine.more || asked.more || approvals.len() > limit;
+    approvals.truncate(limit);
+    Approvals { approvals, more, as_of: mine.as_of.min(asked.as_of) }
+}
+
+pub(crate) fn no_approval(number: MessageNo) -> CommandError {
+    CommandError::not_found(format!("message {number} asks for no approval"))
+        .hint("see what does: poste approvals --all")
+}

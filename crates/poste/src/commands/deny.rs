@@ -1,0 +1,29 @@
+use poste_core::log::MessageNo;
+use poste_core::text::RecordId;
+
+use super::{SecretArgs, approve};
+use crate::Result;
+use crate::context::Cx;
+
+/// Decide against what somebody asked
+///
+/// The same as poste approve with the choice deny.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  poste deny 12 --reason 'Not before the release' --as lead")]
+pub(crate) struct Args {
+    /// The question's number
+    #[arg(value_parser = crate::cli::number)]
+    number: MessageNo,
+    /// Why; - for stdin
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    reason: Option<String>,
+    /// An id of your own: doing it again has no second effect
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
+    #[command(flatten)]
+    secret: SecretArgs,
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    approve::decide(cx, args.number, "deny".parse()?, args.reason, args.id, args.secret)
+}

@@ -1,0 +1,77 @@
+use std::io::{self, Write};
+
+use poste_core::Timestamp;
+use poste_core::time::length;
+use poste_core::views::{AgentReport, OpenMail, Taken, TypeCount};
+
+use super::fact;
+use crate::ui::{Answer, Ui, markdown};
+
+impl Answer for AgentReport {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "# Agent {}\n", markdown::text(&self.name))?;
+        let (since, until) = (ui.time_style.moment(self.since), ui.time_style.moment(self.until));
+        fact(out, "Time", format!("{since} to {until}"))?;
+        let role = self.role.as_ref().map(|role| format!(", role {}", markdown::text(role))).unwrap_or_default();
+        let retired = if self.retired { ", retired" } else { "" };
+        fact(out, "Registered as", format!("{}{role}{retired}", self.kind))?;
+        fact(out, "Sent", counted(self.sent, &self.sent_by_type))?;
+        fact(out, "Received", self.received.to_string())?;
+        fact(out, "Shown", self.shown.to_string())?;
+        fact(out, "Acknowledged", self.acknowledged.to_string())?;
+        fact(out, "Claimed", self.claimed.to_string())?;
+        fact(out, "Done", taken(self.done, &self.finished))?;
+        fact(out, "Answered", taken(self.answered.count, &self.answered))?;
+        fact(out, "Failed", self.failed.to_string())?;
+        fact(out, "Attempts lost", self.attempts_lost.to_string())?;
+        fact(out, "Dead", self.dead.to_string())?;
+        let plus = if self.open.at_least { "+" } else { "" };
+        fact(out, "Open now", format!("{}{plus}", self.open.count))?;
+        fact(out, "Overdue now", self.overdue.len().to_string())?;
+        for (title, mail) in [("Open now", &self.open_mail), ("Overdue now", &self.overdue)] {
+            if !mail.is_empty() {
+                writeln!(out, "\n## {title}\n")?;
+                open_mail(ui, out, self.until, mail)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many, and of which types.
+pub(super) fn counted(all: u64, types: &[TypeCount]) -> String {
+    let each: Vec<String> = types.iter().map(|kind| format!("{} `{}`", kind.count, kind.kind)).collect();
+    if each.is_empty() { all.to_string() } else { format!("{all} ({})", each.join(", ")) }
+}
+
+fn taken(all: u64, taken: &Taken) -> String {
+    match (taken.median_ms, taken.p95_ms) {
+        (Some(median), Some(p95)) => format!("{all}, median {}, p95 {}", length(median), length(p95)),
+        _ => all.to_string(),
+    }
+}
+
+/// What somebody still has to do something about.
+pub(super) fn open_mail(ui: &Ui, out: &mut dyn Write, day: Timestamp, mail: &[OpenMail]) -> io::Result<()> {
+    let row = |mail: &OpenMail| {
+        let holder = mail.holder.as_ref().filter(|holder| **holder != mail.recipient && mail.state.is_open());
+        let holder = holder.map(|holder| format!(" by {}", markdown::text(holder))).unwrap_or_default();
+        let due = match mail.respond_by {
+            Some(by) if mail.overdue => format!("{}, overdue", ui.time_style.moment_of(by, day)),
+            Some(by) => ui.time_style.moment_of(by, day),
+            None => String::new(),
+        };
+        vec![
+            format!("#{}", mail.number),
+            markdown::text(&mail.from),
+            markdown::text(&mail.recipient),
+            format!("`{}`", mail.kind),
+            format!("{}{holder}", mail.state),
+            ui.time_style.moment_of(mail.stored_at, day),
+            due,
+            markdown::text(&mail.subject),
+        ]
+    };
+    let rows: Vec<Vec<String>> = mail.iter().map(row).collect();
+    markdown::table(out, &["#", "From", "To", "Type", "State", "Stored", "Response by", "Subject"], &rows)
+}

@@ -1,0 +1,74 @@
+use std::io::{self, Write};
+
+use poste_core::views::{BroadcastLine, BroadcastReport, Receipt};
+
+use super::fact;
+use crate::ui::{Answer, Ui, markdown};
+
+impl Answer for BroadcastReport {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let line = &self.line;
+        writeln!(out, "# Broadcast #{}: {}\n", line.number, markdown::text(&line.subject))?;
+        fact(out, "Announced by", format!("{} ({})", markdown::text(&line.from), self.trust))?;
+        fact(out, "Announced at", ui.time_style.moment(line.at))?;
+        fact(out, "Type", format!("`{}`", line.kind))?;
+        if let Some(topic) = &line.topic {
+            fact(out, "Topic", markdown::text(topic.as_str()))?;
+        }
+        fact(out, "Conversation", markdown::text(self.conversation.as_str()))?;
+        if !self.references.is_empty() {
+            let references: Vec<String> = self.references.iter().map(|text| markdown::text(text)).collect();
+            fact(out, "References", references.join(", "))?;
+        }
+        if let Some(by) = self.respond_by {
+            fact(out, "Response wanted by", ui.time_style.moment(by))?;
+        }
+        if let Some(archive) = &self.archive {
+            fact(out, "Archived in", markdown::text(archive))?;
+        }
+        fact(out, "Recipients", line.recipients.to_string())?;
+        fact(out, "Status", status(line))?;
+        if !self.receipts.is_empty() {
+            writeln!(out)?;
+            let rows: Vec<Vec<String>> = self.receipts.iter().map(|receipt| row(ui, line, receipt)).collect();
+            markdown::table(out, &["Recipient", "Received", "Response", "At", "Note"], &rows)?;
+        }
+        Ok(())
+    }
+}
+
+/// Names of those who have not taken note.
+const NAMED_MAX: usize = 20;
+
+/// `**acknowledged 2/3**, not yet: builder-2`.
+pub(super) fn status(line: &BroadcastLine) -> String {
+    if line.recipients == 0 {
+        return "**nobody to acknowledge it**".to_owned();
+    }
+    let named: Vec<String> = line.missing.iter().take(NAMED_MAX).map(|name| markdown::text(name)).collect();
+    let missing = match line.recipients - line.acknowledged {
+        0 => String::new(),
+        all if all > named.len() as u64 => {
+            format!(", not yet: {} and {} more", named.join(", "), all - named.len() as u64)
+        }
+        _ => format!(", not yet: {}", named.join(", ")),
+    };
+    format!("**acknowledged {}/{}**{missing}", line.acknowledged, line.recipients)
+}
+
+fn row(ui: &Ui, line: &BroadcastLine, receipt: &Receipt) -> Vec<String> {
+    let time = |at: Option<_>| at.map(|at| ui.time_style.moment_of(at, line.at));
+    let response = match (receipt.response, receipt.answer) {
+        (Some(response), Some(number)) => format!("{response} (#{number})"),
+        (Some(response), None) => response.to_string(),
+        (None, _) => format!("none, {}", receipt.state),
+    };
+    let taken_by = receipt.taken_by.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+    vec![
+        markdown::text(&format!("{}{taken_by}", receipt.recipient)),
+        time(receipt.received_at).unwrap_or_else(|| "not shown".to_owned()),
+        response,
+        time(receipt.responded_at).unwrap_or_default(),
+        receipt.note.as_deref().map(markdown::text).unwrap_or_default(),
+    ]
+}

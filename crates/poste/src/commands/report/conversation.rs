@@ -1,0 +1,70 @@
+use std::io::{self, Write};
+
+use poste_core::time::length;
+use poste_core::views::{ConversationReport, ConversationStatus, WorkResult};
+
+use super::{fact, tell_more, timeline};
+use crate::ui::{Answer, Ui, at_least, markdown};
+
+impl Answer for ConversationReport {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let (name, subject) = (markdown::text(self.conversation.as_str()), markdown::text(&self.subject));
+        writeln!(out, "# Conversation {name}: {subject}\n")?;
+        let participants: Vec<String> = self.participants.iter().map(|name| markdown::text(name)).collect();
+        fact(out, "Participants", participants.join(", "))?;
+        fact(out, "Messages", self.messages.count.to_string())?;
+        fact(out, "Began at", ui.time_style.moment(self.began_at))?;
+        fact(out, "Duration", length(self.duration_ms))?;
+        fact(out, "Status", status(self))?;
+        if let Some(outcome) = &self.outcome {
+            let when = ui.time_style.moment_of(outcome.at, self.began_at);
+            writeln!(out, "\n## Outcome\n\nBy {} at {when}:\n", markdown::text(&outcome.by))?;
+            markdown::block(out, &outcome.text)?;
+        }
+        if !self.results.is_empty() {
+            writeln!(out, "\n## Results\n")?;
+            let rows: Vec<Vec<String>> = self.results.iter().map(|result| row(ui, self, result)).collect();
+            markdown::table(out, &["#", "Work", "By", "Ended", "At", "Result"], &rows)?;
+        }
+        timeline::print(ui, out, &self.timeline)?;
+        tell_more(out, self.more)
+    }
+}
+
+fn status(report: &ConversationReport) -> String {
+    let open = match report.status {
+        ConversationStatus::Open => format!(", {}", at_least(report.open, "delivery")),
+        _ => String::new(),
+    };
+    let archived = if report.archived { ", archived" } else { "" };
+    format!("**{}**{open}{archived}", report.status)
+}
+
+fn row(ui: &Ui, report: &ConversationReport, result: &WorkResult) -> Vec<String> {
+    let said = &result.result;
+    let words = match &said.summary {
+        Some(summary) => summary,
+        None => said.text.trim_end(),
+    };
+    let mut text = if said.content_gone { "(no longer here)".to_owned() } else { markdown::text(words) };
+    let mut add = |more: String| {
+        if !text.is_empty() {
+            text.push_str("; ");
+        }
+        text.push_str(&more);
+    };
+    if let Some(recommend) = &said.recommend {
+        add(format!("next: {}", markdown::text(recommend)));
+    }
+    for file in &said.files {
+        add(format!("file: {}", markdown::text(&file.path)));
+    }
+    vec![
+        format!("#{}", result.number),
+        markdown::text(&result.subject),
+        markdown::text(&said.by),
+        result.state.to_string(),
+        ui.time_style.moment_of(result.at, report.began_at),
+        text,
+    ]
+}

@@ -1,0 +1,174 @@
+use std::io::{self, Write};
+
+use poste_core::Address;
+use poste_core::log::{Body, Content, Intent, MessageNo, Send, SessionClose};
+use poste_core::office::Office;
+use poste_core::store::tables::SessionState;
+use poste_core::text::{RecordId, Session};
+use poste_core::views::{self, ApprovalsQuery, Held, QuestionView, SessionContext, SessionView};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{chosen, no_session, page};
+use crate::Result;
+use crate::commands::SecretArgs;
+use crate::context::Cx;
+use crate::draft::read_body;
+use crate::error::CommandError;
+use crate::ui::{Answer, Ui, escape};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The session; otherwise the speaker's
+    session_id: Option<Session>,
+    /// What came of it; - for stdin
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    summary: Option<String>,
+    /// Give back what it claimed (this is the default)
+    #[arg(long, conflicts_with = "keep")]
+    release: bool,
+    /// Keep what it claimed until the leases run out; its tokens still finish it
+    #[arg(long)]
+    keep: bool,
+    /// An id of your own: doing it again has no second effect
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
+    #[command(flatten)]
+    secret: SecretArgs,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CloseAnswer {
+    pub session: SessionView,
+    /// Claims that went back.
+    pub released: Vec<Held>,
+    /// Claims that stay held until their leases run out.
+    pub kept: Vec<Held>,
+    /// Questions nobody answered; of a root all of them, otherwise its own.
+    pub open_questions: Vec<QuestionView>,
+    /// What its agent asked and nobody decided.
+    pub open_approvals: Vec<MessageNo>,
+    /// Sessions below it that go on; their agents were told.
+    pub still_live: Vec<Session>,
+    /// The page of a root.
+    pub page: Option<String>,
+    pub repeat: bool,
+}
+
+impl Answer for CloseAnswer {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let again = if self.repeat { " (before, under this id)" } else { "" };
+        writeln!(out, "session {} of {} is closed{again}", self.session.id, self.session.agent)?;
+        let numbers = |claims: &[Held]| claims.iter().map(|claim| format!("#{}", claim.number)).collect::<Vec<_>>();
+        if !self.released.is_empty() {
+            writeln!(out, "given back: {}", numbers(&self.released).join(", "))?;
+        }
+        for claim in &self.kept {
+            writeln!(out, "kept: #{} until {}, token {}", claim.number, claim.lease_until, claim.token)?;
+        }
+        for asked in &self.open_questions {
+            let number = asked.question.question.unwrap_or_default();
+            writeln!(out, "unanswered: q{number} {}", escape::line(&asked.question.text))?;
+        }
+        for number in &self.open_approvals {
+            writeln!(out, "undecided: #{number}")?;
+        }
+        if !self.still_live.is_empty() {
+            let ids: Vec<&str> = self.still_live.iter().map(Session::as_str).collect();
+            writeln!(out, "still live below it, and told: {}", ids.join(", "))?;
+        }
+        if let Some(page) = &self.page {
+            writeln!(out, "kept in {}", escape::line(page))?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let mut office = cx.open_to_write()?;
+    if let Some(closed) = closed_before(&office, args.id.as_ref())? {
+        let session = views::session(office.store(), &closed)?.ok_or_else(|| no_session(&closed))?;
+        return finish(cx, &office, session, args.keep, true);
+    }
+    let session = chosen(cx, &office, args.session_id)?;
+    let context = context_of(&office, &session)?;
+    let told: Vec<Address> =
+        told(&session, &context).into_iter().map(|live| Address::Agent(live.agent.clone())).collect();
+    let mail = match told.is_empty() || session.state != SessionState::Live {
+        true => None,
+        false => Some(Send::plain("message".parse()?, told)),
+    };
+    let body = Body(read_body(args.summary)?);
+    let subject = if mail.is_some() { format!("Session {} is closed", session.id) } else { String::new() };
+    let content = Content { subject, body, ..Content::default() };
+    args.secret.check_as(&content, "summary")?;
+    let has_words = !content.subject.is_empty() || !content.body.0.is_empty();
+    let intent = Intent::SessionClose(SessionClose { session: session.id.clone(), keep_claims: args.keep, mail });
+    let proposal = cx.proposal(&office, intent, has_words.then_some(content), args.id)?;
+    let (outcome, _) = cx.decide(&mut office, &proposal)?;
+    finish(cx, &office, session, args.keep, outcome.repeat)
+}
+
+/// Says what is left, and keeps the page of a root. `before` is the session as it was until now.
+fn finish(cx: &Cx, office: &Office, before: SessionView, kept: bool, repeat: bool) -> Result {
+    let session = views::session(office.store(), &before.id)?.ok_or_else(|| no_session(&before.id))?;
+    let context = context_of(office, &session)?;
+    let is_root = session.root == session.id;
+    let questions = context.open_questions.iter().filter(|asked| is_root || asked.question.session == session.id);
+    let asked = ApprovalsQuery::AskedBy(session.agent.clone());
+    let undecided = views::approvals(office.store(), &asked, SHOWN_MAX, cx.ui.now)?.approvals;
+    let still_live = told(&session, &context).into_iter().map(|live| live.id.clone()).collect();
+    let open_questions = questions.cloned().collect();
+    let page = if is_root { Some(page::write(office, &context.root)?.display().to_string()) } else { None };
+    let (released, kept) = if kept { (Vec::new(), before.holds) } else { (before.holds, Vec::new()) };
+    cx.ui.answer(&CloseAnswer {
+        released: if repeat { Vec::new() } else { released },
+        kept,
+        open_questions,
+        open_approvals: undecided.iter().map(|approval| approval.number).collect(),
+        still_live,
+        page,
+        repeat,
+        session,
+    })?;
+    if !undecided.is_empty() {
+        cx.ui.say("see what waits for a decision: poste approvals --asked");
+    }
+    Ok(())
+}
+
+/// As many undecided questions are named.
+const SHOWN_MAX: usize = 50;
+
+fn context_of(office: &Office, session: &SessionView) -> Result<SessionContext> {
+    views::session_context(office.store(), &session.id)?.ok_or_else(|| no_session(&session.id))
+}
+
+/// The live sessions below one, of other agents.
+fn told<'a>(session: &SessionView, context: &'a SessionContext) -> Vec<&'a SessionView> {
+    let mut above = vec![&session.id];
+    let mut found = Vec::new();
+    // In the order they started: a parent comes before its children.
+    for below in &context.below {
+        if below.parent.as_ref().is_some_and(|parent| above.contains(&parent)) {
+            above.push(&below.id);
+            if below.state == SessionState::Live && below.agent != session.agent {
+                found.push(below);
+            }
+        }
+    }
+    found
+}
+
+fn closed_before(office: &Office, id: Option<&RecordId>) -> Result<Option<Session>> {
+    let tables = office.store().tables()?;
+    let Some(known) = id.map(|id| tables.id(id)).transpose()?.flatten() else { return Ok(None) };
+    let intent = tables.record(known.position)?.and_then(|record| record.sealed.intent().ok().flatten());
+    match intent {
+        Some(Intent::SessionClose(close)) if tables.refusal(known.position)?.is_none() => Ok(Some(close.session)),
+        Some(_) => Err(CommandError::new(crate::error::Kind::Conflict, "the id was used for something else")
+            .code("id_conflict")
+            .hint("an id is for one write for ever; take another one")),
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,97 @@
+//! The context of a session as Markdown: on a terminal, and as the page that closing keeps.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use poste_core::office::Office;
+use poste_core::store::session_pages::page_name;
+use poste_core::store::tables::SessionState;
+use poste_core::views::{self, NoteView, SessionContext, SessionView};
+
+use super::{no_session, place};
+use crate::Result;
+use crate::error::CommandError;
+use crate::ui::escape;
+
+/// Markdown that is made from the log alone, and from nothing that passes: the same page whenever it is made.
+pub(super) fn markdown(context: &SessionContext) -> String {
+    let root = &context.root;
+    let mut text = format!("# Session {}\n\n", root.id);
+    let mut field = |name: &str, value: &str| {
+        let _ = writeln!(text, "- {name}: {value}");
+    };
+    if let Some(goal) = &context.goal {
+        field("goal", &indented(&goal.text));
+    }
+    field("agent", root.agent.as_str());
+    field("started", &format!("{} ({})", root.started_at, place(root)));
+    field("state", &told_state(root));
+    if let Some(summary) = &root.summary {
+        field("summary", &indented(summary));
+    }
+    section(&mut text, "Agents", context.below.iter().map(below).chain(context.invoked.iter().map(invoked)));
+    section(&mut text, "Decisions", context.decisions.iter().map(noted));
+    section(&mut text, "Open questions", context.open_questions.iter().map(|asked| questioned(&asked.question)));
+    let answered = context.answered_questions.iter().map(|asked| {
+        let answer = asked.answer.as_ref().map(|answer| format!("\n  - {}", noted(answer).replace('\n', "\n  ")));
+        format!("{}{}", questioned(&asked.question), answer.unwrap_or_default())
+    });
+    section(&mut text, "Answered questions", answered);
+    section(&mut text, "Notes", context.notes.iter().map(noted));
+    text
+}
+
+fn section(text: &mut String, title: &str, items: impl Iterator<Item = String>) {
+    let mut items = items.peekable();
+    if items.peek().is_none() {
+        return;
+    }
+    let _ = writeln!(text, "\n## {title}\n");
+    for item in items {
+        let _ = writeln!(text, "- {item}");
+    }
+}
+
+/// What somebody wrote stays inside its item, whatever it looks like.
+fn indented(text: &str) -> String {
+    escape::block(text.trim()).replace('\n', "\n  ")
+}
+
+fn noted(note: &NoteView) -> String {
+    format!("{} ({}, {})", indented(&note.text), note.by, note.at)
+}
+
+fn questioned(note: &NoteView) -> String {
+    format!("q{}: {}", note.question.unwrap_or_default(), noted(note))
+}
+
+fn invoked(note: &NoteView) -> String {
+    let agent = note.agent.as_ref().map(|agent| format!("{agent}: ")).unwrap_or_default();
+    format!("{agent}{}", noted(note))
+}
+
+fn below(session: &SessionView) -> String {
+    let holds: Vec<String> = session.holds.iter().map(|claim| format!("#{}", claim.number)).collect();
+    let holds = if holds.is_empty() { String::new() } else { format!(", holds {}", holds.join(" ")) };
+    let summary = session.summary.as_ref().map(|summary| format!(": {}", indented(summary))).unwrap_or_default();
+    let parent = session.parent.as_ref().filter(|parent| **parent != session.root);
+    let parent = parent.map(|parent| format!(" below {parent}")).unwrap_or_default();
+    format!("{} as {}{parent}, {}{holds}{summary}", session.agent, session.id, told_state(session))
+}
+
+fn told_state(session: &SessionView) -> String {
+    let when = session.ended_at.map(|at| format!(" {at}")).unwrap_or_default();
+    match session.state {
+        SessionState::Live => "live".to_owned(),
+        _ => format!("{}{when}", super::state(session)),
+    }
+}
+
+/// Keeps the page of a root.
+pub(super) fn write(office: &Office, root: &SessionView) -> Result<PathBuf> {
+    let closed_at = root.ended_at.unwrap_or(root.started_at);
+    office.write_session_page(&page_name(&root.id, closed_at), |store| {
+        let context = views::session_context(store, &root.id)?.ok_or_else(|| no_session(&root.id))?;
+        Ok::<_, CommandError>(markdown(&context))
+    })
+}

@@ -1,0 +1,80 @@
+use std::io::{self, Write};
+
+use poste_core::gates::{CheckReport, Report};
+use poste_core::log::MessageNo;
+use poste_core::views;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Result;
+use crate::context::Cx;
+use crate::error::{CommandError, Kind};
+use crate::explain::no_message;
+use crate::gates;
+use crate::ui::{Answer, Paint, Ui, escape};
+
+/// Run the gates of a message by hand
+///
+/// Says of each gate whether it is passed, and why not. Nothing changes. Of a message without gates it tells whether its
+/// artifacts are there and still what was sent.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  poste verify 12\n  poste verify 12 --json")]
+pub(crate) struct Args {
+    /// The message's number
+    #[arg(value_parser = crate::cli::number)]
+    number: MessageNo,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct VerifyAnswer {
+    /// Whether poste.toml or local.toml has gates for it. Without, only its artifacts were looked at.
+    pub gated: bool,
+    #[serde(flatten)]
+    pub report: Report,
+}
+
+impl Answer for VerifyAnswer {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let number = self.report.number;
+        if self.report.gates.is_empty() {
+            return writeln!(out, "#{number} has no gates and names no artifact");
+        }
+        for gate in &self.report.gates {
+            let (paint, word) = if gate.passed { (Paint::Good, "passed") } else { (Paint::Bad, "failed") };
+            writeln!(out, "{}  {}", ui.paint(paint, word), gate.name)?;
+            gate.checks.iter().try_for_each(|check| print_check(check, out))?;
+        }
+        Ok(())
+    }
+}
+
+fn print_check(check: &CheckReport, out: &mut dyn Write) -> io::Result<()> {
+    let word = if check.passed { "ok" } else { "failed" };
+    writeln!(out, "  {word:<6}  {}", escape::line(&check.text()))?;
+    for line in check.output.as_deref().unwrap_or_default().lines() {
+        writeln!(out, "          | {}", escape::line(line))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let number = args.number;
+    let office = cx.open()?;
+    let message = views::message(office.store(), number)?.ok_or_else(|| no_message(number))?;
+    let all = office.gates()?;
+    let own = all.of_message(&message);
+    let answer = VerifyAnswer { gated: !own.is_empty(), report: gates::look(cx, &office, &all, &message)? };
+    cx.ui.answer(&answer)?;
+    if answer.report.passed {
+        return Ok(());
+    }
+    let blocked = all.untrusted(&own);
+    if !blocked.is_empty() {
+        return Err(gates::untrusted(&format!("message {number} cannot be verified"), &blocked));
+    }
+    let (what, code) = match answer.gated {
+        true => ("does not pass its gates", "gate_failed"),
+        false => ("is not what was sent", "artifact_changed"),
+    };
+    Err(CommandError::new(Kind::Refused, format!("message {number} {what}")).code(code))
+}

@@ -1,0 +1,207 @@
+//! Paths as people type them: from any folder of a worktree, relative or absolute, as patterns from its top.
+
+use std::path::{Path, PathBuf};
+
+use poste_core::office::Office;
+use poste_core::pattern::{Pattern, Touched, escaped, has_wildcards};
+use poste_core::store::discover;
+
+use crate::Result;
+use crate::context::Cx;
+use crate::error::CommandError;
+
+/// Where paths count from: the top of the worktree, which is the same place in every worktree of a repository.
+#[derive(Debug)]
+pub(crate) struct Top {
+    root: PathBuf,
+    cwd: PathBuf,
+}
+
+impl Top {
+    /// Of the current folder: its git worktree or, without git, the folder the office is in.
+    pub(crate) fn find(cx: &Cx, office: &Office) -> Result<Self> {
+        let cwd = cx.cwd()?;
+        let beside_office =
+            || office.path().ok()?.parent().filter(|folder| cwd.starts_with(folder)).map(Path::to_owned);
+        let Some(root) = repository_top(&cwd).or_else(beside_office) else {
+            return Err(CommandError::not_found(format!(
+                "{} is in no git worktree and not below the folder of the office, so there is nothing paths could be \
+                 relative to",
+                cwd.display()
+            ))
+            .hint("go to the worktree whose paths you mean"));
+        };
+        Ok(Self { root, cwd })
+    }
+
+    /// What was typed, as a pattern from the top. `literal`: every character means itself.
+    pub(crate) fn pattern(&self, typed: &str, literal: bool) -> Result<Pattern> {
+        let text = match literal {
+            true => escaped(typed.trim_end_matches('/')),
+            false => typed.to_owned(),
+        };
+        if typed.is_empty() {
+            return Err(CommandError::usage("a path is empty"));
+        }
+        let joined = match typed.starts_with('/') {
+            true => self.below_root(typed, &text)?,
+            false => match self.folder()? {
+                folder if folder.is_empty() => text,
+                folder => format!("{}/{text}", escaped(&folder)),
+            },
+        };
+        Ok(without_dots(typed, &joined)?.parse::<Pattern>()?)
+    }
+
+    /// A path that is looked for, with everything below it, should it be a folder.
+    pub(crate) fn touched(&self, typed: &str) -> Result<Touched> {
+        let relative = match typed.starts_with('/') {
+            true => self.below_root(typed, typed)?,
+            false => match self.folder()? {
+                folder if folder.is_empty() => typed.to_owned(),
+                folder => format!("{folder}/{typed}"),
+            },
+        };
+        Ok(Touched::folder(without_dots(typed, &relative)?.as_bytes()))
+    }
+
+    /// Whether a file or folder is called just what was typed, wildcards and all.
+    pub(crate) fn has(&self, typed: &str) -> bool {
+        has_wildcards(typed) && self.cwd.join(typed).symlink_metadata().is_ok()
+    }
+
+    /// The current folder, from the top.
+    fn folder(&self) -> Result<String> {
+        let below = self.cwd.strip_prefix(&self.root).unwrap_or(Path::new(""));
+        below.to_str().map(str::to_owned).ok_or_else(|| CommandError::usage("the current folder's path is no UTF-8"))
+    }
+
+    fn below_root(&self, typed: &str, text: &str) -> Result<String> {
+        let real = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());
+        for root in [&self.root, &real].into_iter().filter_map(|root| root.to_str()) {
+            for root in [root.to_owned(), escaped(root)] {
+                match text.strip_prefix(&root) {
+                    Some("") => return Ok(".".to_owned()),
+                    Some(rest) if rest.starts_with('/') => return Ok(rest.trim_start_matches('/').to_owned()),
+                    _ => {}
+                }
+            }
+        }
+        let typed = poste_core::text::quoted(typed);
+        Err(CommandError::usage(format!("{typed} is not below {}, where paths count from", self.root.display())))
+    }
+}
+
+/// `a/../b` is `b`. What leads out of the top is refused, and `..` after a wildcard, for nobody knows what it means.
+fn without_dots(typed: &str, joined: &str) -> Result<String> {
+    let typed = || poste_core::text::quoted(typed);
+    let mut steps: Vec<&str> = Vec::new();
+    for step in joined.split('/') {
+        // A / at the end says something; elsewhere an empty step does not.
+        if steps.last().is_some_and(|last| last.is_empty()) {
+            steps.pop();
+        }
+        match step {
+            ".." => match steps.pop() {
+                None => return Err(CommandError::usage(format!("{} leads out of the worktree", typed()))),
+                Some(before) if has_wildcards(before) => {
+                    return Err(CommandError::usage(format!("{} goes back from a wildcard with ..", typed())));
+                }
+                Some(_) => {}
+            },
+            "." => {}
+            step => steps.push(step),
+        }
+    }
+    match steps.as_slice() {
+        [] | [""] => Ok(".".to_owned()),
+        steps => Ok(steps.join("/")),
+    }
+}
+
+/// The top of the worktree a folder is in; inside a submodule, that of the repository around it, whose office it uses.
+pub(crate) fn repository_top(folder: &Path) -> Option<PathBuf> {
+    let mut top = discover::git_top(folder)?;
+    while is_submodule(&top) {
+        match top.parent().and_then(discover::git_top) {
+            Some(around) => top = around,
+            None => break,
+        }
+    }
+    Some(top)
+}
+
+/// A submodule's `.git` is a file that names a folder among the modules of the repository around it.
+fn is_submodule(top: &Path) -> bool {
+    let link = std::fs::read_to_string(top.join(".git")).unwrap_or_default();
+    link.strip_prefix("gitdir:").is_some_and(|path| path.contains("/modules/"))
+}
+
+/// A word as a shell takes it, for commands that are proposed to people.
+pub(crate) fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | ',' | ':' | '@' | '+' | '=');
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn top(cwd: &str) -> Top {
+        Top { root: "/work/a b".into(), cwd: cwd.into() }
+    }
+
+    fn pattern(cwd: &str, typed: &str) -> std::result::Result<String, String> {
+        top(cwd).pattern(typed, false).map(|pattern| pattern.to_string()).map_err(|error| error.message)
+    }
+
+    #[test]
+    fn what_is_typed_in_a_folder_counts_from_the_top() {
+        assert_eq!(pattern("/work/a b", "src/**").unwrap(), "src/**");
+        assert_eq!(pattern("/work/a b/src", "*.rs").unwrap(), "src/*.rs");
+        assert_eq!(pattern("/work/a b/src", "../docs/").unwrap(), "docs");
+        assert_eq!(pattern("/work/a b/src", ".").unwrap(), "src");
+        assert_eq!(pattern("/work/a b", ".").unwrap(), "**");
+        assert_eq!(pattern("/work/a b/src", "..").unwrap(), "**");
+        assert_eq!(pattern("/work/a b/[id]", "x?").unwrap(), "\\[id\\]/x?");
+        assert_eq!(pattern("/work/a b/src", "/work/a b/docs/*").unwrap(), "docs/*");
+        assert_eq!(pattern("/work/a b/src", "/work/a b").unwrap(), "**");
+        assert_eq!(pattern("/work/a b", "./12").unwrap(), "12");
+        assert_eq!(pattern("/work/a b", "src//a/").unwrap(), "src/a");
+        assert_eq!(pattern("/work/a b", "src/*/").unwrap(), "src/*/**");
+    }
+
+    #[test]
+    fn what_leads_elsewhere_is_refused() {
+        for (typed, why) in [
+            ("../x", "leads out of the worktree"),
+            ("a/../../x", "leads out of the worktree"),
+            ("/etc/passwd", "is not below"),
+            ("/work/a bc", "is not below"),
+            ("**/../x", "goes back from a wildcard"),
+            ("", "empty"),
+        ] {
+            let error = pattern("/work/a b", typed).unwrap_err();
+            assert!(error.contains(why), "{typed}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_literal_means_itself() {
+        let literal = |typed: &str| top("/work/a b").pattern(typed, true).unwrap().to_string();
+        assert_eq!(literal("app/[id]/page.tsx"), "app/\\[id\\]/page.tsx");
+        assert_eq!(literal("app/[id]/"), "app/\\[id\\]");
+        assert_eq!(literal("/work/a b/x*"), "x\\*");
+    }
+
+    #[test]
+    fn words_survive_a_shell() {
+        assert_eq!(shell_word("src/auth.rs"), "src/auth.rs");
+        assert_eq!(shell_word("src/**"), "'src/**'");
+        assert_eq!(shell_word("it's"), "'it'\\''s'");
+        assert_eq!(shell_word(""), "''");
+    }
+}
