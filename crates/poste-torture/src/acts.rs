@@ -19,6 +19,9 @@ pub(crate) enum Base {
     Finished,
     /// The same, archived.
     Archived,
+    /// An office in which `a` and `b` share a context, `a` has offered `b` a handoff, #3, and asked it something, #4, and
+    /// runs as the session `run`.
+    Coordinated,
 }
 
 /// One command.
@@ -82,7 +85,7 @@ pub(crate) fn acts(folder: &Path) -> Result<Vec<Act>> {
         migrates: false,
     };
     let redact = format!("redact 2 --reason slip --as a --id {REDACTION} --json");
-    use Base::{Archived, Empty, Finished, LongWal, Office};
+    use Base::{Archived, Coordinated, Empty, Finished, LongWal, Office};
     Ok(vec![
         act("init", Empty, "init --json", &[]),
         act("send", Office, "send b news words --as a --id send-1 --json", &["send-1"]),
@@ -94,6 +97,17 @@ pub(crate) fn acts(folder: &Path) -> Result<Vec<Act>> {
         act("archive", Finished, "archive --older 0s --as a --json", &[]),
         act("redact", Finished, &redact, &[REDACTION]),
         act("redact-archived", Archived, &redact, &[REDACTION]),
+        act("context", Coordinated, "context append plan more --as b --id context-1 --json", &["context-1"]),
+        act(
+            "handoff",
+            Coordinated,
+            "handoff create b --task work --artifact file.txt --as a --id handoff-1 --json",
+            &["handoff-1"],
+        ),
+        act("accept", Coordinated, "handoff accept 3 --check all --as b --id accept-1 --json", &["accept-1"]),
+        act("reserve", Coordinated, "reserve src/** docs --as b --id reserve-1 --json", &["reserve-1"]),
+        act("approve", Coordinated, "approve 4 --as b --id approve-1 --json", &["approve-1"]),
+        act("session", Coordinated, "session close run --as a --id session-1 --json", &["session-1"]),
         Act { migrates: true, ..act("migrate", Office, "send b news words --as a --id next-1 --json", &["next-1"]) },
     ])
 }
@@ -125,7 +139,20 @@ impl Bases {
         finished.must(poste, &["search", SECRET])?;
         let archived = finished.copy_to(bases.path(Base::Archived))?;
         archived.must(poste, &["archive", "--older", "0s", "--as", "a"])?;
+        Self::coordinated(poste, &office.copy_to(bases.path(Base::Coordinated))?)?;
         Ok(bases)
+    }
+
+    fn coordinated(poste: &Program, office: &Desk) -> Result {
+        let file = office.folder.join("file.txt");
+        fs::write(&file, "something to hand over\n".repeat(1_000)).map_err(|error| told(&file, &error))?;
+        office.must(poste, &["context", "create", "plan", "# Plan", "--as", "a"])?;
+        let offer =
+            ["handoff", "create", "b", "--task", "work", "--artifact", "file.txt", "--check", "read", "--as", "a"];
+        office.must(poste, &offer)?;
+        office.must(poste, &["ask", "b", "Go on?", "--as", "a"])?;
+        office.must(poste, &["session", "start", "--name", "run", "--as", "a"])?;
+        Ok(())
     }
 
     pub(crate) fn path(&self, base: Base) -> PathBuf {

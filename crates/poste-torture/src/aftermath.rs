@@ -77,7 +77,9 @@ fn says_repeat(again: &Run, were_there: bool) -> Result {
 fn next_command(rig: &Rig, desk: &Desk, act: &Act) -> Result<Result> {
     let args: &[&str] = match act.base {
         Base::Empty => &["register", "c"],
-        Base::Office | Base::LongWal | Base::Finished | Base::Archived => &["send", "b", "next", "--as", "a"],
+        Base::Office | Base::LongWal | Base::Finished | Base::Archived | Base::Coordinated => {
+            &["send", "b", "next", "--as", "a"]
+        }
     };
     let next = desk.run(act.program(&rig.tortured), args)?;
     if !next.is_ok() {

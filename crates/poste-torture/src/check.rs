@@ -21,6 +21,8 @@ pub(crate) struct Facts {
     pub messages: u64,
     /// State, claims and attempts of each delivery.
     pub deliveries: String,
+    /// Versions of contexts, states of handoffs, approvals and sessions, and how much is reserved.
+    pub coordinated: String,
 }
 
 /// An office that does not hold what it promised.
@@ -127,5 +129,16 @@ fn facts(store: &Store, records: u64) -> rusqlite::Result<Facts> {
             [],
             |row| row.get(0),
         )?,
+        coordinated: conn
+            .query_row(
+                "SELECT (SELECT group_concat(version, ' ' ORDER BY number) FROM contexts)
+               || ' / ' || (SELECT group_concat(state, ' ' ORDER BY number) FROM handoffs)
+               || ' / ' || (SELECT group_concat(state, ' ' ORDER BY number) FROM approvals)
+               || ' / ' || (SELECT group_concat(state, ' ' ORDER BY id) FROM sessions)
+               || ' / ' || (SELECT count(*) FROM reservations)",
+                [],
+                |row| row.get::<_, Option<String>>(0),
+            )?
+            .unwrap_or_default(),
     })
 }

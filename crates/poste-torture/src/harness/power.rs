@@ -35,6 +35,11 @@ const STORIES: &[Story] = &[
     Story { name: "checkpoint", base: Base::LongWal, acts: &["checkpoint", "send", "blob"] },
     Story { name: "archive", base: Base::Finished, acts: &["archive", "send", "redact"] },
     Story { name: "redact", base: Base::Finished, acts: &["redact", "send"] },
+    Story {
+        name: "coordination",
+        base: Base::Coordinated,
+        acts: &["context", "handoff", "accept", "reserve", "approve", "session"],
+    },
     Story { name: "migrate", base: Base::Office, acts: &["send", "migrate"] },
 ];
 

@@ -289,10 +289,10 @@ fn a_file_that_was_swapped_is_noticed_by_name() {
         ("exists of a.md: there is no such file", &|| {}),
         ("not_empty of a.md: it is empty (0 bytes)", &|| std::fs::write(&path, "").unwrap()),
         ("digest of a.md: it is not what was sent: 7 bytes then, 8 now", &|| {
-            std::fs::write(&path, "a draft!").unwrap()
+            std::fs::write(&path, "a draft!").unwrap();
         }),
         ("digest of a.md: it is not what was sent: other bytes, as many", &|| {
-            std::fs::write(&path, "A draft").unwrap()
+            std::fs::write(&path, "A draft").unwrap();
         }),
         ("exists of a.md: it is outside the worktree", &|| symlink(&secret, &path).unwrap()),
         ("exists of a.md: it is not a regular file", &|| fifo(&path)),

@@ -374,3 +374,30 @@ fn a_secret_in_a_handoff_or_in_what_a_command_wrote_is_stopped() {
     );
     desk.quietly("poste handoff accept 1 --verify --as coder");
 }
+
+#[test]
+fn the_receivers_own_gates_run_when_it_accepts() {
+    let mut desk = workshop();
+    desk.file(
+        "poste.toml",
+        "[[gate]]\nname = \"small\"\ntype = \"handoff_request\"\nsize_max = 10\n\n[[gate]]\nname = \"build\"\ntype = \"handoff_request\"\ncommand = [\"true\"]\n",
+    );
+    desk.quietly("poste handoff create coder --task 'Take the source' --artifact src --as lead");
+    desk.play(
+        "
+        poste handoff accept 1 --as coder
+        poste trust --yes --as anna
+        poste handoff accept 1 --as coder
+        poste handoff reject 1 --reason 'Too large' --as coder
+        poste handoff create coder --task 'Take the source' --artifact src --as lead
+        poste handoff accept 3 --override 'Large on purpose' --as coder
+        ",
+    );
+    let shown = desk.peek("poste handoff show 3 --json").json();
+    let gates = shown.pointer("/decision/answer/gates").expect("what the gates said is in the record");
+    let passed: Vec<(&str, bool)> = (gates.as_array().unwrap().iter())
+        .map(|gate| (gate["what"].as_str().unwrap(), gate["ok"].as_bool().unwrap()))
+        .collect();
+    assert_eq!(passed, [("small", false), ("build", true)]);
+    assert_transcript!(desk);
+}

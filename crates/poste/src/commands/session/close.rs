@@ -3,9 +3,10 @@ use std::io::{self, Write};
 use poste_core::Address;
 use poste_core::log::{Body, Content, Intent, MessageNo, Send, SessionClose};
 use poste_core::office::Office;
+use poste_core::pattern::Pattern;
 use poste_core::store::tables::SessionState;
-use poste_core::text::{RecordId, Session};
-use poste_core::views::{self, ApprovalsQuery, Held, QuestionView, SessionContext, SessionView};
+use poste_core::text::{ContextName, RecordId, Session};
+use poste_core::views::{self, ApprovalsQuery, Held, QuestionView, ReservationsQuery, SessionContext, SessionView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -48,6 +49,10 @@ pub(crate) struct CloseAnswer {
     pub open_questions: Vec<QuestionView>,
     /// What its agent asked and nobody decided.
     pub open_approvals: Vec<MessageNo>,
+    /// Paths its agent still holds, until their time is up or it frees them.
+    pub reserved: Vec<Pattern>,
+    /// Shared contexts its agent still has locked.
+    pub locked: Vec<ContextName>,
     /// Sessions below it that go on; their agents were told.
     pub still_live: Vec<Session>,
     /// The page of a root.
@@ -72,6 +77,12 @@ impl Answer for CloseAnswer {
         }
         for number in &self.open_approvals {
             writeln!(out, "undecided: #{number}")?;
+        }
+        for pattern in &self.reserved {
+            writeln!(out, "still reserved: {}", escape::line(pattern.as_str()))?;
+        }
+        for context in &self.locked {
+            writeln!(out, "still locked: context {context}")?;
         }
         if !self.still_live.is_empty() {
             let ids: Vec<&str> = self.still_live.iter().map(Session::as_str).collect();
@@ -120,12 +131,18 @@ fn finish(cx: &Cx, office: &Office, before: SessionView, kept: bool, repeat: boo
     let still_live = told(&session, &context).into_iter().map(|live| live.id.clone()).collect();
     let open_questions = questions.cloned().collect();
     let page = if is_root { Some(page::write(office, &context.root)?.display().to_string()) } else { None };
+    let reserved =
+        ReservationsQuery { holder: Some(session.agent.clone()), limit: SHOWN_MAX, ..ReservationsQuery::default() };
+    let reserved = views::reservations(office.store(), &reserved)?.reservations;
+    let locked = office.store().tables()?.locked_contexts(Some(&session.agent))?;
     let (released, kept) = if kept { (Vec::new(), before.holds) } else { (before.holds, Vec::new()) };
     cx.ui.answer(&CloseAnswer {
         released: if repeat { Vec::new() } else { released },
         kept,
         open_questions,
         open_approvals: undecided.iter().map(|approval| approval.number).collect(),
+        reserved: reserved.into_iter().map(|held| held.pattern).collect(),
+        locked: locked.into_iter().map(|context| context.name).collect(),
         still_live,
         page,
         repeat,
