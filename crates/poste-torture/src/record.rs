@@ -46,7 +46,7 @@ impl Reader<'_> {
 
     fn take(&mut self, call: &Call<'_>) -> Result {
         match call.name {
-            "openat" => self.open_at(call),
+            "openat" | "openat2" => self.open_at(call),
             "close" => {
                 self.open.remove(&call.number(0)?);
                 Ok(())

@@ -6,26 +6,22 @@
 mod agreement;
 mod approval;
 mod context;
-mod session;
-
-pub use approval::{ApprovalAnswer, ApprovalAsk};
-pub use session::{NoteKind, SessionClose, SessionNote, SessionProcess, SessionStart};
-
-mod handoff;
-
-pub use handoff::*;
 mod gate;
+mod handoff;
 mod reservation;
-
-pub use reservation::{Prolong, Reserve, Unreserve};
+mod session;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use agreement::*;
+pub use approval::{ApprovalAnswer, ApprovalAsk};
 pub use context::*;
 pub use gate::{GateResult, GateVerdict};
+pub use handoff::*;
+pub use reservation::{Prolong, Reserve, Unreserve};
+pub use session::{NoteKind, SessionClose, SessionNote, SessionProcess, SessionStart};
 
 use crate::address::Address;
 use crate::digest::Digest;
@@ -109,8 +105,7 @@ kinds! {
     53 "context.lock" v 1 critical true => ContextLock,
     54 "context.unlock" v 1 critical true => ContextUnlock,
     55 "context.read" v 1 critical true => ContextRead,
-    80 "approval.ask" v 1 critical true => ApprovalAsk,
-    81 "approval.answer" v 1 critical true => ApprovalAnswer,
+    57 "message.agree" v 1 critical true => Agree,
     60 "handoff.create" v 1 critical true => HandoffCreate,
     61 "handoff.accept" v 1 critical true => HandoffAccept,
     62 "handoff.reject" v 1 critical true => HandoffReject,
@@ -119,10 +114,11 @@ kinds! {
     70 "reservation.take" v 1 critical true => Reserve,
     71 "reservation.release" v 1 critical true => Unreserve,
     72 "reservation.extend" v 1 critical true => Prolong,
+    80 "approval.ask" v 1 critical true => ApprovalAsk,
+    81 "approval.answer" v 1 critical true => ApprovalAnswer,
     90 "session.start" v 1 critical true => SessionStart,
     91 "session.note" v 1 critical true => SessionNote,
     92 "session.close" v 1 critical true => SessionClose,
-    57 "message.agree" v 1 critical true => Agree,
 }
 
 impl Intent {

@@ -133,7 +133,9 @@ fn judge(point: &Point<'_>, run: &Run, kept: Result<bool>) -> Result<bool> {
     if code != 0 && run.err.trim().is_empty() && !may_be_silent && !is_talk(&point.call) {
         return Err(format!("exit {code}, and no word why"));
     }
-    if is_full && !matches!(code, 0 | DISK_FULL) && !is_talk(&point.call) {
+    // No room for any write from there on: what is stored may have no room to be shown, either.
+    let is_unshown = may_be_silent && were_there && code == UNKNOWN_OUTCOME;
+    if is_full && !matches!(code, 0 | DISK_FULL) && !is_unshown && !is_talk(&point.call) {
         return Err(format!("no room, and yet {}", run.told()));
     }
     let says_no = !matches!(code, 0 | UNKNOWN_OUTCOME | DISK_FULL);

@@ -130,7 +130,7 @@ fn finish(cx: &Cx, office: &Office, before: SessionView, kept: bool, repeat: boo
     let undecided = views::approvals(office.store(), &asked, SHOWN_MAX, cx.ui.now)?.approvals;
     let still_live = told(&session, &context).into_iter().map(|live| live.id.clone()).collect();
     let open_questions = questions.cloned().collect();
-    let page = if is_root { Some(page::write(office, &context.root)?.display().to_string()) } else { None };
+    let page = if is_root { kept_page(cx, office, &context.root) } else { None };
     let reserved =
         ReservationsQuery { holder: Some(session.agent.clone()), limit: SHOWN_MAX, ..ReservationsQuery::default() };
     let reserved = views::reservations(office.store(), &reserved)?.reservations;
@@ -152,6 +152,18 @@ fn finish(cx: &Cx, office: &Office, before: SessionView, kept: bool, repeat: boo
         cx.ui.say("see what waits for a decision: poste approvals --asked");
     }
     Ok(())
+}
+
+/// The session is closed whatever becomes of its page, which the log can give at any time.
+fn kept_page(cx: &Cx, office: &Office, root: &SessionView) -> Option<String> {
+    match page::write(office, root) {
+        Ok(path) => Some(path.display().to_string()),
+        Err(error) => {
+            cx.ui.warn(format!("its page was not written: {}", error.message));
+            cx.ui.say(format!("see it: poste session show {}", root.id));
+            None
+        }
+    }
 }
 
 /// As many undecided questions are named.
