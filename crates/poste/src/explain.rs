@@ -96,6 +96,12 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         "ended" if matches!(proposal.intent, Intent::HandoffWithdraw(_)) => {
             error.hint(format!("see what became of it: poste handoff show {text}"))
         }
+        "ended" if matches!(proposal.intent, Intent::Agree(_)) => error
+            .hint(format!("see how it stands: poste agree {text} --list; poste track {text}"))
+            .hint("if it is still wanted, propose it anew: poste send NAME SUBJECT --type interface_contract"),
+        "ended" if matches!(proposal.intent, Intent::ContextLock(_)) => {
+            error.hint("take it again, under another id").hint("see who has it now: poste context list")
+        }
         "session_live" => error.hint("see which run: poste session list"),
         "session_taken" => error.hint("an id is for one session for ever; take another one, or let one be made"),
         "session_over" | "unknown_session" => error.hint("see which there are: poste session list --all"),

@@ -29,7 +29,7 @@ mod shown;
 mod tick;
 mod topic;
 
-pub(crate) use agreement::asked;
+pub(crate) use agreement::{asked, superseded_by};
 pub(crate) use delivery::own_deliveries;
 pub(crate) use gate::{Unpassed, gates_passed};
 pub use outcome::{
@@ -181,9 +181,10 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
     Ok(Verdict::Accepted(match record.sealed.intent() {
         Ok(Some(Intent::Claim(_))) => Effect::Claimed(claim::claimed_before(tables, actor, position)?),
         Ok(Some(Intent::Extend(extend))) => Effect::Claimed(claim::extended_before(tables, extend.message, position)?),
-        Ok(Some(Intent::ContextLock(lock))) => {
-            Effect::Locked(Locked { context: lock.name, token: position, until: record.at.plus_ms(lock.for_ms) })
-        }
+        Ok(Some(Intent::ContextLock(lock))) => match context::locked_before(tables, &lock.name, position)? {
+            Ok(locked) => Effect::Locked(locked),
+            Err(over) => return Ok(Verdict::Rejected(over)),
+        },
         Ok(Some(Intent::Done(done))) => finish::finished_before(tables, done.message, position)?,
         Ok(Some(Intent::Reserve(reserve))) => reservation::still_held(tables, actor, &reserve.patterns)?,
         Ok(Some(Intent::Prolong(prolong))) => reservation::still_held(tables, actor, &prolong.patterns)?,

@@ -75,6 +75,8 @@ fn ending(intent: &Intent) -> Option<(MessageNo, Option<Position>)> {
     match intent {
         Intent::Done(done) => Some((done.message, done.token)),
         Intent::Ack(ack) => Some((ack.message, None)),
+        // Whoever agrees accepts it, also when the word leaves the delivery as it is.
+        Intent::Agree(agree) => Some((agree.message, agree.mail.ends.as_ref().and_then(|ends| ends.token))),
         // A rejection accepts nothing. Whoever overrides says why, and that is recorded.
         Intent::HandoffReject(_) => None,
         Intent::HandoffAccept(accept) if accept.overridden => None,
