@@ -384,7 +384,8 @@ const CHECKS: &[Check] = &[
     check(
         "I9 sessions hang below their root, and notes at it",
         "SELECT s.id FROM sessions s LEFT JOIN sessions p ON p.id = s.parent
-         WHERE (s.parent IS NULL) <> (s.root = s.id) OR (s.parent IS NOT NULL AND p.root IS NOT s.root)
+         WHERE (s.parent IS NULL) <> (s.root = s.id OR (s.state = 2 AND s.parent IS NULL))
+            OR (s.parent IS NOT NULL AND p.root IS NOT s.root)
          UNION ALL SELECT 'note ' || n.position FROM session_notes n LEFT JOIN sessions s ON s.id = n.root
          WHERE s.root IS NOT n.root OR (n.question IS NOT NULL) <> (n.what IN (2, 3))
          UNION ALL SELECT id FROM sessions s

@@ -95,7 +95,7 @@ impl LocalLog {
     }
 }
 
-/// The root sessions whose pages may hold some of it.
+/// The sessions whose pages may hold some of it: the root, and whoever was the root before it.
 fn sessions_of(store: &Store, records: &[Record]) -> Result<Vec<Session>, Error> {
     let tables = store.tables()?;
     let mut roots = BTreeSet::new();
@@ -108,7 +108,11 @@ fn sessions_of(store: &Store, records: &[Record]) -> Result<Vec<Session>, Error>
         };
         roots.extend(tables.session(&id)?.map(|session| session.root));
     }
-    Ok(roots.into_iter().collect())
+    let mut sessions = Vec::new();
+    for root in roots {
+        sessions.extend(tables.sessions_below(&root)?.into_iter().map(|session| session.id));
+    }
+    Ok(sessions)
 }
 
 /// What was redacted by later records than one, and the newest redaction of all.
