@@ -55,6 +55,8 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
     }
     let code = error.code.unwrap_or_default();
     let text = number.map(|number| number.to_string()).unwrap_or_default();
+    let held = views::held_token(office.store(), &proposal.actor, number)?;
+    let named = held.map(|token| format!(" --token {token}")).unwrap_or_default();
     Ok(match code {
         "unknown_type" => match mail {
             Some(mail) => check_filters(office, Some(&mail.kind), None).err().unwrap_or(error),
@@ -111,6 +113,9 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         "ended" if matches!(proposal.intent, Intent::ApprovalAnswer(_)) => {
             error.hint(format!("see what was decided: poste approvals {text}"))
         }
+        "already_claimed" if held.is_some() => {
+            error.hint(format!("if the claim is yours, name it:{named}; to give it back: poste release {text}{named}"))
+        }
         "already_claimed" | "lease_lost" | "ended" => error.hint(format!("see its ladder: poste track {text}")),
         "not_claimed" => error.hint(format!("see who holds it: poste track {text}; claim it: poste claim {text}")),
         "nothing_to_claim" => error.hint("wait for some: poste claim --wait"),
@@ -125,8 +130,8 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         "name_taken" if matches!(proposal.intent, Intent::ContextCreate(_)) => {
             error.hint("see it: poste context show NAME; or take another name")
         }
-        "gate_not_passed" if views::is_held_by(office.store(), &proposal.actor, number)? => error
-            .hint(format!("give it back and claim it again: poste release {text}, then poste claim {text}"))
+        "gate_not_passed" if held.is_some() => error
+            .hint(format!("give it back and claim it again: poste release {text}{named}, then poste claim {text}"))
             .hint(format!("see what they say: poste verify {text}")),
         "gate_not_passed" => {
             error.hint(format!("claim it: poste claim {text}")).hint(format!("see what they say: poste verify {text}"))

@@ -128,7 +128,7 @@ impl Rule for HandoffAccept {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<AnswerPlan, Stop> {
         let (handoff, mail) = decide_answer(tables, cx, &self.mail, ACCEPTED)?;
         check_marks(&self.checked, handoff.checks)?;
-        if self.verified.len() > handoff.verifies as usize || self.gates.len() > limits::HANDOFF_VERIFIES_MAX as usize {
+        if self.verified.len() > handoff.verifies as usize || self.gates.len() > limits::GATES_MAX {
             return Err(refuse(Code::Malformed, "there are more results than commands"));
         }
         if self.overridden && cx.content_bytes == 0 {

@@ -365,6 +365,10 @@ pub(crate) fn check_artifacts(artifacts: &[Artifact], max: usize) -> Result<(), 
         if lengths.into_iter().flatten().any(|path| path.is_empty() || path.len() > limits::PATH_BYTES_MAX) {
             return Err(refuse(Code::Malformed, "an artifact's path is empty or too long"));
         }
+        // Commands of gates get it as an argument: it must not read as an option, nor mean another folder there.
+        if artifact.worktree.as_ref().is_some_and(|worktree| !worktree.starts_with('/')) {
+            return Err(refuse(Code::Malformed, "the worktree of an artifact is an absolute path"));
+        }
     }
     Ok(())
 }

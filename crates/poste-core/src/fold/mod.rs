@@ -31,7 +31,7 @@ mod topic;
 
 pub(crate) use agreement::asked;
 pub(crate) use delivery::own_deliveries;
-pub(crate) use gate::{Unpassed, gates_passed};
+pub(crate) use gate::{Unpassed, gates_passed, gates_passed_to_decide};
 pub use outcome::{
     AgreedOn, Claimed, ClaimedItem, Class, Code, Effect, Late, Locked, Outcome, Rejection, Reserved, Sent, Verdict,
     Versioned,

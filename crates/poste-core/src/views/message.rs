@@ -243,10 +243,10 @@ pub fn is_addressed_to(store: &Store, agent: &Agent, number: MessageNo) -> Resul
     })
 }
 
-/// Whether an agent holds a message now.
-pub fn is_held_by(store: &Store, agent: &Name, number: Option<MessageNo>) -> Result<bool, Error> {
-    let Some(number) = number else { return Ok(false) };
-    store.read(|conn| Ok(Tables::load(conn)?.held_of(number, agent)?.is_some()))
+/// The token of the claim by which an agent holds a message now.
+pub fn held_token(store: &Store, agent: &Name, number: Option<MessageNo>) -> Result<Option<Position>, Error> {
+    let Some(number) = number else { return Ok(None) };
+    store.read(|conn| Ok(Tables::load(conn)?.held_of(number, agent)?.and_then(|held| held.token)))
 }
 
 /// Whether a message passed its gates under a claim of an agent.
