@@ -113,7 +113,7 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         "ended" if matches!(proposal.intent, Intent::ApprovalAnswer(_)) => {
             error.hint(format!("see what was decided: poste approvals {text}"))
         }
-        "already_claimed" if held.is_some() => {
+        "already_claimed" if held.is_some() && !matches!(proposal.intent, Intent::Claim(_)) => {
             error.hint(format!("if the claim is yours, name it:{named}; to give it back: poste release {text}{named}"))
         }
         "already_claimed" | "lease_lost" | "ended" => error.hint(format!("see its ladder: poste track {text}")),

@@ -148,7 +148,6 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     }
     cx.mark_shown(&mut office, numbers)?;
     if let Some(claim) = answer.claims.first() {
-        let number = claim.message.number;
         cx.ui.say(next_step(&office, &claim.message, token)?);
     }
     Ok(())
