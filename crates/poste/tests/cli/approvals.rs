@@ -172,7 +172,7 @@ fn whoever_waits_hears_what_is_said_and_reads_nothing_where_nothing_was_decided(
     let mut desk = desk();
     desk.quietly("poste ask boss 'Deploy?' --as coder");
     desk.quietly("poste reply 1 'Which version?' --as boss");
-    desk.quietly("poste reply 1 'The newest.' --as coder");
+    desk.quietly("poste reply 2 'The newest.' --as coder");
     let waited = desk.peek("poste approvals 1 --wait --timeout 1ms --as coder").exits(7);
     assert_eq!(waited.out(), "");
     assert!(waited.err().starts_with("#2 by boss: Re: Deploy?; see it: poste read 2\nerror: "), "{}", waited.err());
