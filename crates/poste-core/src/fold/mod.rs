@@ -172,7 +172,11 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
         return Ok(Verdict::Accepted(Effect::Agreed(agreement::agreed_before(tables, proposal, message)?)));
     }
     if let Some(number) = message {
-        return Ok(Verdict::Accepted(Effect::Sent(message::sent_before(tables, number)?)));
+        let released = reservation::released_before(tables, position)?;
+        return Ok(Verdict::Accepted(match released.is_empty() {
+            true => Effect::Sent(message::sent_before(tables, number)?),
+            false => Effect::Freed { released, message: number },
+        }));
     }
     let Some(record) = tables.record(position)? else {
         return Err(Error::Damaged(format!("record {position} is known by its id and not there")));
@@ -187,7 +191,7 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
         Ok(Some(Intent::Done(done))) => finish::finished_before(tables, done.message, position)?,
         Ok(Some(Intent::Reserve(reserve))) => reservation::still_held(tables, actor, &reserve.patterns)?,
         Ok(Some(Intent::Prolong(prolong))) => reservation::still_held(tables, actor, &prolong.patterns)?,
-        Ok(Some(Intent::Unreserve(_))) => reservation::released_before(tables, position)?,
+        Ok(Some(Intent::Unreserve(_))) => Effect::Reserved(reservation::released_before(tables, position)?),
         _ => Effect::Noted,
     }))
 }

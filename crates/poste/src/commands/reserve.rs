@@ -300,11 +300,11 @@ fn body(speaker: &Name, wanted: &[String], why: Option<&str>, conflicts: &[Reser
 }
 
 /// Patterns may hold line breaks; a listing has one line for each.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     let mut end = text.len().min(limits::SUBJECT_BYTES_MAX - '…'.len_utf8());
     while !text.is_char_boundary(end) {
         end -= 1;
