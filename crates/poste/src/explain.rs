@@ -122,9 +122,7 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         "unknown_context" | "unknown_version" | "context_locked" | "not_locked" | "data_unfit" => {
             about_context(office, proposal, error)?
         }
-        "name_taken" if matches!(proposal.intent, Intent::ContextCreate(_)) => {
-            error.hint("see it: poste context show NAME; or take another name")
-        }
+        "name_taken" if matches!(proposal.intent, Intent::ContextCreate(_)) => about_context(office, proposal, error)?,
         "gate_not_passed" if views::is_held_by(office.store(), &proposal.actor, number)? => error
             .hint(format!("give it back and claim it again: poste release {text}, then poste claim {text}"))
             .hint(format!("see what they say: poste verify {text}")),
@@ -160,6 +158,7 @@ fn about_context(office: &Office, proposal: &Proposal, error: CommandError) -> R
     };
     Ok(match error.code.unwrap_or_default() {
         "unknown_context" => crate::commands::context::unknown(office, name)?,
+        "name_taken" => error.hint(format!("see it: poste context show {name}; or take another name")),
         "unknown_version" => error.hint(format!("see the versions: poste context history {name}")),
         "context_locked" => {
             let waits = !matches!(proposal.intent, Intent::ContextUnlock(_));

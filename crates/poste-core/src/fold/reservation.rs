@@ -145,7 +145,9 @@ impl Rule for Unreserve {
         let mail = match &self.mail {
             None if holder.name == agent.name => None,
             Some(mail) if holder.name != agent.name && is_for(mail, &holder.name) => Some(mail.decide(tables, cx)?),
-            _ => return Err(refuse(Code::Malformed, "whoever frees what another one holds tells them, and them alone")),
+            _ => {
+                return Err(refuse(Code::Malformed, "whoever frees what another one holds tells them, and them alone"));
+            }
         };
         Ok((freed, mail))
     }

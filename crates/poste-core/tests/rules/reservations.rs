@@ -42,7 +42,8 @@ impl Desk {
     }
 
     fn unreserve(&mut self, who: &str, texts: &[&str]) -> Answer<Vec<Reserved>> {
-        self.ask(who, Intent::Unreserve(Unreserve { patterns: patterns(texts), holder: None, mail: None })).map(reserved)
+        self.ask(who, Intent::Unreserve(Unreserve { patterns: patterns(texts), holder: None, mail: None }))
+            .map(reserved)
     }
 
     fn unreserve_of(&mut self, who: &str, holder: &str) -> Answer<Vec<Reserved>> {

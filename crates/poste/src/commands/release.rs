@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
-use poste_core::fold::{Effect, Reserved};
 use poste_core::Address;
+use poste_core::fold::{Effect, Reserved};
 use poste_core::log::{Content, Intent, MessageNo, Position, Release, Send, Unreserve};
 use poste_core::pattern::Pattern;
 use poste_core::text::Name;

@@ -103,6 +103,8 @@ fn paths_count_from_the_top_and_may_not_leave_it() {
         poste reserve /etc/passwd --as coder
         poste reserve 'a/[b' --as coder
         poste reserve '' --as coder
+        poste reserve --as coder -- -x
+        poste release --as coder -- -x
         poste reserve x --for 8d --as coder
         poste reserve x --why ' ' --as coder
         poste reserve x --as nobody
