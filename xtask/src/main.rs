@@ -182,7 +182,9 @@ fn install_cargo_deny() -> Result<PathBuf> {
     if version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(CARGO_DENY_VERSION)) {
         return Ok(program);
     }
-    let install = ["install", "--locked", "--quiet", "cargo-deny", "--version", CARGO_DENY_VERSION, "--root"];
+    // Not optimised: it is built in half the time and runs for seconds.
+    let install =
+        ["install", "--locked", "--debug", "--quiet", "cargo-deny", "--version", CARGO_DENY_VERSION, "--root"];
     step("installing cargo-deny (once, a few minutes)", cargo().args(install).arg(&root))?;
     Ok(program)
 }

@@ -331,7 +331,9 @@ const CHECKS: &[Check] = &[
          WHERE (position IN (SELECT position FROM content) AND position NOT IN (SELECT position FROM context_versions))
             OR archive NOT IN (SELECT position FROM archives)
          UNION ALL SELECT 'event ' || position FROM archived_events
-         WHERE message NOT IN (SELECT number FROM archived_messages) OR event NOT IN (1, 4, 9, 10, 11, 14)",
+         WHERE message NOT IN (SELECT number FROM archived_messages) OR event NOT IN (1, 4, 6, 9, 10, 11, 14)
+           OR (event = 6 AND 2 <> (SELECT json_extract(CAST(envelope AS TEXT), '$.kind') FROM log
+                                   WHERE log.position = archived_events.position))",
     ),
     check(
         "I8 an archive has only what happened before it was written",
@@ -384,7 +386,8 @@ const CHECKS: &[Check] = &[
     check(
         "I9 sessions hang below their root, and notes at it",
         "SELECT s.id FROM sessions s LEFT JOIN sessions p ON p.id = s.parent
-         WHERE (s.parent IS NULL) <> (s.root = s.id) OR (s.parent IS NOT NULL AND p.root IS NOT s.root)
+         WHERE (s.parent IS NULL) <> (s.root = s.id OR (s.state = 2 AND s.parent IS NULL))
+            OR (s.parent IS NOT NULL AND p.root IS NOT s.root)
          UNION ALL SELECT 'note ' || n.position FROM session_notes n LEFT JOIN sessions s ON s.id = n.root
          WHERE s.root IS NOT n.root OR (n.question IS NOT NULL) <> (n.what IN (2, 3))
          UNION ALL SELECT id FROM sessions s

@@ -205,7 +205,11 @@ fn golden_proposals() -> Vec<Proposal> {
             for_ms: 3_600_000,
             shared: true,
         }),
-        Intent::Unreserve(Unreserve { patterns: vec![text("src/auth/**")], holder: Some(text("bob")) }),
+        Intent::Unreserve(Unreserve {
+            patterns: vec![text("src/auth/**")],
+            holder: Some(text("bob")),
+            mail: Some(Send::plain(text("alert"), vec![text("bob")])),
+        }),
         Intent::Prolong(Prolong { patterns: vec![text("docs/{a,b}*.md")], for_ms: 60_000 }),
         Intent::SessionStart(SessionStart {
             id: text("bob-2f8a1c"),
@@ -896,7 +900,8 @@ fn who_holds_paths(log: &mut Scribe) {
     };
     let free = |patterns: &[&str], holder: Option<&str>| {
         let patterns = patterns.iter().map(|pattern| text(pattern)).collect();
-        Intent::Unreserve(Unreserve { patterns, holder: holder.map(text) })
+        let mail = holder.map(|holder| send("alert", &[holder]));
+        Intent::Unreserve(Unreserve { patterns, holder: holder.map(text), mail })
     };
     log.says("fay", reserve("src/auth/**", 60_000, true));
     log.says("dot", reserve("src/*/login.rs", 60_000, false)); // refused: they overlap

@@ -13,7 +13,7 @@ use poste_testkit::seeds;
 use rusqlite::Connection;
 
 const SEEDS: u64 = 8;
-const STEPS: usize = 200;
+const STEPS: usize = 300;
 const WORDS: [&str; 8] = ["login", "null", "École", "漢字", "src/auth.rs", "foo_bar", "ISSUE-12", "draft"];
 
 #[test]

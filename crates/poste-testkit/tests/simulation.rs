@@ -15,7 +15,7 @@ use poste_testkit::invariants::{self, Violation};
 use poste_testkit::seeds;
 use poste_testkit::sim::{FAULT_NAMES, Faults, FaultsMet, Simulation};
 
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 160;
 const REPLICAS: usize = 3;
 const STEPS: usize = 60;
 /// How often one replica is looked at in the middle of the trouble.

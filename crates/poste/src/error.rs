@@ -160,8 +160,10 @@ impl CommandError {
             }});
             return vec![escape::json_line(&error.to_string()).into_owned()];
         }
-        let mut lines = vec![format!("error: {}", escape::block(&self.message))];
-        lines.extend(self.causes.iter().map(|cause| format!("cause: {}", escape::block(cause))));
+        // A decision is an answer, whichever way it went.
+        let (title, because) = if self.kind == Kind::Denied { ("", "note: ") } else { ("error: ", "cause: ") };
+        let mut lines = vec![format!("{title}{}", escape::block(&self.message))];
+        lines.extend(self.causes.iter().map(|cause| format!("{because}{}", escape::block(cause))));
         lines.extend(self.hints.iter().map(|hint| format!("hint: {}", escape::block(hint))));
         lines
     }

@@ -55,6 +55,8 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
     }
     let code = error.code.unwrap_or_default();
     let text = number.map(|number| number.to_string()).unwrap_or_default();
+    let held = views::held_token(office.store(), &proposal.actor, number)?;
+    let named = held.map(|token| format!(" --token {token}")).unwrap_or_default();
     Ok(match code {
         "unknown_type" => match mail {
             Some(mail) => check_filters(office, Some(&mail.kind), None).err().unwrap_or(error),
@@ -96,6 +98,12 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         "ended" if matches!(proposal.intent, Intent::HandoffWithdraw(_)) => {
             error.hint(format!("see what became of it: poste handoff show {text}"))
         }
+        "ended" if matches!(proposal.intent, Intent::Agree(_)) => error
+            .hint(format!("see how it stands: poste agree {text} --list; poste track {text}"))
+            .hint("if it is still wanted, propose it anew: poste send NAME SUBJECT --type interface_contract"),
+        "ended" if matches!(proposal.intent, Intent::ContextLock(_)) => {
+            error.hint("take it again, under another id").hint("see who has it now: poste context list")
+        }
         "session_live" => error.hint("see which run: poste session list"),
         "session_taken" => error.hint("an id is for one session for ever; take another one, or let one be made"),
         "session_over" | "unknown_session" => error.hint("see which there are: poste session list --all"),
@@ -111,6 +119,9 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         "ended" if matches!(proposal.intent, Intent::ApprovalAnswer(_)) => {
             error.hint(format!("see what was decided: poste approvals {text}"))
         }
+        "already_claimed" if held.is_some() && !matches!(proposal.intent, Intent::Claim(_)) => {
+            error.hint(format!("if the claim is yours, name it:{named}; to give it back: poste release {text}{named}"))
+        }
         "already_claimed" | "lease_lost" | "ended" => error.hint(format!("see its ladder: poste track {text}")),
         "not_claimed" => error.hint(format!("see who holds it: poste track {text}; claim it: poste claim {text}")),
         "nothing_to_claim" => error.hint("wait for some: poste claim --wait"),
@@ -122,11 +133,9 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         "unknown_context" | "unknown_version" | "context_locked" | "not_locked" | "data_unfit" => {
             about_context(office, proposal, error)?
         }
-        "name_taken" if matches!(proposal.intent, Intent::ContextCreate(_)) => {
-            error.hint("see it: poste context show NAME; or take another name")
-        }
-        "gate_not_passed" if views::is_held_by(office.store(), &proposal.actor, number)? => error
-            .hint(format!("give it back and claim it again: poste release {text}, then poste claim {text}"))
+        "name_taken" if matches!(proposal.intent, Intent::ContextCreate(_)) => about_context(office, proposal, error)?,
+        "gate_not_passed" if held.is_some() => error
+            .hint(format!("give it back and claim it again: poste release {text}{named}, then poste claim {text}"))
             .hint(format!("see what they say: poste verify {text}")),
         "gate_not_passed" => {
             error.hint(format!("claim it: poste claim {text}")).hint(format!("see what they say: poste verify {text}"))
@@ -160,6 +169,7 @@ fn about_context(office: &Office, proposal: &Proposal, error: CommandError) -> R
     };
     Ok(match error.code.unwrap_or_default() {
         "unknown_context" => crate::commands::context::unknown(office, name)?,
+        "name_taken" => error.hint(format!("see it: poste context show {name}; or take another name")),
         "unknown_version" => error.hint(format!("see the versions: poste context history {name}")),
         "context_locked" => {
             let waits = !matches!(proposal.intent, Intent::ContextUnlock(_));

@@ -61,6 +61,15 @@ pub(super) fn mirrors(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Erro
         match mirror::look(&opened.store, &name)? {
             None | Some(Mirror::Current) => {}
             Some(Mirror::Behind) => behind.push(name),
+            Some(Mirror::Edited(path)) if mirror::may_hold_redacted(&opened.store, &name)? => scene.add(
+                Finding::warning(
+                    "mirror",
+                    format!("{} was edited by hand, and may hold words that were redacted since", path.display()),
+                    "The context itself is as the log says. The file is left as it is, and no longer follows.",
+                )
+                .advice("keep elsewhere what you want of the edit, without the redacted words; then drop the file")
+                .command(format!("poste context mirror {name} --force")),
+            ),
             Some(Mirror::Edited(path)) => scene.add(
                 Finding::warning(
                     "mirror",
@@ -71,6 +80,16 @@ pub(super) fn mirrors(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Erro
                 .command(format!("poste context replace {name} --file {} --merge", super::quoted(&path))),
             ),
         }
+    }
+    for path in mirror::strangers(&opened.store)? {
+        scene.add(
+            Finding::warning(
+                "mirror",
+                format!("{} is of no context", path.display()),
+                "It is not the office's: an editor's copy, perhaps. What is redacted is not erased from it.",
+            )
+            .advice("look into it, and move or delete it"),
+        );
     }
     if !behind.is_empty() {
         scene.add(

@@ -28,6 +28,10 @@ impl Rule for Agree {
                 format!("message {number} is of type {kind}: what can be agreed on is of type interface_contract");
             return Err(refuse(Code::NotAllowed, why));
         }
+        if let Some(original) = proposal.forward_of {
+            let why = format!("message {} passes message {original} on; that one is the proposal", proposal.number);
+            return Err(refuse(Code::NotAllowed, why));
+        }
         not_superseded(tables, &proposal)?;
         let known = tables.parties(proposal.number)?;
         let new_parties = if known.is_empty() { Some(asked(tables, &proposal)?) } else { None };
@@ -50,6 +54,7 @@ impl Rule for Agree {
                 format!("{} has agreed on message {} {how}", agent.name, proposal.number),
             ));
         };
+        still_asked(tables, &proposal, &party)?;
         let proposer = Address::Agent(proposal.sender.clone());
         if self.mail.reply_to != Some(proposal.number) || !(self.mail.to.is_empty() || self.mail.to.contains(&proposer))
         {
@@ -96,8 +101,42 @@ pub(crate) fn asked(tables: &Tables<'_>, proposal: &Message) -> Result<Vec<Party
     Ok(parties)
 }
 
+/// Whoever gave it up, or was too late, is not asked any more; and a word must not open what somebody closed.
+fn still_asked(tables: &Tables<'_>, proposal: &Message, party: &Address) -> Result<(), Stop> {
+    let number = proposal.number;
+    let own = tables.deliveries_of(number)?.into_iter().find(|delivery| delivery.address == *party);
+    if let Some(own) = own.filter(|own| own.state.is_bad_end()) {
+        let state = own.state.word();
+        return Err(refuse(Code::Ended, format!("message {number} is {state} for {party}, who is not asked any more")));
+    }
+    if let Some(closed) = tables.closed(&proposal.conversation)? {
+        let (conversation, by) = (&proposal.conversation, &closed.by);
+        return Err(refuse(Code::Ended, format!("{by} closed the conversation {conversation} of message {number}")));
+    }
+    Ok(())
+}
+
+/// The newest proposal that takes the place of one: of somebody whose word it needs, in the same conversation.
+pub(crate) fn superseded_by(tables: &Tables<'_>, proposal: &Message) -> Result<Option<MessageNo>, Error> {
+    let newer = tables.newer_of_type(&proposal.conversation, &proposal.kind, proposal.number)?;
+    if newer.is_empty() {
+        return Ok(None);
+    }
+    let mut parties = tables.parties(proposal.number)?;
+    if parties.is_empty() {
+        parties = asked(tables, proposal)?;
+    }
+    for (number, sender) in newer {
+        let own = tables.agent(sender.as_str())?.map(|agent| agent.addresses()).unwrap_or_default();
+        if parties.iter().any(|party| own.contains(&party.party)) {
+            return Ok(Some(number));
+        }
+    }
+    Ok(None)
+}
+
 fn not_superseded(tables: &Tables<'_>, proposal: &Message) -> Result<(), Stop> {
-    match tables.newer_of_type(&proposal.conversation, &proposal.kind, proposal.number)? {
+    match superseded_by(tables, proposal)? {
         None => Ok(()),
         Some(newer) => {
             let older = proposal.number;

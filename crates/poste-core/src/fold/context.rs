@@ -2,7 +2,7 @@
 //!
 //! Every version is a message, too: the same record publishes it, so subscribers hear of it exactly once.
 
-use super::outcome::{Code, Effect, Locked, Stop, Versioned, refuse};
+use super::outcome::{Code, Effect, Locked, Rejection, Stop, Versioned, refuse};
 use super::{Context as Cx, Rule, agreement, message, speaker};
 use crate::address::Address;
 use crate::error::Error;
@@ -141,7 +141,9 @@ impl Rule for ContextLock {
             return Err(refuse(Code::TimeOutOfRange, format!("a context is locked for {range}")));
         }
         may_write(&context, cx)?;
-        let until = cx.at.plus_ms(self.for_ms);
+        // Taking it again prolongs it, and never gives up what was left of it.
+        let asked = cx.at.plus_ms(self.for_ms);
+        let until = context.lock.as_ref().map_or(asked, |lock| lock.until.max(asked));
         let lock = Lock { token: cx.position, holder: agent.name, session: cx.session.clone(), until };
         Ok((context, lock))
     }
@@ -281,6 +283,22 @@ pub(super) fn versioned_before(tables: &Tables<'_>, version: Version) -> Result<
     // Of an archived one only whom it was published to is known: the topic itself.
     let subscribers = subscribers.iter().filter(|address| matches!(address, Address::Agent(_))).count();
     Ok(Versioned { context: context.name, version: version.version, message: version.message, subscribers })
+}
+
+/// What a repeated lock is told: the lock, as long as it is that one.
+pub(super) fn locked_before(
+    tables: &Tables<'_>,
+    name: &ContextName,
+    token: Position,
+) -> Result<Result<Locked, Rejection>, Error> {
+    let lock = tables.context(name)?.and_then(|context| context.lock);
+    Ok(match lock.filter(|lock| lock.token == token) {
+        Some(lock) => Ok(Locked { context: name.clone(), token, until: lock.until }),
+        None => {
+            let reason = format!("the lock of context {name} that was taken under this id (token {token}) is over");
+            Err(Rejection { code: Code::Ended, reason })
+        }
+    })
 }
 
 /// The lock ended when it ended. An earlier item of the same tick cannot have touched it.

@@ -8,6 +8,7 @@ use crate::limits;
 use crate::log::{GateResult, Position};
 use crate::store::tables::{Delivery, EndReason, Event, Message, State, Tables};
 use crate::text::Name;
+use crate::vocabulary::AgentKind;
 
 impl Rule for GateResult {
     type Plan = (Delivery, Position, bool);
@@ -49,6 +50,8 @@ pub(crate) enum Unpassed {
     Unclaimed,
     /// They were not run, or not to their end, under the claim it has.
     Claimed,
+    /// A human answers for somebody else, and nobody else has passed them.
+    Elsewhere,
 }
 
 /// Whether an agent that is about to end its delivery of a message well has passed its gates. `None`: it has, or the
@@ -74,4 +77,33 @@ pub(crate) fn gates_passed(
         }
         _ => None,
     })
+}
+
+/// The same for whoever is about to decide a question. A human may answer for others: then one of those it was sent to
+/// must have passed them under its claim.
+pub(crate) fn gates_passed_to_decide(
+    tables: &Tables<'_>,
+    actor: &Name,
+    message: &Message,
+) -> Result<Option<Unpassed>, Error> {
+    let Some(agent) = tables.agent(actor.as_str())? else { return Ok(None) };
+    if !tables.approval(message.number)?.is_some_and(|approval| approval.is_open()) {
+        return Ok(None);
+    }
+    let is_its_own = match own_delivery(tables, &agent, message, None) {
+        Ok(own) => own.state == State::Pending || own.holder.as_ref() == Some(actor) && own.state.is_open(),
+        Err(Stop::Rejected(_)) => false,
+        Err(Stop::Failed(error)) => return Err(error),
+    };
+    if is_its_own || agent.kind != AgentKind::Human {
+        return gates_passed(tables, actor, message, None);
+    }
+    for other in tables.deliveries_of(message.number)? {
+        if let Some(token) = other.token.filter(|_| other.state == State::Claimed)
+            && tables.gate_passed(&other, token)?
+        {
+            return Ok(None);
+        }
+    }
+    Ok(Some(Unpassed::Elsewhere))
 }

@@ -54,7 +54,7 @@ impl Rule for HandoffCreate {
         let terms = Terms { artifacts_max: limits::HANDOFF_ARTIFACTS_MAX, ..Terms::MAIL };
         let mut mail = message::plan(&self.mail, tables, cx, terms)?;
         check_files(&self.mail.artifacts)?;
-        if is_about_undecided(tables, &self.mail)? {
+        if is_about_one(tables, &self.mail)? {
             mail.answers_nothing();
         }
         Ok(CreatePlan { mail, recipient, checks: self.checks, verifies: self.verifies })
@@ -128,7 +128,7 @@ impl Rule for HandoffAccept {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<AnswerPlan, Stop> {
         let (handoff, mail) = decide_answer(tables, cx, &self.mail, ACCEPTED)?;
         check_marks(&self.checked, handoff.checks)?;
-        if self.verified.len() > handoff.verifies as usize || self.gates.len() > limits::HANDOFF_VERIFIES_MAX as usize {
+        if self.verified.len() > handoff.verifies as usize || self.gates.len() > limits::GATES_MAX {
             return Err(refuse(Code::Malformed, "there are more results than commands"));
         }
         if self.overridden && cx.content_bytes == 0 {
@@ -265,18 +265,20 @@ fn tell_receiver(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Re
     notice::tell(tables, cx, Address::Agent(receiver), Notice::Withdrawn, &message, before)
 }
 
-/// Ordinary mail about a handoff neither ends it nor looks like its answer. Says whether it is about one that still
-/// waits to be decided.
-pub(crate) fn is_about_undecided(tables: &Tables<'_>, mail: &Send) -> Result<bool, Stop> {
+/// Ordinary mail about a handoff neither ends it nor counts as its answer, before or after it was decided. Says whether
+/// it is about one.
+pub(crate) fn is_about_one(tables: &Tables<'_>, mail: &Send) -> Result<bool, Stop> {
     if let Some(ends) = &mail.ends {
         refuse_plain_end(tables, ends.message)?;
     }
     let Some(number) = mail.reply_to else { return Ok(false) };
-    let Some(handoff) = tables.handoff(number)? else { return Ok(false) };
+    if tables.handoff(number)?.is_none() {
+        return Ok(false);
+    }
     if [ACCEPTED, REJECTED].contains(&mail.kind.as_str()) {
         return Err(is_handoff(number));
     }
-    Ok(handoff.decision.is_none())
+    Ok(true)
 }
 
 /// Done, replied to or passed on, a handoff would look taken by somebody who checked nothing.

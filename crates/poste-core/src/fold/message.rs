@@ -158,8 +158,8 @@ impl Rule for Send {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Plan, Stop> {
         let mut plan = plan(self, tables, cx, Terms::MAIL)?;
-        if handoff::is_about_undecided(tables, self)? {
-            plan.answers_nothing(); // it still waits for a yes or no
+        if handoff::is_about_one(tables, self)? {
+            plan.answers_nothing(); // only a yes or a no is one
         }
         Ok(plan)
     }
@@ -364,6 +364,10 @@ pub(crate) fn check_artifacts(artifacts: &[Artifact], max: usize) -> Result<(), 
         let lengths = [Some(&artifact.path), artifact.worktree.as_ref()];
         if lengths.into_iter().flatten().any(|path| path.is_empty() || path.len() > limits::PATH_BYTES_MAX) {
             return Err(refuse(Code::Malformed, "an artifact's path is empty or too long"));
+        }
+        // Commands of gates get it as an argument: it must not read as an option, nor mean another folder there.
+        if artifact.worktree.as_ref().is_some_and(|worktree| !worktree.starts_with('/')) {
+            return Err(refuse(Code::Malformed, "the worktree of an artifact is an absolute path"));
         }
     }
     Ok(())

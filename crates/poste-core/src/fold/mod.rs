@@ -29,9 +29,9 @@ mod shown;
 mod tick;
 mod topic;
 
-pub(crate) use agreement::asked;
+pub(crate) use agreement::{asked, superseded_by};
 pub(crate) use delivery::own_deliveries;
-pub(crate) use gate::{Unpassed, gates_passed};
+pub(crate) use gate::{Unpassed, gates_passed, gates_passed_to_decide};
 pub use outcome::{
     AgreedOn, Claimed, ClaimedItem, Class, Code, Effect, Late, Locked, Outcome, Rejection, Reserved, Sent, Verdict,
     Versioned,
@@ -172,7 +172,11 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
         return Ok(Verdict::Accepted(Effect::Agreed(agreement::agreed_before(tables, proposal, message)?)));
     }
     if let Some(number) = message {
-        return Ok(Verdict::Accepted(Effect::Sent(message::sent_before(tables, number)?)));
+        let released = reservation::released_before(tables, position)?;
+        return Ok(Verdict::Accepted(match released.is_empty() {
+            true => Effect::Sent(message::sent_before(tables, number)?),
+            false => Effect::Freed { released, message: number },
+        }));
     }
     let Some(record) = tables.record(position)? else {
         return Err(Error::Damaged(format!("record {position} is known by its id and not there")));
@@ -181,13 +185,14 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
     Ok(Verdict::Accepted(match record.sealed.intent() {
         Ok(Some(Intent::Claim(_))) => Effect::Claimed(claim::claimed_before(tables, actor, position)?),
         Ok(Some(Intent::Extend(extend))) => Effect::Claimed(claim::extended_before(tables, extend.message, position)?),
-        Ok(Some(Intent::ContextLock(lock))) => {
-            Effect::Locked(Locked { context: lock.name, token: position, until: record.at.plus_ms(lock.for_ms) })
-        }
+        Ok(Some(Intent::ContextLock(lock))) => match context::locked_before(tables, &lock.name, position)? {
+            Ok(locked) => Effect::Locked(locked),
+            Err(over) => return Ok(Verdict::Rejected(over)),
+        },
         Ok(Some(Intent::Done(done))) => finish::finished_before(tables, done.message, position)?,
         Ok(Some(Intent::Reserve(reserve))) => reservation::still_held(tables, actor, &reserve.patterns)?,
         Ok(Some(Intent::Prolong(prolong))) => reservation::still_held(tables, actor, &prolong.patterns)?,
-        Ok(Some(Intent::Unreserve(_))) => reservation::released_before(tables, position)?,
+        Ok(Some(Intent::Unreserve(_))) => Effect::Reserved(reservation::released_before(tables, position)?),
         _ => Effect::Noted,
     }))
 }

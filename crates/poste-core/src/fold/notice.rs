@@ -9,8 +9,8 @@ use crate::text::{Name, TypeName, Word};
 use crate::time::Timestamp;
 use crate::vocabulary::{Priority, TrustLabel, Urgency};
 
-/// Writes a notice about a delivery. A retired agent or the office itself is told nothing, nor is anybody told of a
-/// notice.
+/// Writes a notice about a delivery. A retired agent, a group without members or the office itself is told nothing,
+/// nor is anybody told of a notice.
 pub(crate) fn tell(
     tables: &mut Tables<'_>,
     cx: &Context,
@@ -21,6 +21,9 @@ pub(crate) fn tell(
 ) -> Result<(), Error> {
     let listens = match &to {
         Address::Agent(name) => tables.agent(name.as_str())?.is_some_and(|agent| agent.is_active()),
+        // What nobody is there to read would keep its conversation open for ever.
+        Address::Role(role) => !tables.active_with_role(role)?.is_empty(),
+        Address::Can(word) => !tables.active_with_capability(word)?.is_empty(),
         _ => true,
     };
     if !listens || about_message.notice.is_some() {

@@ -49,6 +49,11 @@ pub enum Effect {
     Late(Late),
     /// Paths that are held now or, after a release, no longer.
     Reserved(Vec<Reserved>),
+    /// Paths that another one held, and the message that tells them.
+    Freed {
+        released: Vec<Reserved>,
+        message: MessageNo,
+    },
     /// How many due items a tick settled.
     Settled(usize),
     /// How many deliveries it touched.
@@ -68,6 +73,7 @@ impl Effect {
             Self::Sent(sent) => Some(sent.number),
             Self::Versioned(made) => Some(made.message),
             Self::Agreed(sealed) => Some(sealed.message),
+            Self::Freed { message, .. } => Some(*message),
             _ => None,
         }
     }

@@ -1,10 +1,11 @@
 //! Reserving paths: who holds what, and what overlaps.
 
 use super::outcome::{Code, Effect, Reserved, Stop, refuse};
-use super::{Context, Rule, active_agent, speaker};
+use super::{Context, Rule, active_agent, message, speaker};
+use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
-use crate::log::{Position, Prolong, ReservationNo, Reserve, Unreserve};
+use crate::log::{Position, Prolong, ReservationNo, Reserve, Send, Unreserve};
 use crate::pattern::{Effort, Pattern};
 use crate::store::tables::{Agent, DueItem, PastReservation, Reservation, ReservationEnd, Tables};
 use crate::text::Name;
@@ -125,9 +126,9 @@ fn explain(conflicts: &[Conflict]) -> String {
 }
 
 impl Rule for Unreserve {
-    type Plan = Vec<Reservation>;
+    type Plan = (Vec<Reservation>, Option<message::Plan>);
 
-    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Vec<Reservation>, Stop> {
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
         let agent = speaker(tables, cx)?;
         let holder = match &self.holder {
             Some(holder) => active_agent(tables, holder)?,
@@ -140,16 +141,31 @@ impl Rule for Unreserve {
             };
             return Err(refuse(Code::NotAllowed, format!("only {who} may release what {} reserved", holder.name)));
         }
-        named(tables, &holder.name, &self.patterns)
+        let freed = named(tables, &holder.name, &self.patterns)?;
+        let mail = match &self.mail {
+            None if holder.name == agent.name => None,
+            Some(mail) if holder.name != agent.name && is_for(mail, &holder.name) => Some(mail.decide(tables, cx)?),
+            _ => {
+                return Err(refuse(Code::Malformed, "whoever frees what another one holds tells them, and them alone"));
+            }
+        };
+        Ok((freed, mail))
     }
 
-    fn apply(freed: Vec<Reservation>, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+    fn apply((freed, mail): Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
         let released = freed.iter().map(seen).collect();
         for held in freed {
             end(tables, cx, held, ReservationEnd::Released)?;
         }
-        Ok(Effect::Reserved(released))
+        let Some(mail) = mail else { return Ok(Effect::Reserved(released)) };
+        let told = Send::apply(mail, tables, cx)?.message();
+        let message = told.ok_or_else(|| Error::Damaged(format!("record {} told nobody", cx.position)))?;
+        Ok(Effect::Freed { released, message })
     }
+}
+
+fn is_for(mail: &Send, holder: &Name) -> bool {
+    mail.to == [Address::Agent(holder.clone())] && mail.reply_to.is_none() && mail.ends.is_none()
 }
 
 /// A holder that is gone must not keep everybody waiting: whoever answers for it may let go in its place.
@@ -258,7 +274,7 @@ pub(crate) fn still_held(tables: &Tables<'_>, agent: &Name, patterns: &[Pattern]
 }
 
 /// What a repeated `release` is told: what it did then.
-pub(crate) fn released_before(tables: &Tables<'_>, position: Position) -> Result<Effect, Error> {
+pub(crate) fn released_before(tables: &Tables<'_>, position: Position) -> Result<Vec<Reserved>, Error> {
     let past = tables.reservations_ended_by(position)?;
-    Ok(Effect::Reserved(past.iter().map(|past| seen(&past.reservation)).collect()))
+    Ok(past.iter().map(|past| seen(&past.reservation)).collect())
 }

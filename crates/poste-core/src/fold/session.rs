@@ -1,4 +1,5 @@
-//! Sessions: an agent's name runs as one session at a time; what is noted below a root is kept at it.
+//! Sessions: an agent's name runs as one session at a time; what is noted below a root is kept at it. Whoever takes
+//! over stands where the one before stood: its children go on below it, and of a root it has everything.
 //!
 //! Whether the process of a session still runs is nothing the fold can know. It only keeps what was said of it.
 
@@ -14,6 +15,8 @@ use crate::vocabulary::AgentKind;
 pub(crate) struct StartPlan {
     session: SessionRow,
     ends: Option<SessionRow>,
+    /// It stands where the one it ends stood.
+    in_place: bool,
 }
 
 impl Rule for SessionStart {
@@ -37,42 +40,62 @@ impl Rule for SessionStart {
                 ),
             ));
         }
-        let root = match &self.parent {
+        let parent = self.place(tables, live.as_ref())?;
+        let in_place = live.as_ref().is_some_and(|live| live.parent == parent);
+        let root = match &parent {
             None => self.id.clone(),
             Some(parent) => root_of(tables, parent)?.id,
         };
+        let inherited = live.as_ref().filter(|live| in_place && live.is_root());
         let session = SessionRow {
             id: self.id.clone(),
             position: cx.position,
             at: cx.at,
             agent: agent.name,
-            parent: self.parent.clone(),
+            parent,
             root,
             process: self.process.clone(),
             host: self.host.clone(),
             program: self.program.clone(),
             worktree: self.worktree.clone(),
-            questions: 0,
+            questions: inherited.map_or(0, |before| before.questions),
             state: SessionState::Live,
             ended_at: None,
             ended_by: None,
             successor: None,
         };
-        Ok(StartPlan { session, ends: live })
+        Ok(StartPlan { session, ends: live, in_place })
     }
 
     fn apply(plan: StartPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
-        if let Some(before) = plan.ends {
+        if let Some(before) = &plan.ends {
             // What it holds stays as it is: the name holds it, and a token still finishes it.
             let successor = Some(plan.session.id.clone());
-            end(tables, cx, SessionRow { state: SessionState::TakenOver, successor, ..before })?;
+            end(tables, cx, SessionRow { state: SessionState::TakenOver, successor, ..before.clone() })?;
         }
         tables.insert_session(&plan.session)?;
+        if let Some(before) = plan.ends.filter(|_| plan.in_place) {
+            tables.succeed_session(&before, &plan.session.id)?;
+        }
         Ok(Effect::Noted)
     }
 }
 
 impl SessionStart {
+    /// The session it runs below: whoever took over from the one that was named. Below the very one it ends nobody can
+    /// be, so that means its place.
+    fn place(&self, tables: &Tables<'_>, ends: Option<&SessionRow>) -> Result<Option<Session>, Stop> {
+        let Some(parent) = &self.parent else { return Ok(None) };
+        let mut parent = known(tables, parent)?;
+        while let Some(next) = successor(tables, &parent)?.filter(|next| next.root == parent.root) {
+            parent = next;
+        }
+        Ok(match ends.filter(|ends| ends.id == parent.id) {
+            Some(ends) => ends.parent.clone(),
+            None => Some(parent.id),
+        })
+    }
+
     fn check(&self) -> Result<(), Stop> {
         let is_word = |text: &str| text.len() <= limits::LABEL_BYTES_MAX && !text.chars().any(char::is_control);
         let place = self.process.as_ref().map_or("", |process| process.place.as_str());
@@ -86,11 +109,15 @@ impl SessionStart {
     }
 }
 
-/// The root a session belongs to, which must be live.
+/// The root a session belongs to, which must be live, or go on as the session that took over from it elsewhere.
 fn root_of(tables: &Tables<'_>, id: &Session) -> Result<SessionRow, Stop> {
     let session = known(tables, id)?;
     let root = if session.is_root() { session } else { known(tables, &session.root)? };
-    if root.is_live() {
+    let mut newest = root.clone();
+    while let Some(next) = successor(tables, &newest)? {
+        newest = next;
+    }
+    if newest.is_live() {
         return Ok(root);
     }
     let over = match root.id == *id {
@@ -98,6 +125,11 @@ fn root_of(tables: &Tables<'_>, id: &Session) -> Result<SessionRow, Stop> {
         false => format!("session {}, at the root of {id}, is over ({})", root.id, root.state),
     };
     Err(refuse(Code::SessionOver, over))
+}
+
+/// Who took over from a session. Always a later one, so that a chain of them ends.
+fn successor(tables: &Tables<'_>, session: &SessionRow) -> Result<Option<SessionRow>, Error> {
+    Ok(session.successor.as_ref().map(|id| tables.session(id)).transpose()?.flatten())
 }
 
 fn known(tables: &Tables<'_>, id: &Session) -> Result<SessionRow, Stop> {

@@ -123,6 +123,7 @@ pub(super) fn answer(answer: &HandoffAnswer, package: Option<&Package>) -> Strin
         boxes(&mut out, package, &answer.checked);
     }
     runs(&mut out, "Commands", &answer.verified);
+    not_run(&mut out, answer, package);
     runs(&mut out, "Gates of the receiver", &answer.gates);
     changes(&mut out, &answer.changed);
     out.trim_start().to_owned()
@@ -140,6 +141,15 @@ fn runs(out: &mut String, title: &str, results: &[RunResult]) {
         if !result.output.trim().is_empty() {
             let _ = write!(out, "\n{}\n", fenced(&result.output));
         }
+    }
+}
+
+/// What an override went without.
+fn not_run(out: &mut String, answer: &HandoffAnswer, package: Option<&Package>) {
+    let Some(package) = package.filter(|package| package.verify.len() > answer.verified.len()) else { return };
+    out.push_str("\n### Commands that were not run\n\n");
+    for command in package.verify.iter().skip(answer.verified.len()) {
+        let _ = writeln!(out, "- {}", code(&command.line()));
     }
 }
 

@@ -135,6 +135,7 @@ impl Intent {
             Self::HandoffCreate(create) => Some(&create.mail),
             Self::HandoffAccept(accept) => Some(&accept.mail),
             Self::HandoffReject(reject) => Some(&reject.mail),
+            Self::Unreserve(released) => released.mail.as_ref(),
             Self::SessionClose(close) => close.mail.as_ref(),
             Self::Agree(agree) => Some(&agree.mail),
             _ => None,

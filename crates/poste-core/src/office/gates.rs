@@ -8,6 +8,7 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::fold::{self, Code, Rejection};
 use crate::gates::{self, Gates, Source};
+use crate::limits;
 use crate::log::{EndsHow, Intent, Log, MessageNo, Position, Proposal};
 use crate::store::tables::Tables;
 use crate::store::{read_config, trust};
@@ -44,6 +45,11 @@ impl<L: Log> Office<L> {
                     let name = &gate.name;
                     return wrong(format!("line {}: gate {name}: the name is taken in {}", gate.line, config::FILE));
                 }
+                // What they say becomes one record, which holds so many.
+                if found.gates.len() >= limits::GATES_MAX {
+                    let (max, shared) = (limits::GATES_MAX, config::FILE);
+                    return wrong(format!("line {}: with {shared} there are more than {max} gates", gate.line));
+                }
                 found.gates.push(gate);
             }
         }
@@ -75,9 +81,13 @@ fn ending(intent: &Intent) -> Option<(MessageNo, Option<Position>)> {
     match intent {
         Intent::Done(done) => Some((done.message, done.token)),
         Intent::Ack(ack) => Some((ack.message, None)),
+        // Whoever agrees accepts it, also when the word leaves the delivery as it is.
+        Intent::Agree(agree) => Some((agree.message, agree.mail.ends.as_ref().and_then(|ends| ends.token))),
         // A rejection accepts nothing. Whoever overrides says why, and that is recorded.
         Intent::HandoffReject(_) => None,
         Intent::HandoffAccept(accept) if accept.overridden => None,
+        // Whichever way it decides: what did not pass its gates is not to be judged at all.
+        Intent::ApprovalAnswer(answer) => Some((answer.mail.reply_to?, None)),
         other => {
             let ends = other.mail()?.ends.as_ref().filter(|ends| ends.how == EndsHow::Replied)?;
             Some((ends.message, ends.token))
@@ -103,12 +113,19 @@ fn unpassed(tables: &Tables<'_>, gates: &Gates, proposal: &Proposal) -> Result<O
     }
     let names: Vec<&str> = own.iter().map(|gate| gate.name.as_str()).collect();
     let names = names.join(", ");
-    Ok(fold::gates_passed(tables, &proposal.actor, &message, token)?.map(|unpassed| {
+    let unpassed = match &proposal.intent {
+        Intent::ApprovalAnswer(_) => fold::gates_passed_to_decide(tables, &proposal.actor, &message)?,
+        _ => fold::gates_passed(tables, &proposal.actor, &message, token)?,
+    };
+    Ok(unpassed.map(|unpassed| {
         let reason = match unpassed {
             fold::Unpassed::Unclaimed => {
                 format!("message {number} has gates to pass ({names}), which are run when it is claimed")
             }
             fold::Unpassed::Claimed => format!("message {number} has not passed its gates ({names}) under this claim"),
+            fold::Unpassed::Elsewhere => format!(
+                "message {number} has gates to pass ({names}), which are run when whoever it was sent to claims it"
+            ),
         };
         Rejection { code: Code::GateNotPassed, reason }
     }))

@@ -33,6 +33,8 @@ pub struct Erased {
     pub missing_archives: Vec<String>,
     /// Mirrors of shared contexts that somebody edited: they are left, and may hold some of it.
     pub edited_mirrors: Vec<PathBuf>,
+    /// Files beside the mirrors that are none, such as an editor's copy: they are left, and may hold some of it.
+    pub strange_files: Vec<PathBuf>,
 }
 
 impl LocalLog {
@@ -65,14 +67,14 @@ impl LocalLog {
             return Ok(erased);
         }
         erase_blobs(&self.store, &records, &mut erased)?;
-        // One archive that cannot be read must not keep the words in all other places.
+        // One file that cannot be read or written must not keep the words in all other places.
         let archives = erase_archives(&self.store, &records, &mut erased);
-        erase_unnamed_archives(&self.store)?;
-        erase_mirrors(&self.store, &records, &mut erased)?;
+        let unnamed = erase_unnamed_archives(&self.store);
+        let mirrors = erase_mirrors(&self.store, &records, &mut erased);
+        let pages = sessions_of(&self.store, &records).and_then(|ids| super::session_pages::forget(&self.path, &ids));
         self.erase_caches()?;
-        super::session_pages::forget(&self.path, &sessions_of(&self.store, &records)?)?;
         erase_free_pages(&self.store)?;
-        archives?;
+        archives.and(unnamed).and(mirrors).and(pages)?;
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
         FileVersion::may_still_write(&transaction, ours)?;
         transaction.execute("UPDATE machine SET erased_to = ?1 WHERE one = 1", [newest])?;
@@ -95,7 +97,7 @@ impl LocalLog {
     }
 }
 
-/// The root sessions whose pages may hold some of it.
+/// The sessions whose pages may hold some of it: the root, and whoever was the root before it.
 fn sessions_of(store: &Store, records: &[Record]) -> Result<Vec<Session>, Error> {
     let tables = store.tables()?;
     let mut roots = BTreeSet::new();
@@ -108,7 +110,11 @@ fn sessions_of(store: &Store, records: &[Record]) -> Result<Vec<Session>, Error>
         };
         roots.extend(tables.session(&id)?.map(|session| session.root));
     }
-    Ok(roots.into_iter().collect())
+    let mut sessions = Vec::new();
+    for root in roots {
+        sessions.extend(tables.sessions_below(&root)?.into_iter().map(|session| session.id));
+    }
+    Ok(sessions)
 }
 
 /// What was redacted by later records than one, and the newest redaction of all.
@@ -217,12 +223,18 @@ fn erase_mirrors(store: &Store, records: &[Record], erased: &mut Erased) -> Resu
             names.extend(tables.context_by_number(version.context)?.map(|context| context.name));
         }
     }
+    if !names.is_empty() {
+        erased.strange_files = mirror::strangers(store)?;
+    }
+    let mut failed = Ok(());
     for name in names {
-        if let Some(Mirror::Edited(path)) = mirror::write(store, &name, false)? {
-            erased.edited_mirrors.push(path);
+        match mirror::write(store, &name, false) {
+            Ok(Some(Mirror::Edited(path))) => erased.edited_mirrors.push(path),
+            Ok(_) => {}
+            Err(error) => failed = Err(error),
         }
     }
-    Ok(())
+    failed
 }
 
 /// Writes the whole database anew, without free pages and old cells, and empties the WAL.

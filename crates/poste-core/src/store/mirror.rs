@@ -37,7 +37,7 @@ pub enum Mirror {
 #[derive(Debug, Serialize, Deserialize)]
 struct Written {
     version: u64,
-    /// The newest redaction by then: one changes what a version says.
+    /// The newest redaction of one of its versions by then: it changes what the version says.
     redacted: u64,
     digest: Digest,
     /// What was there before. Between two renames the file may still be that.
@@ -58,6 +58,39 @@ pub fn look(store: &Store, name: &ContextName) -> Result<Option<Mirror>, Error> 
     let Some(office) = store.path() else { return Ok(None) };
     let Some(wanted) = wanted(store, name)? else { return Ok(None) };
     Ok(Some(standing(office, name, wanted)?.0))
+}
+
+/// Whether a version was redacted since the file was written last: if it was edited, it may still hold those words.
+pub fn may_hold_redacted(store: &Store, name: &ContextName) -> Result<bool, Error> {
+    let Some(office) = store.path() else { return Ok(false) };
+    let Some((_, redacted)) = wanted(store, name)? else { return Ok(false) };
+    Ok(redacted > last_written(office, name)?.map_or(0, |written| written.redacted))
+}
+
+/// Files in the folder of the mirror that are not of any context: an editor's copy, something somebody put there.
+pub fn strangers(store: &Store) -> Result<Vec<PathBuf>, Error> {
+    let Some(folder) = store.path().map(|office| office.join(FOLDER)) else { return Ok(Vec::new()) };
+    if !super::folder::is_folder(&folder) {
+        return Ok(Vec::new());
+    }
+    let tables = store.tables()?;
+    let mut found = Vec::new();
+    for entry in super::folder::entries(&folder)? {
+        let file = entry.name.as_str();
+        if file == ".lock" || file.starts_with(UNFINISHED) {
+            continue;
+        }
+        let name = file.strip_suffix(".md").or_else(|| file.strip_prefix('.')?.strip_suffix(".json"));
+        let is_ours = match name.and_then(|name| name.parse::<ContextName>().ok()) {
+            Some(name) => tables.context(&name)?.is_some(),
+            None => false,
+        };
+        if !is_ours {
+            found.push(entry.path);
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// Brings the mirror of a context up to the log. An edit is left alone, unless it is to be dropped.
@@ -92,18 +125,16 @@ pub fn write(store: &Store, name: &ContextName, drop_edit: bool) -> Result<Optio
 /// The version and the newest redaction a mirror should be of.
 fn wanted(store: &Store, name: &ContextName) -> Result<Option<(u64, u64)>, Error> {
     let Some(context) = store.tables()?.context(name)? else { return Ok(None) };
-    let newest = "SELECT coalesce(max(redacted_by), 0) FROM redactions";
-    let redacted: u64 = store.conn().prepare_cached(newest)?.query_row([], |row| row.get(0))?;
+    let newest = "SELECT coalesce(max(r.redacted_by), 0) FROM context_versions v JOIN redactions r USING (position)
+         WHERE v.context = ?1";
+    let redacted: u64 = store.conn().prepare_cached(newest)?.query_row([context.number], |row| row.get(0))?;
     Ok(Some((context.version, redacted)))
 }
 
 /// How the mirror stands, and the digest of the file if it is one of ours.
 fn standing(office: &Path, name: &ContextName, wanted: (u64, u64)) -> Result<(Mirror, Option<Digest>), Error> {
     let path = path(office, name);
-    let written: Option<Written> = match read(&state_path(office, name))? {
-        Is::File(bytes) => serde_json::from_slice(&bytes).ok(),
-        Is::Nothing | Is::Else => None,
-    };
+    let written = last_written(office, name)?;
     let found = match read(&path)? {
         Is::Nothing => return Ok((Mirror::Behind, None)),
         // Nobody empties a file to say something; a machine that lost its power may.
@@ -118,6 +149,13 @@ fn standing(office: &Path, name: &ContextName, wanted: (u64, u64)) -> Result<(Mi
         },
         Some(written) if written.before == Some(found) => (Mirror::Behind, Some(found)),
         _ => (Mirror::Edited(path), None),
+    })
+}
+
+fn last_written(office: &Path, name: &ContextName) -> Result<Option<Written>, Error> {
+    Ok(match read(&state_path(office, name))? {
+        Is::File(bytes) => serde_json::from_slice(&bytes).ok(),
+        Is::Nothing | Is::Else => None,
     })
 }
 

@@ -82,19 +82,44 @@ pub fn program(pid: u32) -> Option<String> {
     (!short.is_empty()).then_some(short)
 }
 
-/// The process on whose behalf this one was started: the nearest one above that is more than a shell which runs one
-/// command. Agents start such a shell for each command, and it is gone before the next one.
+/// The process on whose behalf this one was started: the nearest one above that is more than a shell or a wrapper which
+/// runs one command. Agents start such ones for each command, and they are gone before the next one.
 pub fn who_started() -> Option<u32> {
     const ABOVE_MAX: usize = 16;
     let mut pid = parent_of(std::process::id())?;
     for _ in 0..ABOVE_MAX {
         let Some(above) = parent_of(pid).filter(|above| *above > 1) else { return Some(pid) };
-        if !is_passing_shell(pid, above) {
+        if !is_wrapper(pid) && !is_passing_shell(pid, above) {
             return Some(pid);
         }
         pid = above;
     }
     Some(pid)
+}
+
+/// A program that runs one command, waits for it and ends with it. Others of the kind become the command themselves,
+/// but not in every make and with every option.
+fn is_wrapper(pid: u32) -> bool {
+    const WRAPPERS: &[&str] = &[
+        "timeout",
+        "env",
+        "nice",
+        "ionice",
+        "nohup",
+        "sudo",
+        "doas",
+        "xargs",
+        "stdbuf",
+        "setsid",
+        "time",
+        "flock",
+        "taskset",
+        "chrt",
+        "unbuffer",
+        "catchsegv",
+        "faketime",
+    ];
+    name_of(pid).is_some_and(|name| WRAPPERS.contains(&name.as_str()))
 }
 
 /// A shell with `-c`, or one that another shell forked for a part of its own script.
@@ -248,6 +273,19 @@ mod tests {
         }
         assert!(!is_passing_shell(std::process::id(), child.id()), "a program is no shell");
         child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_wrapper_that_ends_with_its_command_is_not_who_started_it() {
+        let mut child = Command::new("timeout").args(["60", "sleep", "60"]).stdout(Stdio::null()).spawn().unwrap();
+        let given_up = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !is_wrapper(child.id()) {
+            assert!(std::time::Instant::now() < given_up, "{:?}", name_of(child.id()));
+            std::thread::yield_now();
+        }
+        assert!(!is_wrapper(std::process::id()), "a program is no wrapper");
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
         child.wait().unwrap();
     }
 

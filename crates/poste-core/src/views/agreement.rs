@@ -71,7 +71,7 @@ pub fn agreement(store: &Store, number: MessageNo) -> Result<Option<AgreementVie
         if !is_begun {
             parties = fold::asked(&tables, &message)?;
         }
-        let superseded_by = tables.newer_of_type(&message.conversation, &message.kind, number)?;
+        let superseded_by = fold::superseded_by(&tables, &message)?;
         let all = is_begun && parties.iter().all(|party| party.agreed.is_some());
         let written = tables.written_down(number)?;
         Ok(Some(AgreementView {

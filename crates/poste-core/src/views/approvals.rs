@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::records::WhyLine;
 use super::rows::{MessageRows, or_damage, rows, subject};
+use super::thread::numbers_after;
 use super::{Found, content};
 use crate::error::Error;
 use crate::fold;
@@ -95,6 +96,32 @@ pub fn approval(store: &Store, number: MessageNo, now: Timestamp) -> Result<Opti
     store.read(|conn| {
         let tables = Tables::load(conn)?;
         tables.approval(number)?.map(|found| view(store, &tables, found, now)).transpose()
+    })
+}
+
+/// A message that talks about a question without deciding it.
+#[derive(Debug, Clone)]
+pub struct Talk {
+    pub number: MessageNo,
+    pub from: Name,
+    pub subject: String,
+}
+
+/// What others wrote in a question's conversation after a message, in order: whoever waits for the decision may have to
+/// answer first.
+pub fn talk_after(store: &Store, asked: &ApprovalView, after: MessageNo) -> Result<Vec<Talk>, Error> {
+    const TOLD_MAX: usize = 100;
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let mut talk = Vec::new();
+        for number in numbers_after(conn, &asked.conversation, after, TOLD_MAX)? {
+            let Some(message) = tables.message(number)? else { continue };
+            if message.notice.is_some() || message.sender == asked.from || asked.answer == Some(number) {
+                continue;
+            }
+            talk.push(Talk { number, subject: subject(store, &tables, &message)?, from: message.sender });
+        }
+        Ok(talk)
     })
 }
 

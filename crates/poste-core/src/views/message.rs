@@ -14,8 +14,8 @@ use crate::error::Error;
 use crate::fold;
 use crate::log::{Artifact, Body, Intent, MessageNo, Position};
 use crate::store::Store;
-use crate::store::tables::{Agent, Message, Notice, Tables};
-use crate::text::{Label, Name, Topic, TypeName};
+use crate::store::tables::{Agent, Context, Message, Notice, Tables, TextPart, Version};
+use crate::text::{ContextName, Label, Name, Topic, TypeName};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::vocabulary::{Priority, TrustLabel, Urgency};
 
@@ -243,10 +243,10 @@ pub fn is_addressed_to(store: &Store, agent: &Agent, number: MessageNo) -> Resul
     })
 }
 
-/// Whether an agent holds a message now.
-pub fn is_held_by(store: &Store, agent: &Name, number: Option<MessageNo>) -> Result<bool, Error> {
-    let Some(number) = number else { return Ok(false) };
-    store.read(|conn| Ok(Tables::load(conn)?.held_of(number, agent)?.is_some()))
+/// The token of the claim by which an agent holds a message now.
+pub fn held_token(store: &Store, agent: &Name, number: Option<MessageNo>) -> Result<Option<Position>, Error> {
+    let Some(number) = number else { return Ok(None) };
+    store.read(|conn| Ok(Tables::load(conn)?.held_of(number, agent)?.and_then(|held| held.token)))
 }
 
 /// Whether a message passed its gates under a claim of an agent.
@@ -289,6 +289,51 @@ pub fn said_of(store: &Store, number: MessageNo) -> Result<Option<SaidOf>, Error
             }
         }
         Ok(Some(SaidOf { own: vec![found.message.position], by_recipients, repeated_in }))
+    })
+}
+
+/// A version of a shared context that has the words of another record once more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RepeatingVersion {
+    pub context: ContextName,
+    pub version: u64,
+    /// What redacts it.
+    pub message: MessageNo,
+}
+
+/// The versions of shared contexts that may have the words of a record: a whole text after it holds what was there
+/// before, and so does data. A section holds only itself. Those that were redacted are left out.
+pub fn repeating_versions(store: &Store, position: Position) -> Result<Vec<RepeatingVersion>, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let mut found = Vec::new();
+        let mut add = |context: &Context, row: &Version| {
+            if tables.redaction(row.position)?.is_none() {
+                let (context, version, message) = (context.name.clone(), row.version, row.message);
+                found.push(RepeatingVersion { context, version, message });
+            }
+            Ok::<_, Error>(())
+        };
+        if let Some(own) = tables.version_at(position)?
+            && let Some(context) = tables.context_by_number(own.context)?
+        {
+            for row in tables.versions(context.number, own.version + 1, context.version)? {
+                if (own.text != TextPart::None && row.text == TextPart::Whole) || (own.data && row.data) {
+                    add(&context, &row)?;
+                }
+            }
+        }
+        // What was agreed on was written down, and whatever data came after it may have it too.
+        let known = tables.record(position)?.map(|record| tables.id(&record.sealed.envelope.id)).transpose()?.flatten();
+        if let Some(proposal) = known.filter(|known| known.position == position).and_then(|known| known.message) {
+            for (name, version) in tables.written_down(proposal)? {
+                let Some(context) = tables.context(&name)? else { continue };
+                for row in tables.versions(context.number, version, context.version)?.iter().filter(|row| row.data) {
+                    add(&context, row)?;
+                }
+            }
+        }
+        Ok(found)
     })
 }
 

@@ -30,7 +30,7 @@ mod track;
 mod verify;
 
 pub use agreement::{AgreementView, PartyView, WrittenView, agreement};
-pub use approvals::{ApprovalView, Approvals, ApprovalsQuery, AskedOf, approval, approvals};
+pub use approvals::{ApprovalView, Approvals, ApprovalsQuery, AskedOf, Talk, approval, approvals, talk_after};
 pub(crate) use context::schema as context_schema;
 pub use context::{
     ContextLine, ContextView, LockView, StaleContext, VersionView, context, context_history, context_lock,
@@ -42,7 +42,10 @@ pub use finished::{ArchiveBatch, finished};
 pub use handoff::{Decision, HandoffLine, HandoffQuery, HandoffView, Handoffs, handoff, handoffs};
 pub use health::{HeldClaim, SilentAgent, Unreachable, held_claims, silent_agents, unreachable_mail};
 pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_claimable, inbox, news};
-pub use message::{MessageView, Redaction, SaidOf, is_addressed_to, is_held_by, message, passed_gates, said_of};
+pub use message::{
+    MessageView, Redaction, RepeatingVersion, SaidOf, held_token, is_addressed_to, message, passed_gates,
+    repeating_versions, said_of,
+};
 pub use named_blobs::named_blobs;
 pub use overdue::{LateDelivery, Overdue, Patience, overdue};
 pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};

@@ -131,7 +131,7 @@ pub fn session_context(store: &Store, id: &Session) -> Result<Option<SessionCont
         let Some(root) = rows.clone().find(is_root) else {
             return Err(Error::Damaged(format!("session {id} has no root")));
         };
-        let position = root.position;
+        let mut goals = goals(store, rows.as_slice(), &root)?;
         let mut context = SessionContext {
             goal: None,
             below: rows
@@ -147,27 +147,39 @@ pub fn session_context(store: &Store, id: &Session) -> Result<Option<SessionCont
             as_of: tables.cursor.head.position,
             root: view(store, &tables, root)?,
         };
-        // The goal it was started with, until somebody notes another one.
-        if let Some(text) = text_of(store, position)? {
-            let root = &context.root;
-            context.goal = Some(NoteView {
-                position,
-                at: root.started_at,
-                by: root.agent.clone(),
-                session: root.id.clone(),
-                text,
-                question: None,
-                agent: None,
-            });
-        }
         let mut questions = Vec::new();
         for row in tables.notes_of(&asked.root)? {
             sort_in(store, row, &mut context, &mut questions)?;
         }
+        // The newest goal counts, whether somebody noted it or started with it.
+        goals.extend(context.goal.take());
+        context.goal = goals.into_iter().max_by_key(|goal| goal.position);
         (context.answered_questions, context.open_questions) =
             questions.into_iter().partition(|question| question.answer.is_some());
         Ok(Some(context))
     })
+}
+
+/// What a root was started for, and those it took over from.
+fn goals(store: &Store, rows: &[SessionRow], root: &SessionRow) -> Result<Vec<NoteView>, Error> {
+    let (mut newest, mut goals) = (&root.id, Vec::new());
+    // Whoever takes over started later.
+    for row in rows.iter().rev() {
+        if row.id != root.id && row.successor.as_ref() != Some(newest) {
+            continue;
+        }
+        newest = &row.id;
+        goals.extend(text_of(store, row.position)?.map(|text| NoteView {
+            position: row.position,
+            at: row.at,
+            by: row.agent.clone(),
+            session: row.id.clone(),
+            text,
+            question: None,
+            agent: None,
+        }));
+    }
+    Ok(goals)
 }
 
 fn sort_in(

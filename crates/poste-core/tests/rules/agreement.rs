@@ -137,6 +137,37 @@ fn a_newer_proposal_takes_the_place_of_an_older_one() {
 }
 
 #[test]
+fn only_a_party_proposes_anew_and_passing_on_proposes_nothing() {
+    let mut desk = desk();
+    let proposal = desk.propose("bob", "cy");
+    // Somebody in the same conversation, whose word it does not need.
+    desk.propose("dot", "eve");
+    let ends = Ends { message: proposal, how: EndsHow::Forwarded, token: None };
+    let forward = accepted(desk.post("cy", Send { ends: Some(ends), ..letter("eve", "interface_contract") })).number;
+    assert_eq!(desk.agreement(proposal).superseded_by, None);
+    let why = refused(desk.agree("eve", forward), Code::NotAllowed);
+    assert!(why.contains(&format!("passes message {proposal} on")), "{why}");
+    accepted(desk.agree_by("cy", Agree { message: proposal, mail: answer_to(proposal) }));
+    assert!(desk.agreement(proposal).agreed);
+}
+
+#[test]
+fn whoever_gave_it_up_is_not_asked_and_a_word_opens_nothing() {
+    let mut desk = desk();
+    let proposal = desk.propose("bob", "cy eve");
+    accepted(desk.claim("cy", proposal));
+    accepted(desk.fail("cy", proposal));
+    let word = Agree { message: proposal, mail: answer_to(proposal) };
+    refused(desk.agree_by("cy", word), Code::Ended);
+    accepted(desk.agree("eve", proposal));
+    let other = accepted(desk.post("bob", letter("cy", "interface_contract"))).number;
+    accepted(desk.done("cy", other));
+    accepted(desk.say("ann", Intent::Close(Close { message: other }), Some(text("settled"))));
+    let why = refused(desk.agree_by("cy", Agree { message: other, mail: answer_to(other) }), Code::Ended);
+    assert!(why.contains("ann closed the conversation"), "{why}");
+}
+
+#[test]
 fn nobody_writes_down_what_was_not_agreed() {
     let mut desk = desk();
     desk.make_api("bob");

@@ -390,3 +390,15 @@ fn a_deadline_is_a_moment_whatever_the_clock_does() {
     desk.settle();
     assert_eq!(approval(&desk, number).state, ApprovalState::Defaulted);
 }
+
+#[test]
+fn a_group_nobody_is_in_any_more_is_not_told_of_the_deadline() {
+    let mut desk = Desk::with(&["coder"]);
+    desk.register("rex", with_role("reviewer"));
+    let number = ask(&mut desk, "coder", within_an_hour("role:reviewer"));
+    accepted(desk.retire("coder", "rex"));
+    desk.pass(HOUR);
+    assert_eq!(approval(&desk, number).state, ApprovalState::Defaulted);
+    let told = desk.last_message();
+    assert_eq!(desk.states(told), [("coder".to_owned(), State::Pending)], "only whoever asked");
+}

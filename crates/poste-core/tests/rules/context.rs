@@ -538,3 +538,78 @@ fn an_id_is_for_one_write_for_ever() {
     assert_eq!(rejection.code, Code::IdConflict);
     assert_eq!(desk.context("plan", None).newest, 2);
 }
+
+#[test]
+fn a_repeated_lock_is_told_only_as_long_as_it_is_that_one() {
+    let mut desk = desk();
+    desk.make("bob", "plan", "one\n");
+    let taken = desk.proposal("bob", lock("plan", 60_000), None);
+    let first = desk.outcome(&taken);
+    assert_eq!(desk.outcome(&taken).verdict, first.verdict);
+    accepted(desk.ask("bob", unlock("plan")));
+    accepted(desk.ask("cy", lock("plan", 60_000)));
+    let Outcome { verdict: Verdict::Rejected(over), repeat: true, .. } = desk.outcome(&taken) else {
+        panic!("another's lock is told as one's own")
+    };
+    assert_eq!(over.code, Code::Ended);
+    assert_eq!(desk.holder("plan").as_deref(), Some("cy"));
+}
+
+#[test]
+fn taking_a_lock_again_never_shortens_it() {
+    let mut desk = desk();
+    desk.make("bob", "plan", "one\n");
+    accepted(desk.ask("bob", lock("plan", 600_000)));
+    let until = |desk: &Desk| desk.context("plan", None).lock.unwrap().until;
+    let before = until(&desk);
+    accepted(desk.ask("bob", lock("plan", 5_000)));
+    assert_eq!(until(&desk), before);
+    accepted(desk.ask("bob", lock("plan", 900_000)));
+    assert!(until(&desk) > before);
+}
+
+#[test]
+fn redacting_a_version_names_the_later_ones_that_hold_its_words() {
+    let mut desk = desk();
+    desk.make("bob", "plan", "one\n");
+    accepted(desk.append("bob", "plan", "two, a secret"));
+    let secret = desk.head();
+    accepted(desk.append("cy", "plan", "three"));
+    let fourth = accepted(desk.replace("cy", "plan", 3, "one\ntwo, a secret\nmore\n"));
+    let fifth = accepted(desk.replace("cy", "plan", 4, "one\nmore\n"));
+    let repeating = |desk: &Desk| -> Vec<_> {
+        let found = views::repeating_versions(desk.office.store(), secret).unwrap();
+        found.into_iter().map(|found| (found.version, found.message)).collect()
+    };
+    assert_eq!(repeating(&desk), [(4, fourth.message), (5, fifth.message)]);
+    let head = desk.head();
+    accepted(desk.say("ann", Intent::Redact(Redact { records: vec![head] }), Some(text("also there"))));
+    desk.office.erase().unwrap();
+    assert_eq!(repeating(&desk), [(4, fourth.message)]);
+}
+
+#[test]
+fn a_redaction_elsewhere_leaves_the_mirror_current_and_one_bad_mirror_stops_no_erasure() {
+    let mut desk = desk();
+    desk.make("bob", "plan", "one\n");
+    desk.make("bob", "other", "a quokka-4711\n");
+    let secret = desk.head();
+    for context in ["plan", "other"] {
+        desk.office.mirror(&name(context), false).unwrap();
+    }
+    let office = desk.office.path().unwrap().to_owned();
+    fs::write(office.join("contexts/plan.md~"), "an editor's copy").unwrap();
+    accepted(desk.say("ann", Intent::Redact(Redact { records: vec![secret] }), Some(text("a secret"))));
+    // Nobody can write where a folder with something in it stands in the way.
+    let state = office.join("contexts/.other.json");
+    fs::remove_file(&state).unwrap();
+    fs::create_dir(&state).unwrap();
+    fs::write(state.join("in-the-way"), "").unwrap();
+    fs::write(office.join("contexts/other.md"), "").unwrap();
+    assert!(desk.office.erase().is_err(), "it says that something is left");
+    assert_no_file_has(&desk, "quokka-4711");
+    fs::remove_dir_all(&state).unwrap();
+    assert_eq!(desk.office.erase().unwrap().strange_files, [office.join("contexts/plan.md~")]);
+    let look = |context: &str| mirror::look(desk.office.store(), &name(context)).unwrap().unwrap();
+    assert_eq!((look("plan"), look("other")), (Mirror::Current, Mirror::Current));
+}

@@ -2,7 +2,9 @@
 
 use poste_core::fold::{Code, Effect, Verdict};
 use poste_core::limits;
-use poste_core::log::{Done, GateResult, GateVerdict, Intent};
+use poste_core::log::{
+    ApprovalAnswer, ApprovalAsk, Artifact, ArtifactState, Done, GateResult, GateVerdict, Intent, Send,
+};
 use poste_core::store::tables::{EndReason, Event, State};
 use poste_core::views;
 use poste_core::{MessageNo, Position};
@@ -204,4 +206,63 @@ fn what_was_done_before_there_was_a_gate_is_still_a_repeat() {
     std::fs::write(desk.config(), "[[gate]]\nname = \"draft\"\ntype = \"draft_ready\"\nexists = true\n").unwrap();
     let again = desk.outcome(&done);
     assert!(again.repeat && matches!(again.verdict, Verdict::Accepted(_)), "{again:?}");
+}
+
+#[test]
+fn nobody_decides_a_gated_question_past_its_gates() {
+    let mut desk = Desk::with(&["writer", "bob"]);
+    desk.register("ann", human());
+    std::fs::write(desk.config(), "[[gate]]\nname = \"asked\"\ntype = \"question\"\nexists = true\n").unwrap();
+    let choices = || vec!["approve".parse().unwrap(), "deny".parse().unwrap()];
+    let ask = ApprovalAsk { mail: letter("bob", "question"), choices: choices(), default: None, deadline: None };
+    accepted(say(&mut desk, "writer", Intent::ApprovalAsk(ask)));
+    let number = desk.last_message();
+    let answer = |choice: &str| {
+        let mail = Send { reply_to: Some(number), ..Send::plain("response".parse().unwrap(), Vec::new()) };
+        Intent::ApprovalAnswer(ApprovalAnswer { mail, choice: choice.parse().unwrap() })
+    };
+    for choice in ["approve", "deny"] {
+        says(&refused(say(&mut desk, "bob", answer(choice)), Code::GateNotPassed), "run when it is claimed");
+        says(&refused(say(&mut desk, "ann", answer(choice)), Code::GateNotPassed), "whoever it was sent to");
+    }
+    let token = accepted(desk.claim("bob", number));
+    says(&refused(say(&mut desk, "bob", answer("approve")), Code::GateNotPassed), "under this claim");
+    refused(say(&mut desk, "ann", answer("approve")), Code::GateNotPassed);
+    accepted(say(&mut desk, "bob", result(number, token, &[true])));
+    accepted(say(&mut desk, "ann", answer("deny")));
+    refused(say(&mut desk, "bob", answer("approve")), Code::Ended);
+}
+
+#[test]
+fn both_files_together_hold_no_more_gates_than_one_record_of_results() {
+    let desk = Desk::with(&["bob"]);
+    let gates = |prefix: &str, count: usize| -> String {
+        (0..count)
+            .map(|n| format!("[[gate]]\nname = \"{prefix}{n}\"\ntype = \"draft_ready\"\nexists = true\n"))
+            .collect()
+    };
+    let local = desk.office.store().path().expect("a folder").join("local.toml");
+    std::fs::write(desk.config(), gates("a", limits::GATES_MAX - 1)).unwrap();
+    std::fs::write(&local, gates("b", 1)).unwrap();
+    assert_eq!(desk.office.gates().expect("they fit").gates.len(), limits::GATES_MAX);
+    std::fs::write(&local, gates("b", 2)).unwrap();
+    assert!(desk.office.gates().expect_err("one too many").to_string().contains("more than 64 gates"));
+}
+
+#[test]
+fn a_worktree_that_is_no_absolute_path_is_refused() {
+    let mut desk = Desk::with(&["writer", "bob"]);
+    let mut with = |worktree: &str| {
+        let artifact = Artifact {
+            path: "a.md".to_owned(),
+            worktree: Some(worktree.to_owned()),
+            state: ArtifactState::Later,
+            size: None,
+            digest: None,
+        };
+        desk.post("writer", Send { artifacts: vec![artifact], ..letter("bob", "draft_ready") })
+    };
+    refused(with("--upload"), Code::Malformed);
+    refused(with("elsewhere"), Code::Malformed);
+    accepted(with("/project"));
 }

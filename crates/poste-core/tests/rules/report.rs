@@ -1,6 +1,6 @@
 //! Reports are read from what is there: the same before and after an archive, and nothing of another time.
 
-use poste_core::log::{Content, Intent, Send};
+use poste_core::log::{ApprovalAnswer, ApprovalAsk, Content, Intent, Send};
 use poste_core::store::tables::Event;
 use poste_core::views::{
     self, AgentReport, BlockerReport, BlockerStatus, BroadcastReport, ConversationReport, ConversationStatus,
@@ -454,4 +454,64 @@ fn a_day_has_broadcasts_blockers_and_what_everybody_did() {
     let stats: Stats = views::stats(desk.office.store(), since, desk.now()).expect("it can be read");
     let notices = desk.notices().len() as u64;
     assert_eq!(report.messages + notices, stats.messages, "what the office told is counted apart");
+}
+
+/// Asks everybody with the role, denied after an hour; the number.
+fn question(desk: &mut Desk, to: &str) -> MessageNo {
+    let choices = ["approve", "deny"].map(|word| word.parse().expect("a word")).to_vec();
+    let default = choices.last().cloned();
+    let ask = ApprovalAsk { mail: letter(to, "question"), choices, default, deadline: after(HOUR) };
+    accepted(desk.say("ann", Intent::ApprovalAsk(ask), about("Deploy?")));
+    desk.last_message()
+}
+
+fn told(desk: &Desk, number: MessageNo) -> Vec<(String, Happened, Option<String>)> {
+    let timeline = conversation(desk, &number.to_string()).timeline;
+    timeline.into_iter().map(|line| (line.by, line.what, line.text)).collect()
+}
+
+#[test]
+fn one_decision_is_told_once_and_credited_to_nobody_else() {
+    let mut desk = desk();
+    let since = desk.now();
+    let answered = question(&mut desk, "bob cy dot");
+    let mail = Send { reply_to: Some(answered), ..Send::plain("response".parse().unwrap(), Vec::new()) };
+    let answer = ApprovalAnswer { mail, choice: "approve".parse().unwrap() };
+    accepted(desk.say("bob", Intent::ApprovalAnswer(answer), Some(text("Go."))));
+    let said = |by: &str, what, text: &str| (by.to_owned(), what, Some(text.to_owned()));
+    let lines = told(&desk, answered);
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert_eq!((lines[1].0.as_str(), lines[1].1), ("bob", Happened::Decided));
+    assert!(lines[1].2.as_ref().is_some_and(|text| text.starts_with("approve")), "{lines:?}");
+    assert_eq!(agent(&desk, "bob", since).done, 1);
+    let report = broadcast(&desk, answered);
+    let [bob, cy, dot] = responses(&report).try_into().expect("three");
+    assert_eq!(bob, ("bob", Some(Response::Answered)));
+    assert_eq!([cy, dot], [("cy", Some(Response::Decided)), ("dot", Some(Response::Decided))]);
+
+    let late = question(&mut desk, "bob cy");
+    desk.pass(HOUR);
+    assert_eq!(told(&desk, late)[1..], [said("poste", Happened::Defaulted, "deny, the default")]);
+
+    let withdrawn = question(&mut desk, "bob");
+    accepted(desk.retire("lead", "ann"));
+    assert_eq!(told(&desk, withdrawn)[1].1, Happened::Withdrawn);
+    let day = day(&desk, since, desk.now().plus_ms(1));
+    assert!(day.ended_badly.iter().all(|ended| ![answered, late, withdrawn].contains(&ended.number)), "{day:?}");
+    assert_eq!(day.counts.broadcasts, 0);
+    let done: Vec<(&str, u64)> = day.agents.iter().map(|agent| (agent.name.as_str(), agent.done)).collect();
+    assert_eq!(done.iter().filter(|(_, done)| *done > 0).collect::<Vec<_>>(), [&("bob", 1)]);
+}
+
+#[test]
+fn conversations_of_a_day_stand_in_the_order_of_their_numbers() {
+    let mut desk = desk();
+    let since = desk.now();
+    for _ in 0..11 {
+        desk.send("lead", "bob", "message");
+    }
+    post(&mut desk, "lead", within("a-name", letter("bob", "message")), "Named");
+    let open = day(&desk, since, desk.now().plus_ms(1)).open;
+    let open: Vec<&str> = open.iter().map(|line| line.conversation.as_str()).collect();
+    assert_eq!(open, ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "a-name"]);
 }

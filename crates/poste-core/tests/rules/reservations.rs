@@ -14,6 +14,12 @@ fn patterns(texts: &[&str]) -> Vec<Pattern> {
     texts.iter().map(|text| text.parse().expect("a pattern")).collect()
 }
 
+/// Everything `holder` holds is freed, and `told` is told.
+fn freed(holder: &str, told: &str) -> Intent {
+    let mail = Some(letter(told, "alert"));
+    Intent::Unreserve(Unreserve { patterns: Vec::new(), holder: Some(holder.parse().expect("a name")), mail })
+}
+
 fn reserved(effect: Effect) -> Vec<Reserved> {
     match effect {
         Effect::Reserved(reserved) => reserved,
@@ -36,12 +42,15 @@ impl Desk {
     }
 
     fn unreserve(&mut self, who: &str, texts: &[&str]) -> Answer<Vec<Reserved>> {
-        self.ask(who, Intent::Unreserve(Unreserve { patterns: patterns(texts), holder: None })).map(reserved)
+        self.ask(who, Intent::Unreserve(Unreserve { patterns: patterns(texts), holder: None, mail: None }))
+            .map(reserved)
     }
 
     fn unreserve_of(&mut self, who: &str, holder: &str) -> Answer<Vec<Reserved>> {
-        let holder = Some(holder.parse().expect("a name"));
-        self.ask(who, Intent::Unreserve(Unreserve { patterns: Vec::new(), holder })).map(reserved)
+        self.say(who, freed(holder, holder), Some(text("it waits for nobody"))).map(|effect| match effect {
+            Effect::Freed { released, .. } => released,
+            other => panic!("freeing came to {other:?}"),
+        })
     }
 
     fn prolong(&mut self, who: &str, texts: &[&str], for_ms: i64) -> Answer<Vec<Reserved>> {
@@ -170,6 +179,31 @@ fn only_the_holder_its_lead_or_a_human_lets_go() {
 }
 
 #[test]
+fn whose_paths_another_one_frees_is_told_once() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    desk.register("eve", Register { kind: Some(AgentKind::Human), ..agent() });
+    accepted(desk.reserve("ann", &["src"]));
+    let silent = Unreserve { patterns: Vec::new(), holder: Some("ann".parse().unwrap()), mail: None };
+    refused(desk.ask("eve", Intent::Unreserve(silent)), Code::Malformed);
+    for told in ["bob", "ann bob"] {
+        refused(desk.say("eve", freed("ann", told), Some(text("why"))), Code::Malformed);
+    }
+    refused(desk.say("ann", freed("ann", "ann"), Some(text("why"))), Code::Malformed);
+    assert_eq!(desk.held(), ["ann src"]);
+
+    let free = desk.proposal("eve", freed("ann", "ann"), Some(text("why")));
+    let done = accepted(desk.outcome(&free).verdict.accepted());
+    let Effect::Freed { released, message } = &done else { panic!("freeing came to {done:?}") };
+    assert_eq!(released[0].pattern.as_str(), "src");
+    assert_eq!(desk.deliveries(*message)[0].address.to_string(), "ann");
+    accepted(desk.reserve("ann", &["src"]));
+    let again = desk.outcome(&free);
+    assert!(again.repeat);
+    assert_eq!(accepted(again.verdict.accepted()), done);
+    assert_eq!(desk.held(), ["ann src"], "a repeat frees nothing anew");
+}
+
+#[test]
 fn whoever_retires_lets_go() {
     let mut desk = Desk::with(&["ann", "bob"]);
     accepted(desk.reserve("ann", &["src", "docs"]));
@@ -202,7 +236,7 @@ fn a_repeat_has_no_second_effect_and_tells_what_stands() {
     assert!(again.repeat);
     assert_eq!(reserved(accepted(again.verdict.accepted())), taken);
 
-    let release = Intent::Unreserve(Unreserve { patterns: patterns(&["a"]), holder: None });
+    let release = Intent::Unreserve(Unreserve { patterns: patterns(&["a"]), holder: None, mail: None });
     let release = desk.proposal("ann", release, None);
     let released = reserved(accepted(desk.outcome(&release).verdict.accepted()));
     assert_eq!(reserved(accepted(desk.outcome(&release).verdict.accepted())), released);

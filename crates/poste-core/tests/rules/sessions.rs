@@ -199,6 +199,54 @@ fn closing_can_tell_those_below_in_the_same_record() {
 }
 
 #[test]
+fn whoever_takes_over_a_root_has_everything_that_was_kept_at_it() {
+    let mut desk = Desk::with(&["lead", "coder", "tester"]);
+    accepted(begin(&mut desk, "lead", start("first")));
+    accepted(begin(&mut desk, "coder", below("mid", "first")));
+    accepted(note(&mut desk, "lead", "first", NoteKind::Question, None));
+    let silent = |session| Intent::SessionStart(session);
+    accepted(desk.say("lead", silent(over("second", "first")), None));
+    accepted(desk.say("lead", silent(over("third", "second")), None));
+    assert_eq!(session(&desk, "mid").parent.as_ref().map(|id| id.as_str()), Some("third"));
+    accepted(note(&mut desk, "coder", "mid", NoteKind::Question, None));
+    accepted(note(&mut desk, "lead", "third", NoteKind::Answer, Some(1)));
+    accepted(note(&mut desk, "lead", "first", NoteKind::Answer, Some(2)));
+    accepted(begin(&mut desk, "tester", below("leaf", "first")));
+    assert_eq!(session(&desk, "leaf").parent.as_ref().map(|id| id.as_str()), Some("third"));
+    for id in ["first", "second", "third", "mid"] {
+        let context = context(&desk, id);
+        assert_eq!(context.root.id.as_str(), "third");
+        assert_eq!(context.goal.map(|goal| goal.text).as_deref(), Some("Ship it"));
+        assert_eq!((context.answered_questions.len(), context.below.len()), (2, 4));
+    }
+    accepted(begin(&mut desk, "lead", over("fourth", "third")));
+    accepted(close(&mut desk, "lead", "fourth", false));
+    refused(note(&mut desk, "coder", "mid", NoteKind::Note, None), Code::SessionOver);
+}
+
+#[test]
+fn those_below_a_session_go_on_below_whoever_takes_over() {
+    let mut desk = Desk::with(&["lead", "coder", "tester", "other"]);
+    accepted(begin(&mut desk, "lead", start("top")));
+    accepted(begin(&mut desk, "coder", below("mid", "top")));
+    accepted(begin(&mut desk, "tester", below("leaf", "mid")));
+    let parent = |desk: &Desk, id: &str| session(desk, id).parent.map(|parent| parent.to_string());
+    // The very one it ends, as in the environment of a process that starts again.
+    accepted(begin(&mut desk, "coder", SessionStart { parent: Some("mid".parse().unwrap()), ..over("mid-2", "mid") }));
+    assert_eq!(parent(&desk, "mid-2").as_deref(), Some("top"));
+    assert_eq!(parent(&desk, "leaf").as_deref(), Some("mid-2"));
+
+    // Below somebody else: what was noted stays, and stays open as long as it runs.
+    accepted(begin(&mut desk, "other", start("elsewhere")));
+    let moved = SessionStart { parent: Some("elsewhere".parse().unwrap()), ..over("top-2", "top") };
+    accepted(begin(&mut desk, "lead", moved));
+    accepted(note(&mut desk, "tester", "leaf", NoteKind::Note, None));
+    assert_eq!(context(&desk, "leaf").root.id.as_str(), "top");
+    accepted(close(&mut desk, "lead", "top-2", false));
+    refused(note(&mut desk, "tester", "leaf", NoteKind::Note, None), Code::SessionOver);
+}
+
+#[test]
 fn who_retires_runs_no_more() {
     let mut desk = Desk::with(&["lead", "coder"]);
     accepted(begin(&mut desk, "coder", start("s1")));

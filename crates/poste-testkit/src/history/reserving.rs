@@ -1,10 +1,11 @@
 //! Reserving paths: from a few patterns that get in each other's way.
 
-use poste_core::limits;
-use poste_core::log::{Intent, Prolong, Reserve, Unreserve};
+use poste_core::log::{Intent, Prolong, Reserve, Send, Unreserve};
 use poste_core::pattern::Pattern;
+use poste_core::{Address, limits};
 
 use super::sight::Sight;
+use super::words::type_name;
 use super::{Draft, Generator};
 
 const PATTERNS: &[&str] = &[
@@ -29,10 +30,13 @@ impl Generator {
                 for_ms: self.reservation_ms(),
                 shared: self.rng.chance(400),
             }),
-            60..80 => Intent::Unreserve(Unreserve {
-                patterns: if self.rng.chance(300) { Vec::new() } else { self.some_patterns() },
-                holder: self.rng.chance(400).then(|| self.somebody(sight)),
-            }),
+            60..80 => {
+                let patterns = if self.rng.chance(300) { Vec::new() } else { self.some_patterns() };
+                let holder = self.rng.chance(400).then(|| self.somebody(sight));
+                let told = holder.clone().filter(|holder| *holder != actor);
+                let mail = told.map(|holder| Send::plain(type_name("alert"), vec![Address::Agent(holder)]));
+                Intent::Unreserve(Unreserve { patterns, holder, mail })
+            }
             80..96 => Intent::Prolong(Prolong {
                 patterns: if self.rng.chance(500) { Vec::new() } else { self.some_patterns() },
                 for_ms: self.reservation_ms(),

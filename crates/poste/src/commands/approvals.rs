@@ -1,11 +1,14 @@
 use std::io::{self, Write};
+use std::time::Duration;
 
 use poste_core::log::MessageNo;
 use poste_core::store::tables::ApprovalState;
 use poste_core::text::Word;
 use poste_core::views::{self, ApprovalView, Approvals, ApprovalsQuery};
 
+use super::ask::wait_on;
 use crate::Result;
+use crate::cli::duration;
 use crate::context::Cx;
 use crate::error::CommandError;
 use crate::ui::{Answer, Paint, Ui, escape};
@@ -17,7 +20,7 @@ use crate::ui::{Answer, Paint, Ui, escape};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste approvals --as lead\n  poste approvals --mine --as lead\n  poste approvals --asked --as coder\n  \
-                        poste approvals --all\n  poste approvals 12"
+                        poste approvals --all\n  poste approvals 12\n  poste approvals 12 --wait --timeout 10m"
 )]
 pub(crate) struct Args {
     /// Only this one
@@ -32,6 +35,12 @@ pub(crate) struct Args {
     /// Everybody's, decided or not, the newest first
     #[arg(long)]
     all: bool,
+    /// Of one: block until it is decided and print the choice; the exit code is that of ask --wait
+    #[arg(long, requires = "number")]
+    wait: bool,
+    /// With --wait: give up after this; the question stays
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "wait")]
+    timeout: Option<Duration>,
     /// At most so many
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
@@ -124,7 +133,22 @@ pub(crate) fn decision(approval: &ApprovalView) -> String {
     }
 }
 
+/// Blocks until it is decided. Whoever waits in a script wants the word and nothing else.
+fn wait(cx: &mut Cx, number: MessageNo, timeout: Option<Duration>) -> Result {
+    let mut office = cx.open_to_write()?;
+    let (approval, ended) = wait_on(cx, &mut office, number, timeout)?;
+    match &approval.choice {
+        _ if cx.ui.json => cx.ui.answer(&approval)?,
+        Some(choice) => writeln!(io::stdout(), "{choice}")?,
+        None => {}
+    }
+    ended
+}
+
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    if let Some(number) = args.number.filter(|_| args.wait) {
+        return wait(cx, number, args.timeout);
+    }
     let office = cx.open()?;
     if let Some(number) = args.number {
         let found = views::approval(office.store(), number, cx.ui.now)?;

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::SecretArgs;
-use super::approvals::{decision, print_approval};
+use super::approvals::{decision, no_approval, print_approval};
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
@@ -114,23 +114,43 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let (number, id, repeat) = ask(cx, &mut office, &asker, args)?;
     if !wait {
         let approval = found(&office, number, cx)?;
-        let next = format!("see what comes of it: poste approvals {number}; wait for it: poste ask … --wait --id {id}");
+        let next =
+            format!("see what comes of it: poste approvals {number}; wait for it: poste approvals {number} --wait");
         cx.ui.answer(&AskAnswer { approval, id, repeat, waited: false })?;
         cx.ui.say(next);
         return Ok(());
     }
     cx.ui.say(format!("asked as #{number}; waiting. Killed meanwhile, go on with: --wait --id {id}"));
+    let (approval, ended) = wait_on(cx, &mut office, number, timeout)?;
+    // What was not decided has no word for a script to read; what there is to say of it goes to stderr.
+    if approval.choice.is_some() || cx.ui.json {
+        cx.ui.answer(&AskAnswer { approval, id, repeat, waited: true })?;
+    }
+    ended
+}
+
+/// Blocks until a question is decided or will not be; with what that means for a script.
+pub(crate) fn wait_on(
+    cx: &mut Cx,
+    office: &mut Office,
+    number: MessageNo,
+    timeout: Option<Duration>,
+) -> Result<(ApprovalView, Result)> {
     let now = cx.ui.now;
+    let mut told = number;
     let settled = office.wait_for(timeout, |office| {
-        let approval = views::approval(office.store(), number, now)?;
-        Ok(approval.filter(ApprovalView::is_settled))
+        let Some(approval) = views::approval(office.store(), number, now)? else { return Ok(Some(())) };
+        for talk in views::talk_after(office.store(), &approval, told)? {
+            // Whoever is asked may wait for a word of whoever waits here.
+            cx.ui.say(format!("#{} by {}: {}; see it: poste read {0}", talk.number, talk.from, talk.subject));
+            told = talk.number;
+        }
+        Ok(approval.is_settled().then_some(()))
     })?;
     cx.ui.now = office.now()?;
-    let complete = settled.is_some();
-    let approval = found(&office, number, cx)?;
-    let ended = outcome(&approval, complete);
-    cx.ui.answer(&AskAnswer { approval, id, repeat, waited: true })?;
-    ended
+    let approval = found(office, number, cx)?;
+    let ended = outcome(&approval, settled.is_some());
+    Ok((approval, ended))
 }
 
 fn ask(cx: &Cx, office: &mut Office, asker: &Agent, args: Args) -> Result<(MessageNo, RecordId, bool)> {
@@ -179,7 +199,7 @@ fn asked(office: &Office, asker: &Agent, to: &str) -> Result<Vec<Address>> {
 
 fn found(office: &Office, number: MessageNo, cx: &Cx) -> Result<ApprovalView> {
     let found = views::approval(office.store(), number, cx.ui.now)?;
-    found.ok_or_else(|| CommandError::not_found(format!("message {number} asks for no approval")))
+    found.ok_or_else(|| no_approval(number))
 }
 
 /// What a script learns by the exit code.
@@ -187,14 +207,19 @@ fn outcome(approval: &ApprovalView, complete: bool) -> Result {
     let number = approval.number;
     if !complete {
         return Err(CommandError::new(Kind::TimedOut, format!("question {number} is not decided yet"))
-            .hint(format!("it stays: poste approvals {number}; wait on with the same --id")));
+            .hint(format!("it stays: poste approvals {number}; wait on: poste approvals {number} --wait")));
     }
     if approval.is_approved() {
         return Ok(());
     }
     match approval.state {
         ApprovalState::Answered | ApprovalState::Defaulted => {
-            Err(CommandError::new(Kind::Denied, format!("question {number}: {}", decision(approval))))
+            let decided = CommandError::new(Kind::Denied, format!("question {number}: {}", decision(approval)));
+            let note = approval.note.as_deref().map(|note| note.trim_end_matches('\n')).filter(|note| !note.is_empty());
+            Err(match note {
+                Some(note) => decided.cause(note),
+                None => decided,
+            })
         }
         _ => Err(CommandError::not_found(format!("question {number} will not be decided: {}", decision(approval)))
             .hint(format!("see why: poste log why {number}; then ask again"))),

@@ -148,13 +148,24 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     }
     cx.mark_shown(&mut office, numbers)?;
     if let Some(claim) = answer.claims.first() {
-        let number = claim.message.number;
-        match office.store().tables()?.handoff(number)? {
-            Some(_) => cx.ui.say(format!("take it over: poste handoff accept {number} --token {token}")),
-            None => cx.ui.say(format!("finish it: poste done {number} --token {token} --summary TEXT")),
-        }
+        cx.ui.say(next_step(&office, &claim.message, token)?);
     }
     Ok(())
+}
+
+/// How what was claimed is brought to its end.
+fn next_step(office: &Office, message: &MessageView, token: Position) -> Result<String> {
+    let number = message.number;
+    let tables = office.store().tables()?;
+    Ok(if tables.handoff(number)?.is_some() {
+        format!("take it over: poste handoff accept {number} --token {token}")
+    } else if tables.approval(number)?.is_some_and(|approval| approval.is_open()) {
+        format!("decide it: poste approve {number}, or poste deny {number} --reason TEXT")
+    } else if message.kind.as_str() == "interface_contract" {
+        format!("if you agree: poste agree {number}; otherwise say why: poste reply {number} TEXT")
+    } else {
+        format!("finish it: poste done {number} --token {token} --summary TEXT")
+    })
 }
 
 /// Whether a claim was made under this id before.

@@ -111,16 +111,24 @@ pub(crate) struct CheckAnswer {
 
 impl Answer for CheckAnswer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        for held in &self.held {
-            writeln!(out, "{}", escape::line(&told(ui, held)))?;
+        for held in self.held.iter().take(SHOWN_MAX) {
+            writeln!(out, "{}", told(ui, held))?;
         }
-        Ok(())
+        match self.held.len().saturating_sub(SHOWN_MAX) {
+            0 => Ok(()),
+            more => writeln!(out, "and {more} more; --json names all of them"),
+        }
     }
 }
 
+/// So many paths are told of one by one.
+const SHOWN_MAX: usize = 10;
+
 /// `src/auth/login.rs: ann holds src/auth/**, ends in 42m: the new login`.
 fn told(ui: &Ui, HeldPath { path, held }: &HeldPath) -> String {
-    format!("{path}: {} holds {}, {}: {}", held.holder, held.pattern, left(ui, held), reason(held))
+    let text = format!("{path}: {} holds {}, {}: {}", held.holder, held.pattern, left(ui, held), reason(held));
+    // One line, whatever the path holds.
+    escape::line(&text).into_owned()
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
@@ -205,6 +213,7 @@ fn install(cx: &Cx, args: &InstallArgs) -> Result {
     }
     if cx.optional_speaker().is_none() {
         cx.ui.say("who commits is told by POSTE_AGENT, or by the worktree: poste register NAME --worktree .");
+        cx.ui.say("for a name that is registered already: poste register NAME --worktree . --update");
     }
     Ok(())
 }
@@ -281,7 +290,6 @@ fn check(cx: &mut Cx, args: &CheckArgs) -> Result {
 
 /// In a hook nothing is printed but the error, so that tells everything.
 fn with_causes(cx: &Cx, mut error: CommandError, answer: &CheckAnswer) -> CommandError {
-    const SHOWN_MAX: usize = 10;
     for held in answer.held.iter().take(SHOWN_MAX) {
         error = error.cause(told(&cx.ui, held));
     }
@@ -296,7 +304,7 @@ fn stopped(answer: &CheckAnswer, what: &str) -> CommandError {
     let message = format!("this {what} touches paths that somebody else has reserved");
     let mut error = CommandError::new(Kind::Conflict, message).code(Code::Reserved.word());
     let first = answer.held.first();
-    let path = first.map_or("PATH".to_owned(), |held| shell_word(&held.path));
+    let path = first.map_or("PATH".to_owned(), |held| escape::line(&shell_word(&held.path)).into_owned());
     let holder = first.map_or("NAME".to_owned(), |held| held.held.holder.to_string());
     error =
         error.hint(format!("ask for it: poste reserve --literal {path} --ask; or write: poste send {holder} SUBJECT"));
@@ -328,7 +336,12 @@ impl Desk {
         let around = repository_top(&top).unwrap_or_else(|| top.clone());
         let inside = top.strip_prefix(&around).map(|path| path.as_os_str().as_bytes().to_vec()).unwrap_or_default();
         let agent = match cx.optional_speaker() {
-            Some(agent) => Some(agent),
+            Some(agent) => {
+                if office.agent(&agent)?.is_none() {
+                    talk(&format!("poste guard: nobody is registered as {agent}, so everybody's reservations count"));
+                }
+                Some(agent)
+            }
             None => registered_here(&office, &top)?,
         };
         Ok(Self { office, git: Git::in_folder(&top), inside, agent, now: cx.ui.now })
@@ -386,8 +399,11 @@ impl Desk {
         Ok(id.trim_ascii().to_vec())
     }
 
-    /// What git says on stdin is pushed, without what the other side has.
+    /// What git says on stdin is pushed, without what the other side has and without what others committed: whoever
+    /// holds a path may have its own commits pushed by anybody.
     fn pushed(&self, remote: Option<&str>) -> Result<Vec<Touched>> {
+        let own = self.committer();
+        let is_own = |email: &[u8]| own.as_ref().is_none_or(|own| own.eq_ignore_ascii_case(email));
         let mut commits = BTreeSet::new();
         for line in io::stdin().lock().lines() {
             let line =
@@ -398,16 +414,32 @@ impl Desk {
             if !is_id(local) || is_zero(local) {
                 continue;
             }
-            let mut arguments: Vec<&OsStr> = vec![OsStr::new("rev-list"), word(local), OsStr::new("--not")];
+            let mut arguments: Vec<&OsStr> = ["rev-list", "--format=%H %ce"].map(OsStr::new).to_vec();
+            arguments.extend([word(local), OsStr::new("--not")]);
             if is_id(theirs) && !is_zero(theirs) && self.has_commit(theirs) {
                 arguments.push(word(theirs));
             }
             let known = remote.map(|remote| format!("--remotes={}/*", literal_glob(remote)));
             arguments.extend(known.as_deref().map(OsStr::new));
             arguments.push(OsStr::new("--"));
-            commits.extend(self.git.ask(&arguments)?.split(|byte| *byte == b'\n').map(<[u8]>::to_vec));
+            // Before each of these lines is another one that git does not leave out: `commit` and the id.
+            for line in self.git.ask(&arguments)?.split(|byte| *byte == b'\n') {
+                let mut words = line.splitn(2, |byte| *byte == b' ');
+                let (id, email) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+                if is_id(id) && is_own(email) {
+                    commits.insert(id.to_vec());
+                }
+            }
         }
         self.of_commits(&commits)
+    }
+
+    /// The address that commits made here bear. If git knows none, nobody can say which commits are whose.
+    fn committer(&self) -> Option<Vec<u8>> {
+        let ident = self.git.ask(&["var", "GIT_COMMITTER_IDENT"].map(OsStr::new)).ok()?;
+        let start = ident.iter().rposition(|byte| *byte == b'<')? + 1;
+        let length = ident[start..].iter().position(|byte| *byte == b'>')?;
+        Some(ident[start..start + length].to_vec())
     }
 
     fn has_commit(&self, id: &[u8]) -> bool {

@@ -114,6 +114,16 @@ fn before(cx: &Cx, office: &Office, args: &Args) -> Result<Option<DecisionAnswer
     let Some(id) = &args.claim.id else { return Ok(None) };
     let Some((position, Intent::HandoffAccept(accept))) = super::recorded(cx, office, id)? else { return Ok(None) };
     let is_same = accept.mail.reply_to == Some(args.number);
+    let stored = find(office, args.number)?.decision.filter(|_| is_same).and_then(|decision| decision.answer);
+    // Words that are gone by now cannot be compared.
+    if let Some(stored) = stored
+        && (stored.notes != args.notes || stored.overridden != args.reason)
+    {
+        let message = format!("handoff {} was accepted under the id {id} with other words", args.number);
+        return Err(CommandError::new(Kind::Conflict, message)
+            .code("id_conflict")
+            .hint(format!("an id is for one write for ever; see what was said: poste handoff show {}", args.number)));
+    }
     Ok(is_same.then_some(DecisionAnswer {
         number: args.number,
         state: HandoffState::Accepted,

@@ -1,10 +1,11 @@
 use std::io::{self, Write};
+use std::path::Path;
 
 use poste_core::fold::Code;
 use poste_core::log::{Content, Intent, MessageNo, Position, Redact};
 use poste_core::office::Office;
 use poste_core::text::RecordId;
-use poste_core::views;
+use poste_core::views::{self, RepeatingVersion};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,7 +14,7 @@ use crate::Result;
 use crate::context::Cx;
 use crate::error::CommandError;
 use crate::explain::no_message;
-use crate::ui::{self, Answer, Ui};
+use crate::ui::{self, Answer, Ui, escape};
 
 /// Erase what a message said, everywhere in the office; who sent it when to whom stays
 ///
@@ -60,8 +61,12 @@ pub(crate) struct RedactAnswer {
     pub missing_archives: Vec<String>,
     /// Files of shared contexts that were edited by hand: they are left as they are, and may hold some of it.
     pub edited_mirrors: Vec<String>,
+    /// Files beside them that are of no context: they are left, and may hold some of it.
+    pub strange_files: Vec<String>,
     /// Messages that repeat the same words, at least the subject; each must be redacted by itself.
     pub repeated_in: Vec<MessageNo>,
+    /// Those of them that are versions of a shared context, with the whole text or data once more.
+    pub repeating_versions: Vec<RepeatingVersion>,
 }
 
 impl Answer for RedactAnswer {
@@ -77,12 +82,23 @@ impl Answer for RedactAnswer {
             writeln!(out, "not erased: archive/{archive} is missing; if it comes back: poste redact --finish")?;
         }
         for path in &self.edited_mirrors {
+            let name = Path::new(path).file_stem().unwrap_or_default().to_string_lossy();
             writeln!(
                 out,
-                "not erased: {path} was edited by hand; look into it, then poste context mirror NAME --force"
+                "not erased: {path} was edited by hand; look into it, then poste context mirror {name} --force"
             )?;
         }
-        for number in &self.repeated_in {
+        for path in &self.strange_files {
+            writeln!(out, "not erased: {} is of no context; look into it", escape::line(path))?;
+        }
+        for RepeatingVersion { context, version, message } in &self.repeating_versions {
+            writeln!(
+                out,
+                "not erased: version {version} of context {context} may have it once more; poste redact {message}"
+            )?;
+        }
+        let is_version = |number| self.repeating_versions.iter().any(|version| version.message == number);
+        for number in self.repeated_in.iter().filter(|number| !is_version(**number)) {
             writeln!(out, "not erased: #{number} repeats it, at least its subject; poste redact {number}")?;
         }
         Ok(())
@@ -101,10 +117,23 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         }
         repeated_in = said.repeated_in;
     }
+    let mut repeating: Vec<RepeatingVersion> = Vec::new();
+    for record in &records {
+        repeating.extend(views::repeating_versions(office.store(), *record)?);
+    }
     if !args.finish {
         let reason = args.reason.unwrap_or_default();
         let reason = args.secret.text("reason", super::said("--reason", &reason)?)?;
         propose(cx, &mut office, &records, reason, args.id)?;
+    }
+    // What was redacted with it has the words no more.
+    let mut repeating_versions: Vec<RepeatingVersion> = Vec::new();
+    for version in repeating {
+        let is_redacted = views::message(office.store(), version.message)?.is_some_and(|it| it.redacted.is_some());
+        if !is_redacted && !repeating_versions.contains(&version) {
+            repeated_in.push(version.message);
+            repeating_versions.push(version);
+        }
     }
     let erased = if args.finish { office.erase_all() } else { office.erase() };
     let erased = erased.map_err(|error| {
@@ -120,7 +149,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         kept_blobs: erased.kept_blobs.iter().map(ToString::to_string).collect(),
         missing_archives: erased.missing_archives,
         edited_mirrors: erased.edited_mirrors.iter().map(|path| path.display().to_string()).collect(),
+        strange_files: erased.strange_files.iter().map(|path| path.display().to_string()).collect(),
         repeated_in,
+        repeating_versions,
     })
 }
 

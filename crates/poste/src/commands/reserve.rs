@@ -12,7 +12,7 @@ use poste_core::{Address, limits};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{SecretArgs, said, send};
+use super::{SecretArgs, recorded, said, send};
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
@@ -116,16 +116,27 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         }
     }
     let reserve = Reserve { patterns, for_ms: ms(args.length), shared: args.shared };
+    let patience = args.wait.map(|length| Patience { length, is_own_id: args.id.is_some() });
     let proposal = cx.proposal(&office, Intent::Reserve(reserve.clone()), content, args.id)?;
-    let mut outcome = cx.propose(&mut office, &proposal)?;
-    if is_in_the_way(&outcome) {
+    let waits_first = match patience {
+        // An id is never used again after a refusal, so the caller's own is not spent on a try.
+        Some(Patience { is_own_id: true, .. }) => {
+            cx.agent(&office)?;
+            recorded(cx, &office, &proposal.id)?.is_none() && !conflicts(&office, &speaker, &reserve)?.is_empty()
+        }
+        _ => false,
+    };
+    let tried = if waits_first { None } else { Some(cx.propose(&mut office, &proposal)?) };
+    let outcome = if let Some(outcome) = tried.filter(|outcome| !is_in_the_way(outcome)) {
+        outcome
+    } else {
         let conflicts = conflicts(&office, &speaker, &reserve)?;
         let asked = if args.ask { ask(cx, &mut office, &reserve, args.why.as_deref(), &conflicts)? } else { None };
-        outcome = match args.wait {
+        match patience {
             Some(patience) => wait(cx, &mut office, &proposal, &reserve, patience)?,
             None => return Err(refusal(cx, &conflicts, asked)),
-        };
-    }
+        }
+    };
     let effect = match outcome.verdict.clone() {
         Verdict::Accepted(effect) => effect,
         Verdict::Rejected(rejection) => return Err(explain(&office, &proposal, rejection.into())?),
@@ -147,7 +158,9 @@ fn typed_again(patterns: &[String], literal: bool) -> String {
         false => shell_word(typed),
     });
     let literal = literal.then(|| "--literal".to_owned());
-    literal.into_iter().chain(words).collect::<Vec<_>>().join(" ")
+    // What begins like an option is none after this.
+    let dashes = patterns.iter().any(|typed| typed.starts_with('-')).then(|| "--".to_owned());
+    literal.into_iter().chain(dashes).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 fn is_in_the_way(outcome: &Outcome) -> bool {
@@ -158,20 +171,32 @@ fn conflicts(office: &Office, speaker: &Name, reserve: &Reserve) -> Result<Vec<R
     Ok(views::reservation_conflicts(office.store(), speaker, &reserve.patterns, reserve.shared)?)
 }
 
-/// Tries again whenever nothing is in the way any more; somebody else may be faster.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    length: Duration,
+    /// The caller gave the id.
+    is_own_id: bool,
+}
+
+/// Tries again whenever nothing is in the way any more; somebody else may be faster. Each try has an id of its own;
+/// under the caller's there is one try only.
 fn wait(
     cx: &mut Cx,
     office: &mut Office,
     proposal: &Proposal,
     reserve: &Reserve,
-    patience: Duration,
+    patience: Patience,
 ) -> Result<Outcome> {
-    let found = office.wait_for(Some(patience), |office| {
+    let found = office.wait_for(Some(patience.length), |office| {
         let actor = &proposal.actor;
         if !views::reservation_conflicts(office.store(), actor, &reserve.patterns, reserve.shared)?.is_empty() {
             return Ok(None);
         }
-        Ok(Some(cx.propose(office, proposal)?).filter(|outcome| !is_in_the_way(outcome)))
+        if patience.is_own_id {
+            return Ok(Some(cx.propose(office, proposal)?));
+        }
+        let proposal = Proposal { id: cx.new_id(), ..proposal.clone() };
+        Ok(Some(cx.propose(office, &proposal)?).filter(|outcome| !is_in_the_way(outcome)))
     })?;
     if let Some(outcome) = found {
         return Ok(outcome);
@@ -300,11 +325,11 @@ fn body(speaker: &Name, wanted: &[String], why: Option<&str>, conflicts: &[Reser
 }
 
 /// Patterns may hold line breaks; a listing has one line for each.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     let mut end = text.len().min(limits::SUBJECT_BYTES_MAX - '…'.len_utf8());
     while !text.is_char_boundary(end) {
         end -= 1;

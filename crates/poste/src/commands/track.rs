@@ -145,7 +145,8 @@ fn detail(ui: &Ui, delivery: &DeliveryView) -> String {
         },
         State::Claimed => {
             let until = delivery.lease_until.map(|until| ui.time(until)).unwrap_or_default();
-            format!("by {holder} {since}, lease ends {until}{attempts}")
+            let token = delivery.token.map(|token| format!(", token {token}")).unwrap_or_default();
+            format!("by {holder} {since}{token}, lease ends {until}{attempts}")
         }
         State::Done => {
             // Of a group it tells who; otherwise the recipient's name says it already.

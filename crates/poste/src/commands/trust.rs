@@ -132,7 +132,7 @@ fn person(cx: &Cx, office: &Office) -> Result<Name> {
         format!("only a person may trust a file to run commands, and {} is of kind {}", speaker.name, speaker.kind);
     Err(CommandError::new(Kind::Refused, message)
         .code("not_a_person")
-        .hint("speak as one: poste register NAME --kind human, then --as NAME"))
+        .hint("a person has to do it: ask one to read the file and to decide"))
 }
 
 fn confirmed() -> Result<bool> {

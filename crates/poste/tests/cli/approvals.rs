@@ -166,3 +166,49 @@ fn a_redacted_note_reads_as_redacted() {
     let shown = desk.ask("poste approvals 1 --json").json();
     assert_eq!((&shown["choice"], &shown["note"]), (&json!("deny"), &json!("(redacted)")));
 }
+
+#[test]
+fn whoever_waits_hears_what_is_said_and_reads_nothing_where_nothing_was_decided() {
+    let mut desk = desk();
+    desk.quietly("poste ask boss 'Deploy?' --as coder");
+    desk.quietly("poste reply 1 'Which version?' --as boss");
+    desk.quietly("poste reply 2 'The newest.' --as coder");
+    let waited = desk.peek("poste approvals 1 --wait --timeout 1ms --as coder").exits(7);
+    assert_eq!(waited.out(), "");
+    assert!(waited.err().starts_with("#2 by boss: Re: Deploy?; see it: poste read 2\nerror: "), "{}", waited.err());
+    desk.quietly("poste deny 1 --reason 'Not on a Friday' --as boss");
+    let denied = desk.peek("poste approvals 1 --wait --as coder").exits(12);
+    assert_eq!(denied.out(), "deny\n");
+    assert!(denied.err().ends_with("question 1: deny, by boss\nnote: Not on a Friday\n"), "{}", denied.err());
+    desk.quietly("poste ask boss 'And now?' --id q --as coder");
+    desk.quietly("poste fail 5 --reason 'Not mine to decide' --as boss");
+    let nobody = desk.peek("poste ask boss 'And now?' --id q --wait --as coder").exits(3);
+    assert_eq!(nobody.out(), "");
+}
+
+#[test]
+fn a_claim_says_how_what_was_claimed_comes_to_its_end() {
+    let mut desk = desk();
+    desk.quietly("poste ask boss 'Deploy?' --as coder");
+    desk.quietly("poste send boss 'The API' --type interface_contract --as coder");
+    let question = desk.peek("poste claim 1 --as boss").ok();
+    assert!(question.err().contains("decide it: poste approve 1"), "{}", question.err());
+    let contract = desk.peek("poste claim 2 --as boss").ok();
+    assert!(contract.err().contains("if you agree: poste agree 2"), "{}", contract.err());
+}
+
+#[test]
+fn the_holder_of_a_second_claim_learns_its_token() {
+    let mut desk = desk();
+    desk.quietly("poste send boss 'Do it' --type directive --as coder");
+    desk.quietly("poste claim 1 --lease 1m --as boss");
+    desk.later("2m");
+    desk.quietly("poste claim 1 --as boss");
+    let token = desk.peek("poste track 1 --json").json()["deliveries"][0]["token"].to_string();
+    let refused = desk.peek("poste release 1 --as boss").exits(5);
+    assert!(refused.err().contains(&format!("poste release 1 --token {token}")), "{}", refused.err());
+    assert!(desk.peek("poste track 1").out().contains(&format!(", token {token}, lease ends")));
+    let other = desk.peek("poste release 1 --as other");
+    assert!(!other.err().contains("--token"), "{}", other.err());
+    desk.quietly(&format!("poste release 1 --token {token} --as boss"));
+}

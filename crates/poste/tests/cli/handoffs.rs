@@ -242,6 +242,17 @@ fn going_without_the_commands_needs_a_reason_that_is_kept() {
     let read = desk.peek("poste read 2 --as lead").ok();
     assert!(read.out().contains("### Overridden\n\n> No network here\n"), "{}", read.out());
     assert!(read.out().contains("- [ ] 1. One\n"), "{}", read.out());
+    assert!(read.out().contains("### Commands that were not run\n\n- `touch ran-here`\n"), "{}", read.out());
+}
+
+#[test]
+fn an_id_stands_for_the_words_it_was_used_with() {
+    let mut desk = workshop();
+    desk.quietly("poste handoff create coder --task 'Take it' --as lead");
+    desk.quietly("poste handoff accept 1 --notes One --id yes --as coder");
+    desk.quietly("poste handoff accept 1 --notes One --id yes --as coder");
+    let other = desk.peek("poste handoff accept 1 --notes Two --id yes --as coder --json").exits(5);
+    assert_eq!(other.error_json()["code"], "id_conflict");
 }
 
 #[test]

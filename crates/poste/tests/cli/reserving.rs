@@ -79,7 +79,7 @@ fn a_number_is_a_message_and_anything_else_a_path() {
         poste release 12 --as coder
         poste release 12 docs --as coder
         poste release ./all ./12 --as coder
-        poste release 1 --of coder --as anna
+        poste release 1 --of coder --reason x --as anna
         poste extend 1 --for 1h --as coder
         poste extend ./x --lease 1h --as coder
         ",
@@ -103,6 +103,8 @@ fn paths_count_from_the_top_and_may_not_leave_it() {
         poste reserve /etc/passwd --as coder
         poste reserve 'a/[b' --as coder
         poste reserve '' --as coder
+        poste reserve --as coder -- -x
+        poste release --as coder -- -x
         poste reserve x --for 8d --as coder
         poste reserve x --why ' ' --as coder
         poste reserve x --as nobody
@@ -118,10 +120,13 @@ fn somebody_who_is_gone_keeps_nobody_waiting() {
     desk.play(
         "
         poste reserve src docs --as coder
-        poste release src --of coder --as reviewer
         poste release src --of coder --as lead
-        poste release all --of coder --as anna
-        poste release all --of codr --as anna
+        poste release src --of coder --reason 'mine now' --as reviewer
+        poste release src --of coder --reason 'it hangs' --as lead
+        poste inbox --as coder
+        poste read 1 --as coder
+        poste release all --of coder --reason 'it hangs' --as anna --json
+        poste release all --of codr --reason 'it hangs' --as anna
         poste reserve src --id mine --as coder
         poste reserve src --id mine --as coder
         poste retire coder --as anna

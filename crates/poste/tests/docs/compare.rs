@@ -22,6 +22,7 @@ const VOLATILE: &[(&str, &str)] = &[
     ("digest %%%%%%%%%%%%", "digest HEX"),
     ("pid #+", "pid N"),
     ("20##-##-##-#+.jsonl", "ARCHIVE"),
+    ("exit code 0, #+ms", "exit code 0, LENGTH"),
     ("duration      #+ms", "duration LENGTH"),
     ("duration      #+s", "duration LENGTH"),
     ("Duration: #+ms", "Duration: LENGTH"),

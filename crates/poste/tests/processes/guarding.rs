@@ -373,6 +373,55 @@ fn a_push_is_stopped_for_what_the_other_side_does_not_have() {
 }
 
 #[test]
+fn what_the_holder_committed_may_be_pushed_by_another_one() {
+    let repository = Repository::new();
+    let remote = repository.root.join("remote.git");
+    repository.git(&["init", "-q", "--bare", remote.to_str().unwrap()]);
+    repository.git(&["remote", "add", "origin", remote.to_str().unwrap()]);
+    repository.git(&["push", "-q", "origin", "main"]);
+    repository.poste(&["guard", "install"]);
+    repository.poste(&["reserve", "src/auth/**", "--as", "ann"]);
+    let git = |agent: &str, arguments: &[&str]| {
+        let mut command = repository.command("git", &repository.top, Some(agent));
+        command.env("GIT_COMMITTER_EMAIL", format!("{agent}@example.com"));
+        Ran(command.args(arguments).output().expect("git runs"))
+    };
+    git("ann", &["switch", "-qc", "login"]).expect_ok();
+    repository.write("src/auth/login.rs", "two");
+    git("ann", &["commit", "-qam", "her own"]).expect_ok();
+    git("bob", &["switch", "-q", "main"]).expect_ok();
+    repository.write("src/api.rs", "two");
+    git("bob", &["commit", "-qam", "his own"]).expect_ok();
+    git("bob", &["merge", "-q", "--no-edit", "login"]).expect_ok();
+    git("bob", &["push", "-q", "origin", "main"]).is_let_through(&[]);
+    // What he committed himself, past the other hook, is his.
+    repository.write("src/auth/login.rs", "three");
+    git("bob", &["commit", "-qam", "not his", "--no-verify"]).expect_ok();
+    git("bob", &["push", "-q", "origin", "main"]).is_stopped(&["src/auth/login.rs: ann holds"]);
+}
+
+#[test]
+fn a_check_names_a_few_paths_and_an_agent_that_nobody_knows() {
+    let repository = Repository::new();
+    repository.poste(&["reserve", "held", "--as", "ann"]);
+    for number in 0..30 {
+        repository.write(format!("held/{number:02}\nx"), "x");
+    }
+    repository.git(&["add", "-A"]);
+    let check = |more: &[&str]| {
+        let mut command = repository.command("poste", &repository.top, Some("bbo"));
+        Ran(command.args(["guard", "check"]).args(more).output().expect("poste runs"))
+    };
+    let ran = check(&[]);
+    ran.is_stopped(&["nobody is registered as bbo"]);
+    let out = String::from_utf8_lossy(&ran.0.stdout).into_owned();
+    assert_eq!(out.lines().count(), 11, "{out}");
+    assert!(out.ends_with("and 20 more; --json names all of them\n"), "{out}");
+    let all: Value = serde_json::from_slice(&check(&["--json"]).0.stdout).unwrap();
+    assert_eq!(all["held"].as_array().unwrap().len(), 30);
+}
+
+#[test]
 fn names_of_files_may_hold_anything() {
     let repository = Repository::new();
     repository.poste(&["guard", "install"]);
@@ -392,6 +441,7 @@ fn names_of_files_may_hold_anything() {
         let ran = repository.git_in(&repository.top, Some("bob"), &["commit", "-qm", "x"]);
         repository.git(&["rm", "-rqf", "held", "app", "--ignore-unmatch"]);
         ran.is_stopped(&["ann holds"]);
+        assert!(!ran.err().contains("new\nline"), "{:?}", ran.err());
         assert!(!ran.err().contains('\u{1b}') && !ran.err().contains('\u{202e}'), "{:?}", ran.err());
     }
     // What only looks alike is not held.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::is_false;
+use super::{Send, is_false};
 use crate::pattern::Pattern;
 use crate::text::Name;
 
@@ -26,6 +26,9 @@ pub struct Unreserve {
     /// Whose: otherwise the speaker's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Name>,
+    /// Of another one's: the message that tells them, whose text is the record's content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mail: Option<Send>,
 }
 
 /// Reserved paths are kept longer: their time counts anew.

@@ -274,6 +274,12 @@ impl Listing<'_> {
             Ok(_) if path.as_os_str().is_empty() => self.problem(path, refused(path, "it has no name".to_owned())),
             Ok(relative) => match self.root.metadata(in_root(&relative)) {
                 Err(error) => self.problem(path, refused(path, reason(&error))),
+                Ok(meta) if meta.is_dir() && is_of_git(&relative) => {
+                    self.problem(path, refused(path, OF_GIT.to_owned()));
+                }
+                Ok(meta) if meta.is_dir() && is_link(cwd, path) => {
+                    self.problem(path, refused(path, LINKED_FOLDER.to_owned()));
+                }
                 Ok(meta) if meta.is_dir() => {
                     let before = self.listed.files.len();
                     self.add_folder(&relative);
@@ -288,6 +294,7 @@ impl Listing<'_> {
         let what = match () {
             () if !meta.is_file() => "it is not a regular file",
             () if self.is_of_the_office(&relative, &meta) => "it is a file of the office itself",
+            () if is_of_git(&relative) => OF_GIT,
             () if meta.len() == 0 && !self.with_empty => EMPTY,
             () if meta.len() > limits::ARTIFACT_BYTES_MAX => "it is too large",
             () if relative.to_str().is_none() => "its name is no UTF-8",
@@ -336,8 +343,7 @@ impl Listing<'_> {
             Ok(relative) => match self.root.metadata(&relative) {
                 Err(error) => self.problem(path, refused(path, reason(&error))),
                 Ok(meta) if meta.is_dir() => {
-                    let what = "it is a link to a folder; name that folder instead";
-                    self.problem(path, refused(path, what.to_owned()));
+                    self.problem(path, refused(path, LINKED_FOLDER.to_owned()));
                 }
                 Ok(meta) => self.add_file(path, relative, meta),
             },
@@ -356,6 +362,20 @@ impl Listing<'_> {
         };
         self.problems.push(FileProblem { path: path.display().to_string(), what });
     }
+}
+
+const OF_GIT: &str = "it is git's own, which may hold credentials";
+const LINKED_FOLDER: &str = "it is a link to a folder; name that folder instead";
+
+/// Whatever way it was named: some file systems take `.GIT` for the same.
+fn is_of_git(relative: &Path) -> bool {
+    relative.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git"))
+}
+
+/// Whether what was named is a link itself. A slash at its end does not hide that.
+fn is_link(cwd: &Path, path: &Path) -> bool {
+    let named: PathBuf = cwd.join(path).components().collect();
+    path.file_name().is_some() && named.symlink_metadata().is_ok_and(|meta| meta.is_symlink())
 }
 
 /// The root itself has an empty path below it.
@@ -461,6 +481,22 @@ mod tests {
             assert!(told.starts_with(expected), "{told} is not {expected}");
         }
         assert_eq!(fixture.stored(), 0);
+    }
+
+    #[test]
+    fn git_s_own_files_and_links_to_folders_are_refused_by_name_too() {
+        let fixture = fixture();
+        fs::create_dir_all(fixture.path(".git")).unwrap();
+        fs::write(fixture.path(".git/config"), "token").unwrap();
+        symlink("../.git/config", fixture.path("src/config")).unwrap();
+        symlink("deep", fixture.path("src/link")).unwrap();
+        for name in [".git", ".git/config", "src/config"] {
+            assert_eq!(problems(fixture.list(&[name])), [format!("{name}: {OF_GIT}")]);
+        }
+        for name in ["src/link", "src/link/"] {
+            assert_eq!(problems(fixture.list(&[name])), [format!("{name}: {LINKED_FOLDER}")]);
+        }
+        assert_eq!(fixture.list(&["src/deep/"]).unwrap().len(), 1);
     }
 
     #[test]

@@ -89,18 +89,23 @@ impl Tables<'_> {
             .optional()
     }
 
-    /// The newest message of a type in a conversation, after another one.
+    /// The messages of a type in a conversation after another one, newest first, with their senders. One that was
+    /// passed on is no message of its own.
     pub fn newer_of_type(
         &self,
         conversation: &Label,
         kind: &TypeName,
         after: MessageNo,
-    ) -> Result<Option<MessageNo>, Error> {
+    ) -> Result<Vec<(MessageNo, Name)>, Error> {
         self.needs(late::CONVERSATION)?;
         Ok(self
             .conn
-            .prepare_cached("SELECT max(number) FROM messages WHERE conversation = ?1 AND number > ?2 AND type = ?3")?
-            .query_row(params![conversation, after, kind], |row| row.get(0))?)
+            .prepare_cached(
+                "SELECT number, sender FROM messages
+                 WHERE conversation = ?1 AND number > ?2 AND type = ?3 AND forward_of IS NULL ORDER BY number DESC",
+            )?
+            .query_map(params![conversation, after, kind], |row| Ok((row.get(0)?, crate::text::name_column(row, 1)?)))?
+            .collect::<Result<_, _>>()?)
     }
 
     /// Where the outcome of an agreement was written down: contexts and versions.

@@ -270,7 +270,7 @@ impl Tables<'_> {
             .prepare_cached(
                 "INSERT INTO archived_events (position, message, event)
                  SELECT DISTINCT position, message, event FROM events
-                 WHERE message = ?1 AND event IN (?2, ?3, ?4, ?5, ?6, ?7)",
+                 WHERE message = ?1 AND (event IN (?2, ?3, ?4, ?5, ?6, ?7) OR (event = ?8 AND agent = ?9))",
             )?
             .execute(params![
                 archived.number,
@@ -279,7 +279,10 @@ impl Tables<'_> {
                 Event::LeaseExpired,
                 Event::Dead,
                 Event::Expired,
-                Event::Returned
+                Event::Returned,
+                // A default decides a question by no record that names it.
+                Event::Done,
+                crate::text::POSTE
             ])?;
         for sql in [
             "DELETE FROM shown WHERE delivery IN (SELECT number FROM deliveries WHERE message = ?1)",

@@ -31,7 +31,7 @@ pub struct SessionRow {
     pub at: Timestamp,
     pub agent: Name,
     pub parent: Option<Session>,
-    /// The top of the chain of parents; its own id if it has none.
+    /// The top of the chain of parents; its own id if it has none, or whoever took over from it.
     pub root: Session,
     pub process: Option<SessionProcess>,
     pub host: String,
@@ -95,6 +95,21 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
         ended_at: row.get(14)?,
         ended_by: row.get(15)?,
         successor: row.get(16)?,
+    })
+}
+
+const NOTE_COLUMNS: &str = "root, position, at, session, agent, what, question, about";
+
+fn note_row(row: &Row<'_>) -> rusqlite::Result<NoteRow> {
+    Ok(NoteRow {
+        root: row.get(0)?,
+        position: row.get(1)?,
+        at: row.get(2)?,
+        session: row.get(3)?,
+        by: row.get(4)?,
+        what: row.get(5)?,
+        question: row.get(6)?,
+        agent: row.get(7)?,
     })
 }
 
@@ -179,27 +194,36 @@ impl Tables<'_> {
         Ok(())
     }
 
+    /// Puts a session in the place of the one it took over from: children are its own now, and of a root everything
+    /// that was kept at it.
+    pub fn succeed_session(&mut self, before: &SessionRow, successor: &Session) -> Result<(), Error> {
+        let root = if before.is_root() { successor } else { &before.root };
+        if before.is_root() {
+            for sql in
+                ["UPDATE sessions SET root = ?2 WHERE root = ?1", "UPDATE session_notes SET root = ?2 WHERE root = ?1"]
+            {
+                self.conn.prepare_cached(sql)?.execute(params![before.id, successor])?;
+            }
+            self.conn.prepare_cached("UPDATE sessions SET questions = 0 WHERE id = ?1")?.execute([&before.id])?;
+        }
+        self.conn
+            .prepare_cached("UPDATE sessions SET parent = ?3 WHERE root = ?1 AND parent = ?2")?
+            .execute(params![root, before.id, successor])?;
+        Ok(())
+    }
+
     /// The notes of a root, the oldest first.
     pub fn notes_of(&self, root: &Session) -> Result<Vec<NoteRow>, Error> {
-        Ok(self
-            .conn
-            .prepare_cached(
-                "SELECT root, position, at, session, agent, what, question, about FROM session_notes
-                 WHERE root = ?1 ORDER BY position",
-            )?
-            .query_map([root], |row| {
-                Ok(NoteRow {
-                    root: row.get(0)?,
-                    position: row.get(1)?,
-                    at: row.get(2)?,
-                    session: row.get(3)?,
-                    by: row.get(4)?,
-                    what: row.get(5)?,
-                    question: row.get(6)?,
-                    agent: row.get(7)?,
-                })
-            })?
-            .collect::<Result<_, _>>()?)
+        static SQL: LazyLock<String> =
+            LazyLock::new(|| format!("SELECT {NOTE_COLUMNS} FROM session_notes WHERE root = ?1 ORDER BY position"));
+        Ok(self.conn.prepare_cached(&SQL)?.query_map([root], note_row)?.collect::<Result<_, _>>()?)
+    }
+
+    /// What was noted at a record.
+    pub fn note_at(&self, root: &Session, position: Position) -> Result<Option<NoteRow>, Error> {
+        static SQL: LazyLock<String> =
+            LazyLock::new(|| format!("SELECT {NOTE_COLUMNS} FROM session_notes WHERE root = ?1 AND position = ?2"));
+        self.conn.prepare_cached(&SQL)?.query_row(params![root, position], note_row).optional()
     }
 
     /// Whether a question of a root has an answer.

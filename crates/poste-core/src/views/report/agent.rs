@@ -6,14 +6,14 @@ use rusqlite::params;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::day::TypeCount;
+use super::day::{TypeCount, is_work_done};
 use super::span::Span;
 use super::{LIST_MAX, Reading};
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo, Position};
 use crate::store::Store;
-use crate::store::tables::{Agent, Delivery, EndReason, Event, EventRow, Message, State, Tables};
+use crate::store::tables::{Agent, Delivery, Event, EventRow, Message, State, Tables};
 use crate::text::{Name, TypeName};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::views::count_up_to;
@@ -201,8 +201,7 @@ impl Did {
             }
             Event::Acked => self.acknowledged += 1,
             Event::Claimed => self.claimed += 1,
-            // An ack that ends a message is told as an ack.
-            Event::Done if event.value != Some(i64::from(EndReason::Acked.number())) => {
+            Event::Done if is_work_done(event.value) => {
                 self.done += 1;
                 self.finished.push(took);
             }

@@ -29,6 +29,8 @@ worded_enum!(
         Forwarded = 2 "forwarded",
         /// By `done`.
         Done = 3 "done",
+        /// It was a question, and is decided: by somebody else, or by its deadline.
+        Decided = 4 "decided",
     }
 );
 
@@ -212,6 +214,10 @@ fn receipt(
         }
         (Some(EndReason::Forwarded), Some((at, _))) => {
             receipt.response = Some(Response::Forwarded);
+            receipt.responded_at = Some(at);
+        }
+        (Some(EndReason::Settled | EndReason::Defaulted), Some((at, _))) if answer.is_none() => {
+            receipt.response = Some(Response::Decided);
             receipt.responded_at = Some(at);
         }
         _ => {

@@ -193,6 +193,10 @@ impl Day {
         if found.deliveries.len() <= 1 && message.topic.is_none() {
             return Ok(());
         }
+        // A question to several wants one decision, not everybody's note.
+        if reading.tables.approval(message.number)?.is_some() {
+            return Ok(());
+        }
         self.counts.broadcasts += 1;
         if self.broadcasts.len() < LIST_MAX {
             let receipts = broadcast::receipts(reading, &found)?;
@@ -218,8 +222,9 @@ impl Day {
             |event| counted.contains(&event.event),
             |reading, message, delivery, event| {
                 let bad = [Event::Failed, Event::Dead, Event::Expired, Event::Returned].contains(&event.event);
-                // Closing a conversation is no failure of what was open in it.
-                let is_closed = ended_as(event.value, EndReason::ConversationClosed);
+                // Closing a conversation is no failure of what was open in it, nor is taking something back.
+                let fine = [EndReason::ConversationClosed, EndReason::Withdrawn];
+                let is_closed = fine.into_iter().any(|reason| ended_as(event.value, reason));
                 let ends = bad || matches!(event.event, Event::Done | Event::Acked);
                 if ends && message.notice.is_none() {
                     self.conversations.entry(message.conversation.clone()).or_default();
@@ -244,8 +249,7 @@ impl Day {
                 match event.event {
                     Event::Claimed => agent.claimed += 1,
                     Event::Acked => agent.acknowledged += 1,
-                    // An ack that ends a message is told as an ack.
-                    Event::Done if !ended_as(event.value, EndReason::Acked) => agent.done += 1,
+                    Event::Done if is_work_done(event.value) => agent.done += 1,
                     Event::Failed => agent.failed += 1,
                     Event::Answered => agent.answered += 1,
                     _ => {}
@@ -261,7 +265,9 @@ impl Day {
         for conversation in &span.closed {
             self.conversations.entry(conversation.clone()).or_default();
         }
-        for (conversation, messages) in std::mem::take(&mut self.conversations) {
+        let mut conversations: Vec<(Label, u64)> = std::mem::take(&mut self.conversations).into_iter().collect();
+        conversations.sort_by(|(a, _), (b, _)| in_order(a).cmp(&in_order(b)));
+        for (conversation, messages) in conversations {
             let status = status(reading.tables, &conversation)?;
             let (list, count) = match status {
                 ThreadStatus::Open => (&mut self.open, &mut self.counts.open),
@@ -280,6 +286,17 @@ impl Day {
         self.blockers.truncate(LIST_MAX);
         Ok(())
     }
+}
+
+/// An ack that ends a message is told as an ack, and what somebody else's decision ended was nobody's work.
+pub(super) fn is_work_done(ended_as: Option<i64>) -> bool {
+    ![EndReason::Acked, EndReason::Settled].iter().any(|reason| ended_as == Some(i64::from(reason.number())))
+}
+
+/// Those called after their first message by its number, then the others by their names.
+fn in_order(conversation: &Label) -> (u64, &str) {
+    let text = conversation.as_str();
+    (text.parse().unwrap_or(u64::MAX), text)
 }
 
 fn conversation_line(

@@ -54,6 +54,14 @@ worded_enum!(
         Dropped = 20 "dropped",
         /// The conversation was closed.
         Closed = 21 "closed",
+        /// A question was decided by an answer.
+        Decided = 22 "decided",
+        /// Nobody decided a question in time, and its default is the decision.
+        Defaulted = 23 "defaulted",
+        /// Nobody decided a question in time, and it had no default.
+        Unanswered = 24 "unanswered",
+        /// Its sender took it back.
+        Withdrawn = 25 "withdrawn",
     }
 );
 
@@ -140,7 +148,8 @@ impl Timeline {
         // What the office tells of a delivery stands there as a step of that delivery.
         if found.message.notice.is_none() {
             let text = words(reading, &found.message)?;
-            self.happenings.push(Happening { linked: is_linked, ..sent(&found, text) });
+            let told = decided(reading, &found.message, sent(&found, text))?;
+            self.happenings.push(Happening { linked: is_linked, ..told });
             for step in steps(reading, &found)? {
                 self.happenings.push(Happening { linked: is_linked, ..step });
             }
@@ -249,6 +258,20 @@ fn sent(found: &MessageRows, text: String) -> Happening {
     }
 }
 
+/// The answer that decided a question is told with the choice.
+fn decided(reading: &Reading<'_, '_>, message: &Message, told: Happening) -> Result<Happening, Error> {
+    let Some(question) = message.reply_to else { return Ok(told) };
+    let Some(approval) = reading.tables.approval(question)?.filter(|asked| asked.answer == Some(message.number)) else {
+        return Ok(told);
+    };
+    let choice = approval.choice.as_ref().map(ToString::to_string).unwrap_or_default();
+    let text = match told.text.as_deref().filter(|text| !text.is_empty() && !text.starts_with("Re: ")) {
+        Some(note) => format!("{choice}, {note}"),
+        None => choice,
+    };
+    Ok(Happening { what: Happened::Decided, text: Some(text), ..told })
+}
+
 /// A message whose archive is missing or damaged, as far as the log itself tells of it.
 fn unreadable(reading: &mut Reading<'_, '_>, number: MessageNo) -> Result<Option<Happening>, Error> {
     let Some(said) = in_log(reading.tables, number)? else { return Ok(None) };
@@ -267,6 +290,7 @@ fn unreadable(reading: &mut Reading<'_, '_>, number: MessageNo) -> Result<Option
 fn steps(reading: &mut Reading<'_, '_>, found: &MessageRows) -> Result<Vec<Happening>, Error> {
     let MessageRows { message, deliveries, events, .. } = found;
     let mut shown = BTreeSet::new();
+    let mut decided = BTreeSet::new();
     let mut steps = Vec::new();
     for event in events {
         let Some(what) = happened(event) else { continue };
@@ -274,15 +298,29 @@ fn steps(reading: &mut Reading<'_, '_>, found: &MessageRows) -> Result<Vec<Happe
         if is_repeated || (what == Happened::Claimed && ends_at_once(events, event)) {
             continue;
         }
+        // A question is decided once, however many it was asked of.
+        let at_deadline = matches!(what, Happened::Defaulted | Happened::Unanswered);
+        if at_deadline && !decided.insert(event.position) {
+            continue;
+        }
         let recipient: Option<&Delivery> = deliveries.iter().find(|delivery| delivery.number == event.delivery);
         steps.push(Happening {
             to: vec![message.sender.to_string()],
             recipient: recipient.map(|delivery| delivery.address.to_string()),
-            text: if event.says_something() { reading.note(event.position)? } else { None },
+            text: match what {
+                Happened::Defaulted => default_of(reading, message)?,
+                _ if event.says_something() => reading.note(event.position)?,
+                _ => None,
+            },
             ..blank(what, event.at, event.position, event.agent.as_str(), Some(message.number))
         });
     }
     Ok(steps)
+}
+
+fn default_of(reading: &Reading<'_, '_>, message: &Message) -> Result<Option<String>, Error> {
+    let choice = reading.tables.approval(message.number)?.and_then(|approval| approval.choice);
+    Ok(choice.map(|choice| format!("{choice}, the default")))
 }
 
 /// A `done` on what nobody holds claims it in the same record.
@@ -291,6 +329,9 @@ fn ends_at_once(events: &[EventRow], claim: &EventRow) -> bool {
     let same = |event: &EventRow| (event.position, event.delivery) == (claim.position, claim.delivery);
     events.iter().any(|event| same(event) && ends.contains(&event.event))
 }
+
+/// Ends that another line tells: an ack, a reply, a message that passes it on, or the answer of whoever decided it.
+const TOLD_ALREADY: [EndReason; 4] = [EndReason::Acked, EndReason::Replied, EndReason::Forwarded, EndReason::Settled];
 
 /// The step as a timeline tells it; none for what its reply, its ack or its lease tells already.
 fn happened(event: &EventRow) -> Option<Happened> {
@@ -301,14 +342,15 @@ fn happened(event: &EventRow) -> Option<Happened> {
         Event::Released => Happened::Released,
         Event::LeaseExpired => Happened::LeaseExpired,
         Event::Acked => Happened::Acknowledged,
-        Event::Done if [EndReason::Acked, EndReason::Replied, EndReason::Forwarded].into_iter().any(ended_as) => {
-            return None;
-        }
+        Event::Done if TOLD_ALREADY.into_iter().any(ended_as) => return None,
+        Event::Done if ended_as(EndReason::Defaulted) => Happened::Defaulted,
         Event::Done => Happened::Done,
         Event::Failed => Happened::Failed,
         Event::AttemptFailed => Happened::AttemptFailed,
         Event::Dead => Happened::Dead,
+        Event::Expired if ended_as(EndReason::Unanswered) => Happened::Unanswered,
         Event::Expired => Happened::Expired,
+        Event::Returned if ended_as(EndReason::Withdrawn) => Happened::Withdrawn,
         Event::Returned => Happened::Returned,
         Event::Retried => Happened::Retried,
         Event::Late => Happened::Late,

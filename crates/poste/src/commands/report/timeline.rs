@@ -56,6 +56,10 @@ fn sentence(happening: &Happening) -> String {
         Happened::Reminded => format!("#{number} was not answered by {recipient} in time"),
         Happened::Dropped => format!("{by} wants no more of #{number} to {recipient}"),
         Happened::Closed => format!("{by} closed the conversation"),
+        Happened::Decided => format!("{by} decided {} with {kind}#{number}{to}", earlier(*reply_to)),
+        Happened::Defaulted => format!("nobody decided #{number} in time"),
+        Happened::Unanswered => format!("nobody decided #{number} in time, and it has no default"),
+        Happened::Withdrawn => format!("#{number} to {recipient} was withdrawn"),
     }
 }
 

@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::io::{self, Write};
 
 use poste_core::Address;
@@ -10,12 +11,11 @@ use poste_core::views::{self, ApprovalsQuery, Held, QuestionView, ReservationsQu
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{chosen, no_session, page};
+use super::{chosen, id_conflict, no_session, page};
 use crate::Result;
 use crate::commands::SecretArgs;
 use crate::context::Cx;
 use crate::draft::read_body;
-use crate::error::CommandError;
 use crate::ui::{Answer, Ui, escape};
 
 #[derive(Debug, clap::Args)]
@@ -97,27 +97,52 @@ impl Answer for CloseAnswer {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
-    if let Some(closed) = closed_before(&office, args.id.as_ref())? {
+    if let Some(closed) = closed_before(cx, &office, &args)? {
         let session = views::session(office.store(), &closed)?.ok_or_else(|| no_session(&closed))?;
         return finish(cx, &office, session, args.keep, true);
     }
     let session = chosen(cx, &office, args.session_id)?;
     let context = context_of(&office, &session)?;
-    let told: Vec<Address> =
+    let mut told: Vec<Address> =
         told(&session, &context).into_iter().map(|live| Address::Agent(live.agent.clone())).collect();
+    let by_another = Some(cx.speaker()?).filter(|speaker| *speaker != session.agent);
+    if by_another.is_some() {
+        // It runs on, and has to know what it holds no more.
+        told.push(Address::Agent(session.agent.clone()));
+    }
     let mail = match told.is_empty() || session.state != SessionState::Live {
         true => None,
         false => Some(Send::plain("message".parse()?, told)),
     };
     let body = Body(read_body(args.summary)?);
-    let subject = if mail.is_some() { format!("Session {} is closed", session.id) } else { String::new() };
+    let subject = match (&mail, &by_another) {
+        (None, _) => String::new(),
+        (Some(_), None) => format!("Session {} is closed", session.id),
+        (Some(_), Some(by)) => {
+            let back = if args.keep { String::new() } else { given_back(&session.holds) };
+            format!("Session {} was closed by {by}{back}", session.id)
+        }
+    };
     let content = Content { subject, body, ..Content::default() };
     args.secret.check_as(&content, "summary")?;
     let has_words = !content.subject.is_empty() || !content.body.0.is_empty();
     let intent = Intent::SessionClose(SessionClose { session: session.id.clone(), keep_claims: args.keep, mail });
     let proposal = cx.proposal(&office, intent, has_words.then_some(content), args.id)?;
     let (outcome, _) = cx.decide(&mut office, &proposal)?;
+    if by_another.is_some() {
+        cx.ui.say(format!("{} was told", session.agent));
+    }
     finish(cx, &office, session, args.keep, outcome.repeat)
+}
+
+/// Its claims that are no longer its own, as the end of a subject.
+fn given_back(holds: &[Held]) -> String {
+    const NAMED_MAX: usize = 5;
+    let mut numbers: Vec<String> = holds.iter().take(NAMED_MAX).map(|claim| format!("#{}", claim.number)).collect();
+    if let more @ 1.. = holds.len().saturating_sub(NAMED_MAX) {
+        numbers.push(format!("{more} more"));
+    }
+    if numbers.is_empty() { String::new() } else { format!("; given back: {}", numbers.join(", ")) }
 }
 
 /// Says what is left, and keeps the page of a root. `before` is the session as it was until now.
@@ -175,29 +200,39 @@ fn context_of(office: &Office, session: &SessionView) -> Result<SessionContext> 
 
 /// The live sessions below one, of other agents.
 fn told<'a>(session: &SessionView, context: &'a SessionContext) -> Vec<&'a SessionView> {
-    let mut above = vec![&session.id];
-    let mut found = Vec::new();
-    // In the order they started: a parent comes before its children.
+    let mut parents: HashMap<&Session, Vec<&SessionView>> = HashMap::new();
     for below in &context.below {
-        if below.parent.as_ref().is_some_and(|parent| above.contains(&parent)) {
-            above.push(&below.id);
-            if below.state == SessionState::Live && below.agent != session.agent {
-                found.push(below);
-            }
-        }
+        parents.entry(below.parent.as_ref().unwrap_or(&below.root)).or_default().push(below);
     }
+    let (mut above, mut found) = (vec![&session.id], Vec::new());
+    while let Some(children) = above.pop().map(|id| parents.remove(id).unwrap_or_default()) {
+        above.extend(children.iter().map(|below| &below.id));
+        found.extend(children.into_iter().filter(|below| below.state == SessionState::Live));
+    }
+    found.retain(|below| below.agent != session.agent);
+    found.sort_by_key(|below| below.started_at);
     found
 }
 
-fn closed_before(office: &Office, id: Option<&RecordId>) -> Result<Option<Session>> {
+/// The session that this speaker closed under this id.
+fn closed_before(cx: &Cx, office: &Office, args: &Args) -> Result<Option<Session>> {
     let tables = office.store().tables()?;
-    let Some(known) = id.map(|id| tables.id(id)).transpose()?.flatten() else { return Ok(None) };
-    let intent = tables.record(known.position)?.and_then(|record| record.sealed.intent().ok().flatten());
-    match intent {
-        Some(Intent::SessionClose(close)) if tables.refusal(known.position)?.is_none() => Ok(Some(close.session)),
-        Some(_) => Err(CommandError::new(crate::error::Kind::Conflict, "the id was used for something else")
-            .code("id_conflict")
-            .hint("an id is for one write for ever; take another one")),
+    let Some(known) = args.id.as_ref().map(|id| tables.id(id)).transpose()?.flatten() else { return Ok(None) };
+    let Some(record) = tables.record(known.position)? else { return Ok(None) };
+    let is_theirs = cx.optional_speaker().as_ref() == Some(&record.sealed.envelope.actor);
+    let named = match args.session_id.clone() {
+        Some(named) => Some(named),
+        // An id that was never started only marks who did what.
+        None => cx.session().map(|id| tables.session(&id)).transpose()?.flatten().map(|session| session.id),
+    };
+    match record.sealed.intent().ok().flatten() {
+        Some(Intent::SessionClose(close)) if is_theirs && tables.refusal(known.position)?.is_none() => {
+            match named.is_none_or(|named| named == close.session) {
+                true => Ok(Some(close.session)),
+                false => Err(id_conflict()),
+            }
+        }
+        Some(_) => Err(id_conflict()),
         None => Ok(None),
     }
 }

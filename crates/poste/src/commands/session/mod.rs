@@ -22,7 +22,7 @@ use super::{SecretArgs, said};
 use crate::Result;
 use crate::context::Cx;
 use crate::draft::read_body;
-use crate::error::CommandError;
+use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Paint, Ui, escape};
 
 /// Run as a session: start, note, close, show and list them
@@ -153,7 +153,9 @@ impl Answer for NoteAnswer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let number = self.question.map(|number| format!(" q{number}")).unwrap_or_default();
         let again = if self.repeat { " (before, under this id)" } else { "" };
-        writeln!(out, "noted in session {}: {}{number}{again}", self.session, self.what)
+        // What was said too much is redacted by this number.
+        let record = self.position.map(|position| format!(", record {position}")).unwrap_or_default();
+        writeln!(out, "noted in session {}: {}{number}{record}{again}", self.session, self.what)
     }
 }
 
@@ -178,10 +180,13 @@ fn note(cx: &mut Cx, args: NoteArgs) -> Result {
     });
     let proposal = cx.proposal(&office, intent, Some(content), args.id)?;
     let (outcome, _) = cx.decide(&mut office, &proposal)?;
-    let notes = office.store().tables()?.notes_of(&session.root)?;
-    let question = notes.iter().find(|note| Some(note.position) == outcome.position).and_then(|note| note.question);
+    let tables = office.store().tables()?;
+    // Somebody may have taken over the root meanwhile.
+    let root = tables.session(&session.id)?.map_or(session.root, |session| session.root);
+    let note = outcome.position.map(|position| tables.note_at(&root, position)).transpose()?.flatten();
+    let question = note.and_then(|note| note.question);
     cx.ui.answer(&NoteAnswer {
-        session: session.root,
+        session: root,
         what,
         question,
         position: outcome.position,
@@ -215,9 +220,15 @@ fn no_session(id: &Session) -> CommandError {
         .hint("see which there are: poste session list --all")
 }
 
+fn id_conflict() -> CommandError {
+    CommandError::new(Kind::Conflict, "the id was used for something else")
+        .code("id_conflict")
+        .hint("an id is for one write for ever; take another one")
+}
+
 impl Answer for SessionContext {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        write!(out, "{}", page::markdown(self))
+        write!(out, "{}", page::written(self))
     }
 }
 

@@ -11,23 +11,23 @@ use poste_core::views::{self, NoteView, SessionContext, SessionView};
 use super::{no_session, place};
 use crate::Result;
 use crate::error::CommandError;
-use crate::ui::escape;
+use crate::ui::markdown;
 
 /// Markdown that is made from the log alone, and from nothing that passes: the same page whenever it is made.
-pub(super) fn markdown(context: &SessionContext) -> String {
+pub(super) fn written(context: &SessionContext) -> String {
     let root = &context.root;
-    let mut text = format!("# Session {}\n\n", root.id);
+    let mut text = format!("# Session {}\n\n", markdown::text(root.id.as_str()));
     let mut field = |name: &str, value: &str| {
         let _ = writeln!(text, "- {name}: {value}");
     };
     if let Some(goal) = &context.goal {
-        field("goal", &indented(&goal.text));
+        field("goal", &noted(goal));
     }
     field("agent", root.agent.as_str());
-    field("started", &format!("{} ({})", root.started_at, place(root)));
+    field("started", &format!("{} ({})", root.started_at, markdown::text(&place(root))));
     field("state", &told_state(root));
     if let Some(summary) = &root.summary {
-        field("summary", &indented(summary));
+        field("summary", &words(summary));
     }
     section(&mut text, "Agents", context.below.iter().map(below).chain(context.invoked.iter().map(invoked)));
     section(&mut text, "Decisions", context.decisions.iter().map(noted));
@@ -52,13 +52,30 @@ fn section(text: &mut String, title: &str, items: impl Iterator<Item = String>) 
     }
 }
 
-/// What somebody wrote stays inside its item, whatever it looks like.
-fn indented(text: &str) -> String {
-    escape::block(text.trim()).replace('\n', "\n  ")
+/// What somebody wrote: one line as it is, several as a quotation below the item. Either way it means nothing.
+fn words(text: &str) -> String {
+    let text = text.trim();
+    match text.contains('\n') {
+        false => plain(text),
+        true => text.lines().map(|line| format!("\n  > {}", plain(line))).collect(),
+    }
 }
 
+/// A line that begins no list and no heading either.
+fn plain(line: &str) -> String {
+    let safe = markdown::text(line.trim());
+    let digits = safe.bytes().take_while(u8::is_ascii_digit).count();
+    match safe.as_bytes().get(digits) {
+        Some(b'-' | b'+' | b'=') if digits == 0 => format!("\\{safe}"),
+        Some(b'.' | b')') if digits > 0 => format!("{}\\{}", &safe[..digits], &safe[digits..]),
+        _ => safe,
+    }
+}
+
+/// Who said it stands outside of what was said; the record is what redacting takes.
 fn noted(note: &NoteView) -> String {
-    format!("{} ({}, {})", indented(&note.text), note.by, note.at)
+    let (words, by) = (words(&note.text), format!("({}, {}, record {})", note.by, note.at, note.position));
+    if words.starts_with('\n') { format!("{by}{words}") } else { format!("{words} {by}") }
 }
 
 fn questioned(note: &NoteView) -> String {
@@ -73,17 +90,18 @@ fn invoked(note: &NoteView) -> String {
 fn below(session: &SessionView) -> String {
     let holds: Vec<String> = session.holds.iter().map(|claim| format!("#{}", claim.number)).collect();
     let holds = if holds.is_empty() { String::new() } else { format!(", holds {}", holds.join(" ")) };
-    let summary = session.summary.as_ref().map(|summary| format!(": {}", indented(summary))).unwrap_or_default();
+    let summary = session.summary.as_ref().map(|summary| format!(": {}", words(summary))).unwrap_or_default();
     let parent = session.parent.as_ref().filter(|parent| **parent != session.root);
-    let parent = parent.map(|parent| format!(" below {parent}")).unwrap_or_default();
-    format!("{} as {}{parent}, {}{holds}{summary}", session.agent, session.id, told_state(session))
+    let parent = parent.map(|parent| format!(" below {}", markdown::text(parent.as_str()))).unwrap_or_default();
+    let id = markdown::text(session.id.as_str());
+    format!("{} as {id}{parent}, {}{holds}{summary}", session.agent, told_state(session))
 }
 
 fn told_state(session: &SessionView) -> String {
     let when = session.ended_at.map(|at| format!(" {at}")).unwrap_or_default();
     match session.state {
         SessionState::Live => "live".to_owned(),
-        _ => format!("{}{when}", super::state(session)),
+        _ => format!("{}{when}", markdown::text(&super::state(session))),
     }
 }
 
@@ -92,6 +110,6 @@ pub(super) fn write(office: &Office, root: &SessionView) -> Result<PathBuf> {
     let closed_at = root.ended_at.unwrap_or(root.started_at);
     office.write_session_page(&page_name(&root.id, closed_at), |store| {
         let context = views::session_context(store, &root.id)?.ok_or_else(|| no_session(&root.id))?;
-        Ok::<_, CommandError>(markdown(&context))
+        Ok::<_, CommandError>(written(&context))
     })
 }

@@ -11,7 +11,7 @@ use poste_core::views::{self, SessionView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{no_session, place};
+use super::{id_conflict, no_session, place};
 use crate::Result;
 use crate::commands::SecretArgs;
 use crate::context::Cx;
@@ -90,7 +90,7 @@ fn shell_word(text: &str) -> String {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
     let base = cx.active_agent(&office)?;
-    if let Some(started) = started_before(&office, args.id.as_ref())? {
+    if let Some(started) = started_before(&office, &args, &base.name)? {
         return answer(cx, &office, &started, None, None, true, args.export);
     }
     let (mut agent, mut takes_over) = (base.clone(), None);
@@ -123,7 +123,10 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
             parent: match &args.parent {
                 Some(parent) => Some(parent.clone()),
                 None if args.root => None,
-                None => parent_of(cx, &office, &agent.name)?,
+                None => match parent_of(cx, &office, &agent.name)? {
+                    Some(parent) => Some(parent),
+                    None => takes_over.as_ref().map(|before| place_of(&office, before)).transpose()?.flatten(),
+                },
             },
             takes_over: takes_over.as_ref().map(|live| live.id.clone()),
         };
@@ -158,7 +161,12 @@ fn answer(
     let session = views::session(office.store(), id)?.ok_or_else(|| no_session(id))?;
     let agent = session.agent.clone();
     let held = took_over.as_ref().map(|before| before.holds.clone()).unwrap_or_default();
+    let left = took_over.as_ref().filter(|before| before.root == before.id && session.root != session.id);
+    let left = left.map(|before| before.id.clone());
     cx.ui.answer(&StartAnswer { session, took_over, position, repeat, only_exports })?;
+    if let Some(left) = left {
+        cx.ui.say(format!("what was noted in {left} stays there: poste session show {}", shell_word(left.as_str())));
+    }
     if repeat {
         cx.ui.say("started before, under this id");
     }
@@ -172,15 +180,22 @@ fn answer(
     Ok(())
 }
 
-/// The session that a start under this id made, whatever else was asked for then.
-fn started_before(office: &Office, id: Option<&RecordId>) -> Result<Option<Session>> {
+/// The session that a start of this agent under this id made, whatever else was asked for then.
+fn started_before(office: &Office, args: &Args, agent: &Name) -> Result<Option<Session>> {
     let tables = office.store().tables()?;
-    let Some(known) = id.map(|id| tables.id(id)).transpose()?.flatten() else { return Ok(None) };
+    let Some(known) = args.id.as_ref().map(|id| tables.id(id)).transpose()?.flatten() else { return Ok(None) };
     let intent = tables.record(known.position)?.and_then(|record| record.sealed.intent().ok().flatten());
-    Ok(match intent {
-        Some(Intent::SessionStart(start)) if tables.session(&start.id)?.is_some() => Some(start.id),
-        _ => None,
-    })
+    let Some(Intent::SessionStart(start)) = intent else { return Ok(None) };
+    let Some(started) = tables.session(&start.id)?.filter(|started| started.position == known.position) else {
+        return Ok(None);
+    };
+    // Under a name of its own it was started on behalf of this one.
+    let numbered = started.agent.as_str().strip_prefix(agent.as_str()).and_then(|rest| rest.strip_prefix('-'));
+    let is_own_name = args.own_name && numbered.is_some_and(|number| number.parse::<u32>().is_ok());
+    if (started.agent != *agent && !is_own_name) || args.name.as_ref().is_some_and(|name| *name != started.id) {
+        return Err(id_conflict());
+    }
+    Ok(Some(started.id))
 }
 
 /// The name is in use: by whom, since when, and the ways on.
@@ -242,6 +257,12 @@ fn parent_of(cx: &Cx, office: &Office, agent: &Name) -> Result<Option<Session>> 
     let Some(id) = cx.session() else { return Ok(None) };
     let known = office.store().tables()?.session(&id)?;
     Ok(known.filter(|session| session.is_live() && session.agent != *agent).map(|session| session.id))
+}
+
+/// What the session before ran below, unless that is over.
+fn place_of(office: &Office, before: &SessionView) -> Result<Option<Session>> {
+    let root = office.store().tables()?.session(&before.root)?;
+    Ok(before.parent.clone().filter(|_| root.is_some_and(|root| root.is_live())))
 }
 
 /// Short, and nobody else's.
