@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     fn top(cwd: &str) -> Top {
-        Top { root: "/work/a b".into(), cwd: cwd.into() }
+        Top { root: "/tree/a b".into(), cwd: cwd.into() }
     }
 
     fn pattern(cwd: &str, typed: &str) -> std::result::Result<String, String> {
@@ -160,18 +160,18 @@ mod tests {
 
     #[test]
     fn what_is_typed_in_a_folder_counts_from_the_top() {
-        assert_eq!(pattern("/work/a b", "src/**").unwrap(), "src/**");
-        assert_eq!(pattern("/work/a b/src", "*.rs").unwrap(), "src/*.rs");
-        assert_eq!(pattern("/work/a b/src", "../docs/").unwrap(), "docs");
-        assert_eq!(pattern("/work/a b/src", ".").unwrap(), "src");
-        assert_eq!(pattern("/work/a b", ".").unwrap(), "**");
-        assert_eq!(pattern("/work/a b/src", "..").unwrap(), "**");
-        assert_eq!(pattern("/work/a b/[id]", "x?").unwrap(), "\\[id\\]/x?");
-        assert_eq!(pattern("/work/a b/src", "/work/a b/docs/*").unwrap(), "docs/*");
-        assert_eq!(pattern("/work/a b/src", "/work/a b").unwrap(), "**");
-        assert_eq!(pattern("/work/a b", "./12").unwrap(), "12");
-        assert_eq!(pattern("/work/a b", "src//a/").unwrap(), "src/a");
-        assert_eq!(pattern("/work/a b", "src/*/").unwrap(), "src/*/**");
+        assert_eq!(pattern("/tree/a b", "src/**").unwrap(), "src/**");
+        assert_eq!(pattern("/tree/a b/src", "*.rs").unwrap(), "src/*.rs");
+        assert_eq!(pattern("/tree/a b/src", "../docs/").unwrap(), "docs");
+        assert_eq!(pattern("/tree/a b/src", ".").unwrap(), "src");
+        assert_eq!(pattern("/tree/a b", ".").unwrap(), "**");
+        assert_eq!(pattern("/tree/a b/src", "..").unwrap(), "**");
+        assert_eq!(pattern("/tree/a b/[id]", "x?").unwrap(), "\\[id\\]/x?");
+        assert_eq!(pattern("/tree/a b/src", "/tree/a b/docs/*").unwrap(), "docs/*");
+        assert_eq!(pattern("/tree/a b/src", "/tree/a b").unwrap(), "**");
+        assert_eq!(pattern("/tree/a b", "./12").unwrap(), "12");
+        assert_eq!(pattern("/tree/a b", "src//a/").unwrap(), "src/a");
+        assert_eq!(pattern("/tree/a b", "src/*/").unwrap(), "src/*/**");
     }
 
     #[test]
@@ -180,21 +180,21 @@ mod tests {
             ("../x", "leads out of the worktree"),
             ("a/../../x", "leads out of the worktree"),
             ("/etc/passwd", "is not below"),
-            ("/work/a bc", "is not below"),
+            ("/tree/a bc", "is not below"),
             ("**/../x", "goes back from a wildcard"),
             ("", "empty"),
         ] {
-            let error = pattern("/work/a b", typed).unwrap_err();
+            let error = pattern("/tree/a b", typed).unwrap_err();
             assert!(error.contains(why), "{typed}: {error}");
         }
     }
 
     #[test]
     fn a_literal_means_itself() {
-        let literal = |typed: &str| top("/work/a b").pattern(typed, true).unwrap().to_string();
+        let literal = |typed: &str| top("/tree/a b").pattern(typed, true).unwrap().to_string();
         assert_eq!(literal("app/[id]/page.tsx"), "app/\\[id\\]/page.tsx");
         assert_eq!(literal("app/[id]/"), "app/\\[id\\]");
-        assert_eq!(literal("/work/a b/x*"), "x\\*");
+        assert_eq!(literal("/tree/a b/x*"), "x\\*");
     }
 
     #[test]
