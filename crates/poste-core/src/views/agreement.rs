@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rows::{rows, subject};
+use crate::address::Address;
 use crate::error::Error;
 use crate::fold;
 use crate::log::MessageNo;
@@ -40,6 +41,8 @@ pub struct PartyView {
     pub at: Option<Timestamp>,
     /// The reply that says so.
     pub message: Option<MessageNo>,
+    /// It is an agent that retired, so no word of it will come.
+    pub retired: bool,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -48,15 +51,20 @@ pub struct WrittenView {
     pub version: u64,
 }
 
-impl From<Party> for PartyView {
-    fn from(party: Party) -> Self {
+impl PartyView {
+    fn of(tables: &Tables<'_>, party: Party) -> Result<Self, Error> {
         let agreed = party.agreed;
-        Self {
+        let retired = match &party.party {
+            Address::Agent(name) => tables.is_active(name.as_str())? == Some(false),
+            _ => false,
+        };
+        Ok(Self {
+            retired,
             party: party.party.to_string(),
             at: agreed.as_ref().map(|agreed| agreed.at),
             message: agreed.as_ref().and_then(|agreed| agreed.message),
             agreed_by: agreed.map(|agreed| agreed.agent),
-        }
+        })
     }
 }
 
@@ -81,7 +89,7 @@ pub fn agreement(store: &Store, number: MessageNo) -> Result<Option<AgreementVie
             kind: message.kind,
             from: message.sender,
             agreed: all && superseded_by.is_none(),
-            parties: parties.into_iter().map(PartyView::from).collect(),
+            parties: parties.into_iter().map(|party| PartyView::of(&tables, party)).collect::<Result<_, _>>()?,
             superseded_by,
             written: written.into_iter().map(|(context, version)| WrittenView { context, version }).collect(),
         }))

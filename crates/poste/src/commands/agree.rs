@@ -84,6 +84,7 @@ impl Answer for AgreeAnswer {
                     format!("agreed {} (#{number})", ui.time(at))
                 }
                 (Some(by), Some(at), Some(number)) => format!("{by} agreed {} (#{number})", ui.time(at)),
+                _ if party.retired => "has not answered it, and is retired".to_owned(),
                 _ => "has not answered it".to_owned(),
             };
             vec![party.party.clone(), word]
@@ -148,7 +149,7 @@ fn agree(
     let id = args.id.clone().unwrap_or_else(|| cx.new_id());
     let mut ends = Some(Ends { message: args.number, how: EndsHow::Replied, token: None });
     loop {
-        let to = others(cx, proposal)?;
+        let to = others(cx, office, proposal)?;
         let mail = Send {
             to,
             reply_to: Some(args.number),
@@ -168,13 +169,17 @@ fn agree(
     }
 }
 
-/// Everybody else who was asked, and whoever asked. With only those two, the reply finds its way by itself.
-fn others(cx: &Cx, proposal: &MessageView) -> Result<Vec<Address>> {
+/// Everybody else who was asked and has not retired since, and whoever asked. With only those two, the reply finds its way by itself.
+fn others(cx: &Cx, office: &Office, proposal: &MessageView) -> Result<Vec<Address>> {
     let speaker = cx.speaker()?;
     let mut to: Vec<Address> = vec![Address::Agent(proposal.from.parse()?)];
     for address in &proposal.to {
         match address.parse::<Address>()? {
-            Address::Agent(name) if name != speaker && name.as_str() != proposal.from => to.push(Address::Agent(name)),
+            Address::Agent(name) if name != speaker && name.as_str() != proposal.from => {
+                if office.agent(&name)?.is_some_and(|agent| agent.is_active()) {
+                    to.push(Address::Agent(name));
+                }
+            }
             _ => {}
         }
     }

@@ -125,8 +125,9 @@ pub(crate) fn unlock(cx: &mut Cx, args: UnlockArgs) -> Result {
     const TRIES_MAX: usize = 8;
     for attempt in 1.. {
         let holder = views::context_lock(office.store(), &args.name)?.map(|lock| lock.holder);
-        let mail = match (&reason, holder) {
-            (Some(_), Some(holder)) => Some(Send::plain("alert".parse()?, vec![Address::Agent(holder)])),
+        let mail = match (&reason, told_before(&office, &id)?, holder) {
+            (Some(_), Some(before), _) => Some(before),
+            (Some(_), None, Some(holder)) => Some(Send::plain("alert".parse()?, vec![Address::Agent(holder)])),
             _ => None,
         };
         let content = reason.clone().filter(|_| mail.is_some());
@@ -142,6 +143,17 @@ pub(crate) fn unlock(cx: &mut Cx, args: UnlockArgs) -> Result {
         }
     }
     unreachable!("the last try returns")
+}
+
+/// The mail of the lock that was broken under an id. Repeating it tells the same holder, whoever has a lock by now.
+fn told_before(office: &Office, id: &RecordId) -> Result<Option<Send>> {
+    let tables = office.store().tables()?;
+    let Some(known) = tables.id(id)? else { return Ok(None) };
+    let intent = tables.record(known.position)?.and_then(|record| record.sealed.intent().ok().flatten());
+    Ok(match intent {
+        Some(Intent::ContextUnlock(unlock)) => unlock.mail,
+        _ => None,
+    })
 }
 
 /// What the holder of a broken lock is told.

@@ -1,6 +1,6 @@
 //! Shared contexts: making, appending, replacing, editing. A change made from an old version is merged or refused.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal as _, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -126,6 +126,9 @@ pub(crate) struct EditArgs {
     /// If others have changed it meanwhile: put both changes together, as long as they are in different places
     #[arg(long)]
     merge: bool,
+    /// Store it also when nothing is left of the text
+    #[arg(long)]
+    allow_empty: bool,
     #[command(flatten)]
     change: ChangeArgs,
 }
@@ -158,7 +161,7 @@ impl Answer for VersionAnswer {
     }
 }
 
-/// `edit` of a text that was left as it was stores nothing.
+/// A text that was left as it was is not stored.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum EditAnswer {
@@ -218,14 +221,38 @@ pub(crate) fn append(cx: &mut Cx, args: AppendArgs) -> Result {
     let Some(first) = first else { return Err(CommandError::usage("the section is empty; say something")) };
     let summary = args.change.summary.clone().or_else(|| args.title.clone()).unwrap_or_else(|| first.to_owned());
     let lines = document::count_all(&text);
+    let section_bytes = text.len() + args.title.as_ref().map_or(0, String::len);
     let document = Document { title: args.title, text: Some(document::ended(&text)), ..Document::default() };
     let content = content(cx, &args.name, "appended to", lines, &summary, document, &args.change)?;
     let header = ContextAppend { mail: context_mail(&args.name), name: args.name.clone(), lines };
     let mut office = cx.open_to_write()?;
+    has_room(&office, &args.name, section_bytes, args.change.id.as_ref())?;
     let proposal = cx.proposal(&office, Intent::ContextAppend(header), Some(content), args.change.id.clone())?;
     let answer = propose(cx, &mut office, &args.name, &proposal, lines, args.change.wait)?;
     follow_mirror(cx, &office, &args.name);
     cx.ui.answer(&answer)
+}
+
+/// The whole text must stay one that can be edited and replaced. What was stored under an id is a repeat all the same.
+fn has_room(office: &Office, name: &ContextName, section_bytes: usize, id: Option<&RecordId>) -> Result {
+    if is_known(office, id)? {
+        return Ok(());
+    }
+    let text_bytes = views::context(office.store(), name, None)?.map_or(0, |view| view.text.len());
+    // The time and the name above a section.
+    const HEADING_BYTES_MAX: usize = 256;
+    let max = limits::DOCUMENT_BYTES_MAX;
+    if text_bytes + section_bytes + HEADING_BYTES_MAX <= max {
+        return Ok(());
+    }
+    Err(CommandError::new(Kind::Refused, format!("the text of context {name} would have more than {max} bytes"))
+        .code(Code::TooLarge.word())
+        .hint(format!("shorten it first: poste context edit {name}; or begin another context")))
+}
+
+fn is_known(office: &Office, id: Option<&RecordId>) -> Result<bool> {
+    let Some(id) = id else { return Ok(false) };
+    Ok(office.store().tables()?.id(id)?.is_some())
 }
 
 pub(crate) fn replace(cx: &mut Cx, args: ReplaceArgs) -> Result {
@@ -254,7 +281,13 @@ pub(crate) fn replace(cx: &mut Cx, args: ReplaceArgs) -> Result {
         agreement: None,
     };
     let mut office = cx.open_to_write()?;
-    let answer = store(cx, &mut office, &args.name, if_version, change, &args.change)?;
+    let answer = match unchanged(&office, &args.name, if_version, &change, args.change.id.as_ref())? {
+        Some(answer) => {
+            cx.ui.say("nothing changed, nothing stored");
+            answer
+        }
+        None => EditAnswer::Saved(store(cx, &mut office, &args.name, if_version, change, &args.change)?),
+    };
     // What was edited in the mirror is in the log now: nothing of it is lost when the file follows again.
     let taken_over = args
         .file
@@ -265,6 +298,23 @@ pub(crate) fn replace(cx: &mut Cx, args: ReplaceArgs) -> Result {
         false => follow_mirror(cx, &office, &args.name),
     }
     cx.ui.answer(&answer)
+}
+
+/// A text that is the newest one already is no version. What was stored under an id is a repeat all the same.
+fn unchanged(
+    office: &Office,
+    name: &ContextName,
+    made_from: u64,
+    change: &Replacement,
+    id: Option<&RecordId>,
+) -> Result<Option<EditAnswer>> {
+    let (Some(text), None) = (&change.text, &change.data) else { return Ok(None) };
+    if is_known(office, id)? {
+        return Ok(None);
+    }
+    let newest = context::view(office, name, None)?;
+    let is_same = newest.version == made_from && newest.text == *text;
+    Ok(is_same.then(|| EditAnswer::Unchanged { context: name.clone(), version: newest.version, unchanged: true }))
 }
 
 fn is_mirror(office: &Office, name: &ContextName, file: &Path) -> bool {
@@ -304,6 +354,10 @@ pub(crate) fn edit(cx: &mut Cx, args: EditArgs) -> Result {
         cx.ui.say("nothing changed, nothing stored");
         return cx.ui.answer(&answer);
     }
+    if text.trim().is_empty() && !args.allow_empty {
+        return Err(CommandError::usage("the file was left empty; nothing was stored")
+            .hint(format!("to empty the context: poste context edit {} --allow-empty", args.name)));
+    }
     // Somebody else may have had the file open for hours: the office is looked at anew.
     let change = Replacement { text: Some(document::ended(&text)), data: None, merge: args.merge, agreement: None };
     match store(cx, &mut office, &args.name, before.version, change, &args.change) {
@@ -324,6 +378,9 @@ pub(crate) fn edit(cx: &mut Cx, args: EditArgs) -> Result {
 /// What was typed is not lost with a refusal.
 fn keep(file: tempfile::NamedTempFile, error: CommandError) -> (PathBuf, CommandError) {
     let path = file.path().to_owned();
+    if !path.is_file() {
+        return (path, error.cause("nothing was stored, and the editor left no file"));
+    }
     match file.into_temp_path().keep() {
         Ok(_) => {
             let error = error.cause(format!("nothing was stored; your text is kept in {}", path.display()));
@@ -358,7 +415,7 @@ pub(crate) fn store(
     let base = context::view(office, name, Some(made_from))?;
     if change.merge
         && let Some(id) = &args.id
-        && let Some(answer) = stored_before(cx, office, name, id)?
+        && let Some(answer) = stored_before(cx, office, name, id, &change)?
     {
         return Ok(answer);
     }
@@ -385,7 +442,10 @@ pub(crate) fn store(
             mail: context_mail(name),
             name: name.clone(),
         };
-        let content = content(cx, name, "changed", lines, summary, document, args)?;
+        let mut content = content(cx, name, "changed", lines, summary, document, args)?;
+        if change.merge && args.id.is_some() {
+            content.metadata.insert(UNMERGED.to_owned(), unmerged(&change));
+        }
         let intent = Intent::ContextReplace(header);
         let proposal = cx.proposal(office, intent, Some(content), args.id.clone())?;
         match propose(cx, office, name, &proposal, lines, args.wait) {
@@ -407,10 +467,35 @@ pub(crate) fn store(
         .hint(format!("lock it first: poste context lock {name}")))
 }
 
+/// The key of the content's metadata that keeps what was to be merged, as a digest.
+const UNMERGED: &str = "unmerged";
+
+fn unmerged(change: &Replacement) -> String {
+    let data = change.data.as_deref().map(RawValue::get);
+    let both = serde_json::to_vec(&(&change.text, data)).expect("plain text always encodes");
+    poste_core::Digest::of(&both).to_string()
+}
+
 /// A merge under an id may have had to be made from another version than the one it is asked for with.
-fn stored_before(cx: &Cx, office: &Office, name: &ContextName, id: &RecordId) -> Result<Option<VersionAnswer>> {
+fn stored_before(
+    cx: &Cx,
+    office: &Office,
+    name: &ContextName,
+    id: &RecordId,
+    change: &Replacement,
+) -> Result<Option<VersionAnswer>> {
     let Some(made) = views::version_of_id(office.store(), name, &cx.speaker()?, id)? else { return Ok(None) };
     let (made, position) = made;
+    // Words that were erased cannot be compared any more; they were stored, and that is what is asked.
+    let stored = views::message(office.store(), made.message)?.filter(|stored| !stored.content_gone);
+    if let Some(stored) = stored
+        && stored.metadata.get(UNMERGED) != Some(&unmerged(change))
+    {
+        let message = format!("the id was used for something else at record {position}");
+        return Err(CommandError::new(Kind::Conflict, message)
+            .code(Code::IdConflict.word())
+            .hint("an id is for one write for ever; take another one"));
+    }
     let position = Some(position);
     Ok(Some(VersionAnswer { made, added: None, removed: None, merged: false, id: id.clone(), position, repeat: true }))
 }
@@ -579,7 +664,15 @@ fn read_schema(path: &Path) -> Result<Box<RawValue>> {
 /// $VISUAL, else $EDITOR, else vi; split into words as a shell would.
 fn editor() -> Result<Vec<String>> {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-    let command = set("VISUAL").or_else(|| set("EDITOR")).unwrap_or_else(|| "vi".to_owned());
+    let command = match set("VISUAL").or_else(|| set("EDITOR")) {
+        Some(command) => command,
+        // An editor nobody chose would wait for keys that nobody can press.
+        None if !(io::stdin().is_terminal() && io::stdout().is_terminal()) => {
+            return Err(CommandError::usage("no editor is set, and there is no terminal to start one in")
+                .hint("set EDITOR, or use: poste context replace NAME --file PATH --if-version VERSION"));
+        }
+        None => "vi".to_owned(),
+    };
     let words = shell_words::split(&command)
         .map_err(|error| CommandError::usage(format!("the editor cannot be read from $VISUAL or $EDITOR: {error}")))?;
     match words.is_empty() {

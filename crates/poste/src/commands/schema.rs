@@ -58,7 +58,7 @@ const ANSWERS: &[AnswerSchema] = &[
     ("context create", of::<super::context_write::VersionAnswer>),
     ("context show", of::<ContextView>),
     ("context append", of::<super::context_write::VersionAnswer>),
-    ("context replace", of::<super::context_write::VersionAnswer>),
+    ("context replace", of::<super::context_write::EditAnswer>),
     ("context set", of::<super::context_write::VersionAnswer>),
     ("context edit", of::<super::context_write::EditAnswer>),
     ("context history", of::<super::context::HistoryAnswer>),

@@ -54,6 +54,11 @@ fn what_cannot_be_agreed_on_or_written_down_is_told() {
         # acknowledged first, agreed on later
         poste reply 10 'I will look.' --done --as coder
         poste agree 10 --context api --as coder
+        # one of those who were asked is gone
+        poste send coder,reviewer 'Asked of two' --type interface_contract --conversation d --as lead
+        poste retire reviewer --as anna
+        poste agree 7 --as coder
+        poste agree 7 --list
         ",
     );
     assert_transcript!(desk);

@@ -47,6 +47,7 @@ fn a_change_made_from_an_old_version_is_refused_or_merged() {
     let mut desk = Desk::staffed();
     desk.quietly("poste context create plan 'one' --as lead");
     desk.file("base.md", "head\n\na\nb\nc\n\ntail\n");
+    desk.file("now.md", "HEAD\n\na\nb\nc\n\nTAIL\n");
     desk.file("mine.md", "HEAD\n\na\nb\nc\n\ntail\n");
     desk.file("other.md", "head\n\na\nb\nc\n\nTAIL\n");
     desk.play(
@@ -56,8 +57,10 @@ fn a_change_made_from_an_old_version_is_refused_or_merged() {
         poste context replace plan --file other.md --if-version 2 --summary 'Louder' --as coder
         poste context replace plan --file mine.md --if-version 2 --as lead
         poste context replace plan --file mine.md --if-version 2 --merge --id merged --as lead
+        poste context replace plan --file other.md --if-version 2 --merge --id merged --as lead
         poste context replace plan --file mine.md --if-version 2 --merge --id merged --as lead
         poste context show plan --text
+        poste context replace plan --file now.md --if-version 4 --as lead
         poste context replace plan --file mine.md --if-version 9 --as lead
         poste context replace plna --file mine.md --if-version 1 --as lead
         poste context show plan --at 7
@@ -105,6 +108,8 @@ fn an_editor_edits_a_copy_and_what_was_typed_is_never_lost() {
         VISUAL=true EDITOR='sh add.sh' poste context edit plan --as lead
         EDITOR='sh no-such-script.sh' poste context edit plan --as lead
         EDITOR=no-such-editor poste context edit plan --as lead
+        EDITOR='truncate -s 0' poste context edit plan --as lead
+        VISUAL= EDITOR= poste context edit plan --as lead
         ",
     );
     let program = env!("CARGO_BIN_EXE_poste");
@@ -142,7 +147,8 @@ fn a_lock_keeps_others_out_and_can_be_broken() {
         poste context list
         poste context append plan 'by its holder' --as lead
         poste context unlock plan --force --as anna
-        poste context unlock plan --force --reason 'It is stuck' --as anna
+        poste context unlock plan --force --reason 'It is stuck' --id broken --as anna
+        poste context unlock plan --force --reason 'It is stuck' --id broken --as anna
         poste context unlock plan --force --reason 'It is stuck' --as anna
         poste inbox --as lead
         poste read 3 --as lead
@@ -238,8 +244,10 @@ fn redacted_words_of_a_context_are_gone_and_it_says_so() {
         poste context create plan '# Plan' --as lead
         poste context append plan 'the password is hunter2secret' --summary 'a note' --allow-secret --as coder
         poste context append plan 'harmless' --as lead
+        poste context replace plan 'the password was hunter3secret' --if-version 3 --allow-secret --as coder
         poste redact 2 --reason 'carried a password' --as coder
         poste context show plan
+        poste doctor --quick
         poste context history plan
         poste context append plan 'token ghp_0123456789abcdefghijABCDEFGHIJ012345' --as coder
         ",
@@ -247,4 +255,14 @@ fn redacted_words_of_a_context_are_gone_and_it_says_so() {
     let mirror = std::fs::read_to_string(desk.path(".poste/contexts/plan.md")).unwrap();
     assert!(!mirror.contains("hunter2secret"), "{mirror}");
     assert_transcript!(desk);
+}
+
+#[test]
+fn a_text_does_not_outgrow_its_limit_by_appending() {
+    let mut desk = Desk::staffed();
+    desk.file("half.md", &"half of what there may be\n".repeat(24_000));
+    desk.quietly("poste context create plan --file half.md --as lead");
+    let refused = desk.peek("poste context append plan --file half.md --as coder").exits(4);
+    assert!(refused.err().contains("would have more than"), "{}", refused.err());
+    desk.quietly("poste context append plan 'a line' --as coder");
 }
