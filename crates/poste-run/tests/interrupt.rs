@@ -2,19 +2,13 @@
 
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-/// Cargo builds examples beside the tests.
-fn run_one() -> PathBuf {
-    let mut path = std::env::current_exe().expect("a path");
-    path.pop();
-    path.pop();
-    path.join("examples/run_one")
-}
+const RUN_ONE: &str = env!("CARGO_BIN_EXE_poste_run_one");
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(10);
@@ -27,10 +21,10 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 fn start(folder: &Path, through: Option<&str>) -> (Child, Pid) {
     let line = "echo $$ > pid; exec sleep 60";
     let mut command = match through {
-        None => Command::new(run_one()),
+        None => Command::new(RUN_ONE),
         Some(prefix) => {
             let mut command = Command::new("/bin/sh");
-            command.args(["-c", &format!("{prefix}; exec \"$@\""), "sh"]).arg(run_one());
+            command.args(["-c", &format!("{prefix}; exec \"$@\""), "sh"]).arg(RUN_ONE);
             command
         }
     };

@@ -174,13 +174,10 @@ fn others(cx: &Cx, office: &Office, proposal: &MessageView) -> Result<Vec<Addres
     let speaker = cx.speaker()?;
     let mut to: Vec<Address> = vec![Address::Agent(proposal.from.parse()?)];
     for address in &proposal.to {
-        match address.parse::<Address>()? {
-            Address::Agent(name) if name != speaker && name.as_str() != proposal.from => {
-                if office.agent(&name)?.is_some_and(|agent| agent.is_active()) {
-                    to.push(Address::Agent(name));
-                }
-            }
-            _ => {}
+        let Address::Agent(name) = address.parse::<Address>()? else { continue };
+        let is_other = name != speaker && name.as_str() != proposal.from;
+        if is_other && office.agent(&name)?.is_some_and(|agent| agent.is_active()) {
+            to.push(Address::Agent(name));
         }
     }
     Ok(if to.len() == 1 { Vec::new() } else { to })

@@ -260,7 +260,7 @@ fn redacted_words_of_a_context_are_gone_and_it_says_so() {
 #[test]
 fn a_text_does_not_outgrow_its_limit_by_appending() {
     let mut desk = Desk::staffed();
-    desk.file("half.md", &"half of what there may be\n".repeat(24_000));
+    desk.file("half.md", "half of what there may be\n".repeat(24_000));
     desk.quietly("poste context create plan --file half.md --as lead");
     let refused = desk.peek("poste context append plan --file half.md --as coder").exits(4);
     assert!(refused.err().contains("would have more than"), "{}", refused.err());
