@@ -68,9 +68,11 @@ pub(crate) mod whoami;
 
 use std::io::{self, Write};
 
+use poste_core::Timestamp;
 use poste_core::log::{Content, Intent, MessageNo, Position};
 use poste_core::office::Office;
 use poste_core::text::RecordId;
+use poste_core::time::{When, parse_when};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -168,4 +170,16 @@ impl Answer for Changed {
         let again = if self.repeat { " (before, under this id)" } else { "" };
         writeln!(out, "#{} {}{again}", self.number, self.what)
     }
+}
+
+/// What `--since` says: a moment in the past, or so long before now.
+pub(crate) fn since(text: &str, now: Timestamp) -> crate::Result<Timestamp> {
+    let since = match parse_when(text).map_err(|why| CommandError::usage(format!("--since: {why}")))? {
+        When::InMs(ms) => now.plus_ms(-ms),
+        When::At(at) => at,
+    };
+    if since >= now {
+        return Err(CommandError::usage("--since is not in the past").hint("for example --since 7d"));
+    }
+    Ok(since)
 }

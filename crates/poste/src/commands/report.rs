@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use poste_core::log::MessageNo;
 use poste_core::text::Name;
-use poste_core::time::{When, parse_day, parse_when};
+use poste_core::time::parse_day;
 use poste_core::views::{self, Happening};
 
 use super::thread::{named, tell_damage};
@@ -133,13 +133,7 @@ fn conversation(cx: &mut Cx, args: ConversationArgs) -> Result {
 fn agent(cx: &mut Cx, args: AgentArgs) -> Result {
     let office = cx.open()?;
     let now = cx.ui.now;
-    let since = match parse_when(&args.since).map_err(|why| CommandError::usage(format!("--since: {why}")))? {
-        When::InMs(ms) => now.plus_ms(-ms),
-        When::At(at) => at,
-    };
-    if since >= now {
-        return Err(CommandError::usage("--since is not in the past").hint("for example --since 7d"));
-    }
+    let since = super::since(&args.since, now)?;
     let Some(agent) = office.agent(&args.name)? else { return Err(unknown_agent(&office, &args.name)?) };
     let report = views::agent_report(office.store(), &agent, since, now)?;
     cx.ui.answer(&report)?;

@@ -1,11 +1,10 @@
 use std::io::{self, Write};
 
-use poste_core::time::{When, length, parse_when};
+use poste_core::time::length;
 use poste_core::views::{self, Durations, GroupStats, Stats};
 
 use crate::Result;
 use crate::context::Cx;
-use crate::error::CommandError;
 use crate::ui::{self, Answer, Paint, Ui};
 
 /// Count mail and measure how long it takes to be shown, claimed and done
@@ -114,13 +113,7 @@ fn bar(value: u64, most: u64) -> String {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let office = cx.open()?;
     let now = cx.ui.now;
-    let since = match parse_when(&args.since).map_err(|why| CommandError::usage(format!("--since: {why}")))? {
-        When::InMs(ms) => now.plus_ms(-ms),
-        When::At(at) => at,
-    };
-    if since >= now {
-        return Err(CommandError::usage("--since is not in the past").hint("for example --since 7d"));
-    }
+    let since = super::since(&args.since, now)?;
     let stats = views::stats(office.store(), since, now)?;
     cx.ui.answer(&StatsAnswer { stats, by_agent: args.by == By::Agent })
 }

@@ -219,6 +219,20 @@ pub(crate) fn delivery_row(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     })
 }
 
+pub(crate) const EVENT_COLUMNS: &str = "position, delivery, event, at, agent, session, value";
+
+pub(crate) fn event_row(row: &Row<'_>) -> rusqlite::Result<EventRow> {
+    Ok(EventRow {
+        position: row.get(0)?,
+        delivery: row.get(1)?,
+        event: row.get(2)?,
+        at: row.get(3)?,
+        agent: crate::text::name_column(row, 4)?,
+        session: row.get(5)?,
+        value: row.get(6)?,
+    })
+}
+
 impl Tables<'_> {
     pub fn delivery(&self, number: DeliveryNo) -> Result<Option<Delivery>, Error> {
         static SQL: LazyLock<String> = LazyLock::new(|| format!("SELECT {COLUMNS} FROM deliveries WHERE number = ?1"));
@@ -414,20 +428,8 @@ impl Tables<'_> {
     fn events_where(&self, condition: &str, params: impl rusqlite::Params) -> Result<Vec<EventRow>, Error> {
         Ok(self
             .conn
-            .prepare_cached(&format!(
-                "SELECT position, delivery, event, at, agent, session, value FROM events WHERE {condition}"
-            ))?
-            .query_map(params, |row| {
-                Ok(EventRow {
-                    position: row.get(0)?,
-                    delivery: row.get(1)?,
-                    event: row.get(2)?,
-                    at: row.get(3)?,
-                    agent: crate::text::name_column(row, 4)?,
-                    session: row.get(5)?,
-                    value: row.get(6)?,
-                })
-            })?
+            .prepare_cached(&format!("SELECT {EVENT_COLUMNS} FROM events WHERE {condition}"))?
+            .query_map(params, event_row)?
             .collect::<Result<_, _>>()?)
     }
 

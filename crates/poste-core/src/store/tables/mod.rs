@@ -32,6 +32,7 @@ pub use contexts::{Context, Lock, TextPart, Version};
 pub use conversations::{ArchiveRow, ArchivedMessage, Closed};
 pub use cursor::Cursor;
 pub use deliveries::{Delivery, EndReason, Event, EventRow, State};
+pub(crate) use deliveries::{EVENT_COLUMNS, event_row};
 pub use due::{Due, DueItem};
 pub use handoffs::{Handoff, HandoffState, handoff_where};
 pub use log::{ContentRow, IdRow, Refused, content_row, open_record, record_row};

@@ -9,7 +9,7 @@ use super::Reading;
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{Intent, MessageNo, Position};
-use crate::store::tables::{Delivery, EventRow, Message};
+use crate::store::tables::{Delivery, EVENT_COLUMNS, EventRow, Message, event_row};
 use crate::text::{Label, Name, TypeName};
 use crate::time::Timestamp;
 use crate::views::rows::{MessageRows, in_log};
@@ -157,21 +157,12 @@ impl Span {
         mut look: impl FnMut(&mut Reading<'_, '_>, &Message, &Delivery, &EventRow) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let conn = reading.tables.conn();
-        let mut statement = conn.prepare_cached(
-            "SELECT position, delivery, event, at, agent, session, value, message FROM events
-             WHERE position > ?1 AND position <= ?2 ORDER BY position",
-        )?;
+        let mut statement = conn.prepare_cached(&format!(
+            "SELECT {EVENT_COLUMNS}, message FROM events WHERE position > ?1 AND position <= ?2 ORDER BY position"
+        ))?;
         let mut rows = statement.query(params![self.after, self.upto])?;
         while let Some(row) = rows.next()? {
-            let event = EventRow {
-                position: row.get(0)?,
-                delivery: row.get(1)?,
-                event: row.get(2)?,
-                at: row.get(3)?,
-                agent: crate::text::name_column(row, 4)?,
-                session: row.get(5)?,
-                value: row.get(6)?,
-            };
+            let event = event_row(row)?;
             if !wants(&event) {
                 continue;
             }
