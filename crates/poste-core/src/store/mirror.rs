@@ -15,6 +15,7 @@ use super::archive::UNFINISHED;
 use super::lock::WriteLock;
 use super::{Store, make_private_folder};
 use crate::digest::Digest;
+use crate::document;
 use crate::error::Error;
 use crate::text::ContextName;
 use crate::views;
@@ -65,6 +66,18 @@ pub fn may_hold_redacted(store: &Store, name: &ContextName) -> Result<bool, Erro
     let Some(office) = store.path() else { return Ok(false) };
     let Some((_, redacted)) = wanted(store, name)? else { return Ok(false) };
     Ok(redacted > last_written(office, name)?.map_or(0, |written| written.redacted))
+}
+
+/// Whether `edited`, what somebody made of the mirror of `version`, differs from it in the text alone. Whatever stands around
+/// the text is made from the log, so an edit there is in no version.
+pub fn differs_in_text_only(store: &Store, name: &ContextName, version: u64, edited: &str) -> Result<bool, Error> {
+    let Some(office) = store.path() else { return Ok(false) };
+    let (Some(written), Some(parts)) = (last_written(office, name)?, views::markdown_parts(name, edited)) else {
+        return Ok(false);
+    };
+    let Some(view) = views::context(store, name, Some(version))? else { return Ok(false) };
+    let unedited = [parts.before, &document::ended(&view.text), parts.after].concat();
+    Ok(Digest::of(unedited.as_bytes()) == written.digest)
 }
 
 /// Files in the folder of the mirror that are not of any context: an editor's copy, something somebody put there.

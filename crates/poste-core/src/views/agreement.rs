@@ -1,7 +1,10 @@
 //! Agreements: how a proposal stands, and what became of it.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::rows::{rows, subject};
 use crate::address::Address;
@@ -49,6 +52,8 @@ pub struct PartyView {
 pub struct WrittenView {
     pub context: ContextName,
     pub version: u64,
+    /// The newest data still has it; null when words of either were erased.
+    pub stands: Option<bool>,
 }
 
 impl PartyView {
@@ -70,6 +75,30 @@ impl PartyView {
 
 /// How a proposal stands. `None`: there is no such message.
 pub fn agreement(store: &Store, number: MessageNo) -> Result<Option<AgreementView>, Error> {
+    let found = standing(store, number)?;
+    let Some(mut view) = found else { return Ok(None) };
+    if view.written.is_empty() {
+        return Ok(Some(view));
+    }
+    let agreed = super::message(store, number)?.and_then(|message| message.payload);
+    let agreed: Option<Value> = agreed.and_then(|payload| serde_json::from_str(payload.get()).ok());
+    for written in &mut view.written {
+        written.stands = stands(store, &written.context, agreed.as_ref())?;
+    }
+    Ok(Some(view))
+}
+
+/// Whether the newest data of a context has what was agreed, under whatever key.
+fn stands(store: &Store, context: &ContextName, agreed: Option<&Value>) -> Result<Option<bool>, Error> {
+    let (Some(agreed), Some(view)) = (agreed, super::context(store, context, None)?) else { return Ok(None) };
+    if !view.redacted.is_empty() {
+        return Ok(None);
+    }
+    let data = view.data.and_then(|data| serde_json::from_str::<BTreeMap<String, Value>>(data.get()).ok());
+    Ok(Some(data.is_some_and(|data| data.values().any(|value| value == agreed))))
+}
+
+fn standing(store: &Store, number: MessageNo) -> Result<Option<AgreementView>, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
         let Some(found) = rows(store, &tables, number)? else { return Ok(None) };
@@ -91,7 +120,10 @@ pub fn agreement(store: &Store, number: MessageNo) -> Result<Option<AgreementVie
             agreed: all && superseded_by.is_none(),
             parties: parties.into_iter().map(|party| PartyView::of(&tables, party)).collect::<Result<_, _>>()?,
             superseded_by,
-            written: written.into_iter().map(|(context, version)| WrittenView { context, version }).collect(),
+            written: written
+                .into_iter()
+                .map(|(context, version)| WrittenView { context, version, stands: None })
+                .collect(),
         }))
     })
 }

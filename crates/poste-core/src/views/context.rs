@@ -445,12 +445,21 @@ fn history_line(version: &VersionView) -> String {
     line
 }
 
-/// The text and the version in a rendered context of this name; `None`: it is no such document.
-pub fn text_of_markdown<'a>(name: &ContextName, markdown: &'a str) -> Option<(u64, &'a str)> {
+/// A rendered context, taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MarkdownParts<'a> {
+    pub version: u64,
+    /// What stands around the text is made from the log.
+    pub before: &'a str,
+    pub text: &'a str,
+    pub after: &'a str,
+}
+
+/// Takes a rendered context of this name apart; `None`: it is no such document.
+pub fn markdown_parts<'a>(name: &ContextName, markdown: &'a str) -> Option<MarkdownParts<'a>> {
     let rest = markdown.strip_prefix(TITLE)?.strip_prefix(name.as_str())?.strip_prefix(", version ")?;
-    let (version, rest) = rest.split_once(" -->\n")?;
-    let version = version.parse().ok()?;
-    let begins = rest.find(TEXT_BEGINS)? + TEXT_BEGINS.len();
-    let ends = rest.rfind(TEXT_ENDS)?;
-    Some((version, rest.get(begins..ends)?))
+    let version = rest.split_once(" -->\n")?.0.parse().ok()?;
+    let (before, rest) = markdown.split_at(markdown.find(TEXT_BEGINS)? + TEXT_BEGINS.len());
+    let (text, after) = rest.split_at(rest.rfind(TEXT_ENDS)?);
+    Some(MarkdownParts { version, before, text, after })
 }

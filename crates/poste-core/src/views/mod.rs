@@ -33,8 +33,9 @@ pub use agreement::{AgreementView, PartyView, WrittenView, agreement};
 pub use approvals::{ApprovalView, Approvals, ApprovalsQuery, AskedOf, Talk, approval, approvals, talk_after};
 pub(crate) use context::schema as context_schema;
 pub use context::{
-    ContextLine, ContextView, LockView, StaleContext, VersionView, context, context_history, context_lock,
-    context_markdown, context_text, contexts, nearest_contexts, text_of_markdown, version_of_id, version_seen,
+    ContextLine, ContextView, LockView, MarkdownParts, StaleContext, VersionView, context, context_history,
+    context_lock, context_markdown, context_text, contexts, markdown_parts, nearest_contexts, version_of_id,
+    version_seen,
 };
 pub use dead::{DeadLetter, DeadLetters, DeadQuery, dead_letters};
 pub use digests::{DigestDiff, TableDigests, diff_with_fold, diff_with_other, first_difference};

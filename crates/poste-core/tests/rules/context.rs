@@ -443,6 +443,10 @@ fn a_context_is_found_by_its_words() {
 
 // ── The mirror ───────────────────────────────────────────────────────────────────────────────────────────────
 
+fn parts(markdown: &str) -> Option<(u64, &str)> {
+    views::markdown_parts(&name("plan"), markdown).map(|parts| (parts.version, parts.text))
+}
+
 #[test]
 fn the_mirror_follows_the_log_and_heals_itself() {
     let mut desk = desk();
@@ -452,8 +456,8 @@ fn the_mirror_follows_the_log_and_heals_itself() {
     desk.office.mirror(&name("plan"), false).unwrap();
     assert_eq!(mirror(&desk), Mirror::Current);
     let text = desk.mirror_text("plan");
-    assert_eq!(views::text_of_markdown(&name("plan"), &text), Some((1, "one\n")));
-    assert_eq!(views::text_of_markdown(&name("other"), &text), None);
+    assert_eq!(parts(&text), Some((1, "one\n")));
+    assert_eq!(views::markdown_parts(&name("other"), &text), None);
     // Two versions, and whoever wrote them died before they were mirrored.
     accepted(desk.append("cy", "plan", "two"));
     accepted(desk.append("cy", "plan", "three"));
@@ -481,7 +485,12 @@ fn an_edited_mirror_is_left_alone_until_somebody_decides() {
     accepted(desk.append("cy", "plan", "two"));
     assert_eq!(desk.office.mirror(&name("plan"), false).unwrap(), Some(Mirror::Edited(path.clone())));
     assert_eq!(desk.mirror_text("plan"), edited, "not a byte of it was touched");
-    assert_eq!(views::text_of_markdown(&name("plan"), &edited), Some((1, "one\nby hand\n")));
+    assert_eq!(parts(&edited), Some((1, "one\nby hand\n")));
+    let is_all_of_it =
+        |edited: &str| mirror::differs_in_text_only(desk.office.store(), &name("plan"), 1, edited).unwrap();
+    assert!(is_all_of_it(&edited), "storing the text stores the whole edit");
+    assert!(!is_all_of_it(&format!("{edited}by hand, below the history\n")));
+    assert!(!is_all_of_it(&edited.replace("# plan", "# The plan")));
     // A redaction names it instead of promising too much.
     let secret = desk.head();
     accepted(desk.say("ann", Intent::Redact(Redact { records: vec![secret] }), Some(text("a secret"))));

@@ -91,7 +91,8 @@ impl Answer for AgreeAnswer {
         });
         ui.rows(out, &["PARTY", "WORD"], rows.collect())?;
         for written in written {
-            writeln!(out, "written down in context {}, version {}", written.context, written.version)?;
+            let since = if written.stands == Some(false) { "; its data was changed since" } else { "" };
+            writeln!(out, "written down in context {}, version {}{since}", written.context, written.version)?;
         }
         Ok(())
     }
@@ -227,8 +228,9 @@ fn write_down(cx: &Cx, office: &mut Office, args: &Args, record: &Record<'_>) ->
     // Others write other things down at the same time: theirs stay, this one is put beside them.
     const TRIES_MAX: usize = 100;
     for _ in 0..TRIES_MAX {
-        if agreement(office, args.number)?.written.iter().any(|written| written.context == **name) {
-            cx.ui.say(format!("it is in context {name} already"));
+        let written = agreement(office, args.number)?.written;
+        if let Some(written) = written.iter().find(|written| written.context == **name) {
+            cx.ui.say(format!("it was written into context {name} before, as version {}", written.version));
             return Ok(None);
         }
         let view = context::view(office, name, None)?;

@@ -12,6 +12,7 @@ use poste_core::log::{
     context_mail,
 };
 use poste_core::office::Office;
+use poste_core::store::mirror;
 use poste_core::text::{ContextName, RecordId, Word};
 use poste_core::views::{self, ContextView};
 use schemars::JsonSchema;
@@ -263,10 +264,10 @@ pub(crate) fn replace(cx: &mut Cx, args: ReplaceArgs) -> Result {
     };
     let read = text.clone();
     // A file that was edited in the mirror has a header and a history around its text, and says what it was made from.
-    let text = text.map(|text| match views::text_of_markdown(&args.name, &text) {
-        Some((version, inner)) => {
-            if_version = if_version.or(Some(version));
-            inner.to_owned()
+    let text = text.map(|text| match views::markdown_parts(&args.name, &text) {
+        Some(parts) => {
+            if_version = if_version.or(Some(parts.version));
+            parts.text.to_owned()
         }
         None => text,
     });
@@ -288,16 +289,30 @@ pub(crate) fn replace(cx: &mut Cx, args: ReplaceArgs) -> Result {
         }
         None => EditAnswer::Saved(store(cx, &mut office, &args.name, if_version, change, &args.change)?),
     };
-    // What was edited in the mirror is in the log now: nothing of it is lost when the file follows again.
-    let taken_over = args
-        .file
-        .as_deref()
-        .is_some_and(|file| is_mirror(&office, &args.name, file) && std::fs::read_to_string(file).ok() == read);
-    match taken_over {
-        true => drop(office.mirror(&args.name, true)?),
-        false => follow_mirror(cx, &office, &args.name),
-    }
+    follow_after(cx, &office, &args.name, args.file.as_deref(), if_version, read.as_deref())?;
     cx.ui.answer(&answer)
+}
+
+/// The mirror follows again once what was edited in it is in the log: nothing of it is lost then.
+fn follow_after(
+    cx: &Cx,
+    office: &Office,
+    name: &ContextName,
+    file: Option<&Path>,
+    made_from: u64,
+    read: Option<&str>,
+) -> Result {
+    let is_taken_over =
+        |file: &&Path| is_mirror(office, name, file) && std::fs::read_to_string(file).ok().as_deref() == read;
+    if let (Some(file), Some(edited)) = (file.filter(is_taken_over), read) {
+        if mirror::differs_in_text_only(office.store(), name, made_from, edited)? {
+            drop(office.mirror(name, true)?);
+            return Ok(());
+        }
+        cx.ui.warn(format!("only the text was stored; what was written around it stands in {} alone", file.display()));
+    }
+    follow_mirror(cx, office, name);
+    Ok(())
 }
 
 /// A text that is the newest one already is no version. What was stored under an id is a repeat all the same.
@@ -319,7 +334,7 @@ fn unchanged(
 
 fn is_mirror(office: &Office, name: &ContextName, file: &Path) -> bool {
     let Ok(folder) = office.path() else { return false };
-    let mirror = poste_core::store::mirror::path(folder, name);
+    let mirror = mirror::path(folder, name);
     matches!((mirror.canonicalize(), file.canonicalize()), (Ok(mirror), Ok(file)) if mirror == file)
 }
 

@@ -24,6 +24,8 @@ fn a_proposal_is_agreed_on_by_everybody_and_written_down() {
         poste agree 2 --context api --as reviewer
         poste agree 2 --list --json
         poste context show api
+        poste context set api --data '{}' --if-version 2 --as lead
+        poste agree 2 --list
         poste track 2
         poste log show --limit 3
         ",

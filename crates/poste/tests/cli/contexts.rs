@@ -217,7 +217,13 @@ fn an_edit_of_the_mirror_is_noticed_taken_over_or_dropped() {
         poste doctor --quick
         ",
     );
-    edit(&desk, "one, by hand\n", "nobody wants this\n");
+    // What is written around the text is in no version: the file stays as it is, and that is told.
+    edit(&desk, "one, by hand\n", "one, by hand again\n");
+    edit(&desk, "## Update history\n", "A word below the text.\n\n## Update history\n");
+    desk.play("poste context replace plan --file .poste/contexts/plan.md --as lead");
+    edit(&desk, "A word below the text.\n", "A word below the text, which stays.\n");
+    desk.play("poste context mirror plan --force");
+    edit(&desk, "one, by hand again\n", "nobody wants this\n");
     desk.play(
         "
         poste context mirror plan --force
