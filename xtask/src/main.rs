@@ -2,10 +2,13 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
 const CARGO_DENY_VERSION: &str = "0.20.2";
+
+/// A step that took longer says how long.
+const WORTH_TELLING: Duration = Duration::from_secs(10);
 
 const USAGE: &str = "cargo xtask COMMAND
 
@@ -41,7 +44,7 @@ fn main() -> ExitCode {
 type Result<T = ()> = std::result::Result<T, String>;
 
 fn test() -> Result {
-    let deny = install_cargo_deny()?;
+    let deny = CargoDeny::install_aside()?;
     // Real repositories in the tests of worktrees; groff reads the manual pages; jq and pkill in the scripts of the
     // documentation.
     for (program, package) in [("git", "git"), ("groff", "groff"), ("jq", "jq"), ("pkill", "procps")] {
@@ -53,13 +56,11 @@ fn test() -> Result {
     let sabotage =
         ["clippy", "--locked", "--package", "poste-testkit", "--features", "sabotage", "--", "-D", "warnings"];
     step("lints of the sabotages", cargo().args(sabotage))?;
-    step(
-        "licences, bans, sources",
-        Command::new(deny).args(["--log-level", "error", "check", "licenses", "bans", "sources"]),
-    )?;
     core_has_no_async_runtime()?;
     torture(&["--short"])?;
-    run_tests()
+    run_tests()?;
+    let check = ["--log-level", "error", "check", "licenses", "bans", "sources"];
+    step("licences, bans, sources", Command::new(deny.program()?).args(check))
 }
 
 /// Builds the programs that are tortured, then the one that does it, and hands it the arguments.
@@ -174,19 +175,49 @@ fn core_has_no_async_runtime() -> Result {
     }
 }
 
-/// Below `target`, so that it is this project's own and goes with it.
-fn install_cargo_deny() -> Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools");
-    let program = root.join("bin/cargo-deny");
-    let version = Command::new(&program).arg("--version").stderr(Stdio::null()).output();
-    if version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(CARGO_DENY_VERSION)) {
-        return Ok(program);
+/// The checker of licences, below `target`, so that it is this project's own and goes with it.
+struct CargoDeny {
+    program: PathBuf,
+    /// Its build, when it was missing. It takes what the steps beside it leave of the machine.
+    building: Option<Child>,
+}
+
+impl CargoDeny {
+    fn install_aside() -> Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools");
+        let program = root.join("bin/cargo-deny");
+        let version = Command::new(&program).arg("--version").stderr(Stdio::null()).output();
+        if version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(CARGO_DENY_VERSION)) {
+            return Ok(Self { program, building: None });
+        }
+        announce("installing cargo-deny beside the other steps (once)");
+        // Not optimised: it is built in half the time and runs for seconds.
+        let install =
+            ["install", "--locked", "--debug", "--quiet", "cargo-deny", "--version", CARGO_DENY_VERSION, "--root"];
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let building = Command::new("nice").args(["-n", "19"]).arg(cargo).args(install).arg(&root).spawn();
+        Ok(Self { program, building: Some(building.map_err(|error| format!("nice does not start: {error}"))?) })
     }
-    // Not optimised: it is built in half the time and runs for seconds.
-    let install =
-        ["install", "--locked", "--debug", "--quiet", "cargo-deny", "--version", CARGO_DENY_VERSION, "--root"];
-    step("installing cargo-deny (once, a few minutes)", cargo().args(install).arg(&root))?;
-    Ok(program)
+
+    fn program(mut self) -> Result<PathBuf> {
+        if let Some(mut building) = self.building.take() {
+            let status = building.wait().map_err(|error| error.to_string())?;
+            if !status.success() {
+                return Err(format!("cargo-deny could not be installed: {status}"));
+            }
+        }
+        Ok(std::mem::take(&mut self.program))
+    }
+}
+
+/// Whatever ends the run early must not leave a build behind.
+impl Drop for CargoDeny {
+    fn drop(&mut self) {
+        if let Some(mut building) = self.building.take() {
+            let _ = building.kill();
+            let _ = building.wait();
+        }
+    }
 }
 
 /// A program the tests call. Where there is a package manager we know and may use, it is installed.
@@ -217,8 +248,15 @@ fn cargo() -> Command {
 
 fn step(name: &str, command: &mut Command) -> Result {
     announce(name);
+    let started = Instant::now();
     match command.status() {
-        Ok(status) if status.success() => Ok(()),
+        Ok(status) if status.success() => {
+            let took = started.elapsed();
+            if took >= WORTH_TELLING {
+                say(&format!("{name} took {} s", took.as_secs()));
+            }
+            Ok(())
+        }
         Ok(status) => Err(format!("{name}: {status}")),
         Err(error) => Err(format!("{name}: {error}")),
     }
