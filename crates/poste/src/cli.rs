@@ -39,7 +39,7 @@ pub(crate) struct Cli {
     pub command: Command,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct Global {
     /// Answer with JSON; `poste schema COMMAND` prints its schema
     #[arg(long, global = true, help_heading = "Everywhere")]

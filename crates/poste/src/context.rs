@@ -2,25 +2,26 @@
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ColorChoice;
 use poste_core::Timestamp;
 use poste_core::fold::{Effect, Outcome, Verdict};
-use poste_core::log::{Content, Intent, MessageNo, Proposal, Shown};
+use poste_core::log::{Content, ContextRead, Intent, MessageNo, Proposal, Shown};
 use poste_core::office::{Office, Place};
 use poste_core::store::artifact::Worktree;
 use poste_core::store::clock::{Boot, Clock, SystemClock};
 use poste_core::store::schema::Schema;
 use poste_core::store::tables::Agent;
 use poste_core::store::{LOCK_TIMEOUT_MS_DEFAULT, Options, discover};
-use poste_core::text::{Name, RecordId, Session};
+use poste_core::text::{ContextName, Name, RecordId, Session};
 
 use crate::cli::{Global, duration};
 use crate::error::{CommandError, Kind};
 use crate::explain::{explain, unknown_agent};
-use crate::ui::Ui;
+use crate::ui::{Kept, Ui};
 use crate::{Result, ui};
 
 #[derive(Debug)]
@@ -32,6 +33,15 @@ pub(crate) struct Cx {
     clock: Arc<dyn Clock>,
     random: Random,
     stored: RefCell<Vec<Stored>>,
+    /// Of a command that was called in this process: what is to be marked once its answer was handed on.
+    marks: RefCell<Vec<Mark>>,
+}
+
+/// Something that was put before the speaker. It is marked after it was printed, so nothing is marked in vain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Shown(Vec<MessageNo>),
+    ContextRead(ContextName, u64),
 }
 
 /// A write of this command that is committed, for whoever cannot be shown its answer.
@@ -54,7 +64,27 @@ impl Cx {
             ColorChoice::Never => Some(false),
         };
         let ui = Ui::new(global.json, colour, global.time, clock.wall());
-        Ok(Self { ui, global, command, schema, clock, random: Random::from_environment(), stored: RefCell::default() })
+        Ok(Self {
+            ui,
+            global,
+            command,
+            schema,
+            clock,
+            random: Random::from_environment(),
+            stored: RefCell::default(),
+            marks: RefCell::default(),
+        })
+    }
+
+    /// Keeps what the command prints, for whoever called it in this process.
+    pub(crate) fn keep(&mut self) -> Rc<RefCell<Kept>> {
+        let (ui, kept) = Ui::kept(self.clock.wall());
+        self.ui = ui;
+        kept
+    }
+
+    pub(crate) fn into_marks(self) -> Vec<Mark> {
+        self.marks.into_inner()
     }
 
     pub(crate) fn cwd(&self) -> Result<PathBuf> {
@@ -244,10 +274,29 @@ impl Cx {
         }
     }
 
-    /// Marks what was just printed as shown to the speaker. Printing came first, so nothing is marked in vain.
+    /// Marks what was just printed as shown to the speaker.
     pub(crate) fn mark_shown(&self, office: &mut Office, numbers: Vec<MessageNo>) -> Result {
-        for chunk in numbers.chunks(poste_core::limits::SHOWN_MAX) {
-            let intent = Intent::Shown(Shown { messages: chunk.to_vec() });
+        self.mark(office, Mark::Shown(numbers))
+    }
+
+    /// Marks what was just printed. If it was not, but kept for whoever called, that one marks it after handing it on.
+    pub(crate) fn mark(&self, office: &mut Office, mark: Mark) -> Result {
+        if self.ui.is_kept() {
+            self.marks.borrow_mut().push(mark);
+            return Ok(());
+        }
+        self.mark_now(office, mark)
+    }
+
+    pub(crate) fn mark_now(&self, office: &mut Office, mark: Mark) -> Result {
+        let intents = match mark {
+            Mark::Shown(numbers) => {
+                let chunks = numbers.chunks(poste_core::limits::SHOWN_MAX);
+                chunks.map(|chunk| Intent::Shown(Shown { messages: chunk.to_vec() })).collect()
+            }
+            Mark::ContextRead(name, version) => vec![Intent::ContextRead(ContextRead { name, version })],
+        };
+        for intent in intents {
             let proposal = self.proposal(office, intent, None, None)?;
             match office.propose(&proposal)?.verdict {
                 Verdict::Accepted(_) => {}

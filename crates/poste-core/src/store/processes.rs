@@ -82,10 +82,12 @@ pub fn program(pid: u32) -> Option<String> {
     (!short.is_empty()).then_some(short)
 }
 
+/// How far up the chain of parents anybody looks.
+const ABOVE_MAX: usize = 16;
+
 /// The process on whose behalf this one was started: the nearest one above that is more than a shell or a wrapper which
 /// runs one command. Agents start such ones for each command, and they are gone before the next one.
 pub fn who_started() -> Option<u32> {
-    const ABOVE_MAX: usize = 16;
     let mut pid = parent_of(std::process::id())?;
     for _ in 0..ABOVE_MAX {
         let Some(above) = parent_of(pid).filter(|above| *above > 1) else { return Some(pid) };
@@ -95,6 +97,13 @@ pub fn who_started() -> Option<u32> {
         pid = above;
     }
     Some(pid)
+}
+
+/// The processes above this one, the nearest first: one of them is the program on whose behalf it runs.
+pub fn above() -> Vec<SessionProcess> {
+    let above = |pid: &u32| parent_of(*pid).filter(|above| *above > 1);
+    let pids = std::iter::successors(above(&std::process::id()), above).take(ABOVE_MAX);
+    pids.map(written_down).collect()
 }
 
 /// A program that runs one command, waits for it and ends with it. Others of the kind become the command themselves,

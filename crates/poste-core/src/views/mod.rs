@@ -66,7 +66,7 @@ pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents,
 pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateCount, search};
 pub use sessions::{
     Held, NoteView, QuestionView, SessionContext, SessionView, Sessions, live_session, session, session_context,
-    sessions,
+    session_of_process, sessions,
 };
 pub use settings::{PolicyView, Setting, Source, settings};
 pub use stats::{Durations, GroupStats, Stats, stats};

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{Found, content};
 use crate::error::Error;
-use crate::log::{MessageNo, NoteKind, Position};
+use crate::log::{MessageNo, NoteKind, Position, SessionProcess};
 use crate::store::Store;
 use crate::store::processes::Presence;
 use crate::store::tables::{NoteRow, SessionRow, SessionState, Tables};
@@ -107,6 +107,14 @@ pub fn live_session(store: &Store, agent: &Name) -> Result<Option<SessionView>, 
         let tables = Tables::load(conn)?;
         tables.live_session(agent)?.map(|row| view(store, &tables, row)).transpose()
     })
+}
+
+/// Which live session one of these processes runs as, the nearest of them first, and its agent.
+pub fn session_of_process(store: &Store, processes: &[SessionProcess]) -> Result<Option<(Session, Name)>, Error> {
+    let live = store.tables()?.live_sessions()?;
+    let nearest = |row: &SessionRow| processes.iter().position(|process| row.process.as_ref() == Some(process));
+    let found = live.into_iter().filter_map(|row| Some((nearest(&row)?, row))).min_by_key(|(near, _)| *near);
+    Ok(found.map(|(_, row)| (row.id, row.agent)))
 }
 
 /// Live sessions, the oldest first; or the newest of all.

@@ -139,7 +139,7 @@ fn wait(cx: &mut Cx, number: MessageNo, timeout: Option<Duration>) -> Result {
     let (approval, ended) = wait_on(cx, &mut office, number, timeout)?;
     match &approval.choice {
         _ if cx.ui.json => cx.ui.answer(&approval)?,
-        Some(choice) => writeln!(io::stdout(), "{choice}")?,
+        Some(choice) => writeln!(cx.ui.out(), "{choice}")?,
         None => {}
     }
     ended

@@ -286,7 +286,7 @@ fn view(
 }
 
 fn print_for_model(cx: &Cx, answer: &ClaimAnswer) -> Result {
-    let mut out = io::stdout().lock();
+    let mut out = cx.ui.out();
     for claim in &answer.claims {
         writeln!(out, "{}", read::fenced(cx, &claim.message))?;
         let (number, token) = (claim.message.number, answer.token);

@@ -4,7 +4,6 @@ use std::io::{self, Write};
 
 use poste_core::document;
 use poste_core::fold::Code;
-use poste_core::log::{ContextRead, Intent};
 use poste_core::office::Office;
 use poste_core::store::mirror::{self, Mirror};
 use poste_core::text::{ContextName, Name};
@@ -14,7 +13,7 @@ use serde::Serialize;
 
 use super::{context_lock, context_write};
 use crate::Result;
-use crate::context::Cx;
+use crate::context::{Cx, Mark};
 use crate::error::CommandError;
 use crate::ui::{self, Answer, Paint, Ui, escape, fence};
 
@@ -320,7 +319,7 @@ fn show(cx: &mut Cx, args: &ShowArgs) -> Result {
         let data = view.data.as_ref().ok_or_else(|| no_data(&view))?;
         print_plain(cx, &format!("{}\n", data.get().trim()))?;
     } else if args.for_model && !cx.ui.json {
-        let mut out = io::stdout().lock();
+        let mut out = cx.ui.out();
         let nonce = fence::nonce_for(&view, || cx.new_nonce());
         writeln!(out, "{}", fence::fenced_context(&view, &nonce))?;
         out.flush()?;
@@ -339,7 +338,7 @@ fn no_data(view: &ContextView) -> CommandError {
 
 /// For a file or a program it is as it was written; for a terminal it is made safe.
 fn print_plain(cx: &Cx, text: &str) -> Result {
-    let mut out = io::stdout().lock();
+    let mut out = cx.ui.out();
     match cx.ui.terminal {
         true => out.write_all(escape::block(text).as_bytes())?,
         false => out.write_all(text.as_bytes())?,
@@ -481,13 +480,7 @@ fn mark_read(cx: &Cx, office: &mut Office, reader: Option<&Name>, name: &Context
     if views::version_seen(office.store(), reader, name)?.is_some_and(|seen| seen >= version) {
         return Ok(());
     }
-    let intent = Intent::ContextRead(ContextRead { name: name.clone(), version });
-    let proposal = cx.proposal(office, intent, None, None)?;
-    match office.propose(&proposal)?.verdict.accepted() {
-        Ok(_) => Ok(()),
-        Err(rejection) if rejection.code == Code::NothingToDo => Ok(()),
-        Err(rejection) => Err(rejection.into()),
-    }
+    cx.mark(office, Mark::ContextRead(name.clone(), version))
 }
 
 /// A context at a version, or what helps to find one.

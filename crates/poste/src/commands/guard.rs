@@ -18,7 +18,7 @@ use crate::Result;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::git::{Change, Git, changes, word};
-use crate::hooks::{ALL, Hook, HookView, PRE_COMMIT, PRE_PUSH, State};
+use crate::git_hooks::{ALL, Hook, HookView, PRE_COMMIT, PRE_PUSH, State};
 use crate::paths::{Top, repository_top, shell_word};
 use crate::ui::{self, Answer, Ui, escape, talk};
 

@@ -144,7 +144,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         None => None,
     };
     if args.for_model && !cx.ui.json {
-        let mut out = io::stdout().lock();
+        let mut out = cx.ui.out();
         writeln!(out, "{}", fenced(cx, &message))?;
         out.flush()?;
     } else {

@@ -159,7 +159,9 @@ impl Form {
     /// The report, or what happened as a diagram.
     fn answer(&self, ui: &Ui, report: &impl Answer, timeline: &[Happening], damage: &[String]) -> Result {
         if self.mermaid {
-            write!(io::stdout().lock(), "{}", timeline::diagram(ui, timeline))?;
+            let mut out = ui.out();
+            write!(out, "{}", timeline::diagram(ui, timeline))?;
+            out.flush()?;
         } else {
             ui.answer(report)?;
         }

@@ -1,4 +1,4 @@
-use std::io::{self, Write};
+use std::io::Write;
 
 use poste_core::payload::PayloadSchemas;
 use poste_core::text::{TypeName, nearest};
@@ -160,7 +160,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         None => serde_json::to_string_pretty(&of_type(cx, &args.name)?),
     };
     let text = text.map_err(|error| CommandError::new(Kind::Internal, error.to_string()))?;
-    writeln!(io::stdout().lock(), "{text}")?;
+    let mut out = cx.ui.out();
+    writeln!(out, "{text}")?;
+    out.flush()?;
     Ok(())
 }
 

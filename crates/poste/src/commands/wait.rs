@@ -133,7 +133,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     };
     cx.ui.now = office.now()?;
     if args.for_model && !cx.ui.json {
-        let mut out = io::stdout().lock();
+        let mut out = cx.ui.out();
         for message in &news.messages {
             writeln!(out, "{}", read::fenced(cx, message))?;
         }

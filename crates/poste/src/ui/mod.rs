@@ -8,7 +8,9 @@ pub(crate) mod progress;
 pub(crate) mod time;
 pub(crate) mod tokens;
 
+use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
+use std::rc::Rc;
 
 use anstyle::{AnsiColor, Style};
 use schemars::JsonSchema;
@@ -30,6 +32,20 @@ pub(crate) struct Ui {
     pub time_style: TimeStyle,
     /// What relative times are relative to.
     pub now: Timestamp,
+    /// Where it all goes instead, when another part of this process asked.
+    kept: Option<Rc<RefCell<Kept>>>,
+}
+
+/// What a command would have printed, for whoever called it in this process.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// The answer for programs, if the command gave one.
+    pub answer: Option<serde_json::Value>,
+    /// What would stand on stdout.
+    pub data: Vec<u8>,
+    /// What would stand on stderr, a line or more each.
+    pub talk: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 impl Ui {
@@ -37,12 +53,43 @@ impl Ui {
         let terminal = io::stdout().is_terminal();
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-        Self { json, terminal, colour: colour.unwrap_or(terminal && !plain), time_style, now }
+        Self { json, terminal, colour: colour.unwrap_or(terminal && !plain), time_style, now, kept: None }
+    }
+
+    /// For a command that was called in this process: nothing of it reaches stdout or stderr.
+    pub(crate) fn kept(now: Timestamp) -> (Self, Rc<RefCell<Kept>>) {
+        let kept = Rc::default();
+        let ui = Self {
+            json: false,
+            terminal: false,
+            colour: false,
+            time_style: TimeStyle::default(),
+            now,
+            kept: Some(Rc::clone(&kept)),
+        };
+        (ui, kept)
+    }
+
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Where data goes. Flush it: what was printed may then be marked as shown.
+    pub(crate) fn out(&self) -> Box<dyn Write + '_> {
+        match &self.kept {
+            Some(kept) => Box::new(KeptData(kept)),
+            None => Box::new(io::BufWriter::new(io::stdout().lock())),
+        }
     }
 
     /// The answer, to stdout. It is there when this returns: what was printed may then be marked as shown.
     pub(crate) fn answer(&self, answer: &impl Answer) -> crate::Result {
-        let mut out = io::BufWriter::new(io::stdout().lock());
+        if let Some(kept) = &self.kept {
+            let value = serde_json::to_value(answer)
+                .map_err(|error| crate::CommandError::new(crate::error::Kind::Internal, error.to_string()))?;
+            kept.borrow_mut().answer = Some(value);
+        }
+        let mut out = self.out();
         if self.json {
             let text = serde_json::to_string(answer)
                 .map_err(|error| crate::CommandError::new(crate::error::Kind::Internal, error.to_string()))?;
@@ -56,14 +103,19 @@ impl Ui {
 
     /// Talk, to stderr; programs that asked for JSON are spared it.
     pub(crate) fn say(&self, text: impl AsRef<str>) {
-        if !self.json {
-            talk(&escape::block(text.as_ref()));
+        match &self.kept {
+            Some(kept) => kept.borrow_mut().talk.push(text.as_ref().to_owned()),
+            None if self.json => {}
+            None => talk(&escape::block(text.as_ref())),
         }
     }
 
     /// Something a person must not miss, whatever they asked for.
     pub(crate) fn warn(&self, text: impl AsRef<str>) {
-        talk(&format!("warning: {}", escape::block(text.as_ref())));
+        match &self.kept {
+            Some(kept) => kept.borrow_mut().warnings.push(text.as_ref().to_owned()),
+            None => talk(&format!("warning: {}", escape::block(text.as_ref()))),
+        }
     }
 
     pub(crate) fn time(&self, at: Timestamp) -> String {
@@ -129,6 +181,18 @@ impl Ui {
         for line in table.lines() {
             writeln!(out, "{}", line.trim_end())?;
         }
+        Ok(())
+    }
+}
+
+struct KeptData<'a>(&'a RefCell<Kept>);
+
+impl Write for KeptData<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().data.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }

@@ -1,0 +1,181 @@
+//! What this machine knows of a running session and the log does not need: how it can be reached, and what it was told.
+//!
+//! One small file a session, in the folder `live` of the office, for its owner's eyes only: it may hold the key to the
+//! session's own socket, which must never be in the log. Whoever deletes it makes a session be told some things twice; nothing
+//! is lost with it.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use poste_core::log::{MessageNo, Position};
+use poste_core::text::{Name, Session};
+use poste_core::{Address, Timestamp};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::program::Program;
+
+/// The folder, in that of the office.
+pub const FOLDER: &str = "live";
+
+/// More than any of these files ever has.
+const BYTES_MAX: u64 = 1024 * 1024;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Live {
+    pub session: Session,
+    /// Whom it was bound to, once it was.
+    #[serde(default)]
+    pub agent: Option<Name>,
+    #[serde(default)]
+    pub program: Option<Program>,
+    #[serde(default)]
+    pub reach: Reach,
+    #[serde(default)]
+    pub told: Told,
+}
+
+/// Ways into a running session. Only what its own hooks said of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reach {
+    /// The inbox of a Claude Code session, and the word that opens it.
+    pub socket: Option<PathBuf>,
+    pub socket_token: Option<String>,
+    /// The pane it runs in: `TMUX` (socket, server, session) and `TMUX_PANE`.
+    pub tmux: Option<String>,
+    pub tmux_pane: Option<String>,
+    /// The thread of a Codex session.
+    pub codex_thread: Option<String>,
+    /// Where an OpenCode server listens, and its name for the session.
+    pub opencode_url: Option<String>,
+    pub opencode_session: Option<String>,
+}
+
+/// What was put before the session since it began or was compacted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Told {
+    /// Every record up to here was looked at, with these addresses: only later ones can bring something new.
+    pub looked_until: Option<Position>,
+    pub addresses: Vec<Address>,
+    /// It must look again by then, whatever the bell says: a lease is half over, or something falls due.
+    pub look_again_at: Option<Timestamp>,
+    /// Mail that was named in a line, without its body.
+    pub listed: BTreeSet<MessageNo>,
+    /// How often in a row the session was kept from stopping.
+    pub holds: u32,
+}
+
+impl Live {
+    pub fn new(session: Session) -> Self {
+        Self { session, agent: None, program: None, reach: Reach::default(), told: Told::default() }
+    }
+
+    /// As it was saved last; `None`: nothing is known of this session, or the file cannot be read.
+    pub fn load(office: &Path, session: &Session) -> Option<Self> {
+        let found: Self = serde_json::from_slice(&read(&path(office, session)).ok()?).ok()?;
+        (found.session == *session).then_some(found)
+    }
+
+    /// Changes it while nobody else does: hooks of one session may run side by side.
+    pub fn change<T, E: From<io::Error>>(
+        office: &Path,
+        session: &Session,
+        change: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let path = path(office, session);
+        make_folder(office)?;
+        let lock = lock_file(&path.with_extension("lock"))?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(io::Error::from)?;
+        let before = Self::load(office, session);
+        let mut live = before.clone().unwrap_or_else(|| Self::new(session.clone()));
+        let done = change(&mut live)?;
+        if before.as_ref() != Some(&live) {
+            save(&path, &live)?;
+        }
+        Ok(done)
+    }
+
+    /// Everything is forgotten of a session that is over. Its lock stays: somebody may wait for it.
+    pub fn forget(office: &Path, session: &Session) -> io::Result<()> {
+        match fs::remove_file(path(office, session)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Names of sessions are the programs' own, so they are no names of files.
+pub fn path(office: &Path, session: &Session) -> PathBuf {
+    let name = blake3::hash(session.as_str().as_bytes()).to_hex();
+    office.join(FOLDER).join(&name[..32]).with_extension("json")
+}
+
+fn make_folder(office: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(office.join(FOLDER)) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn lock_file(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// In one step, and unsynced: it is only what this boot knows.
+fn save(path: &Path, live: &Live) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(".unfinished-").tempfile_in(folder)?; // 0600
+    file.write_all(&serde_json::to_vec(live)?)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hooks_of_one_session_change_it_one_after_the_other() {
+        let office = tempfile::tempdir().unwrap();
+        let session: Session = "../../etc/passwd".parse().unwrap();
+        assert_eq!(Live::load(office.path(), &session), None);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..25 {
+                        let counted = Live::change(office.path(), &session, |live| {
+                            live.told.holds += 1;
+                            Ok::<_, io::Error>(())
+                        });
+                        counted.unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(Live::load(office.path(), &session).unwrap().told.holds, 200);
+        let path = path(office.path(), &session);
+        assert_eq!(path.parent().unwrap(), office.path().join(FOLDER));
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions()) & 0o777, 0o600);
+        fs::write(&path, "no JSON").unwrap();
+        assert_eq!(Live::load(office.path(), &session), None, "a damaged file is as good as none");
+        Live::forget(office.path(), &session).unwrap();
+        Live::forget(office.path(), &session).unwrap();
+    }
+}

@@ -1,0 +1,75 @@
+//! The agent programs Poste knows how to talk to.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Program {
+    ClaudeCode,
+    Codex,
+    Gemini,
+    #[serde(rename = "opencode")]
+    OpenCode,
+    Cursor,
+}
+
+impl Program {
+    pub const ALL: [Self; 5] = [Self::ClaudeCode, Self::Codex, Self::Gemini, Self::OpenCode, Self::Cursor];
+
+    /// As it is typed and stored.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::OpenCode => "opencode",
+            Self::Cursor => "cursor",
+        }
+    }
+
+    /// As its makers write it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "Claude Code",
+            Self::Codex => "Codex",
+            Self::Gemini => "Gemini CLI",
+            Self::OpenCode => "OpenCode",
+            Self::Cursor => "Cursor",
+        }
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Poste does not know the agent program {0:?}; it knows claude-code, codex, gemini, opencode and cursor")]
+pub struct UnknownProgram(String);
+
+impl FromStr for Program {
+    type Err = UnknownProgram;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|program| program.word() == text).ok_or_else(|| UnknownProgram(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_stored_as_it_is_typed() {
+        for program in Program::ALL {
+            assert_eq!(program.word().parse(), Ok(program));
+            assert_eq!(serde_json::to_value(program).unwrap(), program.word());
+        }
+        assert!("vim".parse::<Program>().unwrap_err().to_string().contains("\"vim\""));
+    }
+}
