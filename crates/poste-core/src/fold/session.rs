@@ -15,8 +15,17 @@ use crate::vocabulary::AgentKind;
 pub(crate) struct StartPlan {
     session: SessionRow,
     ends: Option<SessionRow>,
-    /// It stands where the one it ends stood.
-    in_place: bool,
+    stands: Stands,
+}
+
+/// Where a session stands among the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stands {
+    Anew,
+    /// Where the one it ends stood.
+    InPlace,
+    /// Where it stood itself, before it ended.
+    AsBefore,
 }
 
 impl Rule for SessionStart {
@@ -25,11 +34,8 @@ impl Rule for SessionStart {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<StartPlan, Stop> {
         let agent = speaker(tables, cx)?;
         self.check()?;
-        if let Some(known) = tables.session(&self.id)? {
-            let why = format!("session {} was started before, by {}", self.id, known.agent);
-            return Err(refuse(Code::SessionTaken, why));
-        }
-        let live = tables.live_session(&agent.name)?;
+        let before = self.before(tables, &agent.name)?;
+        let live = tables.live_session(&agent.name)?.filter(|live| live.id != self.id);
         if let Some(live) = live.as_ref().filter(|live| self.takes_over.as_ref() != Some(&live.id)) {
             let process = live.process.as_ref().map(|process| format!("pid {}, ", process.pid)).unwrap_or_default();
             return Err(refuse(
@@ -39,6 +45,19 @@ impl Rule for SessionStart {
                     agent.name, live.id, live.program, live.host, live.at
                 ),
             ));
+        }
+        if let Some(before) = before {
+            let session = SessionRow {
+                process: self.process.clone(),
+                host: self.host.clone(),
+                program: self.program.clone(),
+                worktree: self.worktree.clone(),
+                state: SessionState::Live,
+                ended_at: None,
+                ended_by: None,
+                ..before
+            };
+            return Ok(StartPlan { session, ends: live, stands: Stands::AsBefore });
         }
         let parent = self.place(tables, live.as_ref())?;
         let in_place = live.as_ref().is_some_and(|live| live.parent == parent);
@@ -64,7 +83,8 @@ impl Rule for SessionStart {
             ended_by: None,
             successor: None,
         };
-        Ok(StartPlan { session, ends: live, in_place })
+        let stands = if in_place { Stands::InPlace } else { Stands::Anew };
+        Ok(StartPlan { session, ends: live, stands })
     }
 
     fn apply(plan: StartPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
@@ -73,8 +93,11 @@ impl Rule for SessionStart {
             let successor = Some(plan.session.id.clone());
             end(tables, cx, SessionRow { state: SessionState::TakenOver, successor, ..before.clone() })?;
         }
-        tables.insert_session(&plan.session)?;
-        if let Some(before) = plan.ends.filter(|_| plan.in_place) {
+        match plan.stands {
+            Stands::AsBefore => tables.resume_session(&plan.session)?,
+            Stands::Anew | Stands::InPlace => tables.insert_session(&plan.session)?,
+        }
+        if let Some(before) = plan.ends.filter(|_| plan.stands == Stands::InPlace) {
             tables.succeed_session(&before, &plan.session.id)?;
         }
         Ok(Effect::Noted)
@@ -82,6 +105,31 @@ impl Rule for SessionStart {
 }
 
 impl SessionStart {
+    /// The session of this id as it was, if it is resumed. One that was taken over goes on as another, so it never comes
+    /// back: successors always lead forward.
+    fn before(&self, tables: &Tables<'_>, agent: &Name) -> Result<Option<SessionRow>, Stop> {
+        let Some(before) = tables.session(&self.id)? else {
+            return match self.resumes {
+                true => Err(refuse(Code::UnknownSession, format!("no session {} was started", self.id))),
+                false => Ok(None),
+            };
+        };
+        if !self.resumes || before.agent != *agent {
+            let why = format!("session {} was started before, by {}", self.id, before.agent);
+            return Err(refuse(Code::SessionTaken, why));
+        }
+        if before.state == SessionState::TakenOver {
+            return Err(refuse(Code::SessionOver, format!("session {} is over ({})", before.id, before.state)));
+        }
+        if self.parent.is_some() {
+            return Err(refuse(Code::Malformed, "a session that is resumed stands where it stood"));
+        }
+        if !before.is_root() {
+            root_of(tables, &before.root)?;
+        }
+        Ok(Some(before))
+    }
+
     /// The session it runs below: whoever took over from the one that was named. Below the very one it ends nobody can
     /// be, so that means its place.
     fn place(&self, tables: &Tables<'_>, ends: Option<&SessionRow>) -> Result<Option<Session>, Stop> {

@@ -18,6 +18,7 @@ fn start(id: &str) -> SessionStart {
         worktree: Some("/trees/one".to_owned()),
         parent: None,
         takes_over: None,
+        resumes: false,
     }
 }
 
@@ -27,6 +28,10 @@ fn below(id: &str, parent: &str) -> SessionStart {
 
 fn over(id: &str, first: &str) -> SessionStart {
     SessionStart { takes_over: Some(first.parse().unwrap()), ..start(id) }
+}
+
+fn again(id: &str) -> SessionStart {
+    SessionStart { resumes: true, program: "codex again".to_owned(), ..start(id) }
 }
 
 fn begin(desk: &mut Desk, who: &str, session: SessionStart) -> Answer {
@@ -64,6 +69,48 @@ fn a_name_runs_as_one_session_at_a_time() {
     accepted(close(&mut desk, "coder", "s1", false));
     refused(begin(&mut desk, "coder", start("s1")), Code::SessionTaken);
     accepted(begin(&mut desk, "coder", start("s2")));
+}
+
+#[test]
+fn a_session_that_ended_is_resumed_where_it_stood() {
+    let mut desk = Desk::with(&["lead", "coder", "other"]);
+    refused(begin(&mut desk, "coder", again("s1")), Code::UnknownSession);
+    accepted(begin(&mut desk, "lead", start("top")));
+    accepted(begin(&mut desk, "coder", below("s1", "top")));
+    accepted(note(&mut desk, "coder", "s1", NoteKind::Question, None));
+    accepted(close(&mut desk, "coder", "s1", false));
+    refused(begin(&mut desk, "other", again("s1")), Code::SessionTaken);
+    refused(begin(&mut desk, "coder", SessionStart { resumes: true, ..below("s1", "top") }), Code::Malformed);
+    accepted(begin(&mut desk, "coder", again("s1")));
+    let resumed = session(&desk, "s1");
+    assert_eq!((resumed.state, resumed.ended_at, resumed.ended_by), (SessionState::Live, None, None));
+    assert_eq!((resumed.root.as_str(), resumed.program.as_str()), ("top", "codex again"));
+    // Its process died without closing it: it is live, and runs as another process from now on.
+    accepted(begin(&mut desk, "coder", start_over_there("s1")));
+    assert_eq!(session(&desk, "s1").host, "elsewhere");
+    // The name runs as another one meanwhile.
+    accepted(close(&mut desk, "coder", "s1", false));
+    accepted(begin(&mut desk, "coder", start("s2")));
+    accepted(note(&mut desk, "coder", "s2", NoteKind::Question, None));
+    refused(begin(&mut desk, "coder", again("s1")), Code::SessionLive);
+    accepted(begin(&mut desk, "coder", SessionStart { takes_over: Some("s2".parse().unwrap()), ..again("s1") }));
+    assert_eq!(session(&desk, "s2").successor.as_ref().map(|id| id.as_str()), Some("s1"));
+    assert_eq!(context(&desk, "s2").open_questions.len(), 1, "what was noted there stays there");
+    // Whoever was taken over goes on as the other one.
+    refused(
+        begin(&mut desk, "coder", SessionStart { takes_over: Some("s1".parse().unwrap()), ..again("s2") }),
+        Code::SessionOver,
+    );
+    // Below a root that is over nothing goes on.
+    accepted(close(&mut desk, "coder", "s1", false));
+    accepted(close(&mut desk, "lead", "top", false));
+    refused(begin(&mut desk, "coder", again("s1")), Code::SessionOver);
+    accepted(begin(&mut desk, "lead", again("top")));
+    accepted(begin(&mut desk, "coder", again("s1")));
+}
+
+fn start_over_there(id: &str) -> SessionStart {
+    SessionStart { host: "elsewhere".to_owned(), ..again(id) }
 }
 
 #[test]

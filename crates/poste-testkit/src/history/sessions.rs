@@ -14,9 +14,14 @@ impl Generator {
         let actor = self.somebody(sight);
         let live = sight.sessions.iter().find(|known| known.agent == actor && known.is_live());
         let takes_over = live.map(|live| live.id.clone()).filter(|_| self.rng.chance(600));
-        let id = match self.rng.chance(300) {
-            true => session(&actor, *self.rng.pick(&[1, 2])),
-            false => {
+        let ended: Vec<&SessionRow> =
+            sight.sessions.iter().filter(|known| known.agent == actor && !known.is_live()).collect();
+        let resumed = self.rng.pick_any(&ended).map(|ended| ended.id.clone()).filter(|_| self.rng.chance(250));
+        let resumes = resumed.is_some() || self.rng.chance(20);
+        let id = match resumed {
+            Some(resumed) => resumed,
+            None if self.rng.chance(300) => session(&actor, *self.rng.pick(&[1, 2])),
+            None => {
                 self.files_made += 1;
                 format!("{actor}-run-{}", self.files_made).parse().expect("a session")
             }
@@ -29,8 +34,12 @@ impl Generator {
             host: "desk".to_owned(),
             program: if self.rng.chance(30) { "two\nlines" } else { "codex" }.to_owned(),
             worktree: None,
-            parent: self.mostly_live(sight).map(|known| known.id).filter(|_| self.rng.chance(600)),
+            parent: self
+                .mostly_live(sight)
+                .map(|known| known.id)
+                .filter(|_| self.rng.chance(if resumes { 50 } else { 600 })),
             takes_over,
+            resumes,
         };
         Draft { content: self.content(), ..self.draft(actor, Intent::SessionStart(header)) }
     }

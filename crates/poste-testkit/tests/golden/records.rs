@@ -184,6 +184,7 @@ pub(super) fn golden_proposals() -> Vec<Proposal> {
             worktree: Some("/trees/one".to_owned()),
             parent: Some(text("ann-77aa01")),
             takes_over: Some(text("bob-19bb00")),
+            resumes: false,
         }),
         Intent::SessionNote(SessionNote {
             session: text("bob-2f8a1c"),

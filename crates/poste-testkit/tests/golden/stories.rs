@@ -219,6 +219,7 @@ fn how_sessions_run(log: &mut Scribe) {
             worktree: None,
             parent: parent.map(text),
             takes_over: takes_over.map(text),
+            resumes: false,
         })
     };
     let note = |session: &str, what: NoteKind, question: Option<u32>| {

@@ -24,6 +24,9 @@ pub struct SessionStart {
     /// The live session of the same agent that this one ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub takes_over: Option<Session>,
+    /// It ran before under this id, and goes on where it stood: programs of agents resume what they had ended.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub resumes: bool,
 }
 
 /// A process, so that nobody takes another one with the same number for it.

@@ -185,6 +185,27 @@ impl Tables<'_> {
         Ok(())
     }
 
+    /// Runs again, as another process.
+    pub fn resume_session(&mut self, session: &SessionRow) -> Result<(), Error> {
+        let process = session.process.as_ref();
+        self.conn
+            .prepare_cached(
+                "UPDATE sessions SET state = ?2, ended_at = NULL, ended_by = NULL, pid = ?3, pid_started_ms = ?4,
+                   pid_place = ?5, host = ?6, program = ?7, worktree = ?8 WHERE id = ?1",
+            )?
+            .execute(params![
+                session.id,
+                session.state,
+                process.map(|process| process.pid),
+                process.and_then(|process| process.started_ms),
+                process.map_or("", |process| &process.place),
+                session.host,
+                session.program,
+                session.worktree
+            ])?;
+        Ok(())
+    }
+
     pub fn end_session(&mut self, session: &SessionRow) -> Result<(), Error> {
         self.conn
             .prepare_cached(

@@ -27,6 +27,9 @@ pub(crate) struct Args {
     /// An id for the session; otherwise one is made
     #[arg(long, value_name = "ID")]
     name: Option<Session>,
+    /// Go on as this session of yours, which ended or lost its process, where it stood
+    #[arg(long, value_name = "ID", conflicts_with_all = ["name", "parent", "root", "own_name"])]
+    resume: Option<Session>,
     /// The session on whose behalf it runs; otherwise POSTE_SESSION, if another agent runs as it
     #[arg(long, value_name = "ID", conflicts_with = "root")]
     parent: Option<Session>,
@@ -94,7 +97,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         return answer(cx, &office, &started, None, None, true, args.export);
     }
     let (mut agent, mut takes_over) = (base.clone(), None);
-    if let Some(live) = views::live_session(office.store(), &base.name)? {
+    let live = views::live_session(office.store(), &base.name)?;
+    if let Some(live) = live.filter(|live| args.resume.as_ref() != Some(&live.id)) {
         if live.process == Presence::Gone {
             let pid = live.pid.unwrap_or_default();
             cx.ui.warn(format!("session {} ended without closing: pid {pid} is gone; it is taken over", live.id));
@@ -112,7 +116,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let program = args.program.or_else(|| pid.and_then(processes::program)).unwrap_or_else(|| "unknown".to_owned());
     loop {
         let header = SessionStart {
-            id: match &args.name {
+            id: match args.name.as_ref().or(args.resume.as_ref()) {
                 Some(name) => name.clone(),
                 None => made_id(cx, &office, &agent.name)?,
             },
@@ -122,13 +126,14 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
             worktree: worktree(cx, &agent),
             parent: match &args.parent {
                 Some(parent) => Some(parent.clone()),
-                None if args.root => None,
+                None if args.root || args.resume.is_some() => None,
                 None => match parent_of(cx, &office, &agent.name)? {
                     Some(parent) => Some(parent),
                     None => takes_over.as_ref().map(|before| place_of(&office, before)).transpose()?.flatten(),
                 },
             },
             takes_over: takes_over.as_ref().map(|live| live.id.clone()),
+            resumes: args.resume.is_some(),
         };
         let id = header.id.clone();
         let intent = Intent::SessionStart(header);
