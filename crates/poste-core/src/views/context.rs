@@ -306,16 +306,15 @@ fn text_at(store: &Store, tables: &Tables<'_>, context: &Context, version: u64) 
 
 /// A dated section by its contributor.
 fn add_section(text: &mut String, row: &Version, title: Option<&str>, section: &str) {
-    let mut before = ended(text);
-    if !before.is_empty() {
-        before.push('\n');
+    if !text.is_empty() {
+        text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
     }
     let (at, by) = (row.at, &row.agent);
-    let heading = match title {
-        Some(title) => format!("## {title}\n\n*{at}, {by}*\n\n"),
-        None => format!("## Update: {at} by {by}\n\n"),
+    let _ = match title {
+        Some(title) => write!(text, "## {title}\n\n*{at}, {by}*\n\n"),
+        None => write!(text, "## Update: {at} by {by}\n\n"),
     };
-    *text = format!("{before}{heading}{}", ended(section.trim_end_matches('\n')));
+    text.push_str(&ended(section.trim_end_matches('\n')));
 }
 
 /// The data in force at a version; and the version that had it, if it was redacted.
