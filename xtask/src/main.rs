@@ -46,8 +46,9 @@ type Result<T = ()> = std::result::Result<T, String>;
 fn test() -> Result {
     let deny = CargoDeny::install_aside()?;
     // Real repositories in the tests of worktrees; groff reads the manual pages; jq and pkill in the scripts of the
-    // documentation.
-    for (program, package) in [("git", "git"), ("groff", "groff"), ("jq", "jq"), ("pkill", "procps")] {
+    // documentation; tmux is typed into.
+    for (program, package) in [("git", "git"), ("groff", "groff"), ("jq", "jq"), ("pkill", "procps"), ("tmux", "tmux")]
+    {
         ensure(program, package)?;
     }
     step("format", cargo().args(["fmt", "--all", "--check"]))?;
@@ -223,8 +224,11 @@ impl Drop for CargoDeny {
 /// A program the tests call. Where there is a package manager we know and may use, it is installed.
 fn ensure(program: &str, package: &str) -> Result {
     let is_there = || {
-        let asked = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        asked.is_ok_and(|status| status.success())
+        // Most say it to the first, tmux only to the second.
+        ["--version", "-V"].iter().any(|flag| {
+            let asked = Command::new(program).arg(flag).stdout(Stdio::null()).stderr(Stdio::null()).status();
+            asked.is_ok_and(|status| status.success())
+        })
     };
     if is_there() {
         return Ok(());

@@ -5,3 +5,4 @@
 
 pub mod live;
 pub mod program;
+pub mod wake;

@@ -115,16 +115,16 @@ pub fn path(office: &Path, session: &Session) -> PathBuf {
     office.join(FOLDER).join(&name[..32]).with_extension("json")
 }
 
-fn make_folder(office: &Path) -> io::Result<()> {
+pub(crate) fn make_folder(office: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(office.join(FOLDER)) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
     }
 }
 
-fn lock_file(path: &Path) -> io::Result<File> {
+pub(crate) fn lock_file(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

@@ -75,6 +75,8 @@ pub const OVERLAP_STEPS_MAX: u64 = 50_000_000;
 pub const POLICY_TYPES_MAX: usize = 200;
 /// Gates one message may have to pass, and one file may define.
 pub const GATES_MAX: usize = 64;
+/// Attempts to wake somebody that the history of one delivery keeps.
+pub const WAKES_MAX: u32 = 64;
 /// How long the command of a gate may take.
 pub const GATE_TIMEOUT_MS_MIN: i64 = SECOND_MS;
 pub const GATE_TIMEOUT_MS_MAX: i64 = HOUR_MS;
@@ -118,6 +120,9 @@ pub const ATTEMPTS_MAX_MAX: u32 = 1_000;
 pub const RETRY_DELAY_MS_DEFAULT: i64 = 10_000;
 /// … up to this.
 pub const RETRY_DELAY_MS_MAX: i64 = HOUR_MS;
+/// How long a type's mail may wait unseen before its sender is told why.
+pub const PATIENCE_MS_MIN: i64 = SECOND_MS;
+pub const PATIENCE_MS_MAX: i64 = 30 * DAY_MS;
 /// How long finished conversations stay in the live tables before `archive` takes them.
 pub const RETENTION_MS_DEFAULT: i64 = 72 * HOUR_MS;
 /// Furthest `--not-before`, `--expires` and `--respond-by` may reach.

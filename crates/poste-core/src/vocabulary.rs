@@ -79,6 +79,17 @@ worded_enum!(
     }
 );
 
+impl Urgency {
+    /// How long mail may wait unseen before its sender wants to know why; nobody rings for the other two.
+    pub fn patience_ms(self) -> Option<i64> {
+        match self {
+            Self::Now => Some(2 * crate::limits::MINUTE_MS),
+            Self::Turn => Some(30 * crate::limits::MINUTE_MS),
+            Self::Session | Self::Later => None,
+        }
+    }
+}
+
 worded_enum!(
     /// What a registered name stands for.
     AgentKind { Agent = 0 "agent", Human = 1 "human" }

@@ -578,9 +578,8 @@ impl Life {
         match (self.state, event) {
             // Marks change no state.
             (_, Event::Shown | Event::Answered | Event::Late) => Some(self),
-            (Pending | Claimed, Event::Acked | Event::Reminded) | (Pending, Event::Ready | Event::Delivered) => {
-                Some(self)
-            }
+            (Pending | Claimed, Event::Acked | Event::Reminded | Event::WakeRequested | Event::WakeFailed)
+            | (Pending, Event::Ready | Event::Delivered) => Some(self),
             (Failed | Dead | Expired | Returned, Event::Dropped) => Some(self),
             (Pending, Event::Claimed) => to(Claimed),
             (Claimed, Event::Extended | Event::LeaseMoved | Event::GatePassed | Event::GateFailed) => Some(self),

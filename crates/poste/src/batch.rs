@@ -252,12 +252,12 @@ fn send_lines(
             Err(error) => answer.refused.push(refused(number, &error)),
         }
         if chunk.len() == CHUNK_LINES || chunk_bytes > CHUNK_BYTES_MAX {
-            submit(office, &mut chunk, answer)?;
+            submit(cx, office, &mut chunk, answer)?;
             chunk_bytes = 0;
             answer.lines_done = number;
         }
     }
-    submit(office, &mut chunk, answer)
+    submit(cx, office, &mut chunk, answer)
 }
 
 /// One line, however long: what is beyond the limit is passed over, so that the next line is the next line.
@@ -304,12 +304,13 @@ fn proposal(cx: &Cx, office: &Office, line: &[u8], secret: SecretArgs) -> Result
     Ok(proposal)
 }
 
-fn submit(office: &mut Office, chunk: &mut Vec<(u64, Proposal)>, answer: &mut BatchAnswer) -> Result {
+fn submit(cx: &Cx, office: &mut Office, chunk: &mut Vec<(u64, Proposal)>, answer: &mut BatchAnswer) -> Result {
     if chunk.is_empty() {
         return Ok(());
     }
     let (lines, proposals): (Vec<u64>, Vec<Proposal>) = chunk.drain(..).unzip();
     let outcomes = office.submit(&proposals)?;
+    let mut sent_now = Vec::new();
     for ((line, proposal), outcome) in lines.into_iter().zip(&proposals).zip(outcomes) {
         match outcome.verdict {
             Verdict::Rejected(rejection) => {
@@ -322,10 +323,12 @@ fn submit(office: &mut Office, chunk: &mut Vec<(u64, Proposal)>, answer: &mut Ba
                 if let Effect::Sent(sent) = effect {
                     answer.first_number.get_or_insert(sent.number);
                     answer.last_number = Some(sent.number);
+                    sent_now.push(sent.number);
                 }
             }
         }
     }
+    crate::wake::after_send(cx, office, &sent_now);
     Ok(())
 }
 

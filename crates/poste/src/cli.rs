@@ -141,6 +141,7 @@ commands! {
     Wait => wait,
     Tail => tail,
     Track => track,
+    Wake => wake,
     Context => context,
     Agree => agree,
     Handoff => handoff,

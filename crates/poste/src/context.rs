@@ -242,6 +242,9 @@ impl Cx {
         if let Verdict::Accepted(effect) = &outcome.verdict {
             let what = stored_text(proposal, &outcome, effect);
             self.stored.borrow_mut().push(Stored { what, id: Some(outcome.id.clone()) });
+            if let Some(number) = effect.message().filter(|_| !outcome.repeat) {
+                crate::wake::after_send(self, office, &[number]);
+            }
         }
         Ok(outcome)
     }

@@ -36,6 +36,7 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         Intent::Release(release) => Some(release.message),
         Intent::Extend(extend) => Some(extend.message),
         Intent::GateResult(result) => Some(result.message),
+        Intent::Wake(wake) => Some(wake.message),
         Intent::Ack(ack) => Some(ack.message),
         Intent::Retry(retry) => Some(retry.message),
         Intent::Drop(drop) => Some(drop.message),

@@ -93,7 +93,8 @@ impl Reading<'_, '_> {
                     self.texts.insert(known, text);
                 })
             } else if given == COMMAND {
-                words(value.get_ref()).map(|words| self.command = Some(words))
+                words(value.get_ref(), "[\"./check.sh\", \"{artifact}\"]; for a shell line use shell")
+                    .map(|words| self.command = Some(words))
             } else {
                 let known = VALUES.iter().map(|key| key.name).chain(TEXTS.iter().copied()).chain([COMMAND]);
                 let known: Vec<&str> = known.collect();
@@ -132,7 +133,10 @@ impl Reading<'_, '_> {
                 None
             }
             (Some(words), None) => {
-                words.iter().filter_map(|word| unknown_template(word)).for_each(|why| say(&why));
+                words
+                    .iter()
+                    .filter_map(|word| unknown_template(word, &TEMPLATES.map(|(template, _)| template)))
+                    .for_each(|why| say(&why));
                 Some(Program::Words(words))
             }
             (None, Some(line)) => {
@@ -216,7 +220,7 @@ impl Reading<'_, '_> {
     }
 }
 
-fn text(value: &DeValue<'_>) -> Result<String, String> {
+pub(super) fn text(value: &DeValue<'_>) -> Result<String, String> {
     match value {
         DeValue::String(text) if text.is_empty() => Err("it is empty".to_owned()),
         DeValue::String(text) if text.len() > limits::COMMAND_BYTES_MAX => Err("it is too long".to_owned()),
@@ -226,10 +230,9 @@ fn text(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
-fn words(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+pub(super) fn words(value: &DeValue<'_>, example: &str) -> Result<Vec<String>, String> {
     let DeValue::Array(items) = value else {
-        return Err("it is a list of words, for example [\"./check.sh\", \"{artifact}\"]; for a shell line use shell"
-            .to_owned());
+        return Err(format!("it is a list of words, for example {example}"));
     };
     if items.len() > limits::COMMAND_WORDS_MAX {
         return Err(format!("it has more than {} words", limits::COMMAND_WORDS_MAX));
@@ -252,13 +255,13 @@ fn words(value: &DeValue<'_>) -> Result<Vec<String>, String> {
 }
 
 /// `{artefact}` would be passed on as it is, in silence.
-fn unknown_template(word: &str) -> Option<String> {
+pub(super) fn unknown_template(word: &str, templates: &[&str]) -> Option<String> {
     let mut left = word;
     while let Some(at) = left.find('{') {
         left = &left[at + 1..];
         let name = left.split('}').next().filter(|name| name.len() < left.len())?;
         let is_word = !name.is_empty() && name.chars().all(|sign| sign.is_ascii_lowercase() || sign == '_');
-        let known = TEMPLATES.iter().map(|(template, _)| template.trim_matches(['{', '}']));
+        let known = templates.iter().map(|template| template.trim_matches(['{', '}']));
         if is_word && !known.clone().any(|known| known == name) {
             let near =
                 nearest(name, known).first().map(|near| format!("; did you mean {{{near}}}?")).unwrap_or_default();
@@ -368,7 +371,7 @@ mod tests {
     #[test]
     fn braces_that_are_no_template_are_let_be() {
         for word in ["{}", "{\"a\": 1}", "a{1,2}", "${HOME}", "{", "{artifact", "}{number}"] {
-            assert_eq!(unknown_template(word), None, "{word}");
+            assert_eq!(unknown_template(word, &["{number}"]), None, "{word}");
         }
     }
 

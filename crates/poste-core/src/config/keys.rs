@@ -101,6 +101,7 @@ pub const KEYS: &[Key] = &[
     key(TYPES, "response", Takes::Flag, None),
     key(TYPES, "max_attempts", ATTEMPTS, None),
     key(TYPES, "retry_delay", RETRY_DELAY, None),
+    key(TYPES, "patience", Takes::Length { min: limits::PATIENCE_MS_MIN, max: limits::PATIENCE_MS_MAX }, None),
     key(TYPES, SCHEMA, Takes::Schema, None),
 ];
 

@@ -4,6 +4,7 @@ mod edit;
 mod gates;
 mod keys;
 mod read;
+mod wake;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +13,8 @@ pub use edit::{Change, KeyPath, change};
 pub use gates::GATE;
 pub(crate) use gates::unknown_type;
 pub use keys::{KEYS, Key, SCHEMA, SchemaSource, TYPES, Takes, Value, length_text};
-pub use read::{Given, Problem, check_local, read_local};
+pub use read::{Given, LocalFile, Problem, check_local, read_local};
+pub use wake::{WAKE, WAKE_TEMPLATES, WakeCommand, WakeConfig};
 
 use crate::digest::Digest;
 use crate::error::Error;
@@ -34,6 +36,8 @@ pub struct ConfigFile {
     pub schemas: BTreeMap<TypeName, SchemaSource>,
     /// In no record either: they are run by whoever claims.
     pub gates: Vec<Gate>,
+    /// In no record: it is run by whoever wakes somebody.
+    pub wake: WakeConfig,
     /// Every key it sets, by its full name.
     pub given: BTreeMap<String, Given>,
 }
@@ -83,7 +87,12 @@ pub fn commands(file: &ConfigFile) -> Vec<Command> {
     };
     let found = file.given.iter().filter(|(_, given)| runs(given));
     let of_keys = found.map(|(key, given)| Command { key: key.clone(), line: given.line, command: given.value.text() });
-    of_keys.chain(file.gates.iter().filter_map(of_gate)).collect()
+    let of_wake = file.wake.command.iter().map(|command| Command {
+        key: format!("{WAKE}.command"),
+        line: command.line,
+        command: Program::Words(command.words.clone()).text(),
+    });
+    of_keys.chain(file.gates.iter().filter_map(of_gate)).chain(of_wake).collect()
 }
 
 fn of_gate(gate: &Gate) -> Option<Command> {
@@ -251,6 +260,7 @@ mod tests {
             ("limits", "fan_out") => file.settings.fan_out_max = Some(small),
             (TYPES, "max_attempts") => file.types[0].max_attempts = Some(small),
             (TYPES, "retry_delay") => file.types[0].retry_delay_ms = length,
+            (TYPES, "patience") => file.types[0].patience_ms = length,
             other => panic!("a key with a range the test does not know: {other:?}"),
         }
         file.unplaced()

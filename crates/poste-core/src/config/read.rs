@@ -10,6 +10,7 @@ use toml::de::{DeInteger, DeTable, DeValue};
 
 use super::gates::{self, GATE};
 use super::keys::{self, Key, SchemaSource, TYPES, Takes, Value};
+use super::wake::{self, WAKE, WakeConfig};
 use super::{ConfigFile, FilePolicy};
 use crate::fold;
 use crate::gates::{Gate, Source};
@@ -53,6 +54,7 @@ pub(super) struct Reader<'t> {
     lines: Vec<usize>,
     pub(super) problems: Vec<Problem>,
     pub(super) gates: Vec<Gate>,
+    pub(super) wake: WakeConfig,
     given: BTreeMap<String, Given>,
     types: BTreeMap<TypeName, BTreeMap<&'static str, Value>>,
 }
@@ -92,15 +94,22 @@ fn too_deep(text: &str) -> Option<Problem> {
     None
 }
 
-/// `.poste/local.toml` holds machine matters: gates, so far.
+/// What `.poste/local.toml` says: machine matters.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LocalFile {
+    pub gates: Vec<Gate>,
+    pub wake: WakeConfig,
+}
+
+/// Everything that is wrong with a `local.toml`.
 pub fn check_local(text: &str) -> Vec<Problem> {
     read_local(text).1
 }
 
-/// The gates of a `local.toml` as far as they can be read, and everything that is wrong with it.
-pub fn read_local(text: &str) -> (Vec<Gate>, Vec<Problem>) {
+/// A `local.toml` as far as it can be read, and everything that is wrong with it.
+pub fn read_local(text: &str) -> (LocalFile, Vec<Problem>) {
     if let Some(problem) = too_deep(text) {
-        return (Vec::new(), vec![problem]);
+        return (LocalFile::default(), vec![problem]);
     }
     let mut reader = Reader::new(text);
     let readable = reader.syntax();
@@ -110,20 +119,32 @@ pub fn read_local(text: &str) -> (Vec<Gate>, Vec<Problem>) {
             gates::read(&mut reader, section, value.get_ref(), Source::Machine);
             continue;
         }
+        if name == WAKE {
+            wake::read(&mut reader, section, value.get_ref(), Source::Machine);
+            continue;
+        }
         let message = match keys::sections().contains(&name) {
             true => format!("[{name}] belongs into {}", super::FILE),
-            false => keys::unknown("section", name, [GATE].into_iter()),
+            false => keys::unknown("section", name, [GATE, WAKE].into_iter()),
         };
         reader.say(Some(section.span()), message);
     }
     reader.problems.sort();
-    (reader.gates, reader.problems)
+    (LocalFile { gates: reader.gates, wake: reader.wake }, reader.problems)
 }
 
 impl<'t> Reader<'t> {
     fn new(text: &'t str) -> Self {
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Self { text, lines, problems: Vec::new(), gates: Vec::new(), given: BTreeMap::new(), types: BTreeMap::new() }
+        Self {
+            text,
+            lines,
+            problems: Vec::new(),
+            gates: Vec::new(),
+            wake: WakeConfig::default(),
+            given: BTreeMap::new(),
+            types: BTreeMap::new(),
+        }
     }
 
     /// Counted from 1.
@@ -167,8 +188,12 @@ impl<'t> Reader<'t> {
                 gates::read(self, section, value.get_ref(), Source::Office);
                 continue;
             }
+            if name == WAKE {
+                wake::read(self, section, value.get_ref(), Source::Office);
+                continue;
+            }
             if !keys::sections().contains(&name) {
-                let known: Vec<&str> = keys::sections().into_iter().chain([GATE]).collect();
+                let known: Vec<&str> = keys::sections().into_iter().chain([GATE, WAKE]).collect();
                 let message = keys::unknown("section", name, known.iter().copied());
                 self.say(Some(section.span()), message);
                 continue;
@@ -237,7 +262,7 @@ impl<'t> Reader<'t> {
             }
         }
         let policy = FilePolicy { settings: settings(&self.given), types };
-        (ConfigFile { policy, schemas, gates: self.gates, given: self.given }, self.problems)
+        (ConfigFile { policy, schemas, gates: self.gates, wake: self.wake, given: self.given }, self.problems)
     }
 }
 
@@ -286,6 +311,10 @@ fn policy_type(name: TypeName, values: &BTreeMap<&'static str, Value>) -> Policy
             _ => None,
         },
         retry_delay_ms: match values.get("retry_delay") {
+            Some(Value::Length(ms)) => Some(*ms),
+            _ => None,
+        },
+        patience_ms: match values.get("patience") {
             Some(Value::Length(ms)) => Some(*ms),
             _ => None,
         },

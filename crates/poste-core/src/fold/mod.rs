@@ -28,6 +28,7 @@ mod session;
 mod shown;
 mod tick;
 mod topic;
+mod wake;
 
 pub(crate) use agreement::{asked, superseded_by};
 pub(crate) use delivery::own_deliveries;
@@ -272,6 +273,7 @@ fn apply_intent(
         Intent::HandoffReject(rule) => run(&rule, tables, &cx),
         Intent::HandoffWithdraw(rule) => run(&rule, tables, &cx),
         Intent::GateResult(rule) => run(&rule, tables, &cx),
+        Intent::Wake(rule) => run(&rule, tables, &cx),
         Intent::Reserve(rule) => run(&rule, tables, &cx),
         Intent::Unreserve(rule) => run(&rule, tables, &cx),
         Intent::Prolong(rule) => run(&rule, tables, &cx),

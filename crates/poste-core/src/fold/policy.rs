@@ -46,6 +46,10 @@ pub(crate) fn check_ranges(policy: &Policy) -> Result<(), String> {
     if !delay(settings.retry_delay_ms) || !policy.types.iter().all(|kind| delay(kind.retry_delay_ms)) {
         return Err("retry_delay is between 0 and 1 hour".to_owned());
     }
+    let patience = limits::PATIENCE_MS_MIN..=limits::PATIENCE_MS_MAX;
+    if !policy.types.iter().all(|kind| kind.patience_ms.is_none_or(|value| patience.contains(&value))) {
+        return Err("patience is between 1 second and 30 days".to_owned());
+    }
     if !settings.lease_ms.is_none_or(lease) {
         return Err("lease is between 1 second and 24 hours".to_owned());
     }

@@ -10,6 +10,7 @@ mod gate;
 mod handoff;
 mod reservation;
 mod session;
+mod wake;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,7 @@ pub use gate::{GateResult, GateVerdict};
 pub use handoff::*;
 pub use reservation::{Prolong, Reserve, Unreserve};
 pub use session::{NoteKind, SessionClose, SessionNote, SessionProcess, SessionStart};
+pub use wake::{Wake, WakeOutcome, WakeWay};
 
 use crate::address::Address;
 use crate::digest::Digest;
@@ -111,6 +113,7 @@ kinds! {
     62 "handoff.reject" v 1 critical true => HandoffReject,
     63 "handoff.withdraw" v 1 critical true => HandoffWithdraw,
     64 "delivery.gate" v 1 critical true => GateResult,
+    65 "delivery.wake" v 1 critical true => Wake,
     70 "reservation.take" v 1 critical true => Reserve,
     71 "reservation.release" v 1 critical true => Unreserve,
     72 "reservation.extend" v 1 critical true => Prolong,
@@ -216,6 +219,9 @@ pub struct PolicyType {
     pub max_attempts: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_delay_ms: Option<i64>,
+    /// How long a delivery may wait unseen before its sender is told why. A matter of looking, not of the fold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patience_ms: Option<i64>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Office;
-use crate::config::{self, ConfigFile, Problem};
+use crate::config::{self, ConfigFile, Problem, WakeConfig};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::fold::{self, Code, Rejection};
@@ -31,6 +31,7 @@ impl<L: Log> Office<L> {
         let local = folder.join(config::LOCAL_FILE);
         if let Some(text) = read_config(&local)? {
             let (own, problems) = config::read_local(&text);
+            let own = own.gates;
             let wrong = |message: String| Err(Error::Config { path: local.clone(), message });
             if let Some(problem) = problems.first() {
                 return wrong(problem.to_string());
@@ -52,6 +53,29 @@ impl<L: Log> Office<L> {
                 }
                 found.gates.push(gate);
             }
+        }
+        Ok(found)
+    }
+
+    /// How agents are woken by this machine's files: its own command, else that of `poste.toml` if a person trusts it.
+    pub fn wake_config(&self) -> Result<WakeConfig, Error> {
+        let Some(folder) = self.store().path() else { return Ok(WakeConfig::default()) };
+        let mut found = WakeConfig::default();
+        let local = folder.join(config::LOCAL_FILE);
+        if let Some(text) = read_config(&local)? {
+            let (own, problems) = config::read_local(&text);
+            if let Some(problem) = problems.first() {
+                return Err(Error::Config { path: local, message: problem.to_string() });
+            }
+            found = own.wake;
+        }
+        let config = folder.with_file_name(config::FILE);
+        if found.command.is_none()
+            && let Some(text) = read_config(&config)?
+            && let Some(command) = ConfigFile::parse(&text, &config)?.wake.command
+        {
+            let mark = trust::read(folder, &config)?;
+            found.command = mark.filter(|mark| mark.digest == Digest::of(text.as_bytes())).map(|_| command);
         }
         Ok(found)
     }

@@ -106,6 +106,11 @@ pub fn above() -> Vec<SessionProcess> {
     pids.map(written_down).collect()
 }
 
+/// Whether a process is another one, or runs below it.
+pub fn is_at_or_below(pid: u32, above: u32) -> bool {
+    std::iter::successors(Some(pid), |pid| parent_of(*pid)).take(2 * ABOVE_MAX).any(|pid| pid == above)
+}
+
 /// A program that runs one command, waits for it and ends with it. Others of the kind become the command themselves,
 /// but not in every make and with every option.
 fn is_wrapper(pid: u32) -> bool {

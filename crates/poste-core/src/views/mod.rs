@@ -28,6 +28,7 @@ mod thread;
 mod timeline;
 mod track;
 mod verify;
+mod wake;
 
 pub use agreement::{AgreementView, PartyView, WrittenView, agreement};
 pub use approvals::{ApprovalView, Approvals, ApprovalsQuery, AskedOf, Talk, approval, approvals, talk_after};
@@ -78,7 +79,9 @@ pub use thread::{
 pub use timeline::{TimelineLine, timeline};
 pub use track::{DeliveryView, ResultView, Step, Track, track};
 pub(crate) use verify::unfinished_erasure;
+
 pub use verify::{Problem, ProblemKind, VerifyReport, verify};
+pub use wake::{LiveSession, Sleeper, Unseen, WaitingMail, WakeView, sleeper, sleepers, to_ring, waiting_mail};
 
 use crate::error::Error;
 use crate::log::{Content, Position};

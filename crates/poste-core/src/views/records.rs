@@ -10,9 +10,10 @@ use super::envelope;
 use super::message::redaction;
 use super::rows::{MessageRows, rows, subject};
 use super::track::said;
+use super::wake::wake_at;
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::log::{DeliveryNo, MessageNo, Position, Record};
+use crate::log::{DeliveryNo, MessageNo, Position, Record, WakeWay};
 use crate::store::Store;
 use crate::store::tables::{ArchiveRow, Delivery, EndReason, Event, EventRow, Message, Notice, Tables};
 use crate::text::{RecordId, Session};
@@ -238,6 +239,8 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
         }
         Event::GatePassed => format!("passed its gates, run by {}{text}", event.agent),
         Event::GateFailed => format!("stopped by its gates, run by {}{text}", event.agent),
+        Event::WakeRequested => format!("{} was asked to wake{}{text}", woken(store, event, recipient)?, by_way(event)),
+        Event::WakeFailed => format!("{} could not be woken{}{text}", woken(store, event, recipient)?, by_way(event)),
         Event::Returned => format!("returned to its sender: {recipient} is retired"),
         Event::Reminded => format!("no answer from {recipient} in time"),
         Event::Dropped => format!("dropped by {}, nothing more will be done{text}", event.agent),
@@ -248,6 +251,16 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
         Event::Delivered => format!("delivered to {recipient}, who subscribed later"),
         Event::LeaseMoved => format!("the clock leapt: lease moved to {}", when()),
     })
+}
+
+/// Who was to be woken: of a group, only the record knows.
+fn woken(store: &Store, event: &EventRow, recipient: &str) -> Result<String, Error> {
+    Ok(wake_at(store, event.position)?.map_or_else(|| recipient.to_owned(), |wake| wake.agent.to_string()))
+}
+
+fn by_way(event: &EventRow) -> String {
+    let way = WakeWay::ALL.iter().find(|way| Some(i64::from(way.number())) == event.value);
+    way.filter(|way| **way != WakeWay::Nothing).map(|way| format!(", by {way}")).unwrap_or_default()
 }
 
 /// What became of a write, by the id its caller gave it.

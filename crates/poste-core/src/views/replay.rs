@@ -87,7 +87,12 @@ pub fn past_track(past: &Store, source: &Store, number: MessageNo) -> Result<Opt
     let Some(found) = track(past, number, now)? else { return Ok(None) };
     let steps = found.deliveries.iter().flat_map(|delivery| delivery.history.iter().map(|step| step.position));
     bring_content(past, source, position_of(past, number)?.into_iter().chain(steps))?;
-    track(past, number, now)
+    let track = track(past, number, now)?;
+    // Who runs is known of now, not of then.
+    Ok(track.map(|mut track| {
+        track.deliveries.iter_mut().for_each(|delivery| delivery.unseen = None);
+        track
+    }))
 }
 
 fn position_of(past: &Store, number: MessageNo) -> Result<Option<Position>, Error> {

@@ -106,6 +106,8 @@ pub struct TypeView {
     pub asks_work: bool,
     pub wants_response: bool,
     pub max_attempts: u32,
+    /// How long it may wait unseen before `track` says why, in milliseconds; null: for ever.
+    pub patience_ms: Option<i64>,
     /// Set or changed by this office's poste.toml.
     pub own: bool,
     pub meaning: String,
@@ -131,6 +133,7 @@ pub fn types(store: &Store) -> Result<Vec<TypeView>, Error> {
                         asks_work: defaults.work,
                         wants_response: defaults.response,
                         max_attempts: defaults.max_attempts,
+                        patience_ms: defaults.patience_ms,
                         own: own.contains(name),
                         meaning: vocabulary::built_in(name.as_str())
                             .map_or("a type of this office", |word| word.meaning)

@@ -147,6 +147,7 @@ fn of_kind(kind: &PolicyType, key: &Key) -> Option<Value> {
         "response" => Some(Value::Flag(kind.response)),
         "max_attempts" => kind.max_attempts.map(|count| Value::Count(count.into())),
         "retry_delay" => kind.retry_delay_ms.map(Value::Length),
+        "patience" => kind.patience_ms.map(Value::Length),
         _ => None,
     }
 }

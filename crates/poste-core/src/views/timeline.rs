@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::rows::{InLog, MessageRows, UNREADABLE, in_log, or_damage, rows, subject};
 use crate::address::Address;
 use crate::error::Error;
-use crate::log::{Intent, MessageNo, Position, Record};
+use crate::log::{Intent, MessageNo, Position, Record, WakeOutcome, WakeWay};
 use crate::pattern::Pattern;
 use crate::store::Store;
 use crate::store::tables::{Message, Tables};
@@ -245,6 +245,17 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
         Intent::SessionClose(close) => (None, format!("{actor} closes session {}", close.session)),
         Intent::ApprovalAsk(_) => (None, format!("{actor} asked something that was refused")),
         Intent::ApprovalAnswer(_) => (None, format!("{actor} answered something that was refused")),
+        Intent::Wake(wake) => {
+            let (number, agent, how) = (wake.message, wake.agent, wake.how);
+            let what = match wake.outcome {
+                WakeOutcome::Requested => format!("{actor} rings {agent} for #{number}, by {how}"),
+                WakeOutcome::Failed if how == WakeWay::Nothing => {
+                    format!("{actor} finds no way to wake {agent} for #{number}")
+                }
+                WakeOutcome::Failed => format!("{actor} cannot wake {agent} for #{number}, by {how}"),
+            };
+            (Some(number), what)
+        }
         Intent::GateResult(result) => {
             let passed = if result.passed { "passes" } else { "does not pass" };
             (Some(result.message), format!("#{} {passed} its gates, run by {actor}", result.message))

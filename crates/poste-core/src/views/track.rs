@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::inbox::is_due;
 use super::message::base64_of;
 use super::rows::{MessageRows, rows, subject};
+use super::wake::{Unseen, WakeView, unseen, wakes};
 use super::{Found, content, envelope};
 use crate::error::Error;
 use crate::log::{Artifact, Content, DeliveryNo, Intent, MessageNo, Position};
@@ -82,6 +83,10 @@ pub struct DeliveryView {
     /// Results that came after the lease was lost.
     pub late: Vec<ResultView>,
     pub history: Vec<Step>,
+    /// Attempts to wake whoever it is for, the oldest first.
+    pub wakes: Vec<WakeView>,
+    /// Why nobody has seen it yet, once it waits for longer than its type has patience.
+    pub unseen: Option<Unseen>,
     pub unconfirmed: bool,
 }
 
@@ -126,7 +131,7 @@ pub fn track(store: &Store, number: MessageNo, now: Timestamp) -> Result<Option<
             .into_iter()
             .map(|delivery| {
                 let own = events.remove(&delivery.number).unwrap_or_default();
-                delivery_view(store, &message, delivery, &own, now)
+                delivery_view(store, &tables, &message, delivery, &own, now)
             })
             .collect::<Result<_, _>>()?;
         Ok(Some(Track {
@@ -148,6 +153,7 @@ pub fn track(store: &Store, number: MessageNo, now: Timestamp) -> Result<Option<
 
 fn delivery_view(
     store: &Store,
+    tables: &Tables<'_>,
     message: &Message,
     delivery: Delivery,
     own: &[EventRow],
@@ -172,8 +178,12 @@ fn delivery_view(
         .map(|event| result_view(store, event.position))
         .collect::<Result<Vec<_>, _>>()?;
     let history = own.iter().map(|event| step(store, event)).collect::<Result<_, _>>()?;
+    let since = since(message, own);
+    let wakes = wakes(store, own)?;
     Ok(DeliveryView {
-        since: since(message, own),
+        unseen: unseen(tables, message, &delivery, since, &wakes, now)?,
+        wakes,
+        since,
         unconfirmed: is_due(&delivery, now),
         recipient: delivery.address.to_string(),
         state: delivery.state,
@@ -213,6 +223,8 @@ fn since(message: &Message, events: &[EventRow]) -> Timestamp {
         Event::Reminded,
         Event::Dropped,
         Event::GatePassed,
+        Event::WakeRequested,
+        Event::WakeFailed,
     ];
     events.iter().rev().find(|event| !marks.contains(&event.event)).map_or(message.at, |event| event.at)
 }

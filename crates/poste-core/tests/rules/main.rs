@@ -40,4 +40,5 @@ mod sessions;
 mod store;
 mod tick;
 mod topics;
+mod wake;
 mod wal;

@@ -193,6 +193,7 @@ pub(super) fn config_seeds() -> Vec<Vec<u8>> {
          size_max = 10\nname_matches = \"*.md\"\ncommand = [\"./check.sh\", \"{artifact}\"]\ntimeout = \"5s\"\n[[gate]]\n\
          name = \"b\"\nworkflow = \"blog\"\nstep = \"edit\"\nshell = \"test -s $POSTE_ARTIFACT\"\n\
          payload_schema = \"a.json\"\nartifact_schema = { type = \"object\" }\n",
+        "[wake]\ncommand = [\"notify\", \"{agent}\", \"{number} {count}\"]\nhosts = [\"10.0.0.7\"]\n[types.deploy]\npatience = \"1m\"\n",
         "# Ours\n[types.deploy]\nschema = \"deploy.json\" # checked\n[types.report]\nschema = { type = \"object\", required = [\"a\"] }\n",
     ];
     honest.iter().chain(corpus::TOML_TEXTS).map(|text| text.as_bytes().to_vec()).collect()

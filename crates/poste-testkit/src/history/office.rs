@@ -85,6 +85,7 @@ impl Generator {
             response: rng.chance(300),
             max_attempts: rng.chance(300).then_some(1),
             retry_delay_ms: rng.chance(300).then_some(0),
+            patience_ms: rng.chance(300).then_some(limits::MINUTE_MS),
         };
         let replaces = if rng.chance(850) { sight.policy_version } else { sight.policy_version + 1 };
         let machine = rng.pick(&["one", "two"]).parse().expect("a label");

@@ -1,6 +1,9 @@
 //! Working: claiming, finishing, taking note, and trying again.
 
-use poste_core::log::{Ack, Claim, Done, Drop, Extend, Fail, GateResult, GateVerdict, Intent, Release, Retry, Shown};
+use poste_core::log::{
+    Ack, Claim, Done, Drop, Extend, Fail, GateResult, GateVerdict, Intent, Release, Retry, Shown, Wake, WakeOutcome,
+    WakeWay,
+};
 use poste_core::store::tables::State;
 use poste_core::text::{Name, Session};
 use poste_core::{Address, MessageNo, Position, limits};
@@ -135,6 +138,22 @@ impl Generator {
             messages.push(other.message);
         }
         Some(self.draft(actor, Intent::Shown(Shown { messages })))
+    }
+
+    /// Somebody rings for mail; now and then in vain, for a stranger, or without end.
+    pub(super) fn wake(&mut self, sight: &Sight) -> Option<Draft> {
+        let pending = sight.in_state(|seen| seen.state == State::Pending);
+        let seen = match self.rng.pick_any(&pending) {
+            Some(seen) if self.rng.chance(800) => (*seen).clone(),
+            _ => self.some_delivery(sight)?,
+        };
+        let agent = self.taker(sight, &seen);
+        let how = *self.rng.pick(WakeWay::ALL);
+        let outcome = if self.rng.chance(500) { WakeOutcome::Requested } else { WakeOutcome::Failed };
+        let actor = if self.rng.chance(800) { self.human_or(sight, &seen.sender) } else { self.somebody(sight) };
+        let content = self.content();
+        let wake = Wake { message: seen.message, agent, how, outcome };
+        Some(Draft { content, ..self.draft(actor, Intent::Wake(wake)) })
     }
 
     pub(super) fn retry(&mut self, sight: &Sight) -> Option<Draft> {

@@ -6,7 +6,7 @@ use poste_core::log::{
     Drop, Ends, EndsHow, Extend, Fail, GateResult, GateVerdict, HandoffAccept, HandoffCreate, HandoffReject,
     HandoffWithdraw, Intent, Lines, NoteKind, Policy, PolicyType, Prolong, Proposal, Redact, Register, Release,
     Reserve, Retire, Retry, Send, SessionClose, SessionNote, SessionProcess, SessionStart, Settings, Shown, Subscribe,
-    Tick, TopicPattern, Unreserve, Unsubscribe, Verified, context_mail,
+    Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Wake, WakeOutcome, WakeWay, context_mail,
 };
 use poste_core::text::Name;
 use poste_core::time::When;
@@ -34,6 +34,7 @@ pub(super) fn golden_proposals() -> Vec<Proposal> {
         response: false,
         max_attempts: Some(2),
         retry_delay_ms: Some(0),
+        patience_ms: None,
     };
     let settings = Settings {
         max_attempts: Some(3),
@@ -137,6 +138,7 @@ pub(super) fn golden_proposals() -> Vec<Proposal> {
                 GateVerdict { name: text("quality"), passed: false },
             ],
         }),
+        Intent::Wake(Wake { message, agent: text("bob"), how: WakeWay::Tmux, outcome: WakeOutcome::Failed }),
         Intent::ContextCreate(ContextCreate {
             name: text("plan"),
             kind: text("decisions"),

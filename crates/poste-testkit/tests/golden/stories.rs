@@ -5,8 +5,8 @@ use poste_core::log::{
     ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Done, Drop, Ends, EndsHow, Extend, Fail,
     GateResult, GateVerdict, HandoffAccept, HandoffCreate, HandoffReject, HandoffWithdraw, Intent, Lines, NoteKind,
     Policy, Prolong, Proposal, Record, Redact, Register, Release, Reserve, Retire, Retry, Sealed, Send, SessionClose,
-    SessionNote, SessionStart, Settings, Shown, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified,
-    context_mail,
+    SessionNote, SessionStart, Settings, Shown, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Wake,
+    WakeOutcome, WakeWay, context_mail,
 };
 use poste_core::text::Name;
 use poste_core::time::When;
@@ -204,6 +204,7 @@ pub(super) fn golden_log() -> Vec<Record> {
     who_holds_paths(&mut log);
     how_sessions_run(&mut log);
     gated(&mut log);
+    rung(&mut log);
     work_is_handed_over(&mut log);
     log.records
 }
@@ -284,6 +285,21 @@ fn gated(log: &mut Scribe) {
     log.says("fay", result(second, true));
     log.says("fay", result(second, false)); // refused: they were passed
     log.says("fay", done(message.0, Some(second)));
+}
+
+/// Somebody rings for mail that waits, in vain and not, and for what nobody can be rung for.
+fn rung(log: &mut Scribe) {
+    let sent = log.says("ann", Intent::Send(send("alert", &["fay"])));
+    let message = MessageNo(log.message_at(sent));
+    let wake = |agent: &str, how: WakeWay, outcome: WakeOutcome| {
+        Intent::Wake(Wake { message, agent: text(agent), how, outcome })
+    };
+    log.says("ann", wake("fay", WakeWay::Tmux, WakeOutcome::Failed));
+    log.write("ann", wake("fay", WakeWay::Rewake, WakeOutcome::Requested));
+    log.write("ann", wake("eve", WakeWay::Tmux, WakeOutcome::Requested)); // refused: it is not hers
+    log.write("ann", wake("fay", WakeWay::Nothing, WakeOutcome::Requested)); // refused: no way, no request
+    log.write("fay", done(message.0, None));
+    log.write("ann", wake("fay", WakeWay::Tmux, WakeOutcome::Requested)); // refused: it is done
 }
 
 /// Reminders, a dropped message, conversations that are closed, opened again and archived, words that are erased.

@@ -197,8 +197,8 @@ fn check(cx: &Cx, args: CheckArgs) -> Result {
     if let Some(local) = local {
         let mut own_gates = 0;
         answer.read(local, |text| {
-            let (gates, mut problems) = config::read_local(text);
-            let gates = gate_schema_problems(&main, &gates, gates::Source::Machine);
+            let (local, mut problems) = config::read_local(text);
+            let gates = gate_schema_problems(&main, &local.gates, gates::Source::Machine);
             own_gates = gates.len();
             problems.extend(gates);
             problems

@@ -64,6 +64,7 @@ pub(crate) mod types;
 pub(crate) mod unsubscribe;
 pub(crate) mod verify;
 pub(crate) mod wait;
+pub(crate) mod wake;
 pub(crate) mod whoami;
 
 use std::io::{self, Write};

@@ -109,6 +109,7 @@ const ANSWERS: &[AnswerSchema] = &[
     ("wait --replies", of::<Replies>),
     ("tail", of::<TimelineLine>),
     ("track", of::<super::track::TrackAnswer>),
+    ("wake", of::<super::wake::WakeAnswer>),
     ("verify", of::<super::verify::VerifyAnswer>),
     ("thread", of::<super::thread::ThreadAnswer>),
     ("thread close", of::<super::thread::CloseAnswer>),

@@ -1,8 +1,8 @@
 use std::io::{self, Write};
 
-use poste_core::log::MessageNo;
+use poste_core::log::{MessageNo, WakeWay};
 use poste_core::store::tables::{EndReason, Event, State};
-use poste_core::views::{self, DeliveryView, Track};
+use poste_core::views::{self, DeliveryView, Track, WakeView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -88,6 +88,13 @@ fn print_delivery(ui: &Ui, delivery: &DeliveryView, track: &Track, out: &mut dyn
     let unconfirmed = if delivery.unconfirmed { ", unconfirmed: something is due" } else { "" };
     writeln!(out, "\n{}: {state} {}{unconfirmed}", delivery.recipient, detail(ui, delivery))?;
     writeln!(out, "  {}", ladder(ui, delivery, track))?;
+    if let Some(wake) = delivery.wakes.last() {
+        writeln!(out, "  {}", wake_text(ui, delivery, wake))?;
+    }
+    if let Some(unseen) = &delivery.unseen {
+        let text = format!("not seen {}: {}", ui.since(unseen.since), escape::line(&unseen.why));
+        writeln!(out, "  {}", ui.paint(Paint::Bad, &text))?;
+    }
     if let Some(at) = delivery.reminded_at {
         writeln!(out, "  no answer in time: told {}", ui.time(at))?;
     }
@@ -113,6 +120,24 @@ fn print_delivery(ui: &Ui, delivery: &DeliveryView, track: &Track, out: &mut dyn
         writeln!(out, "  late result by {}: {}", late.by, escape::line(text))?;
     }
     Ok(())
+}
+
+/// The newest attempt to wake somebody for it, and what came of it.
+fn wake_text(ui: &Ui, delivery: &DeliveryView, wake: &WakeView) -> String {
+    // Of a group it tells who; otherwise the recipient's name says it already.
+    let who = if delivery.recipient == wake.agent.as_str() { String::new() } else { format!(" of {}", wake.agent) };
+    let reason = wake.reason.as_ref().map(|reason| format!(": {}", escape::line(reason))).unwrap_or_default();
+    let times = match delivery.wakes.len() {
+        1 => String::new(),
+        count => format!(" ({count} attempts)"),
+    };
+    let seen = match delivery.shown_at.filter(|shown| *shown >= wake.at) {
+        Some(at) => format!("; shown {}", ui.time(at)),
+        None => String::new(),
+    };
+    let outcome = wake.outcome.word();
+    let how = if wake.how == WakeWay::Nothing { String::new() } else { format!(" via {}", wake.how) };
+    format!("wake{who} {outcome} {} by {}{how}{times}{reason}{seen}", ui.time(wake.at), wake.by)
 }
 
 /// As much of a text as a ladder can carry; all of it is in the JSON.

@@ -40,4 +40,5 @@ mod topics;
 mod trust;
 mod unshown;
 mod waiting;
+mod waking;
 mod work;

@@ -135,6 +135,7 @@ const DAY: &[(&str, &str)] = &[
     ("ack", "ack 2 --as reviewer"),
     ("wait --replies", "wait --replies 2 --any --as lead"),
     ("forward", "forward 2 anna --as reviewer"),
+    ("wake", "wake coder --as lead"),
     ("fail", "fail 3 --reason No --as coder"),
     ("retry", "retry 3 --as lead"),
     ("wait", "wait --timeout 0s --as lead"),
@@ -243,6 +244,7 @@ const DAY: &[(&str, &str)] = &[
 fn day() -> Vec<(String, Value, Value)> {
     let mut desk = Desk::staffed();
     desk.file("plan.md", "# Plan\n");
+    desk.file(".poste/local.toml", "[wake]\ncommand = [\"true\"]\n");
     desk.file("lines.jsonl", "{\"to\":\"coder\",\"subject\":\"From a batch\",\"id\":\"line-1\"}\n");
     let mut answers = Vec::new();
     let mut newest = String::new();

@@ -62,6 +62,7 @@ pages! {
     topics: "docs/topics.md",
     types: "docs/types.md",
     waiting: "docs/waiting.md" saves "listen.sh",
+    wake: "docs/wake.md",
 }
 
 #[test]

@@ -21,3 +21,4 @@ mod reserving;
 mod searching;
 mod sending;
 mod waiting;
+mod waking;

@@ -261,7 +261,8 @@ CREATE TABLE types (
   work INTEGER NOT NULL,
   response INTEGER NOT NULL,
   max_attempts INTEGER,
-  retry_delay_ms INTEGER
+  retry_delay_ms INTEGER,
+  patience_ms INTEGER
 ) STRICT, WITHOUT ROWID;
 
 -- Shared contexts. `number` is the record that made one; a lock is a lease, and its row of `due` names that number.

@@ -91,6 +91,9 @@ worded_enum!(
         /// The gates of its message were run under the claim it has.
         GatePassed = 20 "gate_passed",
         GateFailed = 21 "gate_failed",
+        /// Somebody tried to wake the recipient. The value is the way.
+        WakeRequested = 22 "wake_requested",
+        WakeFailed = 23 "wake_failed",
     }
 );
 
@@ -173,6 +176,7 @@ impl EventRow {
             Event::Done => !by_message.contains(&self.value),
             Event::Acked | Event::Failed | Event::AttemptFailed | Event::Late | Event::Dropped => true,
             Event::GatePassed | Event::GateFailed => true,
+            Event::WakeRequested | Event::WakeFailed => true,
             _ => false,
         }
     }
@@ -507,6 +511,16 @@ impl Tables<'_> {
                  WHERE message = ?1 AND delivery = ?2 AND position > ?3 AND event = ?4 AND value = ?3)",
             )?
             .query_row(params![delivery.message, delivery.number, token, Event::GatePassed], |row| row.get(0))?)
+    }
+
+    /// How often somebody tried to wake a recipient of it.
+    pub fn wakes_of(&self, delivery: &Delivery) -> Result<u32, Error> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT count(*) FROM events WHERE message = ?1 AND delivery = ?2 AND event IN (?3, ?4)")?
+            .query_row(params![delivery.message, delivery.number, Event::WakeRequested, Event::WakeFailed], |row| {
+                row.get(0)
+            })?)
     }
 
     /// The delivery of a message that an agent holds.

@@ -39,6 +39,8 @@ pub struct TypeDefaults {
     pub response: bool,
     pub max_attempts: u32,
     pub retry_delay_ms: i64,
+    /// How long it may wait unseen; `None`: for ever.
+    pub patience_ms: Option<i64>,
 }
 
 impl Tables<'_> {
@@ -123,8 +125,8 @@ impl Tables<'_> {
         for kind in &policy.types {
             self.conn
                 .prepare_cached(
-                    "INSERT INTO types (name, priority, urgency, work, response, max_attempts, retry_delay_ms)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                    "INSERT INTO types (name, priority, urgency, work, response, max_attempts, retry_delay_ms,
+                     patience_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
                 )?
                 .execute(params![
                     kind.name,
@@ -133,7 +135,8 @@ impl Tables<'_> {
                     kind.work,
                     kind.response,
                     kind.max_attempts,
-                    kind.retry_delay_ms
+                    kind.retry_delay_ms,
+                    kind.patience_ms
                 ])?;
         }
         Ok(())
@@ -163,6 +166,7 @@ impl Tables<'_> {
             response: own.response,
             max_attempts: own.max_attempts.unwrap_or(max_attempts),
             retry_delay_ms: own.retry_delay_ms.unwrap_or(retry_delay_ms),
+            patience_ms: own.patience_ms.or(own.urgency.patience_ms()),
         });
         Ok(own.or_else(|| {
             vocabulary::built_in(name.as_str()).map(|word| TypeDefaults {
@@ -172,6 +176,7 @@ impl Tables<'_> {
                 response: word.response,
                 max_attempts,
                 retry_delay_ms,
+                patience_ms: word.urgency.patience_ms(),
             })
         }))
     }
@@ -180,7 +185,8 @@ impl Tables<'_> {
     pub fn own_type(&self, name: &TypeName) -> Result<Option<PolicyType>, Error> {
         self.conn
             .prepare_cached(
-                "SELECT priority, urgency, work, response, max_attempts, retry_delay_ms FROM types WHERE name = ?1",
+                "SELECT priority, urgency, work, response, max_attempts, retry_delay_ms, patience_ms
+                 FROM types WHERE name = ?1",
             )?
             .query_row([name], |row| {
                 Ok(PolicyType {
@@ -191,6 +197,7 @@ impl Tables<'_> {
                     response: row.get(3)?,
                     max_attempts: row.get(4)?,
                     retry_delay_ms: row.get(5)?,
+                    patience_ms: row.get(6)?,
                 })
             })
             .optional()

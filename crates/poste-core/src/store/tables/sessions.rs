@@ -124,6 +124,12 @@ impl Tables<'_> {
         Ok(self.sessions_where("agent = ?1 AND state = 0", [agent])?.pop())
     }
 
+    /// Whether any session was not ended: one look into an index that holds no others.
+    pub fn somebody_runs(&self) -> Result<bool, Error> {
+        let sql = "SELECT EXISTS (SELECT agent FROM sessions WHERE state = 0)";
+        Ok(self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+    }
+
     /// Every session that was not ended, the oldest first.
     pub fn live_sessions(&self) -> Result<Vec<SessionRow>, Error> {
         self.sessions_where("state = 0 ORDER BY position", [])

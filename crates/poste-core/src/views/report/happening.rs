@@ -359,6 +359,8 @@ fn happened(event: &EventRow) -> Option<Happened> {
         Event::Dropped => Happened::Dropped,
         // What its gates stopped came back, which is told.
         Event::GatePassed | Event::GateFailed => return None,
+        // That somebody rang moved nothing; whether it was seen is told.
+        Event::WakeRequested | Event::WakeFailed => return None,
         Event::Answered | Event::Extended | Event::Ready | Event::LeaseMoved => return None,
     })
 }

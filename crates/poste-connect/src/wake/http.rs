@@ -1,0 +1,158 @@
+//! An OpenCode server: one request over plain HTTP to this machine, or to a host the user named.
+//!
+//! By hand, since it is one fixed request and nothing of the answer but its status counts.
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+pub(super) fn prompt(url: &str, session: &str, hosts: &[String], text: &str, limit: Duration) -> Result<(), String> {
+    let until = Instant::now() + limit;
+    let Server { host, port, prefix } = server(url)?;
+    if !["127.0.0.1", "localhost", "::1"].contains(&host) && !hosts.iter().any(|known| known == host) {
+        return Err(format!(
+            "the server is not on this machine; allow it in .poste/local.toml: [wake] hosts = [\"{host}\"]"
+        ));
+    }
+    if !super::is_plain(session) {
+        return Err("the name of the session is none that fits an address".to_owned());
+    }
+    let body = json!({ "parts": [{ "type": "text", "text": text }] }).to_string();
+    let shown = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    let request = format!(
+        "POST {prefix}/session/{session}/prompt_async HTTP/1.1\r\nHost: {shown}:{port}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let status = status_of(host, port, &request, until).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => "the server did not answer in time".to_owned(),
+        _ => format!("the server: {error}"),
+    })?;
+    match status {
+        Some(200..=299) => Ok(()),
+        Some(status) => Err(format!("the server answered with HTTP {status}")),
+        None => Err("what answered is no HTTP server".to_owned()),
+    }
+}
+
+struct Server<'u> {
+    host: &'u str,
+    port: u16,
+    prefix: &'u str,
+}
+
+fn server(url: &str) -> Result<Server<'_>, String> {
+    let wrong = || "its address is none of the form http://HOST:PORT".to_owned();
+    let rest = url.strip_prefix("http://").ok_or_else(wrong)?;
+    let (place, prefix) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let (host, port) = match place.strip_prefix('[') {
+        Some(six) => six.split_once("]:").ok_or_else(wrong)?,
+        None => place.rsplit_once(':').unwrap_or((place, "80")),
+    };
+    let fits = |text: &str, signs: &str| text.chars().all(|sign| sign.is_ascii_alphanumeric() || signs.contains(sign));
+    if host.is_empty() || !fits(host, "-.:") || !fits(prefix, "-._/") || url.len() > 512 {
+        return Err(wrong());
+    }
+    Ok(Server { host, port: port.parse().map_err(|_| wrong())?, prefix: prefix.trim_end_matches('/') })
+}
+
+/// The status of the answer; `None` if it is no answer of HTTP.
+fn status_of(host: &str, port: u16, request: &str, until: Instant) -> std::io::Result<Option<u16>> {
+    let left = || Some(until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)));
+    let mut tried = Err(std::io::ErrorKind::AddrNotAvailable.into());
+    for address in (host, port).to_socket_addrs()? {
+        tried = TcpStream::connect_timeout(&address, left().unwrap_or_default());
+        if tried.is_ok() {
+            break;
+        }
+    }
+    let mut stream = tried?;
+    stream.set_write_timeout(left())?;
+    stream.write_all(request.as_bytes())?;
+    let mut line = Vec::new();
+    let mut byte = [0; 1];
+    while line.len() < 64 && !line.ends_with(b"\n") {
+        // However slowly it comes, it must come in time.
+        stream.set_read_timeout(left())?;
+        if Instant::now() >= until || stream.read(&mut byte)? == 0 {
+            break;
+        }
+        line.push(byte[0]);
+    }
+    if line.is_empty() && Instant::now() >= until {
+        return Err(std::io::ErrorKind::TimedOut.into());
+    }
+    let line = String::from_utf8_lossy(&line).into_owned();
+    Ok(line.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)).and_then(|status| status.parse().ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    const LIMIT: Duration = Duration::from_millis(500);
+
+    /// Answers one request and hands it back.
+    fn serve(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let served = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("accepted");
+            let mut request = Vec::new();
+            let mut part = [0; 1024];
+            while !String::from_utf8_lossy(&request).ends_with("}]}") {
+                let read = stream.read(&mut part).expect("read");
+                assert!(read > 0, "the request has an end");
+                request.extend_from_slice(&part[..read]);
+            }
+            stream.write_all(answer.as_bytes()).expect("answered");
+            String::from_utf8(request).expect("text")
+        });
+        (url, served)
+    }
+
+    #[test]
+    fn a_session_is_prompted_with_one_request() {
+        let (url, served) = serve("HTTP/1.1 204 No Content\r\n\r\n");
+        prompt(&format!("{url}/base/"), "ses_1", &[], "poste: 1 message waits", LIMIT).expect("asked");
+        let request = served.join().expect("served");
+        assert!(request.starts_with("POST /base/session/ses_1/prompt_async HTTP/1.1\r\nHost: 127.0.0.1:"), "{request}");
+        assert!(request.ends_with(r#"{"parts":[{"type":"text","text":"poste: 1 message waits"}]}"#), "{request}");
+        let (url, served) = serve("HTTP/1.1 404 Not Found\r\n\r\n");
+        let told = prompt(&url, "ses_1", &[], "x", LIMIT).expect_err("it says no");
+        assert_eq!(told, "the server answered with HTTP 404");
+        served.join().expect("served");
+        let (url, served) = serve("hello\n");
+        assert!(prompt(&url, "ses_1", &[], "x", LIMIT).expect_err("no HTTP").contains("no HTTP server"));
+        served.join().expect("served");
+    }
+
+    #[test]
+    fn a_server_that_says_nothing_or_is_not_there_is_told_in_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let start = Instant::now();
+        let told = prompt(&url, "ses_1", &[], "x", LIMIT).expect_err("it says nothing");
+        assert_eq!(told, "the server did not answer in time");
+        assert!(start.elapsed() < Duration::from_secs(10));
+        drop(listener);
+        assert!(prompt(&url, "ses_1", &[], "x", LIMIT).expect_err("it is gone").contains("refused"));
+    }
+
+    #[test]
+    fn only_this_machine_and_hosts_that_were_named_are_asked() {
+        let told = prompt("http://192.0.2.1:1", "s", &[], "x", LIMIT).expect_err("elsewhere");
+        assert!(told.contains("hosts = [\"192.0.2.1\"]"), "{told}");
+        let named = prompt("http://192.0.2.1:1", "s", &["192.0.2.1".to_owned()], "x", Duration::from_millis(50));
+        assert!(!named.expect_err("nobody is there").contains("hosts"));
+        for url in ["https://127.0.0.1:1", "http://", "http://a b:1", "http://h:99999", "http://u@h:1", "file:///etc"] {
+            assert!(prompt(url, "s", &[], "x", LIMIT).is_err(), "{url}");
+        }
+        assert!(prompt("http://127.0.0.1:1", "../x", &[], "x", LIMIT).expect_err("odd").contains("fits an address"));
+        let six = server("http://[::1]:4096/x/").expect("an address");
+        assert_eq!((six.host, six.port, six.prefix), ("::1", 4096, "/x"));
+    }
+}

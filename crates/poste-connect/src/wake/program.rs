@@ -1,0 +1,111 @@
+//! Programs that ring for us: `codex queue`, and a command of the user's. No shell, a time limit, and nothing but numbers.
+
+use std::time::Duration;
+
+use poste_core::config::WAKE_TEMPLATES as TEMPLATES;
+use poste_run::{Environment, Finished, Stopped, Task};
+
+use super::Ring;
+
+pub(super) fn codex_queue(thread: &str, ring: &Ring) -> Result<(), String> {
+    if !super::is_plain(thread) {
+        return Err("the name of the thread is none that codex could have given".to_owned());
+    }
+    let text = ring.text();
+    let mut task = Task::new("codex", ["queue", "--thread", thread, "--message", &text]);
+    let mut environment = Environment::default();
+    environment.allow("CODEX_HOME");
+    task.environment(environment);
+    run(&mut task, "codex queue", ring.limit).map(drop)
+}
+
+pub(super) fn command(words: &[String], ring: &Ring) -> Result<(), String> {
+    let Some((program, arguments)) = words.split_first() else { return Err("it has no word".to_owned()) };
+    let filled = arguments.iter().map(|word| fill(word, ring));
+    let mut task = Task::new(program, filled);
+    let mut environment = Environment::default();
+    // What a notification on a desktop needs.
+    for name in ["DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"] {
+        environment.allow(name);
+    }
+    task.environment(environment).folder(&ring.folder);
+    run(&mut task, program, ring.limit).map(drop)
+}
+
+fn fill(word: &str, ring: &Ring) -> String {
+    let number = ring.numbers.first().map(ToString::to_string).unwrap_or_default();
+    let values = [ring.agent.to_string(), number, ring.numbers.len().to_string()];
+    TEMPLATES.iter().zip(values).fold(word.to_owned(), |word, (template, value)| word.replace(template, &value))
+}
+
+/// Runs it to its end. The error says what it said, or how it ended.
+pub(super) fn run(task: &mut Task, name: &str, limit: Duration) -> Result<Finished, String> {
+    task.limit(limit).grace(Duration::from_millis(500));
+    let finished = task.run().map_err(|error| error.to_string())?;
+    if finished.passed() {
+        return Ok(finished);
+    }
+    if finished.stopped == Some(Stopped::TimedOut) {
+        return Err(format!("{name} did not end within {} s", limit.as_secs_f32()));
+    }
+    let said = String::from_utf8_lossy(&finished.stderr.bytes()).into_owned();
+    let said = said.lines().map(str::trim).find(|line| !line.is_empty()).map(|line| format!(": {line}"));
+    let how = match finished.end {
+        poste_run::End::Exit(code) => format!("exit code {code}"),
+        poste_run::End::Signal(signal) => format!("signal {signal}"),
+    };
+    Err(format!("{name} ended with {how}{}", said.unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::a_ring;
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+    use std::time::Instant;
+
+    /// A program in a folder, which notes its arguments and does what it is told to.
+    fn script(folder: &Path, name: &str, body: &str) -> String {
+        let path = folder.join(name);
+        fs::write(&path, format!("#!/bin/sh\nprintf '%s\\n' \"$@\" > '{}/args'\n{body}\n", folder.display())).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path.display().to_string()
+    }
+
+    #[test]
+    fn a_command_gets_names_and_numbers_and_no_shell() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = script(folder.path(), "notify", "");
+        let words = [&program, "{agent}", "#{number} of {count}", "$(reboot); {other}"].map(str::to_owned);
+        command(&words, &a_ring(&[12, 14])).unwrap();
+        let args = fs::read_to_string(folder.path().join("args")).unwrap();
+        assert_eq!(args, "coder\n#12 of 2\n$(reboot); {other}\n");
+    }
+
+    #[test]
+    fn a_command_that_fails_hangs_or_is_not_there_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let fails = script(folder.path(), "fails", "echo; echo 'no bus' >&2; exit 3");
+        assert_eq!(
+            command(std::slice::from_ref(&fails), &a_ring(&[1])),
+            Err(format!("{fails} ended with exit code 3: no bus"))
+        );
+        let hangs = script(folder.path(), "hangs", "exec sleep 60");
+        let start = Instant::now();
+        let ring = Ring { limit: Duration::from_millis(300), ..a_ring(&[1]) };
+        let told = command(&[hangs], &ring).unwrap_err();
+        assert!(told.ends_with("did not end within 0.3 s"), "{told}");
+        assert!(start.elapsed() < Duration::from_secs(20));
+        let told = command(&["/nowhere/notify".to_owned()], &a_ring(&[1])).unwrap_err();
+        assert!(told.contains("is not found"), "{told}");
+    }
+
+    #[test]
+    fn a_thread_is_no_option() {
+        for bad in ["--help", "", "a b", "x\ny"] {
+            assert!(codex_queue(bad, &a_ring(&[1])).unwrap_err().contains("thread"), "{bad:?}");
+        }
+    }
+}

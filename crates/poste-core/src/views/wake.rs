@@ -1,0 +1,249 @@
+//! Who can be woken for what, how that was tried, and why a message is still unseen.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::envelope;
+use super::track::said;
+use crate::address::Address;
+use crate::error::Error;
+use crate::log::{Intent, MessageNo, Position, SessionProcess, Wake, WakeOutcome, WakeWay};
+use crate::store::Store;
+use crate::store::processes::Presence;
+use crate::store::tables::{Delivery, Event, EventRow, Message, SessionRow, State, Tables};
+use crate::text::{Name, Session};
+use crate::time::{Timestamp, rfc3339};
+use crate::vocabulary::{AgentKind, Urgency};
+
+/// One attempt to wake a recipient.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct WakeView {
+    pub position: Position,
+    #[serde(serialize_with = "rfc3339")]
+    pub at: Timestamp,
+    /// Who asked for it.
+    pub by: Name,
+    /// Who was to be woken.
+    pub agent: Name,
+    pub how: WakeWay,
+    pub outcome: WakeOutcome,
+    /// Why it failed, or what else was said of it.
+    pub reason: Option<String>,
+}
+
+/// A delivery that has waited unseen for longer than its type has patience.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Unseen {
+    #[serde(serialize_with = "rfc3339")]
+    pub since: Timestamp,
+    pub patience_ms: i64,
+    pub why: String,
+}
+
+/// The attempt a record is.
+pub(super) fn wake_at(store: &Store, position: Position) -> Result<Option<Wake>, Error> {
+    let Some(record) = envelope(store, position)? else { return Ok(None) };
+    Ok(match record.sealed.intent() {
+        Ok(Some(Intent::Wake(wake))) => Some(wake),
+        _ => None,
+    })
+}
+
+pub(super) fn wakes(store: &Store, events: &[EventRow]) -> Result<Vec<WakeView>, Error> {
+    let mut found = Vec::new();
+    for event in events.iter().filter(|event| matches!(event.event, Event::WakeRequested | Event::WakeFailed)) {
+        let Some(wake) = wake_at(store, event.position)? else { continue };
+        found.push(WakeView {
+            position: event.position,
+            at: event.at,
+            by: event.agent.clone(),
+            agent: wake.agent,
+            how: wake.how,
+            outcome: wake.outcome,
+            reason: said(store, event.position)?,
+        });
+    }
+    Ok(found)
+}
+
+/// Whether a delivery waits unseen for too long, and as far as can be told why.
+pub(super) fn unseen(
+    tables: &Tables<'_>,
+    message: &Message,
+    delivery: &Delivery,
+    since: Timestamp,
+    wakes: &[WakeView],
+    now: Timestamp,
+) -> Result<Option<Unseen>, Error> {
+    if delivery.state != State::Pending || !delivery.ready || delivery.shown_at.is_some() {
+        return Ok(None);
+    }
+    let own = tables.own_type(&message.kind)?.and_then(|own| own.patience_ms);
+    let Some(patience_ms) = own.or(message.urgency.patience_ms()) else { return Ok(None) };
+    if now < since.plus_ms(patience_ms) {
+        return Ok(None);
+    }
+    Ok(Some(Unseen { since, patience_ms, why: why(tables, message, &delivery.address, wakes)? }))
+}
+
+fn why(tables: &Tables<'_>, message: &Message, address: &Address, wakes: &[WakeView]) -> Result<String, Error> {
+    let members = members(tables, address, &message.sender)?;
+    let mut live = Vec::new();
+    for member in &members {
+        live.extend(tables.live_session(member)?);
+    }
+    if live.is_empty() {
+        return no_session(tables, address, &members);
+    }
+    let (gone, running): (Vec<&SessionRow>, Vec<&SessionRow>) =
+        live.iter().partition(|session| Presence::of(session.process.as_ref()) == Presence::Gone);
+    let Some(session) = running.first() else {
+        let ids: Vec<&str> = gone.iter().map(|session| session.id.as_str()).collect();
+        return Ok(format!("the process of session {} is gone", ids.join(", ")));
+    };
+    let who = if running.len() == 1 { session.agent.to_string() } else { format!("{} live members", running.len()) };
+    if matches!(message.urgency, Urgency::Session | Urgency::Later) {
+        return Ok(format!("nobody rings for urgency {}; {who} has not looked", message.urgency));
+    }
+    Ok(match wakes.last() {
+        Some(WakeView { outcome: WakeOutcome::Failed, how, reason, .. }) => {
+            let reason = reason.as_deref().unwrap_or("no reason was given");
+            format!("the last attempt to wake {who} failed ({how}): {reason}")
+        }
+        Some(wake) => format!("{} was asked to wake ({}) and has not looked since", wake.agent, wake.how),
+        None if message.urgency == Urgency::Turn => {
+            format!("nobody rings for urgency turn; {who} has made no tool call that shows mail, or has no hooks")
+        }
+        None => format!("nobody tried to wake {who}"),
+    })
+}
+
+fn no_session(tables: &Tables<'_>, address: &Address, members: &[Name]) -> Result<String, Error> {
+    if address.is_group() {
+        return Ok(match members.len() {
+            0 => format!("nobody is {address} any more"),
+            count => format!("none of the {count} who are {address} has a live session"),
+        });
+    }
+    let human = match members.first() {
+        Some(name) => tables.agent(name.as_str())?.is_some_and(|agent| agent.kind == AgentKind::Human),
+        None => false,
+    };
+    Ok(match human {
+        true => format!("{address} is a person, whom nobody rings, and has no live session"),
+        false => format!("{address} has no live session"),
+    })
+}
+
+/// Who may take what is sent to an address. The sender of a group's mail may not.
+fn members(tables: &Tables<'_>, address: &Address, sender: &Name) -> Result<Vec<Name>, Error> {
+    let mut members = match address {
+        Address::Agent(name) => return Ok(vec![name.clone()]),
+        Address::Role(role) => tables.active_with_role(role)?,
+        Address::Can(word) => tables.active_with_capability(word)?,
+        _ => Vec::new(),
+    };
+    members.retain(|member| member != sender);
+    Ok(members)
+}
+
+/// An agent to be woken, with the session it runs as.
+#[derive(Debug, Clone)]
+pub struct Sleeper {
+    pub agent: Name,
+    pub session: Option<LiveSession>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveSession {
+    pub id: Session,
+    pub process: Option<SessionProcess>,
+    pub presence: Presence,
+    pub program: String,
+    pub host: String,
+}
+
+impl LiveSession {
+    fn new(row: SessionRow) -> Self {
+        let presence = Presence::of(row.process.as_ref());
+        Self { id: row.id, process: row.process, presence, program: row.program, host: row.host }
+    }
+}
+
+/// Mail that waits for somebody.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingMail {
+    pub number: MessageNo,
+    pub urgency: Urgency,
+    /// It was put before this agent, in whatever session.
+    pub shown: bool,
+}
+
+/// The session somebody could be woken in.
+pub fn sleeper(store: &Store, agent: &Name) -> Result<Sleeper, Error> {
+    let session = store.tables()?.live_session(agent)?.map(LiveSession::new);
+    Ok(Sleeper { agent: agent.clone(), session })
+}
+
+/// Who would have to be woken for a message: whoever it waits for by name, and of a group those who run. `None`: there is no
+/// such message, or it is archived.
+pub fn sleepers(store: &Store, number: MessageNo) -> Result<Option<Vec<Sleeper>>, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let Some(message) = tables.message(number)? else { return Ok(None) };
+        let mut names = BTreeSet::new();
+        let mut sleepers = Vec::new();
+        for delivery in tables.deliveries_of(number)? {
+            if !waits(&delivery) {
+                continue;
+            }
+            for member in members(&tables, &delivery.address, &message.sender)? {
+                let session = tables.live_session(&member)?.map(LiveSession::new);
+                if (session.is_some() || !delivery.address.is_group()) && names.insert(member.clone()) {
+                    sleepers.push(Sleeper { agent: member, session });
+                }
+            }
+        }
+        Ok(Some(sleepers))
+    })
+}
+
+fn waits(delivery: &Delivery) -> bool {
+    delivery.state == State::Pending && delivery.ready
+}
+
+/// The mail that waits for an agent and nobody holds, the most urgent first; at most so many.
+pub fn waiting_mail(store: &Store, name: &Name, limit: usize) -> Result<Vec<WaitingMail>, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let Some(agent) = tables.agent(name.as_str())?.filter(|agent| agent.is_active()) else { return Ok(Vec::new()) };
+        let mut found: Vec<WaitingMail> = Vec::new();
+        for address in agent.addresses() {
+            for delivery in tables.claimable(&address, &[], u32::try_from(limit).unwrap_or(u32::MAX), &agent.name)? {
+                let Some(message) = tables.message(delivery.message)? else { continue };
+                let shown = tables.was_shown_to(delivery.number, &agent.name)?;
+                // What came by name and by group is one message.
+                if found.iter().all(|known| known.number != message.number) {
+                    found.push(WaitingMail { number: message.number, urgency: message.urgency, shown });
+                }
+            }
+        }
+        found.sort_by_key(|mail| (mail.urgency, mail.number));
+        found.truncate(limit);
+        Ok(found)
+    })
+}
+
+/// Those a message that was just sent has to be rung for: of urgency `now`, to be had now, and somebody it waits for runs.
+/// Where nobody runs, this is one look into an index.
+pub fn to_ring(store: &Store, number: MessageNo) -> Result<Vec<Sleeper>, Error> {
+    let tables = store.tables()?;
+    if !tables.somebody_runs()? || tables.message(number)?.is_none_or(|message| message.urgency != Urgency::Now) {
+        return Ok(Vec::new());
+    }
+    let mut sleepers = sleepers(store, number)?.unwrap_or_default();
+    sleepers.retain(|sleeper| sleeper.session.is_some());
+    Ok(sleepers)
+}
