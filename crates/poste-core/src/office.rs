@@ -265,6 +265,16 @@ impl Office<LocalLog> {
     pub fn wait_for<T>(
         &mut self,
         patience: Option<Duration>,
+        look: impl FnMut(&mut Self) -> Result<Option<T>, Error>,
+    ) -> Result<Option<T>, Error> {
+        self.wait_unless(patience, || false, look)
+    }
+
+    /// As [`wait_for`](Self::wait_for), but gives up soon after `is_over` says so.
+    pub fn wait_unless<T>(
+        &mut self,
+        patience: Option<Duration>,
+        is_over: impl Fn() -> bool,
         mut look: impl FnMut(&mut Self) -> Result<Option<T>, Error>,
     ) -> Result<Option<T>, Error> {
         // Armed before the first look: news that comes between look and wait rings the bell.
@@ -279,7 +289,7 @@ impl Office<LocalLog> {
             }
             loop {
                 let left = deadline.map(|deadline| deadline.saturating_duration_since(now_instant()));
-                if left.is_some_and(|left| left.is_zero()) {
+                if left.is_some_and(|left| left.is_zero()) || is_over() {
                     return Ok(None);
                 }
                 // Asked anew each time: the log's time may have leapt while this process slept.

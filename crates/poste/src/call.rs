@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use poste_core::office::Office;
 use poste_core::store::schema::Schema;
 use poste_core::text::{Name, Session};
 use serde_json::Value;
@@ -38,12 +39,22 @@ pub(crate) struct Called {
 }
 
 /// Runs `poste ARGUMENTS`.
+#[allow(dead_code, reason = "for hooks; the server of tools has an office open")]
 pub(crate) fn call<A: Into<OsString>>(caller: &Caller, arguments: impl IntoIterator<Item = A>) -> Called {
+    call_with(caller, None, arguments)
+}
+
+/// As [`call`], on an office that is open already.
+pub(crate) fn call_with<A: Into<OsString>>(
+    caller: &Caller,
+    office: Option<Office>,
+    arguments: impl IntoIterator<Item = A>,
+) -> Called {
     let arguments: Vec<OsString> =
         std::iter::once("poste".into()).chain(arguments.into_iter().map(Into::into)).collect();
     match Cli::read(&arguments) {
         Ok(cli) => match on_behalf(caller, &arguments, cli) {
-            Ok(cli) => run(caller, cli),
+            Ok(cli) => run(caller, office, cli),
             Err(error) => Called { error: Some(error), ..Called::default() },
         },
         Err(help) if !help.use_stderr() => Called { text: help.render().to_string(), ..Called::default() },
@@ -52,6 +63,7 @@ pub(crate) fn call<A: Into<OsString>>(caller: &Caller, arguments: impl IntoItera
 }
 
 /// Marks what was handed on.
+#[allow(dead_code, reason = "for hooks; the server of tools has an office open and marks there")]
 pub(crate) fn mark(caller: &Caller, marks: Vec<Mark>) -> Result {
     let cx = Cx::new(caller.global(Global::default()), "mark", caller.schema)?;
     let mut office = cx.place()?.open()?;
@@ -59,7 +71,7 @@ pub(crate) fn mark(caller: &Caller, marks: Vec<Mark>) -> Result {
 }
 
 impl Caller {
-    fn global(&self, given: Global) -> Global {
+    pub(crate) fn global(&self, given: Global) -> Global {
         Global { speaker: self.speaker.clone(), session: self.session.clone(), office: self.office.clone(), ..given }
     }
 }
@@ -71,18 +83,22 @@ fn on_behalf(caller: &Caller, arguments: &[OsString], cli: Cli) -> Result<Cli> {
             .hint("leave --as, --session and --office out"));
     }
     // stdin belongs to whoever this process talks with.
-    if arguments.iter().any(|argument| argument == "-") {
+    let is_stdin = |argument: &OsString| argument == "-" || argument.as_encoded_bytes().ends_with(b"=-");
+    if arguments.iter().any(is_stdin) {
         return Err(CommandError::usage("nothing can be piped in here").hint("give the text itself instead of -"));
     }
     Ok(Cli { global: caller.global(cli.global), command: cli.command })
 }
 
-fn run(caller: &Caller, cli: Cli) -> Called {
+fn run(caller: &Caller, office: Option<Office>, cli: Cli) -> Called {
     let mut cx = match Cx::new(cli.global, cli.command.name(), caller.schema) {
         Ok(cx) => cx,
         Err(error) => return Called { error: Some(error), ..Called::default() },
     };
     let kept = cx.keep();
+    if let Some(office) = office {
+        cx.lend(office);
+    }
     let ran = cli.command.run(&mut cx);
     let kept = kept.take();
     Called {

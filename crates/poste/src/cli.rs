@@ -175,6 +175,7 @@ commands! {
     Trust => trust,
     Completions => completions,
     Man => man,
+    Mcp => mcp,
 }
 
 impl Cli {

@@ -35,6 +35,8 @@ pub(crate) struct Cx {
     stored: RefCell<Vec<Stored>>,
     /// Of a command that was called in this process: what is to be marked once its answer was handed on.
     marks: RefCell<Vec<Mark>>,
+    /// An office that whoever called has open already: opening one takes longer than most commands.
+    lent: RefCell<Option<Office>>,
 }
 
 /// Something that was put before the speaker. It is marked after it was printed, so nothing is marked in vain.
@@ -73,6 +75,7 @@ impl Cx {
             random: Random::from_environment(),
             stored: RefCell::default(),
             marks: RefCell::default(),
+            lent: RefCell::default(),
         })
     }
 
@@ -81,6 +84,19 @@ impl Cx {
         let (ui, kept) = Ui::kept(self.clock.wall());
         self.ui = ui;
         kept
+    }
+
+    /// The first opening of an office takes this one, if it is still the one on the disk.
+    pub(crate) fn lend(&self, office: Office) {
+        *self.lent.borrow_mut() = Some(office);
+    }
+
+    fn office(&self) -> Result<Office> {
+        let lent = self.lent.borrow_mut().take().filter(|office| office.store().check_identity().is_ok());
+        match lent {
+            Some(office) => Ok(office),
+            None => Ok(self.place()?.open()?),
+        }
     }
 
     pub(crate) fn into_marks(self) -> Vec<Mark> {
@@ -107,6 +123,10 @@ impl Cx {
         Ok(self.place_at(path))
     }
 
+    pub(crate) fn schema(&self) -> Schema {
+        self.schema
+    }
+
     /// The office folder that was named, if one was.
     pub(crate) fn explicit_office(&self) -> Option<PathBuf> {
         self.global.office.clone()
@@ -124,7 +144,7 @@ impl Cx {
 
     /// For commands that look: what is due is settled first, if it can be.
     pub(crate) fn open(&mut self) -> Result<Office> {
-        let mut office = self.place()?.open()?;
+        let mut office = self.office()?;
         office.settle()?;
         self.ui.now = office.now()?;
         Ok(office)
@@ -132,7 +152,7 @@ impl Cx {
 
     /// For commands that write: this machine's poste.toml comes first.
     pub(crate) fn open_to_write(&mut self) -> Result<Office> {
-        let mut office = self.place()?.open()?;
+        let mut office = self.office()?;
         office.sync_policy()?;
         self.ui.now = office.now()?;
         self.warn_of_session(&office)?;

@@ -1,7 +1,6 @@
 //! The command line of Poste: parse, call, print. Rules live in `poste-core`.
 
 mod batch;
-#[expect(dead_code, reason = "the server of tools and the hooks come next")]
 mod call;
 mod cli;
 mod commands;
@@ -12,8 +11,9 @@ mod explain;
 mod gates;
 mod git;
 mod git_hooks;
-#[expect(dead_code, reason = "the server of tools and the hooks come next")]
 mod identity;
+mod leases;
+mod mcp;
 mod paths;
 #[doc(hidden)]
 pub mod probe;

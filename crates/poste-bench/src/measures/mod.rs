@@ -4,6 +4,7 @@ mod broadcast;
 mod context;
 mod growth;
 mod handoff;
+mod mcp;
 mod memory;
 mod processes;
 mod program;
@@ -33,5 +34,6 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("handoff", handoff::measure),
     ("context", context::measure),
     ("replay", replay::measure),
+    ("mcp", mcp::measure),
     ("memory", memory::measure),
 ];

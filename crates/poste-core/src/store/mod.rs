@@ -450,7 +450,7 @@ impl Store {
     }
 
     /// Whether the files are still the ones that were opened.
-    pub(crate) fn check_identity(&self) -> Result<(), Error> {
+    pub fn check_identity(&self) -> Result<(), Error> {
         let Some(folder) = &self.folder else { return Ok(()) };
         if folder.identity.is_still(&Identity::of(&folder.path)) || sabotaged!(IdentityUnchecked) {
             return Ok(());

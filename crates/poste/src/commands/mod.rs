@@ -33,6 +33,7 @@ pub(crate) mod log;
 pub(crate) mod log_digest;
 pub(crate) mod log_replay;
 pub(crate) mod man;
+pub(crate) mod mcp;
 pub(crate) mod overdue;
 pub(crate) mod publish;
 pub(crate) mod read;

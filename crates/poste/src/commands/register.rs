@@ -21,7 +21,7 @@ use crate::ui::{Answer, Ui};
                         poste register anna --kind human\n  poste register coder --role reviewer --update")]
 pub(crate) struct Args {
     /// Lower-case letters, digits, - and _
-    name: Name,
+    pub(crate) name: Name,
     /// What it is for; role:ROLE addresses all who share it
     #[arg(long)]
     role: Option<Word>,

@@ -51,6 +51,7 @@ pages! {
     gates: "docs/gates.md",
     handoffs: "docs/handoffs.md",
     log: "docs/log.md",
+    mcp: "docs/mcp.md",
     messages: "docs/messages.md",
     offices: "docs/offices.md",
     guard: "docs/guard.md",

@@ -1,0 +1,17 @@
+//! The Model Context Protocol, spoken over a [`Table`] of tools, resources and prompts.
+//!
+//! Nothing here knows what the tools do. [`Server`] answers both revisions, the stateless one of 2026-07-28 and those with a
+//! handshake, whatever carries it; [`serve_stdio`] is the carrier of `poste mcp`: lines on stdin and stdout.
+
+#[expect(deprecated, reason = "older revisions can set what is logged")]
+mod server;
+mod stdio;
+#[expect(deprecated, reason = "older revisions can set what is logged")]
+mod table;
+
+pub use rmcp;
+pub use rmcp::ErrorData;
+pub use rmcp::model;
+pub use server::Server;
+pub use stdio::{FRAME_BYTES_MAX, serve_stdio};
+pub use table::{After, Answered, Call, News, Notices, Table};

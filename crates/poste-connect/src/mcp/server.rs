@@ -1,0 +1,493 @@
+//! The table, behind the protocol: lists in pages, calls on threads that may block, subscriptions of both revisions.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CancelledNotificationParam, CompleteRequestParams, CompleteResult,
+    ErrorData, GetPromptRequestParams, GetPromptResponse, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+    RequestId, ResourceUpdatedNotificationParam, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
+    SubscriptionFilter, Tool, UnsubscribeRequestParams,
+};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::{Peer, RoleServer, ServerHandler};
+use tokio::runtime::Handle;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
+
+use super::table::{After, Answered, Call, News, Notice, Notices, Table};
+
+/// A server of one client. Whatever carries it calls [`hang_up`](Self::hang_up) when the client has gone.
+#[derive(Debug)]
+pub struct Server<T> {
+    inner: Arc<Inner<T>>,
+}
+
+impl<T> Clone for Server<T> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+struct Inner<T> {
+    table: T,
+    notices: Notices,
+    /// The client has gone.
+    over: watch::Sender<bool>,
+    /// The client, once it said something.
+    peer: watch::Sender<Option<Peer<RoleServer>>>,
+    state: Mutex<State>,
+    /// Whoever carries the answers says when they are written.
+    does_after: bool,
+    dues: Arc<Dues>,
+}
+
+/// What follows answers that are on their way. A later call waits for it, so that it sees what the client was shown.
+#[derive(Debug, Default)]
+struct Dues {
+    count: Mutex<usize>,
+    none_left: Condvar,
+}
+
+impl Dues {
+    /// A client that sends without reading must not be waited for in vain.
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    fn count(&self) -> MutexGuard<'_, usize> {
+        self.count.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait(&self) {
+        drop(self.none_left.wait_timeout_while(self.count(), Self::PATIENCE, |count| *count > 0));
+    }
+}
+
+/// Something that follows an answer; dropped, it never happens.
+pub(super) struct Due {
+    after: Option<After>,
+    dues: Arc<Dues>,
+}
+
+impl Due {
+    fn new(after: After, dues: &Arc<Dues>) -> Self {
+        *dues.count() += 1;
+        Self { after: Some(after), dues: Arc::clone(dues) }
+    }
+
+    pub(super) fn run(mut self) {
+        if let Some(after) = self.after.take() {
+            after();
+        }
+    }
+}
+
+impl Drop for Due {
+    fn drop(&mut self) {
+        *self.dues.count() -= 1;
+        self.dues.none_left.notify_all();
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// What follows an answer once it was written, by its request.
+    after: HashMap<RequestId, Due>,
+    /// How often each resource is subscribed to.
+    subscribed: BTreeMap<String, usize>,
+    /// Those of `resources/subscribe`.
+    by_session: Vec<String>,
+    is_watching: bool,
+    tells_session: bool,
+}
+
+impl<T: std::fmt::Debug> std::fmt::Debug for Inner<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("table", &self.table).finish_non_exhaustive()
+    }
+}
+
+impl<T> Inner<T> {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Resources one client may subscribe to.
+const SUBSCRIPTIONS_MAX: usize = 1_000;
+
+impl<T: Table> Server<T> {
+    pub fn new(table: T) -> Self {
+        let inner = Inner {
+            table,
+            notices: Notices::new(),
+            over: watch::Sender::new(false),
+            peer: watch::Sender::new(None),
+            state: Mutex::default(),
+            does_after: false,
+            dues: Arc::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// For a carrier that asks for what follows each answer. With any other one nothing ever does.
+    pub(super) fn with_after(mut self) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.does_after = true;
+        }
+        self
+    }
+
+    /// What a test of the protocol may want to change beside the calls.
+    pub fn notices(&self) -> &Notices {
+        &self.inner.notices
+    }
+
+    /// Nobody is there any more: whatever waits for something stops waiting.
+    pub fn hang_up(&self) {
+        self.inner.over.send_replace(true);
+    }
+
+    /// What is to be done once the answer to this request was written.
+    pub(super) fn take_due(&self, id: &RequestId) -> Option<Due> {
+        self.inner.state().after.remove(id)
+    }
+
+    fn seen(&self, peer: &Peer<RoleServer>) {
+        if self.inner.peer.borrow().is_none() {
+            self.inner.peer.send_replace(Some(peer.clone()));
+        }
+        if self.inner.table.watches_always() {
+            self.watch();
+        }
+    }
+
+    fn watch(&self) {
+        if std::mem::replace(&mut self.inner.state().is_watching, true) {
+            return;
+        }
+        let inner = Arc::clone(&self.inner);
+        let subscribed = Arc::clone(&self.inner);
+        let news = News {
+            subscribed: Arc::new(move || subscribed.state().subscribed.keys().cloned().collect()),
+            peer: inner.peer.subscribe(),
+            over: inner.over.subscribe(),
+            runtime: Handle::current(),
+            notices: inner.notices.clone(),
+        };
+        std::thread::spawn(move || inner.table.watch(&news));
+    }
+
+    /// Runs a part of the table on a thread that may block.
+    async fn blocking<R: Send + 'static>(
+        &self,
+        context: RequestContext<RoleServer>,
+        run: impl FnOnce(&T, &Call) -> Result<R, ErrorData> + Send + 'static,
+    ) -> Result<R, ErrorData> {
+        self.seen(&context.peer);
+        let inner = Arc::clone(&self.inner);
+        let call =
+            Call { context, runtime: Handle::current(), over: inner.over.subscribe(), notices: inner.notices.clone() };
+        let ran = tokio::task::spawn_blocking(move || {
+            inner.dues.wait();
+            run(&inner.table, &call)
+        });
+        let ran = ran.await;
+        // A tool that panics is a fault of ours; the session of the client goes on.
+        ran.map_err(|error| ErrorData::internal_error(format!("the call ended badly: {error}"), None))?
+    }
+
+    /// As [`blocking`](Self::blocking); what follows the answer is kept for whoever writes it.
+    async fn answered<R: Send + 'static>(
+        &self,
+        context: RequestContext<RoleServer>,
+        run: impl FnOnce(&T, &Call) -> Result<Answered<R>, ErrorData> + Send + 'static,
+    ) -> Result<R, ErrorData> {
+        let (id, cancelled) = (context.id.clone(), context.ct.clone());
+        let Answered { answer, after } = self.blocking(context, run).await?;
+        // The answer to a cancelled request is never written.
+        if let Some(after) = after.filter(|_| self.inner.does_after && !cancelled.is_cancelled()) {
+            let due = Due::new(after, &self.inner.dues);
+            self.inner.state().after.insert(id, due);
+        }
+        Ok(answer)
+    }
+
+    /// Changes of these count from now on, unless they do already.
+    fn begin_watch(&self, uris: &[String]) {
+        let is_new = |uri: &&String| !self.inner.state().subscribed.contains_key(*uri);
+        let new: Vec<&String> = uris.iter().filter(is_new).collect();
+        new.into_iter().for_each(|uri| self.inner.table.begin_watch(uri));
+    }
+
+    /// From now on changes are looked for. What has changed since the watch began is told at once.
+    async fn subscribe_to(&self, uris: &[String]) {
+        for uri in uris {
+            *self.inner.state().subscribed.entry(uri.clone()).or_default() += 1;
+        }
+        self.watch();
+        let (inner, uris) = (Arc::clone(&self.inner), uris.to_vec());
+        // Whatever becomes of it, the subscription stands.
+        let _ = tokio::task::spawn_blocking(move || {
+            let changed = uris.into_iter().filter(|uri| inner.table.has_changed(uri));
+            changed.for_each(|uri| inner.notices.updated(uri));
+        })
+        .await;
+    }
+
+    fn unsubscribe_from(&self, uris: &[String]) {
+        let mut state = self.inner.state();
+        for uri in uris {
+            if let Some(count) = state.subscribed.get_mut(uri) {
+                *count -= 1;
+                if *count == 0 {
+                    state.subscribed.remove(uri);
+                }
+            }
+        }
+    }
+
+    /// Tells a session of older revisions what it subscribed to, and that lists have changed, until it ends.
+    fn tell_session(&self, peer: Peer<RoleServer>) {
+        if std::mem::replace(&mut self.inner.state().tells_session, true) {
+            return;
+        }
+        let (inner, mut notices) = (Arc::clone(&self.inner), self.inner.notices.sender.subscribe());
+        tokio::spawn(async move {
+            loop {
+                let sent = match notices.recv().await {
+                    Ok(Notice::Updated(uri)) => {
+                        if !inner.state().by_session.contains(&uri) {
+                            continue;
+                        }
+                        peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await
+                    }
+                    Ok(Notice::ToolsChanged) => peer.notify_tool_list_changed().await,
+                    Ok(Notice::PromptsChanged) => peer.notify_prompt_list_changed().await,
+                    Ok(Notice::ResourcesChanged) => peer.notify_resource_list_changed().await,
+                    // Too much at once: everything may have changed.
+                    Err(RecvError::Lagged(_)) => {
+                        let uris = inner.state().by_session.clone();
+                        uris.into_iter().for_each(|uri| inner.notices.updated(uri));
+                        continue;
+                    }
+                    Err(RecvError::Closed) => return,
+                };
+                if sent.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+/// One page of a list; the cursor is where the next one starts.
+fn page<I>(
+    items: Vec<I>,
+    size: usize,
+    asked: Option<PaginatedRequestParams>,
+) -> Result<(Vec<I>, Option<String>), ErrorData> {
+    let start = match asked.and_then(|asked| asked.cursor) {
+        None => 0,
+        Some(cursor) => cursor
+            .parse::<usize>()
+            .ok()
+            .filter(|start| (1..items.len()).contains(start))
+            .ok_or_else(|| ErrorData::invalid_params("the cursor is none of this list", None))?,
+    };
+    let end = start.saturating_add(size.max(1));
+    let next = (end < items.len()).then(|| end.to_string());
+    Ok((items.into_iter().skip(start).take(size.max(1)).collect(), next))
+}
+
+impl<T: Table> ServerHandler for Server<T> {
+    fn get_info(&self) -> ServerConfig {
+        self.inner.table.config()
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.seen(&context.peer);
+    }
+
+    async fn on_cancelled(&self, cancelled: CancelledNotificationParam, _: NotificationContext<RoleServer>) {
+        if let Some(id) = &cancelled.request_id {
+            drop(self.take_due(id));
+        }
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.inner.table.tools().into_iter().find(|tool| tool.name == name)
+    }
+
+    async fn list_tools(
+        &self,
+        asked: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        self.seen(&context.peer);
+        let (items, next_cursor) = page(self.inner.table.tools(), self.inner.table.page_size(), asked)?;
+        Ok(ListToolsResult { next_cursor, ..ListToolsResult::with_all_items(items) })
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        self.answered(context, move |table, call| table.call(request, call)).await
+    }
+
+    async fn list_resources(
+        &self,
+        asked: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let all = self.blocking(context, |table, call| table.resources(call)).await?;
+        let (items, next_cursor) = page(all, self.inner.table.page_size(), asked)?;
+        Ok(ListResourcesResult { next_cursor, ..ListResourcesResult::with_all_items(items) })
+    }
+
+    async fn list_resource_templates(
+        &self,
+        asked: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let (items, next_cursor) = page(self.inner.table.templates(), self.inner.table.page_size(), asked)?;
+        Ok(ListResourceTemplatesResult { next_cursor, ..ListResourceTemplatesResult::with_all_items(items) })
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.answered(context, move |table, call| table.read(request, call)).await
+    }
+
+    async fn list_prompts(
+        &self,
+        asked: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let (items, next_cursor) = page(self.inner.table.prompts(), self.inner.table.page_size(), asked)?;
+        Ok(ListPromptsResult { next_cursor, ..ListPromptsResult::with_all_items(items) })
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        self.blocking(context, move |table, call| table.prompt(request, call)).await
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        self.inner.table.complete(request)
+    }
+
+    async fn set_level(&self, request: SetLevelRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.inner.table.set_level(request.level)
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.begin_watch(std::slice::from_ref(&request.uri));
+        {
+            let mut state = self.inner.state();
+            if state.by_session.contains(&request.uri) {
+                return Ok(());
+            }
+            if state.by_session.len() >= SUBSCRIPTIONS_MAX {
+                return Err(ErrorData::invalid_params("too many subscriptions", None));
+            }
+            state.by_session.push(request.uri.clone());
+        }
+        self.seen(&context.peer);
+        self.tell_session(context.peer);
+        self.subscribe_to(&[request.uri]).await;
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let known = {
+            let mut state = self.inner.state();
+            let before = state.by_session.len();
+            state.by_session.retain(|uri| *uri != request.uri);
+            state.by_session.len() < before
+        };
+        if known {
+            self.unsubscribe_from(&[request.uri]);
+        }
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        let mut accepted = requested.clone();
+        if let Some(uris) = &mut accepted.resource_subscriptions {
+            uris.truncate(SUBSCRIPTIONS_MAX);
+            // It is acknowledged next: nothing that happens after that may be missed.
+            self.begin_watch(uris);
+        }
+        Some(accepted)
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        self.seen(&context.request_context().peer);
+        let uris = context.accepted().resource_subscriptions.clone().unwrap_or_default();
+        let (mut notices, mut over) = (self.inner.notices.sender.subscribe(), self.inner.over.subscribe());
+        self.subscribe_to(&uris).await;
+        let sink = context.sink().clone();
+        loop {
+            let notice = tokio::select! {
+                notice = notices.recv() => notice,
+                () = context.cancelled() => break,
+                _ = over.wait_for(|over| *over) => break,
+            };
+            // What was not asked for is not sent; the sink knows.
+            let _ = match notice {
+                Ok(Notice::Updated(uri)) => sink.notify_resource_updated(uri).await,
+                Ok(Notice::ToolsChanged) => sink.notify_tool_list_changed().await,
+                Ok(Notice::PromptsChanged) => sink.notify_prompt_list_changed().await,
+                Ok(Notice::ResourcesChanged) => sink.notify_resource_list_changed().await,
+                Err(RecvError::Lagged(_)) => {
+                    uris.iter().for_each(|uri| self.inner.notices.updated(uri.clone()));
+                    continue;
+                }
+                Err(RecvError::Closed) => break,
+            };
+        }
+        self.unsubscribe_from(&uris);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(cursor: &str) -> Option<PaginatedRequestParams> {
+        Some(PaginatedRequestParams::default().with_cursor(Some(cursor.to_owned())))
+    }
+
+    #[test]
+    fn a_list_is_read_page_by_page() {
+        assert_eq!(page(vec![1, 2, 3], 2, None).unwrap(), (vec![1, 2], Some("2".to_owned())));
+        assert_eq!(page(vec![1, 2, 3], 2, asked("2")).unwrap(), (vec![3], None));
+        assert_eq!(page(Vec::<u8>::new(), 2, None).unwrap(), (vec![], None));
+        for wrong in ["3", "-1", "x", "0", "18446744073709551616"] {
+            assert!(page(vec![1, 2, 3], 2, asked(wrong)).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::client::{Desk, PATIENCE, Revision};
+
+const UPDATED: &str = "notifications/resources/updated";
+
+#[test]
+fn an_older_client_subscribes_to_resources() {
+    let desk = Desk::new(&["lead", "coder"]);
+    desk.run(&["context", "create", "decisions", "one", "--as", "lead"]);
+    let mut client = desk.server(Some("coder"), &[], Revision::Handshake);
+    client.request("resources/subscribe", json!({ "uri": "poste://inbox" }));
+    client.request("resources/subscribe", json!({ "uri": "poste://context/decisions" }));
+    desk.run(&["send", "coder", "news", "--as", "lead"]);
+    let told = client.notification(UPDATED, PATIENCE).expect("it is told");
+    assert_eq!(told["params"]["uri"], "poste://inbox");
+    desk.run(&["context", "append", "decisions", "two", "--as", "lead"]);
+    let told = client.notification(UPDATED, PATIENCE).expect("it is told");
+    assert_eq!(told["params"]["uri"], "poste://context/decisions");
+    // What is nothing to it is not told.
+    desk.run(&["send", "lead", "to myself", "--as", "lead"]);
+    client.request("resources/unsubscribe", json!({ "uri": "poste://inbox" }));
+    desk.run(&["send", "coder", "more", "--as", "lead"]);
+    assert_eq!(client.notification(UPDATED, Duration::from_millis(1_500)), None);
+    assert!(client.hang_up().success());
+}
+
+#[test]
+fn a_client_of_the_stateless_revision_listens() {
+    let desk = Desk::new(&["lead", "coder"]);
+    let mut client = desk.server(Some("coder"), &[], Revision::Stateless);
+    assert_eq!(client.error("resources/subscribe", json!({ "uri": "poste://inbox" }))["code"], -32601);
+    let filter = json!({ "resourceSubscriptions": ["poste://inbox", "poste://roster"] });
+    let id = client.begin("subscriptions/listen", json!({ "notifications": filter }));
+    let told = client.notification("notifications/subscriptions/acknowledged", PATIENCE).expect("it is acknowledged");
+    assert_eq!(
+        told["params"]["notifications"]["resourceSubscriptions"],
+        json!(["poste://inbox", "poste://roster"]),
+        "{told}"
+    );
+    desk.run(&["send", "coder", "news", "--as", "lead"]);
+    let told = client.notification(UPDATED, PATIENCE).expect("it is told");
+    assert_eq!(told["params"]["uri"], "poste://inbox");
+    assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id, "{told}");
+    client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }));
+    assert!(client.tool("check_inbox", json!({})).contains("news"));
+    client.notifications.clear();
+    desk.run(&["send", "coder", "more", "--as", "lead"]);
+    assert_eq!(client.notification(UPDATED, Duration::from_millis(1_500)), None);
+    assert!(client.hang_up().success());
+}
+
+#[test]
+fn a_channel_pushes_new_mail_once() {
+    const PUSHED: &str = "notifications/claude/channel";
+    let desk = Desk::new(&["lead", "coder"]);
+    desk.run(&["send", "coder", "old", "--as", "lead"]);
+    let mut client = desk.server(Some("coder"), &["--channel"], Revision::Handshake);
+    assert!(client.greeting["capabilities"]["experimental"]["claude/channel"].is_object());
+    client.tool("check_inbox", json!({}));
+    std::thread::sleep(Duration::from_millis(500));
+    desk.run(&["send", "coder", "fresh \"news\"", "the body", "--as", "lead"]);
+    let pushed = client.notification(PUSHED, PATIENCE).expect("it is pushed");
+    let content = pushed["params"]["content"].as_str().unwrap();
+    assert!(
+        content.contains("#2") && content.contains("read_message number=2") && !content.contains("the body"),
+        "{content}"
+    );
+    assert_eq!(pushed["params"]["meta"]["from"], "lead");
+    desk.run(&["send", "lead", "to myself", "--as", "lead"]);
+    assert_eq!(client.notification(PUSHED, Duration::from_millis(1_500)), None);
+    assert!(!desk.is_shown("coder", 2), "a push shows nothing of it");
+}

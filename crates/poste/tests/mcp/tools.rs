@@ -1,0 +1,290 @@
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::client::{BOTH, Desk, Revision};
+
+#[test]
+fn work_goes_from_one_agent_to_another_and_back() {
+    for revision in BOTH {
+        let desk = Desk::new(&["lead", "coder"]);
+        let mut lead = desk.server(Some("lead"), &[], revision);
+        let mut coder = desk.server(Some("coder"), &[], revision);
+        let sent = lead.call(
+            "send_message",
+            json!({ "to": "coder", "subject": "Fix the login", "body": "--help\nIt fails with a 500.", "type": "directive" }),
+        );
+        assert_eq!(sent["structuredContent"]["number"], 1, "{sent}");
+        assert!(sent["structuredContent"]["next"].as_str().unwrap().contains("poste track 1"));
+
+        let inbox = coder.call("check_inbox", json!({}));
+        assert_eq!(inbox["structuredContent"]["messages"][0]["subject"], "Fix the login");
+        assert!(!desk.is_shown("coder", 1), "a listing shows nothing");
+
+        let read = coder.tool("read_message", json!({ "number": 1 }));
+        assert!(read.contains("from: lead (trust: agent)") && read.contains("--help\nIt fails"), "{read}");
+        assert!(read.contains("claim_work number=1"), "{read}");
+        coder.tool("check_inbox", json!({})); // what was written before is marked by now
+        assert!(desk.is_shown("coder", 1));
+
+        let claimed = coder.tool("claim_work", json!({}));
+        assert!(claimed.contains("It fails with a 500.") && claimed.contains("#1 is yours until"), "{claimed}");
+        let extended = coder.tool("finish_work", json!({ "number": 1, "outcome": "extend", "lease": "30m" }));
+        assert!(extended.contains("extended"), "{extended}");
+        coder.tool("finish_work", json!({ "number": 1, "outcome": "release" }));
+        coder.tool("claim_work", json!({ "number": 1 }));
+        let done = coder.tool("finish_work", json!({ "number": 1, "outcome": "done", "summary": "A null check" }));
+        assert!(done.contains("#1 done"), "{done}");
+        let track = lead.tool("poste", json!({ "args": ["track", "1"] }));
+        assert!(track.contains("A null check") && track.starts_with("<poste-output-"), "{track}");
+
+        coder.tool("send_message", json!({ "to": "lead", "subject": "May I?", "type": "question" }));
+        let reply = lead.tool("reply", json!({ "number": 2, "body": "- yes\n- do", "done": true }));
+        assert!(reply.contains("#3 stored for coder"), "{reply}");
+        let news = coder.tool("wait_for_mail", json!({ "seconds": 5 }));
+        assert!(news.contains("- yes\n- do"), "{news}");
+        let nothing = coder.call("wait_for_mail", json!({ "seconds": 0 }));
+        assert_eq!(nothing["structuredContent"]["messages"], json!([]), "{nothing}");
+        assert_ne!(nothing["isError"], true);
+    }
+}
+
+#[test]
+fn contexts_and_handoffs_are_shared() {
+    let desk = Desk::new(&["lead", "coder"]);
+    std::fs::write(desk.path().join("design.md"), "The design").unwrap();
+    let mut lead = desk.server(Some("lead"), &[], Revision::Handshake);
+    let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
+    lead.tool("context", json!({ "action": "create", "name": "decisions", "text": "# Decisions" }));
+    coder.tool("context", json!({ "action": "append", "name": "decisions", "title": "Tokens", "text": "RS256" }));
+    let since = lead.tool("context", json!({ "action": "since", "name": "decisions" }));
+    assert!(since.contains("+RS256") && since.starts_with("<poste-"), "{since}");
+    let shown = coder.tool("context", json!({ "action": "show", "name": "decisions" }));
+    assert!(shown.starts_with("<poste-context-") && shown.contains("RS256"), "{shown}");
+    let stale = lead.refused("context", json!({ "action": "replace", "name": "decisions", "text": "x", "version": 1 }));
+    assert!(stale.contains("hint:"), "{stale}");
+    lead.tool("context", json!({ "action": "replace", "name": "decisions", "text": "x", "version": 2 }));
+    assert!(coder.tool("context", json!({ "action": "list" })).contains("decisions"));
+    let near = lead.refused("context", json!({ "action": "show", "name": "decision" }));
+    assert!(near.contains("decisions"), "{near}");
+
+    let made = lead.call(
+        "handoff",
+        json!({ "action": "create", "to": "coder", "task": "Build it", "files": ["design.md"], "checks": ["Understood"] }),
+    );
+    let number = made["structuredContent"]["number"].as_u64().unwrap_or_else(|| panic!("{made}"));
+    let shown = coder.tool("handoff", json!({ "action": "show", "number": number }));
+    assert!(shown.contains("Build it") && shown.contains("design.md"), "{shown}");
+    let unchecked = coder.refused("handoff", json!({ "action": "accept", "number": number }));
+    assert!(unchecked.contains("Understood"), "{unchecked}");
+    coder.tool("handoff", json!({ "action": "accept", "number": number, "checks": ["1"] }));
+    assert!(lead.tool("handoff", json!({ "action": "list" })).contains("accepted"));
+    assert!(coder.refused("handoff", json!({ "action": "reject", "number": number })).contains("text"));
+}
+
+#[test]
+fn errors_teach() {
+    let desk = Desk::new(&["lead", "coder"]);
+    let mut lead = desk.server(Some("lead"), &[], Revision::Handshake);
+    let near = lead.refused("send_message", json!({ "to": "codr", "subject": "x" }));
+    assert!(near.contains("coder"), "{near}");
+    let missing = lead.refused("send_message", json!({ "to": "coder" }));
+    assert!(missing.contains("subject") && missing.contains("it needs to, subject"), "{missing}");
+    let piped = lead.refused("send_message", json!({ "to": "coder", "subject": "x", "body": "-" }));
+    assert!(piped.contains("piped"), "{piped}");
+    let piped = lead.refused("poste", json!({ "args": ["send", "coder", "x", "--payload=-"] }));
+    assert!(piped.contains("piped"), "{piped}");
+    let unknown = lead.error("tools/call", json!({ "name": "sned", "arguments": {} }));
+    assert!(unknown["message"].as_str().unwrap().contains("send_message"), "{unknown}");
+
+    // A lost lease says who has it now.
+    lead.tool("send_message", json!({ "to": "role:worker", "subject": "work", "type": "directive" }));
+    desk.run(&["register", "other", "--role", "worker"]);
+    let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
+    coder.tool("claim_work", json!({ "number": 1, "lease": "1s" }));
+    std::thread::sleep(Duration::from_millis(1_300));
+    desk.run(&["inbox", "--as", "other"]);
+    let claimed = Instant::now();
+    while claimed.elapsed() < Duration::from_secs(60) {
+        // The attempt counts as failed, so it can be claimed again after a while.
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_poste"))
+            .args(["claim", "1", "--as", "other"])
+            .current_dir(desk.path())
+            .env_clear()
+            .output()
+            .unwrap();
+        if output.status.success() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    let lost = coder.refused("finish_work", json!({ "number": 1, "outcome": "done", "summary": "late" }));
+    assert!(lost.contains("held by other"), "{lost}");
+}
+
+#[test]
+fn a_living_agent_keeps_what_it_claimed() {
+    let desk = Desk::new(&["lead", "coder"]);
+    desk.run(&["send", "coder", "work", "--type", "directive", "--as", "lead"]);
+    let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
+    coder.tool("claim_work", json!({ "lease": "3s" }));
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(6) {
+        coder.tool("check_inbox", json!({}));
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let done = coder.tool("finish_work", json!({ "number": 1, "outcome": "done", "summary": "it took longer" }));
+    assert!(done.contains("#1 done"), "{done}");
+}
+
+#[test]
+fn who_speaks_is_no_argument() {
+    let desk = Desk::new(&["lead", "coder"]);
+    let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
+    for (tool, arguments) in [
+        ("send_message", json!({ "to": "coder", "subject": "x", "as": "lead" })),
+        ("check_inbox", json!({ "agent": "lead" })),
+        ("poste", json!({ "args": ["send", "coder", "x", "--as", "lead"] })),
+        ("poste", json!({ "args": ["--as=lead", "send", "coder", "x"] })),
+        ("poste", json!({ "args": ["send", "coder", "x", "--office", "/tmp"] })),
+        ("poste", json!({ "args": ["send", "coder", "x", "--session", "s"] })),
+        ("poste", json!({ "args": ["register", "lead"] })),
+        ("poste", json!({ "args": ["register", "mallory"] })),
+    ] {
+        coder.refused(tool, arguments);
+    }
+    coder.tool("send_message", json!({ "to": "lead", "subject": "--as=lead" }));
+    let page = desk.json(&["inbox", "--as", "lead"]);
+    assert_eq!(page["messages"][0]["from"], "coder");
+    assert_eq!(page["messages"][0]["subject"], "--as=lead");
+    assert_eq!(page["messages"].as_array().unwrap().len(), 1);
+    assert!(!desk.run(&["agents"]).contains("mallory"));
+}
+
+#[test]
+fn only_commands_of_agents_are_run() {
+    let desk = Desk::new(&["coder"]);
+    let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
+    for command in ["mcp", "demo", "init", "restore", "redact", "trust", "guard", "tail", "completions", "config"] {
+        let refused = coder.refused("poste", json!({ "args": [command] }));
+        assert!(refused.contains("not run from here"), "{command}: {refused}");
+    }
+    for args in [
+        json!(["wait"]),
+        json!(["log", "follow"]),
+        json!(["claim", "--wait"]),
+        json!(["context", "edit", "x"]),
+        json!(["doctor", "--fix"]),
+        json!([]),
+    ] {
+        coder.refused("poste", json!({ "args": args }));
+    }
+    assert!(coder.refused("poste", json!({ "args": ["trak", "1"] })).contains("track"));
+    // Hints name whole commands, so the first word may be the program's.
+    assert!(coder.tool("poste", json!({ "args": ["poste", "agents"] })).contains("coder"));
+    assert!(coder.tool("poste", json!({ "args": ["help", "reserve"] })).contains("Usage"));
+}
+
+#[test]
+fn a_session_without_a_name_takes_one_and_keeps_it() {
+    let desk = Desk::new(&["lead"]);
+    let mut client = desk.server(None, &[], Revision::Handshake);
+    let unnamed = client.refused("check_inbox", json!({}));
+    assert!(unnamed.contains("register"), "{unnamed}");
+    assert!(client.tool("poste", json!({ "args": ["agents"] })).contains("lead"));
+    client.tool("poste", json!({ "args": ["register", "--role", "builder", "coder"] }));
+    assert!(client.tool("check_inbox", json!({})).contains("nothing waits for coder"));
+    let sessions = desk.json(&["session", "list"]);
+    assert_eq!(sessions["sessions"][0]["agent"], "coder");
+    assert_eq!(
+        sessions["sessions"][0]["pid"],
+        std::process::id(),
+        "it lives as long as the program that started the server"
+    );
+    assert!(client.hang_up().success());
+    // The name is stored in the session record: the next server of the same program finds it.
+    let mut again = desk.server(None, &[], Revision::Stateless);
+    assert!(again.tool("poste", json!({ "args": ["whoami"] })).contains("coder"));
+}
+
+#[test]
+fn a_name_in_use_is_not_taken_from_whoever_has_it() {
+    let desk = Desk::new(&["lead"]);
+    desk.run(&["session", "start", "--as", "lead", "--pid", "1"]);
+    let mut client = desk.server(None, &[], Revision::Handshake);
+    let refused = client.refused("poste", json!({ "args": ["register", "lead", "--role", "worker"] }));
+    assert!(refused.contains("--own-name") && refused.contains("--take-over"), "{refused}");
+    client.refused("check_inbox", json!({}));
+    // A program that says which session it runs is taken at its word.
+    let params = json!({
+        "name": "poste",
+        "arguments": { "args": ["register", "lead", "--role", "worker", "--own-name"] },
+        "_meta": { "sessionId": "0199-of-the-program" },
+    });
+    let result = client.request("tools/call", params);
+    assert_ne!(result["isError"], true, "{result}");
+    let sessions = desk.json(&["session", "list"]);
+    let own = sessions["sessions"].as_array().unwrap().iter().find(|session| session["agent"] == "lead-2").unwrap();
+    assert_eq!(own["id"], "0199-of-the-program");
+    assert!(client.tool("check_inbox", json!({})).contains("nothing waits for lead-2"));
+}
+
+#[test]
+fn waiting_is_told_cancelled_and_woken() {
+    for revision in BOTH {
+        let desk = Desk::new(&["lead", "coder"]);
+        let mut client = desk.server(Some("coder"), &[], revision);
+        // Woken by mail.
+        let id = client.begin("tools/call", json!({ "name": "wait_for_mail", "arguments": { "seconds": 60 } }));
+        std::thread::sleep(Duration::from_millis(300));
+        desk.run(&["send", "coder", "first", "--as", "lead"]);
+        let begun = Instant::now();
+        let answer = client.answer(id);
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("subject: first"), "{answer}");
+
+        // Cancelled: no answer, and what came later is not marked.
+        let params =
+            json!({ "name": "wait_for_mail", "arguments": { "seconds": 60 }, "_meta": { "progressToken": "p" } });
+        let id = client.begin("tools/call", params);
+        let progress = client.notification("notifications/progress", Duration::from_secs(15)).expect("progress");
+        assert_eq!(progress["params"]["progressToken"], "p");
+        assert_eq!(progress["params"]["total"], 60.0);
+        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }));
+        std::thread::sleep(Duration::from_millis(700));
+        desk.run(&["send", "coder", "second", "--as", "lead"]);
+        assert!(client.tool("check_inbox", json!({})).contains("second"));
+        let stray: Vec<&Value> = client.notifications.iter().filter(|message| message["id"] == id).collect();
+        assert!(stray.is_empty(), "{stray:?}");
+        assert!(!desk.is_shown("coder", 2));
+        // It stopped waiting, so the server ends at once.
+        let begun = Instant::now();
+        assert!(client.hang_up().success());
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn the_full_profile_has_a_tool_for_what_is_frequent() {
+    let desk = Desk::new(&["lead", "coder"]);
+    let mut coder = desk.server(Some("coder"), &["--profile", "full"], Revision::Handshake);
+    coder.tool("send_message", json!({ "to": "lead", "subject": "findme please" }));
+    assert!(coder.tool("track", json!({ "number": 1 })).contains("lead"));
+    assert!(coder.tool("search", json!({ "words": "findme" })).contains("findme"));
+    assert!(coder.tool("thread", json!({ "number": 1 })).contains("findme"));
+    assert!(coder.tool("list_agents", json!({})).contains("lead"));
+    coder.tool("status", json!({}));
+    desk.run(&["send", "coder", "news", "--as", "lead"]);
+    coder.tool("acknowledge", json!({ "number": 2 }));
+    let asked =
+        coder.call("ask", json!({ "to": "lead", "question": "Ship it?", "deadline": "1h", "choices": ["yes", "no"] }));
+    assert_ne!(asked["isError"], true, "{asked}");
+    assert!(coder.tool("approvals", json!({})).contains("Ship it?"));
+    let mut lead = desk.server(Some("lead"), &["--profile", "full"], Revision::Handshake);
+    lead.tool("decide", json!({ "number": 3, "choice": "yes", "reason": "go" }));
+    coder.tool("reserve", json!({ "action": "reserve", "patterns": ["src/**"], "reason": "refactoring" }));
+    assert!(lead.tool("reserve", json!({ "action": "list" })).contains("src/**"));
+    assert!(lead.refused("reserve", json!({ "action": "reserve", "patterns": ["src/main.rs"] })).contains("coder"));
+    coder.tool("reserve", json!({ "action": "release", "patterns": ["src/**"] }));
+    assert!(coder.tool("agree", json!({ "args": ["--help"] })).contains("Usage"));
+}
