@@ -26,6 +26,7 @@ fn start(desk: &mut Desk, who: &str, pid: u32) {
         worktree: None,
         parent: None,
         takes_over: None,
+        resumes: false,
     };
     accepted(desk.ask(who, Intent::SessionStart(start)));
 }
