@@ -13,6 +13,7 @@ use crate::{Result, say};
 pub(crate) const SEND: &str = "child-send";
 pub(crate) const WAIT: &str = "child-wait";
 pub(crate) const PEAK: &str = "child-peak";
+pub(crate) const NOTHING: &str = "child-nothing";
 /// A waiter that hears nothing for so long has missed something.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -20,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) fn run(arguments: &[String]) -> Option<Result> {
     let (role, rest) = arguments.split_first()?;
     match (role.as_str(), rest) {
+        (NOTHING, []) => Some(Ok(())),
         (SEND, [office, count]) => Some(send(Path::new(office), count)),
         (WAIT, [office, count]) => Some(wait(Path::new(office), count)),
         (PEAK, [program, arguments @ ..]) => Some(peak(program, arguments)),

@@ -9,8 +9,10 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use poste_core::log::{MessageNo, Position};
+use poste_core::log::{MessageNo, Position, SessionProcess};
 use poste_core::text::{Name, Session};
 use poste_core::{Address, Timestamp};
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -21,6 +23,9 @@ use crate::program::Program;
 /// The folder, in that of the office.
 pub const FOLDER: &str = "live";
 
+/// Longer than any hook holds it that is not stopped or stuck.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_PERIOD: Duration = Duration::from_millis(2);
 /// More than any of these files ever has.
 const BYTES_MAX: u64 = 1024 * 1024;
 
@@ -32,6 +37,12 @@ pub struct Live {
     pub agent: Option<Name>,
     #[serde(default)]
     pub program: Option<Program>,
+    /// The program's process, which its server of tools is below, too.
+    #[serde(default)]
+    pub process: Option<SessionProcess>,
+    /// The program's own name is that of a run which is over: it was resumed, and goes on as this session.
+    #[serde(default)]
+    pub runs_as: Option<Session>,
     #[serde(default)]
     pub reach: Reach,
     #[serde(default)]
@@ -66,13 +77,23 @@ pub struct Told {
     pub look_again_at: Option<Timestamp>,
     /// Mail that was named in a line, without its body.
     pub listed: BTreeSet<MessageNo>,
+    /// Mail whose body was put before it, while the office could not be written to: it is to be marked as shown.
+    pub unmarked: BTreeSet<MessageNo>,
     /// How often in a row the session was kept from stopping.
     pub holds: u32,
 }
 
 impl Live {
     pub fn new(session: Session) -> Self {
-        Self { session, agent: None, program: None, reach: Reach::default(), told: Told::default() }
+        Self {
+            session,
+            agent: None,
+            program: None,
+            process: None,
+            runs_as: None,
+            reach: Reach::default(),
+            told: Told::default(),
+        }
     }
 
     /// As it was saved last; `None`: nothing is known of this session, or the file cannot be read.
@@ -81,16 +102,35 @@ impl Live {
         (found.session == *session).then_some(found)
     }
 
+    /// The session whose program is one of these processes, the nearest first.
+    pub fn of_process(office: &Path, processes: &[SessionProcess]) -> Option<Self> {
+        let files = fs::read_dir(office.join(FOLDER)).ok()?.flatten().map(|entry| entry.path());
+        let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+        let all = files.filter_map(|path| serde_json::from_slice::<Self>(&read(&path).ok()?).ok());
+        let near = |live: &Self| processes.iter().position(|process| live.process.as_ref() == Some(process));
+        all.filter_map(|live| Some((near(&live)?, live))).min_by_key(|(near, _)| *near).map(|(_, live)| live)
+    }
+
     /// Changes it while nobody else does: hooks of one session may run side by side.
     pub fn change<T, E: From<io::Error>>(
         office: &Path,
         session: &Session,
         change: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, E> {
+        Self::change_within(office, session, PATIENCE, change)
+    }
+
+    /// As [`Live::change`], for somebody who has less time. `WouldBlock`: somebody else had it for so long.
+    pub fn change_within<T, E: From<io::Error>>(
+        office: &Path,
+        session: &Session,
+        patience: Duration,
+        change: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
         let path = path(office, session);
         make_folder(office)?;
         let lock = lock_file(&path.with_extension("lock"))?;
-        flock(&lock, FlockOperation::LockExclusive).map_err(io::Error::from)?;
+        lock_within(&lock, patience)?;
         let before = Self::load(office, session);
         let mut live = before.clone().unwrap_or_else(|| Self::new(session.clone()));
         let done = change(&mut live)?;
@@ -98,6 +138,17 @@ impl Live {
             save(&path, &live)?;
         }
         Ok(done)
+    }
+
+    /// Held by the one process that waits on behalf of a session; `None`: another one has it. It is free when the file is closed.
+    pub fn single_waiter(office: &Path, session: &Session) -> io::Result<Option<File>> {
+        make_folder(office)?;
+        let lock = lock_file(&path(office, session).with_extension("waiter"))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from) {
+            Ok(()) => Ok(Some(lock)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Everything is forgotten of a session that is over. Its lock stays: somebody may wait for it.
@@ -125,6 +176,19 @@ pub(crate) fn make_folder(office: &Path) -> io::Result<()> {
 pub(crate) fn lock_file(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)
+}
+
+/// There is no lock with a deadline, so it is tried again and again.
+fn lock_within(lock: &File, patience: Duration) -> io::Result<()> {
+    let deadline = Instant::now() + patience;
+    loop {
+        match flock(lock, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {
+                thread::sleep(LOCK_PERIOD);
+            }
+            locked => return locked,
+        }
+    }
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

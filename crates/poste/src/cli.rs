@@ -173,6 +173,7 @@ commands! {
     Restore => restore,
     Config => config,
     Trust => trust,
+    Hook => hook,
     Completions => completions,
     Man => man,
     Mcp => mcp,

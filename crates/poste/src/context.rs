@@ -59,7 +59,7 @@ impl Cx {
         global.session = from_environment(global.session, "POSTE_SESSION", |text| text.parse::<Session>())?;
         global.office = from_environment(global.office, "POSTE_HOME", |text| Ok::<_, String>(PathBuf::from(text)))?;
         global.lock_timeout = from_environment(global.lock_timeout, "POSTE_LOCK_TIMEOUT", duration)?;
-        let clock = test_clock()?.unwrap_or_else(|| Arc::new(SystemClock));
+        let clock = clock()?;
         let colour = match global.color {
             ColorChoice::Auto => None,
             ColorChoice::Always => Some(true),
@@ -405,6 +405,11 @@ impl Random {
         let ms = u64::try_from(at.ms()).unwrap_or(0);
         uuid::Builder::from_unix_timestamp_millis(ms, &random).into_uuid()
     }
+}
+
+/// The machine's clocks, or those of a test.
+pub(crate) fn clock() -> Result<Arc<dyn Clock>> {
+    Ok(test_clock()?.unwrap_or_else(|| Arc::new(SystemClock)))
 }
 
 /// A clock that stands still, for tests: `POSTE_TEST_CLOCK` is a moment, `POSTE_TEST_BOOT` milliseconds since boot.

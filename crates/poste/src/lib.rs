@@ -34,6 +34,9 @@ use error::CommandError;
 /// The schema is a parameter so that tests can run a program that knows another one.
 pub fn main(schema: Schema) -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Some(code) = commands::hook::plainly(&arguments, schema) {
+        return code;
+    }
     let cli = match Cli::read(&arguments) {
         Ok(cli) => cli,
         Err(error) => return cli::explain_usage(&error, arguments.iter().any(|argument| argument == "--json")),

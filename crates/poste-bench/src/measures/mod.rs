@@ -4,6 +4,7 @@ mod broadcast;
 mod context;
 mod growth;
 mod handoff;
+mod hook;
 mod mcp;
 mod memory;
 mod processes;
@@ -26,6 +27,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("send", send::measure),
     ("program", program::measure),
     ("processes", processes::measure),
+    ("hook", hook::measure),
     ("wake", wake::measure),
     ("growth", growth::measure),
     ("search", search::measure),

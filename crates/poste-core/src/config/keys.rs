@@ -23,6 +23,8 @@ pub enum Takes {
     Priority,
     Urgency,
     Flag,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
     /// A file below the folder of `poste.toml`, or a table that is the schema itself.
     Schema,
 }
@@ -35,6 +37,7 @@ pub enum Value {
     Priority(Priority),
     Urgency(Urgency),
     Flag(bool),
+    Word(&'static str),
     Schema(SchemaSource),
 }
 
@@ -55,6 +58,11 @@ pub struct Key {
     pub built_in: Option<Value>,
 }
 
+/// The sections that decide nothing in the fold: how this machine serves the sessions that run on it.
+pub const MACHINE_SECTIONS: [&str; 2] = ["session", "hooks"];
+/// What becomes of the claims of a session that ends.
+pub const ON_END: [&str; 2] = ["release", "keep"];
+
 /// The section whose subsections are types.
 pub const TYPES: &str = "types";
 /// The keys of a type.
@@ -66,6 +74,8 @@ const fn key(section: &'static str, name: &'static str, takes: Takes, built_in: 
 
 const ATTEMPTS: Takes = Takes::Count { min: 1, max: limits::ATTEMPTS_MAX_MAX as u64 };
 const RETRY_DELAY: Takes = Takes::Length { min: 0, max: limits::RETRY_DELAY_MS_MAX };
+
+const HOOK_TOKENS: Takes = Takes::Count { min: 100, max: 4_000 };
 
 /// In the order of the documentation. `fold::check_policy` holds the same ranges; a test compares them.
 pub const KEYS: &[Key] = &[
@@ -95,6 +105,9 @@ pub const KEYS: &[Key] = &[
         Takes::Count { min: 1, max: limits::FAN_OUT_MAX as u64 },
         Some(Value::Count(limits::FAN_OUT_MAX as u64)),
     ),
+    key("session", "on_end", Takes::OneOf(&ON_END), Some(Value::Word(ON_END[0]))),
+    key("hooks", "start_tokens", HOOK_TOKENS, Some(Value::Count(600))),
+    key("hooks", "turn_tokens", HOOK_TOKENS, Some(Value::Count(400))),
     key(TYPES, "priority", Takes::Priority, None),
     key(TYPES, "urgency", Takes::Urgency, None),
     key(TYPES, "work", Takes::Flag, None),
@@ -137,6 +150,7 @@ impl Takes {
             Self::Priority => Value::Priority(text.parse()?),
             Self::Urgency => Value::Urgency(text.parse()?),
             Self::Flag => Value::Flag(text.parse().map_err(|_| self.wrong())?),
+            Self::OneOf(words) => Value::Word(known_word(words, text).ok_or_else(|| self.wrong())?),
             Self::Schema if text.is_empty() => return Err(self.wrong()),
             Self::Schema => Value::Schema(SchemaSource::File(text.to_owned())),
         };
@@ -166,9 +180,14 @@ impl Takes {
             Self::Priority => words(Priority::ALL.iter().map(|word| word.word())),
             Self::Urgency => words(Urgency::ALL.iter().map(|word| word.word())),
             Self::Flag => "true or false".to_owned(),
+            Self::OneOf(known) => words(known.iter().copied()),
             Self::Schema => "the path of a JSON Schema, or the schema as a table".to_owned(),
         }
     }
+}
+
+pub(super) fn known_word(words: &[&'static str], text: &str) -> Option<&'static str> {
+    words.iter().copied().find(|word| *word == text)
 }
 
 fn words<'a>(words: impl Iterator<Item = &'a str>) -> String {
@@ -184,6 +203,7 @@ impl Value {
             Self::Priority(word) => word.to_string(),
             Self::Urgency(word) => word.to_string(),
             Self::Flag(flag) => flag.to_string(),
+            Self::Word(word) => (*word).to_owned(),
             Self::Schema(SchemaSource::File(path)) => path.clone(),
             Self::Schema(SchemaSource::Inline(_)) => "(in the file)".to_owned(),
         }

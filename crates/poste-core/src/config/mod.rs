@@ -12,7 +12,7 @@ use std::path::Path;
 pub use edit::{Change, KeyPath, change};
 pub use gates::GATE;
 pub(crate) use gates::unknown_type;
-pub use keys::{KEYS, Key, SCHEMA, SchemaSource, TYPES, Takes, Value, length_text};
+pub use keys::{KEYS, Key, MACHINE_SECTIONS, ON_END, SCHEMA, SchemaSource, TYPES, Takes, Value, length_text};
 pub use read::{Given, LocalFile, Problem, check_local, read_local};
 pub use wake::{WAKE, WAKE_TEMPLATES, WakeCommand, WakeConfig};
 
@@ -59,6 +59,12 @@ impl ConfigFile {
         }
     }
 
+    /// What a key outside the policy says here, else what is built in.
+    pub fn machine_value(&self, section: &str, name: &str) -> Option<Value> {
+        let given = self.given.get(&format!("{section}.{name}")).map(|given| given.value.clone());
+        given.or_else(|| keys::find(section, name)?.built_in.clone())
+    }
+
     /// As far as it can be read, with every problem, from top to bottom.
     pub fn check(text: &str) -> (Self, Vec<Problem>) {
         read::read(text)
@@ -83,6 +89,7 @@ pub fn commands(file: &ConfigFile) -> Vec<Command> {
         | Value::Priority(_)
         | Value::Urgency(_)
         | Value::Flag(_)
+        | Value::Word(_)
         | Value::Schema(_) => false,
     };
     let found = file.given.iter().filter(|(_, given)| runs(given));
@@ -225,7 +232,7 @@ mod tests {
     /// The ranges a file is held to with a line number are those the fold holds every policy to.
     #[test]
     fn the_ranges_of_the_file_are_those_of_the_fold() {
-        for key in KEYS {
+        for key in KEYS.iter().filter(|key| !MACHINE_SECTIONS.contains(&key.section)) {
             let (low, high, below, above) = match key.takes {
                 Takes::Count { min, max } => (min.to_string(), max.to_string(), min.wrapping_sub(1), max + 1),
                 Takes::Length { min, max } => {

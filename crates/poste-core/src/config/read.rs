@@ -332,6 +332,9 @@ pub(super) fn read_value(key: &Key, value: &DeValue<'_>) -> Result<Value, String
         (Takes::Priority, DeValue::String(text)) => Value::Priority(text.parse()?),
         (Takes::Urgency, DeValue::String(text)) => Value::Urgency(text.parse()?),
         (Takes::Flag, DeValue::Boolean(flag)) => Value::Flag(*flag),
+        (Takes::OneOf(words), DeValue::String(text)) => {
+            Value::Word(keys::known_word(words, text).ok_or_else(|| format!("it is {}", takes.expected()))?)
+        }
         (Takes::Schema, DeValue::String(path)) if !path.is_empty() => {
             Value::Schema(SchemaSource::File(path.clone().into_owned()))
         }

@@ -72,6 +72,7 @@ pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
     inside.extend(folder::entries(&home.join("archive"))?);
     inside.extend(folder::entries(&home.join("contexts"))?);
     inside.extend(folder::entries(&home.join("sessions"))?);
+    inside.extend(folder::entries(&home.join("live"))?);
     let open = inside.iter().filter(|entry| entry.name != ".gitignore" && entry.mode & 0o077 != 0);
     let open: Vec<&Entry> = open.filter(|entry| matches!(entry.kind, Kind::File | Kind::Folder)).collect();
     for entry in open.iter().take(SHOWN_MAX) {

@@ -33,7 +33,7 @@ pub(crate) fn ring(folder: &Path, position: Position) {
 
 /// The newest record the bell was rung for. It was committed then, so a log that ends before it has lost records:
 /// SQLite drops a damaged end of its WAL without a word, and starts a new WAL where the old one is missing.
-pub(crate) fn last_rung(folder: &Path) -> Option<Position> {
+pub fn last_rung(folder: &Path) -> Option<Position> {
     read(&open(folder, OpenOptions::new().read(true))?)
 }
 

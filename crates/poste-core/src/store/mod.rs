@@ -5,6 +5,7 @@
 //!   office.db  (-wal, -shm)   log and tables, one SQLite file
 //!   write.lock                held by the one writer; says who it is
 //!   bell                      touched after each commit; waiters listen to it
+//!   live/                     how sessions of this machine are reached, and what they were told
 //!   trust.json                the poste.toml a person here trusts to run commands
 //!   blobs/                    content over 64 KiB and attachments, named by BLAKE3
 //!   archive/                  finished conversations, one line a record
@@ -47,7 +48,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-pub use bell::Waiter;
+pub use bell::{Waiter, last_rung};
 pub use config_file::{read_config, replace_config};
 pub use erase::Erased;
 pub use group::GroupCommit;
@@ -531,7 +532,8 @@ fn file_identity(path: &Path) -> Option<(u64, u64)> {
 fn check_own_folder(path: &Path) -> Result<(), Error> {
     let is_ours = |entry: &folder::Entry| match entry.name.as_str() {
         GITIGNORE => fs::read_to_string(&entry.path).is_ok_and(|text| IGNORE_ALL.starts_with(&text)),
-        "bell" | "write.lock" | "blobs" | "archive" | "contexts" | "sessions" | "local.toml" | "trust.json" => true,
+        "bell" | "write.lock" | "blobs" | "archive" | "contexts" | "sessions" | "live" | "local.toml"
+        | "trust.json" => true,
         name => ["office.db", "search.", "before-schema-"].iter().any(|ours| name.starts_with(ours)),
     };
     let entries = folder::entries(path)?;

@@ -273,6 +273,8 @@ pub struct NewsQuery {
     pub kind: Option<TypeName>,
     pub from: Option<String>,
     pub topic: Option<Topic>,
+    /// Only of these; none named: of all.
+    pub urgencies: Vec<Urgency>,
     /// Everything that became available after this position, whether it was shown or not.
     pub after: Option<Position>,
     /// An earlier look up to here found nothing: only what became available later can be new. Right as long as the
@@ -445,6 +447,7 @@ impl NewsQuery {
         self.kind.as_ref().is_none_or(|kind| *kind == message.kind)
             && self.from.as_ref().is_none_or(|from| message.sender == from.as_str())
             && self.topic.as_ref().is_none_or(|topic| message.topic.as_ref() == Some(topic))
+            && (self.urgencies.is_empty() || self.urgencies.contains(&message.urgency))
     }
 }
 

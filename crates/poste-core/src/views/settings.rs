@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::config::{ConfigFile, KEYS, Key, SCHEMA, TYPES, Value};
+use crate::config::{ConfigFile, KEYS, Key, MACHINE_SECTIONS, SCHEMA, TYPES, Value};
 use crate::error::Error;
 use crate::log::{PolicyType, Settings};
 use crate::store::Store;
@@ -79,6 +79,11 @@ struct View<'a> {
 impl View<'_> {
     fn office_wide(&self, key: &Key) -> Setting {
         let name = format!("{}.{}", key.section, key.name);
+        if MACHINE_SECTIONS.contains(&key.section) {
+            let value = self.file.machine_value(key.section, key.name);
+            let source = if self.file.given.contains_key(&name) { Source::File } else { Source::BuiltIn };
+            return Setting { key: name, value, source, file_value: None };
+        }
         let set = setting(&self.policy.settings, key);
         let source = match (&set, self.ours) {
             (None, _) => Source::BuiltIn,

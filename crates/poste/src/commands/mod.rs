@@ -27,6 +27,7 @@ pub(crate) mod guard;
 pub(crate) mod handoff;
 pub(crate) mod handoff_accept;
 pub(crate) mod handoff_create;
+pub(crate) mod hook;
 pub(crate) mod inbox;
 pub(crate) mod init;
 pub(crate) mod log;

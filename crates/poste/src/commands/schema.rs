@@ -145,6 +145,7 @@ const ANSWERS: &[AnswerSchema] = &[
     ("config show", of::<super::config::ShowAnswer>),
     ("config set", of::<super::config::SetAnswer>),
     ("trust", of::<super::trust::TrustAnswer>),
+    ("hook", of::<super::hook::HookAnswer>),
     ("completions", of::<super::completions::CompletionsAnswer>),
     ("man", of::<super::man::ManAnswer>),
     ("demo", of::<super::demo::DemoAnswer>),

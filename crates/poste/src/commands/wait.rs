@@ -105,6 +105,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         kind: args.kind,
         from: args.from,
         topic: args.topic,
+        urgencies: Vec::new(),
         after: args.after,
         looked_until: None,
         limit: args.limit.into(),

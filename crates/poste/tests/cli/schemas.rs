@@ -214,6 +214,8 @@ const DAY: &[(&str, &str)] = &[
     ("config show", "config show"),
     ("config set", "config set delivery.lease 20m"),
     ("trust", "trust --yes --as anna"),
+    // The one hook that prints something even when there is nothing to say.
+    ("hook", "hook stop --program codex"),
     ("completions", "completions bash"),
     ("man", "man"),
     ("context create", "context create plan '# Plan' --data '{\"a\":1}' --as lead"),

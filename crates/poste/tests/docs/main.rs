@@ -50,6 +50,7 @@ pages! {
     from_files: "docs/guides/from-files.md",
     gates: "docs/gates.md",
     handoffs: "docs/handoffs.md",
+    hooks: "docs/hooks.md",
     log: "docs/log.md",
     mcp: "docs/mcp.md",
     messages: "docs/messages.md",

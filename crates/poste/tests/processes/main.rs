@@ -14,6 +14,8 @@ mod examples;
 mod gates;
 mod guarding;
 mod handing_over;
+mod hook_waiting;
+mod hooking;
 mod negotiation;
 mod racing;
 mod redacting;

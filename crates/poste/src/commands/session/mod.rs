@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub(crate) use close::CloseAnswer;
-pub(crate) use start::StartAnswer;
+pub(crate) use start::{StartAnswer, parent_of, place_of, shell_word};
 
 use super::{SecretArgs, said};
 use crate::Result;
@@ -287,7 +287,7 @@ fn state(session: &SessionView) -> String {
 }
 
 /// Which process it is, where.
-fn place(session: &SessionView) -> String {
+pub(crate) fn place(session: &SessionView) -> String {
     let pid = session.pid.map(|pid| format!("pid {pid}, ")).unwrap_or_default();
     format!("{pid}{} on {}", escape::line(&session.program), escape::line(&session.host))
 }

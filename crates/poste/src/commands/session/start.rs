@@ -82,7 +82,7 @@ impl Answer for StartAnswer {
 }
 
 /// A word a shell takes as it is.
-fn shell_word(text: &str) -> String {
+pub(crate) fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':' | '@' | '+' | ',');
     match !text.is_empty() && text.chars().all(is_plain) {
         true => text.to_owned(),
@@ -258,14 +258,14 @@ fn own_name(cx: &Cx, office: &mut Office, agent: &Agent) -> Result<Agent> {
 }
 
 /// The session of the environment, if another agent runs as it.
-fn parent_of(cx: &Cx, office: &Office, agent: &Name) -> Result<Option<Session>> {
+pub(crate) fn parent_of(cx: &Cx, office: &Office, agent: &Name) -> Result<Option<Session>> {
     let Some(id) = cx.session() else { return Ok(None) };
     let known = office.store().tables()?.session(&id)?;
     Ok(known.filter(|session| session.is_live() && session.agent != *agent).map(|session| session.id))
 }
 
 /// What the session before ran below, unless that is over.
-fn place_of(office: &Office, before: &SessionView) -> Result<Option<Session>> {
+pub(crate) fn place_of(office: &Office, before: &SessionView) -> Result<Option<Session>> {
     let root = office.store().tables()?.session(&before.root)?;
     Ok(before.parent.clone().filter(|_| root.is_some_and(|root| root.is_live())))
 }

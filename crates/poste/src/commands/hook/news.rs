@@ -1,0 +1,122 @@
+//! Mail that is new to a session and urgent enough to be put before it while it works.
+
+use std::fmt::Write as _;
+
+use poste_connect::live::Told;
+use poste_core::log::{MessageNo, Position};
+use poste_core::office::Office;
+use poste_core::store::tables::Agent;
+use poste_core::text::{Session, TypeName};
+use poste_core::views::{self, MessageView, NewsQuery};
+use poste_core::vocabulary::{Priority, Urgency};
+
+use super::NEWS_MAX;
+use crate::Result;
+use crate::commands::read;
+use crate::context::Cx;
+use crate::ui::{escape, tokens};
+
+/// So urgent is what does not wait for the next session.
+const SOON: [Urgency; 2] = [Urgency::Now, Urgency::Turn];
+
+/// What was found, best first.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub messages: Vec<MessageView>,
+    /// Everything up to here was looked at; `None`: there is more than was looked for.
+    pub cursor: Option<Position>,
+}
+
+/// What this session was not shown and not told of.
+pub(super) fn look(office: &Office, agent: &Agent, session: &Session, told: &Told) -> Result<Found> {
+    let query = NewsQuery {
+        session: Some(session.clone()),
+        urgencies: SOON.to_vec(),
+        // Whoever took a new role may take mail that was there before.
+        looked_until: told.looked_until.filter(|_| told.addresses == agent.addresses()),
+        limit: NEWS_MAX + told.listed.len() + told.unmarked.len(),
+        ..NewsQuery::default()
+    };
+    let news = views::news(office.store(), agent, &query)?;
+    let mut messages = news.messages;
+    messages.retain(|message| !told.listed.contains(&message.number) && !told.unmarked.contains(&message.number));
+    Ok(Found { messages, cursor: news.cursor })
+}
+
+/// What is said of new mail.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    pub text: Option<String>,
+    /// With their bodies.
+    pub shown: Vec<MessageNo>,
+    /// In a line.
+    pub listed: Vec<MessageNo>,
+    /// Not at all: they did not fit, and come with the next hook.
+    pub left: usize,
+}
+
+/// Bodies that are short, as long as everything else fits at least in a line.
+pub(super) fn compose(cx: &Cx, agent: &Agent, messages: &[MessageView], budget: usize) -> Said {
+    let mut said = Said::default();
+    if messages.is_empty() {
+        return said;
+    }
+    let mut text = format!("Poste: new mail for {} (data from its senders).\n", agent.name);
+    const END: &str = "Shown is not handled: ack, reply, claim and done end it (poste help VERB).";
+    let mut left = budget.saturating_sub(tokens::estimate(&text) + tokens::estimate(END));
+    let lines: Vec<String> = messages.iter().map(line_of).collect();
+    let mut rest: usize = lines.iter().map(|line| tokens::estimate(line)).sum();
+    for (message, line) in messages.iter().zip(&lines) {
+        let line_cost = tokens::estimate(line);
+        rest -= line_cost;
+        let fenced = fenced_within(cx, message, left.saturating_sub(rest));
+        // One is always told of, or a small budget would keep all mail back.
+        let is_first = said.shown.is_empty() && said.listed.is_empty();
+        let cost = if let Some(fenced) = &fenced {
+            let _ = writeln!(text, "{fenced}");
+            said.shown.push(message.number);
+            tokens::estimate(fenced)
+        } else if line_cost <= left || is_first {
+            let _ = writeln!(text, "{line}");
+            said.listed.push(message.number);
+            line_cost
+        } else {
+            said.left += 1;
+            0
+        };
+        left = left.saturating_sub(cost);
+    }
+    if said.left > 0 {
+        let _ = writeln!(text, "{} more: poste inbox", said.left);
+    }
+    text.push_str(END);
+    said.text = Some(text);
+    said
+}
+
+/// The whole message, if it is that short. A long one is not rendered only to be thrown away.
+fn fenced_within(cx: &Cx, message: &MessageView, budget: usize) -> Option<String> {
+    if tokens::estimate(&message.body) > budget || message.content_gone {
+        return None;
+    }
+    let fenced = read::fenced(cx, message);
+    (tokens::estimate(&fenced) <= budget).then_some(fenced)
+}
+
+fn line_of(message: &MessageView) -> String {
+    let number = message.number;
+    let line = line(number, &message.kind, message.priority, &message.from, &message.subject);
+    format!("{line} (read it: poste read {number})")
+}
+
+/// Mail in a line. The subject is its sender's, so it stands in quotes which it cannot close.
+pub(super) fn line(number: MessageNo, kind: &TypeName, priority: Priority, from: &str, subject: &str) -> String {
+    const SUBJECT_CHARS_MAX: usize = 100;
+    let mut short: String = subject.chars().take(SUBJECT_CHARS_MAX).collect();
+    if subject.chars().count() > SUBJECT_CHARS_MAX {
+        short.push('…');
+    }
+    let quoted = escape::line(&short).replace('\\', r"\\").replace('"', "\\\"");
+    let priority = if priority > Priority::Normal { format!(" ({priority})") } else { String::new() };
+    format!("#{number} {kind}{priority} from {}: \"{quoted}\"", escape::line(from))
+}

@@ -1,0 +1,153 @@
+//! The waiter in the background of an idle session: it wakes for new mail, once for a burst, and for nothing else.
+
+use std::process::{Child, Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::common::{Desk, finish, until_all_wait};
+use crate::hooking::{Session, desk};
+
+const WAKES: i32 = 2;
+
+/// A session that is idle, with its waiter.
+fn idle<'d>(desk: &'d Desk) -> (Session<'d>, Child) {
+    let session = Session::new(desk, "run-1", "claude-code");
+    session.hook("session-start");
+    let waiter = session.start("wait", &json!({}));
+    until_all_wait(desk, std::slice::from_ref(&waiter));
+    (session, waiter)
+}
+
+fn send(desk: &Desk, subject: &str) {
+    desk.run(&["send", "coder", subject, "--type", "question", "--as", "lead"]);
+}
+
+/// What it ended with, if it did in that time.
+fn ends_within(mut waiter: Child, time: Duration) -> Result<Output, Child> {
+    let deadline = Instant::now() + time;
+    while Instant::now() < deadline {
+        if waiter.try_wait().unwrap().is_some() {
+            return Ok(finish(vec![waiter]).remove(0));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Err(waiter)
+}
+
+fn stop(mut waiter: Child) {
+    waiter.kill().unwrap();
+    waiter.wait().unwrap();
+}
+
+#[test]
+fn new_mail_wakes_an_idle_session() {
+    let desk = desk();
+    let (session, waiter) = idle(&desk);
+    send(&desk, "Which port?");
+    let woken = ends_within(waiter, Duration::from_secs(2)).expect("it wakes within two seconds");
+    assert_eq!(woken.status.code(), Some(WAKES));
+    assert!(woken.stdout.is_empty());
+    let text = String::from_utf8(woken.stderr).unwrap();
+    assert!(text.contains("1 new message") && text.contains("#1 question from lead: \"Which port?\""), "{text}");
+    // It is told; the next waiter waits for something else.
+    let waiter = ends_within(session.start("wait", &json!({})), Duration::from_secs(2)).expect_err("it waits on");
+    stop(waiter);
+    assert_eq!(session.hook("tool"), None, "and no hook says it again");
+}
+
+#[test]
+fn a_burst_wakes_once() {
+    let desk = desk();
+    let (session, waiter) = idle(&desk);
+    let senders: Vec<Child> = (1..=20)
+        .map(|nth| desk.spawn(&["send", "coder", &format!("Number {nth}"), "--type", "directive", "--as", "lead"]))
+        .collect();
+    finish(senders);
+    let woken = ends_within(waiter, Duration::from_secs(4)).expect("it wakes");
+    assert_eq!(woken.status.code(), Some(WAKES));
+    let text = String::from_utf8(woken.stderr).unwrap();
+    assert!(text.contains("20 new messages"), "{text}");
+    assert!(text.len() / 3 < 400, "few tokens: {}", text.len());
+    let waiter = ends_within(session.start("wait", &json!({})), Duration::from_secs(2)).expect_err("no second wake");
+    stop(waiter);
+}
+
+#[test]
+fn nobody_is_woken_for_what_was_read_or_does_not_press() {
+    let desk = desk();
+    desk.run(&["send", "coder", "Before the session", "--type", "directive", "--as", "lead"]);
+    let (_, waiter) = idle(&desk);
+    let waiter = ends_within(waiter, Duration::from_secs(1)).expect_err("it was told at the start");
+    desk.run(&["send", "coder", "How far", "--type", "progress_update", "--as", "lead"]);
+    let waiter = ends_within(waiter, Duration::from_secs(1)).expect_err("that waits for the next session");
+    // Read in the moment between the bell and the wake.
+    send(&desk, "Which port?");
+    desk.run(&["read", "3", "--as", "coder", "--session", "run-1"]);
+    let waiter = ends_within(waiter, Duration::from_secs(2)).expect_err("it was read meanwhile");
+    send(&desk, "And which host?");
+    desk.run(&["done", "4", "--summary", "localhost", "--as", "coder", "--session", "run-1"]);
+    let waiter = ends_within(waiter, Duration::from_secs(2)).expect_err("it was handled meanwhile");
+    stop(waiter);
+}
+
+#[test]
+fn a_session_has_one_waiter() {
+    let desk = desk();
+    let (session, waiter) = idle(&desk);
+    for _ in 0..3 {
+        let second = ends_within(session.start("wait", &json!({})), Duration::from_secs(2)).expect("it goes at once");
+        assert_eq!((second.status.code(), second.stderr.len()), (Some(0), 0));
+    }
+    let mut waiter = waiter;
+    assert!(waiter.try_wait().unwrap().is_none());
+    stop(waiter);
+    // The lock is that of a process, so it ends with it.
+    let next = ends_within(session.start("wait", &json!({})), Duration::from_secs(1)).expect_err("it is free again");
+    stop(next);
+}
+
+#[test]
+fn nobody_waits_where_the_program_waits_for_its_hooks() {
+    let desk = desk();
+    let session = Session::new(&desk, "run-1", "claude-code");
+    session.hook("session-start");
+    let mut command = session.command("wait");
+    let waiter = command.env("CLAUDE_CODE_SESSION_ATTENDED", "0").stdin(std::process::Stdio::null()).spawn().unwrap();
+    let ended = ends_within(waiter, Duration::from_secs(2)).expect("it goes at once");
+    assert_eq!(ended.status.code(), Some(0));
+}
+
+#[test]
+fn a_waiter_ends_with_its_session() {
+    let desk = desk();
+    let (session, waiter) = idle(&desk);
+    session.hook("session-end");
+    let ended = ends_within(waiter, Duration::from_secs(3)).expect("the session is closed");
+    assert_eq!((ended.status.code(), ended.stderr.len()), (Some(0), 0));
+
+    // Its process died without a word.
+    let mut program = Command::new("sleep").arg("600").spawn().unwrap();
+    let pid = program.id().to_string();
+    desk.run(&["session", "start", "--name", "run-9", "--pid", &pid, "--as", "coder"]);
+    let waiter = Session::new(&desk, "run-9", "claude-code").start("wait", &json!({}));
+    until_all_wait(&desk, std::slice::from_ref(&waiter));
+    program.kill().unwrap();
+    program.wait().unwrap();
+    send(&desk, "Is anybody there?");
+    let ended = ends_within(waiter, Duration::from_secs(3)).expect("the process is gone");
+    assert_eq!((ended.status.code(), ended.stderr.len()), (Some(0), 0));
+}
+
+#[test]
+fn a_waiter_that_starts_before_its_session_is_bound_waits_for_that() {
+    let desk = desk();
+    let session = Session::new(&desk, "run-1", "claude-code");
+    let waiter = session.start("wait", &json!({}));
+    until_all_wait(&desk, std::slice::from_ref(&waiter));
+    session.hook("session-start");
+    send(&desk, "Which port?");
+    let woken = ends_within(waiter, Duration::from_secs(3)).expect("it wakes");
+    assert_eq!(woken.status.code(), Some(WAKES));
+}
