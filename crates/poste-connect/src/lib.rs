@@ -7,4 +7,5 @@ pub mod hook;
 pub mod live;
 pub mod mcp;
 pub mod program;
+pub mod setup;
 pub mod wake;

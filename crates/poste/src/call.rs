@@ -39,7 +39,6 @@ pub(crate) struct Called {
 }
 
 /// Runs `poste ARGUMENTS`.
-#[allow(dead_code, reason = "for hooks; the server of tools has an office open")]
 pub(crate) fn call<A: Into<OsString>>(caller: &Caller, arguments: impl IntoIterator<Item = A>) -> Called {
     call_with(caller, None, arguments)
 }
@@ -60,14 +59,6 @@ pub(crate) fn call_with<A: Into<OsString>>(
         Err(help) if !help.use_stderr() => Called { text: help.render().to_string(), ..Called::default() },
         Err(error) => Called { error: Some(cli::usage_error(&error)), ..Called::default() },
     }
-}
-
-/// Marks what was handed on.
-#[allow(dead_code, reason = "for hooks; the server of tools has an office open and marks there")]
-pub(crate) fn mark(caller: &Caller, marks: Vec<Mark>) -> Result {
-    let cx = Cx::new(caller.global(Global::default()), "mark", caller.schema)?;
-    let mut office = cx.place()?.open()?;
-    marks.into_iter().try_for_each(|mark| cx.mark_now(&mut office, mark))
 }
 
 impl Caller {

@@ -173,10 +173,11 @@ commands! {
     Restore => restore,
     Config => config,
     Trust => trust,
+    Setup => setup,
+    Mcp => mcp,
     Hook => hook,
     Completions => completions,
     Man => man,
-    Mcp => mcp,
 }
 
 impl Cli {

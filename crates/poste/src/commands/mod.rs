@@ -52,6 +52,7 @@ pub(crate) mod schema;
 pub(crate) mod search;
 pub(crate) mod send;
 pub(crate) mod session;
+pub(crate) mod setup;
 pub(crate) mod snapshot;
 pub(crate) mod stats;
 pub(crate) mod status;

@@ -146,6 +146,7 @@ const ANSWERS: &[AnswerSchema] = &[
     ("config set", of::<super::config::SetAnswer>),
     ("trust", of::<super::trust::TrustAnswer>),
     ("hook", of::<super::hook::HookAnswer>),
+    ("setup", of::<super::setup::SetupAnswer>),
     ("completions", of::<super::completions::CompletionsAnswer>),
     ("man", of::<super::man::ManAnswer>),
     ("demo", of::<super::demo::DemoAnswer>),

@@ -1017,7 +1017,7 @@ fn register(desk: &Desk, own: &Identity, args: Vec<String>, call: &Call) -> Resu
             }
         }
         None => {
-            let mut called = desk.register(&name, words, session, program_session(call));
+            let mut called = desk.register(&name, words, session, program_session(desk, call));
             match called.error.take() {
                 Some(error) => Err(error),
                 None => {
@@ -1029,12 +1029,15 @@ fn register(desk: &Desk, own: &Identity, args: Vec<String>, call: &Call) -> Resu
     }
 }
 
-/// What the program calls the session it runs, as far as it tells its servers: Claude Code in the environment, Codex with each
-/// call. Neither is the model's to say.
-fn program_session(call: &Call) -> Option<Session> {
+/// What the program calls the session it runs: Claude Code says it in the environment, Codex with each call, and of others the
+/// hooks that run below the same process have written it down. None of this is the model's to say.
+fn program_session(desk: &Desk, call: &Call) -> Option<Session> {
     let told = std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|id| !id.is_empty());
     let with_call = || call.context().meta.get("sessionId").and_then(Value::as_str).map(ToOwned::to_owned);
-    told.or_else(with_call)?.parse().ok()
+    match told.or_else(with_call) {
+        Some(told) => told.parse().ok(),
+        None => Live::of_process(&desk.place().ok()?, &processes::above()).map(|live| live.session),
+    }
 }
 
 /// Whom a command registers, if it is one that can be read.

@@ -33,6 +33,7 @@ mod search;
 mod secrets;
 mod sending;
 mod sessions;
+mod setup;
 mod shells;
 mod status;
 mod times;

@@ -216,6 +216,8 @@ const DAY: &[(&str, &str)] = &[
     ("trust", "trust --yes --as anna"),
     // The one hook that prints something even when there is nothing to say.
     ("hook", "hook stop --program codex"),
+    ("setup", "setup gemini --no-proof"),
+    ("setup", "setup gemini --dry-run --remove"),
     ("completions", "completions bash"),
     ("man", "man"),
     ("context create", "context create plan '# Plan' --data '{\"a\":1}' --as lead"),

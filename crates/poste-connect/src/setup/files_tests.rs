@@ -1,0 +1,559 @@
+//! Set up, set up again, removed: the same bytes, whatever they were.
+
+use std::os::unix::fs::symlink;
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+use crate::setup::programs::{Places, targets};
+use crate::setup::{Invocation, Scope};
+
+/// A home and a project in a folder of its own.
+struct House {
+    folder: tempfile::TempDir,
+}
+
+impl House {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("home")).unwrap();
+        fs::create_dir(folder.path().join("project")).unwrap();
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn put(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn memory(&self) -> Memory {
+        Memory::new(self.path("state"))
+    }
+
+    fn targets(&self, program: Program, scope: Scope, agent: Option<&str>) -> Vec<Target> {
+        let places = Places::new(self.path("project"), self.path("home"), |_| None);
+        let poste = Invocation { poste: "poste".into(), agent: agent.map(str::to_owned), office: None };
+        targets(program, scope, &places, &poste)
+    }
+
+    fn change(&self, targets: &[Target], program: Program, remove: bool) -> Result<Vec<Change>, FileFault> {
+        let _lock = self.memory().lock()?;
+        let mut plan = Plan::new(self.memory());
+        for target in targets {
+            if remove { plan.remove(program, target) } else { plan.set_up(program, target) }?;
+        }
+        plan.carry_out()?;
+        Ok(plan.changes())
+    }
+
+    fn set_up(&self, program: Program, scope: Scope) -> Result<Vec<Change>, FileFault> {
+        self.change(&self.targets(program, scope, None), program, false)
+    }
+
+    fn remove(&self, program: Program, scope: Scope) -> Result<Vec<Change>, FileFault> {
+        self.change(&self.targets(program, scope, None), program, true)
+    }
+
+    /// Every file below home and project, with its bytes and mode; links as what they point to; folders.
+    fn everything(&self) -> BTreeMap<PathBuf, String> {
+        fn walk(folder: &Path, into: &mut BTreeMap<PathBuf, String>) {
+            for entry in fs::read_dir(folder).unwrap().flatten() {
+                let (path, kind) = (entry.path(), entry.file_type().unwrap());
+                if kind.is_dir() {
+                    into.insert(path.clone(), "folder".into());
+                    walk(&path, into);
+                } else if kind.is_symlink() {
+                    into.insert(path.clone(), format!("link to {}", fs::read_link(&path).unwrap().display()));
+                } else if kind.is_file() {
+                    let mode = entry.metadata().unwrap().permissions().mode();
+                    let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+                    into.insert(path, format!("{mode:o} {text}"));
+                }
+            }
+        }
+        let mut all = BTreeMap::new();
+        walk(&self.path("home"), &mut all);
+        walk(&self.path("project"), &mut all);
+        all
+    }
+}
+
+fn records(house: &House) -> usize {
+    fs::read_dir(house.path("state")).unwrap().flatten().filter(|entry| entry.file_name() != "lock").count()
+}
+
+#[test]
+fn every_program_comes_and_goes_without_a_trace() {
+    for scope in [Scope::Project, Scope::User] {
+        let house = House::new();
+        let before = house.everything();
+        for program in Program::ALL {
+            let made = house.set_up(program, scope).unwrap();
+            assert!(made.iter().any(Change::is_change), "{program}");
+        }
+        let set_up = house.everything();
+        for program in Program::ALL {
+            let again = house.set_up(program, scope).unwrap();
+            assert!(again.iter().all(|change| change.outcome == Outcome::Unchanged), "{program}: {again:?}");
+        }
+        assert_eq!(house.everything(), set_up);
+        for program in Program::ALL {
+            house.remove(program, scope).unwrap();
+        }
+        assert_eq!(house.everything(), before, "{scope:?}");
+        assert_eq!(records(&house), 0);
+    }
+}
+
+#[test]
+fn a_shared_section_stays_until_the_last_program_goes() {
+    let house = House::new();
+    house.set_up(Program::Codex, Scope::Project).unwrap();
+    house.set_up(Program::OpenCode, Scope::Project).unwrap();
+    let left = house.remove(Program::Codex, Scope::Project).unwrap();
+    assert_eq!(left.last().unwrap().outcome, Outcome::Kept);
+    assert!(house.path("project/AGENTS.md").exists());
+    house.remove(Program::OpenCode, Scope::Project).unwrap();
+    assert!(!house.path("project/AGENTS.md").exists());
+}
+
+#[test]
+fn another_name_changes_only_the_entries_and_goes_back_as_well() {
+    let house = House::new();
+    let original = "{\r\n\t// mine\r\n\t\"mcpServers\": { \"other\": { \"command\": \"x\" } , },\r\n}\r\n";
+    house.put("project/.mcp.json", original);
+    for agent in [None, Some("coder"), Some("lead"), None] {
+        let targets = house.targets(Program::ClaudeCode, Scope::Project, agent);
+        house.change(&targets, Program::ClaudeCode, false).unwrap();
+        let text = house.text("project/.mcp.json");
+        assert_eq!(text.matches("\"poste\":").count(), 1, "{text}");
+        assert_eq!(text.contains("POSTE_AGENT"), agent.is_some(), "{text}");
+        assert!(!text.replace("\r\n", "").contains('\n'), "a line ends otherwise: {text:?}");
+    }
+    house.remove(Program::ClaudeCode, Scope::Project).unwrap();
+    assert_eq!(house.text("project/.mcp.json"), original);
+}
+
+#[test]
+fn what_somebody_changed_since_is_kept() {
+    let house = House::new();
+    house.put("project/.mcp.json", "{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"a\"}\n  }\n}\n");
+    house.set_up(Program::ClaudeCode, Scope::Project).unwrap();
+    let changed = house.text("project/.mcp.json").replace("\"command\": \"a\"", "\"command\": \"b\"");
+    house.put("project/.mcp.json", changed);
+    let settings = house.text("project/.claude/settings.json");
+    let mine = r#"{ "type": "command", "command": "date" }, "#;
+    house.put(
+        "project/.claude/settings.json",
+        settings.replacen("\"hooks\": [\n          {", &format!("\"hooks\": [\n          {mine}{{"), 1),
+    );
+    let skill = house.text("project/.claude/skills/poste/SKILL.md");
+    house.put("project/.claude/skills/poste/SKILL.md", skill.replace("Messages", "Letters"));
+
+    let removed = house.remove(Program::ClaudeCode, Scope::Project).unwrap();
+    let outcomes: Vec<Outcome> = removed.iter().map(|change| change.outcome).collect();
+    assert_eq!(outcomes, [Outcome::TakenOut, Outcome::TakenOut, Outcome::Left]);
+    assert_eq!(house.text("project/.mcp.json"), "{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"b\"}\n  }\n}\n");
+    let settings: Value = serde_json::from_str(&house.text("project/.claude/settings.json")).unwrap();
+    let wanted =
+        serde_json::json!({ "hooks": { "SessionStart": [{ "hooks": [{ "type": "command", "command": "date" }] }] } });
+    assert_eq!(settings, wanted);
+}
+
+#[test]
+fn entries_are_found_without_anything_being_remembered() {
+    let house = House::new();
+    house.put(
+        "home/.codex/config.toml",
+        "model = \"x\"\n\n[mcp_servers.poste]\ncommand = '/opt/poste'\nargs = ['mcp']\n",
+    );
+    house.put(
+        "home/.gemini/settings.json",
+        r#"{"mcpServers":{"poste":{"command":"poste","args":["mcp","--profile","full"]}}}"#,
+    );
+    for program in [Program::Codex, Program::Gemini] {
+        house.remove(program, Scope::User).unwrap();
+    }
+    assert_eq!(house.text("home/.codex/config.toml"), "model = \"x\"\n");
+    assert_eq!(house.text("home/.gemini/settings.json"), r#"{"mcpServers":{}}"#);
+}
+
+fn refused(house: &House, program: Program, scope: Scope) -> FileFault {
+    let before = house.everything();
+    let fault = house.set_up(program, scope).unwrap_err();
+    assert_eq!(house.everything(), before, "{fault}");
+    assert_eq!(records(house), 0);
+    fault
+}
+
+#[test]
+fn what_cannot_be_set_up_is_named_and_nothing_is_touched() {
+    for (program, file, bytes, why) in [
+        (Program::ClaudeCode, "project/.claude/settings.json", &b"{ \"hooks\": { }"[..], "is no JSON"),
+        (Program::ClaudeCode, "project/.claude/settings.json", b"[]", "no object"),
+        (Program::ClaudeCode, "project/.mcp.json", b"{ 'a': 1 }", "is no JSON"),
+        (Program::ClaudeCode, "project/.mcp.json", b"\xff\xfe{}", "is no UTF-8"),
+        (Program::ClaudeCode, "project/.mcp.json", b"{\"mcpServers\": []}", "mcpServers that is no object"),
+        (Program::ClaudeCode, "project/.mcp.json", b"{\"mcpServers\": {}, \"mcpServers\": {}}", "mcpServers twice"),
+        (
+            Program::ClaudeCode,
+            "project/.mcp.json",
+            b"{\"mcpServers\": {\"poste\": {\"command\": \"npx\", \"args\": [\"x\"]}}}",
+            "not Poste's: it starts \"npx\"",
+        ),
+        (
+            Program::ClaudeCode,
+            "project/.claude/settings.json",
+            b"{\"hooks\": {\"Stop\": {}}}",
+            "hooks.Stop that is no list",
+        ),
+        (Program::ClaudeCode, "project/.claude/skills/poste/SKILL.md", b"mine", "not as Poste writes it"),
+        (Program::Codex, "project/.codex/config.toml", b"a = 1\nb = = 2\n", "is no TOML: "),
+        (
+            Program::Codex,
+            "project/.codex/config.toml",
+            b"mcp_servers = { a = { command = 'x' } }\n",
+            "nothing can be added",
+        ),
+        (Program::Codex, "project/.codex/config.toml", b"[mcp_servers.poste]\nurl = 'http://x'\n", "not Poste's"),
+        (Program::Codex, "project/AGENTS.md", b"<!-- poste: end -->\n", "marks"),
+        (Program::Gemini, "project/.gemini", b"a file", "is no folder"),
+    ] {
+        let house = House::new();
+        house.put(file, bytes);
+        let fault = refused(&house, program, Scope::Project);
+        assert!(fault.to_string().contains(why), "{file}: {fault}");
+    }
+}
+
+#[test]
+fn deep_and_large_files_are_refused_in_good_time() {
+    let house = House::new();
+    house.put("project/.mcp.json", "[".repeat(1_000_000));
+    assert!(refused(&house, Program::ClaudeCode, Scope::Project).to_string().contains("is no JSON"));
+    house.put("project/.mcp.json", format!("{{\"a\":{}1{}}}", "[".repeat(400), "]".repeat(400)));
+    house.set_up(Program::ClaudeCode, Scope::Project).unwrap();
+    let house = House::new();
+    house.put("project/.mcp.json", vec![b' '; usize::try_from(BYTES_MAX).unwrap() + 1]);
+    assert!(refused(&house, Program::ClaudeCode, Scope::Project).to_string().contains("larger than"));
+}
+
+#[test]
+fn a_large_file_of_another_program_keeps_every_byte() {
+    let house = House::new();
+    let projects: Vec<String> =
+        (0..20_000).map(|number| format!("    \"/home/ann/{number}\": {{ \"history\": [\"{number}\"] }}")).collect();
+    let original = format!("{{\n  \"projects\": {{\n{}\n  }},\n  \"last\": 1.50e3\n}}", projects.join(",\n"));
+    house.put("home/.claude.json", &original);
+    house.set_up(Program::ClaudeCode, Scope::User).unwrap();
+    assert!(house.text("home/.claude.json").starts_with(original.trim_end_matches("\n}")));
+    house.remove(Program::ClaudeCode, Scope::User).unwrap();
+    assert_eq!(house.text("home/.claude.json"), original);
+}
+
+#[test]
+fn links_stay_links_and_lead_nowhere_else() {
+    let house = House::new();
+    let dotfile = house.put("home/dotfiles/claude.json", "{}");
+    fs::set_permissions(&dotfile, Permissions::from_mode(0o640)).unwrap();
+    symlink(&dotfile, house.path("home/.claude.json")).unwrap();
+    house.put("project/notes/AGENTS.md", "# Notes\n");
+    symlink("notes/AGENTS.md", house.path("project/AGENTS.md")).unwrap();
+    symlink("AGENTS.md", house.path("project/GEMINI.md")).unwrap();
+    let before = house.everything();
+    house.set_up(Program::ClaudeCode, Scope::User).unwrap();
+    house.set_up(Program::Codex, Scope::Project).unwrap();
+    house.set_up(Program::Gemini, Scope::Project).unwrap();
+    assert!(house.text("home/dotfiles/claude.json").contains("mcpServers"));
+    assert_eq!(house.text("project/AGENTS.md").matches("poste: begin").count(), 1);
+    for link in ["home/.claude.json", "project/AGENTS.md", "project/GEMINI.md"] {
+        assert!(house.path(link).symlink_metadata().unwrap().is_symlink(), "{link}");
+    }
+    house.remove(Program::Gemini, Scope::Project).unwrap();
+    assert!(house.text("project/AGENTS.md").contains("poste: begin"), "Codex still needs it");
+    house.remove(Program::Codex, Scope::Project).unwrap();
+    house.remove(Program::ClaudeCode, Scope::User).unwrap();
+    assert_eq!(house.everything(), before);
+
+    // What a project brings must not decide about files elsewhere.
+    for (link, to) in [("project/AGENTS.md", "../home/.bashrc"), ("project/.codex", "../home")] {
+        let house = House::new();
+        house.put("home/.bashrc", "alias ll='ls -l'\n");
+        symlink(to, house.path(link)).unwrap();
+        let fault = refused(&house, Program::Codex, Scope::Project);
+        assert!(fault.to_string().contains("leads out of"), "{fault}");
+    }
+    let house = House::new();
+    symlink("gone", house.path("project/AGENTS.md")).unwrap();
+    assert!(refused(&house, Program::Codex, Scope::Project).to_string().contains("leads nowhere"));
+}
+
+#[test]
+fn a_pipe_or_a_folder_in_the_place_of_a_file_is_refused_at_once() {
+    let house = House::new();
+    rustix::fs::mknodat(rustix::fs::CWD, house.path("project/.mcp.json"), rustix::fs::FileType::Fifo, 0o600.into(), 0)
+        .unwrap();
+    assert!(refused(&house, Program::ClaudeCode, Scope::Project).to_string().contains("is no file"));
+    let house = House::new();
+    fs::create_dir(house.path("project/.mcp.json")).unwrap();
+    assert!(refused(&house, Program::ClaudeCode, Scope::Project).to_string().contains("is no file"));
+}
+
+#[test]
+fn if_one_file_cannot_be_written_none_is() {
+    let house = House::new();
+    house.put("project/.mcp.json", "{}");
+    house.put("project/.claude/settings.json", "{}");
+    let before = house.everything();
+    let targets = house.targets(Program::ClaudeCode, Scope::Project, None);
+    let mut plan = Plan::new(house.memory());
+    let _lock = house.memory().lock().unwrap();
+    for target in &targets {
+        plan.set_up(Program::ClaudeCode, target).unwrap();
+    }
+    // Between the plan and the write, somebody takes the place of the last file.
+    house.put("project/.claude/skills/poste/SKILL.md", "mine");
+    let fault = plan.carry_out().unwrap_err();
+    assert!(fault.to_string().contains("changed it in this very moment"), "{fault}");
+    fs::remove_dir_all(house.path("project/.claude/skills")).unwrap();
+    assert_eq!(house.everything(), before);
+    assert_eq!(records(&house), 0);
+}
+
+#[test]
+fn what_is_remembered_is_for_its_owner_alone_and_no_more_than_needed() {
+    let house = House::new();
+    house.put("home/.claude.json", "{\n  \"apiKey\": \"secret-one\"\n}\n");
+    // Nothing that taking the entries out would bring back.
+    house.put("home/.gemini/settings.json", "{\"apiKey\": \"secret-two\"}");
+    house.set_up(Program::ClaudeCode, Scope::User).unwrap();
+    house.set_up(Program::Gemini, Scope::User).unwrap();
+    let mut kept = String::new();
+    for entry in fs::read_dir(house.path("state")).unwrap().flatten() {
+        assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        kept.push_str(&fs::read_to_string(entry.path()).unwrap());
+    }
+    assert_eq!(fs::metadata(house.path("state")).unwrap().permissions().mode() & 0o777, 0o700);
+    assert!(!kept.contains("secret-one"));
+}
+
+/// White space and comments where JSON may have them.
+fn gap() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => Just(String::new()),
+        3 => "[ \t]{1,3}",
+        3 => "(\n|\r\n) {0,4}",
+        1 => "/\\*[a-z \n]{0,6}\\*/",
+        1 => "//[a-z\",{}]{0,6}\n",
+    ]
+}
+
+fn scalar() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "-?[1-9][0-9]{0,3}(\\.[0-9]{1,3})?([eE][+-]?[0-9]{1,2})?",
+        Just("true".to_owned()),
+        Just("null".to_owned()),
+        "\"([a-zäß{}\\[\\], /]|\\\\u00e9|\\\\n|\\\\\"){0,8}\"",
+    ]
+}
+
+fn list(open: char, close: char, items: Vec<(String, String, String)>, trailing: bool, inner: String) -> String {
+    let count = items.len();
+    let body: String = items
+        .into_iter()
+        .enumerate()
+        .map(|(index, (before, item, after))| {
+            let comma = if index + 1 < count || trailing { "," } else { "" };
+            format!("{before}{item}{after}{comma}")
+        })
+        .collect();
+    format!("{open}{body}{inner}{close}")
+}
+
+fn value() -> impl Strategy<Value = String> {
+    scalar().prop_recursive(3, 24, 4, |inner| {
+        let item = (gap(), inner.clone(), gap());
+        let pair = (gap(), "[a-z]{1,4}", gap(), gap(), inner, gap());
+        prop_oneof![
+            (prop::collection::vec(item, 0..4), any::<bool>(), gap())
+                .prop_map(|(items, trailing, gap)| list('[', ']', items, trailing, gap)),
+            (prop::collection::vec(pair, 0..4), any::<bool>(), gap())
+                .prop_map(|(pairs, trailing, gap)| { list('{', '}', distinct(pairs), trailing, gap) }),
+        ]
+    })
+}
+
+/// Two properties of one name are another test's.
+fn distinct(pairs: Vec<(String, String, String, String, String, String)>) -> Vec<(String, String, String)> {
+    pairs
+        .into_iter()
+        .enumerate()
+        .map(|(index, (a, key, b, c, value, d))| (a, format!("\"{key}{index}\"{b}:{c}{value}"), d))
+        .collect()
+}
+
+/// A file of settings with whatever else is in it, and with or without what Poste writes to.
+fn settings() -> impl Strategy<Value = String> {
+    let pair = (gap(), "[a-z]{1,4}", gap(), gap(), value(), gap());
+    let servers = prop_oneof![
+        Just(None),
+        (gap(), gap()).prop_map(|(a, b)| Some(format!("{{{a}}}{b}"))),
+        (gap(), gap(), any::<bool>()).prop_map(|(a, b, trailing)| {
+            Some(format!("{{{a}\"other\":{b}{{\"command\":\"x\"}}{}{a}}}", if trailing { "," } else { "" }))
+        }),
+    ];
+    let hooks = prop_oneof![
+        Just(None),
+        (gap(), gap()).prop_map(|(a, b)| Some(format!("{{{a}\"SessionEnd\"{b}:[{a}]}}"))),
+        (gap(), gap()).prop_map(|(a, b)| {
+            Some(format!("{{\"AfterTool\":[{a}{{\"hooks\":[{{\"type\":\"command\",\"command\":\"date\"}}]}}{b}]}}"))
+        }),
+    ];
+    let rest = prop::collection::vec(pair, 0..4);
+    (rest, servers, hooks, any::<bool>(), (gap(), gap(), gap()), any::<bool>()).prop_map(
+        |(pairs, servers, hooks, trailing, (before, inner, after), mark)| {
+            let mut items = distinct(pairs);
+            items.extend(servers.map(|text| (String::new(), format!("\"mcpServers\":{text}"), String::new())));
+            items.extend(hooks.map(|text| ("\n".to_owned(), format!("\"hooks\" : {text}"), String::new())));
+            let trailing = trailing && !items.is_empty();
+            let mark = if mark { "\u{feff}" } else { "" };
+            format!("{mark}{before}{}{after}", list('{', '}', items, trailing, inner))
+        },
+    )
+}
+
+/// All comments of a file, in order.
+fn comments(text: &str) -> Vec<String> {
+    fn walk(node: &jsonc_parser::cst::CstNode, into: &mut Vec<String>) {
+        if node.is_comment() {
+            into.push(node.to_string());
+        }
+        node.children().iter().for_each(|child| walk(child, into));
+    }
+    let root = jsonc_parser::cst::CstRootNode::parse(text, &jsonc_parser::ParseOptions::default()).unwrap();
+    let mut all = Vec::new();
+    root.children().iter().for_each(|child| walk(child, &mut all));
+    all
+}
+
+fn plain(text: &str) -> Value {
+    json::value(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn json_of_any_shape_comes_back_byte_for_byte(original in settings()) {
+        let house = House::new();
+        let name = "home/.gemini/settings.json";
+        house.put(name, &original);
+        house.set_up(Program::Gemini, Scope::User).unwrap();
+        let written = house.text(name);
+        // Nothing but additions.
+        let bare = |text: &str| text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).to_owned();
+        prop_assert_eq!(comments(&bare(&written)), comments(&bare(&original)));
+        let mut after = plain(&written);
+        let mut before = plain(&original);
+        prop_assert!(ours_only_added(&mut before, &mut after), "{}\n{}", original, written);
+        prop_assert_eq!(written.starts_with(BYTE_ORDER_MARK), original.starts_with(BYTE_ORDER_MARK));
+        let again = house.set_up(Program::Gemini, Scope::User).unwrap();
+        prop_assert!(again.iter().all(|change| change.outcome == Outcome::Unchanged));
+        house.remove(Program::Gemini, Scope::User).unwrap();
+        prop_assert_eq!(&house.text(name), &original);
+
+        // Without what is remembered only the entries go, and everything else is still there.
+        house.set_up(Program::Gemini, Scope::User).unwrap();
+        fs::remove_dir_all(house.path("state")).unwrap();
+        house.remove(Program::Gemini, Scope::User).unwrap();
+        let left = house.text(name);
+        prop_assert_eq!(comments(&bare(&left)), comments(&bare(&original)));
+        prop_assert_eq!(without_empty(plain(&left)), without_empty(plain(&original)));
+    }
+
+    #[test]
+    fn toml_of_any_shape_comes_back_byte_for_byte(original in toml_file()) {
+        let house = House::new();
+        house.put("home/.codex/config.toml", &original);
+        house.set_up(Program::Codex, Scope::User).unwrap();
+        let written = house.text("home/.codex/config.toml");
+        prop_assert!(written.starts_with(original.as_str()), "{}", written);
+        prop_assert!(house.set_up(Program::Codex, Scope::User).unwrap().iter().all(|change| !change.is_change()));
+        house.remove(Program::Codex, Scope::User).unwrap();
+        prop_assert_eq!(house.text("home/.codex/config.toml"), original);
+    }
+
+    #[test]
+    fn text_of_any_shape_comes_back_byte_for_byte(original in "(\u{feff})?([a-z#<>!-]{0,5}(\n|\r\n| )){0,12}[a-z]{0,3}") {
+        let house = House::new();
+        house.put("project/AGENTS.md", &original);
+        house.set_up(Program::Codex, Scope::Project).unwrap();
+        prop_assert!(house.text("project/AGENTS.md").starts_with(original.as_str()));
+        house.remove(Program::Codex, Scope::Project).unwrap();
+        prop_assert_eq!(house.text("project/AGENTS.md"), original);
+    }
+}
+
+/// Whether all of `before` is in `after`, which then has only Poste's besides.
+fn ours_only_added(before: &mut Value, after: &mut Value) -> bool {
+    let (Some(before), Some(after)) = (before.as_object(), after.as_object()) else { return false };
+    before.iter().all(|(key, value)| match (key.as_str(), after.get(key)) {
+        (_, None) => false,
+        ("mcpServers", Some(after)) => {
+            value.as_object().unwrap().iter().all(|(key, value)| after.get(key) == Some(value))
+        }
+        ("hooks", Some(after)) => value.as_object().unwrap().iter().all(|(event, list)| {
+            let (list, after) = (list.as_array().unwrap(), after[event].as_array().unwrap());
+            after.starts_with(list) && after.len() == list.len() + 1
+        }),
+        (_, Some(after)) => value == after,
+    })
+}
+
+/// Lists and objects that were made for entries may be left, if nobody knows that they were.
+fn without_empty(mut value: Value) -> Value {
+    if let Some(hooks) = value.get_mut("hooks").and_then(Value::as_object_mut) {
+        hooks.retain(|_, list| !list.as_array().unwrap().is_empty());
+    }
+    if let Some(all) = value.as_object_mut() {
+        all.retain(|key, value| {
+            !(["hooks", "mcpServers"].contains(&key.as_str()) && value.as_object().unwrap().is_empty())
+        });
+    }
+    value
+}
+
+fn toml_file() -> impl Strategy<Value = String> {
+    let end = prop_oneof![Just("\n"), Just("\r\n")];
+    let line = prop_oneof![
+        Just("# [mcp_servers.poste]".to_owned()),
+        Just(String::new()),
+        Just("   ".to_owned()),
+        "KEY = \"[a-z #\\[\\]]{0,6}\"",
+        Just("KEY = '''\n[mcp_servers.poste]\ncommand = \"no\"\n'''".to_owned()),
+        Just("KEY = [\n  1, # one\n  2,\n]".to_owned()),
+    ];
+    let table = prop_oneof!["\\[KEY\\.[a-z]{2}\\]  # [a-z]{0,4}", "\\[mcp_servers\\.KEY\\]", "\\[\\[KEY\\]\\]"];
+    let tables = prop::collection::vec((table, prop::collection::vec(line.clone(), 0..3)), 0..4);
+    (prop::collection::vec(line, 0..4), tables, end, any::<bool>()).prop_map(|(lines, tables, end, ended)| {
+        let mut all = lines;
+        for (header, lines) in tables {
+            all.push(header);
+            all.extend(lines);
+        }
+        let numbered = all.iter().enumerate().map(|(number, line)| line.replace("KEY", &format!("key{number}")));
+        let text = numbered.collect::<Vec<_>>().join("\n").replace('\n', end);
+        if ended { format!("{text}{end}") } else { text }
+    })
+}

@@ -1,0 +1,399 @@
+//! Edits a JSON file in place. Whatever is not Poste's stays byte for byte: comments, order, layout, line ends.
+
+use std::collections::BTreeSet;
+
+use jsonc_parser::ParseOptions;
+use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode};
+use serde_json::Value;
+
+use super::Fault;
+use super::ours;
+
+/// Something of Poste's in a JSON file.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Edit {
+    /// A server by its name, below the property where the program keeps them.
+    Server { group: &'static str, value: Value },
+    /// What is run at an event of the program: one more element of its list.
+    Hook { event: &'static str, value: Value },
+    /// What such a file must say; what it says already stays.
+    Default { key: &'static str, value: Value },
+}
+
+/// The name of Poste's server, everywhere.
+pub const SERVER: &str = "poste";
+const HOOKS: &str = "hooks";
+
+/// Where something was made, property by property.
+pub type Path = Vec<String>;
+
+/// Comments and trailing commas are what these programs read themselves, or at least what people write.
+fn options() -> ParseOptions {
+    ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    }
+}
+
+/// A parsed file, whose root is an object.
+struct File {
+    root: CstRootNode,
+    object: CstObject,
+}
+
+impl File {
+    fn parse(text: &str) -> Result<Self, Fault> {
+        let root =
+            CstRootNode::parse(text, &options()).map_err(|error| Fault::malformed(format!("is no JSON: {error}")))?;
+        let object = match root.value() {
+            // A file that was only touched.
+            None => root.object_value_or_set(),
+            Some(_) => root.object_value().ok_or_else(|| Fault::malformed("holds JSON, but no object"))?,
+        };
+        Ok(Self { root, object })
+    }
+
+    fn text(&self) -> String {
+        self.root.to_string()
+    }
+}
+
+/// The property of an object. Which of two with one name counts differs between programs, so neither is touched.
+fn property(object: &CstObject, name: &str, place: &str) -> Result<Option<CstNode>, Fault> {
+    let mut found = object.properties().into_iter().filter(|one| one.decoded_name().as_deref() == Some(name));
+    let first = found.next();
+    if found.next().is_some() {
+        return Err(Fault::malformed(format!("has {place} twice")));
+    }
+    Ok(first.and_then(|one| one.value()))
+}
+
+fn object_in(object: &CstObject, name: &str, place: &str) -> Result<Option<CstObject>, Fault> {
+    match property(object, name, place)? {
+        None => Ok(None),
+        Some(value) => {
+            value.as_object().map(Some).ok_or_else(|| Fault::malformed(format!("has a {place} that is no object")))
+        }
+    }
+}
+
+fn array_in(object: &CstObject, name: &str, place: &str) -> Result<Option<CstArray>, Fault> {
+    match property(object, name, place)? {
+        None => Ok(None),
+        Some(value) => {
+            value.as_array().map(Some).ok_or_else(|| Fault::malformed(format!("has a {place} that is no list")))
+        }
+    }
+}
+
+/// As the file is after these edits, and what had to be made for them.
+#[derive(Debug)]
+pub struct Edited {
+    pub text: String,
+    pub made: Vec<Path>,
+}
+
+/// Whether everything is there as it is wanted, and nothing else of Poste's.
+pub fn holds(text: &str, edits: &[Edit]) -> Result<bool, Fault> {
+    let file = File::parse(text)?;
+    let mut hooks_wanted = 0;
+    for edit in edits {
+        let is_there = match edit {
+            Edit::Server { group, value } => match server(&file, group)? {
+                Some(found) => found.to_serde_value().as_ref() == Some(value),
+                None => false,
+            },
+            Edit::Hook { event, value } => {
+                hooks_wanted += ours::hooks_in(value).len();
+                let list = hook_list(&file, event)?;
+                let found = list.map(|list| list.elements()).unwrap_or_default();
+                found.iter().filter(|element| element.to_serde_value().as_ref() == Some(value)).count() == 1
+            }
+            Edit::Default { key, .. } => property(&file.object, key, key)?.is_some(),
+        };
+        if !is_there {
+            return Ok(false);
+        }
+    }
+    Ok(hooks_wanted == our_hooks(&file)?)
+}
+
+fn server(file: &File, group: &str) -> Result<Option<CstNode>, Fault> {
+    match object_in(&file.object, group, group)? {
+        Some(servers) => property(&servers, SERVER, &format!("{group}.{SERVER}")),
+        None => Ok(None),
+    }
+}
+
+fn hook_list(file: &File, event: &str) -> Result<Option<CstArray>, Fault> {
+    match object_in(&file.object, HOOKS, HOOKS)? {
+        Some(hooks) => array_in(&hooks, event, &format!("{HOOKS}.{event}")),
+        None => Ok(None),
+    }
+}
+
+fn our_hooks(file: &File) -> Result<usize, Fault> {
+    let Some(hooks) = object_in(&file.object, HOOKS, HOOKS)? else { return Ok(0) };
+    let lists = hooks.properties().into_iter().filter_map(|event| event.array_value());
+    let elements = lists.flat_map(|list| list.elements());
+    Ok(elements.filter_map(|element| element.to_serde_value()).map(|value| ours::hooks_in(&value).len()).sum())
+}
+
+/// Puts in what is wanted. What is Poste's must have been taken out before.
+pub fn apply(text: &str, edits: &[Edit]) -> Result<Edited, Fault> {
+    let file = File::parse(text)?;
+    let mut made = Vec::new();
+    for edit in edits {
+        match edit {
+            Edit::Server { group, value } => {
+                if let Some(found) = server(&file, group)? {
+                    let found = found.to_serde_value().unwrap_or_default();
+                    return Err(Fault::foreign(group, &found));
+                }
+                let servers = match object_in(&file.object, group, group)? {
+                    Some(servers) => servers,
+                    None => {
+                        made.push(vec![(*group).to_owned()]);
+                        file.object.object_value_or_set(group)
+                    }
+                };
+                servers.append(SERVER, input(value));
+            }
+            Edit::Hook { event, value } => {
+                let hooks = match object_in(&file.object, HOOKS, HOOKS)? {
+                    Some(hooks) => hooks,
+                    None => {
+                        made.push(vec![HOOKS.to_owned()]);
+                        file.object.object_value_or_set(HOOKS)
+                    }
+                };
+                let list = match array_in(&hooks, event, &format!("{HOOKS}.{event}"))? {
+                    Some(list) => list,
+                    None => {
+                        made.push(vec![HOOKS.to_owned(), (*event).to_owned()]);
+                        hooks.array_value_or_set(event)
+                    }
+                };
+                list.append(input(value));
+            }
+            Edit::Default { key, value } => {
+                if property(&file.object, key, key)?.is_none() {
+                    made.push(vec![(*key).to_owned()]);
+                    file.object.append(key, input(value));
+                }
+            }
+        }
+    }
+    Ok(Edited { text: file.text(), made })
+}
+
+/// A file that holds nothing but this.
+pub fn fresh(edits: &[Edit]) -> Result<Edited, Fault> {
+    let Edited { text, made } = apply("{}", edits)?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| Fault::malformed(error.to_string()))?;
+    let text = serde_json::to_string_pretty(&value).map_err(|error| Fault::malformed(error.to_string()))?;
+    Ok(Edited { text: format!("{text}\n"), made })
+}
+
+/// Takes out everything that is Poste's, and of what was made for it what is empty now.
+pub fn take_out(text: &str, edits: &[Edit], made: &[Path]) -> Result<String, Fault> {
+    let file = File::parse(text)?;
+    let mut cut = Cut::default();
+    let mut gone = BTreeSet::new();
+    let was_made = |path: &[&str]| made.iter().any(|made| made.iter().eq(path));
+    let groups = edits.iter().filter_map(|edit| match edit {
+        Edit::Server { group, .. } => Some(*group),
+        _ => None,
+    });
+    for group in groups {
+        let Some(servers) = object_in(&file.object, group, group)? else { continue };
+        let of_poste = |one: &CstObjectProp| {
+            one.decoded_name().as_deref() == Some(SERVER)
+                && one.to_serde_value_of().is_some_and(|value| ours::is_server(&value))
+        };
+        let found: BTreeSet<usize> =
+            servers.properties().iter().filter(|one| of_poste(one)).map(CstObjectProp::child_index).collect();
+        if cut.out_of(&servers.into(), &found) && was_made(&[group]) {
+            gone.extend(file.object.get(group).map(|one| one.child_index()));
+        }
+    }
+    if let Some(hooks) = object_in(&file.object, HOOKS, HOOKS)? {
+        let mut events = BTreeSet::new();
+        for event in hooks.properties() {
+            let Some(list) = event.array_value() else { continue };
+            let is_bare = cut.hooks_out_of(&list);
+            if is_bare && was_made(&[HOOKS, event.decoded_name().as_deref().unwrap_or_default()]) {
+                events.insert(event.child_index());
+            }
+        }
+        if cut.out_of(&hooks.into(), &events) && was_made(&[HOOKS]) {
+            gone.extend(file.object.get(HOOKS).map(|one| one.child_index()));
+        }
+    }
+    if cut.skipped.is_empty() {
+        return Ok(text.to_owned());
+    }
+    // What such a file must say goes only if nothing else is left.
+    let defaults = edits.iter().filter_map(|edit| match edit {
+        Edit::Default { key, value } if was_made(&[key]) => {
+            file.object.get(key).filter(|one| one.to_serde_value_of().as_ref() == Some(value))
+        }
+        _ => None,
+    });
+    let defaults: BTreeSet<usize> = defaults.map(|one| one.child_index()).collect();
+    if file.object.properties().len() == gone.len() + defaults.len() {
+        gone.extend(defaults);
+    }
+    cut.out_of(&file.object.clone().into(), &gone);
+    Ok(cut.print(&file.root))
+}
+
+trait PropertyValue {
+    fn to_serde_value_of(&self) -> Option<Value>;
+}
+
+impl PropertyValue for CstObjectProp {
+    fn to_serde_value_of(&self) -> Option<Value> {
+        self.value()?.to_serde_value()
+    }
+}
+
+/// What is left out when a file is written again. The parser's own way to remove something takes comments with it.
+#[derive(Debug, Default)]
+struct Cut {
+    /// By the way from the root, child by child.
+    skipped: BTreeSet<Vec<usize>>,
+}
+
+impl Cut {
+    /// Leaves children of an object or a list out, with their commas and the space before them. Says whether that leaves
+    /// nothing at all, not even a comment, where there was something of Poste's.
+    fn out_of(&mut self, container: &CstNode, gone: &BTreeSet<usize>) -> bool {
+        if gone.is_empty() {
+            return false;
+        }
+        let way = way_to(container);
+        let children = container.children();
+        let is_blank = |child: &CstNode| child.is_whitespace() || child.is_newline();
+        let is_element = |child: &CstNode| !child.is_trivia() && !child.is_token();
+        let elements: Vec<usize> = (0..children.len()).filter(|&at| is_element(&children[at])).collect();
+        let comma_after = |at: usize| {
+            let next = children.iter().enumerate().skip(at + 1).find(|(_, child)| !child.is_trivia())?;
+            Some(next).filter(|(_, child)| child.is_comma()).map(|(at, _)| at)
+        };
+        let mut skipped = gone.clone();
+        for &at in gone {
+            skipped.extend(comma_after(at));
+            let before = (0..at).rev().take_while(|&at| is_blank(&children[at]));
+            let before: Vec<usize> = before.collect();
+            let first = before.last().copied().unwrap_or(at);
+            // A comment to the end of its line needs that end.
+            let needed = first.checked_sub(1).is_some_and(|at| is_line_comment(&children[at]));
+            skipped.extend(before.into_iter().filter(|&at| !(needed && at == first)));
+        }
+        let left: Vec<usize> = elements.iter().copied().filter(|at| !gone.contains(at)).collect();
+        match (left.last(), elements.last()) {
+            // The last one had no comma, so the one that is last now has none either.
+            (Some(&left), Some(last)) if gone.contains(last) && comma_after(*last).is_none() => {
+                skipped.extend(comma_after(left));
+            }
+            _ => {}
+        }
+        let is_bare = left.is_empty() && !children.iter().any(CstNode::is_comment);
+        if is_bare {
+            skipped.extend((0..children.len()).filter(|&at| is_blank(&children[at])));
+        }
+        let ways = skipped.into_iter().map(|at| way.iter().copied().chain([at]).collect());
+        self.skipped.extend(ways);
+        is_bare
+    }
+
+    /// Every hook of Poste's. Says whether the list is bare then.
+    fn hooks_out_of(&mut self, list: &CstArray) -> bool {
+        let mut gone = BTreeSet::new();
+        for element in list.elements() {
+            let found = ours::hooks_in(&element.to_serde_value().unwrap_or_default()).len();
+            let group = element.as_object().and_then(|object| object.array_value(HOOKS));
+            match group {
+                _ if found == 0 => {}
+                // Somebody put a command of their own beside Poste's.
+                Some(group) if group.elements().len() > found => {
+                    let of_poste = |one: &CstNode| one.to_serde_value().is_some_and(|one| ours::is_hook(&one));
+                    let inner = group.elements().iter().filter(|one| of_poste(one)).map(CstNode::child_index).collect();
+                    self.out_of(&group.into(), &inner);
+                }
+                _ => {
+                    gone.insert(element.child_index());
+                }
+            }
+        }
+        self.out_of(&list.clone().into(), &gone)
+    }
+
+    fn print(&self, root: &CstRootNode) -> String {
+        let mut text = String::new();
+        let mut way = Vec::new();
+        self.print_children(&root.children(), &mut way, &mut text);
+        text
+    }
+
+    fn print_children(&self, children: &[CstNode], way: &mut Vec<usize>, text: &mut String) {
+        for (at, child) in children.iter().enumerate() {
+            way.push(at);
+            if !self.skipped.contains(way) {
+                match self.skipped.range(way.clone()..).next().is_some_and(|next| next.starts_with(way)) {
+                    true => self.print_children(&child.children(), way, text),
+                    false => text.push_str(&child.to_string()),
+                }
+            }
+            way.pop();
+        }
+    }
+}
+
+fn way_to(node: &CstNode) -> Vec<usize> {
+    let ancestors =
+        node.ancestors().filter(|ancestor| !ancestor.is_root()).map(|ancestor| CstNode::from(ancestor).child_index());
+    let mut way: Vec<usize> = [node.child_index()].into_iter().chain(ancestors).collect();
+    way.reverse();
+    way
+}
+
+fn is_line_comment(node: &CstNode) -> bool {
+    node.as_comment().is_some_and(|comment| comment.is_line_comment())
+}
+
+/// Whether nothing is left but an empty object.
+pub fn is_empty(text: &str) -> bool {
+    let Ok(file) = File::parse(text) else { return false };
+    let bare = |node: &CstNode| !node.is_comment();
+    file.object.children_exclude_trivia_and_tokens().is_empty()
+        && file.object.children().iter().all(bare)
+        && file.root.children().iter().all(bare)
+}
+
+/// The whole file, for whoever wants to read what stands in it.
+pub fn value(text: &str) -> Result<Value, Fault> {
+    Ok(File::parse(text)?.root.to_serde_value().unwrap_or_default())
+}
+
+fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(value) => CstInputValue::Bool(*value),
+        Value::Number(value) => CstInputValue::Number(value.to_string()),
+        Value::String(value) => CstInputValue::String(value.clone()),
+        Value::Array(values) => CstInputValue::Array(values.iter().map(input).collect()),
+        Value::Object(values) => {
+            CstInputValue::Object(values.iter().map(|(key, value)| (key.clone(), input(value))).collect())
+        }
+    }
+}

@@ -1,0 +1,588 @@
+//! Whether what was written works: the server is started as its entry says, the hooks are run as they are written, in an
+//! office that is thrown away afterwards.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Invocation, Scope, Target, What, json, ours, programs, shell, toml};
+use crate::program::Program;
+
+/// One answer of a server, or the end of one hook, takes no longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// More than any answer has.
+const ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// The tools every agent gets.
+const TOOLS: [&str; 10] = [
+    "send_message",
+    "check_inbox",
+    "read_message",
+    "claim_work",
+    "finish_work",
+    "reply",
+    "wait_for_mail",
+    "context",
+    "handoff",
+    "poste",
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Works,
+    /// It works; the program heeds it once its user has said so.
+    NeedsTrust,
+    /// This program has no such way.
+    Unavailable,
+    Fails,
+}
+
+/// One line of the proof.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub what: &'static str,
+    pub state: State,
+    pub note: Option<String>,
+}
+
+impl Finding {
+    fn of(what: &'static str, tried: Result<(), String>, trust: Option<&str>) -> Self {
+        match (tried, trust) {
+            (Err(why), _) => Self { what, state: State::Fails, note: Some(why) },
+            (Ok(()), Some(how)) => Self { what, state: State::NeedsTrust, note: Some(how.to_owned()) },
+            (Ok(()), None) => Self { what, state: State::Works, note: None },
+        }
+    }
+}
+
+/// What a program would run, read again from its files.
+#[derive(Debug, Default)]
+pub struct Wiring {
+    server: Option<Server>,
+    /// Command lines, by their event.
+    hooks: BTreeMap<String, String>,
+}
+
+#[derive(Debug)]
+struct Server {
+    words: Vec<String>,
+    environment: BTreeMap<String, String>,
+}
+
+impl Wiring {
+    pub fn read(program: Program, targets: &[Target], poste: &Invocation) -> Self {
+        let mut wiring = Self::default();
+        for target in targets {
+            let Ok(text) = std::fs::read_to_string(&target.path) else { continue };
+            let text = text.trim_start_matches('\u{feff}');
+            match &target.what {
+                What::Json(edits) => wiring.take_json(edits, json::value(text).unwrap_or_default()),
+                What::Toml(edit) => wiring.take_server(&toml::value(text).unwrap_or_default(), edit.group),
+                // A plugin runs what the hooks of other programs are.
+                What::Whole(wanted) if program == Program::OpenCode && text == wanted => {
+                    let events = programs::events(program).iter();
+                    wiring.hooks = events.map(|(_, word)| ((*word).to_owned(), poste.hook(word, program))).collect();
+                }
+                What::Whole(_) | What::Section(_) => {}
+            }
+        }
+        wiring
+    }
+
+    fn take_json(&mut self, edits: &[json::Edit], file: Value) {
+        for edit in edits {
+            if let json::Edit::Server { group, .. } = edit {
+                self.take_server(&file, group);
+            }
+        }
+        let commands = ours::commands(&file).into_iter();
+        self.hooks.extend(commands.filter_map(|command| Some((ours::event(&command)?, command))));
+    }
+
+    fn take_server(&mut self, file: &Value, group: &str) {
+        let Some(entry) = ours::server(file, group) else { return };
+        let set = entry.get("env").or(entry.get("environment")).and_then(Value::as_object);
+        let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+        let environment = set.into_iter().flatten().filter_map(text).collect();
+        self.server = Some(Server { words: ours::server_words(entry), environment });
+    }
+}
+
+/// Tries everything, and never in an office of the user's.
+pub fn prove(program: Program, scope: Scope, wiring: &Wiring, poste: &Invocation, executable: &Path) -> Vec<Finding> {
+    let trust = programs::trust(program, scope);
+    let server = wiring.server.as_ref().ok_or_else(|| "its settings name no server poste".to_owned());
+    let listed = Finding::of("listed", server.clone().map(|_| ()), trust);
+    // An office for each, so that what one of them leaves is not taken for what another does.
+    let workshop = || {
+        let opened = Workshop::open(executable, poste.agent.as_deref().unwrap_or("proof"));
+        opened.map_err(|why| format!("no office could be made to try it in: {why}"))
+    };
+    let tools = server.and_then(|server| workshop()?.tools(server));
+    let hooks = |event: &str| match wiring.hooks.get(event) {
+        Some(_) => Ok(()),
+        None => Err(format!("no hook runs `poste hook {event}`")),
+    };
+    let begins = || ["session-start", "prompt"].into_iter().try_for_each(hooks);
+    let delivery = begins().and_then(|()| hooks("tool")).and_then(|()| workshop()?.delivery(program, wiring));
+    let stop = begins().and_then(|()| hooks("stop")).and_then(|()| workshop()?.stop(program, wiring));
+    let wake = match wiring.hooks.get("wait") {
+        Some(waiter) => {
+            let tried = begins().and_then(|()| workshop()?.wake(program, wiring, waiter));
+            Finding::of("idle wake", tried, trust)
+        }
+        None if program == Program::ClaudeCode => Finding::of("idle wake", hooks("wait"), None),
+        None => Finding { what: "idle wake", state: State::Unavailable, note: Some(other_wake(program).to_owned()) },
+    };
+    vec![
+        listed,
+        Finding::of("tools", tools, None),
+        Finding::of("mid-turn delivery", delivery, trust),
+        Finding::of("stop guard", stop, trust),
+        wake,
+    ]
+}
+
+fn other_wake(program: Program) -> &'static str {
+    match program {
+        Program::Codex => "no hook can; `poste wake` tries `codex queue` while a session lives (not tried here)",
+        Program::OpenCode => "no hook can; `poste wake` tries its server while a session lives (not tried here)",
+        Program::ClaudeCode | Program::Gemini | Program::Cursor => {
+            "no hook can; `poste wake` tries the tmux pane it runs in (not tried here)"
+        }
+    }
+}
+
+/// An office that nobody needs afterwards, with an agent and somebody who writes to it.
+#[derive(Debug)]
+struct Workshop {
+    folder: tempfile::TempDir,
+    executable: PathBuf,
+    agent: String,
+}
+
+const SENDER: &str = "proof-sender";
+const SESSION: &str = "5e70b000-0000-4000-8000-000000000000";
+
+impl Workshop {
+    fn open(executable: &Path, agent: &str) -> Result<Self, String> {
+        let folder = tempfile::Builder::new().prefix("poste-proof-").tempdir().map_err(|error| error.to_string())?;
+        let workshop = Self { folder, executable: executable.to_owned(), agent: agent.to_owned() };
+        for name in ["home", "project"] {
+            std::fs::create_dir(workshop.folder.path().join(name)).map_err(|error| error.to_string())?;
+        }
+        workshop.poste(&["init"])?;
+        workshop.poste(&["register", agent])?;
+        workshop.poste(&["register", SENDER])?;
+        Ok(workshop)
+    }
+
+    fn project(&self) -> PathBuf {
+        self.folder.path().join("project")
+    }
+
+    fn office(&self) -> PathBuf {
+        self.project().join(".poste")
+    }
+
+    /// A program in an environment of its own: what this process is and speaks for must not get into the proof.
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.project()).env_clear().env("HOME", self.folder.path().join("home"));
+        for name in ["PATH", "TMPDIR", "LANG"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        command.env("POSTE_HOME", self.office()).process_group(0);
+        command
+    }
+
+    /// Our own part: what the other side does.
+    fn poste(&self, arguments: &[&str]) -> Result<Value, String> {
+        let mut command = self.command(&self.executable);
+        command.args(arguments).arg("--json");
+        let ran = run(command, "").map_err(|error| error.to_string())?;
+        match ran.code {
+            Some(0) => Ok(serde_json::from_str(&ran.out).unwrap_or_default()),
+            _ => Err(format!("poste {}: {}", arguments.join(" "), ran.why())),
+        }
+    }
+
+    /// Says something to the agent; what came of it can be told by the word in it.
+    fn write(&self, word: &str) -> Result<Value, String> {
+        let subject = format!("Proof {word}");
+        self.poste(&["send", &self.agent, &subject, "Is this seen?", "--type", "alert", "--as", SENDER])
+    }
+
+    fn tools(&self, server: &Server) -> Result<(), String> {
+        let [program, arguments @ ..] = server.words.as_slice() else { return Err("its entry starts nothing".into()) };
+        let mut command = self.command(Path::new(program));
+        command.args(arguments).envs(&server.environment);
+        command.env("POSTE_HOME", self.office()).env("POSTE_AGENT", &self.agent);
+        let mut client = Client::start(command).map_err(|error| format!("{program} does not start: {error}"))?;
+        let hello = json!({
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": { "name": "poste setup", "version": env!("CARGO_PKG_VERSION") },
+        });
+        client.ask("initialize", &hello)?;
+        client.tell("notifications/initialized")?;
+        let listed = client.ask("tools/list", &json!({}))?;
+        let names: Vec<&str> =
+            listed["tools"].as_array().into_iter().flatten().filter_map(|tool| tool["name"].as_str()).collect();
+        if let Some(missing) = TOOLS.iter().find(|name| !names.contains(name)) {
+            return Err(format!("the server lists no tool {missing}"));
+        }
+        let word = "round-trip";
+        client.call(
+            "send_message",
+            &json!({ "to": self.agent, "subject": format!("Proof {word}"), "body": "To myself." }),
+        )?;
+        let inbox = client.call("check_inbox", &json!({}))?;
+        match inbox.to_string().contains(word) {
+            true => Ok(()),
+            false => Err("a message that was sent with send_message is not in check_inbox".into()),
+        }
+    }
+
+    fn hook(&self, program: Program, event: &str, command: &str) -> Result<Ran, String> {
+        let ran = run(self.hook_command(command), &self.input(program, event)).map_err(|error| error.to_string())?;
+        match ran.code {
+            Some(0) => Ok(ran),
+            _ => Err(format!("the hook {event} failed: {}", ran.why())),
+        }
+    }
+
+    /// As a program runs it: by a shell. An office of the user's that it names is not the one to try it in.
+    fn hook_command(&self, line: &str) -> Command {
+        let mut command = self.command(Path::new("/bin/sh"));
+        command.arg("-c").arg(sheltered(line, &self.office())).env("POSTE_AGENT", &self.agent);
+        // Claude Code says so where somebody sits before it; only there the waiter waits.
+        command.env("CLAUDE_CODE_SESSION_ATTENDED", "1");
+        command
+    }
+
+    /// What programs tell their hooks, all of it in one.
+    fn input(&self, program: Program, event: &str) -> String {
+        let native =
+            programs::events(program).iter().find(|(_, word)| *word == event).map_or("Stop", |(native, _)| native);
+        let project = self.project();
+        json!({
+            "session_id": SESSION,
+            "conversation_id": SESSION,
+            "hook_event_name": native,
+            "cwd": project,
+            "workspace_roots": [project],
+            "transcript_path": self.folder.path().join("home/transcript.jsonl"),
+            "source": "startup",
+            "prompt": "Is there mail?",
+            "tool_name": "Bash",
+            "tool_input": { "command": "true" },
+            "tool_response": { "stdout": "" },
+            "stop_hook_active": false,
+            "loop_count": 0,
+            "reason": "exit",
+        })
+        .to_string()
+    }
+
+    /// A session begins, and its first turn.
+    fn begin(&self, program: Program, wiring: &Wiring) -> Result<(), String> {
+        self.hook(program, "session-start", &wiring.hooks["session-start"])?;
+        self.hook(program, "prompt", &wiring.hooks["prompt"])?;
+        Ok(())
+    }
+
+    fn delivery(&self, program: Program, wiring: &Wiring) -> Result<(), String> {
+        self.begin(program, wiring)?;
+        let word = "mid-turn";
+        self.write(word)?;
+        let said = self.hook(program, "tool", &wiring.hooks["tool"])?;
+        match said.out.contains(word) {
+            true => Ok(()),
+            false => Err(format!("mail that came mid-turn was not told: the hook said {:?}", short(&said.out))),
+        }
+    }
+
+    fn stop(&self, program: Program, wiring: &Wiring) -> Result<(), String> {
+        self.begin(program, wiring)?;
+        let sent = self.write("open-claim")?;
+        let number = sent["number"].to_string();
+        self.poste(&["claim", &number, "--as", &self.agent, "--session", SESSION])?;
+        let said = self.hook(program, "stop", &wiring.hooks["stop"])?;
+        let answer: Value = serde_json::from_str(&said.out).unwrap_or_default();
+        let says = |key: &str| answer[key].as_str().is_some_and(|text| !text.is_empty());
+        let holds =
+            matches!(answer["decision"].as_str(), Some("block" | "deny")) || says("followup_message") || says("block");
+        if !holds {
+            return Err(format!("a session with claimed work may stop: the hook said {:?}", short(&said.out)));
+        }
+        self.poste(&["release", &number, "--as", &self.agent, "--session", SESSION])?;
+        match wiring.hooks.get("session-end") {
+            Some(end) => self.hook(program, "session-end", end).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    fn wake(&self, program: Program, wiring: &Wiring, waiter: &str) -> Result<(), String> {
+        self.begin(program, wiring)?;
+        let mut start = self.hook_command(waiter);
+        start.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = start.spawn().map_err(|error| error.to_string())?;
+        let mut running = Running::new(child, &self.input(program, "stop")).map_err(|error| error.to_string())?;
+        // It must wait: exit code 2 may also mean that it did not understand.
+        std::thread::sleep(Duration::from_millis(200));
+        if running.is_over() {
+            let ran = running.end(PATIENCE).map_err(|error| error.to_string())?;
+            return Err(format!("the waiter ended before any mail came: {}", ran.why()));
+        }
+        let word = "wake-up";
+        let written = self.write(word);
+        let ran = running.end(PATIENCE).map_err(|error| error.to_string())?;
+        written?;
+        match ran.code {
+            Some(2) if ran.err.contains(word) || ran.out.contains(word) => Ok(()),
+            Some(2) => Err(format!("the waiter woke the session and did not say why: {:?}", short(&ran.err))),
+            _ => Err(format!("the waiter did not wake the session: {}", ran.why())),
+        }
+    }
+}
+
+/// The command line with another office.
+fn sheltered(line: &str, office: &Path) -> String {
+    let Ok(words) = shell_words::split(line) else { return line.to_owned() };
+    let mut leading = true;
+    let words = words.into_iter().map(|word| {
+        leading &= shell::is_assignment(&word);
+        match word.split_once('=') {
+            Some(("POSTE_HOME", _)) if leading => format!("POSTE_HOME={}", shell::word(&office.to_string_lossy())),
+            Some((name, value)) if leading => format!("{name}={}", shell::word(value)),
+            _ => shell::word(&word),
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// How a process ended.
+#[derive(Debug)]
+struct Ran {
+    /// `None`: it took too long and was ended.
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    fn why(&self) -> String {
+        let said = if self.err.trim().is_empty() { &self.out } else { &self.err };
+        let said = short(said);
+        match self.code {
+            None => format!("it took longer than {} s", PATIENCE.as_secs()),
+            Some(code) if said.is_empty() => format!("exit code {code}"),
+            Some(code) => format!("exit code {code}, {said:?}"),
+        }
+    }
+}
+
+/// One line of what a process said.
+fn short(text: &str) -> String {
+    const CHARS_MAX: usize = 160;
+    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    match line.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+fn run(mut command: Command, input: &str) -> io::Result<Ran> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Running::new(command.spawn()?, input)?.end(PATIENCE)
+}
+
+/// A process with its group: whatever it started ends with it.
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    out: Receiver<String>,
+    err: Receiver<String>,
+}
+
+impl Running {
+    fn new(mut child: Child, input: &str) -> io::Result<Self> {
+        let missing = || io::Error::other("a pipe is missing");
+        let out = collect(child.stdout.take().ok_or_else(missing)?);
+        let err = collect(child.stderr.take().ok_or_else(missing)?);
+        let mut stdin = child.stdin.take().ok_or_else(missing)?;
+        let input = input.to_owned();
+        // Whoever does not read its input closes the pipe; that is its right.
+        std::thread::spawn(move || stdin.write_all(input.as_bytes()));
+        Ok(Self { child, out, err })
+    }
+
+    fn is_over(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    fn end(mut self, patience: Duration) -> io::Result<Ran> {
+        let status = wait(&mut self.child, patience)?;
+        // What it left running holds its pipes.
+        kill_group(&self.child);
+        let said = |from: &Receiver<String>| from.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
+        let code = status.map(|status| status.code().unwrap_or(128));
+        Ok(Ran { code, out: said(&self.out), err: said(&self.err) })
+    }
+}
+
+fn collect(from: impl Read + Send + 'static) -> Receiver<String> {
+    let (to, received) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = from.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes);
+        to.send(String::from_utf8_lossy(&bytes).into_owned())
+    });
+    received
+}
+
+/// `None`: it took too long, and was ended.
+fn wait(child: &mut Child, patience: Duration) -> io::Result<Option<std::process::ExitStatus>> {
+    let until = Instant::now() + patience;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= until {
+            kill_group(child);
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn kill_group(child: &Child) {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+/// The other side of an MCP server: one JSON a line.
+#[derive(Debug)]
+struct Client {
+    child: Child,
+    lines: Receiver<String>,
+    err: Receiver<String>,
+    asked: u64,
+}
+
+impl Client {
+    fn start(mut command: Command) -> io::Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let missing = || io::Error::other("a pipe is missing");
+        let out = child.stdout.take().ok_or_else(missing)?;
+        let err = collect(child.stderr.take().ok_or_else(missing)?);
+        let (to, lines) = channel();
+        std::thread::spawn(move || {
+            let mut out = BufReader::new(out);
+            loop {
+                let mut line = String::new();
+                match out.by_ref().take(ANSWER_BYTES_MAX).read_line(&mut line) {
+                    Ok(0) | Err(_) => return,
+                    Ok(_) if to.send(line).is_err() => return,
+                    Ok(_) => {}
+                }
+            }
+        });
+        Ok(Self { child, lines, err, asked: 0 })
+    }
+
+    fn send(&mut self, message: &Value) -> Result<(), String> {
+        let gone = |error: io::Error| format!("the server takes nothing: {error}");
+        let stdin = self.child.stdin.as_mut().ok_or("the server takes nothing")?;
+        writeln!(stdin, "{message}").and_then(|()| stdin.flush()).map_err(gone)
+    }
+
+    fn tell(&mut self, method: &str) -> Result<(), String> {
+        self.send(&json!({ "jsonrpc": "2.0", "method": method }))
+    }
+
+    fn ask(&mut self, method: &str, parameters: &Value) -> Result<Value, String> {
+        self.asked += 1;
+        let id = self.asked;
+        let asked = self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": parameters }));
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let line = match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(format!("the server did not answer {method} within {} s", PATIENCE.as_secs()));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    let said = short(&self.err.recv_timeout(Duration::from_secs(1)).unwrap_or_default());
+                    let said = if said.is_empty() { String::new() } else { format!(": {said:?}") };
+                    return Err(format!("the server ended at {method}{said}"));
+                }
+            };
+            let Ok(answer) = serde_json::from_str::<Value>(&line) else {
+                return Err(format!("the server answered {method} with what is no JSON: {:?}", short(&line)));
+            };
+            // What it tells unasked is not the answer.
+            if answer["id"] != id {
+                continue;
+            }
+            asked?;
+            return match answer.get("error") {
+                Some(error) => {
+                    Err(format!("the server refused {method}: {:?}", short(error["message"].as_str().unwrap_or(""))))
+                }
+                None => Ok(answer["result"].clone()),
+            };
+        }
+    }
+
+    fn call(&mut self, tool: &str, arguments: &Value) -> Result<Value, String> {
+        let answer = self.ask("tools/call", &json!({ "name": tool, "arguments": arguments }))?;
+        match answer["isError"] == true {
+            false => Ok(answer),
+            true => {
+                let text = answer["content"][0]["text"].as_str().unwrap_or_default();
+                Err(format!("the tool {tool} failed: {:?}", short(text)))
+            }
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // A server ends when nobody can write to it any more.
+        drop(self.child.stdin.take());
+        let _ = wait(&mut self.child, Duration::from_secs(2));
+        kill_group(&self.child);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_office_of_the_users_is_never_tried() {
+        let office = Path::new("/tmp/a b/.poste");
+        let line = "POSTE_AGENT=ann POSTE_HOME='/home/ann/x y/.poste' '/opt/my poste' hook stop --program codex";
+        let wanted = "POSTE_AGENT=ann POSTE_HOME='/tmp/a b/.poste' '/opt/my poste' hook stop --program codex";
+        assert_eq!(sheltered(line, office), wanted);
+        let plain = "poste hook stop --program codex";
+        assert_eq!(sheltered(plain, office), plain);
+    }
+}

@@ -1,0 +1,280 @@
+//! `poste setup`: the files of every program and scope as they are written, and what the proof says of what is broken.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use poste_connect::program::Program;
+use poste_connect::setup::proof::{Finding, State, Wiring, prove};
+use poste_connect::setup::{Invocation, Scope, Target, What, json};
+
+use crate::assert_transcript;
+use crate::common::{Desk, Ran};
+
+/// A desk with an office, from which `poste` is found.
+fn desk() -> Desk {
+    let desk = Desk::with(&[]);
+    fs::create_dir(desk.root().join("bin")).unwrap();
+    symlink(env!("CARGO_BIN_EXE_poste"), desk.root().join("bin/poste")).unwrap();
+    desk
+}
+
+fn with_path(desk: &Desk, line: &str) -> String {
+    format!("PATH={}/bin:/usr/bin:/bin poste {line}", desk.root().display())
+}
+
+/// Written down as it would be typed.
+fn ask(desk: &mut Desk, line: &str) -> Ran {
+    let ran = peek(desk, line);
+    desk.note(&format!("$ poste {line}"));
+    let root = desk.root().display().to_string();
+    for text in [ran.out(), ran.err()] {
+        text.lines().for_each(|line| desk.note(&line.replace(&root, "$DIR")));
+    }
+    ran
+}
+
+fn peek(desk: &mut Desk, line: &str) -> Ran {
+    let line = with_path(desk, line);
+    desk.peek(&line)
+}
+
+/// Every file below project and home but the office and what is remembered.
+fn files(desk: &Desk) -> BTreeMap<PathBuf, Vec<u8>> {
+    fn walk(folder: &Path, into: &mut BTreeMap<PathBuf, Vec<u8>>) {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            match path.is_dir() {
+                true if path.ends_with(".poste") || path.ends_with(".local") => {}
+                true => {
+                    into.insert(path.clone(), b"folder".to_vec());
+                    walk(&path, into);
+                }
+                false => drop(into.insert(path.clone(), fs::read(&path).unwrap())),
+            }
+        }
+    }
+    let mut all = BTreeMap::new();
+    walk(&desk.root().join("project"), &mut all);
+    walk(&desk.root().join("home"), &mut all);
+    all
+}
+
+fn show_all(desk: &mut Desk) {
+    let root = desk.root().to_owned();
+    for (path, bytes) in files(desk).into_iter().filter(|(path, _)| path.is_file()) {
+        desk.note(&format!("=== {}", path.strip_prefix(&root).unwrap().display()));
+        let text = String::from_utf8(bytes).unwrap();
+        for line in text.lines() {
+            let line = line.escape_debug().to_string();
+            desk.note(&format!("| {}", line.replace("\\\"", "\"").replace("\\\\", "\\").replace("\\'", "'")));
+        }
+    }
+}
+
+/// From nothing for a project, from odd files for a user: written, written again, removed.
+fn golden(program: &str, odd: &[(&str, &str)]) -> Desk {
+    let mut desk = desk();
+    let before = files(&desk);
+    let _ = ask(&mut desk, &format!("setup {program} --no-proof")).ok();
+    show_all(&mut desk);
+    let _ = ask(&mut desk, &format!("setup {program} --no-proof")).ok();
+    let _ = ask(&mut desk, &format!("setup {program} --remove")).ok();
+    assert_eq!(files(&desk), before);
+
+    for (name, text) in odd {
+        let path = desk.root().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let before = files(&desk);
+    let _ = ask(&mut desk, &format!("setup {program} --scope user --agent coder --dry-run")).ok();
+    assert_eq!(files(&desk), before, "a dry run writes nothing");
+    let _ = ask(&mut desk, &format!("setup {program} --scope user --agent coder --no-proof")).ok();
+    show_all(&mut desk);
+    let again = peek(&mut desk, &format!("setup {program} --scope user --agent coder --no-proof --json")).json();
+    assert_eq!(again["changed"], false);
+    let _ = ask(&mut desk, &format!("setup {program} --scope user --remove")).ok();
+    assert_eq!(files(&desk), before, "the bytes that were there before");
+    desk
+}
+
+const ODD_CLAUDE: &str = "{\"numStartups\":7, // how often\n  \"mcpServers\" : {\n\t\"other\": {\"command\":\"x\"},\n  },\n \"last\": 1.50e3 }";
+const ODD_HOOKS: &str = "{\r\n  \"model\": \"opus\", /* mine */\r\n  \"hooks\": {\r\n    \"Stop\": [\r\n      { \"hooks\": [ { \"type\": \"command\", \"command\": \"date\" } ] }\r\n    ]\r\n  }\r\n}\r\n";
+
+#[test]
+fn claude_code_as_it_is_written() {
+    let desk = golden("claude-code", &[("home/.claude.json", ODD_CLAUDE), ("home/.claude/settings.json", ODD_HOOKS)]);
+    assert_transcript!(desk);
+}
+
+#[test]
+fn codex_as_it_is_written() {
+    let config = "model = \"o9\"   # the best\r\n\r\n[mcp_servers.other]\r\ncommand = 'x'\r\n# the end";
+    let notes = "# How I work\n\nBriefly.";
+    let desk = golden(
+        "codex",
+        &[("home/.codex/config.toml", config), ("home/.codex/hooks.json", ODD_HOOKS), ("home/.codex/AGENTS.md", notes)],
+    );
+    assert_transcript!(desk);
+}
+
+#[test]
+fn gemini_as_it_is_written() {
+    let desk = golden("gemini", &[("home/.gemini/settings.json", "{}"), ("home/.gemini/GEMINI.md", "")]);
+    assert_transcript!(desk);
+}
+
+#[test]
+fn opencode_as_it_is_written() {
+    let config = "{\n  // \"theme\": \"x\",\n  \"$schema\": \"https://opencode.ai/config.json\"\n}\n";
+    let desk = golden("opencode", &[("home/.config/opencode/opencode.jsonc", config)]);
+    assert_transcript!(desk);
+}
+
+#[test]
+fn cursor_as_it_is_written() {
+    let desk = golden(
+        "cursor",
+        &[
+            ("home/.cursor/mcp.json", "{\"mcpServers\":{}}"),
+            ("home/.cursor/hooks.json", "{\"version\":1,\"hooks\":{}}\n"),
+        ],
+    );
+    assert_transcript!(desk);
+}
+
+#[test]
+fn the_plugin_as_it_is_written() {
+    let mut desk = desk();
+    let before = files(&desk);
+    let _ = ask(&mut desk, "setup claude-code --plugin plugin").ok();
+    show_all(&mut desk);
+    desk.file("plugin/commands/inbox.md", "mine");
+    let _ = ask(&mut desk, "setup claude-code --plugin plugin").exits(5);
+    let _ = ask(&mut desk, "setup claude-code --plugin plugin --remove").ok();
+    fs::remove_dir_all(desk.path("plugin")).unwrap();
+    assert_eq!(files(&desk), before);
+    let _ = ask(&mut desk, "setup gemini --plugin plugin").exits(2);
+    assert_transcript!(desk);
+}
+
+#[test]
+fn programs_are_found_and_what_is_in_the_way_is_named() {
+    let mut desk = desk();
+    let _ = ask(&mut desk, "setup").exits(3);
+    fs::create_dir_all(desk.root().join("home/.gemini")).unwrap();
+    fs::write(desk.root().join("bin/codex"), "#!/bin/sh\n").unwrap();
+    fs::set_permissions(desk.root().join("bin/codex"), fs::Permissions::from_mode(0o755)).unwrap();
+    let _ = ask(&mut desk, "setup --no-proof").ok();
+    let _ = ask(&mut desk, "setup --remove").ok();
+    desk.file(".codex/config.toml", "[mcp_servers.poste]\ncommand = 'npx'\nargs = ['secret']\n");
+    let _ = ask(&mut desk, "setup codex").exits(5);
+    fs::remove_dir_all(desk.path(".codex")).unwrap();
+    desk.file(".gemini/settings.json", "{\n  \"a\": 1,,\n}\n");
+    let _ = ask(&mut desk, "setup all").exits(4);
+    let error = peek(&mut desk, "setup all --json").exits(4).error_json();
+    assert_eq!(error["code"], "unusable_file");
+    assert!(!desk.path(".mcp.json").exists(), "one file that cannot be set up, and no file is touched");
+    desk.cd("elsewhere");
+    let _ = ask(&mut desk, "setup gemini --no-proof").exits(3);
+    assert_transcript!(desk);
+}
+
+#[test]
+fn an_office_that_is_not_found_upward_is_named_in_the_entries() {
+    let mut desk = desk();
+    desk.cd("elsewhere");
+    let office = desk.root().join("project/.poste");
+    let line = format!("setup claude-code --no-proof --office {}", office.display());
+    let _ = peek(&mut desk, &line).ok();
+    let entry: serde_json::Value = serde_json::from_slice(&fs::read(desk.path(".mcp.json")).unwrap()).unwrap();
+    assert_eq!(entry["mcpServers"]["poste"]["env"]["POSTE_HOME"], office.to_str().unwrap());
+}
+
+/// Something that is set up as Poste, and is not.
+fn stand_in(desk: &Desk, name: &str, script: &str) -> PathBuf {
+    let path = desk.root().join(name);
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// What the proof says of a program whose settings start this.
+fn proven(desk: &Desk, poste: &Path) -> BTreeMap<&'static str, Finding> {
+    let poste = poste.to_str().unwrap();
+    let hook = |event: &str| serde_json::json!([{ "hooks": [{ "type": "command", "command": format!("{poste} hook {event} --program claude-code") }] }]);
+    let settings = serde_json::json!({
+        "mcpServers": { "poste": { "command": poste, "args": ["mcp"] } },
+        "hooks": { "A": hook("session-start"), "B": hook("prompt"), "C": hook("tool"), "D": hook("stop"), "E": hook("wait") },
+    });
+    let path = desk.file("settings.json", settings.to_string());
+    let edits = vec![json::Edit::Server { group: "mcpServers", value: serde_json::Value::Null }];
+    let target = Target { path, what: What::Json(edits), below: None };
+    let poste = Invocation { poste: poste.to_owned(), agent: None, office: None };
+    let wiring = Wiring::read(Program::ClaudeCode, &[target], &poste);
+    let found = prove(Program::ClaudeCode, Scope::User, &wiring, &poste, Path::new(env!("CARGO_BIN_EXE_poste")));
+    found.into_iter().map(|finding| (finding.what, finding)).collect()
+}
+
+#[test]
+fn what_does_not_work_is_told_and_why() {
+    let desk = desk();
+    let hello = r#"read line; echo '{"jsonrpc":"2.0","id":1,"result":{}}'; read line; read line;"#;
+    let ten = "send_message check_inbox read_message claim_work finish_work reply wait_for_mail context handoff poste";
+    let tools = ten.split(' ').map(|name| format!("{{\"name\":\"{name}\"}}")).collect::<Vec<_>>().join(",");
+    let listed =
+        format!("{hello} echo '{{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{{\"tools\":[{tools}]}}}}'; read line;");
+    for (script, why) in [
+        ("echo 'no such command' >&2; exit 2".to_owned(), "the server ended at initialize: \"no such command\""),
+        ("echo hello; cat >/dev/null".to_owned(), "what is no JSON: \"hello\""),
+        (
+            format!("{hello} echo '{{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{{\"tools\":[]}}}}'; cat >/dev/null"),
+            "no tool send_message",
+        ),
+        (
+            format!("{listed} echo '{{\"id\":3,\"error\":{{\"message\":\"no office\"}}}}'; cat >/dev/null"),
+            "refused tools/call: \"no office\"",
+        ),
+        (
+            format!(
+                "{listed} echo '{{\"id\":3,\"result\":{{}}}}'; read line; echo '{{\"id\":4,\"result\":{{\"content\":[]}}}}'; cat >/dev/null"
+            ),
+            "is not in check_inbox",
+        ),
+        (format!("{listed} exit 0"), "the server ended at tools/call"),
+        (format!("{listed} exec sleep 100"), "did not answer tools/call within 10 s"),
+    ] {
+        let poste = stand_in(&desk, "poste-server", &format!("[ \"$1\" = mcp ] || exit 0\n{script}"));
+        let tools = &proven(&desk, &poste)["tools"];
+        assert_eq!(tools.state, State::Fails, "{script}");
+        assert!(tools.note.as_ref().unwrap().contains(why), "{script}: {tools:?}");
+    }
+}
+
+#[test]
+fn hooks_that_say_nothing_or_fail_are_told() {
+    let desk = desk();
+    let silent = proven(&desk, &stand_in(&desk, "poste-silent", "cat >/dev/null"));
+    assert!(silent["mid-turn delivery"].note.as_ref().unwrap().contains("was not told"), "{silent:?}");
+    assert!(silent["stop guard"].note.as_ref().unwrap().contains("may stop"), "{silent:?}");
+    assert!(silent["idle wake"].note.as_ref().unwrap().contains("ended before any mail came"), "{silent:?}");
+    assert_eq!(silent["listed"].state, State::Works);
+
+    // Exit code 2 means "wake", and also "I do not understand".
+    let broken = proven(&desk, &stand_in(&desk, "poste-broken", "echo usage >&2; exit 2"));
+    for what in ["tools", "mid-turn delivery", "stop guard", "idle wake"] {
+        assert_eq!(broken[what].state, State::Fails, "{broken:?}");
+        assert!(broken[what].note.as_ref().unwrap().contains("usage"), "{broken:?}");
+    }
+
+    let gone = proven(&desk, &desk.root().join("poste-gone"));
+    assert!(gone["tools"].note.as_ref().unwrap().contains("does not start"), "{gone:?}");
+    assert!(gone["stop guard"].note.as_ref().unwrap().contains("exit code 127"), "{gone:?}");
+
+    // A waiter that wakes for nothing, and one that never does.
+    let wakes = "[ \"$2\" = wait ] || exit 0; sleep 0.5; echo 'something' >&2; exit 2";
+    let wakes = proven(&desk, &stand_in(&desk, "poste-wakes", wakes));
+    assert!(wakes["idle wake"].note.as_ref().unwrap().contains("did not say why"), "{wakes:?}");
+}
