@@ -34,6 +34,7 @@ mod secrets;
 mod sending;
 mod sessions;
 mod setup;
+mod setup_proof;
 mod shells;
 mod status;
 mod times;
