@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
+use poste_connect::live::Live;
 use poste_connect::mcp::Call;
 use poste_connect::mcp::model::{JsonObject, Tool, ToolAnnotations};
 use poste_core::log::{MessageNo, Position};
+use poste_core::store::processes;
 use poste_core::store::tables::Agent;
 use poste_core::text::{Name, Session, TypeName};
 use poste_core::views::{self, MessageView, NewsQuery};
@@ -1036,7 +1038,10 @@ fn program_session(desk: &Desk, call: &Call) -> Option<Session> {
     let with_call = || call.context().meta.get("sessionId").and_then(Value::as_str).map(ToOwned::to_owned);
     match told.or_else(with_call) {
         Some(told) => told.parse().ok(),
-        None => Live::of_process(&desk.place().ok()?, &processes::above()).map(|live| live.session),
+        None => {
+            let live = desk.with_office(|_, office| Ok(Live::of_process(office.path()?, &processes::above())));
+            live.ok()?.map(|live| live.session)
+        }
     }
 }
 
