@@ -1,5 +1,9 @@
 //! The project's chores. `cargo xtask test` is the one test command: it installs what it needs and runs everything.
 
+mod agents;
+mod conformance;
+mod npm;
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -12,13 +16,17 @@ const WORTH_TELLING: Duration = Duration::from_secs(10);
 
 const USAGE: &str = "cargo xtask COMMAND
 
-  test     format, lints, licences, every test, and the short torture; installs what is missing
+  test     format, lints, licences, every test, the short torture, and conformance; installs what is missing
   torture [NAME…] [--short|--full] [--seed N] [--bite]
            real processes under real faults: nothing acknowledged is lost; --help lists the harnesses
   torture hostile
            hostile names, paths, encodings, sizes, JSON, TOML and fences, given to real processes
   torture fuzz [--seconds N] [--target NAME] [--seed N] [--list]
            inputs no honest program would give, to the fold, every parser and every printer of strangers' words
+  agents [claude-code|codex|gemini] [--short] [--keep]
+           the real programs, installed from npm, asked by a scripted model: mail reaches them within a turn
+  conformance
+           the official suite of the protocol, the inspector and the Python client; part of test
   bench    measure this machine into docs/bench/; --short only shows that it runs, --only NAME,… takes some
 ";
 
@@ -26,6 +34,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let ran = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["test"] => test(),
+        ["conformance"] => conformance::run(conformance::Tools::install_aside()),
+        ["agents", options @ ..] => agents::run(options),
         ["bench", options @ ..] => bench(options),
         ["torture", "hostile"] => hostile(),
         ["torture", "fuzz", options @ ..] => fuzz(options),
@@ -45,6 +55,7 @@ type Result<T = ()> = std::result::Result<T, String>;
 
 fn test() -> Result {
     let deny = CargoDeny::install_aside()?;
+    let protocol = conformance::Tools::install_aside();
     // Real repositories in the tests of worktrees; groff reads the manual pages; jq and pkill in the scripts of the
     // documentation; tmux is typed into.
     for (program, package) in [("git", "git"), ("groff", "groff"), ("jq", "jq"), ("pkill", "procps"), ("tmux", "tmux")]
@@ -60,6 +71,7 @@ fn test() -> Result {
     core_has_no_async_runtime()?;
     torture(&["--short"])?;
     run_tests()?;
+    conformance::run(protocol)?;
     let check = ["--log-level", "error", "check", "licenses", "bans", "sources"];
     step("licences, bans, sources", Command::new(deny.program()?).args(check))
 }

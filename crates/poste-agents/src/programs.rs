@@ -1,0 +1,181 @@
+//! How each program is installed, configured and started.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use crate::Result;
+use crate::rig::Rig;
+
+/// Its last 20 characters are what Claude Code remembers of a key that was allowed.
+const KEY: &str = "sk-ant-scripted-0123456789-0123456789-0123456789";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Program {
+    ClaudeCode,
+    Codex,
+    Gemini,
+}
+
+impl Program {
+    pub const ALL: [Self; 3] = [Self::ClaudeCode, Self::Codex, Self::Gemini];
+
+    /// As `poste setup` takes it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "Claude Code",
+            Self::Codex => "Codex",
+            Self::Gemini => "Gemini CLI",
+        }
+    }
+
+    /// As `cargo xtask agents` installs it.
+    pub fn version(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "2.1.325",
+            Self::Codex => "0.166.0",
+            Self::Gemini => "0.61.0",
+        }
+    }
+
+    fn executable(self, tools: &Path) -> PathBuf {
+        let name = match self {
+            Self::ClaudeCode => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+        };
+        let folder = format!("{}-{}", self.word(), self.version());
+        tools.join("agents").join(folder).join("node_modules/.bin").join(name)
+    }
+
+    /// The tool that runs a shell command, and its arguments.
+    pub fn shell(self, command: &str) -> (&'static str, Value) {
+        match self {
+            Self::ClaudeCode => ("Bash", json!({ "command": command, "description": "Wait" })),
+            Self::Codex => ("exec_command", json!({ "cmd": command, "yield_time_ms": 30000 })),
+            Self::Gemini => ("run_shell_command", json!({ "command": command, "description": "Wait" })),
+        }
+    }
+
+    /// What somebody who uses the program has before `poste setup` comes: a model, a key, and trust in this folder.
+    pub fn prepare(self, rig: &Rig) -> Result {
+        let home = rig.home();
+        match self {
+            Self::ClaudeCode => {
+                let project = json!({ "hasTrustDialogAccepted": true, "enabledMcpjsonServers": ["poste"] });
+                let known = json!({
+                    "hasCompletedOnboarding": true, "theme": "dark",
+                    "customApiKeyResponses": { "approved": [&KEY[KEY.len() - 20..]], "rejected": [] },
+                    "projects": { rig.project().to_string_lossy(): project },
+                });
+                write(&home.join(".claude.json"), &known.to_string())
+            }
+            Self::Codex => {
+                let config = format!(
+                    "model = \"scripted\"\nmodel_provider = \"scripted\"\napproval_policy = \"never\"\n\
+                     sandbox_mode = \"danger-full-access\"\n\n\
+                     [model_providers.scripted]\nname = \"scripted\"\nbase_url = \"{}/v1\"\nenv_key = \"SCRIPTED_KEY\"\n\
+                     wire_api = \"responses\"\n\n[projects.\"{}\"]\ntrust_level = \"trusted\"\n",
+                    rig.model().url(),
+                    rig.project().display()
+                );
+                write(&home.join(".codex/config.toml"), &config)
+            }
+            Self::Gemini => {
+                let settings = json!({ "security": { "auth": { "selectedType": "gemini-api-key" } } });
+                write(&home.join(".gemini/settings.json"), &settings.to_string())
+            }
+        }
+    }
+
+    pub fn environment(self, rig: &Rig) -> Vec<(&'static str, OsString)> {
+        let path = [
+            rig.tools().join("node-24/node_modules/.bin"),
+            rig.poste().parent().unwrap_or(Path::new("/")).to_owned(),
+            "/usr/local/bin".into(),
+            "/usr/bin".into(),
+            "/bin".into(),
+        ];
+        let path = std::env::join_paths(path).unwrap_or_default();
+        let mut all: Vec<(&str, OsString)> = vec![
+            ("PATH", path),
+            ("HOME", rig.home().into()),
+            ("LANG", "C.UTF-8".into()),
+            ("TERM", "xterm-256color".into()),
+        ];
+        let url = OsString::from(rig.model().url());
+        match self {
+            Self::ClaudeCode => all.extend([
+                ("ANTHROPIC_BASE_URL", url),
+                ("ANTHROPIC_API_KEY", KEY.into()),
+                ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".into()),
+                ("DISABLE_AUTOUPDATER", "1".into()),
+            ]),
+            Self::Codex => all.push(("SCRIPTED_KEY", "scripted".into())),
+            Self::Gemini => all.extend([
+                ("GOOGLE_GEMINI_BASE_URL", url),
+                ("GEMINI_API_KEY", "scripted".into()),
+                ("GEMINI_CLI_TRUST_WORKSPACE", "true".into()),
+            ]),
+        }
+        all
+    }
+
+    /// One turn without a terminal, in a new session or in the last one again.
+    pub fn turn(self, rig: &Rig, prompt: &str, again: bool) -> Vec<OsString> {
+        let words: Vec<&str> = match self {
+            Self::ClaudeCode => {
+                let again = if again { vec!["--continue"] } else { vec![] };
+                let allowed = ["--allowedTools", "mcp__poste,Bash,ToolSearch"];
+                let output = ["--output-format", "stream-json", "--verbose"];
+                [&again[..], &["-p", prompt], &allowed, &output].concat()
+            }
+            Self::Codex => {
+                let exec = ["exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust", "--json"];
+                let again = if again { vec!["resume", "--last"] } else { vec![] };
+                [&exec[..], &again, &[prompt]].concat()
+            }
+            Self::Gemini => {
+                let options = ["-m", "gemini-2.5-flash", "--approval-mode", "yolo", "--output-format", "json"];
+                let again = if again { vec!["--resume", "latest"] } else { vec![] };
+                [&options[..], &again, &["-p", prompt]].concat()
+            }
+        };
+        let mut all = vec![self.executable(rig.tools()).into_os_string()];
+        all.extend(words.into_iter().map(OsString::from));
+        all
+    }
+
+    /// With a terminal, where a test can do that.
+    pub fn at_terminal(self, rig: &Rig) -> Option<Vec<OsString>> {
+        (self == Self::ClaudeCode).then(|| {
+            let mut all = vec![self.executable(rig.tools()).into_os_string()];
+            let options = ["--permission-mode", "default", "--allowedTools", "mcp__poste,Bash,ToolSearch"];
+            all.extend(options.map(OsString::from));
+            all
+        })
+    }
+
+    /// The set-up as a user would ask for it.
+    pub fn set_up(self, name: Option<&'static str>) -> Vec<&'static str> {
+        let name = name.map(|name| ["--agent", name]);
+        ["setup", self.word(), "--scope", "project"].into_iter().chain(name.into_iter().flatten()).collect()
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result {
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+    fs::write(path, text).map_err(failed)
+}
