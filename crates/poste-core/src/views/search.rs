@@ -352,7 +352,7 @@ impl Look<'_> {
             return self.tables.addresses_of(found.message.number, limit);
         }
         let mut addresses: Vec<Address> = found.deliveries.iter().map(|delivery| delivery.address.clone()).collect();
-        addresses.sort_unstable();
+        addresses.sort_by_cached_key(ToString::to_string); // as the live table has them
         addresses.truncate(limit);
         Ok(addresses)
     }

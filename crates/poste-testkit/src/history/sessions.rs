@@ -17,7 +17,8 @@ impl Generator {
         let ended: Vec<&SessionRow> =
             sight.sessions.iter().filter(|known| known.agent == actor && !known.is_live()).collect();
         let resumed = self.rng.pick_any(&ended).map(|ended| ended.id.clone()).filter(|_| self.rng.chance(250));
-        let resumes = resumed.is_some() || self.rng.chance(20);
+        // Somebody forgets to say that it is resumed, or says so of one that never was.
+        let resumes = if resumed.is_some() { self.rng.chance(800) } else { self.rng.chance(20) };
         let id = match resumed {
             Some(resumed) => resumed,
             None if self.rng.chance(300) => session(&actor, *self.rng.pick(&[1, 2])),

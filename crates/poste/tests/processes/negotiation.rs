@@ -63,7 +63,7 @@ fn an_interface_is_proposed_changed_agreed_on_and_written_down() {
     assert_eq!(agreed["agreed"], true, "{agreed}");
     let parties: Vec<&Value> = agreed["parties"].as_array().unwrap().iter().map(|party| &party["agreed_by"]).collect();
     assert_eq!(parties, ["builder-1", "builder-2"]);
-    assert_eq!(agreed["written"][0], json!({"context": "api-contracts", "version": 2}));
+    assert_eq!(agreed["written"][0], json!({"context": "api-contracts", "version": 2, "stands": true}));
 
     // It stands in the context, with the agreement, and its readers have heard of it.
     let shown = desk.json(&["context", "show", "api-contracts"]);
