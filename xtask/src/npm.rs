@@ -1,13 +1,15 @@
 //! Programs from npm, at fixed versions, below `target/tools`: they are this project's own and go with it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::{Result, announce, ensure, target};
 
 /// Newer than what some systems have; the tests of the protocol need at least 22.
 pub const NODE: Package = Package { folder: "node-24", name: "node", version: "24.21.0" };
+
+const MACHINE_CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 #[derive(Debug, Clone, Copy)]
 pub struct Package {
@@ -34,8 +36,12 @@ impl Package {
         let folder = tools()?.join(self.folder);
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let quiet = ["--no-fund", "--no-audit", "--no-save", "--no-package-lock", "--loglevel", "error"];
-        Command::new("npm")
-            .arg("install")
+        let mut npm = Command::new("npm");
+        // Node brings its own list of who may be trusted; the machine's counts too.
+        if std::env::var_os("NODE_EXTRA_CA_CERTS").is_none() && Path::new(MACHINE_CERTIFICATES).exists() {
+            npm.env("NODE_EXTRA_CA_CERTS", MACHINE_CERTIFICATES);
+        }
+        npm.arg("install")
             .arg("--prefix")
             .arg(&folder)
             .args(quiet)

@@ -278,11 +278,11 @@ impl Cx {
         self.stored.borrow_mut().clear();
     }
 
-    /// An answer that could not be printed after something was stored must not read as if nothing had been.
+    /// An answer that could not be made or printed after something was stored must not read as if nothing had been.
     pub(crate) fn unshown(&self, error: CommandError) -> CommandError {
         const NAMED_MAX: usize = 8;
         let stored = self.stored.borrow();
-        if stored.is_empty() || !error.is_unprinted() {
+        if stored.is_empty() || !(error.is_unprinted() || error.kind == Kind::Internal) {
             return error;
         }
         let mut what: Vec<&str> = stored.iter().take(NAMED_MAX).map(|stored| stored.what.as_str()).collect();
@@ -290,7 +290,9 @@ impl Cx {
             what.push("and more");
         }
         let message = format!("stored, and could not be shown: {}", what.join("; "));
+        let hints = error.hints().to_vec();
         let told = CommandError::new(Kind::UnknownOutcome, message).cause(error.message);
+        let told = hints.into_iter().fold(told, CommandError::hint);
         match stored.iter().rev().find_map(|stored| stored.id.as_ref()) {
             Some(id) => told.hint(format!("do not write it again; see it: poste log why --id {id}")),
             None => told.hint("it is done; do not do it again"),
