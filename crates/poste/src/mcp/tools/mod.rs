@@ -1,27 +1,29 @@
 //! The tools: what a model fills in, and the command it becomes. Names that people know; a model may see nothing else.
 
-use std::ffi::OsString;
+mod command_line;
+mod inputs;
+mod more;
+
 use std::time::{Duration, Instant};
 
-use poste_connect::live::Live;
 use poste_connect::mcp::Call;
 use poste_connect::mcp::model::{JsonObject, Tool, ToolAnnotations};
 use poste_core::log::{MessageNo, Position};
-use poste_core::store::processes;
 use poste_core::store::tables::Agent;
-use poste_core::text::{Name, Session, TypeName};
+use poste_core::text::TypeName;
 use poste_core::views::{self, MessageView, NewsQuery};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use self::command_line::poste;
+use self::inputs::*;
+use self::more::*;
 use super::desk::{self, Desk};
 use super::render::{self, Reply};
 use crate::Result;
 use crate::call::Called;
-use crate::cli::{Cli, Command};
 use crate::context::Mark;
 use crate::error::{CommandError, Kind};
 use crate::identity::Identity;
@@ -125,305 +127,6 @@ specs! {
     reserve: Reserve => Said, Adds, false, "Reserve paths you work on, or free them.";
     agree: Agree => Said, Adds, false, "Propose something that several agents have to agree on, or see one.";
     session: SessionTool => Said, Adds, false, "Note something in your session, show or close it.";
-}
-
-// ---- what a model fills in ----
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Nothing {}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Number {
-    number: i64,
-    max_tokens: Option<i64>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Send {
-    /// A name, role:ROLE, can:CAPABILITY or all; several with commas
-    to: String,
-    /// One line
-    subject: String,
-    /// Markdown
-    body: Option<String>,
-    /// message, question, directive, progress_update …
-    r#type: Option<String>,
-    priority: Option<Priority>,
-    wants_response: Option<bool>,
-    /// 30m, 2h
-    respond_by: Option<String>,
-    /// Paths it speaks of
-    files: Option<Vec<String>>,
-    /// Repeats under one id have no effect
-    id: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum Priority {
-    Low,
-    Normal,
-    High,
-    Urgent,
-}
-
-impl Priority {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Normal => "normal",
-            Self::High => "high",
-            Self::Urgent => "urgent",
-        }
-    }
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct CheckInbox {
-    /// Only what you were not shown
-    unread: Option<bool>,
-    r#type: Option<String>,
-    from: Option<String>,
-    max_tokens: Option<i64>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ReadMessage {
-    number: i64,
-    /// Characters of the body to skip
-    offset: Option<i64>,
-    max_tokens: Option<i64>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ClaimWork {
-    /// Otherwise the most urgent
-    number: Option<i64>,
-    r#type: Option<String>,
-    /// 30m
-    lease: Option<String>,
-    max_tokens: Option<i64>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum Outcome {
-    Done,
-    Fail,
-    Release,
-    Extend,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct FinishWork {
-    number: i64,
-    outcome: Outcome,
-    /// What was done, or why it failed
-    summary: Option<String>,
-    /// Details
-    result: Option<String>,
-    /// Paths that came of it
-    files: Option<Vec<String>>,
-    /// fail: try again later
-    retry: Option<bool>,
-    /// extend: 30m
-    lease: Option<String>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Reply_ {
-    number: i64,
-    /// Markdown
-    body: String,
-    /// Finish the message, too
-    done: Option<bool>,
-    wants_response: Option<bool>,
-    files: Option<Vec<String>>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct WaitForMail {
-    /// Otherwise 45
-    seconds: Option<i64>,
-    r#type: Option<String>,
-    from: Option<String>,
-    max_tokens: Option<i64>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum ContextAction {
-    List,
-    Show,
-    Since,
-    Append,
-    Replace,
-    Create,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Context {
-    /// since: what is new to you
-    action: ContextAction,
-    name: Option<String>,
-    /// Markdown
-    text: Option<String>,
-    title: Option<String>,
-    /// replace: the version it was made from
-    version: Option<i64>,
-    max_tokens: Option<i64>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum HandoffAction {
-    Create,
-    Show,
-    Accept,
-    Reject,
-    List,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Handoff {
-    action: HandoffAction,
-    number: Option<i64>,
-    to: Option<String>,
-    task: Option<String>,
-    completed: Option<Vec<String>>,
-    /// Paths to copy
-    files: Option<Vec<String>>,
-    /// create: what the receiver must check; accept: numbers of checks made
-    checks: Option<Vec<String>>,
-    /// Background, notes or reason
-    text: Option<String>,
-    max_tokens: Option<i64>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Poste {
-    args: Vec<String>,
-    max_tokens: Option<i64>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Search {
-    words: String,
-    from: Option<String>,
-    r#type: Option<String>,
-    max_tokens: Option<i64>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Ask {
-    to: String,
-    question: String,
-    body: Option<String>,
-    /// The first one approves
-    choices: Option<Vec<String>>,
-    /// 30m, 2h
-    deadline: Option<String>,
-    /// What holds if nobody answers
-    default: Option<String>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Approvals {
-    number: Option<i64>,
-    max_tokens: Option<i64>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Decide {
-    number: i64,
-    /// approve, deny, or one of its choices
-    choice: String,
-    reason: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum ReserveAction {
-    Reserve,
-    Release,
-    List,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Reserve {
-    action: ReserveAction,
-    /// Paths or patterns, src/auth/**
-    patterns: Option<Vec<String>>,
-    /// What for
-    reason: Option<String>,
-    max_tokens: Option<i64>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Agree {
-    /// The words after poste agree; ["--help"] tells them
-    args: Vec<String>,
-    max_tokens: Option<i64>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum SessionAction {
-    Show,
-    Note,
-    Close,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SessionTool {
-    action: SessionAction,
-    text: Option<String>,
-    max_tokens: Option<i64>,
-}
-
-// ---- what comes back ----
-
-#[derive(Debug, JsonSchema)]
-#[expect(dead_code, reason = "only its schema is used")]
-struct Said {
-    text: String,
-    number: Option<i64>,
-    next: Option<String>,
-}
-
-#[derive(Debug, JsonSchema)]
-#[expect(dead_code, reason = "only its schema is used")]
-struct Mail {
-    text: String,
-    messages: Option<Vec<Row>>,
-    next: Option<String>,
-}
-
-#[derive(Debug, JsonSchema)]
-#[expect(dead_code, reason = "only its schema is used")]
-struct Row {
-    number: i64,
-    from: String,
-    subject: String,
 }
 
 /// The schema of a type, without what clients warn of and what a model does not need.
@@ -548,20 +251,28 @@ fn needed<T>(value: Option<T>, what: &str) -> Result<T> {
 
 /// Runs a command of the speaker; its error is the tool's.
 fn command(desk: &Desk, own: &Identity, words: Words) -> Result<Called> {
-    let mut called = desk.run(own, words.line());
+    worked(desk.run(own, words.line()))
+}
+
+fn worked(mut called: Called) -> Result<Called> {
     match called.error.take() {
         Some(error) => Err(error),
         None => Ok(called),
     }
 }
 
+/// The message it is about, if it is about one.
+fn numbered(called: &Called) -> Value {
+    let number = called.answer.as_ref().and_then(|answer| answer.get("number")).and_then(Value::as_u64);
+    number.map_or(json!({}), |number| json!({ "number": number }))
+}
+
 /// A short answer in Poste's own words.
 fn said(called: Called) -> Reply {
-    let number = called.answer.as_ref().and_then(|answer| answer.get("number")).and_then(Value::as_u64);
+    let more = numbered(&called);
     let mut lines = vec![called.text.trim_end().to_owned()];
     lines.extend(called.warnings.iter().map(|warning| format!("warning: {warning}")));
     let next = (!called.talk.is_empty()).then(|| called.talk.join("; "));
-    let more = number.map_or(json!({}), |number| json!({ "number": number }));
     Reply { marks: called.marks, ..Reply::new(lines.join("\n"), next, more) }
 }
 
@@ -569,6 +280,7 @@ fn said(called: Called) -> Reply {
 fn printed(desk: &Desk, own: &Identity, command: &str, called: Called, budget: usize) -> Result<Reply> {
     let cx = desk.cx(own)?;
     let talk: usize = called.talk.iter().chain(&called.warnings).map(|line| crate::ui::tokens::estimate(line)).sum();
+    let more = numbered(&called);
     let mut marks = called.marks;
     let (mut text, is_cut) = match called.text.trim_start().starts_with("<poste-") {
         // The command has fenced it.
@@ -583,8 +295,6 @@ fn printed(desk: &Desk, own: &Identity, command: &str, called: Called, budget: u
         text.push_str(&format!("\nwarning: {warning}"));
     }
     let next = (!called.talk.is_empty()).then(|| called.talk.join("; "));
-    let number = called.answer.as_ref().and_then(|answer| answer.get("number")).and_then(Value::as_u64);
-    let more = number.map_or(json!({}), |number| json!({ "number": number }));
     Ok(Reply { marks, ..Reply::new(text.trim_start().to_owned(), next, more) })
 }
 
@@ -882,262 +592,4 @@ fn handoff(desk: &Desk, input: Handoff, _: &Call) -> Result<Reply> {
     };
     let called = command(desk, &own, words)?;
     printed(desk, &own, "handoff", called, budget)
-}
-
-/// Commands an agent may need and that are no tools of their own. The others are a person's, or another part of Poste's.
-const ALLOWED: &[&str] = &[
-    "ack",
-    "agents",
-    "agree",
-    "approvals",
-    "approve",
-    "ask",
-    "broadcast",
-    "claim",
-    "context",
-    "dead",
-    "deny",
-    "doctor",
-    "done",
-    "extend",
-    "fail",
-    "forward",
-    "handoff",
-    "help",
-    "inbox",
-    "log",
-    "overdue",
-    "publish",
-    "read",
-    "register",
-    "release",
-    "reply",
-    "report",
-    "reservations",
-    "reserve",
-    "retry",
-    "schema",
-    "search",
-    "send",
-    "session",
-    "stats",
-    "status",
-    "subscribe",
-    "thread",
-    "threads",
-    "topics",
-    "track",
-    "types",
-    "unsubscribe",
-    "verify",
-    "whoami",
-];
-
-fn poste(desk: &Desk, input: Poste, call: &Call) -> Result<Reply> {
-    let budget = room(input.max_tokens);
-    let mut args = input.args;
-    // Hints name whole commands.
-    if args.first().is_some_and(|first| first == "poste") {
-        args.remove(0);
-    }
-    let Some(first) = args.first().cloned() else {
-        return Err(CommandError::usage("args names no command").hint("for example [\"track\", \"12\"] or [\"help\"]"));
-    };
-    check_allowed(&first, &args)?;
-    let own = desk.identity()?;
-    if first == "register" {
-        return register(desk, &own, args, call);
-    }
-    let line = shell_words::join(&args);
-    let mut called = desk.run(&own, args);
-    match called.error.take() {
-        Some(error) if own.agent.is_none() && error.message.starts_with("who speaks?") => Err(desk::unnamed()),
-        // A command may answer and fail, for example when not everybody agreed.
-        Some(error) if !called.text.trim().is_empty() => {
-            let mut reply = printed(desk, &own, &line, called, budget)?;
-            reply.text = format!("{}\n{}", error.lines(false).join("\n"), reply.text);
-            reply.is_error = true;
-            Ok(reply)
-        }
-        Some(error) => Err(error),
-        None => printed(desk, &own, &line, called, budget),
-    }
-}
-
-fn check_allowed(first: &str, args: &[String]) -> Result {
-    let is = |command: &str, below: &str| first == command && args.iter().any(|word| word == below);
-    let waits = first == "wait" || args.iter().any(|word| word == "--wait" || word.starts_with("--wait="));
-    if waits || is("log", "follow") {
-        return Err(CommandError::usage("waiting is done with the tool wait_for_mail"));
-    }
-    let is_editor = is("context", "edit");
-    let mends = first == "doctor" && args.iter().any(|word| word.starts_with("--fix"));
-    if ALLOWED.contains(&first) && !is_editor && !mends {
-        return Ok(());
-    }
-    if first.starts_with('-') && ["--help", "-h", "--version", "-V"].contains(&first) {
-        return Ok(());
-    }
-    let nearest = nearest(first);
-    let error = CommandError::new(Kind::Refused, format!("poste {first} is not run from here")).code("not_allowed");
-    let error = nearest.into_iter().fold(error, |error, near| error.hint(format!("did you mean {near}?")));
-    Err(error.hint(format!("these are: {}", ALLOWED.join(", "))))
-}
-
-/// Names that may have been meant.
-fn nearest(typed: &str) -> Option<&'static str> {
-    let is_near = |name: &&&str| {
-        let common = name.chars().zip(typed.chars()).take_while(|(a, b)| a == b).count();
-        common >= 3 || (common >= 2 && name.len().abs_diff(typed.len()) <= 1)
-    };
-    ALLOWED.iter().find(is_near).copied()
-}
-
-/// Takes a name, or changes what is known of the one it has.
-fn register(desk: &Desk, own: &Identity, args: Vec<String>, call: &Call) -> Result<Reply> {
-    let (session, words): (Vec<_>, Vec<_>) =
-        args.into_iter().partition(|word| ["--take-over", "--own-name"].contains(&word.as_str()));
-    let Some(name) = registered_name(&words) else {
-        let mut called = desk.run(own, words);
-        return match called.error.take() {
-            Some(error) => Err(error),
-            None => Ok(said(called)),
-        };
-    };
-    match &own.agent {
-        Some(agent) if *agent != name => {
-            let message = format!("this session speaks for {agent}; who it speaks for is not changed from here");
-            Err(CommandError::new(Kind::Refused, message).code("named").hint(format!(
-                "change what is known of it: args [\"register\", \"{agent}\", \"--role\", \"ROLE\", \"--update\"]"
-            )))
-        }
-        Some(_) => {
-            let mut called = desk.run(own, words);
-            match called.error.take() {
-                Some(error) => Err(error),
-                None => Ok(said(called)),
-            }
-        }
-        None => {
-            let mut called = desk.register(&name, words, session, program_session(desk, call));
-            match called.error.take() {
-                Some(error) => Err(error),
-                None => {
-                    called.talk = vec!["check_inbox".to_owned()];
-                    Ok(said(called))
-                }
-            }
-        }
-    }
-}
-
-/// What the program calls the session it runs: Claude Code says it in the environment, Codex with each call, and of others the
-/// hooks that run below the same process have written it down. None of this is the model's to say.
-fn program_session(desk: &Desk, call: &Call) -> Option<Session> {
-    let told = std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|id| !id.is_empty());
-    let with_call = || call.context().meta.get("sessionId").and_then(Value::as_str).map(ToOwned::to_owned);
-    match told.or_else(with_call) {
-        Some(told) => told.parse().ok(),
-        None => {
-            let live = desk.with_office(|_, office| Ok(Live::of_process(office.path()?, &processes::above())));
-            live.ok()?.map(|live| live.session)
-        }
-    }
-}
-
-/// Whom a command registers, if it is one that can be read.
-fn registered_name(words: &[String]) -> Option<Name> {
-    let line: Vec<OsString> =
-        std::iter::once("poste").chain(words.iter().map(String::as_str)).map(Into::into).collect();
-    match Cli::read(&line).ok()?.command {
-        Command::Register(args) => Some(args.name),
-        _ => None,
-    }
-}
-
-/// A command whose output has words of others in it.
-fn look(desk: &Desk, shown: &str, words: Words, max_tokens: Option<i64>) -> Result<Reply> {
-    let own = desk.identity()?;
-    let called = command(desk, &own, words)?;
-    printed(desk, &own, shown, called, room(max_tokens))
-}
-
-fn track(desk: &Desk, input: Number, _: &Call) -> Result<Reply> {
-    look(desk, "track", Words::of(&["track"]).value(number(input.number)?), input.max_tokens)
-}
-
-fn thread(desk: &Desk, input: Number, _: &Call) -> Result<Reply> {
-    look(desk, "thread", Words::of(&["thread"]).value(number(input.number)?), input.max_tokens)
-}
-
-fn search(desk: &Desk, input: Search, _: &Call) -> Result<Reply> {
-    let words = Words::of(&["search"]).option("from", input.from).option("type", input.r#type).value(input.words);
-    look(desk, "search", words, input.max_tokens)
-}
-
-fn list_agents(desk: &Desk, _: Nothing, _: &Call) -> Result<Reply> {
-    look(desk, "agents", Words::of(&["agents"]), None)
-}
-
-fn status(desk: &Desk, _: Nothing, _: &Call) -> Result<Reply> {
-    look(desk, "status", Words::of(&["status"]), None)
-}
-
-fn acknowledge(desk: &Desk, input: Number, _: &Call) -> Result<Reply> {
-    let own = desk.named()?;
-    Ok(said(command(desk, &own, Words::of(&["ack"]).value(number(input.number)?))?))
-}
-
-fn ask(desk: &Desk, input: Ask, _: &Call) -> Result<Reply> {
-    let own = desk.named()?;
-    let words = Words::of(&["ask"])
-        .each("choice", input.choices)
-        .option("by", input.deadline)
-        .option("default", input.default)
-        .value(input.to)
-        .value(input.question)
-        .maybe(input.body);
-    Ok(said(command(desk, &own, words)?))
-}
-
-fn approvals(desk: &Desk, input: Approvals, _: &Call) -> Result<Reply> {
-    let words = Words::of(&["approvals"]).maybe(input.number.map(number).transpose()?);
-    look(desk, "approvals", words, input.max_tokens)
-}
-
-fn decide(desk: &Desk, input: Decide, _: &Call) -> Result<Reply> {
-    let own = desk.named()?;
-    let words = match input.choice.as_str() {
-        "approve" => Words::of(&["approve"]).option("note", input.reason),
-        "deny" => Words::of(&["deny"]).option("reason", input.reason),
-        choice => Words::of(&["approve"]).option("choice", Some(choice)).option("note", input.reason),
-    };
-    Ok(said(command(desk, &own, words.value(number(input.number)?))?))
-}
-
-fn reserve(desk: &Desk, input: Reserve, _: &Call) -> Result<Reply> {
-    let own = desk.named()?;
-    let patterns = || needed(input.patterns.clone().filter(|patterns| !patterns.is_empty()), "patterns");
-    let words = match input.action {
-        ReserveAction::Reserve => Words::of(&["reserve"]).option("why", input.reason.clone()),
-        ReserveAction::Release => Words::of(&["release"]),
-        ReserveAction::List => return look(desk, "reservations", Words::of(&["reservations"]), input.max_tokens),
-    };
-    let words = patterns()?.into_iter().fold(words, Words::value);
-    Ok(said(command(desk, &own, words)?))
-}
-
-fn agree(desk: &Desk, input: Agree, call: &Call) -> Result<Reply> {
-    let args = std::iter::once("agree".to_owned()).chain(input.args).collect();
-    poste(desk, Poste { args, max_tokens: input.max_tokens }, call)
-}
-
-fn session(desk: &Desk, input: SessionTool, _: &Call) -> Result<Reply> {
-    let own = desk.named()?;
-    let words = match input.action {
-        SessionAction::Show => return look(desk, "session show", Words::of(&["session", "show"]), input.max_tokens),
-        SessionAction::Note => Words::of(&["session", "note"]).value(needed(input.text, "text")?),
-        SessionAction::Close => Words::of(&["session", "close"]).option("summary", input.text),
-    };
-    Ok(said(command(desk, &own, words)?))
 }
