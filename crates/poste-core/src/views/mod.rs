@@ -66,8 +66,8 @@ pub use reservations::{
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
 pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateCount, search};
 pub use sessions::{
-    Held, NoteView, QuestionView, SessionContext, SessionView, Sessions, live_session, session, session_context,
-    session_of_process, sessions,
+    Held, Lease, NoteView, QuestionView, SessionContext, SessionView, Sessions, leases, live_session, session,
+    session_context, session_of_process, sessions,
 };
 pub use settings::{PolicyView, Setting, Source, settings};
 pub use stats::{Durations, GroupStats, Stats, stats};

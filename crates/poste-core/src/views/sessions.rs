@@ -5,10 +5,11 @@ use serde::Serialize;
 
 use super::{Found, content};
 use crate::error::Error;
+use crate::limits;
 use crate::log::{MessageNo, NoteKind, Position, SessionProcess};
 use crate::store::Store;
 use crate::store::processes::Presence;
-use crate::store::tables::{NoteRow, SessionRow, SessionState, Tables};
+use crate::store::tables::{Event, NoteRow, SessionRow, SessionState, Tables};
 use crate::text::{Name, Session};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 
@@ -115,6 +116,33 @@ pub fn session_of_process(store: &Store, processes: &[SessionProcess]) -> Result
     let nearest = |row: &SessionRow| processes.iter().position(|process| row.process.as_ref() == Some(process));
     let found = live.into_iter().filter_map(|row| Some((nearest(&row)?, row))).min_by_key(|(near, _)| *near);
     Ok(found.map(|(_, row)| (row.id, row.agent)))
+}
+
+/// A claim and how long it was given for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    pub message: MessageNo,
+    pub token: Option<Position>,
+    pub until: Timestamp,
+    /// The last time, by claiming or extending it.
+    pub length_ms: i64,
+}
+
+/// What an agent holds in a session, or claimed in none. What another session of it holds is that one's to keep, or to lose.
+pub fn leases(store: &Store, agent: &Name, session: Option<&Session>) -> Result<Vec<Lease>, Error> {
+    let given = |event: Event| matches!(event, Event::Claimed | Event::Extended | Event::LeaseMoved);
+    let tables = store.tables()?;
+    let mut leases = Vec::new();
+    for delivery in tables.held_by(agent)? {
+        if delivery.session.is_some() && delivery.session.as_ref() != session {
+            continue;
+        }
+        let last = tables.events_of_delivery(&delivery)?.into_iter().rfind(|row| given(row.event));
+        let (Some(until), Some(last)) = (delivery.lease_until, last) else { continue };
+        let length_ms = until.since_ms(last.at).clamp(limits::LEASE_MS_MIN, limits::LEASE_MS_MAX);
+        leases.push(Lease { message: delivery.message, token: delivery.token, until, length_ms });
+    }
+    Ok(leases)
 }
 
 /// Live sessions, the oldest first; or the newest of all.
