@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -76,6 +76,17 @@ pub(crate) fn expect_success(what: &[&str], output: &Output) {
 /// Waits for all and hands their output back, in order.
 pub(crate) fn finish(children: Vec<Child>) -> Vec<Output> {
     children.into_iter().map(|child| child.wait_with_output().expect("the program ends")).collect()
+}
+
+/// What must happen happens long before this.
+const SOON: Duration = Duration::from_secs(30);
+
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + SOON;
+    while !is_so() {
+        assert!(Instant::now() < end, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Waits until each of these processes has opened the office, by what the kernel says of them.

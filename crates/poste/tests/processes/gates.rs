@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
-use crate::common::Desk;
+use crate::common::{Desk, until};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -29,14 +29,6 @@ fn events(desk: &Desk, number: &str) -> Vec<String> {
     let track = desk.json(&["track", number]);
     let history = track["deliveries"][0]["history"].as_array().expect("a history").clone();
     history.iter().map(|step| step["event"].as_str().expect("a word").to_owned()).collect()
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + SOON;
-    while !is_so() {
-        assert!(Instant::now() < end, "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// The process whose number stands in a file.

@@ -12,17 +12,7 @@ use std::time::{Duration, Instant};
 use poste_connect::live::{self, Live, Reach};
 use serde_json::Value;
 
-use crate::common::Desk;
-
-const SOON: Duration = Duration::from_secs(30);
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + SOON;
-    while !is_so() {
-        assert!(Instant::now() < end, "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
+use crate::common::{Desk, until};
 
 /// A lead and a coder, and a process that stands for the coder's program.
 struct Team {
