@@ -267,46 +267,60 @@ enum Archives {
     Too,
 }
 
-/// An office in which everything has happened that the damage needs.
-fn eventful_office(archives: Archives, damage: &[(&str, &str)]) -> Office<SimLog> {
+/// Damages random histories wherever there is something to damage, until every check was seen to report the damage it
+/// is for. Returns the last of them and the names of those checks.
+fn bite(archives: Archives, damage: &[(&'static str, &str)]) -> (Office<SimLog>, BTreeSet<&'static str>) {
     const SEEDS: std::ops::Range<u64> = 3..15;
-    let mut missed = Vec::new();
+    const STEPS: usize = 700;
+    const STEPS_BETWEEN: usize = 20;
+    let mut outstanding = damage.to_vec();
     for seed in SEEDS {
-        match eventful_history(seed, archives, damage) {
-            Ok(office) => return office,
-            Err(misses) => missed = misses,
+        let mut world = Simulation::new(seed, 1, Faults::NONE).unwrap();
+        let mut generator = Generator::new(seed);
+        for step in 1..=STEPS {
+            act(&mut world, &mut generator, archives);
+            // Some damage needs two of a kind to mix up.
+            if step % STEPS_BETWEEN == 0 && world.sequencer.last() > Position(200) {
+                bite_what_is_there(world.replicas[0].store(), &mut outstanding);
+            }
+            if outstanding.is_empty() {
+                return (world.replicas.remove(0), damage.iter().map(|(check, _)| *check).collect());
+            }
         }
     }
-    panic!("in no history was there something to damage for each check; at the end of the last, for {missed:#?}");
+    panic!("in no history was there something to damage for {outstanding:#?}");
 }
 
-/// One history, until there is something to damage for each check; otherwise what nothing was there for at its end.
-fn eventful_history<'d>(
-    seed: u64,
-    archives: Archives,
-    damage: &[(&str, &'d str)],
-) -> Result<Office<SimLog>, Vec<&'d str>> {
-    const STEPS_MAX: usize = 700;
-    let mut world = Simulation::new(seed, 1, Faults::NONE).unwrap();
-    let mut generator = Generator::new(seed);
-    for _ in 0..STEPS_MAX {
-        if let TimeStep::Passes(ms) = generator.time_step() {
-            world.clock.advance(ms);
-        }
-        let proposal = generator.next(world.replicas[0].store(), world.clock.wall()).unwrap();
-        if archives == Archives::Never && matches!(proposal.intent, Intent::Archive(_)) {
-            continue;
-        }
-        let outcome = world.propose(0, &proposal).unwrap().expect("nothing fails here");
-        generator.learn(&proposal, &outcome);
-        let misses = |(_, damage): &&(&str, &str)| damaged(world.replicas[0].store(), damage, |rows| rows == 0);
-        if world.sequencer.last() > Position(200) && !damage.iter().any(|damage| misses(&damage)) {
-            return Ok(world.replicas.remove(0));
-        }
+fn act(world: &mut Simulation, generator: &mut Generator, archives: Archives) {
+    if let TimeStep::Passes(ms) = generator.time_step() {
+        world.clock.advance(ms);
     }
-    let store = world.replicas[0].store();
-    let missed = damage.iter().filter(|(_, damage)| damaged(store, damage, |rows| rows == 0));
-    Err(missed.map(|(_, damage)| *damage).collect())
+    let proposal = generator.next(world.replicas[0].store(), world.clock.wall()).unwrap();
+    if archives == Archives::Never && matches!(proposal.intent, Intent::Archive(_)) {
+        return;
+    }
+    let outcome = world.propose(0, &proposal).unwrap().expect("nothing fails here");
+    generator.learn(&proposal, &outcome);
+}
+
+/// Does each damage that finds something, and sees to it that the check it is for reports it.
+fn bite_what_is_there(store: &Store, outstanding: &mut Vec<(&'static str, &str)>) {
+    let finds_something = |damage: &str| damaged(store, damage, |rows| rows > 0);
+    let (now, later) = outstanding.iter().partition::<Vec<_>, _>(|(_, damage)| finds_something(damage));
+    if now.is_empty() {
+        return;
+    }
+    assert_eq!(names_of(store, Refusals::Kept), BTreeSet::new(), "the office is sound before it is damaged");
+    for (check, damage) in now {
+        let seen = damaged(store, damage, |_| {
+            let quick = invariants::quick(store, Refusals::Kept).unwrap();
+            let quick: BTreeSet<&str> = quick.into_iter().map(|violation| violation.check).collect();
+            if quick.contains(check) { quick } else { names_of(store, Refusals::Kept) }
+        });
+        assert!(seen.contains(check), "{damage}\nwas not seen by {check}, only by {seen:?}");
+    }
+    assert_eq!(names_of(store, Refusals::Kept), BTreeSet::new(), "all damage was undone");
+    *outstanding = later;
 }
 
 /// Does damage, looks, and undoes it.
@@ -324,41 +338,14 @@ fn names_of(store: &Store, refusals: Refusals) -> BTreeSet<&'static str> {
     invariants::full(store, refusals).unwrap().into_iter().map(|violation| violation.check).collect()
 }
 
-/// Does each damage and sees to it that the check it is for reports it. Returns the names of those checks.
-fn bite(store: &Store, damage: &[(&'static str, &str)]) -> BTreeSet<&'static str> {
-    assert_eq!(names_of(store, Refusals::Kept), BTreeSet::new(), "the office is sound before it is damaged");
-    let mut bitten = BTreeSet::new();
-    for (check, damage) in damage {
-        let seen = damaged(store, damage, |_| {
-            let quick: BTreeSet<&str> = invariants::quick(store, Refusals::Kept)
-                .unwrap()
-                .into_iter()
-                .map(|violation| violation.check)
-                .collect();
-            if quick.contains(check) { quick } else { names_of(store, Refusals::Kept) }
-        });
-        assert!(seen.contains(check), "{damage}\nwas not seen by {check}, only by {seen:?}");
-        bitten.insert(*check);
-    }
-    assert_eq!(names_of(store, Refusals::Kept), BTreeSet::new(), "all damage was undone");
-    bitten
-}
-
 #[test]
 fn every_check_sees_the_damage_it_is_for() {
-    let office = eventful_office(Archives::Never, DAMAGE);
-    let store = office.store();
-    let mut bitten = bite(store, DAMAGE);
+    let of_the_living = [DAMAGE, DAMAGE_OF_QUESTIONS, DAMAGE_OF_GATES, DAMAGE_OF_SESSIONS].concat();
+    let (office, mut bitten) = bite(Archives::Never, &of_the_living);
     // The one check that is about the log and not about a row: this log keeps refusals, and says it drops them.
-    bitten.extend(invariants::quick(store, Refusals::Dropped).unwrap().into_iter().map(|violation| violation.check));
-    let with_archives = eventful_office(Archives::Too, DAMAGE_OF_ARCHIVED);
-    bitten.extend(bite(with_archives.store(), DAMAGE_OF_ARCHIVED));
-    let with_questions = eventful_office(Archives::Never, DAMAGE_OF_QUESTIONS);
-    bitten.extend(bite(with_questions.store(), DAMAGE_OF_QUESTIONS));
-    let with_gates = eventful_office(Archives::Never, DAMAGE_OF_GATES);
-    bitten.extend(bite(with_gates.store(), DAMAGE_OF_GATES));
-    let with_sessions = eventful_office(Archives::Never, DAMAGE_OF_SESSIONS);
-    bitten.extend(bite(with_sessions.store(), DAMAGE_OF_SESSIONS));
+    let dropped = invariants::quick(office.store(), Refusals::Dropped).unwrap();
+    bitten.extend(dropped.into_iter().map(|violation| violation.check));
+    bitten.extend(bite(Archives::Too, DAMAGE_OF_ARCHIVED).1);
     let toothless: Vec<&str> = invariants::names().into_iter().filter(|name| !bitten.contains(name)).collect();
     assert!(toothless.is_empty(), "no damage is known for {toothless:?}");
 }
