@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::npm::{self, NODE, Package};
-use crate::{Result, announce, cargo, say, step, target};
+use crate::{Result, announce, build_everything, say, target};
 
 const SUITE: Package = Package {
     folder: "mcp/conformance-0.2.0-alpha.12",
@@ -47,8 +47,7 @@ impl Tools {
 
 pub fn run(tools: Tools) -> Result {
     tools.ready()?;
-    let build = ["build", "--locked", "--package", "poste", "--package", "poste-conformance"];
-    step("building the servers", cargo().args(build))?;
+    build_everything()?;
     announce("conformance");
     let started = Instant::now();
     suite()?;
@@ -195,7 +194,7 @@ impl Office {
         fs::create_dir_all(&folder).map_err(failed)?;
         let office = Self { poste: target()?.join("debug/poste"), folder };
         for words in [
-            &["init"][..],
+            &["init", "--in", "."][..],
             &["register", "quill"],
             &["register", "wren"],
             &["--as", "quill", "send", "wren", SUBJECT, "Good morning."],

@@ -4,9 +4,11 @@ mod agents;
 mod conformance;
 mod npm;
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 const CARGO_DENY_VERSION: &str = "0.20.2";
@@ -63,11 +65,8 @@ fn test() -> Result {
         ensure(program, package)?;
     }
     step("format", cargo().args(["fmt", "--all", "--check"]))?;
-    let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
-    step("lints", cargo().args(lints))?;
-    let sabotage =
-        ["clippy", "--locked", "--package", "poste-testkit", "--features", "sabotage", "--", "-D", "warnings"];
-    step("lints of the sabotages", cargo().args(sabotage))?;
+    let everything = ["--workspace", "--all-targets", "--features", "poste-testkit/sabotage", "--locked"];
+    step("lints", cargo().arg("clippy").args(everything).args(["--", "-D", "warnings"]))?;
     core_has_no_async_runtime()?;
     torture(&["--short"])?;
     run_tests()?;
@@ -76,22 +75,28 @@ fn test() -> Result {
     step("licences, bans, sources", Command::new(deny.program()?).args(check))
 }
 
+/// Every program and every test in one go, for the steps of the test command to share: for a package alone cargo would
+/// choose other features and build most dependencies once more.
+fn build_everything() -> Result {
+    step("building", cargo().args(["build", "--workspace", "--bins", "--tests", "--locked"]))
+}
+
 /// Builds the programs that are tortured, then the one that does it, and hands it the arguments.
 fn torture(arguments: &[&str]) -> Result {
     ensure("strace", "strace")?;
     let is = |flag: &str| arguments.contains(&flag);
     // The short form shares its build with the tests; the full one is about numbers too.
-    let profile: &[&str] = if is("--short") { &[] } else { &["--release"] };
-    let package = |name: &'static str| ["--package", name];
-    let programs = [package("poste"), package("poste-testkit"), package("poste-torture")].concat();
-    step("building the programs", cargo().args(["build", "--locked"]).args(profile).args(programs))?;
-    if is("--bite") || is("--short") {
-        let sabotaged = ["--features", "sabotage", "--bin", "poste-sabotaged"];
-        let build = [&package("poste-testkit")[..], &sabotaged].concat();
-        step("building the sabotaged program", cargo().args(["build", "--locked"]).args(profile).args(build))?;
+    let (folder, profile): (_, &[&str]) = if is("--short") { ("debug", &[]) } else { ("release", &["--release"]) };
+    if is("--short") {
+        build_everything()?;
+    } else {
+        let programs = ["--package", "poste", "--package", "poste-testkit", "--package", "poste-torture"];
+        step("building the programs", cargo().args(["build", "--locked"]).args(profile).args(programs))?;
     }
-    // Not by `cargo run`: for one package alone cargo would choose other features and build everything once more.
-    let folder = if is("--short") { "debug" } else { "release" };
+    if is("--bite") || is("--short") {
+        let sabotaged = ["--package", "poste-testkit", "--features", "sabotage", "--bin", "poste-sabotaged"];
+        step("building the sabotaged program", cargo().args(["build", "--locked"]).args(profile).args(sabotaged))?;
+    }
     step("torture", Command::new(target()?.join(folder).join("poste-torture")).args(arguments))
 }
 
@@ -133,8 +138,9 @@ fn run_tests() -> Result {
     let started = Instant::now();
     announce("tests");
     let mut child = cargo()
-        .args(["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"])
+        .args(["test", "--workspace", "--tests", "--locked", "--no-fail-fast"])
         .env("INSTA_UPDATE", "no")
+        .env("RUST_TEST_THREADS", test_threads())
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| format!("cargo does not start: {error}"))?;
@@ -158,6 +164,12 @@ fn run_tests() -> Result {
         return Err("no test ran".to_owned());
     }
     Ok(())
+}
+
+/// Most tests wait for processes they started: as many as there are cores would leave the cores idle.
+fn test_threads() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    (2 * cores).to_string()
 }
 
 /// The number before a word in `ok. 12 passed; 0 failed; …`.
@@ -259,8 +271,20 @@ fn ensure(program: &str, package: &str) -> Result {
 fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
+    if *BUILT_FOR_THE_FIRST_TIME {
+        command.env("CARGO_INCREMENTAL", "0");
+    }
     command
 }
+
+/// Preparing for the next build costs a fifth of the first one, and on a machine that tests once there is no next.
+static BUILT_FOR_THE_FIRST_TIME: LazyLock<bool> = LazyLock::new(|| {
+    let built =
+        target().and_then(|target| fs::read_dir(target.join("debug/incremental")).map_err(|error| error.to_string()));
+    !built.is_ok_and(|mut built| {
+        built.any(|entry| entry.is_ok_and(|entry| entry.file_name().as_encoded_bytes().starts_with(b"poste")))
+    })
+});
 
 fn step(name: &str, command: &mut Command) -> Result {
     announce(name);
