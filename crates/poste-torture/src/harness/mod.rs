@@ -9,6 +9,7 @@ pub(crate) mod kill;
 pub(crate) mod long_reader;
 pub(crate) mod million;
 pub(crate) mod power;
+pub(crate) mod reached;
 pub(crate) mod replaced;
 pub(crate) mod stopped;
 pub(crate) mod versions;
@@ -45,5 +46,10 @@ pub(crate) const ALL: &[Harness] = &[
     Harness { name: "replaced", what: "an office deleted, replaced or copied while it is open", run: replaced::run },
     Harness { name: "damage", what: "tampering and flipped bits are told", run: damage::run },
     Harness { name: "wake", what: "waiters are woken, and find the news without a bell", run: wake::run },
+    Harness {
+        name: "reached",
+        what: "SIGKILL before every system call of a hook, the server of tools and a ring",
+        run: reached::run,
+    },
     Harness { name: "million", what: "one million records: replay, digest, size, growth", run: million::run },
 ];
