@@ -8,13 +8,14 @@ use poste_core::store::processes;
 use poste_core::text::{Name, Session, nearest};
 use serde_json::Value;
 
+use super::answers::{printed, room, said, worked};
 use super::inputs::Poste;
-use super::{Reply, printed, room, said, worked};
 use crate::Result;
 use crate::cli::{Cli, Command};
 use crate::error::{CommandError, Kind};
 use crate::identity::Identity;
 use crate::mcp::desk::{self, Desk};
+use crate::mcp::render::Reply;
 
 /// Commands an agent may need and that are no tools of their own. The others are a person's, or another part of Poste's.
 const ALLOWED: &[&str] = &[

@@ -2,13 +2,15 @@
 
 use poste_connect::mcp::Call;
 
+use super::answers::{command, needed, number, printed, room, said};
 use super::command_line::poste;
 use super::inputs::{
     Agree, Approvals, Ask, Decide, Nothing, Number, Poste, Reserve, ReserveAction, Search, SessionAction, SessionTool,
 };
-use super::{Reply, Words, command, needed, number, printed, room, said};
+use super::words::Words;
 use crate::Result;
 use crate::mcp::desk::Desk;
+use crate::mcp::render::Reply;
 
 /// A command whose output has words of others in it.
 fn look(desk: &Desk, shown: &str, words: Words, max_tokens: Option<i64>) -> Result<Reply> {
