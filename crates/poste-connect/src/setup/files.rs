@@ -26,16 +26,18 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 pub struct FileFault {
     pub path: PathBuf,
     pub fault: Fault,
+    /// Files that were changed before it and could not be put back; otherwise everything is as it was.
+    pub left: Vec<PathBuf>,
 }
 
 impl FileFault {
     fn at(path: &Path) -> impl Fn(Fault) -> Self {
         let path = path.to_owned();
-        move |fault| Self { path: path.clone(), fault }
+        move |fault| Self { path: path.clone(), fault, left: Vec::new() }
     }
 
     fn io(path: &Path, error: &io::Error) -> Self {
-        Self { path: path.to_owned(), fault: Fault::malformed(format!("cannot be used: {error}")) }
+        Self::at(path)(Fault::malformed(format!("cannot be used: {error}")))
     }
 }
 
@@ -289,19 +291,26 @@ impl Plan {
         for (done, path) in self.order.iter().enumerate() {
             let Some(staged) = self.files.get(path) else { continue };
             if let Err(error) = staged.carry_out(path, &self.memory) {
-                let mut fault = FileFault::io(&staged.named, &error);
                 // This one, too: what was made for it, and what is remembered of it.
-                for path in self.order[..=done].iter().rev() {
-                    let Some(staged) = self.files.get(path) else { continue };
-                    if let Err(error) = staged.put_back(path, &self.memory) {
-                        let left = format!("{} could not be put back: {error}", staged.named.display());
-                        fault.fault.hint = Some(left);
-                    }
-                }
-                return Err(fault);
+                let left = self.put_back(&self.order[..=done]);
+                return Err(FileFault { left, ..FileFault::io(&staged.named, &error) });
             }
         }
         Ok(())
+    }
+
+    /// Undoes what was done to these, the last first. Says which of them are not as they were.
+    fn put_back(&self, done: &[PathBuf]) -> Vec<PathBuf> {
+        let mut left = Vec::new();
+        for (index, path) in done.iter().enumerate().rev() {
+            let Some(staged) = self.files.get(path) else { continue };
+            let has_failed = index + 1 == done.len();
+            if !staged.put_back(path, &self.memory, has_failed) {
+                left.push(staged.named.clone());
+            }
+        }
+        left.reverse();
+        left
     }
 }
 
@@ -441,22 +450,48 @@ impl Staged {
         Ok(())
     }
 
-    fn put_back(&self, path: &Path, memory: &Memory) -> io::Result<()> {
-        // Nobody's change but ours is undone.
-        let now = read(path).map_err(|fault| io::Error::other(fault.why))?.map(|existing| existing.text);
-        let is_ours = now == self.after && now.as_ref() != self.before.as_ref().map(|existing| &existing.text);
-        match &self.before {
-            Some(existing) if is_ours => write(path, &existing.text, Some(existing))?,
-            None if is_ours => fs::remove_file(path)?,
-            _ => {}
+    /// Makes it what it was, and says whether it is.
+    fn put_back(&self, path: &Path, memory: &Memory, has_failed: bool) -> bool {
+        // Nobody's change but ours is undone. Whether that worked shows in the file.
+        let is_ours = read(path).is_ok_and(|now| self.is_written(now.as_ref()));
+        let _ = match &self.before {
+            Some(existing) if is_ours => write(path, &existing.text, Some(existing)),
+            None if is_ours => fs::remove_file(path),
+            _ => Ok(()),
+        };
+        if self.is_left(path, has_failed) {
+            // What is remembered of it is needed to take it out later.
+            return false;
         }
         if self.before.is_none() {
             let folders = self.record_after.iter().flat_map(|record| record.folders.iter().rev());
             folders.for_each(|folder| drop(fs::remove_dir(folder)));
         }
-        match &self.record_before {
+        // What is remembered of a file and does not fit it harms nobody: the file is looked at anew.
+        let _ = match &self.record_before {
             Some(record) => memory.save(record),
             None => memory.forget(path),
+        };
+        true
+    }
+
+    fn is_written(&self, now: Option<&Existing>) -> bool {
+        let text = |existing: Option<&Existing>| existing.map(|existing| existing.text.clone());
+        text(now) == self.after && text(now) != text(self.before.as_ref())
+    }
+
+    /// Whether something of Poste is still in it. Of the file that failed only what was written whole is Poste's; in one that was
+    /// written, whatever somebody has added to it since.
+    fn is_left(&self, path: &Path, has_failed: bool) -> bool {
+        let text = |existing: &Existing| existing.text.clone();
+        let before = self.before.as_ref().map(text);
+        if before == self.after {
+            return false;
+        }
+        match read(path) {
+            Ok(now) if has_failed => self.is_written(now.as_ref()),
+            Ok(now) => now.as_ref().map(text) != before,
+            Err(_) => !has_failed,
         }
     }
 }

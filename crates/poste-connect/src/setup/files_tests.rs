@@ -326,9 +326,32 @@ fn if_one_file_cannot_be_written_none_is() {
     house.put("project/.claude/skills/poste/SKILL.md", "mine");
     let fault = plan.carry_out().unwrap_err();
     assert!(fault.to_string().contains("changed it in this very moment"), "{fault}");
+    assert!(fault.left.is_empty(), "{fault:?}");
     fs::remove_dir_all(house.path("project/.claude/skills")).unwrap();
     assert_eq!(house.everything(), before);
     assert_eq!(records(&house), 0);
+}
+
+#[test]
+fn a_file_that_is_not_put_back_is_named() {
+    let house = House::new();
+    house.put("project/.mcp.json", "{}");
+    house.put("project/.claude/settings.json", "{}");
+    let targets = house.targets(Program::ClaudeCode, Scope::Project, None);
+    let mut plan = Plan::new(house.memory());
+    let _lock = house.memory().lock().unwrap();
+    for target in &targets {
+        plan.set_up(Program::ClaudeCode, target).unwrap();
+    }
+    plan.carry_out().unwrap();
+    // Somebody writes to one of them before they are put back: what they wrote is kept, and Poste's entries are in it.
+    let theirs = house.text("project/.mcp.json").replacen('{', "{ \"mine\": 1,", 1);
+    let changed = house.put("project/.mcp.json", &theirs);
+    assert_eq!(plan.put_back(&plan.order), [changed]);
+    assert_eq!(house.text("project/.mcp.json"), theirs);
+    assert_eq!(house.text("project/.claude/settings.json"), "{}");
+    assert!(!house.path("project/.claude/skills").exists());
+    assert_eq!(records(&house), 1, "it is known what to take out of it");
 }
 
 #[test]

@@ -178,8 +178,14 @@ impl From<FileFault> for CommandError {
             true => (Kind::Conflict, "not_ours"),
             false => (Kind::Refused, "unusable_file"),
         };
-        let error = Self::new(kind, format!("{fault}; nothing was changed")).code(code);
-        fault.fault.hint.into_iter().fold(error, CommandError::hint)
+        let left: Vec<String> = fault.left.iter().map(|path| path.display().to_string()).collect();
+        let error = match left.is_empty() {
+            true => Self::new(kind, format!("{fault}; nothing was changed")),
+            false => Self::new(kind, format!("{fault}; what was changed before could not all be put back"))
+                .cause(format!("still changed: {}", left.join(", ")))
+                .hint("take it out again: poste setup --remove"),
+        };
+        fault.fault.hint.into_iter().fold(error.code(code), CommandError::hint)
     }
 }
 
@@ -429,4 +435,19 @@ fn text(path: &Path) -> Result<String> {
     text.map(str::to_owned).ok_or_else(|| {
         CommandError::usage(format!("{} cannot be written into settings: it is no plain text", path.display()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use poste_connect::setup::Fault;
+
+    #[test]
+    fn nothing_was_changed_is_said_only_if_nothing_was() {
+        let fault = |left: Vec<PathBuf>| FileFault { path: "b.json".into(), fault: Fault::malformed("is full"), left };
+        let told = CommandError::from(fault(Vec::new())).lines(false).join("\n");
+        assert!(told.contains("b.json is full; nothing was changed"), "{told}");
+        let told = CommandError::from(fault(vec!["a.json".into()])).lines(false).join("\n");
+        assert!(told.contains("still changed: a.json") && !told.contains("nothing was changed"), "{told}");
+    }
 }
