@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::context::{Cx, Mark};
 use crate::ui::tokens::estimate;
-use crate::ui::{escape, fence};
+use crate::ui::{escape, fence, subject};
 
 pub(super) const TOKENS_DEFAULT: usize = 1_500;
 const TOKENS_MIN: usize = 200;
@@ -16,9 +16,6 @@ const TOKENS_MAX: usize = 25_000;
 
 /// So many of one kind from one sender, and they are told in one line.
 const FOLD_MIN: usize = 3;
-
-/// Characters of a subject in a line.
-const SUBJECT_MAX: usize = 100;
 
 pub(super) fn budget(asked: Option<i64>) -> usize {
     asked.map_or(TOKENS_DEFAULT, |asked| usize::try_from(asked).unwrap_or(0)).clamp(TOKENS_MIN, TOKENS_MAX)
@@ -155,25 +152,17 @@ pub(super) fn messages(cx: &Cx, views: &[MessageView], budget: usize) -> (String
 }
 
 fn line_of(view: &MessageView) -> String {
-    format!("#{} {} from {}: {}", view.number, view.kind, view.from, subject(&view.subject))
-}
-
-/// Words of its sender: in one line, quoted, and not too many.
-fn subject(text: &str) -> String {
-    let line = escape::line(text);
-    let mut short: String = line.chars().take(SUBJECT_MAX).collect();
-    if line.chars().count() > SUBJECT_MAX {
-        short.push('…');
-    }
-    format!("\"{}\"", short.replace('"', "'"))
+    format!("#{} {} from {}: {}", view.number, view.kind, escape::line(&view.from), subject::quoted(&view.subject))
 }
 
 pub(super) fn message_row(view: &MessageView) -> Value {
-    json!({ "number": view.number.0, "from": view.from, "trust": view.trust, "type": view.kind, "subject": short(&view.subject) })
-}
-
-fn short(text: &str) -> String {
-    text.chars().take(SUBJECT_MAX).collect()
+    json!({
+        "number": view.number.0,
+        "from": escape::line(&view.from),
+        "trust": view.trust,
+        "type": view.kind,
+        "subject": subject::short(&view.subject),
+    })
 }
 
 /// The inbox in few words.
@@ -246,8 +235,8 @@ impl Fold<'_> {
     fn text(&self) -> String {
         let (first, last) = (self.numbers.iter().min(), self.numbers.iter().max());
         let ends = first.zip(last).map(|(first, last)| format!("#{first}…#{last}")).unwrap_or_default();
-        let newest = subject(&self.newest.subject);
-        format!("{} {} from {}: {ends}, the newest: {newest}", self.numbers.len(), self.kind, self.from)
+        let (from, newest) = (escape::line(self.from), subject::quoted(&self.newest.subject));
+        format!("{} {} from {from}: {ends}, the newest: {newest}", self.numbers.len(), self.kind)
     }
 }
 
@@ -302,20 +291,21 @@ fn inbox_line(line: &InboxLine, now: Timestamp) -> String {
     if line.attempts > 0 {
         words.push(format!("{} failed", line.attempts));
     }
-    let InboxLine { number, kind, priority, from, trust, .. } = line;
-    format!("#{number} {kind} {priority} from {from} ({trust}), {}: {}", words.join(", "), subject(&line.subject))
+    let InboxLine { number, kind, priority, trust, .. } = line;
+    let (from, words, subject) = (escape::line(&line.from), words.join(", "), subject::quoted(&line.subject));
+    format!("#{number} {kind} {priority} from {from} ({trust}), {words}: {subject}")
 }
 
 fn inbox_row(line: &InboxLine) -> Value {
     json!({
         "number": line.number.0,
-        "from": line.from,
+        "from": escape::line(&line.from),
         "trust": line.trust,
         "type": line.kind,
         "priority": line.priority,
         "state": line.state,
         "new": !line.shown,
-        "subject": short(&line.subject),
+        "subject": subject::short(&line.subject),
     })
 }
 

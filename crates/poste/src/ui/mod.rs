@@ -5,6 +5,7 @@ pub(crate) mod fence;
 pub(crate) mod markdown;
 pub(crate) mod mermaid;
 pub(crate) mod progress;
+pub(crate) mod subject;
 pub(crate) mod time;
 pub(crate) mod tokens;
 
@@ -104,7 +105,7 @@ impl Ui {
     /// Talk, to stderr; programs that asked for JSON are spared it.
     pub(crate) fn say(&self, text: impl AsRef<str>) {
         match &self.kept {
-            Some(kept) => kept.borrow_mut().talk.push(text.as_ref().to_owned()),
+            Some(kept) => kept.borrow_mut().talk.push(escape::block(text.as_ref()).into_owned()),
             None if self.json => {}
             None => talk(&escape::block(text.as_ref())),
         }
@@ -113,7 +114,7 @@ impl Ui {
     /// Something a person must not miss, whatever they asked for.
     pub(crate) fn warn(&self, text: impl AsRef<str>) {
         match &self.kept {
-            Some(kept) => kept.borrow_mut().warnings.push(text.as_ref().to_owned()),
+            Some(kept) => kept.borrow_mut().warnings.push(escape::block(text.as_ref()).into_owned()),
             None => talk(&format!("warning: {}", escape::block(text.as_ref()))),
         }
     }

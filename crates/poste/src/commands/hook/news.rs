@@ -14,7 +14,7 @@ use super::NEWS_MAX;
 use crate::Result;
 use crate::commands::read;
 use crate::context::Cx;
-use crate::ui::{escape, tokens};
+use crate::ui::{escape, subject, tokens};
 
 /// So urgent is what does not wait for the next session.
 const SOON: [Urgency; 2] = [Urgency::Now, Urgency::Turn];
@@ -111,12 +111,6 @@ fn line_of(message: &MessageView) -> String {
 
 /// Mail in a line. The subject is its sender's, so it stands in quotes which it cannot close.
 pub(super) fn line(number: MessageNo, kind: &TypeName, priority: Priority, from: &str, subject: &str) -> String {
-    const SUBJECT_CHARS_MAX: usize = 100;
-    let mut short: String = subject.chars().take(SUBJECT_CHARS_MAX).collect();
-    if subject.chars().count() > SUBJECT_CHARS_MAX {
-        short.push('…');
-    }
-    let quoted = escape::line(&short).replace('\\', r"\\").replace('"', "\\\"");
     let priority = if priority > Priority::Normal { format!(" ({priority})") } else { String::new() };
-    format!("#{number} {kind}{priority} from {}: \"{quoted}\"", escape::line(from))
+    format!("#{number} {kind}{priority} from {}: {}", escape::line(from), subject::quoted(subject))
 }

@@ -1,0 +1,34 @@
+//! Subjects in Poste's own lines. They are words of their senders.
+
+use super::escape;
+
+/// Characters of a subject in a line.
+const CHARS_MAX: usize = 100;
+
+/// In one line and not too long, with everything visible.
+pub(crate) fn short(subject: &str) -> String {
+    let mut short: String = subject.chars().take(CHARS_MAX).collect();
+    if subject.chars().nth(CHARS_MAX).is_some() {
+        short.push('…');
+    }
+    escape::line(&short).into_owned()
+}
+
+/// As [`short`], in quotes which it cannot close.
+pub(crate) fn quoted(subject: &str) -> String {
+    format!("\"{}\"", short(subject).replace('\\', r"\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_cannot_close_its_quotes() {
+        assert_eq!(quoted("plain"), r#""plain""#);
+        assert_eq!(quoted(r#"a" b \" c"#), r#""a\" b \\\" c""#);
+        assert_eq!(quoted("two\nlines \u{1b}"), r#""two⏎lines \\u{1b}""#);
+        assert_eq!(short(&"漢".repeat(101)), format!("{}…", "漢".repeat(100)));
+        assert_eq!(short(&"漢".repeat(100)), "漢".repeat(100));
+    }
+}
