@@ -30,6 +30,8 @@ pub(crate) struct Called {
     pub answer: Option<Value>,
     /// As it stands on stdout where there is no terminal.
     pub text: String,
+    /// All of the text stands in one fence.
+    pub is_fenced: bool,
     /// What it says beside its answer: the next step.
     pub talk: Vec<String>,
     pub warnings: Vec<String>,
@@ -95,6 +97,7 @@ fn run(caller: &Caller, office: Option<Office>, cli: Cli) -> Called {
     Called {
         answer: kept.answer,
         text: String::from_utf8_lossy(&kept.data).into_owned(),
+        is_fenced: kept.is_fenced,
         talk: kept.talk,
         warnings: kept.warnings,
         marks: cx.into_marks(),

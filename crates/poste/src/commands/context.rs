@@ -319,10 +319,8 @@ fn show(cx: &mut Cx, args: &ShowArgs) -> Result {
         let data = view.data.as_ref().ok_or_else(|| no_data(&view))?;
         print_plain(cx, &format!("{}\n", data.get().trim()))?;
     } else if args.for_model && !cx.ui.json {
-        let mut out = cx.ui.out();
         let nonce = fence::nonce_for(&view, || cx.new_nonce());
-        writeln!(out, "{}", fence::fenced_context(&view, &nonce))?;
-        out.flush()?;
+        cx.ui.fenced(&fence::fenced_context(&view, &nonce))?;
     } else {
         cx.ui.answer(&view)?;
     }

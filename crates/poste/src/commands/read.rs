@@ -144,9 +144,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         None => None,
     };
     if args.for_model && !cx.ui.json {
-        let mut out = cx.ui.out();
-        writeln!(out, "{}", fenced(cx, &message))?;
-        out.flush()?;
+        cx.ui.fenced(&fenced(cx, &message))?;
     } else {
         cx.ui.answer(&message)?;
     }

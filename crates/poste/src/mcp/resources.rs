@@ -79,7 +79,7 @@ pub(super) fn read(desk: &Desk, uri: &str) -> Result<(ReadResourceResult, Vec<Ma
         return Err(failed(if own.agent.is_none() && uri == INBOX { super::desk::unnamed() } else { error }));
     }
     let mut marks = called.marks;
-    let text = match called.text.trim_start().starts_with("<poste-") {
+    let text = match called.is_fenced {
         true => {
             let (text, is_cut) = render::fenced_within(&called.text, TOKENS_MAX);
             if is_cut {

@@ -44,6 +44,8 @@ pub(crate) struct Kept {
     pub answer: Option<serde_json::Value>,
     /// What would stand on stdout.
     pub data: Vec<u8>,
+    /// All of it stands in one fence.
+    pub is_fenced: bool,
     /// What would stand on stderr, a line or more each.
     pub talk: Vec<String>,
     pub warnings: Vec<String>,
@@ -98,6 +100,17 @@ impl Ui {
         } else {
             answer.print(self, &mut out)?;
         }
+        out.flush()?;
+        Ok(())
+    }
+
+    /// One fenced text and nothing else, to stdout.
+    pub(crate) fn fenced(&self, text: &str) -> crate::Result {
+        if let Some(kept) = &self.kept {
+            kept.borrow_mut().is_fenced = true;
+        }
+        let mut out = self.out();
+        writeln!(out, "{text}")?;
         out.flush()?;
         Ok(())
     }

@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 /// More than any answer takes, on a machine that does other things as well.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
+pub(crate) const PROGRESS: &str = "notifications/progress";
+
 /// A folder with an office.
 pub(crate) struct Desk {
     pub folder: tempfile::TempDir,
@@ -44,7 +46,18 @@ impl Desk {
     }
 
     pub(crate) fn server(&self, agent: Option<&str>, args: &[&str], revision: Revision) -> Client {
-        let mut client = self.mute_server(agent, args);
+        self.server_with(&[], agent, args, revision)
+    }
+
+    /// As [`Self::server`], with these variables in its environment.
+    pub(crate) fn server_with(
+        &self,
+        environment: &[(&str, &str)],
+        agent: Option<&str>,
+        args: &[&str],
+        revision: Revision,
+    ) -> Client {
+        let mut client = self.start(environment, agent, args);
         client.revision = revision;
         client.greet();
         client
@@ -52,7 +65,12 @@ impl Desk {
 
     /// A server that was told nothing yet.
     pub(crate) fn mute_server(&self, agent: Option<&str>, args: &[&str]) -> Client {
+        self.start(&[], agent, args)
+    }
+
+    fn start(&self, environment: &[(&str, &str)], agent: Option<&str>, args: &[&str]) -> Client {
         let mut command = self.command(&[&["mcp"], args].concat());
+        command.envs(environment.iter().copied());
         if let Some(agent) = agent {
             command.env("POSTE_AGENT", agent).env("POSTE_SESSION", format!("session-of-{agent}"));
         }
@@ -61,6 +79,20 @@ impl Desk {
 
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Changes the office behind its back.
+    pub(crate) fn damage(&self, sql: &str) {
+        let database = rusqlite::Connection::open(self.folder.path().join(".poste/office.db")).unwrap();
+        assert!(database.execute(sql, []).unwrap() > 0, "{sql} changed nothing");
+    }
+
+    /// What an agent's list of mail says of a message.
+    pub(crate) fn state(&self, agent: &str, number: u64) -> String {
+        let page = self.json(&["inbox", "--as", agent, "--all"]);
+        let rows = page["messages"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["number"] == number).expect("the message");
+        row["state"].as_str().unwrap().to_owned()
     }
 
     /// Whether an agent was shown a message.
@@ -145,6 +177,16 @@ impl Client {
         }
         self.send(&json!({ "jsonrpc": "2.0", "id": self.next_id, "method": method, "params": params }));
         self.next_id
+    }
+
+    /// Waits for mail, and returns once the server does: it tells its progress from the start.
+    pub(crate) fn begin_waiting(&mut self, seconds: u64) -> i64 {
+        let arguments = json!({ "seconds": seconds });
+        let params = json!({ "name": "wait_for_mail", "arguments": arguments, "_meta": { "progressToken": "p" } });
+        let id = self.begin("tools/call", params);
+        let progress = self.notification(PROGRESS, PATIENCE).expect("it says that it waits");
+        assert!(progress["params"]["progress"].as_f64().unwrap() < 1.0, "{progress}");
+        id
     }
 
     /// The next message of the server, if one comes in time.

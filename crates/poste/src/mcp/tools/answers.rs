@@ -54,8 +54,7 @@ pub(super) fn printed(desk: &Desk, own: &Identity, command: &str, called: Called
     let talk: usize = called.talk.iter().chain(&called.warnings).map(|line| crate::ui::tokens::estimate(line)).sum();
     let more = numbered(&called);
     let mut marks = called.marks;
-    let (mut text, is_cut) = match called.text.trim_start().starts_with("<poste-") {
-        // The command has fenced it.
+    let (mut text, is_cut) = match called.is_fenced {
         true => render::fenced_within(&called.text, budget.saturating_sub(talk)),
         false if called.text.trim().is_empty() => (String::new(), false),
         false => render::output(&cx, command, &called.text, budget.saturating_sub(talk)),
