@@ -92,7 +92,7 @@ fn run(caller: &Caller, office: Option<Office>, cli: Cli) -> Called {
     if let Some(office) = office {
         cx.lend(office);
     }
-    let ran = cli.command.run(&mut cx);
+    let error = cli.command.run(&mut cx).err().map(|error| cx.unshown(error));
     let kept = kept.take();
     Called {
         answer: kept.answer,
@@ -101,6 +101,6 @@ fn run(caller: &Caller, office: Option<Office>, cli: Cli) -> Called {
         talk: kept.talk,
         warnings: kept.warnings,
         marks: cx.into_marks(),
-        error: ran.err(),
+        error,
     }
 }

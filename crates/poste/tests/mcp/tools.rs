@@ -288,3 +288,13 @@ fn the_full_profile_has_a_tool_for_what_is_frequent() {
     coder.tool("reserve", json!({ "action": "release", "patterns": ["src/**"] }));
     assert!(coder.tool("agree", json!({ "args": ["--help"] })).contains("Usage"));
 }
+
+#[test]
+fn what_was_stored_and_cannot_be_shown_is_told() {
+    let desk = Desk::new(&["lead", "coder"]);
+    desk.run(&["send", "coder", "Fix it", "--type", "directive", "--as", "lead"]);
+    desk.damage("UPDATE content SET bytes = CAST(replace(CAST(bytes AS TEXT), 'Fix', 'Mix') AS BLOB)");
+    let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
+    let told = coder.refused("poste", json!({ "args": ["ack", "1"] }));
+    assert!(told.contains("stored, and could not be shown: delivery.ack"), "{told}");
+}
