@@ -191,7 +191,7 @@ pub(crate) fn run(cx: &mut Cx, source: &str, secret: SecretArgs) -> Result {
     let mut office = cx.open_to_write()?;
     cx.agent(&office)?; // a batch without a sender is one mistake, not one a line
     let (reader, bytes): (Box<dyn Read>, Option<u64>) = if source == "-" {
-        (Box::new(std::io::stdin()), None)
+        (Box::new(cx.stdin()?), None)
     } else {
         let file =
             File::open(Path::new(source)).map_err(|error| CommandError::not_found(format!("{source}: {error}")))?;

@@ -54,7 +54,7 @@ pub(crate) fn call_with<A: Into<OsString>>(
     let arguments: Vec<OsString> =
         std::iter::once("poste".into()).chain(arguments.into_iter().map(Into::into)).collect();
     match Cli::read(&arguments) {
-        Ok(cli) => match on_behalf(caller, &arguments, cli) {
+        Ok(cli) => match on_behalf(caller, cli) {
             Ok(cli) => run(caller, office, cli),
             Err(error) => Called { error: Some(error), ..Called::default() },
         },
@@ -69,16 +69,11 @@ impl Caller {
     }
 }
 
-fn on_behalf(caller: &Caller, arguments: &[OsString], cli: Cli) -> Result<Cli> {
+fn on_behalf(caller: &Caller, cli: Cli) -> Result<Cli> {
     let Global { speaker, session, office, .. } = &cli.global;
     if speaker.is_some() || session.is_some() || office.is_some() {
         return Err(CommandError::usage("who speaks, in which session and which office is not chosen here")
             .hint("leave --as, --session and --office out"));
-    }
-    // stdin belongs to whoever this process talks with.
-    let is_stdin = |argument: &OsString| argument == "-" || argument.as_encoded_bytes().ends_with(b"=-");
-    if arguments.iter().any(is_stdin) {
-        return Err(CommandError::usage("nothing can be piped in here").hint("give the text itself instead of -"));
     }
     Ok(Cli { global: caller.global(cli.global), command: cli.command })
 }

@@ -39,6 +39,9 @@ pub(crate) struct Cx {
     lent: RefCell<Option<Office>>,
 }
 
+/// The code of an error: it takes a name to speak, and none was given.
+pub(crate) const NO_SPEAKER: &str = "no_speaker";
+
 /// Something that was put before the speaker. It is marked after it was printed, so nothing is marked in vain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mark {
@@ -101,6 +104,14 @@ impl Cx {
 
     pub(crate) fn into_marks(self) -> Vec<Mark> {
         self.marks.into_inner()
+    }
+
+    /// What is piped in. If the command was called in this process, stdin belongs to whoever that one talks with.
+    pub(crate) fn stdin(&self) -> Result<std::io::Stdin> {
+        match self.ui.is_kept() {
+            true => Err(CommandError::usage("nothing can be piped in here").hint("give the text itself instead of -")),
+            false => Ok(std::io::stdin()),
+        }
     }
 
     pub(crate) fn cwd(&self) -> Result<PathBuf> {
@@ -173,7 +184,9 @@ impl Cx {
     /// Who speaks. Never a guess.
     pub(crate) fn speaker(&self) -> Result<Name> {
         self.global.speaker.clone().ok_or_else(|| {
-            CommandError::usage("who speaks? No name was given").hint("pass --as NAME or set POSTE_AGENT")
+            CommandError::usage("who speaks? No name was given")
+                .code(NO_SPEAKER)
+                .hint("pass --as NAME or set POSTE_AGENT")
         })
     }
 

@@ -119,7 +119,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    pub(crate) fn from_args(args: MessageArgs, subject: String, body: Option<String>) -> Result<Self> {
+    pub(crate) fn from_args(cx: &Cx, args: MessageArgs, subject: String, body: Option<String>) -> Result<Self> {
         let mut metadata = BTreeMap::new();
         for (key, value) in args.meta {
             if metadata.insert(key.clone(), value).is_some() {
@@ -130,7 +130,7 @@ impl Draft {
             kind: args.kind,
             priority: args.priority,
             subject,
-            body: read_body(body)?,
+            body: read_body(cx, body)?,
             payload: args.payload.as_deref().map(read_payload).transpose()?,
             present: args.artifact,
             attached: args.attach,
@@ -243,10 +243,10 @@ fn suggest_later(error: CommandError) -> CommandError {
 }
 
 /// A body from the arguments, or from stdin for `-`.
-pub(crate) fn read_body(body: Option<String>) -> Result<Vec<u8>> {
+pub(crate) fn read_body(cx: &Cx, body: Option<String>) -> Result<Vec<u8>> {
     match body.as_deref() {
         None => Ok(Vec::new()),
-        Some("-") => read_limited(&mut std::io::stdin().lock(), "stdin"),
+        Some("-") => read_limited(&mut cx.stdin()?.lock(), "stdin"),
         Some(text) => Ok(text.as_bytes().to_vec()),
     }
 }

@@ -46,6 +46,13 @@ pub(crate) struct Args {
     limit: u16,
 }
 
+impl Args {
+    /// Whether it blocks until something happens.
+    pub(crate) fn waits(&self) -> bool {
+        self.wait
+    }
+}
+
 impl Answer for Approvals {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let rows = self.approvals.iter().map(|approval| {

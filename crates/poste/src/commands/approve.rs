@@ -83,7 +83,7 @@ pub(crate) fn decide(
     let kind = if approval.plan { "plan_approval_response" } else { "response" };
     let mail = Send { reply_to: Some(number), ..Send::plain(kind.parse()?, Vec::new()) };
     let subject = reply::prefixed(&format!("{choice}: "), &approval.subject);
-    let content = Content { subject, body: Body(read_body(note)?), ..Content::default() };
+    let content = Content { subject, body: Body(read_body(cx, note)?), ..Content::default() };
     content.check_message().map_err(CommandError::usage)?;
     secret.check_as(&content, "note")?;
     let intent = Intent::ApprovalAnswer(ApprovalAnswer { mail, choice: choice.clone() });

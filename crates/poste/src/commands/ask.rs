@@ -86,6 +86,13 @@ pub(crate) struct Args {
     secret: SecretArgs,
 }
 
+impl Args {
+    /// Whether it blocks until something happens.
+    pub(crate) fn waits(&self) -> bool {
+        self.wait
+    }
+}
+
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct AskAnswer {
     #[serde(flatten)]
@@ -157,7 +164,7 @@ fn ask(cx: &Cx, office: &mut Office, asker: &Agent, args: Args) -> Result<(Messa
     let draft = Draft {
         to: asked(office, asker, &args.to)?,
         subject: args.subject,
-        body: read_body(args.body)?,
+        body: read_body(cx, args.body)?,
         payload: args.payload.as_deref().map(read_payload).transpose()?,
         present: args.artifact,
         attached: args.attach,

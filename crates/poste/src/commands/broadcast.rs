@@ -24,7 +24,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut draft = Draft::from_args(args.message, args.subject, args.body)?;
+    let mut draft = Draft::from_args(cx, args.message, args.subject, args.body)?;
     draft.to = vec![Address::Everyone];
     let mut office = cx.open_to_write()?;
     send::send(cx, &mut office, draft, "broadcast")

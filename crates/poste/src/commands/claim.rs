@@ -61,6 +61,13 @@ pub(crate) struct Args {
     id: Option<RecordId>,
 }
 
+impl Args {
+    /// Whether it blocks until something happens.
+    pub(crate) fn waits(&self) -> bool {
+        self.wait
+    }
+}
+
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ClaimAnswer {
     /// Give it to done, fail, release, extend.

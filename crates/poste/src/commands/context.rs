@@ -34,6 +34,13 @@ pub(crate) struct Args {
     command: ContextCommand,
 }
 
+impl Args {
+    /// Whether it starts an editor.
+    pub(crate) fn edits(&self) -> bool {
+        matches!(self.command, ContextCommand::Edit(_))
+    }
+}
+
 #[derive(Debug, clap::Subcommand)]
 enum ContextCommand {
     /// Make a context, at version 1

@@ -187,7 +187,7 @@ impl Answer for EditAnswer {
 pub(crate) fn create(cx: &mut Cx, args: CreateArgs) -> Result {
     let text = match (args.body, args.file) {
         (None, None) => String::new(),
-        (body, file) => read_text(body, file.as_deref())?,
+        (body, file) => read_text(cx, body, file.as_deref())?,
     };
     let document = Document {
         title: None,
@@ -217,7 +217,7 @@ pub(crate) fn create(cx: &mut Cx, args: CreateArgs) -> Result {
 }
 
 pub(crate) fn append(cx: &mut Cx, args: AppendArgs) -> Result {
-    let text = read_text(args.body, args.file.as_deref())?;
+    let text = read_text(cx, args.body, args.file.as_deref())?;
     let first = text.lines().map(str::trim).find(|line| !line.is_empty());
     let Some(first) = first else { return Err(CommandError::usage("the section is empty; say something")) };
     let summary = args.change.summary.clone().or_else(|| args.title.clone()).unwrap_or_else(|| first.to_owned());
@@ -260,7 +260,7 @@ pub(crate) fn replace(cx: &mut Cx, args: ReplaceArgs) -> Result {
     let mut if_version = args.if_version;
     let text = match (args.body, &args.file) {
         (None, None) => None,
-        (body, file) => Some(read_text(body, file.as_deref())?),
+        (body, file) => Some(read_text(cx, body, file.as_deref())?),
     };
     let read = text.clone();
     // A file that was edited in the mirror has a header and a history around its text, and says what it was made from.
@@ -360,7 +360,7 @@ pub(crate) fn edit(cx: &mut Cx, args: EditArgs) -> Result {
         let is_untouched = std::fs::read(file.path()).is_ok_and(|bytes| bytes == before.text.as_bytes());
         return Err(if is_untouched { error } else { keep(file, error).1 });
     }
-    let text = match read_text(None, Some(file.path())) {
+    let text = match read_text(cx, None, Some(file.path())) {
         Ok(text) => text,
         Err(error) => return Err(keep(file, error).1),
     };
@@ -635,9 +635,9 @@ fn subject(name: &ContextName, summary: &str) -> String {
 }
 
 /// A text from the arguments, from stdin for `-`, or from a file.
-fn read_text(body: Option<String>, file: Option<&Path>) -> Result<String> {
+fn read_text(cx: &Cx, body: Option<String>, file: Option<&Path>) -> Result<String> {
     let bytes = match file {
-        None => read_body(body)?,
+        None => read_body(cx, body)?,
         Some(path) => read_file(path, limits::DOCUMENT_BYTES_MAX as u64)?,
     };
     String::from_utf8(bytes).map_err(|_| CommandError::usage("the text is no UTF-8"))

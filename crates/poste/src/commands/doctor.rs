@@ -34,6 +34,13 @@ pub(crate) struct Args {
     silent_after: Duration,
 }
 
+impl Args {
+    /// Whether it changes anything.
+    pub(crate) fn mends(&self) -> bool {
+        self.fix
+    }
+}
+
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct DoctorAnswer {
     /// How the office is now: after mending, if that was asked for.

@@ -42,7 +42,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let speaker = cx.speaker()?;
     let artifacts = draft::named_artifacts(cx, &office, &speaker, &args.file, &[], &[])?;
     let content = Content {
-        body: Body(draft::read_body(args.result)?),
+        body: Body(draft::read_body(cx, args.result)?),
         summary: args.summary,
         recommend: args.recommend,
         ..Content::default()

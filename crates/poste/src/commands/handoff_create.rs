@@ -122,7 +122,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     if let Some(before) = before(cx, &office, &args)? {
         return cx.ui.answer(&before);
     }
-    let package = package(&args, &office)?;
+    let package = package(cx, &args, &office)?;
     let subject = prefixed("Handoff: ", &package.title());
     let content = package.content(subject);
     content.check().map_err(CommandError::usage)?;
@@ -181,7 +181,7 @@ fn before(cx: &Cx, office: &Office, args: &Args) -> Result<Option<CreateAnswer>>
     let Some((position, Intent::HandoffCreate(create))) = super::recorded(cx, office, id)? else { return Ok(None) };
     let tables = office.store().tables()?;
     let Some(number) = tables.id(id)?.and_then(|row| row.message) else { return Ok(None) };
-    let task = read_task(&args.task)?;
+    let task = read_task(cx, &args.task)?;
     let is_same = create.mail.to == [args.to.clone()]
         && super::handoff::find(office, number)?.package.is_none_or(|package| package.task == task);
     Ok(is_same.then(|| CreateAnswer {
@@ -196,13 +196,13 @@ fn before(cx: &Cx, office: &Office, args: &Args) -> Result<Option<CreateAnswer>>
     }))
 }
 
-fn read_task(task: &str) -> Result<String> {
-    let bytes = read_body(Some(task.to_owned()))?;
+fn read_task(cx: &Cx, task: &str) -> Result<String> {
+    let bytes = read_body(cx, Some(task.to_owned()))?;
     String::from_utf8(bytes).map_err(|_| CommandError::usage("the task is no UTF-8"))
 }
 
-fn package(args: &Args, office: &Office) -> Result<Package> {
-    let task = read_task(&args.task)?;
+fn package(cx: &Cx, args: &Args, office: &Office) -> Result<Package> {
+    let task = read_task(cx, &args.task)?;
     said("--task", &task)?;
     let texts = [
         ("--completed", &args.completed),

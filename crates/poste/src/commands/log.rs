@@ -26,6 +26,13 @@ pub(crate) struct Args {
     command: LogCommand,
 }
 
+impl Args {
+    /// Whether it blocks until something happens.
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self.command, LogCommand::Follow(_))
+    }
+}
+
 #[derive(Debug, clap::Subcommand)]
 enum LogCommand {
     /// Show records as they are

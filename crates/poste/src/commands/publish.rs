@@ -26,7 +26,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut draft = Draft::from_args(args.message, args.subject, args.body)?;
+    let mut draft = Draft::from_args(cx, args.message, args.subject, args.body)?;
     draft.to = vec![Address::Topic(args.topic)];
     let mut office = cx.open_to_write()?;
     send::send(cx, &mut office, draft, "message")

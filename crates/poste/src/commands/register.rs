@@ -36,7 +36,7 @@ pub(crate) struct Args {
     lead: Option<Name>,
     /// agent or human; otherwise agent
     #[arg(long)]
-    kind: Option<AgentKind>,
+    pub(crate) kind: Option<AgentKind>,
     /// With --update: it has no role any more
     #[arg(long, requires = "update", conflicts_with = "role")]
     no_role: bool,

@@ -38,7 +38,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
     let original = views::message(office.store(), args.number)?.ok_or_else(|| no_message(args.number))?;
     let subject = args.subject.unwrap_or_else(|| prefixed("Re: ", &original.subject));
-    let mut draft = Draft::from_args(args.message, subject, args.body)?;
+    let mut draft = Draft::from_args(cx, args.message, subject, args.body)?;
     draft.reply_to = Some(args.number);
     draft.ends = args.done.then_some(Ends { message: args.number, how: EndsHow::Replied, token: args.token });
     send::send(cx, &mut office, draft, "response")

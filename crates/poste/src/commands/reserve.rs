@@ -61,6 +61,13 @@ pub(crate) struct Args {
     secret: SecretArgs,
 }
 
+impl Args {
+    /// Whether it blocks until something happens.
+    pub(crate) fn waits(&self) -> bool {
+        self.wait.is_some()
+    }
+}
+
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ReserveAnswer {
     /// What is held now. After a repeat: what of it is still held.

@@ -76,7 +76,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let (Some(to), Some(subject)) = (args.to, args.subject) else {
         return Err(CommandError::usage("TO and SUBJECT are needed"));
     };
-    let mut draft = Draft::from_args(args.message, subject, args.body)?;
+    let mut draft = Draft::from_args(cx, args.message, subject, args.body)?;
     draft.to = parse_recipients(&to)?;
     draft.to.extend(args.also_to);
     draft.reply_to = args.reply_to;

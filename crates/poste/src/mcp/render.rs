@@ -46,6 +46,14 @@ impl Reply {
         }
         Self { text: whole, structured: more, marks: Vec::new(), is_error: false }
     }
+
+    /// What a command answered that failed all the same: why stands first, whichever part a program shows.
+    pub(super) fn failed(self, why: &str) -> Self {
+        let mut structured = self.structured;
+        let answer = structured["text"].as_str().unwrap_or_default();
+        structured["text"] = Value::String(format!("{why}\n{answer}"));
+        Self { text: format!("{why}\n{}", self.text), structured, is_error: true, ..self }
+    }
 }
 
 /// The first part of a text that costs no more than this, and whether that is less than all of it.

@@ -92,8 +92,15 @@ fn errors_teach() {
     assert!(missing.contains("subject") && missing.contains("it needs to, subject"), "{missing}");
     let piped = lead.refused("send_message", json!({ "to": "coder", "subject": "x", "body": "-" }));
     assert!(piped.contains("piped"), "{piped}");
-    let piped = lead.refused("poste", json!({ "args": ["send", "coder", "x", "--payload=-"] }));
-    assert!(piped.contains("piped"), "{piped}");
+    for args in [
+        json!(["send", "coder", "x", "-"]),
+        json!(["send", "--batch=-"]),
+        json!(["done", "1", "--result=-"]),
+        json!(["context", "create", "notes", "-"]),
+    ] {
+        let piped = lead.refused("poste", json!({ "args": args }));
+        assert!(piped.contains("piped"), "{args}: {piped}");
+    }
     let unknown = lead.error("tools/call", json!({ "name": "sned", "arguments": {} }));
     assert!(unknown["message"].as_str().unwrap().contains("send_message"), "{unknown}");
 
@@ -289,6 +296,55 @@ fn the_full_profile_has_a_tool_for_what_is_frequent() {
     assert!(coder.tool("agree", json!({ "args": ["--help"] })).contains("Usage"));
 }
 
+/// Words that only look like an option, a command or a pipe.
+#[test]
+fn a_text_may_say_anything() {
+    let desk = Desk::new(&["lead", "coder"]);
+    let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
+    let texts = ["call it with --body=-", "--wait", "edit", "follow", "--fix"];
+    for text in texts {
+        coder.tool("send_message", json!({ "to": "lead", "subject": text, "body": text }));
+        coder.tool("poste", json!({ "args": ["send", "lead", "x", "--", text] }));
+    }
+    coder.tool("poste", json!({ "args": ["context", "create", "notes", "edit", "--wait=0"] }));
+    coder.tool("poste", json!({ "args": ["context", "append", "notes", "--title", "edit", "--", "--wait"] }));
+    assert!(coder.tool("poste", json!({ "args": ["search", "follow"] })).contains("follow"));
+    // Options of the program may stand first, as on the command line.
+    assert!(coder.tool("poste", json!({ "args": ["--time", "iso", "agents"] })).contains("lead"));
+    assert!(coder.refused("poste", json!({ "args": ["--time", "iso", "init"] })).contains("not run from here"));
+    assert!(coder.refused("poste", json!({ "args": ["--time", "iso", "claim", "--wait"] })).contains("wait_for_mail"));
+    assert_eq!(desk.json(&["whoami", "--as", "lead"])["pending"], 2 * texts.len());
+}
+
+#[test]
+fn a_model_is_no_person_and_takes_no_persons_name() {
+    let desk = Desk::new(&["coder"]);
+    desk.run(&["register", "anna", "--kind", "human"]);
+    let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
+    for kind in ["human", "agent"] {
+        let args = json!(["register", "coder", "--role", "worker", "--kind", kind, "--update"]);
+        assert!(coder.refused("poste", json!({ "args": args })).contains("a person"), "{kind}");
+    }
+    let mut nobody = desk.server(None, &[], Revision::Handshake);
+    for args in [
+        json!(["register", "anna", "--kind", "human"]),
+        json!(["register", "anna", "--kind=human", "--own-name"]),
+        json!(["register", "anna"]),
+        json!(["register", "anna", "--update", "--role", "boss"]),
+        json!(["register", "eve", "--kind", "human"]),
+        json!(["--json", "register", "anna", "--kind", "human"]),
+        json!(["--color", "never", "register", "eve", "--kind", "human"]),
+    ] {
+        assert!(nobody.refused("poste", json!({ "args": args })).contains("a person"), "{args}");
+    }
+    assert!(nobody.refused("check_inbox", json!({})).contains("no name yet"));
+    let agents = desk.json(&["agents"]).to_string();
+    assert!(!agents.contains("eve") && agents.matches("\"human\"").count() == 1, "{agents}");
+    // Whose process it is says so itself.
+    let mut anna = desk.server(Some("anna"), &[], Revision::Handshake);
+    anna.tool("poste", json!({ "args": ["register", "anna", "--role", "boss", "--update"] }));
+}
+
 #[test]
 fn what_was_stored_and_cannot_be_shown_is_told() {
     let desk = Desk::new(&["lead", "coder"]);
@@ -297,4 +353,18 @@ fn what_was_stored_and_cannot_be_shown_is_told() {
     let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
     let told = coder.refused("poste", json!({ "args": ["ack", "1"] }));
     assert!(told.contains("stored, and could not be shown: delivery.ack"), "{told}");
+}
+
+#[test]
+fn a_command_that_answers_and_fails_says_both_in_both_parts() {
+    let desk = Desk::new(&["lead", "coder"]);
+    desk.run(&["send", "coder", "Fix it", "--as", "lead"]);
+    desk.damage("UPDATE content SET bytes = CAST(replace(CAST(bytes AS TEXT), 'Fix', 'Mix') AS BLOB)");
+    let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
+    let result = coder.call("poste", json!({ "args": ["log", "verify"] }));
+    assert_eq!(result["isError"], true, "{result}");
+    for text in [&result["content"][0]["text"], &result["structuredContent"]["text"]] {
+        let text = text.as_str().unwrap();
+        assert!(text.starts_with("error: ") && text.contains("<poste-output-"), "{result}");
+    }
 }

@@ -114,7 +114,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         true => None,
         false => Some(Send::plain("message".parse()?, told)),
     };
-    let body = Body(read_body(args.summary)?);
+    let body = Body(read_body(cx, args.summary)?);
     let subject = match (&mail, &by_another) {
         (None, _) => String::new(),
         (Some(_), None) => format!("Session {} is closed", session.id),

@@ -170,7 +170,7 @@ fn note(cx: &mut Cx, args: NoteArgs) -> Result {
         (.., Some(_)) => NoteKind::Agent,
         _ => NoteKind::Note,
     };
-    let body = String::from_utf8_lossy(&read_body(Some(args.body))?).into_owned();
+    let body = String::from_utf8_lossy(&read_body(cx, Some(args.body))?).into_owned();
     let content = args.secret.text("note", said("the note", &body)?)?;
     let intent = Intent::SessionNote(SessionNote {
         session: session.id.clone(),

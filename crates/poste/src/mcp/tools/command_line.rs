@@ -5,17 +5,21 @@ use std::ffi::OsString;
 use poste_connect::live::Live;
 use poste_connect::mcp::Call;
 use poste_core::store::processes;
-use poste_core::text::{Name, Session, nearest};
+use poste_core::text::{Session, nearest};
+use poste_core::vocabulary::AgentKind;
 use serde_json::Value;
 
 use super::answers::{printed, room, said, worked};
 use super::inputs::Poste;
 use crate::Result;
 use crate::cli::{Cli, Command};
+use crate::commands;
+use crate::context::NO_SPEAKER;
 use crate::error::{CommandError, Kind};
 use crate::identity::Identity;
 use crate::mcp::desk::{self, Desk};
 use crate::mcp::render::Reply;
+use crate::ui::tokens;
 
 /// Commands an agent may need and that are no tools of their own. The others are a person's, or another part of Poste's.
 const ALLOWED: &[&str] = &[
@@ -76,58 +80,96 @@ pub(super) fn poste(desk: &Desk, input: Poste, call: &Call) -> Result<Reply> {
     let Some(first) = args.first().cloned() else {
         return Err(CommandError::usage("args names no command").hint("for example [\"track\", \"12\"] or [\"help\"]"));
     };
-    check_allowed(&first, &args)?;
+    // How a session is taken is said with the name, though it is no option of that command.
+    let (session, args): (Vec<_>, Vec<_>) = args
+        .into_iter()
+        .partition(|word| first == "register" && ["--take-over", "--own-name"].contains(&word.as_str()));
     let own = desk.identity()?;
-    if first == "register" {
-        return register(desk, &own, args, call);
+    match read(&args) {
+        Some(command) => {
+            check_allowed(&command)?;
+            if let Command::Register(wanted) = &command {
+                return register(desk, &own, wanted, args, session, call);
+            }
+        }
+        // Help, or a mistake: running it says which.
+        None => check_known(&first)?,
     }
     let line = shell_words::join(&args);
     let mut called = desk.run(&own, args);
     match called.error.take() {
-        Some(error) if own.agent.is_none() && error.message.starts_with("who speaks?") => Err(desk::unnamed()),
+        Some(error) if own.agent.is_none() && error.code == Some(NO_SPEAKER) => Err(desk::unnamed()),
         // A command may answer and fail, for example when not everybody agreed.
         Some(error) if !called.text.trim().is_empty() => {
-            let mut reply = printed(desk, &own, &line, called, budget)?;
-            reply.text = format!("{}\n{}", error.lines(false).join("\n"), reply.text);
-            reply.is_error = true;
-            Ok(reply)
+            let failed = error.lines(false).join("\n");
+            let reply = printed(desk, &own, &line, called, budget.saturating_sub(tokens::estimate(&failed)))?;
+            Ok(reply.failed(&failed))
         }
         Some(error) => Err(error),
         None => printed(desk, &own, &line, called, budget),
     }
 }
 
-fn check_allowed(first: &str, args: &[String]) -> Result {
-    let is = |command: &str, below: &str| first == command && args.iter().any(|word| word == below);
-    let waits = first == "wait" || args.iter().any(|word| word == "--wait" || word.starts_with("--wait="));
-    if waits || is("log", "follow") {
+/// The command that these words are, if they are one.
+fn read(words: &[String]) -> Option<Command> {
+    let line: Vec<OsString> =
+        std::iter::once("poste").chain(words.iter().map(String::as_str)).map(Into::into).collect();
+    Some(Cli::read(&line).ok()?.command)
+}
+
+fn check_allowed(command: &Command) -> Result {
+    let waits = match command {
+        Command::Wait(_) => true,
+        Command::Log(args) => args.waits(),
+        Command::Claim(args) => args.waits(),
+        Command::Ask(args) => args.waits(),
+        Command::Approvals(args) => args.waits(),
+        Command::Reserve(args) => args.waits(),
+        _ => false,
+    };
+    if waits {
         return Err(CommandError::usage("waiting is done with the tool wait_for_mail"));
     }
-    let is_editor = is("context", "edit");
-    let mends = first == "doctor" && args.iter().any(|word| word.starts_with("--fix"));
-    if ALLOWED.contains(&first) && !is_editor && !mends {
-        return Ok(());
+    match command {
+        Command::Context(args) if args.edits() => Err(not_allowed("context edit")),
+        Command::Doctor(args) if args.mends() => Err(not_allowed("doctor --fix")),
+        command if ALLOWED.contains(&command.name()) => Ok(()),
+        command => Err(not_allowed(command.name())),
     }
-    if first.starts_with('-') && ["--help", "-h", "--version", "-V"].contains(&first) {
-        return Ok(());
+}
+
+/// Of words that are no command: whether what they begin with may be explained.
+fn check_known(first: &str) -> Result {
+    match first.starts_with('-') || ALLOWED.contains(&first) {
+        true => Ok(()),
+        false => Err(not_allowed(first)),
     }
-    let error = CommandError::new(Kind::Refused, format!("poste {first} is not run from here")).code("not_allowed");
-    let error = match nearest(first, ALLOWED.iter().copied()).as_slice() {
+}
+
+fn not_allowed(command: &str) -> CommandError {
+    let error = CommandError::new(Kind::Refused, format!("poste {command} is not run from here")).code("not_allowed");
+    let error = match nearest(command, ALLOWED.iter().copied()).as_slice() {
         [] => error,
         near => error.hint(format!("did you mean {}?", near.join(" or "))),
     };
-    Err(error.hint(format!("these are: {}", ALLOWED.join(", "))))
+    error.hint(format!("these are: {}", ALLOWED.join(", ")))
 }
 
 /// Takes a name, or changes what is known of the one it has.
-fn register(desk: &Desk, own: &Identity, args: Vec<String>, call: &Call) -> Result<Reply> {
-    let (session, words): (Vec<_>, Vec<_>) =
-        args.into_iter().partition(|word| ["--take-over", "--own-name"].contains(&word.as_str()));
-    let Some(name) = registered_name(&words) else {
-        return Ok(said(worked(desk.run(own, words))?));
-    };
+fn register(
+    desk: &Desk,
+    own: &Identity,
+    wanted: &commands::register::Args,
+    words: Vec<String>,
+    session: Vec<String>,
+    call: &Call,
+) -> Result<Reply> {
+    let name = &wanted.name;
+    if wanted.kind.is_some() {
+        return Err(a_persons("whether somebody is an agent or a person is not said from here"));
+    }
     match &own.agent {
-        Some(agent) if *agent != name => {
+        Some(agent) if agent != name => {
             let message = format!("this session speaks for {agent}; who it speaks for is not changed from here");
             Err(CommandError::new(Kind::Refused, message).code("named").hint(format!(
                 "change what is known of it: args [\"register\", \"{agent}\", \"--role\", \"ROLE\", \"--update\"]"
@@ -135,11 +177,22 @@ fn register(desk: &Desk, own: &Identity, args: Vec<String>, call: &Call) -> Resu
         }
         Some(_) => Ok(said(worked(desk.run(own, words))?)),
         None => {
-            let mut called = worked(desk.register(&name, words, session, program_session(desk, call)))?;
+            let known = desk.with_office(|_, office| Ok(office.agent(name)?))?;
+            if known.is_some_and(|known| known.kind == AgentKind::Human) {
+                return Err(a_persons(&format!("{name} is a person, whose name is not taken from here")));
+            }
+            let mut called = worked(desk.register(name, words, session, program_session(desk, call)))?;
             called.talk = vec!["check_inbox".to_owned()];
             Ok(said(called))
         }
     }
+}
+
+/// What a person may do and a model may not, whatever it was told.
+fn a_persons(message: &str) -> CommandError {
+    CommandError::new(Kind::Refused, message)
+        .code("not_allowed")
+        .hint("take a name of your own: args [\"register\", \"NAME\", \"--role\", \"ROLE\"]; a person registers at a terminal")
 }
 
 /// What the program calls the session it runs: Claude Code says it in the environment, Codex with each call, and of others the
@@ -153,15 +206,5 @@ fn program_session(desk: &Desk, call: &Call) -> Option<Session> {
             let live = desk.with_office(|_, office| Ok(Live::of_process(office.path()?, &processes::above())));
             live.ok()?.map(|live| live.session)
         }
-    }
-}
-
-/// Whom a command registers, if it is one that can be read.
-fn registered_name(words: &[String]) -> Option<Name> {
-    let line: Vec<OsString> =
-        std::iter::once("poste").chain(words.iter().map(String::as_str)).map(Into::into).collect();
-    match Cli::read(&line).ok()?.command {
-        Command::Register(args) => Some(args.name),
-        _ => None,
     }
 }
