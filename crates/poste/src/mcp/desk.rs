@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use poste_core::log::{MessageNo, Position};
 use poste_core::office::Office;
-use poste_core::store::processes;
 use poste_core::store::schema::Schema;
+use poste_core::store::{last_rung, processes};
 use poste_core::text::{Name, Session};
 
 use crate::Result;
@@ -85,7 +85,7 @@ impl Desk {
         Ok(self.cx(&Identity::default())?.place()?.open()?)
     }
 
-    /// Who this process speaks for, if that is known by now. Each time it is asked, what it holds is kept.
+    /// Who this process speaks for, if that is known by now.
     pub(super) fn identity(&self) -> Result<Identity> {
         self.with_office(|cx, office| {
             let mut known = locked(&self.known);
@@ -100,9 +100,16 @@ impl Desk {
                     own
                 }
             };
-            leases::extend_held(cx, office, &own)?;
             Ok(own)
         })
+    }
+
+    /// Keeps what this session holds: for calls of tools, which show that the agent is there. Watching does not.
+    ///
+    /// That it fails stops nobody: what is lost is told to whoever finishes it.
+    pub(super) fn keep_held(&self) {
+        let kept = self.identity().and_then(|own| self.with_office(|cx, office| leases::extend_held(cx, office, &own)));
+        drop(kept);
     }
 
     pub(super) fn named(&self) -> Result<Identity> {
@@ -170,8 +177,32 @@ impl Desk {
         locked(&self.tokens).insert(number, token);
     }
 
-    pub(super) fn token(&self, number: MessageNo) -> Option<Position> {
-        locked(&self.tokens).get(&number).copied()
+    /// The token of a claim that was made here and still holds. One that was lost, or followed by another claim, is not named:
+    /// what holds then is decided by agent and session.
+    pub(super) fn token(&self, own: &Identity, number: MessageNo) -> Option<Position> {
+        let (agent, token) = (own.agent.as_ref()?, locked(&self.tokens).get(&number).copied()?);
+        let held = self.with_office(|_, office| Ok(office.store().tables()?.held_by_token(agent, token)?));
+        let still_holds = held.is_ok_and(|held| held.iter().any(|delivery| delivery.message == number));
+        if !still_holds {
+            self.forget_claim(number);
+        }
+        still_holds.then_some(token)
+    }
+
+    /// The newest record this office was heard to have, by its bell: a look at one small file.
+    pub(super) fn last_rung(&self) -> Option<Position> {
+        let place = self.cx(&Identity::default()).and_then(|cx| cx.place()).ok()?;
+        last_rung(&place.path)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_open(&self) -> bool {
+        locked(&self.kept).is_some()
+    }
+
+    /// The newest record there is.
+    pub(super) fn newest(&self) -> Option<Position> {
+        self.with_office(|_, office| Ok(office.store().tables()?.cursor.head.position)).ok()
     }
 
     pub(super) fn forget_claim(&self, number: MessageNo) {

@@ -90,6 +90,7 @@ impl Table for PosteTable {
             let message = format!("there is no tool {}; there are {}", short(&request.name), names.join(", "));
             return Err(ErrorData::invalid_params(message, None));
         };
+        self.desk.keep_held();
         let reply =
             spec.run(&self.desk, request.arguments.unwrap_or_default(), call).unwrap_or_else(|error| refusal(&error));
         let desk = Arc::clone(&self.desk);

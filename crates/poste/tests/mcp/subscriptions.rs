@@ -73,3 +73,27 @@ fn a_channel_pushes_new_mail_once() {
     assert_eq!(client.notification(PUSHED, Duration::from_millis(1_500)), None);
     assert!(!desk.is_shown("coder", 2), "a push shows nothing of it");
 }
+
+#[test]
+fn whoever_only_watches_keeps_no_claim() {
+    let desk = Desk::new(&["lead", "coder"]);
+    desk.run(&["send", "coder", "work", "--type", "directive", "--as", "lead"]);
+    let mut client = desk.server(Some("coder"), &["--channel"], Revision::Handshake);
+    client.request("resources/subscribe", json!({ "uri": "poste://inbox" }));
+    client.tool("claim_work", json!({ "number": 1, "lease": "3s" }));
+    let claimed = std::time::Instant::now();
+    let mut number = 1;
+    while claimed.elapsed() < Duration::from_millis(4_500) {
+        desk.run(&["send", "coder", "news", "--as", "lead"]);
+        number += 1;
+        let told = format!("#{number} ");
+        while !client.notification("notifications/claude/channel", PATIENCE).expect("a push")["params"]["content"]
+            .as_str()
+            .unwrap()
+            .contains(&told)
+        {}
+        client.request("resources/read", json!({ "uri": "poste://inbox" }));
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    assert_eq!(desk.state("coder", 1), "pending");
+}

@@ -368,3 +368,32 @@ fn a_command_that_answers_and_fails_says_both_in_both_parts() {
         assert!(text.starts_with("error: ") && text.contains("<poste-output-"), "{result}");
     }
 }
+
+#[test]
+fn a_lease_that_cannot_be_extended_stops_no_tool() {
+    use rustix::fs::{FlockOperation, flock};
+    let desk = Desk::new(&["lead", "coder"]);
+    desk.run(&["send", "coder", "work", "--type", "directive", "--as", "lead"]);
+    let patience = [("POSTE_LOCK_TIMEOUT", "100ms")];
+    let mut coder = desk.server_with(&patience, Some("coder"), &[], Revision::Handshake);
+    coder.tool("claim_work", json!({ "lease": "6s" }));
+    std::thread::sleep(Duration::from_millis(3_200)); // more than half of it is over
+    let lock = std::fs::File::open(desk.path().join(".poste/write.lock")).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    assert!(coder.tool("check_inbox", json!({})).contains("claimed"));
+    drop(lock);
+    coder.tool("finish_work", json!({ "number": 1, "outcome": "done", "summary": "x" }));
+}
+
+#[test]
+fn a_claim_made_elsewhere_in_the_session_is_finished_here() {
+    let desk = Desk::new(&["lead", "coder"]);
+    desk.run(&["send", "coder", "work", "--type", "directive", "--as", "lead"]);
+    let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
+    coder.tool("claim_work", json!({ "number": 1 }));
+    let session = ["--as", "coder", "--session", "session-of-coder"];
+    desk.run(&[&["release", "1"], &session[..]].concat());
+    desk.run(&[&["claim", "1"], &session[..]].concat());
+    let done = coder.tool("finish_work", json!({ "number": 1, "outcome": "done", "summary": "x" }));
+    assert!(done.contains("#1 done"), "{done}");
+}

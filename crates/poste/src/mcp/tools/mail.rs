@@ -127,7 +127,7 @@ pub(super) fn finish_work(desk: &Desk, input: FinishWork, _: &Call) -> Result<Re
         Outcome::Release => Words::of(&["release"]),
         Outcome::Extend => Words::of(&["extend"]).option("lease", input.lease),
     };
-    let called = command(desk, &own, words.option("token", desk.token(message)).value(message))?;
+    let called = command(desk, &own, words.option("token", desk.token(&own, message)).value(message))?;
     if !matches!(input.outcome, Outcome::Extend) {
         desk.forget_claim(message);
     }
@@ -140,7 +140,7 @@ pub(super) fn reply(desk: &Desk, input: Reply_, _: &Call) -> Result<Reply> {
     let is_done = input.done.unwrap_or(false);
     let words = Words::of(&["reply"])
         .flag("done", input.done)
-        .option("token", desk.token(message).filter(|_| is_done))
+        .option("token", desk.token(&own, message).filter(|_| is_done))
         .flag("wants-response", input.wants_response)
         .each("artifact", input.files)
         .value(message)

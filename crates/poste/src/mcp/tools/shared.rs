@@ -57,7 +57,7 @@ pub(super) fn handoff(desk: &Desk, input: Handoff, _: &Call) -> Result<Reply> {
             Words::of(&["handoff", "accept"])
                 .option("check", checks)
                 .option("notes", input.text)
-                .option("token", desk.token(message))
+                .option("token", desk.token(&own, message))
                 .value(message)
         }
         HandoffAction::Reject => {
@@ -65,7 +65,7 @@ pub(super) fn handoff(desk: &Desk, input: Handoff, _: &Call) -> Result<Reply> {
             let why = needed(input.text, "text: say why; it")?;
             Words::of(&["handoff", "reject"])
                 .option("reason", Some(why))
-                .option("token", desk.token(message))
+                .option("token", desk.token(&own, message))
                 .value(message)
         }
         HandoffAction::Show => Words::of(&["handoff", "show"]).value(message()?),
