@@ -121,7 +121,7 @@ impl Call {
         progress.total = total;
         progress.message = Some(message.to_owned());
         // A client that cannot be told has gone, which the carrier notices by itself.
-        let _ = self.runtime.block_on(self.context.peer.notify_progress(progress));
+        let _ = tell(&self.runtime, &self.over, self.context.peer.notify_progress(progress));
     }
 
     /// The client and its request, for what the protocol can do beyond this.
@@ -137,6 +137,18 @@ impl Call {
     pub fn notices(&self) -> &Notices {
         &self.notices
     }
+}
+
+/// Waits until something was told, or until nobody is there to be told: a carrier that waits for its last calls to end takes
+/// nothing from them any more, and both would wait for each other.
+fn tell<F: Future>(runtime: &Handle, over: &watch::Receiver<bool>, told: F) -> Option<F::Output> {
+    let mut over = over.clone();
+    runtime.block_on(async {
+        tokio::select! {
+            told = told => Some(told),
+            _ = over.wait_for(|over| *over) => None,
+        }
+    })
 }
 
 /// Something that a client may have asked to be told of.
@@ -216,6 +228,7 @@ impl News {
     pub fn custom(&self, method: &str, params: serde_json::Value) -> bool {
         let Some(peer) = self.peer.borrow().clone() else { return false };
         let notification = CustomNotification::new(method, Some(params));
-        self.runtime.block_on(peer.send_notification(ServerNotification::CustomNotification(notification))).is_ok()
+        let sent = peer.send_notification(ServerNotification::CustomNotification(notification));
+        tell(&self.runtime, &self.over, sent).is_some_and(|sent| sent.is_ok())
     }
 }

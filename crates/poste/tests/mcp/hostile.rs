@@ -86,8 +86,7 @@ fn requests_before_the_end_of_input_are_all_answered() {
 fn a_client_that_dies_in_a_call_is_shown_nothing_and_leaves_nothing_behind() {
     let desk = Desk::new(&["lead", "coder"]);
     let mut client = desk.server(Some("coder"), &[], Revision::Handshake);
-    client.begin("tools/call", json!({ "name": "wait_for_mail", "arguments": { "seconds": 600 } }));
-    std::thread::sleep(Duration::from_millis(500));
+    client.begin_waiting(600);
     let begun = Instant::now();
     assert!(client.hang_up().success());
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::client::{BOTH, Desk, Revision};
+use crate::client::{BOTH, Desk, PATIENCE, PROGRESS, Revision};
 
 #[test]
 fn work_goes_from_one_agent_to_another_and_back() {
@@ -242,8 +242,7 @@ fn waiting_is_told_cancelled_and_woken() {
         let desk = Desk::new(&["lead", "coder"]);
         let mut client = desk.server(Some("coder"), &[], revision);
         // Woken by mail.
-        let id = client.begin("tools/call", json!({ "name": "wait_for_mail", "arguments": { "seconds": 60 } }));
-        std::thread::sleep(Duration::from_millis(300));
+        let id = client.begin_waiting(60);
         desk.run(&["send", "coder", "first", "--as", "lead"]);
         let begun = Instant::now();
         let answer = client.answer(id);
@@ -251,14 +250,12 @@ fn waiting_is_told_cancelled_and_woken() {
         assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("subject: first"), "{answer}");
 
         // Cancelled: no answer, and what came later is not marked.
-        let params =
-            json!({ "name": "wait_for_mail", "arguments": { "seconds": 60 }, "_meta": { "progressToken": "p" } });
-        let id = client.begin("tools/call", params);
-        let progress = client.notification("notifications/progress", Duration::from_secs(15)).expect("progress");
+        let id = client.begin_waiting(60);
+        let progress = client.notification(PROGRESS, PATIENCE).expect("progress goes on");
         assert_eq!(progress["params"]["progressToken"], "p");
         assert_eq!(progress["params"]["total"], 60.0);
+        assert!(progress["params"]["progress"].as_f64().unwrap() > 1.0, "{progress}");
         client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }));
-        std::thread::sleep(Duration::from_millis(700));
         desk.run(&["send", "coder", "second", "--as", "lead"]);
         assert!(client.tool("check_inbox", json!({})).contains("second"));
         let stray: Vec<&Value> = client.notifications.iter().filter(|message| message["id"] == id).collect();

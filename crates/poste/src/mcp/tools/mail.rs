@@ -14,6 +14,7 @@ use super::answers::{command, needed, number, only_shown, room, said, views_of};
 use super::inputs::{CheckInbox, ClaimWork, FinishWork, Outcome, Priority, ReadMessage, Reply_, Send, WaitForMail};
 use super::words::Words;
 use crate::Result;
+use crate::call::Called;
 use crate::error::Kind;
 use crate::identity::Identity;
 use crate::mcp::desk::{self, Desk};
@@ -173,7 +174,12 @@ pub(super) fn wait_for_mail(desk: &Desk, input: WaitForMail, call: &Call) -> Res
         limit: 1,
         ..NewsQuery::default()
     };
-    while called.error.as_ref().is_some_and(|error| error.kind == Kind::TimedOut) {
+    let is_waiting = |called: &Called| called.error.as_ref().is_some_and(|error| error.kind == Kind::TimedOut);
+    let progress = |seconds: f64| call.progress(seconds, Some(patience.as_secs_f64()), "waiting for mail");
+    if is_waiting(&called) && !patience.is_zero() {
+        progress(0.0);
+    }
+    while is_waiting(&called) {
         let left = patience.saturating_sub(begun.elapsed());
         if call.is_cancelled() || left.is_zero() {
             break;
@@ -190,9 +196,8 @@ pub(super) fn wait_for_mail(desk: &Desk, input: WaitForMail, call: &Call) -> Res
         match found {
             Some(()) => called = desk.run(&own, words().option("timeout", Some("0s")).line()),
             None => {
-                let waited = begun.elapsed().as_secs_f64();
-                call.progress(waited, Some(patience.as_secs_f64()), "waiting for mail");
-                desk.identity()?;
+                progress(begun.elapsed().as_secs_f64());
+                desk.keep_held();
             }
         }
     }
