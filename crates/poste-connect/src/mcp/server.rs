@@ -217,8 +217,8 @@ impl<T: Table> Server<T> {
     /// Changes of these count from now on, unless they do already.
     fn begin_watch(&self, uris: &[String]) {
         let is_new = |uri: &&String| !self.inner.state().subscribed.contains_key(*uri);
-        let new: Vec<&String> = uris.iter().filter(is_new).collect();
-        new.into_iter().for_each(|uri| self.inner.table.begin_watch(uri));
+        let new: Vec<String> = uris.iter().filter(is_new).cloned().collect();
+        self.inner.table.begin_watch(&new);
     }
 
     /// From now on changes are looked for. What has changed since the watch began is told at once.
@@ -243,6 +243,7 @@ impl<T: Table> Server<T> {
                 *count -= 1;
                 if *count == 0 {
                     state.subscribed.remove(uri);
+                    self.inner.table.end_watch(uri);
                 }
             }
         }
@@ -256,30 +257,36 @@ impl<T: Table> Server<T> {
         let (inner, mut notices) = (Arc::clone(&self.inner), self.inner.notices.sender.subscribe());
         tokio::spawn(async move {
             loop {
-                let sent = match notices.recv().await {
-                    Ok(Notice::Updated(uri)) => {
-                        if !inner.state().by_session.contains(&uri) {
-                            continue;
-                        }
-                        peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await
-                    }
-                    Ok(Notice::ToolsChanged) => peer.notify_tool_list_changed().await,
-                    Ok(Notice::PromptsChanged) => peer.notify_prompt_list_changed().await,
-                    Ok(Notice::ResourcesChanged) => peer.notify_resource_list_changed().await,
-                    // Too much at once: everything may have changed.
-                    Err(RecvError::Lagged(_)) => {
-                        let uris = inner.state().by_session.clone();
-                        uris.into_iter().for_each(|uri| inner.notices.updated(uri));
-                        continue;
-                    }
+                let told = match notices.recv().await {
+                    Ok(notice) => vec![notice],
+                    Err(RecvError::Lagged(_)) => all_updated(&inner.state().by_session),
                     Err(RecvError::Closed) => return,
                 };
-                if sent.is_err() {
-                    return;
+                for notice in told {
+                    let sent = match notice {
+                        Notice::Updated(uri) => {
+                            if !inner.state().by_session.contains(&uri) {
+                                continue;
+                            }
+                            peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await
+                        }
+                        Notice::ToolsChanged => peer.notify_tool_list_changed().await,
+                        Notice::PromptsChanged => peer.notify_prompt_list_changed().await,
+                        Notice::ResourcesChanged => peer.notify_resource_list_changed().await,
+                    };
+                    if sent.is_err() {
+                        return;
+                    }
                 }
             }
         });
     }
+}
+
+/// More happened at once than is kept for whoever is slow: everything it wants to hear of may have changed. It is told by
+/// itself; told to all, it could be too much at once again.
+fn all_updated(uris: &[String]) -> Vec<Notice> {
+    uris.iter().cloned().map(Notice::Updated).collect()
 }
 
 /// One page of a list; the cursor is where the next one starts.
@@ -399,7 +406,10 @@ impl<T: Table> ServerHandler for Server<T> {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.begin_watch(std::slice::from_ref(&request.uri));
+        if !self.inner.table.can_watch(&request.uri) {
+            let start: String = request.uri.chars().take(100).collect();
+            return Err(ErrorData::resource_not_found(format!("there is no resource {start} to subscribe to"), None));
+        }
         {
             let mut state = self.inner.state();
             if state.by_session.contains(&request.uri) {
@@ -410,6 +420,7 @@ impl<T: Table> ServerHandler for Server<T> {
             }
             state.by_session.push(request.uri.clone());
         }
+        self.begin_watch(std::slice::from_ref(&request.uri));
         self.seen(&context.peer);
         self.tell_session(context.peer);
         self.subscribe_to(&[request.uri]).await;
@@ -436,6 +447,7 @@ impl<T: Table> ServerHandler for Server<T> {
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
         let mut accepted = requested.clone();
         if let Some(uris) = &mut accepted.resource_subscriptions {
+            uris.retain(|uri| self.inner.table.can_watch(uri));
             uris.truncate(SUBSCRIPTIONS_MAX);
             // It is acknowledged next: nothing that happens after that may be missed.
             self.begin_watch(uris);
@@ -455,18 +467,20 @@ impl<T: Table> ServerHandler for Server<T> {
                 () = context.cancelled() => break,
                 _ = over.wait_for(|over| *over) => break,
             };
-            // What was not asked for is not sent; the sink knows.
-            let _ = match notice {
-                Ok(Notice::Updated(uri)) => sink.notify_resource_updated(uri).await,
-                Ok(Notice::ToolsChanged) => sink.notify_tool_list_changed().await,
-                Ok(Notice::PromptsChanged) => sink.notify_prompt_list_changed().await,
-                Ok(Notice::ResourcesChanged) => sink.notify_resource_list_changed().await,
-                Err(RecvError::Lagged(_)) => {
-                    uris.iter().for_each(|uri| self.inner.notices.updated(uri.clone()));
-                    continue;
-                }
+            let told = match notice {
+                Ok(notice) => vec![notice],
+                Err(RecvError::Lagged(_)) => all_updated(&uris),
                 Err(RecvError::Closed) => break,
             };
+            for notice in told {
+                // What was not asked for is not sent; the sink knows.
+                let _ = match notice {
+                    Notice::Updated(uri) => sink.notify_resource_updated(uri).await,
+                    Notice::ToolsChanged => sink.notify_tool_list_changed().await,
+                    Notice::PromptsChanged => sink.notify_prompt_list_changed().await,
+                    Notice::ResourcesChanged => sink.notify_resource_list_changed().await,
+                };
+            }
         }
         self.unsubscribe_from(&uris);
         Ok(())
@@ -475,10 +489,144 @@ impl<T: Table> ServerHandler for Server<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn asked(cursor: &str) -> Option<PaginatedRequestParams> {
         Some(PaginatedRequestParams::default().with_cursor(Some(cursor.to_owned())))
+    }
+
+    /// A table that tells of everything it is subscribed to, many times, faster than anybody reads.
+    struct Bursts {
+        watched: Mutex<Vec<String>>,
+    }
+
+    impl Table for Bursts {
+        fn config(&self) -> ServerConfig {
+            let capabilities =
+                rmcp::model::ServerCapabilities::builder().enable_resources().enable_resources_subscribe();
+            ServerConfig::new(capabilities.build())
+        }
+
+        fn tools(&self) -> Vec<Tool> {
+            Vec::new()
+        }
+
+        fn call(&self, _: CallToolRequestParams, call: &Call) -> Result<Answered<CallToolResponse>, ErrorData> {
+            for _ in 0..3 {
+                let watched = self.watched.lock().unwrap().clone();
+                watched.into_iter().for_each(|uri| call.notices().updated(uri));
+            }
+            Ok(CallToolResponse::from(rmcp::model::CallToolResult::success(Vec::new())).into())
+        }
+
+        fn can_watch(&self, uri: &str) -> bool {
+            uri.starts_with("test://")
+        }
+
+        fn begin_watch(&self, uris: &[String]) {
+            self.watched.lock().unwrap().extend(uris.iter().cloned());
+        }
+
+        fn end_watch(&self, uri: &str) {
+            self.watched.lock().unwrap().retain(|watched| watched != uri);
+        }
+    }
+
+    /// A client of the server in this process: what it sends, and everything that comes until nothing does.
+    struct Line {
+        to: std::os::unix::net::UnixStream,
+        from: std::sync::mpsc::Receiver<Value>,
+    }
+
+    impl Line {
+        fn new() -> Self {
+            let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+            let output = theirs.try_clone().unwrap();
+            let table = Bursts { watched: Mutex::default() };
+            std::thread::spawn(move || super::super::serve_stdio(table, BufReader::new(theirs), output));
+            let (sender, from) = std::sync::mpsc::channel();
+            let lines = BufReader::new(ours.try_clone().unwrap()).lines().map_while(Result::ok);
+            std::thread::spawn(move || {
+                lines.map(|line| serde_json::from_str(&line).unwrap()).try_for_each(|line| sender.send(line))
+            });
+            Self { to: ours, from }
+        }
+
+        fn send(&mut self, message: &Value) {
+            writeln!(self.to, "{message}").unwrap();
+        }
+
+        fn until(&self, mut is_it: impl FnMut(&Value) -> bool) {
+            while !is_it(&self.from.recv_timeout(Duration::from_secs(20)).expect("it comes in time")) {}
+        }
+
+        /// How often each resource is told of until nothing is told any more; a server that never rests is none.
+        fn told(&self) -> BTreeMap<String, usize> {
+            let mut told = BTreeMap::new();
+            while let Ok(message) = self.from.recv_timeout(Duration::from_millis(700)) {
+                if let Some(uri) = message["params"]["uri"].as_str() {
+                    *told.entry(uri.to_owned()).or_default() += 1;
+                }
+                assert!(told.values().sum::<usize>() < 20_000, "it tells the same for ever");
+            }
+            told
+        }
+    }
+
+    /// More than is kept for whoever is slow.
+    const URIS: usize = Notices::KEPT_MAX + 150;
+
+    fn uri(number: usize) -> String {
+        format!("test://{number}")
+    }
+
+    #[test]
+    fn whoever_cannot_keep_up_is_told_of_everything_and_then_left_in_peace() {
+        let mut line = Line::new();
+        let client = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+        line.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client }));
+        line.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        for number in 0..URIS {
+            let params = json!({ "uri": uri(number) });
+            let id = 10 + number;
+            line.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "resources/subscribe", "params": params }));
+            line.until(|message| message["id"] == id);
+        }
+        let params = json!({ "uri": "other://1" });
+        line.send(&json!({ "jsonrpc": "2.0", "id": 2, "method": "resources/subscribe", "params": params }));
+        line.until(|message| message["id"] == 2 && message["error"].is_object());
+        line.send(&json!({ "jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": { "name": "burst" } }));
+        assert_eq!(line.told().len(), URIS);
+        // What nobody wants to hear of any more is not watched, either.
+        for number in 0..URIS - 1 {
+            let params = json!({ "uri": uri(number) });
+            let id = 1_000 + number;
+            line.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "resources/unsubscribe", "params": params }));
+            line.until(|message| message["id"] == id);
+        }
+        line.send(&json!({ "jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": { "name": "burst" } }));
+        assert_eq!(line.told(), BTreeMap::from([(uri(URIS - 1), 3)]));
+    }
+
+    #[test]
+    fn a_listener_that_cannot_keep_up_is_told_of_everything_and_then_left_in_peace() {
+        let mut line = Line::new();
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": { "name": "t", "version": "1" },
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let uris: Vec<String> = (0..URIS).map(uri).chain(["other://1".to_owned()]).collect();
+        let params = json!({ "notifications": { "resourceSubscriptions": uris }, "_meta": meta });
+        line.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params }));
+        line.until(|message| message["method"] == "notifications/subscriptions/acknowledged");
+        let params = json!({ "name": "burst", "_meta": meta });
+        line.send(&json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params }));
+        assert_eq!(line.told().len(), URIS);
     }
 
     #[test]

@@ -66,13 +66,22 @@ pub trait Table: Send + Sync + 'static {
         false
     }
 
-    /// Somebody is about to subscribe to a resource: changes count from now on.
-    fn begin_watch(&self, _uri: &str) {}
+    /// Whether this names a resource that can be subscribed to, by its form alone. It runs where no other message is
+    /// looked at meanwhile, so it must not block.
+    fn can_watch(&self, _uri: &str) -> bool {
+        true
+    }
+
+    /// Somebody is about to subscribe to these resources: changes count from now on. It must not block, either.
+    fn begin_watch(&self, _uris: &[String]) {}
 
     /// Whether a resource changed since it was begun to be watched, or since this was asked last.
     fn has_changed(&self, _uri: &str) -> bool {
         false
     }
+
+    /// Nobody is subscribed to this resource any more. It must not block.
+    fn end_watch(&self, _uri: &str) {}
 
     /// Tells of changes until [`News::is_over`]; it has a thread of its own.
     fn watch(&self, _news: &News) {}
@@ -167,7 +176,8 @@ pub struct Notices {
 }
 
 impl Notices {
-    const KEPT_MAX: usize = 256;
+    /// For whoever is slow.
+    pub(super) const KEPT_MAX: usize = 256;
 
     pub(super) fn new() -> Self {
         Self { sender: broadcast::Sender::new(Self::KEPT_MAX) }

@@ -17,6 +17,7 @@ use poste_connect::mcp::model::{
     ServerCapabilities, ServerConfig, Tool,
 };
 use poste_connect::mcp::{After, Answered, Call, ErrorData, News, Table};
+use poste_core::log::Position;
 use serde_json::json;
 
 pub(crate) use tools::Profile;
@@ -26,7 +27,7 @@ use crate::error::CommandError;
 use crate::identity::Identity;
 use desk::Desk;
 use render::Reply;
-use watch::Seen;
+use watch::{Channel, Seen};
 
 /// What every model reads, also one that sees no tool but by its name.
 const INSTRUCTIONS: &str = "Poste is the post office of the agents in this project: mail with claims and receipts. \
@@ -41,6 +42,8 @@ pub(crate) struct PosteTable {
     specs: Vec<&'static tools::Spec>,
     tools: Vec<Tool>,
     has_channel: bool,
+    /// The newest record when the server started, as far as it was heard.
+    started_at: Option<Position>,
     seen: Seen,
 }
 
@@ -49,7 +52,8 @@ impl PosteTable {
         let specs = tools::of(profile);
         let tools = specs.iter().map(|spec| spec.tool()).collect();
         let desk = Arc::new(Desk::new(cx.schema(), cx.explicit_office()));
-        Self { desk, specs, tools, has_channel, seen: Seen::default() }
+        let started_at = desk.last_rung();
+        Self { desk, specs, tools, has_channel, started_at, seen: Seen::default() }
     }
 
     /// Marks what was shown, once it was.
@@ -129,16 +133,25 @@ impl Table for PosteTable {
         self.has_channel
     }
 
-    fn begin_watch(&self, uri: &str) {
-        self.seen.begin(&self.desk, uri);
+    fn can_watch(&self, uri: &str) -> bool {
+        resources::is_resource(uri)
+    }
+
+    fn begin_watch(&self, uris: &[String]) {
+        self.seen.begin(&self.desk, uris);
     }
 
     fn has_changed(&self, uri: &str) -> bool {
         self.seen.has_changed(&self.desk, uri)
     }
 
+    fn end_watch(&self, uri: &str) {
+        self.seen.end(uri);
+    }
+
     fn watch(&self, news: &News) {
-        watch::watch(&self.desk, &self.seen, self.has_channel, news);
+        let channel = self.has_channel.then(|| Channel::since(self.started_at));
+        watch::watch(&self.desk, &self.seen, channel, news);
     }
 }
 
@@ -155,7 +168,7 @@ fn short(text: &str) -> String {
     crate::ui::escape::line(&text.chars().take(CHARS_MAX).collect::<String>()).into_owned()
 }
 
-/// Commands that need nobody's name.
+/// For what needs nobody's name.
 fn anybody(desk: &Desk) -> Identity {
     desk.identity().unwrap_or_default()
 }

@@ -47,8 +47,14 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
+/// Whether this names a resource, by its form.
+pub(super) fn is_resource(uri: &str) -> bool {
+    const CHARS_MAX: usize = 500;
+    uri.len() <= CHARS_MAX && command(uri).is_some()
+}
+
 /// The command that shows a resource.
-pub(super) fn command(uri: &str) -> Option<Vec<String>> {
+fn command(uri: &str) -> Option<Vec<String>> {
     let words = |words: &[&str]| Some(words.iter().map(ToString::to_string).collect());
     if uri == INBOX {
         return words(&["inbox", "--limit=500"]);
