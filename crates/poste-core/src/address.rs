@@ -55,6 +55,10 @@ impl FromStr for Address {
         if text == EVERYONE {
             return Ok(Self::Everyone);
         }
+        if text == "all" {
+            let why = format!("the word is reserved; all who are registered are {EVERYONE}");
+            return Err(InvalidText { what: "the address", shown: crate::text::quoted(text), why });
+        }
         match text.split_once(':') {
             None => text.parse().map(Self::Agent),
             Some(("role", word)) => word.parse().map(Self::Role),

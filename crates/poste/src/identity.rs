@@ -26,11 +26,17 @@ pub(crate) fn of_process(cx: &Cx, office: &Office) -> Result<Identity> {
         Some(id) => views::session(office.store(), id)?.map(|session| (session.id, session.agent)),
         None => views::session_of_process(office.store(), &processes::above())?,
     };
-    // A session of somebody else above this process is not this agent's.
+    // A session of somebody else above this process is not this agent's; one beside another of its name has a number.
     if let Some((session, agent)) = found
-        && own.agent.as_ref().is_none_or(|own| *own == agent)
+        && own.agent.as_ref().is_none_or(|own| *own == agent || is_numbered(own, &agent))
     {
         own = Identity { agent: Some(agent), session: Some(session) };
     }
     Ok(own)
+}
+
+/// Whether a name was made of another with `--own-name`.
+pub(crate) fn is_numbered(base: &Name, name: &Name) -> bool {
+    let number = name.as_str().strip_prefix(base.as_str()).and_then(|rest| rest.strip_prefix('-'));
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelledNotificationParam, CompleteRequestParams, CompleteResult,
-    ErrorData, GetPromptRequestParams, GetPromptResponse, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-    RequestId, ResourceUpdatedNotificationParam, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
-    SubscriptionFilter, Tool, UnsubscribeRequestParams,
+    CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams, GetPromptResponse, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, RequestId, ResourceUpdatedNotificationParam, ServerConfig,
+    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{Peer, RoleServer, ServerHandler};
@@ -18,6 +18,24 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 
 use super::table::{After, Answered, Call, News, Notice, Notices, Table};
+
+/// Requests this server answers when their parameters can be read.
+const METHODS: &[&str] = &[
+    "completion/complete",
+    "initialize",
+    "logging/setLevel",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/templates/list",
+    "resources/unsubscribe",
+    "server/discover",
+    "subscriptions/listen",
+    "tools/call",
+    "tools/list",
+];
 
 /// A server of one client. Whatever carries it calls [`hang_up`](Self::hang_up) when the client has gone.
 #[derive(Debug)]
@@ -311,6 +329,19 @@ fn page<I>(
 impl<T: Table> ServerHandler for Server<T> {
     fn get_info(&self) -> ServerConfig {
         self.inner.table.config()
+    }
+
+    /// Whatever is none of the protocol's requests: an unknown method, or a known one whose parameters could not be read.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method: String = request.method.chars().take(100).collect();
+        Err(match METHODS.contains(&request.method.as_str()) {
+            true => ErrorData::invalid_params(format!("{method} does not take these parameters"), None),
+            false => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None),
+        })
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {

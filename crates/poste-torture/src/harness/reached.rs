@@ -128,9 +128,7 @@ fn hook(event: &str, files: &Path) -> Result<Act> {
 }
 
 fn server(files: &Path) -> Result<Act> {
-    let call = |id: u32, name: &str, arguments: Value| {
-        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": arguments}})
-    };
+    let call = |id: u32, name: &str, arguments: Value| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": arguments}});
     let client = json!({"name": "torture", "version": "1"});
     let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
     let lines = [

@@ -51,7 +51,7 @@ pub(crate) struct Args {
     no_lead: bool,
     /// Change or revive a registered name; what is not given stays as it was
     #[arg(long)]
-    update: bool,
+    pub(crate) update: bool,
     /// An id of your own: doing it again has no second effect
     #[arg(long, value_name = "ID")]
     id: Option<RecordId>,

@@ -2,14 +2,17 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use poste_core::log::{MessageNo, Position};
 use poste_core::office::Office;
+use poste_core::store::processes::Presence;
 use poste_core::store::schema::Schema;
 use poste_core::store::{last_rung, processes};
 use poste_core::text::{Name, Session};
+use poste_core::views;
 
 use crate::Result;
 use crate::call::{self, Called, Caller};
@@ -29,6 +32,8 @@ pub(super) struct Desk {
     spare: Mutex<Option<Office>>,
     /// Found once, and when; asked again when its session is over, or now and then while it has none.
     known: Mutex<Option<(Identity, Instant)>>,
+    /// The model was told that its name runs elsewhere, too.
+    told_of_another: AtomicBool,
     /// The tokens of what was claimed here: a model need not carry them.
     tokens: Mutex<HashMap<MessageNo, Position>>,
 }
@@ -48,6 +53,7 @@ impl Desk {
             kept: Mutex::default(),
             spare: Mutex::default(),
             known: Mutex::default(),
+            told_of_another: AtomicBool::new(false),
             tokens: Mutex::default(),
         }
     }
@@ -117,6 +123,26 @@ impl Desk {
         if own.agent.is_none() { Err(unnamed()) } else { Ok(own) }
     }
 
+    /// Said once: the name this process speaks for also runs as a session that is not its own.
+    pub(super) fn another(&self) -> Option<String> {
+        let own = self.identity().ok()?;
+        let name = own.agent.filter(|_| own.session.is_none())?;
+        let live = self.with_office(|_, office| Ok(views::live_session(office.store(), &name)?)).ok()??;
+        if live.process != Presence::Running || self.told_of_another.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        Some(format!(
+            "{name} also runs as session {}, and what you take or answer is in its name; if you are somebody else, have a \
+             name of your own: poste args [\"session\", \"start\", \"--own-name\"]",
+            live.id
+        ))
+    }
+
+    /// Who this process speaks for may have changed.
+    pub(super) fn look_again(&self) {
+        *locked(&self.known) = None;
+    }
+
     pub(super) fn caller(&self, own: &Identity) -> Caller {
         Caller {
             schema: self.schema,
@@ -163,7 +189,7 @@ impl Desk {
         let is_new = |id: &Session| self.with_office(|_, office| Ok(office.store().tables()?.session(id)?.is_none()));
         start.extend(id.filter(|id| is_new(id).unwrap_or(false)).map(|id| format!("--name={id}")));
         let started = self.run(&own, start);
-        *locked(&self.known) = None;
+        self.look_again();
         registered.warnings.extend(started.warnings);
         registered.talk = match &started.error {
             Some(_) => Vec::new(),

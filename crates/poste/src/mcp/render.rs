@@ -47,6 +47,17 @@ impl Reply {
         Self { text: whole, structured: more, marks: Vec::new(), is_error: false }
     }
 
+    /// With something the model has to know whatever it asked for.
+    pub(super) fn warned(mut self, warning: &str) -> Self {
+        self.text = format!("warning: {warning}\n{}", self.text);
+        if let Some(fields) = self.structured.as_object_mut() {
+            let answer = fields.get("text").and_then(Value::as_str).unwrap_or_default();
+            let text = Value::String(format!("warning: {warning}\n{answer}"));
+            fields.insert("text".to_owned(), text);
+        }
+        self
+    }
+
     /// What a command answered that failed all the same: why stands first, whichever part a program shows.
     pub(super) fn failed(self, why: &str) -> Self {
         let mut structured = self.structured;
@@ -95,9 +106,13 @@ pub(super) fn fenced_within(text: &str, budget: usize) -> (String, bool) {
     }
 }
 
-/// A message for a model, its body from `offset` on and as far as it fits.
+/// A message for a model, its body from `offset` on and as far as it fits. However small the budget, its head and a beginning of
+/// its body are there: what a model was not shown must not count as shown.
 pub(super) fn message(cx: &Cx, view: &MessageView, offset: usize, budget: usize) -> String {
     const NOTE_TOKENS: usize = 40;
+    const BODY_TOKENS_MIN: usize = 60;
+    /// A head with very many files and recipients is cut.
+    const HEAD_TOKENS_MAX: usize = 1_200;
     let mut view = view.clone();
     let whole = std::mem::take(&mut view.body);
     let rest_at = whole.char_indices().nth(offset).map_or(whole.len(), |(at, _)| at);
@@ -106,7 +121,8 @@ pub(super) fn message(cx: &Cx, view: &MessageView, offset: usize, budget: usize)
     let mut notes = Vec::new();
     let payload = view.payload.take();
     let head = estimate(&fenced(&view)) + 2 * NOTE_TOKENS;
-    let (body, is_cut) = cut(rest, budget.saturating_sub(head));
+    let budget = budget.max((head + BODY_TOKENS_MIN).min(HEAD_TOKENS_MAX));
+    let (body, is_cut) = cut(rest, budget.saturating_sub(head).max(BODY_TOKENS_MIN));
     view.body = body.to_owned();
     if is_cut {
         let shown = offset + body.chars().count();

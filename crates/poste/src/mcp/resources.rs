@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::desk::Desk;
 use super::render;
 use super::{anybody, short};
-use crate::context::Mark;
+use crate::context::{Mark, NO_SPEAKER};
 use crate::error::{CommandError, Kind};
 
 /// A resource is asked for by a person, so it may be longer than what a tool answers.
@@ -82,7 +82,7 @@ pub(super) fn read(desk: &Desk, uri: &str) -> Result<(ReadResourceResult, Vec<Ma
     let own = anybody(desk);
     let mut called = desk.run(&own, words.clone());
     if let Some(error) = called.error.take() {
-        return Err(failed(if own.agent.is_none() && uri == INBOX { super::desk::unnamed() } else { error }));
+        return Err(failed(if error.code == Some(NO_SPEAKER) { super::desk::unnamed() } else { error }));
     }
     let mut marks = called.marks;
     let text = match called.is_fenced {

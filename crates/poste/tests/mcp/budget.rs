@@ -106,3 +106,18 @@ fn a_long_body_is_read_in_parts_without_a_gap() {
     let claimed = client.call("claim_work", json!({ "number": 1 }));
     within(&tokenizer, &claimed, 1_500);
 }
+
+#[test]
+fn what_counts_as_shown_was_shown_however_small_the_budget() {
+    let desk = Desk::new(&["lead", "coder"]);
+    for subject in ["Disk full", "Disk still full"] {
+        desk.run(&["send", "coder", subject, "the cellar disk", "--type", "alert", "--as", "lead"]);
+    }
+    let mut client = desk.server(Some("coder"), &[], Revision::Handshake);
+    let first = client.tool("wait_for_mail", json!({ "seconds": 1, "max_tokens": 10 }));
+    assert!(first.starts_with("<poste-message-"), "{first}");
+    assert!(first.contains("subject: Disk full") && first.contains("\nthe cellar disk"), "{first}");
+    assert!(desk.is_shown("coder", 1) && !desk.is_shown("coder", 2), "{first}");
+    let second = client.tool("read_message", json!({ "number": 2, "max_tokens": 1 }));
+    assert!(second.contains("subject: Disk still full") && second.contains("\nthe cellar disk"), "{second}");
+}

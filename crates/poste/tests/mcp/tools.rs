@@ -394,3 +394,57 @@ fn a_claim_made_elsewhere_in_the_session_is_finished_here() {
     let done = coder.tool("finish_work", json!({ "number": 1, "outcome": "done", "summary": "x" }));
     assert!(done.contains("#1 done"), "{done}");
 }
+
+#[test]
+fn what_can_only_be_meant_in_one_way_is_taken_so() {
+    let desk = Desk::new(&["lead", "coder", "other"]);
+    let mut lead = desk.server(Some("lead"), &[], Revision::Handshake);
+    lead.tool("send_message", json!({ "to": ["coder", "other"], "subject": 12, "wants_response": "true" }));
+    lead.tool("send_message", json!({ "to": "everyone", "subject": "to everybody" }));
+    let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
+    assert!(coder.tool("read_message", json!({ "number": "#1" })).contains("subject: 12"));
+    assert!(coder.tool("read_message", json!({ "number": "2" })).contains("to everybody"));
+    assert!(lead.refused("send_message", json!({ "to": "all", "subject": "x" })).contains("everyone"));
+    let refused = coder.refused("read_message", json!({ "number": "two" }));
+    assert!(refused.contains("number"), "{refused}");
+    let agents = coder.tool("poste", json!({ "args": ["whoami", "--json"] }));
+    assert!(agents.contains("\"name\":\"coder\""), "{agents}");
+    let refused = coder.refused("poste", json!({ "args": ["tail"] }));
+    assert!(refused.contains("not run from here") && !refused.contains("did you mean"), "{refused}");
+}
+
+#[test]
+fn who_is_registered_is_taken_as_it_is() {
+    let desk = Desk::new(&["lead"]);
+    desk.run(&["register", "builder-of-things", "--role", "builder", "--capability", "typescript"]);
+    let mut client = desk.server(None, &[], Revision::Handshake);
+    client.tool("poste", json!({ "args": ["register", "builder-of-things", "--role", "dev"] }));
+    let known = client.tool("poste", json!({ "args": ["whoami"] }));
+    assert!(known.contains("role builder") && known.contains("can typescript"), "{known}");
+}
+
+#[test]
+fn a_name_that_runs_elsewhere_is_told_once_and_a_name_of_its_own_is_followed() {
+    let desk = Desk::new(&["lead", "coder"]);
+    let mut elsewhere = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    desk.run(&["session", "start", "--as", "coder", "--pid", &elsewhere.id().to_string()]);
+    let mut client = desk.server_with(&[("POSTE_AGENT", "coder")], None, &[], Revision::Handshake);
+    let warned = client.tool("check_inbox", json!({}));
+    assert!(warned.contains("warning: coder also runs as session") && warned.contains("--own-name"), "{warned}");
+    assert!(!client.tool("check_inbox", json!({})).contains("warning"));
+    client.tool("poste", json!({ "args": ["session", "start", "--own-name"] }));
+    assert!(client.tool("check_inbox", json!({})).contains("nothing waits for coder-2"));
+    elsewhere.kill().unwrap();
+    elsewhere.wait().unwrap();
+}
+
+#[test]
+fn a_request_that_cannot_be_read_is_told_from_one_that_does_not_exist() {
+    let desk = Desk::new(&["lead"]);
+    let mut client = desk.server(Some("lead"), &[], Revision::Handshake);
+    let unreadable = client.error("tools/call", json!({ "name": "check_inbox", "arguments": "all" }));
+    assert_eq!(unreadable["code"], -32602, "{unreadable}");
+    let unknown = client.error("tools/cull", json!({}));
+    assert_eq!(unknown["code"], -32601, "{unknown}");
+    assert!(unknown["message"].as_str().unwrap().contains("there is no method tools/cull"), "{unknown}");
+}

@@ -17,6 +17,7 @@ use crate::commands::SecretArgs;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::explain::explain;
+use crate::identity::is_numbered;
 use crate::ui::{Answer, Ui};
 
 #[derive(Debug, clap::Args)]
@@ -195,8 +196,7 @@ fn started_before(office: &Office, args: &Args, agent: &Name) -> Result<Option<S
         return Ok(None);
     };
     // Under a name of its own it was started on behalf of this one.
-    let numbered = started.agent.as_str().strip_prefix(agent.as_str()).and_then(|rest| rest.strip_prefix('-'));
-    let is_own_name = args.own_name && numbered.is_some_and(|number| number.parse::<u32>().is_ok());
+    let is_own_name = args.own_name && is_numbered(agent, &started.agent);
     if (started.agent != *agent && !is_own_name) || args.name.as_ref().is_some_and(|name| *name != started.id) {
         return Err(id_conflict());
     }

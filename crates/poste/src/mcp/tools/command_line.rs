@@ -96,7 +96,15 @@ pub(super) fn poste(desk: &Desk, input: Poste, call: &Call) -> Result<Reply> {
         None => check_known(&first)?,
     }
     let line = shell_words::join(&args);
+    let wants_json = args.iter().take_while(|word| *word != "--").any(|word| word == "--json");
     let mut called = desk.run(&own, args);
+    if first == "session" {
+        desk.look_again();
+    }
+    if wants_json && let Some(answer) = &called.answer {
+        called.text = answer.to_string();
+        called.is_fenced = false;
+    }
     match called.error.take() {
         Some(error) if own.agent.is_none() && error.code == Some(NO_SPEAKER) => Err(desk::unnamed()),
         // A command may answer and fail, for example when not everybody agreed.
@@ -131,10 +139,11 @@ fn check_allowed(command: &Command) -> Result {
         return Err(CommandError::usage("waiting is done with the tool wait_for_mail"));
     }
     match command {
-        Command::Context(args) if args.edits() => Err(not_allowed("context edit")),
-        Command::Doctor(args) if args.mends() => Err(not_allowed("doctor --fix")),
+        Command::Context(args) if args.edits() => Err(not_allowed("context edit", &[])),
+        Command::Doctor(args) if args.mends() => Err(not_allowed("doctor --fix", &[])),
         command if ALLOWED.contains(&command.name()) => Ok(()),
-        command => Err(not_allowed(command.name())),
+        // It was meant, so no other is suggested.
+        command => Err(not_allowed(command.name(), &[])),
     }
 }
 
@@ -142,13 +151,13 @@ fn check_allowed(command: &Command) -> Result {
 fn check_known(first: &str) -> Result {
     match first.starts_with('-') || ALLOWED.contains(&first) {
         true => Ok(()),
-        false => Err(not_allowed(first)),
+        false => Err(not_allowed(first, &nearest(first, ALLOWED.iter().copied()))),
     }
 }
 
-fn not_allowed(command: &str) -> CommandError {
+fn not_allowed(command: &str, near: &[String]) -> CommandError {
     let error = CommandError::new(Kind::Refused, format!("poste {command} is not run from here")).code("not_allowed");
-    let error = match nearest(command, ALLOWED.iter().copied()).as_slice() {
+    let error = match near {
         [] => error,
         near => error.hint(format!("did you mean {}?", near.join(" or "))),
     };
@@ -178,9 +187,15 @@ fn register(
         Some(_) => Ok(said(worked(desk.run(own, words))?)),
         None => {
             let known = desk.with_office(|_, office| Ok(office.agent(name)?))?;
-            if known.is_some_and(|known| known.kind == AgentKind::Human) {
+            if known.as_ref().is_some_and(|known| known.kind == AgentKind::Human) {
                 return Err(a_persons(&format!("{name} is a person, whose name is not taken from here")));
             }
+            // Who is registered is taken as it is, unless a change is asked for: another role would be another agent.
+            let is_taken_as_it_is = known.is_some_and(|known| known.is_active()) && !wanted.update;
+            let words = match is_taken_as_it_is {
+                true => ["register", name.as_str(), "--update"].map(str::to_owned).to_vec(),
+                false => words,
+            };
             let mut called = worked(desk.register(name, words, session, program_session(desk, call)))?;
             called.talk = vec!["check_inbox".to_owned()];
             Ok(said(called))

@@ -17,7 +17,7 @@ pub(super) struct Number {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Send {
-    /// A name, role:ROLE, can:CAPABILITY or all; several with commas
+    /// A name, role:ROLE, can:CAPABILITY or everyone; several with commas
     pub(super) to: String,
     /// One line
     pub(super) subject: String,

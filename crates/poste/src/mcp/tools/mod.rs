@@ -66,7 +66,11 @@ impl Spec {
     }
 
     pub(super) fn run(&self, desk: &Desk, arguments: JsonObject, call: &Call) -> Result<Reply> {
-        (self.run)(desk, arguments, call)
+        let reply = (self.run)(desk, arguments, call)?;
+        Ok(match desk.another() {
+            Some(warning) => reply.warned(&warning),
+            None => reply,
+        })
     }
 }
 

@@ -55,10 +55,29 @@ fn slim(schema: &mut Value) {
     }
 }
 
+/// Models write "12" for 12 and a list of one for one. What can only be meant in one way is taken so.
+fn meant(property: Option<&Value>, value: &mut Value) {
+    let wanted = property.and_then(|property| property.get("type")).and_then(Value::as_str);
+    let taken = match (wanted, &*value) {
+        (Some("integer"), Value::String(text)) => text.trim_start_matches('#').parse::<i64>().ok().map(Value::from),
+        (Some("boolean"), Value::String(text)) => text.parse::<bool>().ok().map(Value::from),
+        (Some("string"), Value::Number(number)) => Some(Value::from(number.to_string())),
+        (Some("string"), Value::Array(words)) => {
+            let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
+            words.map(|words| Value::from(words.join(",")))
+        }
+        _ => None,
+    };
+    if let Some(taken) = taken {
+        *value = taken;
+    }
+}
+
 /// What was filled in; what does not fit is explained with what the tool takes.
-pub(super) fn filled<T: DeserializeOwned + JsonSchema>(tool: &str, arguments: JsonObject) -> Result<T> {
+pub(super) fn filled<T: DeserializeOwned + JsonSchema>(tool: &str, mut arguments: JsonObject) -> Result<T> {
+    let known = schema::<T>();
+    arguments.iter_mut().for_each(|(name, value)| meant(known.get("properties").and_then(|all| all.get(name)), value));
     serde_json::from_value(Value::Object(arguments)).map_err(|error| {
-        let known = schema::<T>();
         let names = |value: Option<&Value>| match value {
             Some(Value::Object(fields)) => fields.keys().cloned().collect::<Vec<_>>().join(", "),
             Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
