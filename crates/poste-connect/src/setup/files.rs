@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 
+use super::ours::Own;
 use super::{Fault, Target, What, json, seal, section, toml};
 use crate::program::Program;
 
@@ -65,6 +66,7 @@ pub enum Outcome {
 /// What a file held before, and what was put into it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
+    /// From where the memory counts.
     path: PathBuf,
     existed: bool,
     /// The digest of what was written.
@@ -76,7 +78,7 @@ struct Record {
     /// What was made for the entries.
     #[serde(default)]
     made: Vec<json::Path>,
-    /// Folders that were made for it, outermost first.
+    /// Folders that were made for it, outermost first, from where the memory counts.
     #[serde(default)]
     folders: Vec<PathBuf>,
     owners: BTreeSet<Program>,
@@ -86,11 +88,17 @@ struct Record {
 #[derive(Debug, Clone)]
 pub struct Memory {
     folder: PathBuf,
+    /// Paths below it are kept from here, so that what moves together is still known.
+    top: PathBuf,
 }
 
 impl Memory {
-    pub fn new(folder: PathBuf) -> Self {
-        Self { folder }
+    pub fn new(folder: PathBuf, top: &Path) -> Self {
+        Self { folder, top: top.canonicalize().unwrap_or_else(|_| top.to_owned()) }
+    }
+
+    fn from_top(&self, path: &Path) -> PathBuf {
+        path.strip_prefix(&self.top).unwrap_or(path).to_owned()
     }
 
     /// Whoever sets up at the same time waits.
@@ -108,18 +116,18 @@ impl Memory {
     }
 
     fn path(&self, file: &Path) -> PathBuf {
-        let name = blake3::hash(file.as_os_str().as_encoded_bytes()).to_hex();
+        let name = blake3::hash(self.from_top(file).as_os_str().as_encoded_bytes()).to_hex();
         self.folder.join(&name[..32]).with_extension("json")
     }
 
     /// What cannot be read is as good as forgotten: then only entries are taken out.
     fn record(&self, file: &Path) -> Option<Record> {
         let text = read(&self.path(file)).ok()??.text;
-        serde_json::from_str::<Record>(&text).ok().filter(|record| record.path == file)
+        serde_json::from_str::<Record>(&text).ok().filter(|record| record.path == self.from_top(file))
     }
 
     fn save(&self, record: &Record) -> io::Result<()> {
-        write_aside(&self.path(&record.path), &serde_json::to_vec(record)?, Mode::Exactly(0o600))
+        write_aside(&self.path(&self.top.join(&record.path)), &serde_json::to_vec(record)?, Mode::Exactly(0o600))
     }
 
     fn forget(&self, file: &Path) -> io::Result<()> {
@@ -207,6 +215,8 @@ struct Staged {
     record_before: Option<Record>,
     record_after: Option<Record>,
     outcome: Outcome,
+    /// The folder it does not lead out of.
+    below: Option<PathBuf>,
 }
 
 /// A change of one file, as it is planned.
@@ -217,11 +227,18 @@ pub struct Change {
     pub before: Option<String>,
     pub after: Option<String>,
     pub outcome: Outcome,
+    /// Whether it was known what it held before.
+    pub is_recorded: bool,
 }
 
 impl Change {
     pub fn is_change(&self) -> bool {
         self.before != self.after
+    }
+
+    /// There is no such file, and there shall be none.
+    pub fn is_nothing(&self) -> bool {
+        self.before.is_none() && self.after.is_none()
     }
 }
 
@@ -242,7 +259,7 @@ impl Plan {
     pub fn set_up(&mut self, program: Program, target: &Target) -> Result<(), FileFault> {
         let fault = FileFault::at(&target.path);
         let (real, mut staged) = self.take(target).map_err(&fault)?;
-        let done = staged.set_up(program, &target.what, &real).map_err(&fault);
+        let done = staged.set_up(program, &target.what, &real, &self.memory).map_err(&fault);
         self.files.insert(real, staged);
         done
     }
@@ -270,6 +287,7 @@ impl Plan {
             record_before: record.clone(),
             record_after: record,
             outcome: Outcome::Unchanged,
+            below: target.below.as_ref().and_then(|below| below.canonicalize().ok()),
         };
         Ok((real, staged))
     }
@@ -282,6 +300,7 @@ impl Plan {
             before: staged.before.as_ref().map(|existing| existing.text.clone()),
             after: staged.after.clone(),
             outcome: staged.outcome,
+            is_recorded: staged.record_before.is_some(),
         };
         staged.map(change).collect()
     }
@@ -328,53 +347,75 @@ impl Staged {
         match (&record.original, record.existed) {
             (_, false) => Ok(None),
             (Some(original), true) => Ok(Some(original.clone())),
-            (None, true) => what.take_out(text, &record.made).map(Some),
+            (None, true) => what.take_out(text, Some(&record.made), Own::Nothing).map(Some),
         }
     }
 
-    fn set_up(&mut self, program: Program, what: &What, real: &Path) -> Result<(), Fault> {
-        if let Some(text) = &self.after
-            && what.holds(text)?
-        {
-            if let Some(record) = &mut self.record_after {
-                record.owners.insert(program);
+    /// What a file that is not as Poste left it would be without Poste.
+    fn without_poste(&self, what: &What, text: &str) -> Result<Option<String>, Fault> {
+        let Some(record) = &self.record_after else {
+            // Nobody knows what was there. What is just as Poste writes it was not, nor was a file of nothing else.
+            let rest = what.take_out(text, None, Own::Unlike)?;
+            return Ok(Some(rest).filter(|rest| rest == text || !what.is_empty(rest)));
+        };
+        let before = record.original.as_ref().map(|original| what.value(original)).transpose()?;
+        let rest = what.take_out(text, Some(&record.made), before.as_ref().map_or(Own::Nothing, Own::Before))?;
+        Ok(Some(rest).filter(|rest| record.existed || !what.is_empty(rest)))
+    }
+
+    fn set_up(&mut self, program: Program, what: &What, real: &Path, memory: &Memory) -> Result<(), Fault> {
+        if let Some(record) = &mut self.record_after {
+            record.owners.insert(program);
+        }
+        let is_as_written = self.is_as_written();
+        let (base, written) = match &self.after {
+            None => (None, what.fresh()?),
+            Some(_) if is_as_written => {
+                let original = self.original(what)?;
+                let written = original.as_ref().map_or_else(|| what.fresh(), |original| what.apply(original))?;
+                (original, written)
             }
+            Some(text) if what.is_edited(text)? => {
+                self.outcome = Outcome::Left;
+                return Ok(());
+            }
+            Some(text) => (self.without_poste(what, text)?, what.apply(text)?),
+        };
+        let (text, mut made) = written;
+        if !is_as_written && let Some(record) = &self.record_after {
+            made.extend(record.made.iter().cloned());
+        }
+        let bare = what.take_out(&text, Some(&made), Own::Nothing)?;
+        let is_change = self.after.as_ref() != Some(&text);
+        // What is there already and is just as Poste writes it may be whoever's: nothing is known of it.
+        let is_somebodys =
+            || base.as_ref().is_some_and(|base| what.take_out(base, None, Own::Nothing).as_ref() != Ok(base));
+        if !is_change && (self.record_after.is_some() || !is_somebodys()) {
             return Ok(());
         }
-        let made = self.record_after.as_ref().map(|record| record.made.clone()).unwrap_or_default();
-        let base = match &self.after {
-            None => None,
-            Some(_) if self.is_as_written() => self.original(what)?,
-            Some(text) => match what.take_out(text, &made)? {
-                // Written by a version that wrote it otherwise.
-                text if matches!(what, What::Whole(_)) && text.is_empty() => None,
-                text => Some(text),
-            },
-        };
-        let (text, made) = match &base {
-            Some(base) => what.apply(base)?,
-            None => what.fresh()?,
-        };
-        let is_computed = match &base {
-            Some(base) => what.take_out(&text, &made).as_ref() == Ok(base),
-            None => true,
-        };
         let folders = match &self.record_after {
             Some(record) => record.folders.clone(),
-            None => missing_folders(real),
+            None => {
+                // A file that is there and all Poste's was made with its folders, whoever made them.
+                let is_all_ours = self.before.is_some() && base.is_none();
+                let folders = if is_all_ours { self.folders_of(real) } else { missing_folders(real) };
+                folders.iter().map(|folder| memory.from_top(folder)).collect()
+            }
         };
         let mut owners = self.record_after.take().map(|record| record.owners).unwrap_or_default();
         owners.insert(program);
         self.record_after = Some(Record {
-            path: real.to_owned(),
+            path: memory.from_top(real),
             existed: base.is_some(),
             written: digest(&text),
-            original: base.filter(|_| !is_computed),
+            original: base.filter(|base| *base != bare),
             made,
             folders,
             owners,
         });
-        self.outcome = if self.before.is_some() { Outcome::Changed } else { Outcome::Created };
+        if is_change {
+            self.outcome = if self.before.is_some() { Outcome::Changed } else { Outcome::Created };
+        }
         self.after = Some(text);
         Ok(())
     }
@@ -391,31 +432,34 @@ impl Staged {
                 return Ok(());
             }
         }
-        let (after, outcome) = if self.is_as_written() {
-            match self.original(what)? {
+        let (after, outcome) = match what {
+            _ if self.is_as_written() => match self.original(what)? {
                 Some(original) => (Some(original), Outcome::Restored),
                 None => (None, Outcome::Removed),
+            },
+            What::Whole(wanted) | What::Sealed(wanted) => match text == *wanted || seal::is_whole(&text) {
+                true => (None, Outcome::Removed),
+                false => (Some(text.clone()), Outcome::Left),
+            },
+            What::Json(_) | What::Toml(_) | What::Section(_) if self.record_after.is_some() => {
+                match self.without_poste(what, &text)? {
+                    None => (None, Outcome::Removed),
+                    rest => (rest, Outcome::TakenOut),
+                }
             }
-        } else {
-            let made = self.record_after.as_ref().map(|record| record.made.clone()).unwrap_or_default();
-            let was_there = self.record_after.as_ref().is_none_or(|record| record.existed);
-            match what {
-                What::Whole(wanted) => match text == *wanted || seal::is_whole(&text) {
-                    true => (None, Outcome::Removed),
-                    false => (Some(text), Outcome::Left),
-                },
-                _ => match what.take_out(&text, &made)? {
-                    rest if rest == text => (Some(rest), Outcome::Unchanged),
-                    rest if !was_there && what.is_empty(&rest) => (None, Outcome::Removed),
-                    rest => (Some(rest), Outcome::TakenOut),
-                },
-            }
+            What::Json(_) | What::Toml(_) | What::Section(_) => match what.take_out(&text, None, Own::Nothing)? {
+                rest if rest != text && what.is_empty(&rest) => (None, Outcome::Removed),
+                rest => (Some(rest), Outcome::TakenOut),
+            },
         };
         if outcome != Outcome::Left {
             self.record_after = None;
         }
+        // A file that several programs share may have been changed for another one.
+        if after.as_ref() != Some(&text) || outcome == Outcome::Left {
+            self.outcome = outcome;
+        }
         self.after = after;
-        self.outcome = outcome;
         Ok(())
     }
 
@@ -438,16 +482,31 @@ impl Staged {
             Some(text) => write(path, text, self.before.as_ref())?,
             None => fs::remove_file(path)?,
         }
-        if self.after.is_none()
-            && let Some(record) = &self.record_before
-        {
-            // Only if nobody has put anything else into them.
-            record.folders.iter().rev().for_each(|folder| drop(fs::remove_dir(folder)));
+        if self.after.is_none() && before.is_some() {
+            self.remove_folders(self.record_before.as_ref(), path, memory);
         }
         if self.record_after.is_none() && self.record_before.is_some() {
             memory.forget(path)?;
         }
         Ok(())
+    }
+
+    /// The folders that were made for it or, if nobody knows, those it was in. Only if nobody has put anything else there.
+    fn remove_folders(&self, record: Option<&Record>, path: &Path, memory: &Memory) {
+        let folders = match record {
+            Some(record) => record.folders.iter().map(|folder| memory.top.join(folder)).collect(),
+            None => self.folders_of(path),
+        };
+        folders.iter().rev().for_each(|folder| drop(fs::remove_dir(folder)));
+    }
+
+    /// Where it is, below what it does not lead out of; outermost first.
+    fn folders_of(&self, path: &Path) -> Vec<PathBuf> {
+        let Some(below) = &self.below else { return Vec::new() };
+        let above = path.ancestors().skip(1).take_while(|folder| *folder != below && folder.starts_with(below));
+        let mut folders: Vec<PathBuf> = above.map(Path::to_owned).collect();
+        folders.reverse();
+        folders
     }
 
     /// Makes it what it was, and says whether it is.
@@ -463,9 +522,10 @@ impl Staged {
             // What is remembered of it is needed to take it out later.
             return false;
         }
-        if self.before.is_none() {
-            let folders = self.record_after.iter().flat_map(|record| record.folders.iter().rev());
-            folders.for_each(|folder| drop(fs::remove_dir(folder)));
+        if self.before.is_none()
+            && let Some(record) = &self.record_after
+        {
+            self.remove_folders(Some(record), path, memory);
         }
         // What is remembered of a file and does not fit it harms nobody: the file is looked at anew.
         let _ = match &self.record_before {
@@ -497,14 +557,21 @@ impl Staged {
 }
 
 impl What {
-    /// Everything is there as it should be.
-    fn holds(&self, text: &str) -> Result<bool, Fault> {
-        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    /// Somebody made it theirs.
+    fn is_edited(&self, text: &str) -> Result<bool, Fault> {
         match self {
-            Self::Json(edits) => json::holds(text, edits),
-            Self::Toml(edit) => toml::holds(text, edit),
-            Self::Section(body) => section::holds(text, body),
-            Self::Whole(wanted) => Ok(text == wanted),
+            Self::Section(_) => section::is_edited(text),
+            Self::Sealed(wanted) => Ok(text != wanted && !seal::is_whole(text)),
+            Self::Json(_) | Self::Toml(_) | Self::Whole(_) => Ok(false),
+        }
+    }
+
+    fn value(&self, text: &str) -> Result<serde_json::Value, Fault> {
+        let (_, text) = split_mark(text);
+        match self {
+            Self::Json(_) => json::value(text),
+            Self::Toml(_) => toml::value(text),
+            Self::Section(_) | Self::Whole(_) | Self::Sealed(_) => Ok(serde_json::Value::Null),
         }
     }
 
@@ -517,9 +584,12 @@ impl What {
             }
             Self::Toml(edit) => (toml::apply(text, edit)?, Vec::new()),
             Self::Section(body) => (section::apply(text, body)?, Vec::new()),
-            Self::Whole(_) => {
+            Self::Whole(wanted) | Self::Sealed(wanted) if text == wanted || seal::is_whole(text) => {
+                (wanted.clone(), Vec::new())
+            }
+            Self::Whole(_) | Self::Sealed(_) => {
                 return Err(Fault::conflict("is there already and not as Poste writes it")
-                    .hint("move it away and set up again, or keep it and go on without"));
+                    .hint("name another folder, or move the file away and try again"));
             }
         };
         Ok((format!("{mark}{after}"), made))
@@ -533,25 +603,27 @@ impl What {
             }
             Self::Toml(edit) => (toml::apply("", edit)?, Vec::new()),
             Self::Section(body) => (section::apply("", body)?, Vec::new()),
-            Self::Whole(text) => (text.clone(), Vec::new()),
+            Self::Whole(text) | Self::Sealed(text) => (text.clone(), Vec::new()),
         })
     }
 
-    fn take_out(&self, text: &str, made: &[json::Path]) -> Result<String, Fault> {
+    fn take_out(&self, text: &str, made: Option<&[json::Path]>, own: Own) -> Result<String, Fault> {
         let (mark, text) = split_mark(text);
         let after = match self {
-            Self::Json(edits) => json::take_out(text, edits, made)?,
-            Self::Toml(edit) => toml::take_out(text, edit)?,
+            Self::Json(edits) => json::take_out(text, edits, made, own)?,
+            Self::Toml(edit) => toml::take_out(text, edit, own)?,
             Self::Section(_) => section::take_out(text)?,
-            Self::Whole(_) if seal::is_whole(text) => return Ok(String::new()),
-            Self::Whole(_) => text.to_owned(),
+            Self::Whole(wanted) | Self::Sealed(wanted) if text == wanted || seal::is_whole(text) => {
+                return Ok(String::new());
+            }
+            Self::Whole(_) | Self::Sealed(_) => text.to_owned(),
         };
         Ok(format!("{mark}{after}"))
     }
 
     fn is_empty(&self, text: &str) -> bool {
         match self {
-            Self::Json(_) => json::is_empty(text),
+            Self::Json(_) => json::is_empty(split_mark(text).1),
             _ => text.trim().is_empty(),
         }
     }

@@ -38,7 +38,7 @@ impl House {
     }
 
     fn memory(&self) -> Memory {
-        Memory::new(self.path("state"))
+        Memory::new(self.path("state"), self.folder.path())
     }
 
     fn targets(&self, program: Program, scope: Scope, agent: Option<&str>) -> Vec<Target> {
@@ -186,7 +186,217 @@ fn entries_are_found_without_anything_being_remembered() {
         house.remove(program, Scope::User).unwrap();
     }
     assert_eq!(house.text("home/.codex/config.toml"), "model = \"x\"\n");
-    assert_eq!(house.text("home/.gemini/settings.json"), r#"{"mcpServers":{}}"#);
+    assert!(!house.path("home/.gemini/settings.json").exists(), "nothing else was in it");
+}
+
+/// What people write themselves, and what must still be there when Poste is set up.
+const OWN: [(Program, &str, &str, &[&str]); 5] = [
+    (
+        Program::ClaudeCode,
+        "project/.mcp.json",
+        r#"{ "mcpServers": { "poste": { "command": "poste", "args": ["mcp"], "env": { "POSTE_AGENT": "coder" } } } }"#,
+        &[],
+    ),
+    (
+        Program::ClaudeCode,
+        "project/.mcp.json",
+        "{\r\n  // mine\r\n  \"mcpServers\": {\r\n    \"poste\": { \"command\": \"/opt/poste\", /* all */ \"args\": [\"mcp\", \"--profile\", \"full\"],\r\n      \"env\": { \"RUST_LOG\": \"info\", /* loud */ }, },\r\n  },\r\n}\r\n",
+        &["// mine", "/* all */ \"args\": [\"mcp\", \"--profile\", \"full\"]", "\"RUST_LOG\": \"info\"", "/* loud */"],
+    ),
+    (
+        Program::Codex,
+        "project/.codex/config.toml",
+        "model = \"x\" # best\r\n\r\n[mcp_servers.poste]\r\ncommand = '/opt/poste'\r\nargs = [\"mcp\", \"--channel\"]\r\nstartup_timeout_sec = 20 # mine\r\n\r\n[mcp_servers.poste.env]\r\nRUST_LOG = 'info'\r\n\r\n[tui] # last\r\n",
+        &[
+            "model = \"x\" # best\r\n",
+            "startup_timeout_sec = 20 # mine\r\n",
+            "[tui] # last\r\n",
+            "\"--channel\"",
+            "RUST_LOG = 'info'",
+        ],
+    ),
+    (
+        Program::OpenCode,
+        "project/opencode.json",
+        r#"{"mcp":{"poste":{"type":"local","command":["/opt/poste","mcp","--channel"],"enabled":true}}}"#,
+        &["\"--channel\""],
+    ),
+    (
+        Program::Gemini,
+        "project/.gemini/settings.json",
+        r#"{"hooks":{"AfterAgent":[{"hooks":[{"type":"command","command":"/opt/poste hook stop --program gemini","timeout":9}, {"command":"date"}]}]}}"#,
+        &["\"timeout\":9", "{\"command\":\"date\"}"],
+    ),
+];
+
+#[test]
+fn an_entry_of_somebodys_own_is_used_and_comes_back() {
+    for (program, file, original, kept) in OWN {
+        for agent in ["coder", "lead"] {
+            let house = House::new();
+            house.put(file, original);
+            let before = house.everything();
+            let targets = house.targets(program, Scope::Project, Some(agent));
+            house.change(&targets, program, false).unwrap();
+            let text = house.text(file);
+            assert!(kept.iter().all(|kept| text.contains(kept)), "{text}");
+            assert!(text.contains(agent) && !text.contains("/opt/"), "{text}");
+            assert!(
+                !original.contains('\r') || !text.replace("\r\n", "").contains('\n'),
+                "a line ends otherwise: {text:?}"
+            );
+            let again = house.change(&targets, program, false).unwrap();
+            assert!(again.iter().all(|change| change.outcome == Outcome::Unchanged), "{again:?}");
+            house.remove(program, Scope::Project).unwrap();
+            assert_eq!(house.everything(), before, "{file}");
+            assert_eq!(records(&house), 0);
+        }
+    }
+}
+
+#[test]
+fn an_entry_of_somebodys_own_outlives_a_change_of_its_file() {
+    for (program, file, original, kept) in OWN {
+        let house = House::new();
+        house.put(file, original);
+        house.change(&house.targets(program, Scope::Project, Some("lead")), program, false).unwrap();
+        house.put(file, format!("{}\n\n", house.text(file)));
+        let removed = house.remove(program, Scope::Project).unwrap();
+        assert!(house.path(file).exists(), "{removed:?}");
+        let text = house.text(file);
+        assert!(text.contains("poste") && kept.iter().all(|kept| text.contains(kept)), "{file}: {text}");
+    }
+}
+
+#[test]
+fn what_somebody_changed_in_the_entries_is_not_reset() {
+    let house = House::new();
+    for program in Program::ALL {
+        house.set_up(program, Scope::Project).unwrap();
+    }
+    for (file, from, to) in [
+        ("project/.claude/settings.json", "\"timeout\": 5", "\"timeout\": 55"),
+        ("project/.gemini/settings.json", "\"timeout\": 600000", "\"timeout\": 700000"),
+        ("project/.codex/config.toml", "tool_timeout_sec = 600", "tool_timeout_sec = 700 # mine"),
+        ("project/.cursor/hooks.json", "\"timeout\": 5", "\"timeout\": 55"),
+        ("project/AGENTS.md", "**claim**", "**CLAIM**"),
+        ("project/GEMINI.md", "**claim**", "**CLAIM**"),
+    ] {
+        assert!(house.text(file).contains(from), "{file}");
+        house.put(file, house.text(file).replace(from, to));
+    }
+    let changed = house.everything();
+    for program in Program::ALL {
+        let again = house.set_up(program, Scope::Project).unwrap();
+        for change in again {
+            let is_text = change.path.extension().is_some_and(|end| end == "md");
+            let wanted = if is_text && program != Program::ClaudeCode { Outcome::Left } else { Outcome::Unchanged };
+            assert_eq!(change.outcome, wanted, "{change:?}");
+        }
+    }
+    assert_eq!(house.everything(), changed);
+    // Another name, and still.
+    for program in Program::ALL {
+        house.change(&house.targets(program, Scope::Project, Some("coder")), program, false).unwrap();
+    }
+    for (file, kept) in [
+        ("project/.claude/settings.json", "\"timeout\": 55"),
+        ("project/.codex/config.toml", "tool_timeout_sec = 700 # mine"),
+        ("project/AGENTS.md", "**CLAIM**"),
+    ] {
+        assert!(house.text(file).contains(kept), "{}", house.text(file));
+    }
+    assert_eq!(house.text("project/.claude/settings.json").matches("POSTE_AGENT=coder poste hook").count(), 7);
+    for program in Program::ALL {
+        house.remove(program, Scope::Project).unwrap();
+    }
+    assert_eq!(house.everything(), BTreeMap::new());
+}
+
+#[test]
+fn hooks_that_are_there_twice_or_at_another_event_are_put_right() {
+    let house = House::new();
+    house.set_up(Program::ClaudeCode, Scope::Project).unwrap();
+    let file = "project/.claude/settings.json";
+    let good = house.text(file);
+    let stop = r#"{ "type": "command", "command": "poste hook stop --program claude-code", "timeout": 30 }"#;
+    house.put(
+        file,
+        good.replace("\"SessionEnd\": [", &format!("\"SessionEnd\": [\n      {{ \"hooks\": [ {stop}, {stop} ] }},")),
+    );
+    house.set_up(Program::ClaudeCode, Scope::Project).unwrap();
+    assert_eq!(plain(&house.text(file)), plain(&good));
+    house.put(file, good.replace("\"Stop\": [", &format!("\"Stop\": [\n      {{ \"hooks\": [ {stop}, {stop} ] }},")));
+    house.set_up(Program::ClaudeCode, Scope::Project).unwrap();
+    assert_eq!(house.text(file).matches("poste hook stop").count(), 1, "{}", house.text(file));
+}
+
+/// Remembered in the project, as an office in it does.
+fn change_all(house: &House, project: &str, remove: bool) -> Vec<Change> {
+    let memory = || Memory::new(house.path(project).join(".poste/setup"), &house.path(project));
+    let places = Places::new(house.path(project), house.path("home"), |_| None);
+    let poste = Invocation { poste: "poste".into(), agent: None, office: None };
+    let _lock = memory().lock().unwrap();
+    let mut plan = Plan::new(memory());
+    for program in Program::ALL {
+        for target in targets(program, Scope::Project, &places, &poste) {
+            if remove { plan.remove(program, &target) } else { plan.set_up(program, &target) }.unwrap();
+        }
+    }
+    plan.carry_out().unwrap();
+    plan.changes()
+}
+
+#[test]
+fn a_project_that_moved_is_still_known() {
+    let house = House::new();
+    let original = "{ \"mcpServers\": {}, \"hooks\": { \"Stop\": [] } }";
+    house.put("project/.mcp.json", original);
+    house.put("project/.claude/settings.json", original);
+    change_all(&house, "project", false);
+    fs::rename(house.path("project"), house.path("moved")).unwrap();
+    let removed = change_all(&house, "moved", true);
+    let outcomes: BTreeSet<&str> = removed
+        .iter()
+        .map(|change| match change.outcome {
+            Outcome::Restored => "restored",
+            Outcome::Removed => "removed",
+            _ => panic!("{change:?}"),
+        })
+        .collect();
+    assert_eq!(outcomes.len(), 2);
+    assert_eq!(house.text("moved/.mcp.json"), original);
+    assert_eq!(house.text("moved/.claude/settings.json"), original);
+    let left: Vec<_> = fs::read_dir(house.path("moved")).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left.len(), 3, "{left:?}");
+    assert!(!house.path("moved/.claude/skills").exists());
+}
+
+#[test]
+fn what_nobody_remembers_is_taken_out_without_leaving_shells() {
+    let house = House::new();
+    house.put("project/opencode.json", "{\n  \"theme\": \"x\"\n}\n");
+    let before = house.everything();
+    for renewed in [false, true] {
+        change_all(&house, "project", false);
+        fs::remove_dir_all(house.path("project/.poste")).unwrap();
+        if renewed {
+            // Set up by another path to Poste, and so written again.
+            let file = "project/.claude/settings.json";
+            house.put(file, house.text(file).replace("poste hook", "/opt/poste hook"));
+            change_all(&house, "project", false);
+        }
+        let removed = change_all(&house, "project", true);
+        assert!(removed.iter().all(|change| change.is_change()), "{removed:?}");
+        assert!(
+            removed.iter().all(|change| change.outcome
+                == if change.path.ends_with("opencode.json") { Outcome::TakenOut } else { Outcome::Removed }),
+            "{removed:?}"
+        );
+        assert_eq!(removed.iter().filter(|change| change.is_recorded).count(), usize::from(renewed));
+        fs::remove_dir_all(house.path("project/.poste")).unwrap();
+        assert_eq!(house.everything(), before);
+    }
 }
 
 fn refused(house: &House, program: Program, scope: Scope) -> FileFault {
@@ -218,7 +428,6 @@ fn what_cannot_be_set_up_is_named_and_nothing_is_touched() {
             b"{\"hooks\": {\"Stop\": {}}}",
             "hooks.Stop that is no list",
         ),
-        (Program::ClaudeCode, "project/.claude/skills/poste/SKILL.md", b"mine", "not as Poste writes it"),
         (Program::Codex, "project/.codex/config.toml", b"a = 1\nb = = 2\n", "is no TOML: "),
         (
             Program::Codex,
@@ -500,7 +709,8 @@ proptest! {
         house.set_up(Program::Gemini, Scope::User).unwrap();
         fs::remove_dir_all(house.path("state")).unwrap();
         house.remove(Program::Gemini, Scope::User).unwrap();
-        let left = house.text(name);
+        // A file in which nothing is left is none.
+        let left = fs::read_to_string(house.path(name)).unwrap_or_else(|_| "{}".to_owned());
         prop_assert_eq!(comments(&bare(&left)), comments(&bare(&original)));
         prop_assert_eq!(without_empty(plain(&left)), without_empty(plain(&original)));
     }

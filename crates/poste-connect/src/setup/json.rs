@@ -7,7 +7,7 @@ use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectPr
 use serde_json::Value;
 
 use super::Fault;
-use super::ours;
+use super::ours::{self, Own};
 
 /// Something of Poste's in a JSON file.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +18,22 @@ pub enum Edit {
     Hook { event: &'static str, value: Value },
     /// What such a file must say; what it says already stays.
     Default { key: &'static str, value: Value },
+}
+
+impl Edit {
+    fn event(&self) -> Option<&str> {
+        match self {
+            Self::Hook { event, .. } => Some(event),
+            Self::Server { .. } | Self::Default { .. } => None,
+        }
+    }
+
+    fn hooks(&self) -> Vec<&Value> {
+        match self {
+            Self::Hook { value, .. } => ours::hooks_in(value),
+            Self::Server { .. } | Self::Default { .. } => Vec::new(),
+        }
+    }
 }
 
 /// The name of Poste's server, everywhere.
@@ -101,31 +117,6 @@ pub struct Edited {
     pub made: Vec<Path>,
 }
 
-/// Whether everything is there as it is wanted, and nothing else of Poste's.
-pub fn holds(text: &str, edits: &[Edit]) -> Result<bool, Fault> {
-    let file = File::parse(text)?;
-    let mut hooks_wanted = 0;
-    for edit in edits {
-        let is_there = match edit {
-            Edit::Server { group, value } => match server(&file, group)? {
-                Some(found) => found.to_serde_value().as_ref() == Some(value),
-                None => false,
-            },
-            Edit::Hook { event, value } => {
-                hooks_wanted += ours::hooks_in(value).len();
-                let list = hook_list(&file, event)?;
-                let found = list.map(|list| list.elements()).unwrap_or_default();
-                found.iter().filter(|element| element.to_serde_value().as_ref() == Some(value)).count() == 1
-            }
-            Edit::Default { key, .. } => property(&file.object, key, key)?.is_some(),
-        };
-        if !is_there {
-            return Ok(false);
-        }
-    }
-    Ok(hooks_wanted == our_hooks(&file)?)
-}
-
 fn server(file: &File, group: &str) -> Result<Option<CstNode>, Fault> {
     match object_in(&file.object, group, group)? {
         Some(servers) => property(&servers, SERVER, &format!("{group}.{SERVER}")),
@@ -140,23 +131,16 @@ fn hook_list(file: &File, event: &str) -> Result<Option<CstArray>, Fault> {
     }
 }
 
-fn our_hooks(file: &File) -> Result<usize, Fault> {
-    let Some(hooks) = object_in(&file.object, HOOKS, HOOKS)? else { return Ok(0) };
-    let lists = hooks.properties().into_iter().filter_map(|event| event.array_value());
-    let elements = lists.flat_map(|list| list.elements());
-    Ok(elements.filter_map(|element| element.to_serde_value()).map(|value| ours::hooks_in(&value).len()).sum())
-}
-
-/// Puts in what is wanted. What is Poste's must have been taken out before.
+/// Puts in what is wanted. What is there already of Poste's is used, and so keeps what else somebody wrote into it.
 pub fn apply(text: &str, edits: &[Edit]) -> Result<Edited, Fault> {
-    let file = File::parse(text)?;
+    let file = File::parse(&without_spare_hooks(text, edits)?)?;
     let mut made = Vec::new();
     for edit in edits {
         match edit {
             Edit::Server { group, value } => {
                 if let Some(found) = server(&file, group)? {
-                    let found = found.to_serde_value().unwrap_or_default();
-                    return Err(Fault::foreign(group, &found));
+                    put_over(&found, group, value)?;
+                    continue;
                 }
                 let servers = match object_in(&file.object, group, group)? {
                     Some(servers) => servers,
@@ -168,6 +152,8 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<Edited, Fault> {
                 servers.append(SERVER, input(value));
             }
             Edit::Hook { event, value } => {
+                let list = hook_list(&file, event)?;
+                let Some(value) = not_there(list.as_ref(), value) else { continue };
                 let hooks = match object_in(&file.object, HOOKS, HOOKS)? {
                     Some(hooks) => hooks,
                     None => {
@@ -175,14 +161,14 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<Edited, Fault> {
                         file.object.object_value_or_set(HOOKS)
                     }
                 };
-                let list = match array_in(&hooks, event, &format!("{HOOKS}.{event}"))? {
+                let list = match list {
                     Some(list) => list,
                     None => {
                         made.push(vec![HOOKS.to_owned(), (*event).to_owned()]);
                         hooks.array_value_or_set(event)
                     }
                 };
-                list.append(input(value));
+                list.append(input(&value));
             }
             Edit::Default { key, value } => {
                 if property(&file.object, key, key)?.is_none() {
@@ -195,6 +181,99 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<Edited, Fault> {
     Ok(Edited { text: file.text(), made })
 }
 
+fn put_over(found: &CstNode, group: &str, wanted: &Value) -> Result<(), Fault> {
+    let value = found.to_serde_value().unwrap_or_default();
+    match found.as_object() {
+        Some(entry) if ours::is_server(&value) => {
+            set(&entry, &ours::merged(&value, wanted));
+            Ok(())
+        }
+        _ => Err(Fault::foreign(group, &value)),
+    }
+}
+
+/// Changes only what differs, so that the rest keeps its layout and its comments.
+fn set(object: &CstObject, wanted: &Value) {
+    let wanted = wanted.as_object().into_iter().flatten();
+    let names: BTreeSet<&str> = wanted.clone().map(|(name, _)| name.as_str()).collect();
+    for one in object.properties() {
+        if !one.decoded_name().is_some_and(|name| names.contains(name.as_str())) {
+            one.remove();
+        }
+    }
+    for (name, value) in wanted {
+        match object.get(name) {
+            None => drop(object.append(name, input(value))),
+            Some(one) if one.to_serde_value_of().as_ref() == Some(value) => {}
+            Some(one) => match one.object_value() {
+                Some(inner) if value.is_object() => set(&inner, value),
+                _ => one.set_value(input(value)),
+            },
+        }
+    }
+}
+
+/// Uses the hooks of Poste's that are in the list. What is left is what has to be added.
+fn not_there(list: Option<&CstArray>, wanted: &Value) -> Option<Value> {
+    let mut missing = Vec::new();
+    for hook in ours::hooks_in(wanted) {
+        match list.and_then(|list| hooks_of(list).into_iter().find(|(_, found)| is_for_the_same(found, hook))) {
+            Some((object, found)) => set(&object, &ours::merged(&found, hook)),
+            None => missing.push(hook.clone()),
+        }
+    }
+    match wanted.get(HOOKS) {
+        _ if missing.is_empty() => None,
+        Some(_) => {
+            let mut group = wanted.clone();
+            group[HOOKS] = missing.into();
+            Some(group)
+        }
+        None => Some(wanted.clone()),
+    }
+}
+
+fn is_for_the_same(one: &Value, other: &Value) -> bool {
+    ours::hook_word(one) == ours::hook_word(other)
+}
+
+/// Several hooks in one element of an event's list.
+fn group_in(element: &CstNode) -> Option<CstArray> {
+    element.as_object()?.array_value(HOOKS)
+}
+
+fn hooks_in(element: &CstNode) -> Vec<CstNode> {
+    group_in(element).map_or_else(|| vec![element.clone()], |group| group.elements())
+}
+
+/// Poste's hooks in the list of an event, one by one.
+fn hooks_of(list: &CstArray) -> Vec<(CstObject, Value)> {
+    let elements = list.elements();
+    let hooks = elements.iter().flat_map(hooks_in).filter_map(|hook| Some((hook.as_object()?, hook.to_serde_value()?)));
+    hooks.filter(|(_, value)| ours::is_hook(value)).collect()
+}
+
+/// Without hooks of Poste's that nobody wants: at another event than they are for, or a second time.
+fn without_spare_hooks(text: &str, edits: &[Edit]) -> Result<String, Fault> {
+    let file = File::parse(text)?;
+    let Some(hooks) = object_in(&file.object, HOOKS, HOOKS)? else { return Ok(text.to_owned()) };
+    let mut cut = Cut::default();
+    for event in hooks.properties() {
+        let Some(list) = event.array_value() else { continue };
+        let name = event.decoded_name().unwrap_or_default();
+        let mut wanted: Vec<&Value> =
+            edits.iter().filter(|edit| edit.event() == Some(&name)).flat_map(Edit::hooks).collect();
+        cut.hooks_out_of(&list, |found| match wanted.iter().position(|wanted| is_for_the_same(wanted, found)) {
+            Some(at) => {
+                wanted.remove(at);
+                false
+            }
+            None => true,
+        });
+    }
+    Ok(if cut.skipped.is_empty() { text.to_owned() } else { cut.print(&file.root) })
+}
+
 /// A file that holds nothing but this.
 pub fn fresh(edits: &[Edit]) -> Result<Edited, Fault> {
     let Edited { text, made } = apply("{}", edits)?;
@@ -203,39 +282,39 @@ pub fn fresh(edits: &[Edit]) -> Result<Edited, Fault> {
     Ok(Edited { text: format!("{text}\n"), made })
 }
 
-/// Takes out everything that is Poste's, and of what was made for it what is empty now.
-pub fn take_out(text: &str, edits: &[Edit], made: &[Path]) -> Result<String, Fault> {
+/// Takes out everything that is Poste's and nobody's own, and of what was made for it what is empty now. Without anybody
+/// knowing what was made, whatever is empty by that.
+pub fn take_out(text: &str, edits: &[Edit], made: Option<&[Path]>, own: Own) -> Result<String, Fault> {
     let file = File::parse(text)?;
     let mut cut = Cut::default();
     let mut gone = BTreeSet::new();
-    let was_made = |path: &[&str]| made.iter().any(|made| made.iter().eq(path));
-    let groups = edits.iter().filter_map(|edit| match edit {
-        Edit::Server { group, .. } => Some(*group),
-        _ => None,
-    });
-    for group in groups {
+    let was_made = |path: &[&str]| made.is_none_or(|made| made.iter().any(|made| made.iter().eq(path)));
+    for edit in edits {
+        let Edit::Server { group, value: wanted } = edit else { continue };
         let Some(servers) = object_in(&file.object, group, group)? else { continue };
         let of_poste = |one: &CstObjectProp| {
-            one.decoded_name().as_deref() == Some(SERVER)
-                && one.to_serde_value_of().is_some_and(|value| ours::is_server(&value))
+            let is_ours = |value: &Value| ours::is_server(value) && !own.has_server(group, value, wanted);
+            one.decoded_name().as_deref() == Some(SERVER) && one.to_serde_value_of().as_ref().is_some_and(is_ours)
         };
         let found: BTreeSet<usize> =
             servers.properties().iter().filter(|one| of_poste(one)).map(CstObjectProp::child_index).collect();
         if cut.out_of(&servers.into(), &found) && was_made(&[group]) {
-            gone.extend(file.object.get(group).map(|one| one.child_index()));
+            gone.extend(file.object.get(group).filter(says_nothing).map(|one| one.child_index()));
         }
     }
     if let Some(hooks) = object_in(&file.object, HOOKS, HOOKS)? {
         let mut events = BTreeSet::new();
         for event in hooks.properties() {
             let Some(list) = event.array_value() else { continue };
-            let is_bare = cut.hooks_out_of(&list);
-            if is_bare && was_made(&[HOOKS, event.decoded_name().as_deref().unwrap_or_default()]) {
+            let name = event.decoded_name().unwrap_or_default();
+            let is_bare =
+                cut.hooks_out_of(&list, |hook| !own.has_hook(&name, hook, edits.iter().flat_map(Edit::hooks)));
+            if is_bare && was_made(&[HOOKS, &name]) && says_nothing(&event) {
                 events.insert(event.child_index());
             }
         }
         if cut.out_of(&hooks.into(), &events) && was_made(&[HOOKS]) {
-            gone.extend(file.object.get(HOOKS).map(|one| one.child_index()));
+            gone.extend(file.object.get(HOOKS).filter(says_nothing).map(|one| one.child_index()));
         }
     }
     if cut.skipped.is_empty() {
@@ -254,6 +333,11 @@ pub fn take_out(text: &str, edits: &[Edit], made: &[Path]) -> Result<String, Fau
     }
     cut.out_of(&file.object.clone().into(), &gone);
     Ok(cut.print(&file.root))
+}
+
+/// No comment is between its name and its value.
+fn says_nothing(property: &CstObjectProp) -> bool {
+    !property.children().iter().any(CstNode::is_comment)
 }
 
 trait PropertyValue {
@@ -316,23 +400,19 @@ impl Cut {
         is_bare
     }
 
-    /// Every hook of Poste's. Says whether the list is bare then.
-    fn hooks_out_of(&mut self, list: &CstArray) -> bool {
+    /// Every hook of Poste's of which that is said. Says whether the list is bare then.
+    fn hooks_out_of(&mut self, list: &CstArray, mut is_out: impl FnMut(&Value) -> bool) -> bool {
         let mut gone = BTreeSet::new();
         for element in list.elements() {
-            let found = ours::hooks_in(&element.to_serde_value().unwrap_or_default()).len();
-            let group = element.as_object().and_then(|object| object.array_value(HOOKS));
-            match group {
-                _ if found == 0 => {}
+            let hooks = hooks_in(&element);
+            let mut is_out =
+                |hook: &CstNode| hook.to_serde_value().is_some_and(|hook| ours::is_hook(&hook) && is_out(&hook));
+            let out: BTreeSet<usize> = hooks.iter().filter(|hook| is_out(hook)).map(CstNode::child_index).collect();
+            match group_in(&element) {
+                _ if out.is_empty() => {}
                 // Somebody put a command of their own beside Poste's.
-                Some(group) if group.elements().len() > found => {
-                    let of_poste = |one: &CstNode| one.to_serde_value().is_some_and(|one| ours::is_hook(&one));
-                    let inner = group.elements().iter().filter(|one| of_poste(one)).map(CstNode::child_index).collect();
-                    self.out_of(&group.into(), &inner);
-                }
-                _ => {
-                    gone.insert(element.child_index());
-                }
+                Some(group) if hooks.len() > out.len() => drop(self.out_of(&group.into(), &out)),
+                _ => drop(gone.insert(element.child_index())),
             }
         }
         self.out_of(&list.clone().into(), &gone)

@@ -35,6 +35,10 @@ impl Scope {
     }
 }
 
+/// Whom a process speaks for, and in which office.
+const AGENT: &str = "POSTE_AGENT";
+const HOME: &str = "POSTE_HOME";
+
 /// How Poste is called from a program's settings.
 #[derive(Debug, Clone)]
 pub struct Invocation {
@@ -49,8 +53,8 @@ pub struct Invocation {
 impl Invocation {
     /// What the server and the hooks find in their environment.
     pub fn environment(&self) -> Vec<(&'static str, &str)> {
-        let agent = self.agent.as_deref().map(|agent| ("POSTE_AGENT", agent));
-        let office = self.office.as_deref().map(|office| ("POSTE_HOME", office));
+        let agent = self.agent.as_deref().map(|agent| (AGENT, agent));
+        let office = self.office.as_deref().map(|office| (HOME, office));
         agent.into_iter().chain(office).collect()
     }
 
@@ -78,6 +82,8 @@ pub enum What {
     Section(String),
     /// All of it.
     Whole(String),
+    /// All of it, with a sum that shows whether somebody changed it by hand. Then it is left to them.
+    Sealed(String),
 }
 
 /// Why a file cannot be set up.

@@ -1,9 +1,10 @@
 //! What in a file of another program is Poste's: told by what it would run, so it is found whoever wrote it there.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::json;
 use super::shell;
+use super::{AGENT, HOME};
 
 /// A server entry that starts `poste mcp`.
 pub fn is_server(entry: &Value) -> bool {
@@ -56,6 +57,109 @@ pub fn event(command: &str) -> Option<String> {
     let is_hook = is_poste(&words.next()?) && words.next()? == "hook";
     let event = words.next()?;
     (is_hook && words.any(|word| word == "--program")).then_some(event)
+}
+
+/// What of Poste's kind is not taken out with the rest, because it is somebody's own.
+#[derive(Debug, Clone, Copy)]
+pub enum Own<'a> {
+    /// All of it is Poste's.
+    Nothing,
+    /// What is otherwise than Poste writes it.
+    Unlike,
+    /// What was there before Poste wrote anything.
+    Before(&'a Value),
+}
+
+impl Own<'_> {
+    pub fn has_server(self, group: &str, found: &Value, wanted: &Value) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Unlike => !is_alike(found, wanted),
+            Self::Before(file) => server(file, group).is_some(),
+        }
+    }
+
+    pub fn has_hook<'a>(self, event: &str, found: &Value, mut wanted: impl Iterator<Item = &'a Value>) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Unlike => !wanted.any(|wanted| hook_word(wanted) == hook_word(found) && is_alike(found, wanted)),
+            Self::Before(file) => {
+                let list = file.get("hooks").and_then(|hooks| hooks.get(event)?.as_array());
+                let hooks = list.into_iter().flatten().flat_map(hooks_in);
+                hooks.into_iter().any(|hook| hook_word(hook) == hook_word(found))
+            }
+        }
+    }
+}
+
+/// What a hook of Poste's is for.
+pub fn hook_word(hook: &Value) -> Option<String> {
+    event(hook.get("command")?.as_str()?)
+}
+
+/// Whether two entries differ in nothing but where Poste is, and whom and which office it is called for: what was said to
+/// `poste setup`, not what somebody wrote.
+fn is_alike(one: &Value, other: &Value) -> bool {
+    without_invocation(one) == without_invocation(other)
+}
+
+const ENVIRONMENTS: [&str; 2] = ["env", "environment"];
+const PASSED: &str = "env_vars";
+
+fn without_invocation(entry: &Value) -> Value {
+    let Some(entry) = entry.as_object() else { return entry.clone() };
+    let is_ours = |name: &str| [AGENT, HOME].contains(&name);
+    let keep = |(key, value): (&String, &Value)| {
+        let value = match (key.as_str(), value) {
+            ("command", Value::Array(words)) => words.iter().skip(1).cloned().collect(),
+            ("command", _) => return None,
+            (key, Value::Object(set)) if ENVIRONMENTS.contains(&key) => {
+                let rest: Map<String, Value> = set
+                    .iter()
+                    .filter(|(name, _)| !is_ours(name))
+                    .map(|(name, value)| (name.clone(), value.clone()))
+                    .collect();
+                if rest.is_empty() {
+                    return None;
+                }
+                rest.into()
+            }
+            (PASSED, Value::Array(names)) => {
+                names.iter().filter(|name| !name.as_str().is_some_and(is_ours)).cloned().collect()
+            }
+            _ => value.clone(),
+        };
+        Some((key.clone(), value))
+    };
+    Value::Object(entry.iter().filter_map(keep).collect())
+}
+
+/// The entry that is there, so that it starts Poste as wanted. Whatever else it says is its owner's.
+pub fn merged(found: &Value, wanted: &Value) -> Value {
+    let (Some(found), Some(wanted)) = (found.as_object(), wanted.as_object()) else { return wanted.clone() };
+    let mut entry = found.clone();
+    match (entry.get_mut("command"), wanted.get("command")) {
+        (Some(Value::Array(words)), Some(Value::Array(wanted))) => {
+            words.splice(..1.min(words.len()), wanted.first().cloned());
+        }
+        (Some(command), Some(wanted)) => *command = wanted.clone(),
+        _ => {}
+    }
+    for key in ENVIRONMENTS {
+        let wanted = wanted.get(key).and_then(Value::as_object);
+        if wanted.is_some() && !entry.contains_key(key) {
+            entry.insert(key.to_owned(), Value::Object(Map::new()));
+        }
+        let Some(set) = entry.get_mut(key).and_then(Value::as_object_mut) else { continue };
+        set.retain(|name, _| ![AGENT, HOME].contains(&name.as_str()));
+        set.extend(wanted.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
+        let names: Vec<String> = set.keys().cloned().collect();
+        // A variable that is set must not be let through as well.
+        if let Some(Value::Array(passed)) = entry.get_mut(PASSED) {
+            passed.retain(|name| !name.as_str().is_some_and(|name| names.iter().any(|set| set == name)));
+        }
+    }
+    Value::Object(entry)
 }
 
 fn is_poste(command: &str) -> bool {

@@ -135,7 +135,7 @@ pub fn targets(program: Program, scope: Scope, places: &Places, poste: &Invocati
             };
             put(file, What::Json(vec![server("mcpServers", stdio(poste))]));
             put(folder.join("settings.json"), What::Json(hooks(program, poste)));
-            put(folder.join("skills/poste/SKILL.md"), What::Whole(texts::skill()));
+            put(folder.join("skills/poste/SKILL.md"), What::Sealed(texts::skill()));
         }
         Program::Codex => {
             let entry = toml::Edit { group: "mcp_servers", value: codex_server(poste) };
@@ -154,7 +154,7 @@ pub fn targets(program: Program, scope: Scope, places: &Places, poste: &Invocati
         Program::OpenCode => {
             let notes = if scope == Scope::Project { &places.project } else { &folder };
             put(open_code_file(notes), What::Json(vec![server("mcp", open_code_server(poste))]));
-            put(folder.join("plugins/poste.js"), What::Whole(texts::open_code_plugin(poste)));
+            put(folder.join("plugins/poste.js"), What::Sealed(texts::open_code_plugin(poste)));
             put(notes.join("AGENTS.md"), What::Section(texts::section()));
         }
         Program::Cursor => {

@@ -88,11 +88,11 @@ impl Wiring {
                 What::Json(edits) => wiring.take_json(edits, json::value(text).unwrap_or_default()),
                 What::Toml(edit) => wiring.take_server(&toml::value(text).unwrap_or_default(), edit.group),
                 // A plugin runs what the hooks of other programs are.
-                What::Whole(wanted) if program == Program::OpenCode && text == wanted => {
+                What::Sealed(wanted) if program == Program::OpenCode && text == wanted => {
                     let events = programs::events(program).iter();
                     wiring.hooks = events.map(|(_, word)| ((*word).to_owned(), poste.hook(word, program))).collect();
                 }
-                What::Whole(_) | What::Section(_) => {}
+                What::Whole(_) | What::Sealed(_) | What::Section(_) => {}
             }
         }
         wiring

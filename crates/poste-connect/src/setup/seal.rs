@@ -14,7 +14,7 @@ pub fn is_whole(text: &str) -> bool {
     after.starts_with(&sum(&format!("{before}\n")))
 }
 
-fn sum(text: &str) -> String {
+pub fn sum(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex()[..16].to_owned()
 }
 

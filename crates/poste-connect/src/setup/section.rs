@@ -2,15 +2,18 @@
 
 use super::Fault;
 use super::lines;
+use super::seal;
 
 const BEGIN: &str = "<!-- poste: begin, written by `poste setup` -->";
-const END: &str = "<!-- poste: end -->";
+/// With a sum of what is between, which shows whether somebody changed it by hand.
+const END: &str = "<!-- poste: end";
+const END_CLOSE: &str = "-->";
 
 /// Where the section is, marks and the line end after it included.
 fn find(text: &str) -> Result<Option<std::ops::Range<usize>>, Fault> {
     let broken = || {
         Fault::malformed("has only one of the two marks of Poste's section, or several of them")
-            .hint(format!("leave one `{BEGIN}` and one `{END}`, or none"))
+            .hint(format!("leave one `{BEGIN}` and one `{END} {END_CLOSE}`, or none"))
     };
     match (text.matches(BEGIN).count(), text.matches(END).count()) {
         (0, 0) => return Ok(None),
@@ -21,18 +24,24 @@ fn find(text: &str) -> Result<Option<std::ops::Range<usize>>, Fault> {
     if end < begin {
         return Err(broken());
     }
-    let end = end + END.len();
+    let Some(close) = text[end..].lines().next().and_then(|line| line.find(END_CLOSE)) else { return Err(broken()) };
+    let end = end + close + END_CLOSE.len();
     let line_end = if text[end..].starts_with("\r\n") { 2 } else { usize::from(text[end..].starts_with('\n')) };
     Ok(Some(begin..end + line_end))
 }
 
 fn section(body: &str, end: &str) -> String {
-    lines::with_end(&format!("{BEGIN}\n{}\n{END}\n", body.trim()), end)
+    let body = format!("{}\n", body.trim());
+    lines::with_end(&format!("{BEGIN}\n{body}{END}, sum {} {END_CLOSE}\n", seal::sum(&body)), end)
 }
 
-pub fn holds(text: &str, body: &str) -> Result<bool, Fault> {
-    let wanted = section(body, "\n");
-    Ok(find(text)?.is_some_and(|found| text[found].replace("\r\n", "\n").trim_end() == wanted.trim_end()))
+/// Whether somebody changed what is between the marks.
+pub fn is_edited(text: &str) -> Result<bool, Fault> {
+    let Some(found) = find(text)? else { return Ok(false) };
+    let found = text[found].replace("\r\n", "\n");
+    let found = found.strip_prefix(BEGIN).unwrap_or(&found);
+    let Some((body, end)) = found.rsplit_once(END) else { return Ok(false) };
+    Ok(end.contains(", sum ") && !end.contains(&seal::sum(body.strip_prefix('\n').unwrap_or(body))))
 }
 
 /// Puts the section at the end, or in place of the one that is there.
@@ -40,6 +49,10 @@ pub fn apply(text: &str, body: &str) -> Result<String, Fault> {
     let end = lines::end_of(text);
     let section = section(body, end);
     if let Some(found) = find(text)? {
+        // The line end after it is not part of it: the file may end there.
+        if text[found.clone()].trim_end() == section.trim_end() {
+            return Ok(text.to_owned());
+        }
         return Ok(format!("{}{section}{}", &text[..found.start], &text[found.end..]));
     }
     let mut after = text.to_owned();

@@ -7,7 +7,7 @@ use toml_edit::DocumentMut;
 use super::Fault;
 use super::json::SERVER;
 use super::lines;
-use super::ours;
+use super::ours::{self, Own};
 
 /// Poste's server, below the table where the program keeps its servers.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +15,11 @@ pub struct Edit {
     pub group: &'static str,
     /// An object of texts, numbers, lists of texts and objects of texts.
     pub value: Value,
+}
+
+/// As it is written: texts, numbers, lists of texts and objects of texts.
+fn of_plain(value: &Value) -> toml_edit::Value {
+    written(value).parse().unwrap_or_else(|_| value.to_string().into())
 }
 
 fn parse(text: &str) -> Result<DocumentMut, Fault> {
@@ -59,15 +64,11 @@ pub fn value(text: &str) -> Result<Value, Fault> {
     Ok(plain(parse(text)?.as_item()))
 }
 
-pub fn holds(text: &str, edit: &Edit) -> Result<bool, Fault> {
-    Ok(entry(&parse(text)?, edit.group).as_ref() == Some(&edit.value))
-}
-
-/// Puts the table at the end. What is Poste's must have been taken out before.
+/// Puts the table at the end, or uses the one that is there, which so keeps what else somebody wrote into it.
 pub fn apply(text: &str, edit: &Edit) -> Result<String, Fault> {
     let document = parse(text)?;
     if let Some(found) = entry(&document, edit.group) {
-        return Err(Fault::foreign(edit.group, &found));
+        return put_over(text, document, &found, edit);
     }
     let before = plain(document.as_item());
     let end = lines::end_of(text);
@@ -93,6 +94,50 @@ pub fn apply(text: &str, edit: &Edit) -> Result<String, Fault> {
     }
 }
 
+fn put_over(text: &str, mut document: DocumentMut, found: &Value, edit: &Edit) -> Result<String, Fault> {
+    let wanted = ours::merged(found, &edit.value);
+    if !ours::is_server(found) {
+        return Err(Fault::foreign(edit.group, found));
+    }
+    if wanted == *found {
+        return Ok(text.to_owned());
+    }
+    let rest = without(&document, edit.group);
+    if let Some(entry) = document.get_mut(edit.group).and_then(|group| group.get_mut(SERVER)) {
+        set(entry, &wanted);
+    }
+    let after = lines::with_end(&document.to_string().replace("\r\n", "\n"), lines::end_of(text));
+    let is_right = |after: &DocumentMut| entry(after, edit.group) == Some(wanted) && without(after, edit.group) == rest;
+    match parse(&after).is_ok_and(|after| is_right(&after)) {
+        true => Ok(after),
+        false => Err(Fault::malformed(format!("has a {}.{SERVER} that cannot be changed", edit.group))
+            .hint("remove that entry, and set up again")),
+    }
+}
+
+/// Changes only what differs, so that the rest keeps its layout and its comments.
+fn set(item: &mut toml_edit::Item, wanted: &Value) {
+    let (Some(table), Some(wanted)) = (item.as_table_like_mut(), wanted.as_object()) else { return };
+    let names: Vec<String> = table.iter().map(|(name, _)| name.to_owned()).collect();
+    for name in names.iter().filter(|name| !wanted.contains_key(*name)) {
+        table.remove(name);
+    }
+    for (name, value) in wanted {
+        match table.get_mut(name) {
+            Some(item) if plain(item) == *value => {}
+            Some(item) if item.is_table_like() && value.is_object() => set(item, value),
+            Some(item) => {
+                let decor = item.as_value().map(|value| value.decor().clone());
+                *item = toml_edit::value(of_plain(value));
+                if let (Some(value), Some(decor)) = (item.as_value_mut(), decor) {
+                    *value.decor_mut() = decor;
+                }
+            }
+            None => drop(table.insert(name, toml_edit::value(of_plain(value)))),
+        }
+    }
+}
+
 /// What else is in the file. A group that is only there for Poste is none.
 fn without(document: &DocumentMut, group: &str) -> Value {
     before_without(plain(document.as_item()), group)
@@ -110,9 +155,10 @@ fn before_without(mut value: Value, group: &str) -> Value {
 }
 
 /// Cuts the table out, with the empty line before it.
-pub fn take_out(text: &str, edit: &Edit) -> Result<String, Fault> {
+pub fn take_out(text: &str, edit: &Edit, own: Own) -> Result<String, Fault> {
     let document = parse(text)?;
-    let Some(found) = entry(&document, edit.group).filter(ours::is_server) else { return Ok(text.to_owned()) };
+    let is_ours = |found: &Value| ours::is_server(found) && !own.has_server(edit.group, found, &edit.value);
+    let Some(found) = entry(&document, edit.group).filter(is_ours) else { return Ok(text.to_owned()) };
     let rest = without(&document, edit.group);
     let is_right =
         |cut: &str| parse(cut).is_ok_and(|cut| entry(&cut, edit.group).is_none() && without(&cut, edit.group) == rest);
