@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::json::Edit;
-use super::{Invocation, Scope, Target, What, texts, toml};
+use super::{Invocation, Scope, Target, What, ours, texts, toml};
 use crate::program::Program;
 
 /// Where the files of programs are.
@@ -240,13 +240,18 @@ pub fn hooks(program: Program, poste: &Invocation) -> Vec<Edit> {
     events(program).iter().map(edit).collect()
 }
 
+fn gemini_name(word: &str) -> String {
+    format!("poste-{word}")
+}
+
 fn hook(program: Program, poste: &Invocation, event: &str, word: &str) -> Value {
     let seconds = if word == "session-end" { END_SECONDS } else { HOOK_SECONDS };
     let command = poste.hook(word, program);
     match program {
         Program::Cursor => json!({ "command": command, "timeout": seconds }),
         Program::Gemini => {
-            let hook = json!({ "name": format!("poste-{word}"), "type": "command", "command": command, "timeout": seconds * 1000 });
+            let hook =
+                json!({ "name": gemini_name(word), "type": "command", "command": command, "timeout": seconds * 1000 });
             json!({ "hooks": [hook] })
         }
         Program::ClaudeCode | Program::Codex | Program::OpenCode => {
@@ -261,6 +266,44 @@ fn hook(program: Program, poste: &Invocation, event: &str, word: &str) -> Value 
             }
             json!({ "hooks": hooks })
         }
+    }
+}
+
+/// What in a file of the program keeps it from running hooks, as it stands there.
+pub fn hooks_off(program: Program, file: &Value) -> Option<&'static str> {
+    let switches: &[(&str, bool, &'static str)] = match program {
+        Program::ClaudeCode => &[("/disableAllHooks", true, "disableAllHooks is true")],
+        Program::Codex => &[
+            ("/features/hooks", false, "features.hooks is false"),
+            ("/features/codex_hooks", false, "features.codex_hooks is false"),
+        ],
+        Program::Gemini => &[("/hooksConfig/enabled", false, "hooksConfig.enabled is false")],
+        Program::OpenCode | Program::Cursor => &[],
+    };
+    let off = switches.iter().find(|(path, off, _)| file.pointer(path) == Some(&json!(off)));
+    off.map(|(_, _, words)| *words).or_else(|| {
+        let disabled = file.pointer("/hooksConfig/disabled").filter(|_| program == Program::Gemini)?.as_array()?;
+        // A hook is named by its name or by its command.
+        let is_name = |name: &str| events(program).iter().any(|(_, word)| name == gemini_name(word));
+        let is_ours = |name: &str| is_name(name) || ours::event(name).is_some();
+        let is_disabled = disabled.iter().filter_map(Value::as_str).any(is_ours);
+        is_disabled.then_some("hooksConfig.disabled names one of Poste's")
+    })
+}
+
+/// What in a file of the program keeps it from starting the server.
+pub fn server_off(program: Program, file: &Value) -> Option<&'static str> {
+    let names = |path: &str| Some(file.pointer(path)?.as_array()?.iter().any(|name| name == super::json::SERVER));
+    let is_off = |path: &str| file.pointer(path) == Some(&json!(false));
+    match program {
+        Program::ClaudeCode if names("/disabledMcpjsonServers") == Some(true) => {
+            Some("disabledMcpjsonServers names poste")
+        }
+        Program::Codex if is_off("/mcp_servers/poste/enabled") => Some("mcp_servers.poste.enabled is false"),
+        Program::Gemini if names("/mcp/excluded") == Some(true) => Some("mcp.excluded names poste"),
+        Program::Gemini if names("/mcp/allowed") == Some(false) => Some("mcp.allowed does not name poste"),
+        Program::OpenCode if is_off("/mcp/poste/enabled") => Some("mcp.poste.enabled is false"),
+        _ => None,
     }
 }
 

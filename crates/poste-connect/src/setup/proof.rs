@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Invocation, Scope, Target, What, json, ours, programs, shell, toml};
+use super::{AGENT, HOME, Invocation, Scope, Target, What, json, ours, programs, shell, toml};
 use crate::program::Program;
 
 /// One answer of a server, or the end of one hook, takes no longer.
@@ -70,6 +70,9 @@ pub struct Wiring {
     server: Option<Server>,
     /// Command lines, by their event.
     hooks: BTreeMap<String, String>,
+    /// Why the program does not heed what is there.
+    server_off: Option<String>,
+    hooks_off: Option<String>,
 }
 
 #[derive(Debug)]
@@ -85,12 +88,24 @@ impl Wiring {
             let Ok(text) = std::fs::read_to_string(&target.path) else { continue };
             let text = text.trim_start_matches('\u{feff}');
             match &target.what {
-                What::Json(edits) => wiring.take_json(edits, json::value(text).unwrap_or_default()),
-                What::Toml(edit) => wiring.take_server(&toml::value(text).unwrap_or_default(), edit.group),
+                What::Json(edits) => {
+                    let file = json::value(text).unwrap_or_default();
+                    wiring.take_json(edits, &file);
+                    wiring.take_switches(program, &target.path, &file);
+                }
+                What::Toml(edit) => {
+                    let file = toml::value(text).unwrap_or_default();
+                    wiring.take_server(&file, edit.group);
+                    wiring.take_switches(program, &target.path, &file);
+                }
                 // A plugin runs what the hooks of other programs are.
                 What::Sealed(wanted) if program == Program::OpenCode && text == wanted => {
                     let events = programs::events(program).iter();
                     wiring.hooks = events.map(|(_, word)| ((*word).to_owned(), poste.hook(word, program))).collect();
+                }
+                What::Sealed(_) if program == Program::OpenCode => {
+                    wiring.hooks_off =
+                        Some(format!("{} was changed by hand; what it runs is not tried", target.path.display()));
                 }
                 What::Whole(_) | What::Sealed(_) | What::Section(_) => {}
             }
@@ -98,13 +113,38 @@ impl Wiring {
         wiring
     }
 
-    fn take_json(&mut self, edits: &[json::Edit], file: Value) {
+    /// Nothing of Poste's is there.
+    pub fn is_empty(&self) -> bool {
+        self.server.is_none() && self.hooks.is_empty()
+    }
+
+    /// Whom the server speaks for.
+    pub fn agent(&self) -> Option<&str> {
+        self.server.as_ref()?.environment.get(AGENT).map(String::as_str)
+    }
+
+    /// The office that is named to the server.
+    pub fn office(&self) -> Option<&str> {
+        self.server.as_ref()?.environment.get(HOME).map(String::as_str)
+    }
+
+    fn take_switches(&mut self, program: Program, path: &Path, file: &Value) {
+        let name = path.display();
+        if let Some(key) = programs::hooks_off(program, file) {
+            self.hooks_off = Some(format!("{name} switches hooks off: {key}"));
+        }
+        if let Some(key) = programs::server_off(program, file) {
+            self.server_off = Some(format!("{name} switches the server off: {key}"));
+        }
+    }
+
+    fn take_json(&mut self, edits: &[json::Edit], file: &Value) {
         for edit in edits {
             if let json::Edit::Server { group, .. } = edit {
-                self.take_server(&file, group);
+                self.take_server(file, group);
             }
         }
-        let commands = ours::commands(&file).into_iter();
+        let commands = ours::commands(file).into_iter();
         self.hooks.extend(commands.filter_map(|command| Some((ours::event(&command)?, command))));
     }
 
@@ -120,7 +160,10 @@ impl Wiring {
 /// Tries everything, and never in an office of the user's.
 pub fn prove(program: Program, scope: Scope, wiring: &Wiring, poste: &Invocation, executable: &Path) -> Vec<Finding> {
     let trust = programs::trust(program, scope);
-    let server = wiring.server.as_ref().ok_or_else(|| "its settings name no server poste".to_owned());
+    let server = match &wiring.server_off {
+        Some(why) => Err(why.clone()),
+        None => wiring.server.as_ref().ok_or_else(|| "its settings name no server poste".to_owned()),
+    };
     let listed = Finding::of("listed", server.clone().map(|_| ()), trust);
     // An office for each, so that what one of them leaves is not taken for what another does.
     let workshop = || {
@@ -128,9 +171,10 @@ pub fn prove(program: Program, scope: Scope, wiring: &Wiring, poste: &Invocation
         opened.map_err(|why| format!("no office could be made to try it in: {why}"))
     };
     let tools = server.and_then(|server| workshop()?.tools(server));
-    let hooks = |event: &str| match wiring.hooks.get(event) {
-        Some(_) => Ok(()),
-        None => Err(format!("no hook runs `poste hook {event}`")),
+    let hooks = |event: &str| match (&wiring.hooks_off, wiring.hooks.get(event)) {
+        (Some(why), _) => Err(why.clone()),
+        (None, Some(_)) => Ok(()),
+        (None, None) => Err(format!("no hook runs `poste hook {event}`")),
     };
     let begins = || ["session-start", "prompt"].into_iter().try_for_each(hooks);
     let delivery = begins().and_then(|()| hooks("tool")).and_then(|()| workshop()?.delivery(program, wiring));

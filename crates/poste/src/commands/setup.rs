@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::Result;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
+use crate::explain::unknown_agent;
 use crate::paths::repository_top;
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
@@ -126,7 +127,8 @@ impl Answer for SetupAnswer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         for file in &self.files {
             match &file.diff {
-                Some(diff) => write!(out, "{}", escape::block(diff))?,
+                // Which of the two line ends it is says nothing here.
+                Some(diff) => write!(out, "{}", escape::block(&diff.replace("\r\n", "\n")))?,
                 None => writeln!(out, "{}: {}", escape::line(&file.path), file.outcome.replace('_', " "))?,
             }
         }
@@ -191,22 +193,21 @@ impl From<FileFault> for CommandError {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let site = Site::find(cx, &args)?;
-    let programs = site.programs(&args)?;
-    let targets: Vec<(Program, Vec<Target>)> =
-        programs.iter().map(|&program| (program, site.targets(program))).collect();
+    site.check_agent(cx, &args)?;
+    let jobs: Vec<Job> = site.programs(&args)?.into_iter().map(|program| site.job(program)).collect();
 
-    let memory = site.memory()?;
+    let memory = site.memory();
     let lock = if args.dry_run { None } else { Some(memory.lock()?) };
     let mut plan = Plan::new(memory);
-    for (program, targets) in &targets {
-        for target in targets {
+    for job in &jobs {
+        for target in &job.targets {
             match args.remove {
-                true => plan.remove(*program, target)?,
-                false => plan.set_up(*program, target)?,
+                true => plan.remove(job.program, target)?,
+                false => plan.set_up(job.program, target)?,
             }
         }
     }
-    let changes = plan.changes();
+    let changes: Vec<Change> = plan.changes().into_iter().filter(|change| !change.is_nothing()).collect();
     if !args.dry_run {
         plan.carry_out()?;
         if changes.iter().any(Change::is_change) {
@@ -216,17 +217,28 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     drop(lock);
 
     let is_tried = !(args.dry_run || args.remove || args.no_proof || args.plugin.is_some());
-    let programs = targets.iter().map(|(program, targets)| site.view(*program, targets, &args, is_tried)).collect();
     let answer = SetupAnswer {
         scope: site.scope.word().to_owned(),
         dry_run: args.dry_run,
         changed: changes.iter().any(Change::is_change),
-        programs,
+        programs: jobs.iter().map(|job| site.view(job, &args, is_tried)).collect(),
         files: changes.iter().map(|change| file_view(change, args.dry_run)).collect(),
     };
     cx.ui.answer(&answer)?;
-    say(cx, &site, &args, &answer);
+    say_of_files(cx, &args, &changes);
+    say(cx, &site, &args, &jobs, &answer);
+    left(&args, &changes)?;
     failed(&answer)
+}
+
+/// What is done for one program.
+#[derive(Debug)]
+struct Job {
+    program: Program,
+    poste: Invocation,
+    /// A name that was not given now, but stands in its files.
+    kept_agent: Option<String>,
+    targets: Vec<Target>,
 }
 
 fn file_view(change: &Change, dry_run: bool) -> FileView {
@@ -242,27 +254,63 @@ fn file_view(change: &Change, dry_run: bool) -> FileView {
     FileView { path, outcome: outcome_word(change.outcome).to_owned(), diff }
 }
 
-/// What has to be told besides.
-fn say(cx: &Cx, site: &Site, args: &Args, answer: &SetupAnswer) {
-    if !answer.changed {
-        cx.ui.say("everything is as it should be; nothing changed");
+/// What has to be told of the files.
+fn say_of_files(cx: &Cx, args: &Args, changes: &[Change]) {
+    let is_quiet = |change: &Change| !change.is_change() && change.outcome == Outcome::Unchanged;
+    if changes.iter().all(is_quiet) {
+        cx.ui.say(match args.remove {
+            true => "there is nothing of Poste's; nothing changed",
+            false => "everything is as it should be; nothing changed",
+        });
     }
-    for file in &answer.files {
-        match file.outcome.as_str() {
-            "taken_out" => cx.ui.say(format!("{} was changed since; only Poste's entries were taken out", file.path)),
-            "left" => cx.ui.warn(format!("{} was changed by hand and is left as it is", file.path)),
-            "kept" => cx.ui.say(format!("{} stays for the other programs that are set up", file.path)),
+    for change in changes {
+        let path = change.path.display();
+        match change.outcome {
+            Outcome::TakenOut | Outcome::Removed if !change.is_recorded => cx.ui.say(format!(
+                "there is no record here of what {path} held before; {}",
+                match change.outcome {
+                    Outcome::Removed => "it held nothing but Poste's entries",
+                    _ => "only Poste's entries were taken out",
+                }
+            )),
+            Outcome::TakenOut => cx.ui.say(format!("{path} was changed since; only Poste's entries were taken out")),
+            Outcome::Left if !args.remove => cx.ui.warn(format!(
+                "what is Poste's in {path} was changed by hand and is left as it is; delete it and set up again to have it \
+                 written anew"
+            )),
+            Outcome::Kept => cx.ui.say(format!("{path} stays for the other programs that are set up")),
             _ => {}
         }
+    }
+}
+
+/// What has to be told besides.
+fn say(cx: &Cx, site: &Site, args: &Args, jobs: &[Job], answer: &SetupAnswer) {
+    if site.scope == Scope::User && site.plugin.is_none() && cx.explicit_office().is_some() {
+        cx.ui.warn(
+            "--office and POSTE_HOME are not heeded with --scope user: each session finds the office of its project",
+        );
+    }
+    for job in jobs {
+        say_of_the_other_scope(cx, site, args, job, answer.changed);
     }
     if args.remove {
         return;
     }
+    for Job { program, kept_agent, .. } in jobs {
+        if let Some(agent) = kept_agent {
+            let remove = format!("poste setup {program}{} --remove", scope_option(site.scope));
+            cx.ui.say(format!(
+                "{program} speaks for {agent}, as before; to change that name it with --agent, or first: {remove}"
+            ));
+        }
+    }
     if site.poste.poste != "poste" && site.scope == Scope::Project {
-        cx.ui.say(format!(
-            "poste is not on the PATH, so the files name {}; others may have it elsewhere",
-            site.poste.poste
-        ));
+        let why = match &site.other_poste {
+            Some(other) => format!("the poste on the PATH is another one ({})", other.display()),
+            None => "poste is not on the PATH".to_owned(),
+        };
+        cx.ui.say(format!("{why}, so the files name {}; others may have it elsewhere", site.poste.poste));
     }
     for program in answer.programs.iter().filter(|program| program.proof.is_empty()) {
         if let Some(trust) = &program.trust {
@@ -272,6 +320,49 @@ fn say(cx: &Cx, site: &Site, args: &Args, answer: &SetupAnswer) {
     if let Some(folder) = &site.plugin {
         cx.ui.say(format!("try it: claude --plugin-dir {}", crate::paths::shell_word(&folder.display().to_string())));
     }
+}
+
+/// Programs heed both scopes, so both count.
+fn say_of_the_other_scope(cx: &Cx, site: &Site, args: &Args, job: &Job, changed: bool) {
+    let other = match site.scope {
+        Scope::Project => Scope::User,
+        Scope::User => Scope::Project,
+    };
+    if site.plugin.is_some() || !site.is_set_up(job, other) {
+        return;
+    }
+    let program = job.program;
+    let remove = format!("poste setup {program} --scope {} --remove", other.word());
+    match args.remove {
+        false => cx.ui.warn(format!(
+            "{program} is set up with --scope {} as well, so its hooks may run twice; take one of them out: {remove}",
+            other.word()
+        )),
+        true if !changed => cx.ui.say(format!("{program} is set up with --scope {}: {remove}", other.word())),
+        true => {}
+    }
+}
+
+fn scope_option(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Project => "",
+        Scope::User => " --scope user",
+    }
+}
+
+/// A file that is somebody's now is not deleted; but it may still run Poste.
+fn left(args: &Args, changes: &[Change]) -> Result {
+    let left: Vec<&Change> = changes.iter().filter(|change| args.remove && change.outcome == Outcome::Left).collect();
+    let Some(first) = left.first() else { return Ok(()) };
+    let paths: Vec<String> =
+        left.iter().map(|change| crate::paths::shell_word(&change.path.display().to_string())).collect();
+    let message = match left.len() {
+        1 => format!("{} was changed by hand and is left as it is", first.path.display()),
+        count => format!("{} were changed by hand and are left as they are", ui::count(count, "file")),
+    };
+    Err(CommandError::new(Kind::Conflict, format!("{message}; everything else of Poste's is taken out"))
+        .code("not_ours")
+        .hint(format!("if you do not need it any more: rm {}", paths.join(" "))))
 }
 
 fn failed(answer: &SetupAnswer) -> Result {
@@ -304,6 +395,8 @@ struct Site {
     /// The folder of the office, for a project.
     office: Option<PathBuf>,
     search: Vec<PathBuf>,
+    /// A `poste` that the PATH leads to and that is not this one.
+    other_poste: Option<PathBuf>,
     /// The folder of the plugin, if it is one.
     plugin: Option<PathBuf>,
 }
@@ -320,9 +413,22 @@ impl Site {
             CommandError::usage("HOME is not set, so nobody knows where programs keep their settings")
         })?;
         let cwd = cx.cwd()?;
-        let office = match scope {
-            Scope::Project => Some(cx.place()?.path),
-            Scope::User => None,
+        let plugin = args.plugin.as_ref().map(|folder| plain_path(&cwd.join(folder)));
+        let upward = cx.explicit_office().or_else(|| discover::find(&cwd));
+        let upward = upward.map(|office| office.canonicalize().unwrap_or(office));
+        let beside =
+            upward.as_deref().and_then(Path::parent).filter(|folder| cwd.starts_with(folder)).map(Path::to_owned);
+        let project = repository_top(&cwd).or(beside).unwrap_or(cwd);
+        let places = Places::new(project, home, variable);
+        // Where it was set up for an office elsewhere, that is the one that is meant.
+        let named = match (scope, cx.explicit_office()) {
+            (Scope::Project, None) => named_office(&places),
+            _ => None,
+        };
+        let office = match (scope, named.clone().or(upward)) {
+            (Scope::User, _) => None,
+            (Scope::Project, Some(office)) => Some(office),
+            (Scope::Project, None) => Some(cx.place()?.path),
         };
         if let Some(office) = &office
             && !office.is_dir()
@@ -330,26 +436,21 @@ impl Site {
             return Err(CommandError::not_found(format!("there is no office at {}", office.display()))
                 .hint("make one: poste init"));
         }
-        let office = office.map(|office| office.canonicalize().unwrap_or(office));
-        let beside =
-            office.as_deref().and_then(Path::parent).filter(|folder| cwd.starts_with(folder)).map(Path::to_owned);
-        let plugin = args.plugin.as_ref().map(|folder| cwd.join(folder));
-        let project = repository_top(&cwd).or(beside).unwrap_or(cwd);
         // The programs look for the office from the project upward, as every command does.
-        let found = discover::find(&project).and_then(|found| found.canonicalize().ok());
-        let elsewhere =
-            office.clone().filter(|office| cx.explicit_office().is_some() && found.as_ref() != Some(office));
+        let found = discover::find(&places.project).and_then(|found| found.canonicalize().ok());
+        let is_named = cx.explicit_office().is_some() || named.is_some();
+        let elsewhere = office.clone().filter(|office| is_named && found.as_ref() != Some(office));
         let executable = std::env::current_exe().map_err(|error| {
             CommandError::new(Kind::Internal, format!("this program does not find itself: {error}"))
         })?;
         let search: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
+        let (called, other_poste) = called(&executable, &search)?;
         let poste = Invocation {
-            poste: called(&executable, &search)?,
+            poste: called,
             agent: args.agent.as_ref().map(ToString::to_string),
             office: elsewhere.map(|office| text(&office)).transpose()?,
         };
-        let places = Places::new(project, home, variable);
-        Ok(Self { scope, places, poste, executable, office, search, plugin })
+        Ok(Self { scope, places, poste, executable, office, search, other_poste, plugin })
     }
 
     fn programs(&self, args: &Args) -> Result<Vec<Program>> {
@@ -378,27 +479,60 @@ impl Site {
             || [Scope::Project, Scope::User].iter().any(|scope| self.places.folder(program, *scope).is_dir())
     }
 
-    fn targets(&self, program: Program) -> Vec<Target> {
-        match &self.plugin {
-            Some(folder) => plugin::targets(folder, &self.poste, env!("CARGO_PKG_VERSION")),
-            None => programs::targets(program, self.scope, &self.places, &self.poste),
+    /// A name that nobody has is a slip, and nobody would ever write to it.
+    fn check_agent(&self, cx: &Cx, args: &Args) -> Result {
+        let (Some(office), Some(name)) = (&self.office, &args.agent) else { return Ok(()) };
+        let office = cx.place_at(office.clone()).open()?;
+        match office.agent(name)? {
+            Some(_) => Ok(()),
+            None => Err(unknown_agent(&office, name)?),
         }
     }
 
+    fn job(&self, program: Program) -> Job {
+        let mut poste = self.poste.clone();
+        let mut kept_agent = None;
+        if poste.agent.is_none() && self.plugin.is_none() {
+            let written = Wiring::read(program, &self.targets(program, self.scope, &poste), &poste);
+            kept_agent = written.agent().map(str::to_owned);
+            poste.agent = kept_agent.clone();
+        }
+        Job { program, kept_agent, targets: self.targets(program, self.scope, &poste), poste }
+    }
+
+    fn targets(&self, program: Program, scope: Scope, poste: &Invocation) -> Vec<Target> {
+        match &self.plugin {
+            Some(folder) => plugin::targets(folder, poste, env!("CARGO_PKG_VERSION")),
+            None => programs::targets(program, scope, &self.places, poste),
+        }
+    }
+
+    /// Whether it is set up in this scope too, in other files.
+    fn is_set_up(&self, job: &Job, scope: Scope) -> bool {
+        let mut targets = self.targets(job.program, scope, &job.poste);
+        targets.retain(|target| job.targets.iter().all(|here| here.path != target.path));
+        !Wiring::read(job.program, &targets, &job.poste).is_empty()
+    }
+
     /// In the office, or with what else is kept of this user on this machine.
-    fn memory(&self) -> Result<Memory> {
+    fn memory(&self) -> Memory {
         let state = || match std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute()) {
             Some(state) => state.join("poste"),
             None => self.places.home.join(".local/state/poste"),
         };
-        Ok(Memory::new(self.office.clone().unwrap_or_else(state).join("setup")))
+        match &self.office {
+            Some(office) => Memory::new(office.join("setup"), office.parent().unwrap_or(office)),
+            None => Memory::new(state().join("setup"), &self.places.home),
+        }
     }
 
-    fn view(&self, program: Program, targets: &[Target], args: &Args, is_tried: bool) -> ProgramView {
+    fn view(&self, job: &Job, args: &Args, is_tried: bool) -> ProgramView {
+        let Job { program, poste, targets, .. } = job;
+        let program = *program;
         let proof = match is_tried {
             true => {
-                let wiring = Wiring::read(program, targets, &self.poste);
-                proof::prove(program, self.scope, &wiring, &self.poste, &self.executable)
+                let wiring = Wiring::read(program, targets, poste);
+                proof::prove(program, self.scope, &wiring, poste, &self.executable)
             }
             false => Vec::new(),
         };
@@ -415,13 +549,32 @@ impl Site {
     }
 }
 
-/// `poste`, if that is what leads here; else where this program is.
-fn called(executable: &Path, search: &[PathBuf]) -> Result<String> {
+/// The office that the files of a project name, if it is still there.
+fn named_office(places: &Places) -> Option<PathBuf> {
+    let nobody = Invocation { poste: "poste".to_owned(), agent: None, office: None };
+    let named = Program::ALL.into_iter().filter_map(|program| {
+        let targets = programs::targets(program, Scope::Project, places, &nobody);
+        Wiring::read(program, &targets, &nobody).office().map(PathBuf::from)
+    });
+    named.filter(|office| office.is_absolute() && office.is_dir()).find_map(|office| office.canonicalize().ok())
+}
+
+/// Without `..`, as far as it is there already.
+fn plain_path(path: &Path) -> PathBuf {
+    match (path.canonicalize(), path.parent(), path.file_name()) {
+        (Ok(plain), _, _) => plain,
+        (Err(_), Some(folder), Some(name)) => plain_path(folder).join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// `poste`, if that is what leads here; else where this program is, and what the PATH leads to.
+fn called(executable: &Path, search: &[PathBuf]) -> Result<(String, Option<PathBuf>)> {
     let itself = executable.canonicalize().unwrap_or_else(|_| executable.to_owned());
     let first = search.iter().map(|folder| folder.join("poste")).find(|path| is_program(path));
-    match first.is_some_and(|found| found.canonicalize().is_ok_and(|found| found == itself)) {
-        true => Ok("poste".to_owned()),
-        false => text(executable),
+    match first.as_ref().is_some_and(|found| found.canonicalize().is_ok_and(|found| found == itself)) {
+        true => Ok(("poste".to_owned(), None)),
+        false => Ok((text(executable)?, first)),
     }
 }
 

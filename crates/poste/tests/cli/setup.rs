@@ -153,7 +153,7 @@ fn the_plugin_as_it_is_written() {
     show_all(&mut desk);
     desk.file("plugin/commands/inbox.md", "mine");
     let _ = ask(&mut desk, "setup claude-code --plugin plugin").exits(5);
-    let _ = ask(&mut desk, "setup claude-code --plugin plugin --remove").ok();
+    let _ = ask(&mut desk, "setup claude-code --plugin plugin --remove").exits(5);
     fs::remove_dir_all(desk.path("plugin")).unwrap();
     assert_eq!(files(&desk), before);
     let _ = ask(&mut desk, "setup gemini --plugin plugin").exits(2);
@@ -191,6 +191,200 @@ fn an_office_that_is_not_found_upward_is_named_in_the_entries() {
     let _ = peek(&mut desk, &line).ok();
     let entry: serde_json::Value = serde_json::from_slice(&fs::read(desk.path(".mcp.json")).unwrap()).unwrap();
     assert_eq!(entry["mcpServers"]["poste"]["env"]["POSTE_HOME"], office.to_str().unwrap());
+}
+
+#[test]
+fn an_office_elsewhere_is_remembered_by_the_entries_that_name_it() {
+    let mut desk = desk();
+    desk.cd("elsewhere");
+    fs::create_dir(desk.path(".git")).unwrap();
+    desk.quietly("poste init");
+    let original = "{ \"mcpServers\": { } }";
+    desk.file(".mcp.json", original);
+    let office = desk.root().join("project/.poste");
+    let _ = peek(&mut desk, &format!("setup claude-code --no-proof --office {}", office.display())).ok();
+    let again = peek(&mut desk, "setup claude-code --no-proof --json").json();
+    assert_eq!(again["changed"], false, "{again:#}");
+    let _ = peek(&mut desk, "setup claude-code --remove").ok();
+    assert_eq!(fs::read_to_string(desk.path(".mcp.json")).unwrap(), original);
+    assert!(!desk.path(".claude").exists());
+}
+
+#[test]
+fn an_entry_by_hand_and_a_name_stay() {
+    let mut desk = desk();
+    desk.quietly("poste register coder");
+    let entry =
+        r#"{ "mcpServers": { "poste": { "command": "poste", "args": ["mcp"], "env": { "POSTE_AGENT": "coder" } } } }"#;
+    desk.file(".mcp.json", entry);
+    let _ = peek(&mut desk, "setup claude-code --no-proof").ok();
+    assert_eq!(fs::read_to_string(desk.path(".mcp.json")).unwrap(), entry);
+    let hooks = fs::read_to_string(desk.path(".claude/settings.json")).unwrap();
+    assert_eq!(hooks.matches("POSTE_AGENT=coder poste hook").count(), 7, "the hooks speak for whom the server does");
+    let _ = peek(&mut desk, "setup claude-code --remove").ok();
+    assert_eq!(fs::read_to_string(desk.path(".mcp.json")).unwrap(), entry);
+
+    fs::remove_file(desk.path(".mcp.json")).unwrap();
+    let _ = peek(&mut desk, "setup all --agent coder --no-proof").ok();
+    let before = files(&desk);
+    let again = peek(&mut desk, "setup all --no-proof").ok();
+    assert_eq!(files(&desk), before);
+    for program in Program::ALL {
+        assert!(again.err().contains(&format!("{program} speaks for coder, as before")), "{}", again.err());
+    }
+}
+
+#[test]
+fn a_name_nobody_has_is_a_slip() {
+    let mut desk = desk();
+    desk.quietly("poste register coder");
+    let before = files(&desk);
+    let refused = peek(&mut desk, "setup claude-code --agent codr").exits(3);
+    assert!(refused.err().contains("did you mean coder?"), "{}", refused.err());
+    assert_eq!(files(&desk), before);
+}
+
+#[test]
+fn a_project_that_moved_or_was_copied_is_cleaned() {
+    let mut desk = desk();
+    let before = files(&desk);
+    let _ = peek(&mut desk, "setup all --no-proof").ok();
+    fs::rename(desk.root().join("project"), desk.root().join("moved")).unwrap();
+    desk.cd("moved");
+    let removed = peek(&mut desk, "setup all --remove").ok();
+    assert!(
+        !removed.err().contains("since") && !removed.out().contains("unchanged"),
+        "{}{}",
+        removed.out(),
+        removed.err()
+    );
+    fs::rename(desk.root().join("moved"), desk.root().join("project")).unwrap();
+    assert_eq!(files(&desk), before);
+
+    // As after a clone: the files are there, and nobody knows from where.
+    desk.cd("project");
+    let _ = peek(&mut desk, "setup all --no-proof").ok();
+    fs::remove_dir_all(desk.path(".poste/setup")).unwrap();
+    let removed = peek(&mut desk, "setup all --remove").ok();
+    assert!(removed.err().contains("there is no record here of what"), "{}", removed.err());
+    assert!(
+        !removed.err().contains("since") && !removed.out().contains("unchanged"),
+        "{}{}",
+        removed.out(),
+        removed.err()
+    );
+    assert_eq!(files(&desk), before);
+}
+
+#[test]
+fn what_was_changed_by_hand_is_left_and_told() {
+    let mut desk = desk();
+    desk.file(".claude/skills/poste/SKILL.md", "mine");
+    desk.file(".opencode/plugins/poste.js", "export default 1 // poste hook\n");
+    let set_up = peek(&mut desk, "setup all --no-proof").ok();
+    assert_eq!(set_up.err().matches("was changed by hand and is left as it is").count(), 2, "{}", set_up.err());
+    assert!(desk.path(".cursor/mcp.json").exists(), "everything else is set up");
+    let again = peek(&mut desk, "setup all --no-proof").ok();
+    assert!(!again.err().contains("as it should be"), "{}", again.err());
+    let proof = peek(&mut desk, "setup opencode").exits(11);
+    assert!(proof.out().contains("poste.js was changed by hand; what it runs is not tried"), "{}", proof.out());
+    for _ in 0..2 {
+        let removed = peek(&mut desk, "setup all --remove").exits(5);
+        assert!(removed.err().contains("2 files were changed by hand and are left as they are"), "{}", removed.err());
+        assert!(removed.err().contains("poste.js") && !removed.err().contains("nothing changed"), "{}", removed.err());
+    }
+    assert!(!desk.path(".cursor").exists());
+}
+
+#[test]
+fn what_a_file_switches_off_does_not_work() {
+    let hooks = ["mid-turn delivery", "stop guard"];
+    let server = ["listed", "tools"];
+    for (program, file, text, off, key) in [
+        ("claude-code", ".claude/settings.json", r#"{"disableAllHooks": true}"#, hooks, "disableAllHooks"),
+        (
+            "claude-code",
+            ".claude/settings.json",
+            r#"{"disabledMcpjsonServers": ["poste"]}"#,
+            server,
+            "disabledMcpjsonServers",
+        ),
+        ("codex", ".codex/config.toml", "[features]\nhooks = false\n", hooks, "features.hooks"),
+        (
+            "codex",
+            ".codex/config.toml",
+            "[mcp_servers.poste]\ncommand = 'poste'\nargs = ['mcp']\nenabled = false\n",
+            server,
+            "mcp_servers.poste.enabled",
+        ),
+        ("gemini", ".gemini/settings.json", r#"{"hooksConfig": {"enabled": false}}"#, hooks, "hooksConfig.enabled"),
+        (
+            "gemini",
+            ".gemini/settings.json",
+            r#"{"hooksConfig": {"disabled": ["poste-stop"]}}"#,
+            hooks,
+            "hooksConfig.disabled",
+        ),
+        ("gemini", ".gemini/settings.json", r#"{"mcp": {"excluded": ["poste"]}}"#, server, "mcp.excluded"),
+        ("gemini", ".gemini/settings.json", r#"{"mcp": {"allowed": ["other"]}}"#, server, "mcp.allowed"),
+        (
+            "opencode",
+            "opencode.json",
+            r#"{"mcp": {"poste": {"type": "local", "command": ["poste", "mcp"], "enabled": false}}}"#,
+            server,
+            "mcp.poste.enabled",
+        ),
+    ] {
+        let mut desk = desk();
+        desk.file(file, text);
+        let proof = peek(&mut desk, &format!("setup {program} --json")).exits(11);
+        let answer: serde_json::Value = serde_json::from_str(proof.out()).unwrap();
+        for line in answer["programs"][0]["proof"].as_array().unwrap() {
+            let is_off = off.contains(&line["what"].as_str().unwrap())
+                || (line["what"] == "idle wake" && program == "claude-code" && off == hooks);
+            assert_eq!(line["state"] == "fails", is_off, "{key}: {line}");
+            assert!(!is_off || line["note"].as_str().unwrap().contains(key), "{key}: {line}");
+        }
+    }
+}
+
+#[test]
+fn what_is_said_besides_is_true() {
+    let mut desk = desk();
+    // Nothing is listed that is not there.
+    let nothing = peek(&mut desk, "setup claude-code --remove").ok();
+    assert_eq!(nothing.out(), "");
+    assert!(nothing.err().contains("there is nothing of Poste's; nothing changed"), "{}", nothing.err());
+
+    let _ = peek(&mut desk, "setup claude-code --scope user --no-proof").ok();
+    let wrong = peek(&mut desk, "setup claude-code --remove").ok();
+    assert!(wrong.err().contains("poste setup claude-code --scope user --remove"), "{}", wrong.err());
+    let twice = peek(&mut desk, "setup claude-code --no-proof").ok();
+    assert!(twice.err().contains("its hooks may run twice"), "{}", twice.err());
+    let _ = peek(&mut desk, "setup claude-code --scope user --remove").ok();
+    let once = peek(&mut desk, "setup claude-code --no-proof").ok();
+    assert!(!once.err().contains("twice"), "{}", once.err());
+
+    let ignored = peek(&mut desk, "setup gemini --scope user --no-proof --office .poste").ok();
+    assert!(ignored.err().contains("not heeded with --scope user"), "{}", ignored.err());
+
+    let plug = peek(&mut desk, "setup claude-code --plugin ../plug").ok();
+    let root = desk.root().display().to_string();
+    assert!(
+        plug.out().starts_with(&format!("{root}/plug/")) && !plug.err().contains(".."),
+        "{}{}",
+        plug.out(),
+        plug.err()
+    );
+
+    let other = stand_in(&desk, "home/poste", "exit 0");
+    let line = format!("PATH={root}/home:/usr/bin:/bin poste setup codex --no-proof");
+    let said = desk.peek(&line).ok();
+    assert!(
+        said.err().contains(&format!("the poste on the PATH is another one ({})", other.display())),
+        "{}",
+        said.err()
+    );
 }
 
 /// Something that is set up as Poste, and is not.
