@@ -97,7 +97,7 @@ impl Memory {
         Self { folder, top: top.canonicalize().unwrap_or_else(|_| top.to_owned()) }
     }
 
-    fn from_top(&self, path: &Path) -> PathBuf {
+    fn below_top(&self, path: &Path) -> PathBuf {
         path.strip_prefix(&self.top).unwrap_or(path).to_owned()
     }
 
@@ -116,14 +116,14 @@ impl Memory {
     }
 
     fn path(&self, file: &Path) -> PathBuf {
-        let name = blake3::hash(self.from_top(file).as_os_str().as_encoded_bytes()).to_hex();
+        let name = blake3::hash(self.below_top(file).as_os_str().as_encoded_bytes()).to_hex();
         self.folder.join(&name[..32]).with_extension("json")
     }
 
     /// What cannot be read is as good as forgotten: then only entries are taken out.
     fn record(&self, file: &Path) -> Option<Record> {
         let text = read(&self.path(file)).ok()??.text;
-        serde_json::from_str::<Record>(&text).ok().filter(|record| record.path == self.from_top(file))
+        serde_json::from_str::<Record>(&text).ok().filter(|record| record.path == self.below_top(file))
     }
 
     fn save(&self, record: &Record) -> io::Result<()> {
@@ -399,13 +399,13 @@ impl Staged {
                 // A file that is there and all Poste's was made with its folders, whoever made them.
                 let is_all_ours = self.before.is_some() && base.is_none();
                 let folders = if is_all_ours { self.folders_of(real) } else { missing_folders(real) };
-                folders.iter().map(|folder| memory.from_top(folder)).collect()
+                folders.iter().map(|folder| memory.below_top(folder)).collect()
             }
         };
         let mut owners = self.record_after.take().map(|record| record.owners).unwrap_or_default();
         owners.insert(program);
         self.record_after = Some(Record {
-            path: memory.from_top(real),
+            path: memory.below_top(real),
             existed: base.is_some(),
             written: digest(&text),
             original: base.filter(|base| *base != bare),

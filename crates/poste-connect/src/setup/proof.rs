@@ -271,7 +271,8 @@ impl Workshop {
     fn tools(&self, server: &Server) -> Result<(), String> {
         let [program, arguments @ ..] = server.words.as_slice() else { return Err("its entry starts nothing".into()) };
         let mut command = self.command(Path::new(program));
-        command.args(arguments).envs(&server.environment);
+        // Whatever else the entry sets could make anything run, and a project that was cloned must not decide that.
+        command.args(sheltered_arguments(arguments));
         command.env("POSTE_HOME", self.office()).env("POSTE_AGENT", &self.agent);
         let mut client = Client::start(command).map_err(|error| format!("{program} does not start: {error}"))?;
         let hello = json!({
@@ -400,6 +401,21 @@ impl Workshop {
             _ => Err(format!("the waiter did not wake the session: {}", ran.why())),
         }
     }
+}
+
+/// Without those by which the server would speak elsewhere, or for somebody else.
+fn sheltered_arguments(arguments: &[String]) -> Vec<&String> {
+    const ELSEWHERE: [&str; 3] = ["--office", "--as", "--session"];
+    let mut rest = arguments.iter();
+    let mut kept = Vec::new();
+    while let Some(argument) = rest.next() {
+        match ELSEWHERE.contains(&argument.split('=').next().unwrap_or_default()) {
+            false => kept.push(argument),
+            true if argument.contains('=') => {}
+            true => drop(rest.next()),
+        }
+    }
+    kept
 }
 
 /// The command line with another office.

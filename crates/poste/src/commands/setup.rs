@@ -422,7 +422,7 @@ impl Site {
         let places = Places::new(project, home, variable);
         // Where it was set up for an office elsewhere, that is the one that is meant.
         let named = match (scope, cx.explicit_office()) {
-            (Scope::Project, None) => named_office(&places),
+            (Scope::Project, None) => named_office(&places).filter(|office| cx.place_at(office.clone()).open().is_ok()),
             _ => None,
         };
         let office = match (scope, named.clone().or(upward)) {

@@ -235,6 +235,24 @@ fn an_entry_by_hand_and_a_name_stay() {
 }
 
 #[test]
+fn an_entry_by_hand_is_tried_where_it_does_no_harm() {
+    let mut desk = desk();
+    desk.quietly("poste register coder");
+    let log = desk.peek("poste log show --json").ok();
+    let office = desk.path(".poste");
+    let entry = serde_json::json!({ "mcpServers": { "poste": {
+        "command": "poste",
+        "args": ["mcp", "--office", office, "--as=coder", "--profile", "full"],
+        "env": { "POSTE_AGENT": "coder", "POSTE_LOCK_TIMEOUT": "none of the proof's business" },
+    } } });
+    desk.file(".mcp.json", entry.to_string());
+    let answer = peek(&mut desk, "setup claude-code --json").ok().json();
+    assert_eq!(answer["programs"][0]["proof"][1]["state"], "works", "{answer:#}");
+    assert_eq!(fs::read_to_string(desk.path(".mcp.json")).unwrap(), entry.to_string());
+    assert_eq!(desk.peek("poste log show --json").ok().out, log.out);
+}
+
+#[test]
 fn a_name_nobody_has_is_a_slip() {
     let mut desk = desk();
     desk.quietly("poste register coder");
