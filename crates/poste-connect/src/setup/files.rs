@@ -215,6 +215,8 @@ struct Staged {
     record_before: Option<Record>,
     record_after: Option<Record>,
     outcome: Outcome,
+    /// What somebody wrote themselves for Poste stays in it.
+    keeps_own: bool,
     /// The folder it does not lead out of.
     below: Option<PathBuf>,
 }
@@ -229,6 +231,8 @@ pub struct Change {
     pub outcome: Outcome,
     /// Whether it was known what it held before.
     pub is_recorded: bool,
+    /// Poste was taken out, but for what somebody wrote themselves.
+    pub keeps_own: bool,
 }
 
 impl Change {
@@ -287,6 +291,7 @@ impl Plan {
             record_before: record.clone(),
             record_after: record,
             outcome: Outcome::Unchanged,
+            keeps_own: false,
             below: target.below.as_ref().and_then(|below| below.canonicalize().ok()),
         };
         Ok((real, staged))
@@ -301,6 +306,7 @@ impl Plan {
             after: staged.after.clone(),
             outcome: staged.outcome,
             is_recorded: staged.record_before.is_some(),
+            keeps_own: staged.keeps_own,
         };
         staged.map(change).collect()
     }
@@ -441,17 +447,13 @@ impl Staged {
                 true => (None, Outcome::Removed),
                 false => (Some(text.clone()), Outcome::Left),
             },
-            What::Json(_) | What::Toml(_) | What::Section(_) if self.record_after.is_some() => {
-                match self.without_poste(what, &text)? {
-                    None => (None, Outcome::Removed),
-                    rest => (rest, Outcome::TakenOut),
-                }
-            }
-            What::Json(_) | What::Toml(_) | What::Section(_) => match what.take_out(&text, None, Own::Nothing)? {
-                rest if rest != text && what.is_empty(&rest) => (None, Outcome::Removed),
-                rest => (Some(rest), Outcome::TakenOut),
+            What::Json(_) | What::Toml(_) | What::Section(_) => match self.without_poste(what, &text)? {
+                None => (None, Outcome::Removed),
+                rest => (rest, Outcome::TakenOut),
             },
         };
+        let is_still_there = |after: &String| what.take_out(after, None, Own::Nothing).as_ref() != Ok(after);
+        self.keeps_own = outcome != Outcome::Left && after.as_ref().is_some_and(is_still_there);
         if outcome != Outcome::Left {
             self.record_after = None;
         }

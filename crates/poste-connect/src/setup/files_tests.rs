@@ -174,19 +174,37 @@ fn what_somebody_changed_since_is_kept() {
 #[test]
 fn entries_are_found_without_anything_being_remembered() {
     let house = House::new();
-    house.put(
-        "home/.codex/config.toml",
-        "model = \"x\"\n\n[mcp_servers.poste]\ncommand = '/opt/poste'\nargs = ['mcp']\n",
-    );
-    house.put(
-        "home/.gemini/settings.json",
-        r#"{"mcpServers":{"poste":{"command":"poste","args":["mcp","--profile","full"]}}}"#,
-    );
+    let config = "model = \"x\"\n\n[mcp_servers.poste]\ncommand = '/opt/poste'\nargs = ['mcp']\nenv_vars = ['POSTE_SESSION', 'POSTE_HOME']\ntool_timeout_sec = 600\nenv = { POSTE_AGENT = 'ann' }\n";
+    house.put("home/.codex/config.toml", config);
+    let settings = r#"{"mcpServers":{"poste":{"command":"/opt/poste","args":["mcp"],"timeout":600000}}}"#;
+    house.put("home/.gemini/settings.json", settings);
     for program in [Program::Codex, Program::Gemini] {
         house.remove(program, Scope::User).unwrap();
     }
     assert_eq!(house.text("home/.codex/config.toml"), "model = \"x\"\n");
     assert!(!house.path("home/.gemini/settings.json").exists(), "nothing else was in it");
+}
+
+#[test]
+fn what_nobody_remembers_and_poste_does_not_write_so_is_somebodys_own() {
+    for (program, file, original, _) in OWN {
+        let house = House::new();
+        house.put(file, original);
+        let before = house.everything();
+        for _ in 0..2 {
+            let removed = house.remove(program, Scope::Project).unwrap();
+            assert_eq!(house.everything(), before);
+            assert!(
+                removed.iter().any(|change| change.keeps_own && change.outcome == Outcome::Unchanged),
+                "{removed:?}"
+            );
+            // The second time after it was set up and taken out.
+            house.set_up(program, Scope::Project).unwrap();
+            let removed = house.remove(program, Scope::Project).unwrap();
+            assert_eq!(house.everything(), before);
+            assert!(removed.iter().any(|change| change.keeps_own), "{removed:?}");
+        }
+    }
 }
 
 /// What people write themselves, and what must still be there when Poste is set up.

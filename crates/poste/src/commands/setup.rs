@@ -256,7 +256,7 @@ fn file_view(change: &Change, dry_run: bool) -> FileView {
 
 /// What has to be told of the files.
 fn say_of_files(cx: &Cx, args: &Args, changes: &[Change]) {
-    let is_quiet = |change: &Change| !change.is_change() && change.outcome == Outcome::Unchanged;
+    let is_quiet = |change: &Change| change.outcome == Outcome::Unchanged && !change.keeps_own;
     if changes.iter().all(is_quiet) {
         cx.ui.say(match args.remove {
             true => "there is nothing of Poste's; nothing changed",
@@ -265,6 +265,9 @@ fn say_of_files(cx: &Cx, args: &Args, changes: &[Change]) {
     }
     for change in changes {
         let path = change.path.display();
+        if change.keeps_own {
+            cx.ui.warn(format!("{path} still starts Poste: that entry was written or changed by hand, and stays"));
+        }
         match change.outcome {
             Outcome::TakenOut | Outcome::Removed if !change.is_recorded => cx.ui.say(format!(
                 "there is no record here of what {path} held before; {}",

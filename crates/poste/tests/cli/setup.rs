@@ -221,8 +221,12 @@ fn an_entry_by_hand_and_a_name_stay() {
     assert_eq!(fs::read_to_string(desk.path(".mcp.json")).unwrap(), entry);
     let hooks = fs::read_to_string(desk.path(".claude/settings.json")).unwrap();
     assert_eq!(hooks.matches("POSTE_AGENT=coder poste hook").count(), 7, "the hooks speak for whom the server does");
-    let _ = peek(&mut desk, "setup claude-code --remove").ok();
-    assert_eq!(fs::read_to_string(desk.path(".mcp.json")).unwrap(), entry);
+    for _ in 0..2 {
+        let removed = peek(&mut desk, "setup claude-code --remove").ok();
+        assert!(removed.err().contains(".mcp.json still starts Poste"), "{}", removed.err());
+        assert!(!removed.err().contains("nothing of Poste's"), "{}", removed.err());
+        assert_eq!(fs::read_to_string(desk.path(".mcp.json")).unwrap(), entry);
+    }
 
     fs::remove_file(desk.path(".mcp.json")).unwrap();
     let _ = peek(&mut desk, "setup all --agent coder --no-proof").ok();
