@@ -260,8 +260,19 @@ fn say_of_files(cx: &Cx, args: &Args, changes: &[Change]) {
     if changes.iter().all(is_quiet) {
         cx.ui.say(match args.remove {
             true => "there is nothing of Poste's; nothing changed",
-            false => "everything is as it should be; nothing changed",
+            false => "the files are as they should be; nothing changed",
         });
+    }
+    let is_unrecorded = |change: &&Change| args.remove && change.is_change() && !change.is_recorded;
+    let unrecorded: Vec<&Change> = changes.iter().filter(is_unrecorded).collect();
+    if let Some(first) = unrecorded.first() {
+        let which = match unrecorded.len() {
+            1 => first.path.display().to_string(),
+            count => ui::count(count, "file"),
+        };
+        cx.ui.say(format!(
+            "there is no record here of what {which} held before; only what is as Poste writes it was taken out"
+        ));
     }
     for change in changes {
         let path = change.path.display();
@@ -269,14 +280,7 @@ fn say_of_files(cx: &Cx, args: &Args, changes: &[Change]) {
             cx.ui.warn(format!("{path} still starts Poste: that entry was written or changed by hand, and stays"));
         }
         match change.outcome {
-            Outcome::TakenOut | Outcome::Removed if !change.is_recorded => cx.ui.say(format!(
-                "there is no record here of what {path} held before; {}",
-                match change.outcome {
-                    Outcome::Removed => "it held nothing but Poste's entries",
-                    _ => "only Poste's entries were taken out",
-                }
-            )),
-            Outcome::TakenOut => cx.ui.say(format!("{path} was changed since; only Poste's entries were taken out")),
+            Outcome::TakenOut if change.is_recorded => cx.ui.say(format!("{path} was changed since; only Poste's entries were taken out")),
             Outcome::Left if !args.remove => cx.ui.warn(format!(
                 "what is Poste's in {path} was changed by hand and is left as it is; delete it and set up again to have it \
                  written anew"
