@@ -80,6 +80,14 @@ worded_enum!(
 );
 
 impl Urgency {
+    /// What does not wait for the next session: it is put before a running one, and wakes one whose waiter hears the bell.
+    pub const SOON: [Self; 2] = [Self::Now, Self::Turn];
+
+    /// Whether somebody is rung for it right after it was stored.
+    pub fn rings(self) -> bool {
+        self == Self::Now
+    }
+
     /// How long mail may wait unseen before its sender wants to know why; nobody rings for the other two.
     pub fn patience_ms(self) -> Option<i64> {
         match self {

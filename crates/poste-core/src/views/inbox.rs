@@ -99,7 +99,7 @@ impl InboxQuery {
 }
 
 /// A group's mail is not for its sender, nor for a member while another one holds or has ended it.
-fn is_for(agent: &Agent, message: &Message, delivery: &Delivery) -> bool {
+pub(super) fn is_for(agent: &Agent, message: &Message, delivery: &Delivery) -> bool {
     if !delivery.address.is_group() {
         return true;
     }
@@ -224,7 +224,7 @@ fn left_out(store: &Store, agent: &Agent, shown: u64) -> Result<More, Error> {
     Ok(More { count: total.saturating_sub(shown), at_least: total >= COUNT_MAX })
 }
 
-fn line(
+pub(super) fn line(
     store: &Store,
     tables: &Tables<'_>,
     message: &Message,

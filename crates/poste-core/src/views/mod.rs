@@ -12,6 +12,7 @@ mod inbox;
 mod message;
 mod named_blobs;
 mod overdue;
+mod pressing;
 mod records;
 mod replay;
 mod replies;
@@ -50,6 +51,7 @@ pub use message::{
 };
 pub use named_blobs::named_blobs;
 pub use overdue::{LateDelivery, Overdue, Patience, overdue};
+pub use pressing::{Heard, neglected, unheard};
 pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};
 pub use replay::{PastAgent, PastOffice, past_inbox, past_office, past_track};
 pub use replies::{Replies, Reply, replies};
@@ -66,7 +68,7 @@ pub use reservations::{
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
 pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateCount, search};
 pub use sessions::{
-    Held, Lease, NoteView, QuestionView, SessionContext, SessionView, Sessions, leases, live_session, session,
+    Held, Lease, NoteView, QuestionView, SessionContext, SessionView, Sessions, held_in, leases, live_session, session,
     session_context, session_of_process, sessions,
 };
 pub use settings::{PolicyView, Setting, Source, settings};

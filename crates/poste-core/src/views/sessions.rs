@@ -9,7 +9,7 @@ use crate::limits;
 use crate::log::{MessageNo, NoteKind, Position, SessionProcess};
 use crate::store::Store;
 use crate::store::processes::Presence;
-use crate::store::tables::{Event, NoteRow, SessionRow, SessionState, Tables};
+use crate::store::tables::{Delivery, Event, NoteRow, SessionRow, SessionState, Tables};
 use crate::text::{Name, Session};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 
@@ -129,14 +129,18 @@ pub struct Lease {
 }
 
 /// What an agent holds in a session, or claimed in none. What another session of it holds is that one's to keep, or to lose.
+pub fn held_in(store: &Store, agent: &Name, session: Option<&Session>) -> Result<Vec<Delivery>, Error> {
+    let mut held = store.tables()?.held_by(agent)?;
+    held.retain(|delivery| delivery.session.is_none() || delivery.session.as_ref() == session);
+    Ok(held)
+}
+
+/// How long what is [held](held_in) in a session was given for.
 pub fn leases(store: &Store, agent: &Name, session: Option<&Session>) -> Result<Vec<Lease>, Error> {
     let given = |event: Event| matches!(event, Event::Claimed | Event::Extended | Event::LeaseMoved);
     let tables = store.tables()?;
     let mut leases = Vec::new();
-    for delivery in tables.held_by(agent)? {
-        if delivery.session.is_some() && delivery.session.as_ref() != session {
-            continue;
-        }
+    for delivery in held_in(store, agent, session)? {
         let last = tables.events_of_delivery(&delivery)?.into_iter().rfind(|row| given(row.event));
         let (Some(until), Some(last)) = (delivery.lease_until, last) else { continue };
         let length_ms = until.since_ms(last.at).clamp(limits::LEASE_MS_MIN, limits::LEASE_MS_MAX);

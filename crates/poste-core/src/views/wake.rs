@@ -181,6 +181,13 @@ pub struct WaitingMail {
     pub shown: bool,
 }
 
+impl WaitingMail {
+    /// Whether it is rung for without being asked.
+    pub fn rings(&self) -> bool {
+        self.urgency.rings() && !self.shown
+    }
+}
+
 /// The session somebody could be woken in.
 pub fn sleeper(store: &Store, agent: &Name) -> Result<Sleeper, Error> {
     let session = store.tables()?.live_session(agent)?.map(LiveSession::new);
@@ -240,7 +247,7 @@ pub fn waiting_mail(store: &Store, name: &Name, limit: usize) -> Result<Vec<Wait
 /// Where nobody runs, this is one look into an index.
 pub fn to_ring(store: &Store, number: MessageNo) -> Result<Vec<Sleeper>, Error> {
     let tables = store.tables()?;
-    if !tables.somebody_runs()? || tables.message(number)?.is_none_or(|message| message.urgency != Urgency::Now) {
+    if !tables.somebody_runs()? || tables.message(number)?.is_none_or(|message| !message.urgency.rings()) {
         return Ok(Vec::new());
     }
     let mut sleepers = sleepers(store, number)?.unwrap_or_default();

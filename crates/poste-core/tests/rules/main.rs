@@ -29,6 +29,7 @@ mod patterns;
 mod payload;
 mod plans;
 mod policy;
+mod pressing;
 mod redact;
 mod reminders;
 mod replay;
