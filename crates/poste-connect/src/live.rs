@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use poste_core::log::{MessageNo, Position, SessionProcess};
 use poste_core::text::{Name, Session};
+use poste_core::views::Heard;
 use poste_core::{Address, Timestamp};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
@@ -81,6 +82,13 @@ pub struct Told {
     pub unmarked: BTreeSet<MessageNo>,
     /// How often in a row the session was kept from stopping.
     pub holds: u32,
+}
+
+impl Told {
+    /// What it was told of, whenever it was looked for.
+    pub fn heard(&self) -> Heard {
+        Heard { looked_until: None, numbers: &self.listed | &self.unmarked }
+    }
 }
 
 impl Live {

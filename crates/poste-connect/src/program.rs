@@ -40,6 +40,21 @@ impl Program {
             Self::Cursor => "Cursor",
         }
     }
+
+    /// Where it tells its hooks in which project it was started.
+    pub fn project_variable(self) -> Option<&'static str> {
+        match self {
+            Self::ClaudeCode => Some("CLAUDE_PROJECT_DIR"),
+            Self::Gemini => Some("GEMINI_PROJECT_DIR"),
+            Self::Cursor => Some("CURSOR_PROJECT_DIR"),
+            Self::Codex | Self::OpenCode => None,
+        }
+    }
+
+    /// Whether one process of it has several conversations side by side. The others go on with one after the other.
+    pub fn has_many_conversations(self) -> bool {
+        matches!(self, Self::OpenCode | Self::Cursor)
+    }
 }
 
 impl fmt::Display for Program {

@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -246,22 +245,20 @@ fn help_last(arguments: &[OsString]) -> Vec<OsString> {
     arguments
 }
 
-/// clap's own words; help and version go to stdout and are no error.
-pub(crate) fn explain_usage(error: &clap::Error, json: bool) -> ExitCode {
+/// clap's own words; help and version go to stdout and are no error. The exit code.
+pub(crate) fn explain_usage(error: &clap::Error, json: bool) -> u8 {
     if !error.use_stderr() {
         return match error.print() {
-            Err(failed) if failed.kind() != std::io::ErrorKind::BrokenPipe => {
-                ExitCode::from(Kind::Internal.exit_code())
-            }
-            _ => ExitCode::SUCCESS,
+            Err(failed) if failed.kind() != std::io::ErrorKind::BrokenPipe => Kind::Internal.exit_code(),
+            _ => 0,
         };
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand && !json {
         let _ = error.print();
-        return ExitCode::from(Kind::Usage.exit_code());
+        return Kind::Usage.exit_code();
     }
     usage_error(error).print(json);
-    ExitCode::from(Kind::Usage.exit_code())
+    Kind::Usage.exit_code()
 }
 
 /// Its text repeats what was typed, so it is escaped like everything else.

@@ -39,7 +39,10 @@ pub fn main(schema: Schema) -> ExitCode {
     }
     let cli = match Cli::read(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return cli::explain_usage(&error, arguments.iter().any(|argument| argument == "--json")),
+        Err(error) => {
+            let code = cli::explain_usage(&error, arguments.iter().any(|argument| argument == "--json"));
+            return ExitCode::from(commands::hook::harmless(&arguments, code));
+        }
     };
     let json = cli.global.json;
     let ran = Cx::new(cli.global, cli.command.name(), schema)
@@ -50,7 +53,7 @@ pub fn main(schema: Schema) -> ExitCode {
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             error.print(json);
-            ExitCode::from(error.exit_code())
+            ExitCode::from(commands::hook::harmless(&arguments, error.exit_code()))
         }
     }
 }

@@ -21,13 +21,7 @@ pub struct Heard {
 
 /// Mail a session is told of while it runs, and woken for when it is idle: it does not wait for the next session, can be
 /// taken now, and this one was neither shown it nor told of it. The best first; without a cursor there may be more.
-pub fn unheard(
-    store: &Store,
-    agent: &Agent,
-    session: &Session,
-    heard: &Heard,
-    limit: usize,
-) -> Result<NewMail, Error> {
+pub fn unheard(store: &Store, agent: &Agent, session: &Session, heard: &Heard, limit: usize) -> Result<NewMail, Error> {
     let query = NewsQuery {
         session: Some(session.clone()),
         urgencies: Urgency::SOON.to_vec(),

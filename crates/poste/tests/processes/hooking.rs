@@ -285,7 +285,6 @@ fn a_session_is_kept_from_stopping_only_so_often() {
         session.hook("tool");
         let again = match program {
             "cursor" => json!({ "loop_count": 1 }),
-            "opencode" => json!({}),
             _ => json!({ "stop_hook_active": true }),
         };
         for nth in 1..=3 {
@@ -298,6 +297,8 @@ fn a_session_is_kept_from_stopping_only_so_often() {
             assert!(reason.contains(&format!("(said {nth} of 3 times)")), "{reason}");
             // Gemini hands the reason to the model as a prompt. That is no person who gives it something new to do.
             session.hook_with("prompt", &json!({ "prompt": reason }));
+            // Of a prompt that nobody knows it may be said as well.
+            session.hook("prompt");
         }
         let output = session.start("stop", &again).wait_with_output().unwrap();
         let talk = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -312,6 +313,69 @@ fn a_session_is_kept_from_stopping_only_so_often() {
         assert!(session.hook_with("stop", &again).is_some_and(|stop| session.hold(&stop).contains("(said 1 of 3")));
         desk.run(&["ack", "1", "--as", "coder"]);
         assert_eq!(session.hook_with("stop", &again), (program == "codex").then(|| json!({})));
+    }
+}
+
+#[test]
+fn a_groups_urgent_mail_keeps_its_members_until_one_takes_it() {
+    let desk = desk();
+    let session = Session::new(&desk, "run-1", "claude-code");
+    session.hook("session-start");
+    desk.run(&["register", "other", "--role", "worker"]);
+    desk.run(&["send", "role:worker", "The disk is full", "--type", "alert", "--as", "lead"]);
+    let stop = session.hook("stop").expect("nobody took it");
+    let said = "Urgent mail waits for role:worker, and nobody took it: #1 alert (urgent) from lead";
+    assert!(session.hold(&stop).contains(said), "{stop}");
+    desk.run(&["claim", "1", "--as", "other"]);
+    assert_eq!(session.hook("stop"), None, "somebody takes care of it");
+}
+
+#[test]
+fn one_conversation_does_not_take_the_name_of_another_in_the_same_process() {
+    for program in ["opencode", "cursor"] {
+        let desk = desk();
+        let first = Session::new(&desk, "run-1", program);
+        let second = Session::new(&desk, "run-2", program);
+        first.hook("session-start");
+        desk.run(&["session", "list"]);
+        let text = second.says("session-start").expect("why not");
+        assert!(text.contains("coder runs already, as session run-1"), "{program}: {text}");
+        send(&desk, "Fix the login", &[]);
+        assert_eq!(second.hook("tool"), None, "{program}: mail of the first");
+        assert!(first.says("tool").expect("new mail").contains("Fix the login"), "{program}");
+        let cleared = second.hook_with("session-start", &json!({ "source": "clear" })).expect("the facts");
+        assert!(second.context(&cleared).contains("in place of session run-1"), "{program}: it goes on with another");
+        desk.verify();
+    }
+    // What the server of tools started in the same process has no hooks of its own: it is this conversation.
+    let desk = desk();
+    let pid = std::process::id().to_string();
+    desk.run(&["session", "start", "--name", "made", "--pid", &pid, "--program", "node", "--as", "coder"]);
+    let text = Session::new(&desk, "run-1", "opencode").says("session-start").expect("the facts");
+    assert!(text.contains("in place of session made"), "{text}");
+}
+
+#[test]
+fn a_session_that_went_elsewhere_keeps_the_office_of_its_project() {
+    let (here, elsewhere) = (desk(), desk());
+    for (program, variable) in
+        [("claude-code", "CLAUDE_PROJECT_DIR"), ("gemini", "GEMINI_PROJECT_DIR"), ("cursor", "CURSOR_PROJECT_DIR")]
+    {
+        let there = Session::new(&elsewhere, program, program);
+        let hook = |project: &Path| {
+            let mut hook = there.command("session-start").env(variable, project).spawn().unwrap();
+            let event = there.event("session-start", &json!({})).to_string();
+            hook.stdin.take().unwrap().write_all(event.as_bytes()).unwrap();
+            expect_success(&["session-start"], &hook.wait_with_output().unwrap());
+        };
+        let live = |desk: &Desk| desk.json(&["session", "list"])["sessions"].as_array().unwrap().len();
+        hook(here.folder.path());
+        assert_eq!((live(&here), live(&elsewhere)), (1, 0), "{program}");
+        here.run(&["session", "close", program, "--as", "coder"]);
+        // A project without one: the folder it is in.
+        hook(Path::new("/"));
+        assert_eq!((live(&here), live(&elsewhere)), (0, 1), "{program}");
+        elsewhere.run(&["session", "close", program, "--as", "coder"]);
     }
 }
 
@@ -628,6 +692,36 @@ fn an_office_that_can_only_be_read_is_told_of_once() {
 }
 
 #[test]
+fn where_nothing_can_be_kept_a_session_may_stop_and_one_answer_is_given() {
+    let desk = desk();
+    let session = Session::new(&desk, "run-1", "claude-code");
+    let lasting = tempfile::tempdir().unwrap();
+    fs::set_permissions(lasting.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let hook = |moment: &str, more: &Value| {
+        let mut command = session.command(moment);
+        command.env("TMPDIR", lasting.path());
+        let mut hook = as_nobody(&command, desk.folder.path()).spawn().unwrap();
+        hook.stdin.take().unwrap().write_all(session.event(moment, more).to_string().as_bytes()).unwrap();
+        answer(moment, &hook.wait_with_output().unwrap())
+    };
+    hook("session-start", &json!({}));
+    desk.run(&["send", "coder", "The disk is full", "--type", "alert", "--as", "lead"]);
+    let again = json!({ "stop_hook_active": true });
+    assert!(hook("stop", &again).is_some(), "urgent mail waits");
+    // No room: what was kept can be read, and nothing new can be kept.
+    let live = desk.office().join("live");
+    fs::set_permissions(&live, fs::Permissions::from_mode(0o500)).unwrap();
+    for _ in 0..2 {
+        assert_eq!(hook("stop", &again), None, "nobody could count how often it was held");
+    }
+    let said = hook("tool", &json!({})).expect("new mail, and nothing after it");
+    assert!(session.context(&said).contains("The disk is full"), "{said}");
+    fs::set_permissions(&live, fs::Permissions::from_mode(0o700)).unwrap();
+    let stop = hook("stop", &again).expect("urgent mail waits");
+    assert!(session.hold(&stop).contains("(said 2 of 3 times)"), "{stop}");
+}
+
+#[test]
 fn an_office_that_is_named_and_missing_is_told_of_once() {
     let desk = desk();
     let session = Session::new(&desk, "run-1", "claude-code");
@@ -691,7 +785,16 @@ fn typed_with_other_options_it_does_the_same() {
     hook.stdin.take().unwrap().write_all(br#"{"session_id":"run-1"}"#).unwrap();
     let said = answer("session-start", &hook.wait_with_output().unwrap()).expect("the facts");
     assert!(said.to_string().contains("You are "), "{said}");
-    let output = desk.command(&["hook", "lunch", "--program", "codex"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no hook"));
+    // Agent programs take 2 for "do not let it": what is wrong with a command line must not keep a session from anything.
+    let wrong: [(&[&str], &str, &str); 4] = [
+        (&["hook", "lunch", "--program", "codex"], "", "there is no hook"),
+        (&["hook", "stop"], "", "--program"),
+        (&["hook", "stop", "--program", "codex", "--json", "--no-such"], "", "--no-such"),
+        (&["hook", "stop", "--program", "codex", "--json"], "no name!", "name"),
+    ];
+    for (words, name, said) in wrong {
+        let output = desk.command(words).env("POSTE_AGENT", name).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(said), "{words:?}: {output:?}");
+    }
 }

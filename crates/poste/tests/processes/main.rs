@@ -14,6 +14,7 @@ mod examples;
 mod gates;
 mod guarding;
 mod handing_over;
+mod hook_plugin;
 mod hook_waiting;
 mod hooking;
 mod negotiation;

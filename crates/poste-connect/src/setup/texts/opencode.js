@@ -42,6 +42,20 @@ export const Poste = async ({ client, directory, serverUrl }) => {
   const ask = (event, session, more = {}) =>
     hook(event, { session_id: session, cwd: directory, ...more }, directory, serverUrl?.toString() ?? "")
 
+  // A helper that a session started has a context of its own and speaks for nobody, so it is told nothing.
+  const helpers = new Map()
+  const asked = async (id) => {
+    try {
+      return Boolean((await client.session.get({ path: { id } })).data?.parentID)
+    } catch {
+      return false
+    }
+  }
+  const isHelper = (session) => {
+    if (!helpers.has(session)) helpers.set(session, asked(session))
+    return helpers.get(session)
+  }
+
   // What a session is told when it begins, and again after it was compacted.
   const start = async (session) => {
     if (begun.has(session)) return undefined
@@ -51,7 +65,10 @@ export const Poste = async ({ client, directory, serverUrl }) => {
 
   return {
     "chat.message": async ({ sessionID }, output) => {
-      const texts = [await start(sessionID), (await ask("prompt", sessionID)).context].filter(Boolean)
+      if (await isHelper(sessionID)) return
+      // How it begins tells whether somebody wrote it, or it is why the session was kept from stopping.
+      const prompt = output.parts.find((part) => part.type === "text" && !part.synthetic)?.text?.slice(0, 200)
+      const texts = [await start(sessionID), (await ask("prompt", sessionID, { prompt })).context].filter(Boolean)
       if (!texts.length) return
       output.parts.push({
         id: `prt_poste${Date.now().toString(36)}${Math.random().toString(36).slice(2)}`,
@@ -63,6 +80,7 @@ export const Poste = async ({ client, directory, serverUrl }) => {
       })
     },
     "tool.execute.after": async ({ sessionID, tool }, output) => {
+      if (await isHelper(sessionID)) return
       const texts = [await start(sessionID), (await ask("tool", sessionID, { tool_name: tool })).context].filter(Boolean)
       if (texts.length) output.output = [output.output, ...texts].join("\n\n")
     },
@@ -78,7 +96,10 @@ export const Poste = async ({ client, directory, serverUrl }) => {
           await client.session.promptAsync({ path: { id: session }, body: { parts: [{ type: "text", text: block }] } })
         }
       }
-      if (event.type === "session.deleted" && begun.delete(session)) await ask("session-end", session)
+      if (event.type === "session.deleted") {
+        helpers.delete(session)
+        if (begun.delete(session)) await ask("session-end", session)
+      }
     },
     dispose: async () => {
       await Promise.all([...begun].map((session) => ask("session-end", session)))

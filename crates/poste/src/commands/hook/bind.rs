@@ -5,8 +5,8 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use poste_connect::hook::Moment;
-use poste_connect::live::Reach;
+use poste_connect::hook::{Moment, Source};
+use poste_connect::live::{Live, Reach};
 use poste_connect::program::Program;
 use poste_core::fold::{Code, Verdict};
 use poste_core::log::{Intent, SessionProcess, SessionStart};
@@ -76,7 +76,7 @@ pub(super) fn bind(cx: &Cx, office: &mut Office, call: &Call) -> Result<Binding>
             return binding(Standing::NotActive(name));
         };
         let before = match views::live_session(office.store(), &name)?.filter(|live| live.id != run.id) {
-            Some(live) if !gives_way(office, &live, process.as_ref())? => {
+            Some(live) if !gives_way(office, call, &live, process.as_ref())? => {
                 return binding(Standing::InUse(Box::new(live)));
             }
             before => before,
@@ -185,15 +185,18 @@ fn bound(agent: Agent, took_over: Option<SessionView>) -> Standing {
 }
 
 /// Whether a live session of the same agent is over in truth, or is this one under another name.
-fn gives_way(office: &Office, live: &SessionView, process: Option<&SessionProcess>) -> Result<bool> {
+fn gives_way(office: &Office, call: &Call, live: &SessionView, process: Option<&SessionProcess>) -> Result<bool> {
     if live.process == Presence::Gone {
         return Ok(true);
     }
     let Some(row) = office.store().tables()?.session(&live.id)? else { return Ok(false) };
     let (Some(theirs), Some(ours)) = (&row.process, process) else { return Ok(false) };
-    // The same process goes on with another conversation, or its server of tools started it.
+    // The same process goes on with another conversation, or its server of tools started it. A second conversation beside
+    // the first is somebody else.
     if theirs == ours {
-        return Ok(true);
+        let goes_on = matches!(call.event.source, Source::Clear | Source::Resume);
+        let has_hooks = || Live::load(&call.office, &live.id).is_some_and(|live| live.program.is_some());
+        return Ok(goes_on || !call.program.has_many_conversations() || !has_hooks());
     }
     // Of an earlier boot of this very machine nothing runs any more.
     let boot = |process: &SessionProcess| process.place.split(' ').next().unwrap_or_default().to_owned();

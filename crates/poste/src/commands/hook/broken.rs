@@ -8,16 +8,15 @@ use std::path::PathBuf;
 
 use poste_connect::hook::{Moment, Reply, takes_context};
 
-use super::{Call, print};
+use super::Call;
 use crate::error::{CommandError, Kind};
 use crate::ui::escape;
 
-/// Says whether something was printed.
-pub(super) fn tell(call: &Call, error: &CommandError) -> bool {
+pub(super) fn tell(call: &Call, error: &CommandError) {
     // Busy: the next hook tells what this one could not.
-    let passes = error.kind == Kind::Busy || error.is_unprinted();
+    let passes = error.kind == Kind::Busy || error.is_unprinted() || call.printed.get();
     if passes || !takes_context(call.program, call.moment) || !is_first_time(call) {
-        return false;
+        return;
     }
     let hint = error.hints().first().map(|hint| format!(" ({})", escape::line(hint))).unwrap_or_default();
     let text = format!(
@@ -26,7 +25,7 @@ pub(super) fn tell(call: &Call, error: &CommandError) -> bool {
         escape::line(&error.message),
         escape::line(&call.office.display().to_string())
     );
-    print(call.program, call.moment, &call.event, &Reply::Context(text)).unwrap_or(false)
+    let _ = call.say(&Reply::Context(text));
 }
 
 /// Remembered beside the office, which is broken: in the folder of this user for what lives as long as this boot.

@@ -11,6 +11,7 @@ mod start;
 mod stop;
 mod wait;
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -85,6 +86,8 @@ struct Call {
     office: PathBuf,
     /// The program's own name for its session.
     session: Session,
+    /// One answer is all that a program reads, whatever goes wrong after it.
+    printed: Cell<bool>,
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
@@ -106,44 +109,47 @@ pub(crate) fn plainly(arguments: &[OsString], schema: Schema) -> Option<ExitCode
     Some(ExitCode::from(attend(schema, moment, program, office)))
 }
 
+/// The exit code a command ends with. Agent programs take 2 of a hook for "do not let it": what is wrong with a command line, or
+/// with the environment, must not keep a session from anything.
+pub(crate) fn harmless(arguments: &[OsString], code: u8) -> u8 {
+    let is_hook = arguments.get(1).is_some_and(|word| word == "hook");
+    if is_hook && code == Kind::Usage.exit_code() { Kind::Internal.exit_code() } else { code }
+}
+
 fn attend(schema: Schema, moment: Moment, program: Program, office: Option<PathBuf>) -> u8 {
     let event = hook::read(io::stdin().lock());
-    let mut printed = false;
-    let mut code = 0;
-    if let Some(office) = office.or_else(|| found_from(&event))
-        && let Some(session) = event.session.clone()
+    let office = office.or_else(|| found_from(program, &event));
+    let (Some(office), Some(session)) = (office, event.session.clone()) else {
+        let _ = hook::written(program, moment, &event, &Reply::Nothing).map(|line| print(&line));
+        return 0;
+    };
+    let call = Call { schema, moment, program, event, office, session, printed: Cell::new(false) };
+    if moment == Moment::Wait {
+        return wait::run(&call);
+    }
+    if !call.has_nothing_new()
+        && let Err(error) = call.serve()
     {
-        let call = Call { schema, moment, program, event: event.clone(), office, session };
-        if moment == Moment::Wait {
-            code = wait::run(&call);
-        } else if !call.has_nothing_new() {
-            printed = match call.serve() {
-                Ok(printed) => printed,
-                Err(error) => broken::tell(&call, &error),
-            };
-        }
+        broken::tell(&call, &error);
     }
-    if !printed {
-        let _ = print(program, moment, &event, &Reply::Nothing);
-    }
-    code
+    let _ = call.say(&Reply::Nothing);
+    0
 }
 
-/// The office of the folder the session works in. Without one Poste has nothing to say there.
-fn found_from(event: &Event) -> Option<PathBuf> {
-    match &event.cwd {
-        Some(cwd) => discover::find(cwd),
-        None => discover::find(&std::env::current_dir().ok()?),
-    }
+/// The office of the project that the session was begun in. An agent may go elsewhere in its course; only where no project was
+/// told of is it the office of the folder it is in now.
+fn found_from(program: Program, event: &Event) -> Option<PathBuf> {
+    let project = program.project_variable().and_then(std::env::var_os).map(PathBuf::from);
+    let here = || event.cwd.clone().or_else(|| std::env::current_dir().ok());
+    let found = project.filter(|path| path.is_absolute()).and_then(|project| discover::find(&project));
+    found.or_else(|| discover::find(&here()?))
 }
 
-/// Says whether there was something to print. It is out when this returns.
-fn print(program: Program, moment: Moment, event: &Event, reply: &Reply) -> io::Result<bool> {
-    let Some(line) = hook::written(program, moment, event, reply) else { return Ok(false) };
+/// It is out when this returns.
+fn print(line: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
-    out.flush()?;
-    Ok(true)
+    out.flush()
 }
 
 impl Call {
@@ -184,11 +190,9 @@ impl Call {
         Cx::new(global, "hook", self.schema)
     }
 
-    /// Says whether something was printed.
-    fn serve(&self) -> Result<bool> {
+    fn serve(&self) -> Result {
         if self.moment == Moment::SessionEnd {
-            end::end(self)?;
-            return Ok(false);
+            return end::end(self);
         }
         let mut cx = self.cx(None)?;
         let mut office = cx.open()?;
@@ -199,10 +203,12 @@ impl Call {
                 Ok(())
             })?;
         }
-        change(self, &binding.session, |live| self.serve_as(&mut cx, &mut office, &binding, live))
+        let reply = change(self, &binding.session, |live| self.serve_as(&mut cx, &mut office, &binding, live))?;
+        self.say(&reply)
     }
 
-    fn serve_as(&self, cx: &mut Cx, office: &mut Office, binding: &Binding, live: &mut Live) -> Result<bool> {
+    /// What is still to be said once it is kept what the session was told.
+    fn serve_as(&self, cx: &mut Cx, office: &mut Office, binding: &Binding, live: &mut Live) -> Result<Reply> {
         if self.moment == Moment::SessionStart || live.process.is_none() {
             live.reach = bind::reach(self);
             live.program = Some(self.program);
@@ -220,29 +226,27 @@ impl Call {
         let own = Identity { agent: Some(agent.name.clone()), session: Some(binding.session.clone()) };
         // A lease that cannot be extended now can be at the next hook; what there is to say must not wait for it.
         let half_over = leases::extend_held(cx, office, &own).unwrap_or_default();
-        let printed = match self.moment {
+        let mut reply = Reply::Nothing;
+        match self.moment {
             Moment::SessionStart => {
                 let text = start::text(cx, office, self, binding, bound, &mut live.told)?;
                 bind::tell_shell(&agent.name, &binding.session);
-                self.say(&Reply::Context(text))?
+                self.say(&Reply::Context(text))?;
             }
             Moment::Prompt | Moment::Tool => {
-                if self.moment == Moment::Prompt && !stop::is_own_reason(self.event.prompt.as_deref()) {
+                if self.moment == Moment::Prompt && self.event.prompt.as_deref().is_some_and(stop::is_new_work) {
                     live.told.holds = 0;
                 }
                 // A helper of the session has a context of its own: what it is told, the session never sees.
-                match hook::takes_context(self.program, self.moment) && !self.event.in_subagent {
-                    true => self.tell_news(cx, office, agent, &binding.session, &mut live.told)?,
-                    false => false,
+                if hook::takes_context(self.program, self.moment) && !self.event.in_subagent {
+                    self.tell_news(cx, office, agent, &binding.session, &mut live.told)?;
                 }
             }
-            _ => {
-                let reply = stop::reply(office, self, agent, &own, cx, &mut live.told)?;
-                self.say(&reply)?
-            }
-        };
+            // Said only once it is kept how often: where nothing can be kept, it would be said for ever.
+            _ => reply = stop::reply(office, self, agent, &own, cx, &mut live.told)?,
+        }
         self.plan_next_look(office, half_over, &mut live.told)?;
-        Ok(printed)
+        Ok(reply)
     }
 
     /// A session that speaks for nobody is told so when it starts, and when that changes.
@@ -253,36 +257,28 @@ impl Call {
         binding: &Binding,
         live: &mut Live,
         was: Option<Name>,
-    ) -> Result<bool> {
+    ) -> Result<Reply> {
         if !hook::takes_context(self.program, self.moment) {
             // It is told at the next moment that takes a text, which looks again because nothing was looked at here.
             live.agent = was;
-            return Ok(false);
+            return Ok(Reply::Nothing);
         }
         let is_news = self.moment == Moment::SessionStart || live.told.looked_until.is_none() || was.is_some();
         live.told = Told { looked_until: Some(head(office.store())?), ..Told::default() };
         self.plan_next_look(office, None, &mut live.told)?;
-        match start::unbound_text(cx, self, binding) {
-            Some(text) if is_news => self.say(&Reply::Context(text)),
-            _ => Ok(false),
+        if let Some(text) = start::unbound_text(cx, self, binding).filter(|_| is_news) {
+            self.say(&Reply::Context(text))?;
         }
+        Ok(Reply::Nothing)
     }
 
-    fn tell_news(
-        &self,
-        cx: &Cx,
-        office: &mut Office,
-        agent: &Agent,
-        session: &Session,
-        told: &mut Told,
-    ) -> Result<bool> {
+    fn tell_news(&self, cx: &Cx, office: &mut Office, agent: &Agent, session: &Session, told: &mut Told) -> Result {
         let found = news::look(office, agent, session, told)?;
         let budget = self.budget("turn_tokens");
         let said = news::compose(cx, agent, &found.messages, budget);
-        let printed = match &said.text {
-            Some(text) => self.say(&Reply::Context(text.clone()))?,
-            None => false,
-        };
+        if let Some(text) = &said.text {
+            self.say(&Reply::Context(text.clone()))?;
+        }
         // Only now: what was not printed is not marked, and whoever dies here shows it again.
         told.unmarked.extend(said.shown.iter().copied());
         self.mark_late(cx, office, told);
@@ -291,7 +287,7 @@ impl Call {
             told.looked_until = found.cursor;
             told.addresses = agent.addresses();
         }
-        Ok(printed)
+        Ok(())
     }
 
     /// Marks what was put before the session and could not be marked yet.
@@ -302,8 +298,14 @@ impl Call {
         }
     }
 
-    fn say(&self, reply: &Reply) -> Result<bool> {
-        Ok(print(self.program, self.moment, &self.event, reply)?)
+    /// The first thing that is said is all.
+    fn say(&self, reply: &Reply) -> Result {
+        if self.printed.get() {
+            return Ok(());
+        }
+        let Some(line) = hook::written(self.program, self.moment, &self.event, reply) else { return Ok(()) };
+        self.printed.set(true);
+        Ok(print(&line)?)
     }
 
     /// When to look again whatever the bell says. On the wall clock, since that is what the next hook asks first.

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use poste_connect::live::Told;
-use poste_core::log::{MessageNo, Position};
+use poste_core::log::MessageNo;
 use poste_core::office::Office;
 use poste_core::store::tables::Agent;
 use poste_core::text::{Session, TypeName};
-use poste_core::views::{self, MessageView, NewsQuery};
-use poste_core::vocabulary::{Priority, Urgency};
+use poste_core::views::{self, Heard, MessageView, NewMail};
+use poste_core::vocabulary::Priority;
 
 use super::NEWS_MAX;
 use crate::Result;
@@ -16,31 +16,12 @@ use crate::commands::read;
 use crate::context::Cx;
 use crate::ui::{escape, subject, tokens};
 
-/// So urgent is what does not wait for the next session.
-const SOON: [Urgency; 2] = [Urgency::Now, Urgency::Turn];
-
-/// What was found, best first.
-#[derive(Debug)]
-pub(super) struct Found {
-    pub messages: Vec<MessageView>,
-    /// Everything up to here was looked at; `None`: there is more than was looked for.
-    pub cursor: Option<Position>,
-}
-
 /// What this session was not shown and not told of.
-pub(super) fn look(office: &Office, agent: &Agent, session: &Session, told: &Told) -> Result<Found> {
-    let query = NewsQuery {
-        session: Some(session.clone()),
-        urgencies: SOON.to_vec(),
-        // Whoever took a new role may take mail that was there before.
-        looked_until: told.looked_until.filter(|_| told.addresses == agent.addresses()),
-        limit: NEWS_MAX + told.listed.len() + told.unmarked.len(),
-        ..NewsQuery::default()
-    };
-    let news = views::news(office.store(), agent, &query)?;
-    let mut messages = news.messages;
-    messages.retain(|message| !told.listed.contains(&message.number) && !told.unmarked.contains(&message.number));
-    Ok(Found { messages, cursor: news.cursor })
+pub(super) fn look(office: &Office, agent: &Agent, session: &Session, told: &Told) -> Result<NewMail> {
+    // Whoever took a new role may take mail that was there before.
+    let looked_until = told.looked_until.filter(|_| told.addresses == agent.addresses());
+    let heard = Heard { looked_until, ..told.heard() };
+    Ok(views::unheard(office.store(), agent, session, &heard, NEWS_MAX)?)
 }
 
 /// What is said of new mail.

@@ -3,9 +3,8 @@
 use poste_connect::hook::Reply;
 use poste_connect::live::Told;
 use poste_core::office::Office;
-use poste_core::store::tables::{Agent, Delivery, State};
-use poste_core::views::{self, InboxLine, InboxQuery};
-use poste_core::vocabulary::{Priority, Urgency};
+use poste_core::store::tables::Agent;
+use poste_core::views;
 
 use super::{Call, news};
 use crate::Result;
@@ -17,14 +16,14 @@ use crate::ui::talk;
 const HOLDS_MAX: u32 = 3;
 /// Reasons that are named; the others are counted.
 const NAMED_MAX: usize = 5;
-/// Urgent mail stands first, and so much of it is one reason.
+/// More urgent mail than is ever counted.
 const MAIL_MAX: usize = 200;
 /// How a reason begins. Some programs hand it to the model as a prompt, of which no person knows.
 const OPENING: &str = "Poste: something is unfinished.";
 
-/// Whether a prompt is what a stop hook said.
-pub(super) fn is_own_reason(prompt: Option<&str>) -> bool {
-    prompt.is_some_and(|prompt| prompt.trim_start().starts_with(OPENING))
+/// Whether somebody gave the session something to do, and not a stop hook that said why it is not to stop.
+pub(super) fn is_new_work(prompt: &str) -> bool {
+    !prompt.trim_start().starts_with(OPENING)
 }
 
 pub(super) fn reply(
@@ -64,8 +63,7 @@ fn joined(reasons: &[String]) -> String {
 
 fn reasons(office: &Office, agent: &Agent, own: &Identity, cx: &Cx) -> Result<Vec<String>> {
     let mut reasons = Vec::new();
-    let held = office.store().tables()?.held_by(&agent.name)?;
-    for held in held.iter().filter(|held| is_of(held, own)) {
+    for held in views::held_in(office.store(), &agent.name, own.session.as_ref())? {
         let number = held.message;
         let what = match views::message(office.store(), number)? {
             Some(message) => news::line(number, &message.kind, message.priority, &message.from, &message.subject),
@@ -75,29 +73,16 @@ fn reasons(office: &Office, agent: &Agent, own: &Identity, cx: &Cx) -> Result<Ve
             "This session holds {what}. It ends by poste done {number} --summary TEXT, poste fail {number} --reason TEXT or poste release {number}."
         ));
     }
-    let query = InboxQuery { limit: MAIL_MAX, ..InboxQuery::default() };
-    let inbox = views::inbox(office.store(), agent, &query, cx.ui.now)?;
-    for line in inbox.messages.iter().filter(|line| is_urgent(line, agent)) {
+    for line in views::neglected(office.store(), agent, MAIL_MAX, cx.ui.now)? {
         let number = line.number;
         let what = news::line(number, &line.kind, line.priority, &line.from, &line.subject);
+        let group = match line.to == agent.name.as_str() {
+            true => String::new(),
+            false => format!(" for {}, and nobody took it", line.to),
+        };
         reasons.push(format!(
-            "Urgent mail waits: {what}. Read it: poste read {number}; then poste ack, reply or claim {number}."
+            "Urgent mail waits{group}: {what}. Read it: poste read {number}; then poste ack, reply or claim {number}."
         ));
     }
     Ok(reasons)
-}
-
-/// As with leases: what another session of this agent holds is not this one's.
-fn is_of(held: &Delivery, own: &Identity) -> bool {
-    held.session.is_none() || held.session == own.session
-}
-
-/// To this agent by name: of a group's mail somebody else may take care. What was acked or answered was taken note of.
-fn is_urgent(line: &InboxLine, agent: &Agent) -> bool {
-    line.state == State::Pending
-        && line.ready
-        && line.to == agent.name.as_str()
-        && !line.acked
-        && !line.answered
-        && (line.urgency == Urgency::Now || line.priority == Priority::Urgent)
 }

@@ -11,9 +11,9 @@ use poste_core::office::Office;
 use poste_core::store::processes::Presence;
 use poste_core::store::tables::{Agent, SessionRow};
 use poste_core::text::Session;
-use poste_core::views::MessageView;
+use poste_core::views::{self, MessageView};
 
-use super::{Call, change, news};
+use super::{Call, NEWS_MAX, change, news};
 use crate::Result;
 use crate::context::Cx;
 use crate::ui::{talk, tokens};
@@ -94,8 +94,7 @@ fn of_session(call: &Call, office: &Office, run: &Session) -> Result<Option<(Age
 
 /// Everything that waits, not only what came since the last look: it is asked rarely.
 fn unheard(office: &Office, agent: &Agent, run: &Session, live: &Live) -> Result<Vec<MessageView>> {
-    let told = poste_connect::live::Told { looked_until: None, ..live.told.clone() };
-    Ok(news::look(office, agent, run, &told)?.messages)
+    Ok(views::unheard(office.store(), agent, run, &live.told.heard(), NEWS_MAX)?.messages)
 }
 
 fn after_burst(call: &Call, office: &Office, run: &Session) -> Result<Vec<MessageView>> {
