@@ -7,12 +7,13 @@
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use poste_core::log::{MessageNo, Position, SessionProcess};
+use poste_core::store::processes::Presence;
 use poste_core::text::{Name, Session};
 use poste_core::views::Heard;
 use poste_core::{Address, Timestamp};
@@ -137,8 +138,7 @@ impl Live {
     ) -> Result<T, E> {
         let path = path(office, session);
         make_folder(office)?;
-        let lock = lock_file(&path.with_extension("lock"))?;
-        lock_within(&lock, patience)?;
+        let _lock = locked(&path.with_extension("lock"), patience)?;
         let before = Self::load(office, session);
         let mut live = before.clone().unwrap_or_else(|| Self::new(session.clone()));
         let done = change(&mut live)?;
@@ -148,23 +148,29 @@ impl Live {
         Ok(done)
     }
 
-    /// Held by the one process that waits on behalf of a session; `None`: another one has it. It is free when the file is closed.
-    pub fn single_waiter(office: &Path, session: &Session) -> io::Result<Option<File>> {
-        make_folder(office)?;
-        let lock = lock_file(&path(office, session).with_extension("waiter"))?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from) {
-            Ok(()) => Ok(Some(lock)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
+    /// Clears away what is left of sessions that nobody runs any more, as far as nobody else uses it at this moment.
+    pub fn sweep(office: &Path, live: &[Session]) -> io::Result<()> {
+        let folder = office.join(FOLDER);
+        let mut stems = BTreeSet::new();
+        for path in fs::read_dir(&folder)?.flatten().map(|entry| entry.path()) {
+            let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+            match extension {
+                "json" | "lock" | "waiter" => stems.extend(path.file_stem().map(ToOwned::to_owned)),
+                _ if is_old(&path) => remove_unused(&path)?,
+                _ => {}
+            }
         }
+        for stem in stems {
+            let path = folder.join(stem).with_extension("json");
+            let is_live = live.iter().any(|session| self::path(office, session) == path);
+            sweep_one(&path, is_live, live)?;
+        }
+        Ok(())
     }
 
-    /// Everything is forgotten of a session that is over. Its lock stays: somebody may wait for it.
+    /// Everything is forgotten of a session that is over. Its locks stay until somebody sweeps: they may be waited for.
     pub fn forget(office: &Path, session: &Session) -> io::Result<()> {
-        match fs::remove_file(path(office, session)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        remove(&path(office, session))
     }
 }
 
@@ -186,16 +192,69 @@ pub(crate) fn lock_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)
 }
 
-/// There is no lock with a deadline, so it is tried again and again.
-fn lock_within(lock: &File, patience: Duration) -> io::Result<()> {
+/// A locked file. There is no lock with a deadline, so it is tried again and again. `WouldBlock`: another one had it for so long.
+pub(crate) fn locked(path: &Path, patience: Duration) -> io::Result<File> {
     let deadline = Instant::now() + patience;
     loop {
-        match flock(lock, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from) {
+        let lock = lock_file(path)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {
                 thread::sleep(LOCK_PERIOD);
             }
-            locked => return locked,
+            Err(error) => return Err(error),
+            // What was swept away between the two steps, others do not find any more.
+            Ok(()) if is_at(&lock, path) => return Ok(lock),
+            Ok(()) => {}
         }
+    }
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    let place = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    let found = fs::symlink_metadata(path).map(place);
+    file.metadata().map(place).is_ok_and(|own| found.is_ok_and(|found| found == own))
+}
+
+/// A session that is not live by the log may still have a program that runs: it has no name, or another took over from it.
+fn sweep_one(path: &Path, is_live: bool, live: &[Session]) -> io::Result<()> {
+    let Ok(_lock) = locked(&path.with_extension("lock"), Duration::ZERO) else { return Ok(()) };
+    let known: Option<Live> = read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let is_needed = match known.as_ref().map(|known| (Presence::of(known.process.as_ref()), &known.runs_as)) {
+        Some((Presence::Running, _)) => true,
+        Some((Presence::Gone, _)) => false,
+        Some((Presence::Unknown, Some(run))) => is_live || live.contains(run),
+        Some((Presence::Unknown, None)) | None => is_live,
+    };
+    if is_needed {
+        return Ok(());
+    }
+    let waiter = path.with_extension("waiter");
+    let Ok(_waiter) = locked(&waiter, Duration::ZERO) else { return Ok(()) };
+    for file in [path, &waiter, &path.with_extension("lock")] {
+        remove(file)?;
+    }
+    Ok(())
+}
+
+/// Longer than anybody needs what is no session's: a ring that was noted, a file that was not finished.
+const OLD: Duration = Duration::from_secs(60 * 60);
+
+fn is_old(path: &Path) -> bool {
+    let changed = fs::symlink_metadata(path).and_then(|metadata| metadata.modified());
+    changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age > OLD))
+}
+
+fn remove_unused(path: &Path) -> io::Result<()> {
+    match locked(path, Duration::ZERO) {
+        Ok(_lock) => remove(path),
+        Err(_) => Ok(()),
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -249,5 +308,59 @@ mod tests {
         assert_eq!(Live::load(office.path(), &session), None, "a damaged file is as good as none");
         Live::forget(office.path(), &session).unwrap();
         Live::forget(office.path(), &session).unwrap();
+    }
+
+    #[test]
+    fn what_nobody_runs_any_more_is_swept_and_nobody_loses_a_lock() {
+        let office = tempfile::tempdir().unwrap();
+        let office = office.path();
+        let own = poste_core::store::processes::written_down(std::process::id());
+        let gone = SessionProcess { started_ms: own.started_ms.map(|ms| ms - 10), ..own.clone() };
+        let name = |name: &str| -> Session { name.parse().unwrap() };
+        let made = |session: &str, process: Option<&SessionProcess>, runs_as: Option<&str>| {
+            let changed = Live::change(office, &name(session), |live| {
+                live.process = process.cloned();
+                live.runs_as = runs_as.map(name);
+                Ok::<_, io::Error>(())
+            });
+            changed.unwrap();
+        };
+        made("live", None, None);
+        made("points", None, Some("live"));
+        made("unnamed", Some(&own), None);
+        for left in ["crashed", "busy"] {
+            made(left, Some(&gone), None);
+        }
+        made("over", None, None);
+        Live::forget(office, &name("over")).unwrap(); // its lock stays
+        made("live-and-crashed", Some(&gone), None);
+        let held = locked(&path(office, &name("busy")).with_extension("lock"), PATIENCE).unwrap();
+        let [old, new] = ["old", "new"].map(|name| office.join(FOLDER).join(name).with_extension("rung"));
+        for file in [&old, &new] {
+            fs::write(file, "").unwrap();
+        }
+        let hours_ago = std::time::SystemTime::now() - 2 * OLD;
+        File::options().write(true).open(&old).unwrap().set_modified(hours_ago).unwrap();
+
+        Live::sweep(office, &[name("live"), name("live-and-crashed")]).unwrap();
+        let kept = |session: &str| path(office, &name(session)).with_extension("lock").exists();
+        assert!(["live", "points", "unnamed", "busy"].into_iter().all(kept));
+        assert!(!["crashed", "over", "live-and-crashed"].into_iter().any(kept));
+        assert_eq!(Live::load(office, &name("crashed")), None);
+        assert_eq!((old.exists(), new.exists()), (false, true));
+        drop(held);
+
+        // Whoever waited for a lock that is swept away meanwhile does not take what others no longer find for it.
+        let lock = path(office, &name("busy")).with_extension("lock");
+        let held = locked(&lock, PATIENCE).unwrap();
+        let waits = thread::spawn({
+            let lock = lock.clone();
+            move || locked(&lock, PATIENCE)
+        });
+        thread::sleep(Duration::from_millis(50));
+        remove(&lock).unwrap();
+        drop(held);
+        let _theirs = waits.join().unwrap().unwrap();
+        assert!(locked(&lock, Duration::ZERO).is_err());
     }
 }

@@ -18,7 +18,7 @@ use poste_core::log::{MessageNo, WakeOutcome, WakeWay};
 use poste_core::text::Name;
 
 pub use planner::{Known, Plan, Way, plan};
-pub use waiter::is_waiting;
+pub use waiter::{Place, is_waiting};
 
 /// How long one way may take.
 pub const LIMIT: Duration = Duration::from_secs(5);

@@ -1,19 +1,83 @@
-//! Whether a session's own waiter hears the bell: it holds a lock for as long as it runs.
+//! The waiter of a session: the one process that waits on its behalf, and how others see that it is there. It holds a lock for as
+//! long as it runs.
+//!
+//! Programs start one at every turn, end each after a while and look after none. So the newest has the place: it says in the
+//! file of the lock which one it is, and whoever has the lock gives way.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use poste_core::text::Session;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::live;
 
-/// The lock is touched for a moment to find out, so whoever takes it must try more than once.
-pub fn is_waiting(office: &Path, session: &Session) -> bool {
+/// Longer than a waiter takes to give way that is not stopped or stuck. Whoever asks whether one waits has the lock for a moment,
+/// too.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The place of the waiter. It is free when this is dropped.
+#[derive(Debug)]
+pub struct Place {
+    _lock: File,
+    path: PathBuf,
+    /// Which waiter of the session it is, counted.
+    pub nth: u64,
+}
+
+impl Place {
+    /// Takes the place from whoever has it; or takes it again, if it was had before as the waiter of that number. `None`: a
+    /// newer one has it, or the one before does not give way.
+    pub fn take(office: &Path, session: &Session, had_as: Option<u64>) -> io::Result<Option<Self>> {
+        live::make_folder(office)?;
+        let path = path(office, session);
+        let newest = newest(&path);
+        let nth = had_as.unwrap_or(newest + 1);
+        if newest > nth {
+            return Ok(None);
+        }
+        announce(&live::lock_file(&path)?, nth)?;
+        let lock = match live::locked(&path, PATIENCE) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            lock => lock?,
+        };
+        let place = Self { _lock: lock, path, nth };
+        Ok((!place.is_wanted()).then_some(place))
+    }
+
+    /// Whether a newer waiter came.
+    pub fn is_wanted(&self) -> bool {
+        newest(&self.path) > self.nth
+    }
+}
+
+fn path(office: &Path, session: &Session) -> PathBuf {
+    live::path(office, session).with_extension("waiter")
+}
+
+fn announce(file: &File, nth: u64) -> io::Result<()> {
+    file.write_all_at(format!("{nth:<20}\n").as_bytes(), 0)
+}
+
+/// The newest that came; 0: none.
+fn newest(path: &Path) -> u64 {
+    let mut text = [0; 20];
+    let read = open(path).and_then(|file| file.read_exact_at(&mut text, 0));
+    let text = str::from_utf8(&text).ok().filter(|_| read.is_ok());
+    text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+fn open(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let path = live::path(office, session).with_extension("waiter");
-    let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(path) else { return false };
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+/// Whether a session's own waiter hears the bell. The lock is touched for a moment to find out.
+pub fn is_waiting(office: &Path, session: &Session) -> bool {
+    let Ok(file) = open(&path(office, session)) else { return false };
     flock(&file, FlockOperation::NonBlockingLockShared).is_err_and(|error| error == rustix::io::Errno::WOULDBLOCK)
 }
 
@@ -22,17 +86,51 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_waiter_is_there_as_long_as_it_holds_its_lock() {
+    fn a_waiter_is_there_as_long_as_it_has_the_place() {
         let office = tempfile::tempdir().expect("a folder");
         let session: Session = "s1".parse().expect("a session");
         assert!(!is_waiting(office.path(), &session));
-        let path = live::path(office.path(), &session).with_extension("waiter");
-        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-        let lock = std::fs::File::create(path).expect("made");
-        assert!(!is_waiting(office.path(), &session), "a lock that was left behind is no waiter");
-        flock(&lock, FlockOperation::LockExclusive).expect("locked");
+        let place = Place::take(office.path(), &session, None).expect("asked").expect("nobody has it");
         assert!(is_waiting(office.path(), &session));
-        drop(lock);
-        assert!(!is_waiting(office.path(), &session));
+        drop(place);
+        assert!(!is_waiting(office.path(), &session), "a lock that was left behind is no waiter");
+    }
+
+    #[test]
+    fn the_newest_has_the_place_and_the_one_before_gives_way() {
+        let office = tempfile::tempdir().expect("a folder");
+        let session: Session = "s1".parse().expect("a session");
+        let take = |had_as| Place::take(office.path(), &session, had_as).expect("asked");
+        let first = take(None).expect("nobody has it");
+        assert!(!first.is_wanted());
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| take(None));
+            while !first.is_wanted() {
+                std::thread::yield_now();
+            }
+            let nth = first.nth;
+            drop(first);
+            let second = second.join().expect("it ends").expect("the place");
+            assert_eq!(second.nth, nth + 1);
+            assert!(take(Some(nth)).is_none(), "the first does not take it back");
+            let nth = second.nth;
+            drop(second);
+            assert_eq!(take(Some(nth)).expect("the same one again").nth, nth);
+        });
+    }
+
+    #[test]
+    fn whoever_only_asks_keeps_nobody_from_waiting() {
+        let office = tempfile::tempdir().expect("a folder");
+        let session: Session = "s1".parse().expect("a session");
+        drop(Place::take(office.path(), &session, None));
+        let asked = open(&path(office.path(), &session)).expect("there");
+        flock(&asked, FlockOperation::LockShared).expect("asked");
+        let lets_go = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(asked);
+        });
+        assert!(Place::take(office.path(), &session, None).expect("asked").is_some());
+        lets_go.join().expect("it ends");
     }
 }

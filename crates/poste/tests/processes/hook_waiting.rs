@@ -1,9 +1,13 @@
 //! The waiter in the background of an idle session: it wakes for new mail, once for a burst, and for nothing else.
 
+use std::fs::File;
 use std::process::{Child, Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use poste_connect::live;
+use poste_connect::wake::Place;
+use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 
 use crate::common::{Desk, finish, until_all_wait};
@@ -93,19 +97,55 @@ fn nobody_is_woken_for_what_was_read_or_does_not_press() {
 }
 
 #[test]
-fn a_session_has_one_waiter() {
+fn a_session_has_one_waiter_and_that_is_the_newest() {
     let desk = desk();
-    let (session, waiter) = idle(&desk);
+    let (session, mut waiter) = idle(&desk);
     for _ in 0..3 {
-        let second = ends_within(session.start("wait", &json!({})), Duration::from_secs(2)).expect("it goes at once");
-        assert_eq!((second.status.code(), second.stderr.len()), (Some(0), 0));
+        let newer = session.start("wait", &json!({}));
+        let before = ends_within(waiter, Duration::from_secs(5)).expect("it gives way");
+        assert_eq!((before.status.code(), before.stderr.len()), (Some(0), 0));
+        waiter = newer;
     }
-    let mut waiter = waiter;
-    assert!(waiter.try_wait().unwrap().is_none());
-    stop(waiter);
+    send(&desk, "Which port?");
+    let woken = ends_within(waiter, Duration::from_secs(4)).expect("it wakes");
+    assert_eq!(woken.status.code(), Some(WAKES));
     // The lock is that of a process, so it ends with it.
     let next = ends_within(session.start("wait", &json!({})), Duration::from_secs(1)).expect_err("it is free again");
     stop(next);
+}
+
+#[test]
+fn a_waiter_goes_on_in_an_office_that_was_restored() {
+    let desk = desk();
+    let (session, waiter) = idle(&desk);
+    let snapshot = desk.folder.path().join("snapshot").display().to_string();
+    desk.run(&["snapshot", &snapshot]);
+    desk.run(&["restore", &snapshot, "--replace"]);
+    let waiter = ends_within(waiter, Duration::from_secs(3)).expect_err("it waits on");
+    send(&desk, "Which port?");
+    let woken = ends_within(waiter, Duration::from_secs(5)).expect("it wakes");
+    assert_eq!(woken.status.code(), Some(WAKES));
+    assert!(String::from_utf8_lossy(&woken.stderr).contains("Which port?"));
+    assert_eq!(session.hook("tool"), None, "and it is told once");
+}
+
+#[test]
+fn whoever_asks_whether_somebody_waits_makes_nobody_deaf() {
+    let desk = desk();
+    let session = Session::new(&desk, "run-1", "claude-code");
+    session.hook("session-start");
+    let id = "run-1".parse().unwrap();
+    drop(Place::take(&desk.office(), &id, None).unwrap());
+    let lock = File::open(live::path(&desk.office(), &id).with_extension("waiter")).unwrap();
+    flock(&lock, FlockOperation::LockShared).unwrap();
+    let waiter = session.start("wait", &json!({}));
+    until_all_wait(&desk, std::slice::from_ref(&waiter));
+    thread::sleep(Duration::from_millis(300));
+    drop(lock);
+    let waiter = ends_within(waiter, Duration::from_secs(1)).expect_err("it waits");
+    send(&desk, "Which port?");
+    let woken = ends_within(waiter, Duration::from_secs(4)).expect("it wakes");
+    assert_eq!(woken.status.code(), Some(WAKES));
 }
 
 #[test]

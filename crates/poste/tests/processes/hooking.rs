@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use poste_connect::live;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
 
@@ -488,6 +489,23 @@ fn what_is_claimed_is_given_back_or_kept_as_the_office_says() {
         session.hook_with("session-end", &json!({ "reason": "exit" }));
         assert_eq!(desk.json(&["track", "1"])["deliveries"][0]["state"], state, "{toml}");
     }
+}
+
+#[test]
+fn what_a_session_leaves_beside_the_office_goes_with_the_next_one() {
+    let desk = desk();
+    for id in ["run-1", "run-2", "run-3"] {
+        let session = Session::new(&desk, id, "claude-code");
+        session.hook("session-start");
+        session.hook("tool");
+        session.hook("session-end");
+    }
+    Session::new(&desk, "run-4", "claude-code").hook("session-start");
+    let mut left: Vec<_> =
+        fs::read_dir(desk.office().join("live")).unwrap().flatten().map(|file| file.path()).collect();
+    left.sort();
+    let path = live::path(&desk.office(), &"run-4".parse().unwrap());
+    assert_eq!(left, [path.clone(), path.with_extension("lock")], "only what the session has that runs");
 }
 
 #[test]

@@ -204,7 +204,13 @@ impl Call {
             })?;
         }
         let reply = change(self, &binding.session, |live| self.serve_as(&mut cx, &mut office, &binding, live))?;
-        self.say(&reply)
+        self.say(&reply)?;
+        if self.moment == Moment::SessionStart {
+            let live = office.store().tables()?.live_sessions()?;
+            // What is left this time is found the next time.
+            let _ = Live::sweep(&self.office, &live.into_iter().map(|row| row.id).collect::<Vec<_>>());
+        }
+        Ok(())
     }
 
     /// What is still to be said once it is kept what the session was told.
@@ -342,12 +348,14 @@ fn change<T>(call: &Call, session: &Session, change: impl FnOnce(&mut Live) -> R
         Trouble::Kept(error) if error.kind() == io::ErrorKind::WouldBlock => {
             CommandError::new(Kind::Busy, "another hook of this session has not ended")
         }
-        Trouble::Kept(error) => {
-            let folder = call.office.join(poste_connect::live::FOLDER);
-            let message = format!("what a session was told cannot be kept in {}: {error}", folder.display());
-            CommandError::new(Kind::Internal, message)
-        }
+        Trouble::Kept(error) => unkept(call, &error),
     })
+}
+
+fn unkept(call: &Call, error: &io::Error) -> CommandError {
+    let folder = call.office.join(poste_connect::live::FOLDER);
+    let message = format!("what a session was told cannot be kept in {}: {error}", folder.display());
+    CommandError::new(Kind::Internal, message)
 }
 
 /// What may go wrong while something is told and remembered.

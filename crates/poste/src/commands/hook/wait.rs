@@ -1,11 +1,13 @@
 //! The waiter: a hook that stays in the background of an idle session, and wakes it by ending.
 //!
-//! The program starts one at every turn and never looks whether one is there, so only the first of a session stays.
+//! The program starts one at every turn, ends each after a day and never looks whether one is there: the newest stays.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use poste_connect::live::Live;
+use poste_connect::live::{Live, Told};
+use poste_connect::wake::Place;
+use poste_core::Error;
 use poste_core::log::{MessageNo, WakeOutcome, WakeWay};
 use poste_core::office::Office;
 use poste_core::store::processes::Presence;
@@ -13,7 +15,7 @@ use poste_core::store::tables::{Agent, SessionRow};
 use poste_core::text::Session;
 use poste_core::views::{self, MessageView};
 
-use super::{Call, NEWS_MAX, change, news};
+use super::{Call, NEWS_MAX, change, news, unkept};
 use crate::Result;
 use crate::context::Cx;
 use crate::ui::{talk, tokens};
@@ -22,6 +24,8 @@ use crate::ui::{talk, tokens};
 pub(super) const WAKE: u8 = 2;
 /// Nobody comes back to a session that was idle for so long; and the program ends it then.
 const PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
+/// An office that was restored, or cannot be read for a moment, is opened again after this.
+const OPEN_PERIOD: Duration = Duration::from_secs(1);
 /// How often it is asked whether the session still runs. No bell tells.
 const PRESENCE_PERIOD: Duration = Duration::from_secs(20);
 /// Mail often comes in bursts. A pause without more ends one …
@@ -33,101 +37,113 @@ const TOKENS_MAX: usize = 300;
 
 /// The exit code. Whatever goes wrong here is told by the hooks that the session waits for.
 pub(super) fn run(call: &Call) -> u8 {
-    wait(call).unwrap_or(0)
-}
-
-fn wait(call: &Call) -> Result<u8> {
     // Without somebody at the terminal Claude Code waits for its hooks before it ends, whatever they are for.
     if std::env::var_os("CLAUDE_CODE_SESSION_ATTENDED").is_some_and(|attended| attended == "0") {
-        return Ok(0);
+        return 0;
     }
+    let until = now() + PATIENCE;
+    let Ok(Some(row)) = until_bound(call) else { return 0 };
+    let mut had_as = None;
+    while now() < until && Presence::of(row.process.as_ref()) != Presence::Gone {
+        match wait(call, &row, &mut had_as, until) {
+            Ok(code) => return code,
+            // Where there never was a place to wait, there will be none.
+            Err(_) if had_as.is_none() => return 0,
+            Err(_) => thread::sleep(OPEN_PERIOD),
+        }
+    }
+    0
+}
+
+/// The hook that binds the session may run beside this one.
+fn until_bound(call: &Call) -> Result<Option<SessionRow>> {
+    const BINDING: Duration = Duration::from_secs(10);
     let mut office = call.cx(None)?.open()?;
-    let Some((run, cx)) = until_bound(call, &mut office)? else { return Ok(0) };
-    let Some(_only) = Live::single_waiter(&call.office, &run)? else { return Ok(0) };
-    let started = now();
-    while started.elapsed() < PATIENCE {
-        let mut is_over = false;
-        let found = office.wait_for(Some(PRESENCE_PERIOD), |office| {
-            Ok(match of_session(call, office, &run) {
-                Ok(Some((agent, told))) => unheard(office, &agent, &run, &told).ok().filter(|mail| !mail.is_empty()),
-                _ => {
-                    is_over = true;
-                    Some(Vec::new())
+    Ok(office.wait_for(Some(BINDING), |office| {
+        let run = call.live().map_or_else(|| call.session.clone(), |live| live.session);
+        Ok(office.store().tables()?.session(&run)?.filter(SessionRow::is_live))
+    })?)
+}
+
+/// Waits as the waiter that it is, counted, once it is one.
+fn wait(call: &Call, row: &SessionRow, had_as: &mut Option<u64>, until: Instant) -> Result<u8> {
+    let run = &row.id;
+    let mut cx = call.cx(Some((&row.agent, run)))?;
+    let mut office = cx.open()?;
+    let taken = Place::take(&call.office, run, *had_as).map_err(|error| unkept(call, &error))?;
+    let Some(place) = taken else { return Ok(0) };
+    *had_as = Some(place.nth);
+    while now() < until && !place.is_wanted() {
+        let found = office.wait_unless(
+            Some(PRESENCE_PERIOD),
+            || place.is_wanted(),
+            |office| match agent_of(office, run)? {
+                Some(agent) => {
+                    Ok(Some(unheard(office, &agent, run, &told(call, run))?).filter(|mail| !mail.is_empty()))
                 }
-            })
-        })?;
-        if is_over || of_session(call, &office, &run)?.is_none() {
+                None => Ok(Some(Vec::new())),
+            },
+        )?;
+        if agent_of(&office, run)?.is_none() {
             return Ok(0);
         }
         if found.is_none() {
             continue;
         }
-        // It was read meanwhile, or the session itself was told of it: nobody is woken for that.
-        let mail = after_burst(call, &office, &run)?;
+        until_burst_ends(call, &office, run)?;
+        // Nothing: it was read meanwhile, or the session itself was told of it.
+        let mail = take_over(call, &office, run)?;
         if !mail.is_empty() {
-            return wake(call, &cx, &mut office, &run, &mail);
+            talk(&digest(&mail));
+            let numbers: Vec<MessageNo> = mail.iter().map(|message| message.number).collect();
+            // The session is woken whatever becomes of the note.
+            let _ = note_woken(&cx, &mut office, &numbers);
+            return Ok(WAKE);
         }
     }
     Ok(0)
 }
 
-/// The hook that binds the session may run beside this one.
-fn until_bound(call: &Call, office: &mut Office) -> Result<Option<(Session, Cx)>> {
-    const BINDING: Duration = Duration::from_secs(10);
-    let found = office.wait_for(Some(BINDING), |office| {
-        let run = call.live().map_or_else(|| call.session.clone(), |live| live.session);
-        Ok(office.store().tables()?.session(&run)?.filter(SessionRow::is_live))
-    })?;
-    let Some(row) = found else { return Ok(None) };
-    let cx = call.cx(Some((&row.agent, &row.id)))?;
-    Ok(Some((row.id, cx)))
-}
-
-/// Who runs as this session, and what it was told; `None`: it is over.
-fn of_session(call: &Call, office: &Office, run: &Session) -> Result<Option<(Agent, Live)>> {
+/// Who runs as this session; `None`: it is over.
+fn agent_of(office: &Office, run: &Session) -> Result<Option<Agent>, Error> {
     let row = office.store().tables()?.session(run)?.filter(SessionRow::is_live);
     let Some(row) = row.filter(|row| Presence::of(row.process.as_ref()) != Presence::Gone) else { return Ok(None) };
-    let agent = office.agent(&row.agent)?.filter(Agent::is_active);
-    let told = Live::load(&call.office, run).unwrap_or_else(|| Live::new(run.clone()));
-    Ok(agent.map(|agent| (agent, told)))
+    Ok(office.agent(&row.agent)?.filter(Agent::is_active))
+}
+
+fn told(call: &Call, run: &Session) -> Told {
+    Live::load(&call.office, run).map(|live| live.told).unwrap_or_default()
 }
 
 /// Everything that waits, not only what came since the last look: it is asked rarely.
-fn unheard(office: &Office, agent: &Agent, run: &Session, live: &Live) -> Result<Vec<MessageView>> {
-    Ok(views::unheard(office.store(), agent, run, &live.told.heard(), NEWS_MAX)?.messages)
+fn unheard(office: &Office, agent: &Agent, run: &Session, told: &Told) -> Result<Vec<MessageView>, Error> {
+    Ok(views::unheard(office.store(), agent, run, &told.heard(), NEWS_MAX)?.messages)
 }
 
-fn after_burst(call: &Call, office: &Office, run: &Session) -> Result<Vec<MessageView>> {
-    let began = now();
-    let look = || -> Result<Vec<MessageView>> {
-        match of_session(call, office, run)? {
-            Some((agent, live)) => unheard(office, &agent, run, &live),
-            None => Ok(Vec::new()),
+fn until_burst_ends(call: &Call, office: &Office, run: &Session) -> Result {
+    let until = now() + BURST_MAX;
+    let mut before = 0;
+    while now() < until {
+        let Some(agent) = agent_of(office, run)? else { return Ok(()) };
+        let waiting = unheard(office, &agent, run, &told(call, run))?.len();
+        if waiting <= before {
+            return Ok(());
         }
-    };
-    let mut mail = look()?;
-    while began.elapsed() < BURST_MAX {
-        let before = mail.len();
+        before = waiting;
         thread::sleep(BURST_PAUSE);
-        mail = look()?;
-        if mail.len() <= before {
-            break;
-        }
     }
-    Ok(mail)
+    Ok(())
 }
 
-fn wake(call: &Call, cx: &Cx, office: &mut Office, run: &Session, mail: &[MessageView]) -> Result<u8> {
-    talk(&digest(mail));
-    let numbers: Vec<MessageNo> = mail.iter().map(|message| message.number).collect();
-    // The session is woken whatever becomes of the note.
-    let _ = note_woken(cx, office, &numbers);
-    // If this is not kept, it is woken for them once more.
-    let _ = change(call, run, |live| {
-        live.told.listed.extend(numbers.iter().copied());
-        Ok(())
-    });
-    Ok(WAKE)
+/// What the session is told by being woken, and from now on by nobody else. It is kept before it is said: where nothing can be
+/// kept, the session would be woken for the same for ever.
+fn take_over(call: &Call, office: &Office, run: &Session) -> Result<Vec<MessageView>> {
+    change(call, run, |live| {
+        let Some(agent) = agent_of(office, run)? else { return Ok(Vec::new()) };
+        let mail = unheard(office, &agent, run, &live.told)?;
+        live.told.listed.extend(mail.iter().map(|message| message.number));
+        Ok(mail)
+    })
 }
 
 fn digest(mail: &[MessageView]) -> String {
