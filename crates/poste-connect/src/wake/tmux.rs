@@ -32,6 +32,10 @@ pub(super) fn type_line(socket: &Path, pane: &str, pid: u32, text: &str, limit: 
     if !above.parse().is_ok_and(|above| processes::is_at_or_below(pid, above)) {
         return Err(format!("pane {pane} runs something else by now"));
     }
+    // What is typed now is a line for a shell, or for an editor.
+    if !processes::is_in_foreground(pid) {
+        return Err(format!("something else is in front of the agent in pane {pane}"));
+    }
     tmux(socket, &["send-keys", "-t", pane, "-l", "--", text], limit)?;
     std::thread::sleep(PAUSE);
     tmux(socket, &["send-keys", "-t", pane, "Enter"], limit).map(drop)
@@ -108,6 +112,36 @@ mod tests {
         let line = "poste: 2 messages wait (#1, #2); run poste inbox";
         type_line(&server.socket(), &pane, pid, line, LIMIT).expect("typed");
         until("the line", || server.typed() == format!("{line}\n"));
+    }
+
+    /// The command line of a shell does with the agent what a person does with Ctrl-Z and `fg`.
+    #[test]
+    fn an_agent_that_was_put_aside_is_not_typed_to() {
+        let server = Server::start("exec bash --norc --noprofile -i");
+        let (pane, shell) = server.pane();
+        let run = |line: &str| server.tmux(&["send-keys", "-t", &pane, line, "Enter"]);
+        let folder = server.folder.path().display().to_string();
+        let agent = format!("echo $$ > FOLDER/pid; {READER}").replace("FOLDER", &folder);
+        fs::write(server.folder.path().join("agent"), agent).expect("written");
+        run(&format!("sh {folder}/agent"));
+        until("the agent", || server.folder.path().join("typed").exists());
+        let agent = fs::read_to_string(server.folder.path().join("pid")).expect("it says so");
+        let agent: u32 = agent.trim().parse().expect("a number");
+        let type_line = |line: &str| type_line(&server.socket(), &pane, agent, line, LIMIT);
+        type_line("one").expect("it is in front");
+        until("the line", || server.typed() == "one\n");
+        server.tmux(&["send-keys", "-t", &pane, "C-z"]);
+        until("the stop", || !processes::is_in_foreground(agent));
+        let aside = format!("something else is in front of the agent in pane {pane}");
+        assert_eq!(type_line("two"), Err(aside.clone()));
+        // It runs on, behind the shell.
+        run("bg");
+        until("the shell", || processes::is_in_foreground(shell));
+        assert_eq!(type_line("two"), Err(aside));
+        run("fg");
+        until("the agent in front", || processes::is_in_foreground(agent));
+        type_line("three").expect("it is in front again");
+        until("the line", || server.typed() == "one\nthree\n");
     }
 
     #[test]

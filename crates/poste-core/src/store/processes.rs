@@ -111,6 +111,15 @@ pub fn is_at_or_below(pid: u32, above: u32) -> bool {
     std::iter::successors(Some(pid), |pid| parent_of(*pid)).take(2 * ABOVE_MAX).any(|pid| pid == above)
 }
 
+/// Whether a process has its terminal: what is typed there is read by it, not by a shell it was put aside in or by a program that
+/// it left the terminal to.
+pub fn is_in_foreground(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
+    let [state, _parent, group, _session, _terminal, in_front, ..] = fields[..] else { return false };
+    !matches!(state, "T" | "t" | "Z" | "X") && group == in_front
+}
+
 /// A program that runs one command, waits for it and ends with it. Others of the kind become the command themselves,
 /// but not in every make and with every option.
 fn is_wrapper(pid: u32) -> bool {
