@@ -1,6 +1,7 @@
 //! Waking agents for their mail: who is rung by which way, that it is written down, and when nobody is rung.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -13,13 +14,14 @@ use poste_core::office::Office;
 use poste_core::secrets;
 use poste_core::text::{Name, Session};
 use poste_core::time::length;
-use poste_core::views::{self, LiveSession, WaitingMail};
+use poste_core::views::{self, LiveSession, Sleeper, WaitingMail};
 use poste_core::vocabulary::Urgency;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Result;
 use crate::context::Cx;
+use crate::error::{CommandError, Kind};
 
 /// Mail that is looked at for one agent.
 const LOOKED_AT_MAX: usize = 1_000;
@@ -31,7 +33,8 @@ const SENT_MAX: usize = 200;
 /// What became of waking one agent.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Rung {
-    pub agent: Name,
+    /// Null: a message that waits for nobody who could be woken.
+    pub agent: Option<Name>,
     pub session: Option<Session>,
     /// The mail it was rung for, the most urgent first.
     pub numbers: Vec<MessageNo>,
@@ -95,67 +98,133 @@ pub(crate) fn record(
     Ok(())
 }
 
-/// Wakes an agent for what waits: for these messages and what is as urgent, or for everything if none is named.
-pub(crate) fn ring(
-    cx: &Cx,
-    office: &mut Office,
-    agent: &Name,
-    wanted: &[MessageNo],
-    only_unseen: bool,
-) -> Result<Rung> {
-    let folder = office.path()?.to_owned();
-    loop {
-        // Looked at anew before each ring: somebody may have seen to it meanwhile.
-        let session = views::sleeper(office.store(), agent)?.session;
-        let mail = waiting(office, agent, wanted, only_unseen)?;
-        let mut rung = Rung {
-            agent: agent.clone(),
-            session: session.as_ref().map(|session| session.id.clone()),
-            numbers: mail.iter().map(|mail| mail.number).collect(),
+/// For what somebody is woken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Cause<'c> {
+    /// These messages and what rings by itself; none: everything that waits. If so wanted only what was not shown.
+    Asked { numbers: &'c [MessageNo], only_unseen: bool },
+    /// What rings by itself: something was stored that does.
+    Stored,
+}
+
+impl Rung {
+    /// Nobody was rung.
+    fn not(who: &Sleeper, numbers: Vec<MessageNo>, outcome: RungOutcome, reason: String) -> Self {
+        let session = who.session.as_ref().map(|session| session.id.clone());
+        Self { agent: Some(who.agent.clone()), session, numbers, outcome, tried: Vec::new(), reason: Some(reason) }
+    }
+
+    pub(crate) fn for_nobody(number: MessageNo) -> Self {
+        let reason = Some("it waits for nobody who could be woken".to_owned());
+        Self {
+            agent: None,
+            session: None,
+            numbers: vec![number],
             outcome: RungOutcome::Nothing,
             tried: Vec::new(),
-            reason: None,
-        };
-        let Some(urgency) = mail.iter().map(|mail| mail.urgency).min() else {
-            let what = if only_unseen { "nothing waits unseen" } else { "nothing waits" };
-            return Ok(Rung { reason: Some(what.to_owned()), ..rung });
-        };
-        let bell = match coalesce::turn(&folder, agent, &rung.numbers, urgency)? {
-            Turn::Covered { ago, how } => {
-                let ago = length(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX));
-                let reason = Some(format!("it was rung for this {ago} ago, by {how}"));
-                return Ok(Rung { outcome: RungOutcome::Covered, reason, ..rung });
-            }
-            Turn::Wait(left) => {
-                std::thread::sleep(left);
-                continue;
-            }
-            Turn::Now(bell) => bell,
-        };
-        let attempts = attempt(office, &folder, agent, session.as_ref(), &rung.numbers)?;
-        for Attempt { how, outcome, reason } in attempts {
-            record(cx, office, &rung.numbers, agent, how, outcome, reason.as_deref())?;
-            rung.tried.push(Tried { how, outcome, reason });
+            reason,
         }
-        let requested = rung.tried.iter().find(|tried| tried.outcome == WakeOutcome::Requested).map(|tried| tried.how);
-        rung.outcome = if requested.is_some() { RungOutcome::Requested } else { RungOutcome::Failed };
-        if let Some(how) = requested {
-            bell.rang(how, &rung.numbers, urgency)?;
-        }
-        return Ok(rung);
     }
 }
 
-fn waiting(office: &Office, agent: &Name, wanted: &[MessageNo], only_unseen: bool) -> Result<Vec<WaitingMail>> {
-    let mut mail = views::waiting_mail(office.store(), agent, LOOKED_AT_MAX)?;
-    mail.retain(|mail| !(only_unseen && mail.shown));
-    if !wanted.is_empty() {
-        if !mail.iter().any(|mail| wanted.contains(&mail.number)) {
-            return Ok(Vec::new());
+/// Wakes an agent for what waits.
+pub(crate) fn ring(cx: &Cx, office: &mut Office, agent: &Name, cause: Cause<'_>) -> Result<Rung> {
+    let folder = office.path()?.to_owned();
+    let by_hand = matches!(cause, Cause::Asked { .. });
+    let who = views::sleeper(office.store(), agent)?;
+    let mut next = None;
+    if !by_hand {
+        next = coalesce::next(&folder, agent).map_err(|error| unrung(agent, &error))?;
+        if next.is_none() {
+            let reason = "somebody else rings for it in a moment".to_owned();
+            return Ok(Rung::not(&who, Vec::new(), RungOutcome::Covered, reason));
         }
-        mail.retain(|mail| wanted.contains(&mail.number) || mail.urgency == Urgency::Now && !mail.shown);
     }
-    Ok(mail)
+    let (bell, mail) = loop {
+        // Looked at anew before each ring: somebody may have seen to it meanwhile.
+        let mail = waiting(office, agent, cause)?;
+        let Some(urgency) = mail.urgency() else { return Ok(nothing(&who, cause)) };
+        match coalesce::turn(&folder, agent, &mail.numbers(), urgency, by_hand) {
+            Ok(Turn::Covered { ago, how }) => {
+                let ago = length(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX));
+                let how = how.map_or("and no way worked".to_owned(), |how| format!("by {how}"));
+                let reason = format!("it was rung for this {ago} ago, {how}");
+                return Ok(Rung::not(&who, mail.numbers(), RungOutcome::Covered, reason));
+            }
+            Ok(Turn::Wait(left)) => std::thread::sleep(left),
+            Ok(Turn::Now(bell)) => {
+                // Whoever comes from now on rings next. The mail of those who came before is looked for once more.
+                drop(next.take());
+                break (bell, waiting(office, agent, cause)?);
+            }
+            Err(error) => return Err(unrung(agent, &error)),
+        }
+    };
+    let Some(urgency) = mail.urgency() else { return Ok(nothing(&who, cause)) };
+    // It may have been a while.
+    let session = views::sleeper(office.store(), agent)?.session;
+    let numbers = mail.numbers();
+    let attempts = attempt(office, &folder, agent, session.as_ref(), &numbers)?;
+    let requested =
+        attempts.iter().find(|attempt| attempt.outcome == WakeOutcome::Requested).map(|attempt| attempt.how);
+    bell.rang(requested, &numbers, urgency).map_err(|error| unrung(agent, &error))?;
+    let mut tried = Vec::new();
+    for Attempt { how, outcome, reason } in attempts {
+        record(cx, office, &numbers, agent, how, outcome, reason.as_deref())?;
+        tried.push(Tried { how, outcome, reason });
+    }
+    Ok(Rung {
+        agent: Some(agent.clone()),
+        session: session.map(|session| session.id),
+        numbers,
+        outcome: if requested.is_some() { RungOutcome::Requested } else { RungOutcome::Failed },
+        tried,
+        reason: None,
+    })
+}
+
+fn nothing(who: &Sleeper, cause: Cause<'_>) -> Rung {
+    let everything = matches!(cause, Cause::Asked { only_unseen: false, .. });
+    let what = if everything { "nothing waits" } else { "nothing waits unseen" };
+    Rung::not(who, Vec::new(), RungOutcome::Nothing, what.to_owned())
+}
+
+/// What is in the way of ringing somebody, beside the ways themselves.
+fn unrung(agent: &Name, error: &io::Error) -> CommandError {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            CommandError::new(Kind::Busy, format!("somebody else rings {agent} and does not end"))
+        }
+        _ => CommandError::new(Kind::Internal, format!("that {agent} is rung cannot be noted: {error}")),
+    }
+}
+
+/// The mail an agent is rung for, the most urgent first.
+struct Waiting(Vec<WaitingMail>);
+
+impl Waiting {
+    fn urgency(&self) -> Option<Urgency> {
+        self.0.iter().map(|mail| mail.urgency).min()
+    }
+
+    fn numbers(&self) -> Vec<MessageNo> {
+        self.0.iter().map(|mail| mail.number).collect()
+    }
+}
+
+fn waiting(office: &Office, agent: &Name, cause: Cause<'_>) -> Result<Waiting> {
+    let mut mail = views::waiting_mail(office.store(), agent, LOOKED_AT_MAX)?;
+    match cause {
+        Cause::Stored => mail.retain(WaitingMail::rings),
+        Cause::Asked { numbers, only_unseen } => {
+            mail.retain(|mail| !(only_unseen && mail.shown));
+            if !numbers.is_empty() {
+                let is_there = mail.iter().any(|mail| numbers.contains(&mail.number));
+                mail.retain(|mail| is_there && (numbers.contains(&mail.number) || mail.rings()));
+            }
+        }
+    }
+    Ok(Waiting(mail))
 }
 
 fn attempt(
@@ -165,7 +234,7 @@ fn attempt(
     session: Option<&LiveSession>,
     numbers: &[MessageNo],
 ) -> Result<Vec<Attempt>> {
-    let plan = plan(office, folder, session)?;
+    let plan = plan(office, folder, agent, session, Some(numbers))?;
     let ring = Ring {
         agent: agent.clone(),
         numbers: numbers.to_vec(),
@@ -175,16 +244,43 @@ fn attempt(
     Ok(wake::ring(&plan, &ring))
 }
 
-fn plan(office: &Office, folder: &Path, session: Option<&LiveSession>) -> Result<Plan> {
+/// The ways to an agent, for this mail; for none, if it was stored this moment: any waiter hears of that.
+fn plan(
+    office: &Office,
+    folder: &Path,
+    agent: &Name,
+    session: Option<&LiveSession>,
+    numbers: Option<&[MessageNo]>,
+) -> Result<Plan> {
     let config = office.wake_config()?;
-    let reach = session.and_then(|session| Live::load(folder, &session.id)).map(|live| live.reach).unwrap_or_default();
+    let live = session.and_then(|session| Live::load(folder, &session.id));
+    let waiter = match (session.filter(|session| wake::is_waiting(folder, &session.id)), numbers) {
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(session), Some(numbers)) => will_tell(office, agent, &session.id, live.as_ref(), numbers)?,
+    };
     Ok(wake::plan(&Known {
         session,
-        waiter: session.is_some_and(|session| wake::is_waiting(folder, &session.id)),
-        reach: &reach,
+        waiter,
+        reach: &live.map(|live| live.reach).unwrap_or_default(),
         command: config.command.as_ref().map(|command| command.words.as_slice()),
         hosts: &config.hosts,
     }))
+}
+
+/// Whether the waiter of a session still has to tell it of any of this mail. It tells of nothing twice, and of nothing that waits
+/// for the next session.
+fn will_tell(
+    office: &Office,
+    agent: &Name,
+    session: &Session,
+    live: Option<&Live>,
+    numbers: &[MessageNo],
+) -> Result<bool> {
+    let Some(agent) = office.agent(agent)? else { return Ok(false) };
+    let heard = live.map(|live| live.told.heard()).unwrap_or_default();
+    let news = views::unheard(office.store(), &agent, session, &heard, LOOKED_AT_MAX)?;
+    Ok(news.messages.iter().any(|message| numbers.contains(&message.number)))
 }
 
 /// After a message was stored: if it must be seen now, and somebody it is for runs here and hears no bell, another process
@@ -209,7 +305,7 @@ fn worth_a_ring(cx: &Cx, office: &Office, numbers: &[MessageNo]) -> Result<Vec<M
             if agents.contains(&sleeper.agent) || Some(&sleeper.agent) == cx.optional_speaker().as_ref() {
                 continue;
             }
-            let plan = plan(office, office.path()?, sleeper.session.as_ref())?;
+            let plan = plan(office, office.path()?, &sleeper.agent, sleeper.session.as_ref(), None)?;
             if !plan.ways.is_empty() && plan.ways != [Way::Rewake] {
                 agents.insert(sleeper.agent);
             }
@@ -225,7 +321,7 @@ fn ring_apart(cx: &Cx, office: &Office, numbers: &[MessageNo]) -> Result {
     let folder = office.path()?;
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("wake").args(numbers.iter().map(ToString::to_string));
-    command.args(["--unseen", "--apart", "--office"]).arg(folder).env("POSTE_AGENT", cx.speaker()?.as_str());
+    command.args(["--apart", "--office"]).arg(folder).env("POSTE_AGENT", cx.speaker()?.as_str());
     match cx.session() {
         Some(session) => command.env("POSTE_SESSION", session.as_str()),
         None => command.env_remove("POSTE_SESSION"),

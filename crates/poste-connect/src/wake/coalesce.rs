@@ -1,29 +1,32 @@
 //! One ring for what comes together: whoever was rung a moment ago is not rung again for the same mail, and for other mail
-//! only after a while.
+//! only after a while. While one rings, one more waits to; all who come meanwhile leave their mail to that one.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use poste_core::log::{MessageNo, WakeWay};
 use poste_core::text::Name;
 use poste_core::vocabulary::Urgency;
-use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+use super::{LIMIT, planner};
 use crate::live;
 
 /// Mail that comes within this becomes one ring.
 pub const WINDOW: Duration = Duration::from_secs(5);
 
+/// Longer than a ring takes that tries every way.
+const PATIENCE: Duration = LIMIT.saturating_mul(planner::WAYS_MAX + 1);
 const BYTES_MAX: u64 = 64 * 1024;
 
-/// The last ring that was heard of.
+/// The last ring.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Rung {
     at_ms: u64,
-    how: WakeWay,
+    /// None: no way worked.
+    how: Option<WakeWay>,
     urgency: Urgency,
     numbers: Vec<MessageNo>,
 }
@@ -31,8 +34,8 @@ struct Rung {
 /// Whether it is time to ring.
 #[derive(Debug)]
 pub enum Turn {
-    /// A ring so long ago was for all of this.
-    Covered { ago: Duration, how: WakeWay },
+    /// A ring so long ago was for all of this, by whichever way worked.
+    Covered { ago: Duration, how: Option<WakeWay> },
     /// Somebody was rung a moment ago for something else: look again after this.
     Wait(Duration),
     /// Nobody else rings while this is held.
@@ -45,16 +48,30 @@ pub struct Bell {
     file: File,
 }
 
-/// Asks to ring an agent for some mail.
-pub fn turn(office: &Path, agent: &Name, numbers: &[MessageNo], urgency: Urgency) -> io::Result<Turn> {
-    live::make_folder(office)?;
-    let name = blake3::hash(format!("agent {agent}").as_bytes()).to_hex();
-    let path = office.join(live::FOLDER).join(&name[..32]).with_extension("rung");
-    let mut file = live::lock_file(&path)?;
-    flock(&file, FlockOperation::LockExclusive)?;
+/// The place of whoever rings next.
+#[derive(Debug)]
+pub struct Next {
+    _lock: File,
+}
+
+/// Asks to be the next who rings an agent, for everything that is to be rung for by then. `None`: somebody else is, and will look
+/// after this.
+pub fn next(office: &Path, agent: &Name) -> io::Result<Option<Next>> {
+    match live::locked(&path(office, agent, "next")?, Duration::ZERO) {
+        Ok(lock) => Ok(Some(Next { _lock: lock })),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Asks to ring an agent for some mail. Somebody who asks by hand may have mended what was in the way of the last ring.
+/// `WouldBlock`: whoever rings does not come to an end.
+pub fn turn(office: &Path, agent: &Name, numbers: &[MessageNo], urgency: Urgency, by_hand: bool) -> io::Result<Turn> {
+    let mut file = live::locked(&path(office, agent, "rung")?, PATIENCE)?;
     let mut bytes = Vec::new();
     (&mut file).take(BYTES_MAX).read_to_end(&mut bytes)?;
     let last: Option<Rung> = serde_json::from_slice(&bytes).ok();
+    let last = last.filter(|last| last.how.is_some() || !by_hand);
     // A clock that was set back makes nobody wait.
     let ago = last.as_ref().and_then(|last| now_ms().checked_sub(last.at_ms)).map(Duration::from_millis);
     let (Some(last), Some(ago)) = (last, ago.filter(|ago| *ago < WINDOW)) else { return Ok(Turn::Now(Bell { file })) };
@@ -68,9 +85,15 @@ pub fn turn(office: &Path, agent: &Name, numbers: &[MessageNo], urgency: Urgency
     Ok(Turn::Wait(WINDOW - ago))
 }
 
+fn path(office: &Path, agent: &Name, extension: &str) -> io::Result<PathBuf> {
+    live::make_folder(office)?;
+    let name = blake3::hash(format!("agent {agent}").as_bytes()).to_hex();
+    Ok(office.join(live::FOLDER).join(&name[..32]).with_extension(extension))
+}
+
 impl Bell {
-    /// Notes a ring that was asked for, and gives the right back.
-    pub fn rang(mut self, how: WakeWay, numbers: &[MessageNo], urgency: Urgency) -> io::Result<()> {
+    /// Notes a ring, whether or not a way worked, and gives the right back.
+    pub fn rang(mut self, how: Option<WakeWay>, numbers: &[MessageNo], urgency: Urgency) -> io::Result<()> {
         let rung = Rung { at_ms: now_ms(), how, urgency, numbers: numbers.to_vec() };
         self.file.set_len(0)?;
         self.file.rewind()?;
@@ -93,17 +116,42 @@ mod tests {
         let agent: Name = "coder".parse().expect("a name");
         let one = [MessageNo(1)];
         let both = [MessageNo(1), MessageNo(2)];
-        let turn = |numbers: &[MessageNo], urgency| turn(office.path(), &agent, numbers, urgency).expect("asked");
+        let turn = |numbers: &[MessageNo], urgency| turn(office.path(), &agent, numbers, urgency, true).expect("asked");
         let Turn::Now(bell) = turn(&one, Urgency::Turn) else { panic!("nobody rang yet") };
-        drop(bell); // no way worked: nothing is noted
+        drop(bell); // nothing was tried: nothing is noted
         let Turn::Now(bell) = turn(&one, Urgency::Turn) else { panic!("nobody rang yet") };
-        bell.rang(WakeWay::Tmux, &one, Urgency::Turn).expect("noted");
-        assert!(matches!(turn(&one, Urgency::Turn), Turn::Covered { how: WakeWay::Tmux, .. }));
+        bell.rang(Some(WakeWay::Tmux), &one, Urgency::Turn).expect("noted");
+        assert!(matches!(turn(&one, Urgency::Turn), Turn::Covered { how: Some(WakeWay::Tmux), .. }));
         assert!(matches!(turn(&both, Urgency::Turn), Turn::Wait(left) if left <= WINDOW));
         let Turn::Now(bell) = turn(&both, Urgency::Now) else { panic!("what is urgent does not wait") };
-        bell.rang(WakeWay::Tmux, &both, Urgency::Now).expect("noted");
+        bell.rang(Some(WakeWay::Tmux), &both, Urgency::Now).expect("noted");
         assert!(matches!(turn(&[MessageNo(3)], Urgency::Now), Turn::Wait(_)));
         let other: Name = "other".parse().expect("a name");
-        assert!(matches!(super::turn(office.path(), &other, &one, Urgency::Now), Ok(Turn::Now(_))));
+        assert!(matches!(super::turn(office.path(), &other, &one, Urgency::Now, false), Ok(Turn::Now(_))));
+    }
+
+    #[test]
+    fn a_ring_that_failed_counts_unless_somebody_asks_by_hand() {
+        let office = tempfile::tempdir().expect("a folder");
+        let agent: Name = "coder".parse().expect("a name");
+        let turn = |number: u64, by_hand| {
+            turn(office.path(), &agent, &[MessageNo(number)], Urgency::Now, by_hand).expect("asked")
+        };
+        let Turn::Now(bell) = turn(1, false) else { panic!("nobody rang yet") };
+        bell.rang(None, &[MessageNo(1)], Urgency::Now).expect("noted");
+        assert!(matches!(turn(1, false), Turn::Covered { how: None, .. }));
+        assert!(matches!(turn(2, false), Turn::Wait(_)));
+        assert!(matches!(turn(1, true), Turn::Now(_)));
+    }
+
+    #[test]
+    fn one_waits_to_ring_next_and_no_more() {
+        let office = tempfile::tempdir().expect("a folder");
+        let agent: Name = "coder".parse().expect("a name");
+        let first = next(office.path(), &agent).expect("asked").expect("nobody waits yet");
+        assert!(next(office.path(), &agent).expect("asked").is_none());
+        assert!(next(office.path(), &"other".parse().expect("a name")).expect("asked").is_some());
+        drop(first);
+        assert!(next(office.path(), &agent).expect("asked").is_some());
     }
 }

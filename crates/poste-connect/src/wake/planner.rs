@@ -8,12 +8,15 @@ use poste_core::views::LiveSession;
 
 use crate::live::Reach;
 
+/// As many ways as a plan can have: a session's own, tmux, a command.
+pub(super) const WAYS_MAX: u32 = 5;
+
 /// Everything that decides.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'k> {
     /// The session the agent runs as, by the log.
     pub session: Option<&'k LiveSession>,
-    /// A waiter of that session hears the bell.
+    /// A waiter of that session hears the bell, and will tell of this mail.
     pub waiter: bool,
     /// What the session's own hooks said of it.
     pub reach: &'k Reach,
@@ -156,6 +159,14 @@ mod tests {
             (None, false, &none, false, &[], "it has no live session"),
             (None, false, &all, true, &["command"], "it has no live session"),
             (Some((Running, true)), false, &all, false, &in_session, "tells of no way"),
+            (
+                Some((Running, true)),
+                false,
+                &all,
+                true,
+                &["claude-socket", "codex-queue", "opencode", "tmux", "command"],
+                "",
+            ),
             (Some((Running, true)), false, &none, false, &[], "tells of no way"),
             (Some((Running, true)), false, &none, true, &["command"], "tells of no way"),
             (Some((Running, true)), true, &all, true, &["rewake"], "tells of no way"),
@@ -180,6 +191,7 @@ mod tests {
             let plan = plan(&known);
             let found: Vec<&str> = plan.ways.iter().map(|way| way.word().word()).collect();
             assert_eq!(found, *expected, "row {at}");
+            assert!(found.len() <= WAYS_MAX as usize);
             assert!(plan.why_not.contains(why), "row {at}: {}", plan.why_not);
             assert!(!format!("{plan:?}").contains("s3cret"), "a plan that is printed tells no key");
         }

@@ -115,7 +115,8 @@ pub fn is_at_or_below(pid: u32, above: u32) -> bool {
 /// it left the terminal to.
 pub fn is_in_foreground(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let fields: Vec<&str> = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
+    let fields: Vec<&str> =
+        stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
     let [state, _parent, group, _session, _terminal, in_front, ..] = fields[..] else { return false };
     !matches!(state, "T" | "t" | "Z" | "X") && group == in_front
 }

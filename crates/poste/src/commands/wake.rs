@@ -13,7 +13,7 @@ use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::explain::{no_message, unknown_agent};
 use crate::ui::{Answer, Paint, Ui, escape};
-use crate::wake::{self, Rung, RungOutcome};
+use crate::wake::{self, Cause, Rung, RungOutcome};
 
 /// Ring for mail that waits: wake an agent, or everybody a message waits for
 ///
@@ -31,14 +31,14 @@ pub(crate) struct Args {
     /// Only for what was not shown yet
     #[arg(long)]
     unseen: bool,
-    /// Apart from whoever started it: a session of its own
-    #[arg(long, hide = true)]
+    /// For what was stored just now, apart from whoever did: in a session of its own
+    #[arg(long, hide = true, conflicts_with = "unseen")]
     apart: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WakeAnswer {
-    /// One for each agent.
+    /// One for each agent, and for each message that waits for none.
     pub rung: Vec<Rung>,
 }
 
@@ -55,7 +55,8 @@ impl Answer for WakeAnswer {
             let more = if rung.numbers.len() > numbers.len() { " …" } else { "" };
             let what = if numbers.is_empty() { String::new() } else { format!(" for {}{more}", numbers.join(" ")) };
             let why = rung.reason.as_ref().map(|why| format!(": {}", escape::line(why))).unwrap_or_default();
-            writeln!(out, "{}: {}{what}{why}", rung.agent, ui.paint(paint, word))?;
+            let who = rung.agent.as_ref().map_or("nobody", Name::as_str);
+            writeln!(out, "{who}: {}{what}{why}", ui.paint(paint, word))?;
             for tried in &rung.tried {
                 let why = tried.reason.as_ref().map(|why| format!(": {}", escape::line(why))).unwrap_or_default();
                 writeln!(out, "  {} {}{why}", tried.how, tried.outcome)?;
@@ -72,60 +73,90 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     }
     let mut office = cx.open_to_write()?;
     cx.agent(&office)?;
-    let mut answer = WakeAnswer { rung: Vec::new() };
-    for (agent, numbers) in targets(&office, &args.who)? {
-        answer.rung.push(wake::ring(cx, &mut office, &agent, &numbers, args.unseen)?);
+    let Targets { agents, nobody, mut errors } = targets(&office, &args.who)?;
+    let mut answer = WakeAnswer { rung: nobody.into_iter().map(Rung::for_nobody).collect() };
+    for (agent, numbers) in agents {
+        let cause = match args.apart {
+            true => Cause::Stored,
+            false => Cause::Asked { numbers: &numbers, only_unseen: args.unseen },
+        };
+        // Whatever is in the way of one is not in the way of the others.
+        match wake::ring(cx, &mut office, &agent, cause) {
+            Ok(rung) => answer.rung.push(rung),
+            Err(error) => errors.push(error),
+        }
     }
-    cx.ui.now = office.now()?;
-    cx.ui.answer(&answer)?;
-    let failed: Vec<&Rung> = answer.rung.iter().filter(|rung| rung.outcome == RungOutcome::Failed).collect();
-    let Some(number) = failed.iter().find_map(|rung| rung.numbers.first()) else { return Ok(()) };
-    let names: Vec<&str> = failed.iter().map(|rung| rung.agent.as_str()).collect();
-    Err(CommandError::new(Kind::NotFound, format!("no way to wake {} worked", names.join(", ")))
-        .code("not_woken")
-        .hint(format!("the mail is kept for its next session or tool call; follow it: poste track {number}")))
+    if !answer.rung.is_empty() {
+        cx.ui.now = office.now()?;
+        cx.ui.answer(&answer)?;
+    }
+    errors.extend(not_woken(&answer));
+    // The first is told in full, of the others what happened.
+    let error = errors.into_iter().reduce(|first, other| first.cause(other.message));
+    error.map_or(Ok(()), Err)
+}
+
+fn not_woken(answer: &WakeAnswer) -> Option<CommandError> {
+    let failed = || answer.rung.iter().filter(|rung| rung.outcome == RungOutcome::Failed);
+    let number = failed().find_map(|rung| rung.numbers.first())?;
+    let names: Vec<&str> = failed().filter_map(|rung| rung.agent.as_ref()).map(Name::as_str).collect();
+    Some(
+        CommandError::new(Kind::NotFound, format!("no way to wake {} worked", names.join(", ")))
+            .code("not_woken")
+            .hint(format!("the mail is kept for its next session or tool call; follow it: poste track {number}")),
+    )
 }
 
 /// Whom to wake, each for which messages; none for all that wait.
-fn targets(office: &Office, who: &[String]) -> Result<BTreeMap<Name, Vec<MessageNo>>> {
-    let mut targets: BTreeMap<Name, Vec<MessageNo>> = BTreeMap::new();
+#[derive(Default)]
+struct Targets {
+    agents: BTreeMap<Name, Vec<MessageNo>>,
+    /// Messages that wait for nobody.
+    nobody: Vec<MessageNo>,
+    /// What was named and is not there.
+    errors: Vec<CommandError>,
+}
+
+fn targets(office: &Office, who: &[String]) -> Result<Targets> {
+    let mut targets = Targets::default();
     let mut everything = Vec::new();
     for word in who {
         if let Ok(number) = crate::cli::number(word) {
-            for sleeper in sleepers(office, number)? {
-                targets.entry(sleeper).or_default().push(number);
+            match sleepers(office, number)? {
+                None => targets.errors.push(no_message(number)),
+                Some(sleepers) if sleepers.is_empty() => targets.nobody.push(number),
+                Some(sleepers) => {
+                    for sleeper in sleepers {
+                        targets.agents.entry(sleeper).or_default().push(number);
+                    }
+                }
             }
             continue;
         }
-        let name: Name = word.parse()?;
+        let name: Name = match word.parse() {
+            Ok(name) => name,
+            Err(error) => {
+                targets.errors.push(CommandError::from(error));
+                continue;
+            }
+        };
         match office.agent(&name)? {
-            None => return Err(unknown_agent(office, &name)?),
+            None => targets.errors.push(unknown_agent(office, &name)?),
             Some(agent) if !agent.is_active() => {
-                return Err(CommandError::new(Kind::Refused, format!("{name} is retired")).code("retired"));
+                targets.errors.push(CommandError::new(Kind::Refused, format!("{name} is retired")).code("retired"));
             }
             Some(_) => everything.push(name),
         }
     }
-    targets.extend(everything.into_iter().map(|name| (name, Vec::new())));
+    targets.agents.extend(everything.into_iter().map(|name| (name, Vec::new())));
     Ok(targets)
 }
 
-fn sleepers(office: &Office, number: MessageNo) -> Result<Vec<Name>> {
-    let Some(sleepers) = views::sleepers(office.store(), number)? else {
+/// Whom a message waits for; `None`: there is no such message.
+fn sleepers(office: &Office, number: MessageNo) -> Result<Option<Vec<Name>>> {
+    match views::sleepers(office.store(), number)? {
+        Some(sleepers) => Ok(Some(sleepers.into_iter().map(|sleeper| sleeper.agent).collect())),
         // It may be archived, where nothing waits any more.
-        return match views::track(office.store(), number, office.now()?)? {
-            Some(_) => Err(waits_for_nobody(number)),
-            None => Err(no_message(number)),
-        };
-    };
-    match sleepers.is_empty() {
-        true => Err(waits_for_nobody(number)),
-        false => Ok(sleepers.into_iter().map(|sleeper| sleeper.agent).collect()),
+        None => Ok(views::track(office.store(), number, office.now()?)?.map(|_| Vec::new())),
     }
-}
-
-fn waits_for_nobody(number: MessageNo) -> CommandError {
-    CommandError::new(Kind::Refused, format!("message {number} waits for nobody who could be woken"))
-        .code("nothing_to_do")
-        .hint(format!("see where it is: poste track {number}"))
 }

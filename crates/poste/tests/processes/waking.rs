@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use poste_connect::live::{self, Live, Reach};
+use poste_connect::wake;
 use serde_json::Value;
 
 use crate::common::{Desk, until};
@@ -294,6 +295,84 @@ fn a_waiter_that_hears_the_bell_is_not_rung_and_asked_it_is_the_only_way() {
 }
 
 #[test]
+fn a_waiter_that_has_told_of_it_is_not_the_way() {
+    let tmux = Tmux::start();
+    let team = Team::new(|_| Reach::default());
+    let pid = tmux.run(&["display-message", "-p", "#{pane_pid}"]);
+    team.desk.run(&["session", "start", "--name", "run-2", "--pid", &pid, "--take-over", "--as", "coder"]);
+    let session = "run-2".parse().expect("a session");
+    team.desk.run(&["send", "coder", "Look", "--type", "question", "--as", "lead"]);
+    team.desk.run(&["send", "coder", "How far", "--type", "progress_update", "--as", "lead"]);
+    let changed = Live::change(&team.desk.office(), &session, |live| {
+        live.reach = tmux.reach();
+        live.told.listed.insert(poste_core::MessageNo(1));
+        Ok::<_, std::io::Error>(())
+    });
+    changed.expect("saved");
+    let _waiter = wake::Place::take(&team.desk.office(), &session, None).expect("asked").expect("free");
+    // It was named to the session, or waits for the next one: no waiter will say anything.
+    let (code, answer) = team.wake("coder");
+    assert_eq!((code, Team::tried(&answer)), (Some(0), vec!["tmux requested: ".to_owned()]), "{answer}");
+    until("the ring", || tmux.typed() == "poste: 2 messages wait (#1, #2); run poste inbox\n");
+    team.desk.run(&["send", "coder", "And this?", "--type", "question", "--as", "lead"]);
+    let (_, answer) = team.wake("3");
+    assert_eq!(Team::tried(&answer), ["rewake requested: "], "{answer}");
+    team.desk.verify();
+}
+
+#[test]
+fn what_is_in_the_way_of_one_ring_is_not_in_the_way_of_the_others() {
+    let team = Team::new(|_| Reach { codex_thread: Some("t1".to_owned()), ..Reach::default() });
+    script(team.desk.folder.path(), "codex", "");
+    for subject in ["One", "Two"] {
+        team.desk.run(&["send", "coder", subject, "--as", "lead"]);
+    }
+    team.desk.run(&["done", "1", "--as", "coder"]);
+    let path = format!("{}:/usr/bin:/bin", team.desk.folder.path().display());
+    let mut command = team.desk.command(&["--json", "wake", "99", "1", "ghost", "2", "--as", "lead"]);
+    let output = command.env("PATH", path).output().expect("runs");
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
+    let told: Vec<(&Value, &Value)> =
+        answer["rung"].as_array().expect("a list").iter().map(|rung| (&rung["agent"], &rung["outcome"])).collect();
+    assert_eq!(told, [(&Value::Null, &"nothing".into()), (&"coder".into(), &"requested".into())], "{answer}");
+    assert_eq!(output.status.code(), Some(3), "and what was wrong is told");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("message 99") && error.contains("ghost"), "{error}");
+    assert_eq!(team.wakes(2), [pair("codex-queue", "requested")]);
+    team.desk.verify();
+}
+
+/// Processes that ring in this office.
+fn ringers(desk: &Desk) -> usize {
+    let office = desk.office().display().to_string();
+    let processes = fs::read_dir("/proc").expect("read").flatten();
+    let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    lines
+        .map(|line| String::from_utf8_lossy(&line).into_owned())
+        .filter(|line| line.contains("--apart") && line.contains(&office))
+        .count()
+}
+
+#[test]
+fn a_way_that_fails_is_not_tried_by_everybody_at_once() {
+    const SENT: u64 = 8;
+    let team = Team::new(|_| Reach { codex_thread: Some("t1".to_owned()), ..Reach::default() });
+    let folder = team.desk.folder.path().to_owned();
+    script(&folder, "codex", &format!("echo run >> '{}/runs'; sleep 1; exit 1", folder.display()));
+    let path = format!("{}:/usr/bin:/bin", folder.display());
+    for _ in 0..SENT {
+        let mut send = team.desk.command(&["send", "coder", "Fire", "--type", "alert", "--as", "lead"]);
+        assert!(send.env("PATH", &path).output().expect("runs").status.success());
+    }
+    until("one that rings, and one that will", || ringers(&team.desk) <= 2);
+    until("the records", || (1..=SENT).all(|number| team.wakes(number).contains(&pair("codex-queue", "failed"))));
+    until("the end", || ringers(&team.desk) == 0);
+    let runs = fs::read_to_string(folder.join("runs")).expect("it ran").lines().count();
+    assert!(runs <= 3, "{runs} rings");
+    team.desk.verify();
+}
+
+#[test]
 fn where_there_is_no_way_the_reason_is_written_down() {
     let mut team = Team::new(|_| Reach::default());
     team.desk.run(&["send", "coder", "One", "--as", "lead"]);
@@ -306,7 +385,8 @@ fn where_there_is_no_way_the_reason_is_written_down() {
     assert_eq!(told(&team), ["none failed: it has no live session"]);
     assert_eq!(team.wakes(1).len(), 3);
     team.desk.run(&["done", "1", "--as", "coder"]);
-    assert_eq!(team.wake("1").0, Some(4), "it waits for nobody");
+    let (code, answer) = team.wake("1");
+    assert_eq!((code, &answer["rung"][0]["outcome"]), (Some(0), &"nothing".into()), "it waits for nobody");
     assert_eq!(team.wake("coder").0, Some(0), "nothing waits, so nobody is rung");
     assert_eq!(team.wake("ghost").0, Some(3));
     assert_eq!(team.wake("99").0, Some(3));
