@@ -8,4 +8,5 @@ pub mod live;
 pub mod mcp;
 pub mod program;
 pub mod setup;
+pub mod shell;
 pub mod wake;

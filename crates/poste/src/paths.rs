@@ -137,15 +137,6 @@ fn is_submodule(top: &Path) -> bool {
     link.strip_prefix("gitdir:").is_some_and(|path| path.contains("/modules/"))
 }
 
-/// A word as a shell takes it, for commands that are proposed to people.
-pub(crate) fn shell_word(text: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | ',' | ':' | '@' | '+' | '=');
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', "'\\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,13 +186,5 @@ mod tests {
         assert_eq!(literal("app/[id]/page.tsx"), "app/\\[id\\]/page.tsx");
         assert_eq!(literal("app/[id]/"), "app/\\[id\\]");
         assert_eq!(literal("/tree/a b/x*"), "x\\*");
-    }
-
-    #[test]
-    fn words_survive_a_shell() {
-        assert_eq!(shell_word("src/auth.rs"), "src/auth.rs");
-        assert_eq!(shell_word("src/**"), "'src/**'");
-        assert_eq!(shell_word("it's"), "'it'\\''s'");
-        assert_eq!(shell_word(""), "''");
     }
 }

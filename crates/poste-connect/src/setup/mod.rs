@@ -10,13 +10,14 @@ pub mod programs;
 pub mod proof;
 mod seal;
 mod section;
-mod shell;
 pub mod texts;
 pub mod toml;
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+
+use crate::shell;
 
 /// Whether one project is set up, or everything its user works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::json;
-use super::shell;
 use super::{AGENT, HOME};
+use crate::shell;
 
 /// A server entry that starts `poste mcp`.
 pub fn is_server(entry: &Value) -> bool {

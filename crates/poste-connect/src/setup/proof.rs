@@ -13,8 +13,9 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{AGENT, HOME, Invocation, Scope, Target, What, json, ours, programs, shell, toml};
+use super::{AGENT, HOME, Invocation, Scope, Target, What, json, ours, programs, toml};
 use crate::program::Program;
+use crate::shell;
 
 /// One answer of a server, or the end of one hook, takes no longer.
 const PATIENCE: Duration = Duration::from_secs(10);

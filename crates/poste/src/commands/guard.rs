@@ -5,6 +5,7 @@ use std::io::{self, BufRead, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use poste_connect::shell;
 use poste_core::fold::Code;
 use poste_core::office::Office;
 use poste_core::pattern::Touched;
@@ -19,7 +20,7 @@ use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::git::{Change, Git, changes, word};
 use crate::git_hooks::{ALL, Hook, HookView, PRE_COMMIT, PRE_PUSH, State};
-use crate::paths::{Top, repository_top, shell_word};
+use crate::paths::{Top, repository_top};
 use crate::ui::{self, Answer, Ui, escape, talk};
 
 /// Let git stop commits that touch paths somebody else has reserved
@@ -304,7 +305,7 @@ fn stopped(answer: &CheckAnswer, what: &str) -> CommandError {
     let message = format!("this {what} touches paths that somebody else has reserved");
     let mut error = CommandError::new(Kind::Conflict, message).code(Code::Reserved.word());
     let first = answer.held.first();
-    let path = first.map_or("PATH".to_owned(), |held| escape::line(&shell_word(&held.path)).into_owned());
+    let path = first.map_or("PATH".to_owned(), |held| escape::line(&shell::word(&held.path)).into_owned());
     let holder = first.map_or("NAME".to_owned(), |held| held.held.holder.to_string());
     error =
         error.hint(format!("ask for it: poste reserve --literal {path} --ask; or write: poste send {holder} SUBJECT"));

@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use poste_connect::shell;
 use poste_core::fold::{Code, Effect, Outcome, Reserved, Verdict};
 use poste_core::log::{Intent, MessageNo, Position, Proposal, Reserve};
 use poste_core::office::Office;
@@ -19,7 +20,7 @@ use crate::context::Cx;
 use crate::draft::Draft;
 use crate::error::{CommandError, Kind};
 use crate::explain::explain;
-use crate::paths::{Top, shell_word};
+use crate::paths::Top;
 use crate::ui::{Answer, Ui, escape};
 
 /// Reserve paths, so that nobody else works on them meanwhile
@@ -161,8 +162,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 /// What to type to `release`, to which a number would be a message.
 fn typed_again(patterns: &[String], literal: bool) -> String {
     let words = patterns.iter().map(|typed| match crate::cli::number(typed).is_ok() || typed == "all" {
-        true => shell_word(&format!("./{typed}")),
-        false => shell_word(typed),
+        true => shell::word(&format!("./{typed}")),
+        false => shell::word(typed),
     });
     let literal = literal.then(|| "--literal".to_owned());
     // What begins like an option is none after this.

@@ -7,6 +7,7 @@ use poste_connect::setup::files::{Change, FileFault, Memory, Outcome, Plan};
 use poste_connect::setup::programs::{self, Places};
 use poste_connect::setup::proof::{self, Finding, State, Wiring};
 use poste_connect::setup::{Invocation, Scope, Target, plugin};
+use poste_connect::shell;
 use poste_core::store::discover;
 use poste_core::text::Name;
 use schemars::JsonSchema;
@@ -325,7 +326,7 @@ fn say(cx: &Cx, site: &Site, args: &Args, jobs: &[Job], answer: &SetupAnswer) {
         }
     }
     if let Some(folder) = &site.plugin {
-        cx.ui.say(format!("try it: claude --plugin-dir {}", crate::paths::shell_word(&folder.display().to_string())));
+        cx.ui.say(format!("try it: claude --plugin-dir {}", shell::word(&folder.display().to_string())));
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use poste_connect::hook::{Moment, Source};
 use poste_connect::live::{Live, Reach};
 use poste_connect::program::Program;
+use poste_connect::shell;
 use poste_core::fold::{Code, Verdict};
 use poste_core::log::{Intent, SessionProcess, SessionStart};
 use poste_core::office::Office;
@@ -19,7 +20,7 @@ use poste_core::views::{self, SessionView};
 
 use super::Call;
 use crate::Result;
-use crate::commands::session::{parent_of, place_of, shell_word};
+use crate::commands::session::{parent_of, place_of};
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 
@@ -246,7 +247,7 @@ pub(super) fn reach(call: &Call) -> Reach {
 pub(super) fn tell_shell(agent: &Name, session: &Session) {
     let Some(path) = env::var_os("CLAUDE_ENV_FILE").filter(|path| !path.is_empty()) else { return };
     let line =
-        format!("export POSTE_AGENT={} POSTE_SESSION={}\n", shell_word(agent.as_str()), shell_word(session.as_str()));
+        format!("export POSTE_AGENT={} POSTE_SESSION={}\n", shell::word(agent.as_str()), shell::word(session.as_str()));
     if fs::read_to_string(&path).is_ok_and(|text| text.contains(&line)) {
         return;
     }

@@ -1,6 +1,7 @@
 //! What a session is told when it begins, and again after it was compacted: facts, in few words.
 
 use poste_connect::live::Told;
+use poste_connect::shell;
 use poste_core::Timestamp;
 use poste_core::log::MessageNo;
 use poste_core::office::Office;
@@ -13,7 +14,7 @@ use poste_core::vocabulary::{AgentKind, Urgency};
 use super::bind::{Binding, Bound, Standing};
 use super::{Call, news};
 use crate::Result;
-use crate::commands::session::{place, shell_word};
+use crate::commands::session::place;
 use crate::context::Cx;
 use crate::ui::{self, escape, tokens};
 
@@ -149,7 +150,7 @@ fn claim_line(office: &Office, held: &Delivery, session: &Session, now: Timestam
 
 /// What a session is told that speaks for nobody, and how that can be changed.
 pub(super) fn unbound_text(cx: &Cx, call: &Call, binding: &Binding) -> Option<String> {
-    let id = shell_word(binding.session.as_str());
+    let id = shell::word(binding.session.as_str());
     Some(match &binding.standing {
         Standing::Bound(_) => return None,
         Standing::Unnamed => format!(
@@ -161,7 +162,7 @@ pub(super) fn unbound_text(cx: &Cx, call: &Call, binding: &Binding) -> Option<St
             "Poste: this session is to be {name}, and nobody active is registered by that name. Register it: poste register {name} --role ROLE"
         ),
         Standing::InUse(live) => {
-            let (name, other) = (&live.agent, shell_word(live.id.as_str()));
+            let (name, other) = (&live.agent, shell::word(live.id.as_str()));
             format!(
                 "Poste: {name} runs already, as session {} ({}) {}. This session does not speak for {name} and is not shown its \
                  mail. Ways on: go on in its place: poste session start --name {id} --take-over --as {name}; run beside it as \

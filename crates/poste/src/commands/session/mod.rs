@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub(crate) use close::CloseAnswer;
-pub(crate) use start::{StartAnswer, parent_of, place_of, shell_word};
+pub(crate) use start::{StartAnswer, parent_of, place_of};
 
 use super::{SecretArgs, said};
 use crate::Result;

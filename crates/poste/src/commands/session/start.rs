@@ -1,5 +1,6 @@
 use std::io::{self, Write};
 
+use poste_connect::shell;
 use poste_core::fold::{Code, Verdict};
 use poste_core::log::{Intent, Position, Register, SessionStart};
 use poste_core::office::Office;
@@ -77,17 +78,8 @@ impl Answer for StartAnswer {
         if !self.only_exports {
             writeln!(out, "{}", self.session.id)?;
         }
-        let (agent, id) = (shell_word(self.session.agent.as_str()), shell_word(self.session.id.as_str()));
+        let (agent, id) = (shell::word(self.session.agent.as_str()), shell::word(self.session.id.as_str()));
         writeln!(out, "export POSTE_AGENT={agent} POSTE_SESSION={id}")
-    }
-}
-
-/// A word a shell takes as it is.
-pub(crate) fn shell_word(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':' | '@' | '+' | ',');
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 
@@ -171,7 +163,7 @@ fn answer(
     let left = left.map(|before| before.id.clone());
     cx.ui.answer(&StartAnswer { session, took_over, position, repeat, only_exports })?;
     if let Some(left) = left {
-        cx.ui.say(format!("what was noted in {left} stays there: poste session show {}", shell_word(left.as_str())));
+        cx.ui.say(format!("what was noted in {left} stays there: poste session show {}", shell::word(left.as_str())));
     }
     if repeat {
         cx.ui.say("started before, under this id");
@@ -216,7 +208,7 @@ fn in_use(cx: &Cx, live: &SessionView) -> CommandError {
         .code("session_live")
         .hint("go on in its place: --take-over; what it claimed stays held, and its tokens finish it")
         .hint(format!("or run beside it under a name of its own: --own-name (as {agent}-2)"))
-        .hint(format!("or close it first: poste session close {} --as {agent}", shell_word(id.as_str())))
+        .hint(format!("or close it first: poste session close {} --as {agent}", shell::word(id.as_str())))
 }
 
 /// A free name after this one: `coder-2`, `coder-3` …, registered alike. One that is registered and idle is used again.
@@ -287,19 +279,4 @@ fn worktree(cx: &Cx, agent: &Agent) -> Option<String> {
         discover::git_top(&cwd).unwrap_or(cwd).into_os_string().into_string().ok()
     };
     agent.worktree.clone().or_else(here)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shell_reads_the_word_that_was_meant() {
-        assert_eq!(shell_word("coder-3fa94c"), "coder-3fa94c");
-        for hostile in ["a'b", "$(rm)", "a;b", "`x`", "", "a\"b", "*", "~"] {
-            let script = format!("printf %s {}", shell_word(hostile));
-            let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
-            assert_eq!(String::from_utf8_lossy(&output.stdout), hostile);
-        }
-    }
 }
