@@ -59,9 +59,10 @@ impl ConfigFile {
         }
     }
 
-    /// What a key outside the policy says here, else what is built in.
-    pub fn machine_value(&self, section: &str, name: &str) -> Option<Value> {
-        let given = self.given.get(&format!("{section}.{name}")).map(|given| given.value.clone());
+    /// What a key outside the policy says: in the file that is this machine's alone, else here, else what is built in.
+    pub fn machine_value(&self, local: &LocalFile, section: &str, name: &str) -> Option<Value> {
+        let key = format!("{section}.{name}");
+        let given = local.given.get(&key).or_else(|| self.given.get(&key)).map(|given| given.value.clone());
         given.or_else(|| keys::find(section, name)?.built_in.clone())
     }
 

@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
 use super::gates::{self, GATE};
-use super::keys::{self, Key, SchemaSource, TYPES, Takes, Value};
+use super::keys::{self, Key, MACHINE_SECTIONS, SchemaSource, TYPES, Takes, Value};
 use super::wake::{self, WAKE, WakeConfig};
 use super::{ConfigFile, FilePolicy};
 use crate::fold;
@@ -99,6 +99,8 @@ fn too_deep(text: &str) -> Option<Problem> {
 pub struct LocalFile {
     pub gates: Vec<Gate>,
     pub wake: WakeConfig,
+    /// How this machine serves the sessions that run on it.
+    pub given: BTreeMap<String, Given>,
 }
 
 /// Everything that is wrong with a `local.toml`.
@@ -123,14 +125,18 @@ pub fn read_local(text: &str) -> (LocalFile, Vec<Problem>) {
             wake::read(&mut reader, section, value.get_ref(), Source::Machine);
             continue;
         }
+        if MACHINE_SECTIONS.contains(&name) {
+            reader.section(section, value, |reader, fields| drop(reader.fields(name, name, fields)));
+            continue;
+        }
         let message = match keys::sections().contains(&name) {
             true => format!("[{name}] belongs into {}", super::FILE),
-            false => keys::unknown("section", name, [GATE, WAKE].into_iter()),
+            false => keys::unknown("section", name, MACHINE_SECTIONS.into_iter().chain([GATE, WAKE])),
         };
         reader.say(Some(section.span()), message);
     }
     reader.problems.sort();
-    (LocalFile { gates: reader.gates, wake: reader.wake }, reader.problems)
+    (LocalFile { gates: reader.gates, wake: reader.wake, given: reader.given }, reader.problems)
 }
 
 impl<'t> Reader<'t> {
@@ -198,14 +204,24 @@ impl<'t> Reader<'t> {
                 self.say(Some(section.span()), message);
                 continue;
             }
-            let Some(fields) = value.get_ref().as_table() else {
-                self.say(Some(section.span()), format!("{name} is a section: write [{name}]"));
-                continue;
-            };
-            if name == TYPES {
-                fields.iter().for_each(|(name, value)| self.kind(name, value));
-            } else {
-                self.fields(name, name, fields);
+            self.section(section, value, |reader, fields| match name == TYPES {
+                true => fields.iter().for_each(|(name, value)| reader.kind(name, value)),
+                false => drop(reader.fields(name, name, fields)),
+            });
+        }
+    }
+
+    fn section(
+        &mut self,
+        name: &Spanned<std::borrow::Cow<'_, str>>,
+        value: &Spanned<DeValue<'_>>,
+        read: impl FnOnce(&mut Self, &DeTable<'_>),
+    ) {
+        match value.get_ref().as_table() {
+            Some(fields) => read(self, fields),
+            None => {
+                let word = name.get_ref();
+                self.say(Some(name.span()), format!("{word} is a section: write [{word}]"));
             }
         }
     }

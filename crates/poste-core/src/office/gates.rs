@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Office;
-use crate::config::{self, ConfigFile, Problem, WakeConfig};
+use crate::config::{self, ConfigFile, LocalFile, Problem, WakeConfig};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::fold::{self, Code, Rejection};
@@ -28,47 +28,43 @@ impl<L: Log> Office<L> {
                 found.trusted = mark.is_some_and(|mark| mark.digest == Digest::of(text.as_bytes()));
             }
         }
-        let local = folder.join(config::LOCAL_FILE);
-        if let Some(text) = read_config(&local)? {
-            let (own, problems) = config::read_local(&text);
-            let own = own.gates;
-            let wrong = |message: String| Err(Error::Config { path: local.clone(), message });
-            if let Some(problem) = problems.first() {
-                return wrong(problem.to_string());
+        let wrong = |message: String| Err(Error::Config { path: folder.join(config::LOCAL_FILE), message });
+        let tables = self.store().tables()?;
+        for gate in self.local_config()?.gates {
+            let known = gate.kind.as_ref().map(|kind| tables.type_defaults(kind)).transpose()?.flatten();
+            if let Some(why) = config::unknown_type(&gate, |_| known.is_some()) {
+                return wrong(format!("line {}: {why}", gate.line));
             }
-            let tables = self.store().tables()?;
-            for gate in own {
-                let known = gate.kind.as_ref().map(|kind| tables.type_defaults(kind)).transpose()?.flatten();
-                if let Some(why) = config::unknown_type(&gate, |_| known.is_some()) {
-                    return wrong(format!("line {}: {why}", gate.line));
-                }
-                if found.gates.iter().any(|other| other.name == gate.name) {
-                    let name = &gate.name;
-                    return wrong(format!("line {}: gate {name}: the name is taken in {}", gate.line, config::FILE));
-                }
-                // What they say becomes one record, which holds so many.
-                if found.gates.len() >= limits::GATES_MAX {
-                    let (max, shared) = (limits::GATES_MAX, config::FILE);
-                    return wrong(format!("line {}: with {shared} there are more than {max} gates", gate.line));
-                }
-                found.gates.push(gate);
+            if found.gates.iter().any(|other| other.name == gate.name) {
+                let name = &gate.name;
+                return wrong(format!("line {}: gate {name}: the name is taken in {}", gate.line, config::FILE));
             }
+            // What they say becomes one record, which holds so many.
+            if found.gates.len() >= limits::GATES_MAX {
+                let (max, shared) = (limits::GATES_MAX, config::FILE);
+                return wrong(format!("line {}: with {shared} there are more than {max} gates", gate.line));
+            }
+            found.gates.push(gate);
         }
         Ok(found)
+    }
+
+    /// What this machine's own file says.
+    pub fn local_config(&self) -> Result<LocalFile, Error> {
+        let Some(folder) = self.store().path() else { return Ok(LocalFile::default()) };
+        let path = folder.join(config::LOCAL_FILE);
+        let Some(text) = read_config(&path)? else { return Ok(LocalFile::default()) };
+        let (file, problems) = config::read_local(&text);
+        match problems.first() {
+            None => Ok(file),
+            Some(problem) => Err(Error::Config { path, message: problem.to_string() }),
+        }
     }
 
     /// How agents are woken by this machine's files: its own command, else that of `poste.toml` if a person trusts it.
     pub fn wake_config(&self) -> Result<WakeConfig, Error> {
         let Some(folder) = self.store().path() else { return Ok(WakeConfig::default()) };
-        let mut found = WakeConfig::default();
-        let local = folder.join(config::LOCAL_FILE);
-        if let Some(text) = read_config(&local)? {
-            let (own, problems) = config::read_local(&text);
-            if let Some(problem) = problems.first() {
-                return Err(Error::Config { path: local, message: problem.to_string() });
-            }
-            found = own.wake;
-        }
+        let mut found = self.local_config()?.wake;
         let config = folder.with_file_name(config::FILE);
         if found.command.is_none()
             && let Some(text) = read_config(&config)?

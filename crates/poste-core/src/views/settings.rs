@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::config::{ConfigFile, KEYS, Key, MACHINE_SECTIONS, SCHEMA, TYPES, Value};
+use crate::config::{ConfigFile, KEYS, Key, LocalFile, MACHINE_SECTIONS, SCHEMA, TYPES, Value};
 use crate::error::Error;
 use crate::log::{PolicyType, Settings};
 use crate::store::Store;
@@ -20,6 +20,8 @@ pub enum Source {
     BuiltIn,
     /// This machine's `poste.toml`.
     File,
+    /// This machine's `.poste/local.toml`.
+    LocalFile,
     /// Another machine's, by its policy.
     OtherMachine,
 }
@@ -45,14 +47,14 @@ pub struct PolicyView {
 }
 
 /// The office's settings as they hold, beside what this machine's file says.
-pub fn settings(store: &Store, file: Option<&ConfigFile>) -> Result<PolicyView, Error> {
+pub fn settings(store: &Store, file: Option<&ConfigFile>, local: &LocalFile) -> Result<PolicyView, Error> {
     store.read(|_| {
         let tables = store.tables()?;
         let policy = tables.policy()?;
         let none = ConfigFile::default();
         let file = file.unwrap_or(&none);
         let ours = file.policy.digest() == policy.digest || store.machine()?.as_str() == policy.machine;
-        let view = View { policy: &policy, file, ours };
+        let view = View { policy: &policy, file, local, ours };
         let mut settings: Vec<Setting> =
             KEYS.iter().filter(|key| key.section != TYPES).map(|key| view.office_wide(key)).collect();
         let mut names: BTreeSet<TypeName> = tables.own_types()?.into_iter().collect();
@@ -72,6 +74,7 @@ pub fn settings(store: &Store, file: Option<&ConfigFile>) -> Result<PolicyView, 
 struct View<'a> {
     policy: &'a PolicyRow,
     file: &'a ConfigFile,
+    local: &'a LocalFile,
     /// The policy in force is this machine's.
     ours: bool,
 }
@@ -80,9 +83,15 @@ impl View<'_> {
     fn office_wide(&self, key: &Key) -> Setting {
         let name = format!("{}.{}", key.section, key.name);
         if MACHINE_SECTIONS.contains(&key.section) {
-            let value = self.file.machine_value(key.section, key.name);
-            let source = if self.file.given.contains_key(&name) { Source::File } else { Source::BuiltIn };
-            return Setting { key: name, value, source, file_value: None };
+            let value = self.file.machine_value(self.local, key.section, key.name);
+            let in_file = self.file.given.get(&name).map(|given| given.value.clone());
+            let source = match (self.local.given.contains_key(&name), &in_file) {
+                (true, _) => Source::LocalFile,
+                (false, Some(_)) => Source::File,
+                (false, None) => Source::BuiltIn,
+            };
+            let file_value = in_file.filter(|in_file| Some(in_file) != value.as_ref());
+            return Setting { key: name, value, source, file_value };
         }
         let set = setting(&self.policy.settings, key);
         let source = match (&set, self.ours) {

@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use poste_core::config::{self, ConfigFile, KeyPath, Problem};
+use poste_core::config::{self, ConfigFile, KeyPath, LocalFile, Problem};
 use poste_core::gates;
 use poste_core::office::{Office, Standing, gate_schema_problems};
 use poste_core::payload::PayloadSchemas;
@@ -121,6 +121,7 @@ impl ShowAnswer {
         let from = match setting.source {
             Source::BuiltIn => "built in".to_owned(),
             Source::File => config::FILE.to_owned(),
+            Source::LocalFile => format!(".poste/{}", config::LOCAL_FILE),
             Source::OtherMachine => {
                 format!(
                     "policy {} of {}",
@@ -272,7 +273,7 @@ fn show(cx: &mut Cx, args: ShowArgs) -> Result {
     let office = cx.open()?;
     let file = office.config()?;
     let standing = office.standing(file.as_ref())?;
-    let mut policy = views::settings(office.store(), file.as_ref())?;
+    let mut policy = views::settings(office.store(), file.as_ref(), &office.local_config()?)?;
     if let Some(prefix) = &args.key {
         policy.settings.retain(|setting| setting.key.starts_with(prefix.as_str()));
         if policy.settings.is_empty() {
@@ -303,7 +304,7 @@ pub(crate) fn say_standing(cx: &Cx, office: &Office, standing: Standing) -> Resu
             cx.ui.say(format!("{} has changed: it takes effect with the next command that writes", config::FILE));
         }
         Standing::Overruled => {
-            let policy = views::settings(office.store(), None)?;
+            let policy = views::settings(office.store(), None, &LocalFile::default())?;
             let host = policy.host.as_deref().unwrap_or("another machine");
             cx.ui.say(format!("policy {} of {host} came after this machine's {}", policy.version, config::FILE));
         }

@@ -479,15 +479,26 @@ fn the_shell_of_a_program_speaks_as_its_session() {
 
 #[test]
 fn what_is_claimed_is_given_back_or_kept_as_the_office_says() {
-    for (toml, state) in [("", "pending"), ("[session]\non_end = \"keep\"\n", "claimed")] {
+    let says = |word: &str| format!("[session]\non_end = \"{word}\"\n");
+    let (keep, release) = (says("keep"), says("release"));
+    for (toml, local, state, source) in [
+        ("", "", "pending", "built_in"),
+        (&*keep, "", "claimed", "file"),
+        ("", &*keep, "claimed", "local_file"),
+        // What is this machine's alone counts more.
+        (&*keep, &*release, "pending", "local_file"),
+    ] {
         let desk = desk();
         fs::write(desk.folder.path().join("poste.toml"), toml).unwrap();
+        fs::write(desk.office().join("local.toml"), local).unwrap();
         let session = Session::new(&desk, "run-1", "gemini");
         session.hook("session-start");
         send(&desk, "Fix the login", &["--type", "directive"]);
         desk.run(&["claim", "1", "--as", "coder", "--session", "run-1"]);
         session.hook_with("session-end", &json!({ "reason": "exit" }));
-        assert_eq!(desk.json(&["track", "1"])["deliveries"][0]["state"], state, "{toml}");
+        assert_eq!(desk.json(&["track", "1"])["deliveries"][0]["state"], state, "{toml}{local}");
+        let shown = &desk.json(&["config", "show", "session.on_end"])["settings"][0];
+        assert_eq!(shown["source"], source, "{shown}");
     }
 }
 

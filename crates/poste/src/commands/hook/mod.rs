@@ -333,11 +333,12 @@ impl Call {
     }
 }
 
-/// What the `poste.toml` beside an office says about the sessions here. One that cannot be read is others' to complain about.
+/// What the files of an office say about the sessions here. One that cannot be read is others' to complain about.
 fn setting(office: &Path, section: &str, key: &str) -> Option<Value> {
-    let path = office.with_file_name(config::FILE);
-    let file = read_config(&path).ok().flatten().map(|text| ConfigFile::check(&text).0);
-    file.unwrap_or_default().machine_value(section, key)
+    let read = |path: &Path| read_config(path).ok().flatten();
+    let file = read(&office.with_file_name(config::FILE)).map(|text| ConfigFile::check(&text).0);
+    let local = read(&office.join(config::LOCAL_FILE)).map(|text| config::read_local(&text).0);
+    file.unwrap_or_default().machine_value(&local.unwrap_or_default(), section, key)
 }
 
 /// What this machine knows of a session, while nobody else changes it.
