@@ -167,18 +167,18 @@ pub(crate) fn ring(cx: &Cx, office: &mut Office, agent: &Name, cause: Cause<'_>)
     let attempts = attempt(office, &folder, agent, session.as_ref(), &numbers)?;
     let requested =
         attempts.iter().find(|attempt| attempt.outcome == WakeOutcome::Requested).map(|attempt| attempt.how);
+    let recorded = attempts.iter().try_for_each(|Attempt { how, outcome, reason }| {
+        record(cx, office, &numbers, agent, *how, *outcome, reason.as_deref())
+    });
+    // Noted whatever became of the records: it was rung.
     bell.rang(requested, &numbers, urgency).map_err(|error| unrung(agent, &error))?;
-    let mut tried = Vec::new();
-    for Attempt { how, outcome, reason } in attempts {
-        record(cx, office, &numbers, agent, how, outcome, reason.as_deref())?;
-        tried.push(Tried { how, outcome, reason });
-    }
+    recorded?;
     Ok(Rung {
         agent: Some(agent.clone()),
         session: session.map(|session| session.id),
         numbers,
         outcome: if requested.is_some() { RungOutcome::Requested } else { RungOutcome::Failed },
-        tried,
+        tried: attempts.into_iter().map(|Attempt { how, outcome, reason }| Tried { how, outcome, reason }).collect(),
         reason: None,
     })
 }
