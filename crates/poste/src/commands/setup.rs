@@ -363,7 +363,7 @@ fn left(args: &Args, changes: &[Change]) -> Result {
     let left: Vec<&Change> = changes.iter().filter(|change| args.remove && change.outcome == Outcome::Left).collect();
     let Some(first) = left.first() else { return Ok(()) };
     let paths: Vec<String> =
-        left.iter().map(|change| crate::paths::shell_word(&change.path.display().to_string())).collect();
+        left.iter().map(|change| poste_connect::shell::word(&change.path.display().to_string())).collect();
     let message = match left.len() {
         1 => format!("{} was changed by hand and is left as it is", first.path.display()),
         count => format!("{} were changed by hand and are left as they are", ui::count(count, "file")),
