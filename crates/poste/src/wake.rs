@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use poste_connect::live::Live;
 use poste_connect::wake::coalesce::{self, Turn};
@@ -143,21 +144,30 @@ pub(crate) fn ring(cx: &Cx, office: &mut Office, agent: &Name, cause: Cause<'_>)
     let (bell, mail) = loop {
         // Looked at anew before each ring: somebody may have seen to it meanwhile.
         let mail = waiting(office, agent, cause)?;
-        let Some(urgency) = mail.urgency() else { return Ok(nothing(&who, cause)) };
-        match coalesce::turn(&folder, agent, &mail.numbers(), urgency, by_hand) {
-            Ok(Turn::Covered { ago, how }) => {
-                let ago = length(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX));
-                let how = how.map_or("and no way worked".to_owned(), |how| format!("by {how}"));
-                let reason = format!("it was rung for this {ago} ago, {how}");
-                return Ok(Rung::not(&who, mail.numbers(), RungOutcome::Covered, reason));
-            }
-            Ok(Turn::Wait(left)) => std::thread::sleep(left),
-            Ok(Turn::Now(bell)) => {
-                // Whoever comes from now on rings next. The mail of those who came before is looked for once more.
-                drop(next.take());
-                break (bell, waiting(office, agent, cause)?);
-            }
-            Err(error) => return Err(unrung(agent, &error)),
+        let not_rung = match mail.urgency() {
+            None => nothing(&who, cause),
+            Some(urgency) => match coalesce::turn(&folder, agent, &mail.numbers(), urgency, by_hand) {
+                Ok(Turn::Covered { ago, how }) => covered(&who, &mail, ago, how),
+                Ok(Turn::Wait(left)) => {
+                    std::thread::sleep(left);
+                    continue;
+                }
+                Ok(Turn::Now(bell)) => {
+                    // Whoever comes from now on rings next. The mail of those who came before is looked for once more.
+                    drop(next.take());
+                    break (bell, waiting(office, agent, cause)?);
+                }
+                Err(error) => return Err(unrung(agent, &error)),
+            },
+        };
+        // Those who came since the look, while the place was held, left their mail to this one.
+        let had_the_place = next.take().is_some();
+        if !had_the_place || !waiting(office, agent, cause)?.has_more_than(&mail) {
+            return Ok(not_rung);
+        }
+        next = coalesce::next(&folder, agent).map_err(|error| unrung(agent, &error))?;
+        if next.is_none() {
+            return Ok(not_rung);
         }
     };
     let Some(urgency) = mail.urgency() else { return Ok(nothing(&who, cause)) };
@@ -181,6 +191,12 @@ pub(crate) fn ring(cx: &Cx, office: &mut Office, agent: &Name, cause: Cause<'_>)
         tried: attempts.into_iter().map(|Attempt { how, outcome, reason }| Tried { how, outcome, reason }).collect(),
         reason: None,
     })
+}
+
+fn covered(who: &Sleeper, mail: &Waiting, ago: Duration, how: Option<WakeWay>) -> Rung {
+    let ago = length(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX));
+    let how = how.map_or("and no way worked".to_owned(), |how| format!("by {how}"));
+    Rung::not(who, mail.numbers(), RungOutcome::Covered, format!("it was rung for this {ago} ago, {how}"))
 }
 
 fn nothing(who: &Sleeper, cause: Cause<'_>) -> Rung {
@@ -209,6 +225,11 @@ impl Waiting {
 
     fn numbers(&self) -> Vec<MessageNo> {
         self.0.iter().map(|mail| mail.number).collect()
+    }
+
+    fn has_more_than(&self, before: &Self) -> bool {
+        let before = before.numbers();
+        self.0.iter().any(|mail| !before.contains(&mail.number))
     }
 }
 
@@ -259,13 +280,17 @@ fn plan(
         (Some(_), None) => true,
         (Some(session), Some(numbers)) => will_tell(office, agent, &session.id, live.as_ref(), numbers)?,
     };
-    Ok(wake::plan(&Known {
+    let mut plan = wake::plan(&Known {
         session,
         waiter,
         reach: &live.map(|live| live.reach).unwrap_or_default(),
         command: config.command.as_ref().map(|command| command.words.as_slice()),
         hosts: &config.hosts,
-    }))
+    });
+    if config.untrusted {
+        plan.why_not.push_str("; the command in poste.toml is run once a person has said poste trust");
+    }
+    Ok(plan)
 }
 
 /// Whether the waiter of a session still has to tell it of any of this mail. It tells of nothing twice, and of nothing that waits

@@ -22,6 +22,8 @@ pub struct WakeConfig {
     pub command: Option<WakeCommand>,
     /// Hosts beside this machine that may be asked to wake a session. Only a machine's own file names them.
     pub hosts: Vec<String>,
+    /// There is a command in `poste.toml` that nobody trusts, so it is not run.
+    pub untrusted: bool,
 }
 
 /// A command of the user's, in words: no shell reads it.

@@ -72,6 +72,7 @@ impl<L: Log> Office<L> {
         {
             let mark = trust::read(folder, &config)?;
             found.command = mark.filter(|mark| mark.digest == Digest::of(text.as_bytes())).map(|_| command);
+            found.untrusted = found.command.is_none();
         }
         Ok(found)
     }

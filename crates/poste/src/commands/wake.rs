@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use poste_core::log::MessageNo;
+use poste_core::log::{MessageNo, WakeWay};
 use poste_core::office::Office;
 use poste_core::text::Name;
 use poste_core::views;
@@ -59,7 +59,10 @@ impl Answer for WakeAnswer {
             writeln!(out, "{who}: {}{what}{why}", ui.paint(paint, word))?;
             for tried in &rung.tried {
                 let why = tried.reason.as_ref().map(|why| format!(": {}", escape::line(why))).unwrap_or_default();
-                writeln!(out, "  {} {}{why}", tried.how, tried.outcome)?;
+                match tried.how {
+                    WakeWay::Nothing => writeln!(out, "  no way{why}")?,
+                    how => writeln!(out, "  {how} {}{why}", tried.outcome)?,
+                }
             }
         }
         Ok(())

@@ -169,6 +169,8 @@ fn a_command_that_comes_with_the_repository_runs_only_once_it_is_trusted() {
     team.desk.run(&["send", "coder", "One", "--as", "lead"]);
     let (code, answer) = team.wake("coder");
     assert_eq!((code, &answer["rung"][0]["tried"][0]["how"]), (Some(3), &"none".into()));
+    let why = answer["rung"][0]["tried"][0]["reason"].as_str().expect("a reason");
+    assert!(why.contains("poste trust"), "{why}");
     team.desk.run(&["trust", "--yes", "--as", "anna"]);
     let (code, answer) = team.wake("coder");
     assert_eq!((code, &answer["rung"][0]["tried"][0]["how"]), (Some(0), &"command".into()));
