@@ -19,18 +19,15 @@ use tokio::sync::watch;
 
 use super::table::{After, Answered, Call, News, Notice, Notices, Table};
 
-/// Requests this server answers when their parameters can be read.
+/// Requests of every revision, which are answered when their parameters can be read. What only some have does not exist for
+/// clients of the others.
 const METHODS: &[&str] = &[
     "completion/complete",
-    "initialize",
-    "logging/setLevel",
     "prompts/get",
     "prompts/list",
     "resources/list",
     "resources/read",
-    "resources/subscribe",
     "resources/templates/list",
-    "resources/unsubscribe",
     "server/discover",
     "subscriptions/listen",
     "tools/call",
