@@ -94,8 +94,11 @@ fn torture(arguments: &[&str]) -> Result {
         step("building the programs", cargo().args(["build", "--locked"]).args(profile).args(programs))?;
     }
     if is("--bite") || is("--short") {
-        let sabotaged = ["--package", "poste-testkit", "--features", "sabotage", "--bin", "poste-sabotaged"];
-        step("building the sabotaged program", cargo().args(["build", "--locked"]).args(profile).args(sabotaged))?;
+        // With the features that everything else was built with.
+        let like: &[&str] = if is("--short") { &["--workspace"] } else { &["--package", "poste-testkit"] };
+        let sabotaged = ["--features", "poste-testkit/sabotage", "--bin", "poste-sabotaged"];
+        let build = [&["build", "--locked"], profile, like, &sabotaged].concat();
+        step("building the sabotaged program", cargo().args(build))?;
     }
     step("torture", Command::new(target()?.join(folder).join("poste-torture")).args(arguments))
 }
