@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
+use poste_testkit::rng::Rng;
+
 use crate::acts::Act;
 use crate::desk::{self, Desk, Run, told};
-use crate::rig::{Program, Result};
+use crate::rig::{Program, Result, Rig};
 
 /// One system call of a recorded run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +75,21 @@ fn called(line: &str) -> Option<&str> {
     let (name, _) = rest.trim_start().split_once('(')?;
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     is_name.then_some(name)
+}
+
+/// Calls after which the disk or the outside world is different.
+const TELLING: &[&str] =
+    &["pwrite64", "write", "fsync", "fdatasync", "ftruncate", "rename", "unlink", "flock", "mkdir", "openat", "close"];
+
+/// Before which calls a recorded command is killed: all of them, or in the short form a sample of the telling ones.
+pub(crate) fn where_to_kill(rig: &Rig, rng: &mut Rng, calls: &[Call], short: usize) -> Vec<Call> {
+    // Killing the exec kills strace's own child; the program has not begun.
+    let calls = calls.iter().filter(|call| call.name != "execve");
+    if !rig.is_short() {
+        return calls.cloned().collect();
+    }
+    let telling = calls.filter(|call| TELLING.contains(&call.name.as_str())).cloned().collect();
+    Rig::sample(rng, telling, short)
 }
 
 /// Kills the command before its n-th call of a name.

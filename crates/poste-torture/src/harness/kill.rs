@@ -12,9 +12,6 @@ use crate::desk::Desk;
 use crate::rig::{Result, Rig, Tally, on_every_core};
 use crate::strace::{self, Call};
 
-/// Calls after which the disk or the outside world is different: where the short form looks first.
-const TELLING: &[&str] =
-    &["pwrite64", "write", "fsync", "fdatasync", "ftruncate", "rename", "unlink", "flock", "mkdir", "openat", "close"];
 const SHORT_POINTS: usize = 9;
 
 struct Point<'a> {
@@ -45,14 +42,7 @@ pub(crate) fn run_acts(rig: &Rig, tally: &Tally, wanted: impl Fn(&Act) -> bool) 
     }
     let mut points = Vec::new();
     for (act, calls, once) in &recorded {
-        // Killing the exec kills strace's own child; the program has not begun.
-        let calls: Vec<Call> = calls.iter().filter(|call| call.name != "execve").cloned().collect();
-        let calls = if rig.is_short() {
-            let telling = calls.into_iter().filter(|call| TELLING.contains(&call.name.as_str())).collect();
-            Rig::sample(&mut rng, telling, SHORT_POINTS)
-        } else {
-            calls
-        };
+        let calls = strace::where_to_kill(rig, &mut rng, calls, SHORT_POINTS);
         points.extend(calls.into_iter().map(|call| Point { act, call, once }));
     }
     if rig.stops_early {

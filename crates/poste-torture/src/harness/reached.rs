@@ -15,8 +15,6 @@ use crate::desk::{self, Desk, Run, told};
 use crate::rig::{Program, Result, Rig, Tally, on_every_core};
 use crate::strace::{self, Call};
 
-/// Calls after which the disk or the outside world is different: where the short form looks.
-const TELLING: &[&str] = &["pwrite64", "write", "fsync", "fdatasync", "rename", "unlink", "flock", "openat"];
 const SHORT_POINTS: usize = 7;
 
 /// The text of #1, an alert: a hook prints it whole.
@@ -46,13 +44,7 @@ pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
     for case in &cases {
         let desk = copy(&folder, case, "recorded")?;
         let calls = strace::record(&desk, &agents_own(&rig.tortured.poste), &case.act, &folder.join("trace"))?;
-        let calls: Vec<Call> = calls.into_iter().filter(|call| call.name != "execve").collect();
-        let calls = if rig.is_short() {
-            let telling = calls.into_iter().filter(|call| TELLING.contains(&call.name.as_str())).collect();
-            Rig::sample(&mut rng, telling, SHORT_POINTS)
-        } else {
-            calls
-        };
+        let calls = strace::where_to_kill(rig, &mut rng, &calls, SHORT_POINTS);
         points.extend(calls.into_iter().map(|call| Point { case, call }));
     }
     if rig.stops_early {

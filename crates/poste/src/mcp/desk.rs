@@ -186,7 +186,7 @@ impl Desk {
         let mut start = vec!["session".to_owned(), "start".to_owned(), "--root".to_owned()];
         start.extend(processes::who_started().map(|pid| format!("--pid={pid}")));
         start.extend(session);
-        let is_new = |id: &Session| self.with_office(|_, office| Ok(office.store().tables()?.session(id)?.is_none()));
+        let is_new = |id: &Session| self.with_office(|_, office| Ok(views::session(office.store(), id)?.is_none()));
         start.extend(id.filter(|id| is_new(id).unwrap_or(false)).map(|id| format!("--name={id}")));
         let started = self.run(&own, start);
         self.look_again();
@@ -207,8 +207,8 @@ impl Desk {
     /// what holds then is decided by agent and session.
     pub(super) fn token(&self, own: &Identity, number: MessageNo) -> Option<Position> {
         let (agent, token) = (own.agent.as_ref()?, locked(&self.tokens).get(&number).copied()?);
-        let held = self.with_office(|_, office| Ok(office.store().tables()?.held_by_token(agent, token)?));
-        let still_holds = held.is_ok_and(|held| held.iter().any(|delivery| delivery.message == number));
+        let held = self.with_office(|_, office| Ok(views::held_token(office.store(), agent, Some(number))?));
+        let still_holds = held.is_ok_and(|held| held == Some(token));
         if !still_holds {
             self.forget_claim(number);
         }
