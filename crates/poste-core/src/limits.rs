@@ -75,6 +75,10 @@ pub const OVERLAP_STEPS_MAX: u64 = 50_000_000;
 pub const POLICY_TYPES_MAX: usize = 200;
 /// Gates one message may have to pass, and one file may define.
 pub const GATES_MAX: usize = 64;
+/// Messages one run works on.
+pub const RUN_CLAIMS_MAX: usize = 64;
+/// Milliseconds, or millionths of a dollar, one run takes: sums of them stay far from every edge.
+pub const RUN_NUMBER_MAX: i64 = 1_000_000_000_000;
 /// Attempts to wake somebody that the history of one delivery keeps.
 pub const WAKES_MAX: u32 = 64;
 /// How long the command of a gate may take.

@@ -20,6 +20,14 @@ macro_rules! worded_enum {
             pub fn number(self) -> u8 {
                 self as u8
             }
+
+            #[allow(dead_code, reason = "not every vocabulary is kept as the value of a step")]
+            pub fn of_number(number: i64) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
         }
 
         impl std::fmt::Display for $name {

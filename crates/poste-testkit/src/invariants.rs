@@ -577,12 +577,15 @@ impl Life {
         let to = |state| Some(Self { state, ..self });
         match (self.state, event) {
             // Marks change no state.
-            (_, Event::Shown | Event::Answered | Event::Late) => Some(self),
+            (_, Event::Shown | Event::Answered | Event::Late | Event::RunEnded) => Some(self),
             (Pending | Claimed, Event::Acked | Event::Reminded | Event::WakeRequested | Event::WakeFailed)
-            | (Pending, Event::Ready | Event::Delivered) => Some(self),
+            | (Pending, Event::Ready | Event::Delivered | Event::Held) => Some(self),
             (Failed | Dead | Expired | Returned, Event::Dropped) => Some(self),
             (Pending, Event::Claimed) => to(Claimed),
-            (Claimed, Event::Extended | Event::LeaseMoved | Event::GatePassed | Event::GateFailed) => Some(self),
+            (
+                Claimed,
+                Event::Extended | Event::LeaseMoved | Event::GatePassed | Event::GateFailed | Event::RunStarted,
+            ) => Some(self),
             (Claimed, Event::Released) => to(Pending),
             (Claimed, Event::LeaseExpired | Event::AttemptFailed) => {
                 Some(Self { state: Pending, attempts: self.attempts + 1 })

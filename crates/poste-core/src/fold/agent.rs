@@ -1,7 +1,7 @@
 //! Registering and retiring.
 
 use super::outcome::{Code, Effect, Stop, refuse};
-use super::{Context, Rule, active_agent, approval, context, delivery, reservation, session, speaker};
+use super::{Context, Rule, active_agent, approval, context, delivery, reservation, run, session, speaker};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
@@ -89,6 +89,7 @@ impl Rule for Retire {
         tables.delete_subscriptions(&retired.name)?;
         context::release_locks(tables, &retired.name)?;
         session::retire_of(tables, cx, &retired.name)?;
+        run::retire_of(tables, &retired.name)?;
         let withdrawn = approval::withdraw_of(tables, cx, &retired.name)?;
         reservation::end_all_of(tables, cx, &retired.name)?;
         let own = Address::Agent(retired.name.clone());

@@ -217,6 +217,7 @@ pub(crate) fn take(tables: &mut Tables<'_>, cx: &Context, before: &Delivery, lea
         ..before.clone()
     };
     tables.update_delivery(before, &after)?;
+    tables.lift_holds_on(after.number)?;
     record_event(tables, cx, &after, Event::Claimed, after.lease_until.map(Timestamp::ms))?;
     Ok(after)
 }
@@ -304,6 +305,7 @@ pub(crate) fn end(
         ..changed
     };
     tables.update_delivery(before, &after)?;
+    tables.lift_holds_on(after.number)?;
     tables.move_handoff(after.message, state)?;
     let (event, told) = match state {
         State::Failed => (Event::Failed, Some(Notice::Failed)),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::delivery::{self, Authority};
 use super::notice::{deliver, next_message};
 use super::outcome::{Code, Effect, Sent, Stop, refuse};
-use super::{Context, Rule, active_agent, approval, handoff, speaker};
+use super::{Context, Rule, active_agent, approval, handoff, run, speaker};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
@@ -27,6 +27,7 @@ pub(crate) struct Plan {
     answers: Option<Delivery>,
     ends: Option<(Delivery, Authority, EndReason)>,
     lease_ms: i64,
+    hops: u32,
 }
 
 /// What a record may do with its mail.
@@ -135,6 +136,7 @@ pub(crate) fn plan(header: &Send, tables: &Tables<'_>, cx: &Context, terms: Term
         answers,
         ends: ends.map(|(_, own, authority, reason)| (own, authority, reason)),
         lease_ms: settings.lease_ms.unwrap_or(limits::LEASE_MS_DEFAULT),
+        hops: run::hops(tables, cx.session.as_ref())?,
     })
 }
 
@@ -193,6 +195,7 @@ impl Rule for Send {
             topic: plan.topic,
             notice: None,
             about: None,
+            hops: plan.hops,
         };
         tables.delete_closed(&message.conversation)?; // something is open in it again
         tables.insert_message(&message)?;

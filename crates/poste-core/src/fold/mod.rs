@@ -24,6 +24,7 @@ mod outcome;
 mod policy;
 mod redact;
 mod reservation;
+mod run;
 mod session;
 mod shown;
 mod tick;
@@ -280,6 +281,10 @@ fn apply_intent(
         Intent::SessionStart(rule) => run(&rule, tables, &cx),
         Intent::SessionNote(rule) => run(&rule, tables, &cx),
         Intent::SessionClose(rule) => run(&rule, tables, &cx),
+        Intent::RunStart(rule) => run(&rule, tables, &cx),
+        Intent::RunEnd(rule) => run(&rule, tables, &cx),
+        Intent::RunHold(rule) => run(&rule, tables, &cx),
+        Intent::RunResume(rule) => run(&rule, tables, &cx),
     }
 }
 

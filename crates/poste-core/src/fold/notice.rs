@@ -53,6 +53,7 @@ pub(crate) fn tell(
         topic: None,
         notice: Some(notice),
         about: Some(about.number),
+        hops: 0,
     };
     tables.insert_message(&message)?;
     deliver(tables, &message, to, cx.at)?;

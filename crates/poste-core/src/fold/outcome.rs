@@ -232,6 +232,8 @@ codes! {
     SessionTaken "session_taken" Conflict,
     SessionOver "session_over" Conflict,
     UnknownSession "unknown_session" NotFound,
+    RunTaken "run_taken" Conflict,
+    UnknownRun "unknown_run" NotFound,
     UnknownQuestion "unknown_question" NotFound,
     Superseded "superseded" Conflict,
     NotAgreed "not_agreed" Refused,

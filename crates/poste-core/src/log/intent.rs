@@ -9,6 +9,7 @@ mod context;
 mod gate;
 mod handoff;
 mod reservation;
+mod run;
 mod session;
 mod wake;
 
@@ -22,6 +23,7 @@ pub use context::*;
 pub use gate::{GateResult, GateVerdict};
 pub use handoff::*;
 pub use reservation::{Prolong, Reserve, Unreserve};
+pub use run::{HoldReason, RunClaim, RunEnd, RunHold, RunOutcome, RunResume, RunStart};
 pub use session::{NoteKind, SessionClose, SessionNote, SessionProcess, SessionStart};
 pub use wake::{Wake, WakeOutcome, WakeWay};
 
@@ -122,6 +124,10 @@ kinds! {
     90 "session.start" v 1 critical true => SessionStart,
     91 "session.note" v 1 critical true => SessionNote,
     92 "session.close" v 1 critical true => SessionClose,
+    100 "run.start" v 1 critical true => RunStart,
+    101 "run.end" v 1 critical true => RunEnd,
+    102 "run.hold" v 1 critical true => RunHold,
+    103 "run.resume" v 1 critical true => RunResume,
 }
 
 impl Intent {
@@ -141,6 +147,7 @@ impl Intent {
             Self::Unreserve(released) => released.mail.as_ref(),
             Self::SessionClose(close) => close.mail.as_ref(),
             Self::Agree(agree) => Some(&agree.mail),
+            Self::RunHold(hold) => hold.mail.as_ref(),
             _ => None,
         }
     }

@@ -13,7 +13,7 @@ use super::track::said;
 use super::wake::wake_at;
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::log::{DeliveryNo, MessageNo, Position, Record, WakeWay};
+use crate::log::{DeliveryNo, HoldReason, MessageNo, Position, Record, RunOutcome, WakeWay};
 use crate::store::Store;
 use crate::store::tables::{ArchiveRow, Delivery, EndReason, Event, EventRow, Message, Notice, Tables};
 use crate::text::{RecordId, Session};
@@ -208,7 +208,7 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
         Event::Released => format!("released: {recipient} pending again, no attempt counted"),
         Event::LeaseExpired => format!("the lease ran out: attempt {number} failed"),
         Event::Acked => format!("acknowledged by {}{text}", event.agent),
-        Event::Done => match EndReason::ALL.iter().find(|reason| Some(i64::from(reason.number())) == event.value) {
+        Event::Done => match event.value.and_then(EndReason::of_number) {
             Some(EndReason::Replied) => format!("done by {} with its reply", event.agent),
             Some(EndReason::Forwarded) => format!("forwarded by {}, done here", event.agent),
             Some(EndReason::Acked) => format!("done by {}: it asks for no work", event.agent),
@@ -241,6 +241,14 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
         Event::GateFailed => format!("stopped by its gates, run by {}{text}", event.agent),
         Event::WakeRequested => format!("{} was asked to wake{}{text}", woken(store, event, recipient)?, by_way(event)),
         Event::WakeFailed => format!("{} could not be woken{}{text}", woken(store, event, recipient)?, by_way(event)),
+        Event::Held => format!(
+            "not started for {recipient} ({}){text}",
+            HoldReason::of_number(number).map_or("", HoldReason::word)
+        ),
+        Event::RunStarted => format!("{} was started for it{session}", event.agent),
+        Event::RunEnded => {
+            format!("the run{session} ended: {}{text}", RunOutcome::of_number(number).map_or("", RunOutcome::word))
+        }
         Event::Returned => format!("returned to its sender: {recipient} is retired"),
         Event::Reminded => format!("no answer from {recipient} in time"),
         Event::Dropped => format!("dropped by {}, nothing more will be done{text}", event.agent),
@@ -259,8 +267,8 @@ fn woken(store: &Store, event: &EventRow, recipient: &str) -> Result<String, Err
 }
 
 fn by_way(event: &EventRow) -> String {
-    let way = WakeWay::ALL.iter().find(|way| Some(i64::from(way.number())) == event.value);
-    way.filter(|way| **way != WakeWay::Nothing).map(|way| format!(", by {way}")).unwrap_or_default()
+    let way = event.value.and_then(WakeWay::of_number);
+    way.filter(|way| *way != WakeWay::Nothing).map(|way| format!(", by {way}")).unwrap_or_default()
 }
 
 /// What became of a write, by the id its caller gave it.

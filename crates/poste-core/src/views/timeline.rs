@@ -243,6 +243,23 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
         }
         Intent::SessionNote(note) => (None, format!("{actor} notes a {} in session {}", note.what, note.session)),
         Intent::SessionClose(close) => (None, format!("{actor} closes session {}", close.session)),
+        Intent::RunStart(start) => {
+            let for_what: Vec<MessageNo> = start.claims.iter().map(|claim| claim.message).collect();
+            let what = if for_what.is_empty() { "its inbox".to_owned() } else { numbers(&for_what) };
+            (only(&for_what), format!("{actor} is started for {what}, as run {}", start.run))
+        }
+        Intent::RunEnd(end) => {
+            let code = end.code.map(|code| format!(" {code}")).unwrap_or_default();
+            (None, format!("run {} of {actor} ended: {}{code}", end.run, end.how))
+        }
+        Intent::RunHold(hold) => match hold.message {
+            Some(number) => (Some(number), format!("{actor} is not started for #{number} ({})", hold.why)),
+            None => (None, format!("{actor} is not started ({})", hold.why)),
+        },
+        Intent::RunResume(resume) => match resume.message {
+            Some(number) => (Some(number), format!("{actor} lets {} be started for #{number}", resume.agent)),
+            None => (None, format!("{actor} lets {} be started again", resume.agent)),
+        },
         Intent::ApprovalAsk(_) => (None, format!("{actor} asked something that was refused")),
         Intent::ApprovalAnswer(_) => (None, format!("{actor} answered something that was refused")),
         Intent::Wake(wake) => {

@@ -225,6 +225,9 @@ fn since(message: &Message, events: &[EventRow]) -> Timestamp {
         Event::GatePassed,
         Event::WakeRequested,
         Event::WakeFailed,
+        Event::Held,
+        Event::RunStarted,
+        Event::RunEnded,
     ];
     events.iter().rev().find(|event| !marks.contains(&event.event)).map_or(message.at, |event| event.at)
 }

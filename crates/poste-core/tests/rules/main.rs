@@ -36,6 +36,7 @@ mod replay;
 mod report;
 mod reservations;
 mod response;
+mod runs;
 mod search;
 mod sessions;
 mod store;

@@ -16,6 +16,7 @@ mod hostile;
 mod mail;
 mod office;
 mod reserving;
+mod runs;
 mod sessions;
 mod sight;
 mod words;
@@ -120,6 +121,10 @@ enum Act {
     StartSession,
     Note,
     CloseSession,
+    StartRun,
+    EndRun,
+    HoldRun,
+    ResumeRuns,
 }
 
 const ACTS: &[(u32, Act)] = &[
@@ -153,6 +158,10 @@ const ACTS: &[(u32, Act)] = &[
     (3, Act::StartSession),
     (5, Act::Note),
     (2, Act::CloseSession),
+    (6, Act::StartRun),
+    (5, Act::EndRun),
+    (4, Act::HoldRun),
+    (2, Act::ResumeRuns),
 ];
 
 impl Generator {
@@ -253,6 +262,10 @@ impl Generator {
             Act::StartSession => self.start_session(sight),
             Act::Note => self.note(sight).unwrap_or_else(|| self.start_session(sight)),
             Act::CloseSession => self.close_session(sight).unwrap_or_else(|| self.start_session(sight)),
+            Act::StartRun => self.start_run(sight).unwrap_or_else(|| self.claim_next(sight)),
+            Act::EndRun => self.end_run(sight).unwrap_or_else(|| self.claim_next(sight)),
+            Act::HoldRun => self.hold_run(sight),
+            Act::ResumeRuns => self.resume_runs(sight),
         };
         Proposal {
             id: self.fresh_id(),

@@ -1,7 +1,7 @@
 //! What a caller sees of an office before it proposes something.
 
 use poste_core::store::Store;
-use poste_core::store::tables::{Agent, Approval, Context, SessionRow, State};
+use poste_core::store::tables::{Agent, Approval, Context, RunRow, SessionRow, State};
 use poste_core::text::{Label, Name, Session};
 use poste_core::{Address, Error, MessageNo, Position, Timestamp};
 
@@ -50,6 +50,8 @@ pub(super) struct Sight {
     pub contexts: Vec<Context>,
     /// The newest sessions, live or over.
     pub sessions: Vec<SessionRow>,
+    /// The newest runs, over or not.
+    pub runs: Vec<RunRow>,
     /// The newest proposals that can be agreed on.
     pub proposals: Vec<MessageNo>,
 }
@@ -73,6 +75,7 @@ impl Sight {
             handoffs: newest_handoffs(store)?,
             contexts: tables.contexts()?,
             sessions: tables.newest_sessions(12)?,
+            runs: tables.newest_runs(8)?,
             proposals: newest_proposals(store)?,
         })
     }

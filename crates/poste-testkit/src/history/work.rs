@@ -75,7 +75,14 @@ impl Generator {
         };
         let actor = self.taker(sight, &seen);
         let claim = Claim { message: Some(seen.message), max: 1, lease_ms: self.lease_ms(), types: Vec::new() };
-        Some(self.draft(actor, Intent::Claim(claim)))
+        let draft = self.draft(actor, Intent::Claim(claim));
+        if !self.rng.chance(300) {
+            return Some(draft);
+        }
+        // In a session of its own, as a run has it.
+        self.files_made += 1;
+        let run = format!("{}-run-{}", draft.actor, self.files_made).parse().expect("a session");
+        Some(Draft { session: Some(run), ..draft })
     }
 
     pub(super) fn claim_next(&mut self, sight: &Sight) -> Draft {

@@ -4,9 +4,10 @@ use poste_core::log::{
     Ack, Agree, ApprovalAnswer, ApprovalAsk, Archive, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Close,
     Content, ContextAppend, ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Document, Done,
     Drop, Ends, EndsHow, Extend, Fail, GateResult, GateVerdict, HandoffAccept, HandoffCreate, HandoffReject,
-    HandoffWithdraw, Intent, Lines, NoteKind, Policy, PolicyType, Prolong, Proposal, Redact, Register, Release,
-    Reserve, Retire, Retry, Send, SessionClose, SessionNote, SessionProcess, SessionStart, Settings, Shown, Subscribe,
-    Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Wake, WakeOutcome, WakeWay, context_mail,
+    HandoffWithdraw, HoldReason, Intent, Lines, NoteKind, Policy, PolicyType, Prolong, Proposal, Redact, Register,
+    Release, Reserve, Retire, Retry, RunClaim, RunEnd, RunHold, RunOutcome, RunResume, RunStart, Send, SessionClose,
+    SessionNote, SessionProcess, SessionStart, Settings, Shown, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe,
+    Verified, Wake, WakeOutcome, WakeWay, context_mail,
 };
 use poste_core::text::Name;
 use poste_core::time::When;
@@ -139,6 +140,27 @@ pub(super) fn golden_proposals() -> Vec<Proposal> {
             ],
         }),
         Intent::Wake(Wake { message, agent: text("bob"), how: WakeWay::Tmux, outcome: WakeOutcome::Failed }),
+        Intent::RunStart(RunStart {
+            run: text("run-1"),
+            claims: vec![RunClaim { message, token: Position(40) }],
+            runner: "claude-code".to_owned(),
+            host: "desk".to_owned(),
+            supervisor: SessionProcess { pid: 7, started_ms: Some(11), place: "boot".to_owned() },
+        }),
+        Intent::RunEnd(RunEnd {
+            run: text("run-1"),
+            how: RunOutcome::Exited,
+            code: Some(0),
+            took_ms: 45_000,
+            cost_micros: Some(1_200),
+        }),
+        Intent::RunHold(RunHold {
+            message: Some(message),
+            why: HoldReason::Hops,
+            until: Some(When::InMs(60_000)),
+            mail: Some(Send::plain(text("alert"), vec![text("ann")])),
+        }),
+        Intent::RunResume(RunResume { agent: text("bob"), message: Some(message) }),
         Intent::ContextCreate(ContextCreate {
             name: text("plan"),
             kind: text("decisions"),

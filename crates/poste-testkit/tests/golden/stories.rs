@@ -3,10 +3,11 @@
 use poste_core::log::{
     Ack, Agree, ApprovalAnswer, ApprovalAsk, Archive, Barrier, Claim, Clock, Close, Content, ContextAppend,
     ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Done, Drop, Ends, EndsHow, Extend, Fail,
-    GateResult, GateVerdict, HandoffAccept, HandoffCreate, HandoffReject, HandoffWithdraw, Intent, Lines, NoteKind,
-    Policy, Prolong, Proposal, Record, Redact, Register, Release, Reserve, Retire, Retry, Sealed, Send, SessionClose,
-    SessionNote, SessionStart, Settings, Shown, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Wake,
-    WakeOutcome, WakeWay, context_mail,
+    GateResult, GateVerdict, HandoffAccept, HandoffCreate, HandoffReject, HandoffWithdraw, HoldReason, Intent, Lines,
+    NoteKind, Policy, Prolong, Proposal, Record, Redact, Register, Release, Reserve, Retire, Retry, RunClaim, RunEnd,
+    RunHold, RunOutcome, RunResume, RunStart, Sealed, Send, SessionClose, SessionNote, SessionProcess, SessionStart,
+    Settings, Shown, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Wake, WakeOutcome, WakeWay,
+    context_mail,
 };
 use poste_core::text::Name;
 use poste_core::time::When;
@@ -205,6 +206,7 @@ pub(super) fn golden_log() -> Vec<Record> {
     how_sessions_run(&mut log);
     gated(&mut log);
     rung(&mut log);
+    started(&mut log);
     work_is_handed_over(&mut log);
     log.records
 }
@@ -300,6 +302,37 @@ fn rung(log: &mut Scribe) {
     log.write("ann", wake("fay", WakeWay::Nothing, WakeOutcome::Requested)); // refused: no way, no request
     log.write("fay", done(message.0, None));
     log.write("ann", wake("fay", WakeWay::Tmux, WakeOutcome::Requested)); // refused: it is done
+}
+
+/// An agent is started for its mail, what it sends is one run further, and something is held back and let go again.
+fn started(log: &mut Scribe) {
+    let sent = log.says("ann", Intent::Send(send("directive", &["fay"])));
+    let message = MessageNo(log.message_at(sent));
+    let start = |run: &str, token: Position| {
+        Intent::RunStart(RunStart {
+            run: text(run),
+            claims: vec![RunClaim { message, token }],
+            runner: "codex".to_owned(),
+            host: "desk".to_owned(),
+            supervisor: SessionProcess { pid: 7, started_ms: None, place: String::new() },
+        })
+    };
+    let end = |how: RunOutcome, code: Option<u8>| {
+        Intent::RunEnd(RunEnd { run: text("run-1"), how, code, took_ms: 900, cost_micros: None })
+    };
+    let hold = |why: HoldReason| Intent::RunHold(RunHold { message: Some(message), why, until: None, mail: None });
+    log.write("fay", hold(HoldReason::Hops));
+    log.write("fay", hold(HoldReason::Hops)); // refused: it is held
+    log.write("ann", Intent::RunResume(RunResume { agent: text("fay"), message: Some(message) }));
+    let token = log.in_session("fay", "run-1", claim(message.0, 60_000));
+    log.in_session("fay", "run-1", start("run-2", token)); // refused: claimed in another session
+    log.in_session("fay", "run-1", start("run-1", token));
+    log.in_session("fay", "run-1", Intent::Send(send("message", &["ann"])));
+    log.in_session("fay", "run-1", hold(HoldReason::Failing)); // refused: it is claimed
+    log.in_session("fay", "run-1", done(message.0, Some(token)));
+    log.in_session("fay", "run-1", end(RunOutcome::Exited, None)); // refused: it has no code
+    log.in_session("fay", "run-1", end(RunOutcome::Exited, Some(0)));
+    log.in_session("fay", "run-1", end(RunOutcome::Lost, None)); // refused: it is over
 }
 
 /// Reminders, a dropped message, conversations that are closed, opened again and archived, words that are erased.

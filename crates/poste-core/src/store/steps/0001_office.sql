@@ -102,7 +102,8 @@ CREATE TABLE messages (
   step TEXT,
   topic TEXT,
   notice INTEGER,
-  about INTEGER
+  about INTEGER,
+  hops INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX messages_conversation ON messages (conversation, number);
 CREATE INDEX messages_reply_to ON messages (reply_to, number) WHERE reply_to IS NOT NULL;
@@ -446,3 +447,47 @@ CREATE TABLE agreements (
   PRIMARY KEY (proposal, ordinal)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX agreements_position ON agreements (position) WHERE message IS NOT NULL;
+
+-- Runs: an agent's program, started by a dispatcher in the session of the same name. Whether its processes live is never
+-- stored: only the machine they run on can say so.
+CREATE TABLE runs (
+  run TEXT PRIMARY KEY,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  agent TEXT NOT NULL,
+  runner TEXT NOT NULL,
+  host TEXT NOT NULL,
+  pid INTEGER NOT NULL,
+  pid_started_ms INTEGER,
+  pid_place TEXT NOT NULL,
+  hops INTEGER NOT NULL,
+  ended_by INTEGER,
+  ended_at INTEGER,
+  how INTEGER,
+  code INTEGER,
+  took_ms INTEGER,
+  cost_micros INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX runs_position ON runs (position);
+CREATE INDEX runs_agent ON runs (agent, at, position);
+CREATE INDEX runs_running ON runs (agent, position) WHERE ended_by IS NULL;
+
+CREATE TABLE run_claims (
+  run TEXT NOT NULL,
+  message INTEGER NOT NULL,
+  token INTEGER NOT NULL,
+  PRIMARY KEY (run, message)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_claims_message ON run_claims (message, run);
+
+-- What is not started: a delivery, or, as delivery 0, nothing for the agent at all.
+CREATE TABLE run_holds (
+  agent TEXT NOT NULL,
+  delivery INTEGER NOT NULL,
+  why INTEGER NOT NULL,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  until INTEGER,
+  PRIMARY KEY (agent, delivery)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_holds_delivery ON run_holds (delivery) WHERE delivery > 0;

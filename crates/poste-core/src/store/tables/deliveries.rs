@@ -94,6 +94,11 @@ worded_enum!(
         /// Somebody tried to wake the recipient. The value is the way.
         WakeRequested = 22 "wake_requested",
         WakeFailed = 23 "wake_failed",
+        /// A dispatcher does not start its recipient for it. The value is why.
+        Held = 24 "held",
+        RunStarted = 25 "run_started",
+        /// The value is how.
+        RunEnded = 26 "run_ended",
     }
 );
 
@@ -176,7 +181,7 @@ impl EventRow {
             Event::Done => !by_message.contains(&self.value),
             Event::Acked | Event::Failed | Event::AttemptFailed | Event::Late | Event::Dropped => true,
             Event::GatePassed | Event::GateFailed => true,
-            Event::WakeRequested | Event::WakeFailed => true,
+            Event::WakeRequested | Event::WakeFailed | Event::RunEnded => true,
             _ => false,
         }
     }

@@ -63,11 +63,13 @@ pub struct Message {
     pub notice: Option<Notice>,
     /// The delivery a notice is about.
     pub about: Option<DeliveryNo>,
+    /// How many runs it came out of, one after the other: a loop of agents shows by it.
+    pub hops: u32,
 }
 
 pub(crate) const COLUMNS: &str = "number, position, at, sender, label, type, priority, urgency, work, max_attempts, \
      retry_delay_ms, conversation, reply_to, forward_of, wants_response, respond_by, ready_at, expires_at, \
-     workflow, step, topic, notice, about";
+     workflow, step, topic, notice, about, hops";
 
 pub(crate) fn message_row(row: &Row<'_>) -> rusqlite::Result<Message> {
     Ok(Message {
@@ -94,6 +96,7 @@ pub(crate) fn message_row(row: &Row<'_>) -> rusqlite::Result<Message> {
         topic: row.get(20)?,
         notice: row.get(21)?,
         about: row.get(22)?,
+        hops: row.get(23)?,
     })
 }
 
@@ -135,7 +138,7 @@ impl Tables<'_> {
             format!(
                 "INSERT INTO messages ({COLUMNS}) VALUES
                  (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-                  ?22, ?23)"
+                  ?22, ?23, ?24)"
             )
         });
         kept(&mut self.kept.insert_message, self.conn, &SQL)?.execute(params![
@@ -161,7 +164,8 @@ impl Tables<'_> {
             message.step,
             message.topic,
             message.notice,
-            message.about
+            message.about,
+            message.hops
         ])?;
         Ok(())
     }

@@ -15,6 +15,7 @@ mod log;
 mod messages;
 mod policy;
 mod reservations;
+mod runs;
 mod sessions;
 mod silence;
 mod summary;
@@ -39,6 +40,7 @@ pub use log::{ContentRow, IdRow, Refused, content_row, open_record, record_row};
 pub use messages::{Message, Notice};
 pub use policy::{PolicyRow, TypeDefaults};
 pub use reservations::{PastReservation, Reservation, ReservationEnd};
+pub use runs::{HoldRow, RunEnded, RunRow, Spent};
 pub use sessions::{NoteRow, SessionRow, SessionState};
 
 use crate::error::Error;

@@ -361,6 +361,8 @@ fn happened(event: &EventRow) -> Option<Happened> {
         Event::GatePassed | Event::GateFailed => return None,
         // That somebody rang moved nothing; whether it was seen is told.
         Event::WakeRequested | Event::WakeFailed => return None,
+        // What its runs came to is told by how it ended.
+        Event::Held | Event::RunStarted | Event::RunEnded => return None,
         Event::Answered | Event::Extended | Event::Ready | Event::LeaseMoved => return None,
     })
 }

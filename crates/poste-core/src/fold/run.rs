@@ -1,0 +1,231 @@
+//! Runs: what a dispatcher starts an agent's program for, how that ended, and what it does not start.
+//!
+//! A run holds nothing by itself: claims do. Whether its processes are alive is nothing the fold can know.
+
+use super::delivery::{self, own_delivery};
+use super::outcome::{Code, Effect, Stop, refuse};
+use super::{Context, Rule, active_agent, message, speaker};
+use crate::error::Error;
+use crate::limits;
+use crate::log::{RunClaim, RunEnd, RunHold, RunOutcome, RunResume, RunStart, Send};
+use crate::store::tables::{Delivery, Event, HoldRow, RunEnded, RunRow, State, Tables};
+use crate::text::{Name, Session};
+
+pub(crate) struct StartPlan {
+    run: RunRow,
+    claims: Vec<RunClaim>,
+    held: Vec<Delivery>,
+}
+
+impl Rule for RunStart {
+    type Plan = StartPlan;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<StartPlan, Stop> {
+        let agent = speaker(tables, cx)?;
+        self.check()?;
+        if let Some(before) = tables.run(&self.run)? {
+            let why = format!("run {} was started before, by {}", self.run, before.agent);
+            return Err(refuse(Code::RunTaken, why));
+        }
+        let mut hops = 0;
+        let mut held = Vec::new();
+        for RunClaim { message, token } in &self.claims {
+            let message = delivery::message(tables, *message)?;
+            let own = own_delivery(tables, &agent, &message, Some(*token))?;
+            delivery::must_hold(tables, cx, &own, Some(*token))?;
+            if own.session.as_ref() != Some(&self.run) {
+                let why = format!("message {} was not claimed in session {}", message.number, self.run);
+                return Err(refuse(Code::NotAllowed, why));
+            }
+            hops = hops.max(message.hops);
+            held.push(own);
+        }
+        let run = RunRow {
+            run: self.run.clone(),
+            position: cx.position,
+            at: cx.at,
+            agent: agent.name,
+            runner: self.runner.clone(),
+            host: self.host.clone(),
+            supervisor: self.supervisor.clone(),
+            hops,
+            end: None,
+        };
+        Ok(StartPlan { run, claims: self.claims.clone(), held })
+    }
+
+    fn apply(plan: StartPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        tables.insert_run(&plan.run, &plan.claims)?;
+        for held in &plan.held {
+            delivery::record_event(tables, cx, held, Event::RunStarted, None)?;
+        }
+        Ok(Effect::Touched(plan.held.len()))
+    }
+}
+
+impl RunStart {
+    fn check(&self) -> Result<(), Stop> {
+        let is_word = |text: &str| text.len() <= limits::LABEL_BYTES_MAX && !text.chars().any(char::is_control);
+        if ![&self.runner, &self.host, &self.supervisor.place].into_iter().all(|text| is_word(text)) {
+            return Err(refuse(Code::Malformed, "a runner, a host or a process is named by one short line"));
+        }
+        let max = limits::RUN_CLAIMS_MAX;
+        if self.claims.len() > max {
+            return Err(refuse(Code::TooLarge, format!("a run works on {max} messages at most")));
+        }
+        let is_repeated = |(index, claim): (usize, &RunClaim)| {
+            self.claims[..index].iter().any(|earlier| earlier.message == claim.message)
+        };
+        if self.claims.iter().enumerate().any(is_repeated) {
+            return Err(refuse(Code::Malformed, "a run names each message once"));
+        }
+        Ok(())
+    }
+}
+
+pub(crate) struct EndPlan {
+    run: RunRow,
+    end: RunEnded,
+    deliveries: Vec<Delivery>,
+}
+
+impl Rule for RunEnd {
+    type Plan = EndPlan;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<EndPlan, Stop> {
+        let run = tables
+            .run(&self.run)?
+            .ok_or_else(|| refuse(Code::UnknownRun, format!("no run {} was started", self.run)))?;
+        // Also when it was retired meanwhile: its program did end.
+        if run.agent != cx.actor {
+            return Err(refuse(Code::NotAllowed, format!("run {} is one of {}", run.run, run.agent)));
+        }
+        if !run.is_running() {
+            return Err(refuse(Code::Ended, format!("run {} is over already", run.run)));
+        }
+        let has_code = matches!(self.how, RunOutcome::Exited | RunOutcome::Signalled);
+        if has_code != self.code.is_some() {
+            return Err(refuse(Code::Malformed, "a program that ended by itself has a code, and no other"));
+        }
+        let within = |number: u64| i64::try_from(number).is_ok_and(|number| number <= limits::RUN_NUMBER_MAX);
+        if !within(self.took_ms) || !self.cost_micros.is_none_or(within) {
+            return Err(refuse(Code::Malformed, "a run neither takes nor costs that much"));
+        }
+        let mut deliveries = Vec::new();
+        for claim in tables.claims_of_run(&run.run)? {
+            // None once its conversation is archived.
+            deliveries.extend(tables.won_by(claim.message, &run.agent, claim.token)?);
+        }
+        let end = RunEnded {
+            position: cx.position,
+            at: cx.at,
+            how: self.how,
+            code: self.code,
+            took_ms: self.took_ms,
+            cost_micros: self.cost_micros,
+        };
+        Ok(EndPlan { run, end, deliveries })
+    }
+
+    fn apply(plan: EndPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        tables.end_run(&plan.run.run, &plan.end)?;
+        for delivery in &plan.deliveries {
+            delivery::record_event(tables, cx, delivery, Event::RunEnded, Some(plan.end.how.number().into()))?;
+        }
+        Ok(Effect::Touched(plan.deliveries.len()))
+    }
+}
+
+pub(crate) struct HoldPlan {
+    hold: HoldRow,
+    delivery: Option<Delivery>,
+    mail: Option<message::Plan>,
+}
+
+impl Rule for RunHold {
+    type Plan = HoldPlan;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<HoldPlan, Stop> {
+        let agent = speaker(tables, cx)?;
+        let until = message::future(cx, "the end of the hold", self.until, false)?;
+        let delivery = match self.message {
+            None => None,
+            Some(number) => {
+                let message = delivery::message(tables, number)?;
+                let own = own_delivery(tables, &agent, &message, None)?;
+                if own.state != State::Pending {
+                    return Err(match own.state {
+                        State::Claimed => delivery::held_by(&own),
+                        _ => delivery::ended(&own),
+                    });
+                }
+                Some(own)
+            }
+        };
+        let number = delivery.as_ref().map(|delivery| delivery.number);
+        let before = tables.hold(&agent.name, number)?.filter(|before| !before.is_over(cx.at));
+        if before.is_some_and(|before| before.why == self.why) {
+            return Err(refuse(Code::NothingToDo, format!("it is held already ({})", self.why)));
+        }
+        if self.mail.as_ref().is_some_and(|mail| mail.ends.is_some() || mail.reply_to.is_some()) {
+            return Err(refuse(Code::Malformed, "a hold answers and ends no message"));
+        }
+        let mail = self.mail.as_ref().map(|mail| mail.decide(tables, cx)).transpose()?;
+        let hold =
+            HoldRow { agent: agent.name, delivery: number, why: self.why, position: cx.position, at: cx.at, until };
+        Ok(HoldPlan { hold, delivery, mail })
+    }
+
+    fn apply(plan: HoldPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        tables.set_hold(&plan.hold)?;
+        if let Some(delivery) = &plan.delivery {
+            delivery::record_event(tables, cx, delivery, Event::Held, Some(plan.hold.why.number().into()))?;
+        }
+        match plan.mail {
+            Some(mail) => Send::apply(mail, tables, cx),
+            None => Ok(Effect::Noted),
+        }
+    }
+}
+
+impl Rule for RunResume {
+    type Plan = Vec<HoldRow>;
+
+    fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Vec<HoldRow>, Stop> {
+        speaker(tables, cx)?;
+        let agent = active_agent(tables, &self.agent)?;
+        let holds = match self.message {
+            None => tables.holds_of(&agent.name)?,
+            Some(number) => {
+                let message = delivery::message(tables, number)?;
+                let own = own_delivery(tables, &agent, &message, None)?;
+                tables.hold(&agent.name, Some(own.number))?.into_iter().collect()
+            }
+        };
+        if holds.is_empty() {
+            return Err(refuse(Code::NothingToDo, format!("nothing of that is held for {}", self.agent)));
+        }
+        Ok(holds)
+    }
+
+    fn apply(holds: Vec<HoldRow>, tables: &mut Tables<'_>, _: &Context) -> Result<Effect, Error> {
+        for hold in &holds {
+            tables.lift_hold(hold)?;
+        }
+        Ok(Effect::Touched(holds.len()))
+    }
+}
+
+/// How many runs a message came out of, one after the other, that is sent in this session.
+pub(crate) fn hops(tables: &Tables<'_>, session: Option<&Session>) -> Result<u32, Error> {
+    let Some(session) = session else { return Ok(0) };
+    Ok(tables.run(session)?.filter(RunRow::is_running).map_or(0, |run| run.hops.saturating_add(1)))
+}
+
+/// Nothing is started for who is retired, so nothing is held either.
+pub(crate) fn retire_of(tables: &mut Tables<'_>, agent: &Name) -> Result<(), Error> {
+    for hold in tables.holds_of(agent)? {
+        tables.lift_hold(&hold)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Runs: a dispatcher starts the program of an agent for its mail.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Send, SessionProcess};
+use crate::log::{MessageNo, Position};
+use crate::text::{Name, Session};
+use crate::time::When;
+use crate::vocabulary::worded_enum;
+
+/// The program of the actor is about to be started, for what it claimed in the session of this name. With no message it
+/// was started to look through its inbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunStart {
+    pub run: Session,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<RunClaim>,
+    /// What is run, in one word: the preset or the name of the program.
+    pub runner: String,
+    pub host: String,
+    /// The process that watches over it and holds its claims alive.
+    pub supervisor: SessionProcess,
+}
+
+/// A message the run works on, by the claim it has on it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunClaim {
+    pub message: MessageNo,
+    pub token: Position,
+}
+
+worded_enum!(
+    /// How a run ended. What became of its messages, their deliveries say.
+    RunOutcome {
+        Exited = 0 "exited",
+        /// By a signal that nobody of ours sent.
+        Signalled = 1 "signalled",
+        TimedOut = 2 "timed_out",
+        /// Somebody else has the work now, so the program was ended.
+        LeaseLost = 3 "lease_lost",
+        /// Somebody asked for it.
+        Stopped = 4 "stopped",
+        NotStarted = 5 "not_started",
+        /// Its supervisor is gone; what was left of it was ended.
+        Lost = 6 "lost",
+    }
+);
+
+/// A run is over. The content is what it printed last, and where its transcript is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunEnd {
+    pub run: Session,
+    pub how: RunOutcome,
+    /// The exit code, or the signal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<u8>,
+    pub took_ms: u64,
+    /// What it said it cost, in millionths of a dollar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_micros: Option<u64>,
+}
+
+worded_enum!(
+    /// Why nothing is started.
+    HoldReason {
+        /// The message came out of too long a chain of runs.
+        Hops = 0 "hops",
+        /// The runs, minutes or costs of its time are used up.
+        Budget = 1 "budget",
+        /// Too many starts in a short time.
+        Rate = 2 "rate",
+        /// The same failure again and again.
+        Failing = 3 "failing",
+        /// It cannot be started as it is configured.
+        Misconfigured = 4 "misconfigured",
+    }
+);
+
+/// No run is started for a message of the actor, or for any, until a time or until somebody resumes it. The mail tells whom
+/// it concerns; the content is its text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunHold {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<MessageNo>,
+    pub why: HoldReason,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<When>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mail: Option<Send>,
+}
+
+/// Runs may be started again. The content is the reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunResume {
+    pub agent: Name,
+    /// Only for this message; otherwise everything that is held for the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<MessageNo>,
+}

@@ -1,0 +1,236 @@
+//! Runs that dispatchers started, what they worked on, and what is held back from being started.
+
+use std::sync::LazyLock;
+
+use rusqlite::{Row, params};
+
+use super::{Optional as _, Tables};
+use crate::error::Error;
+use crate::log::{DeliveryNo, HoldReason, MessageNo, Position, RunClaim, RunOutcome, SessionProcess};
+use crate::text::{Name, Session};
+use crate::time::Timestamp;
+
+/// One start of an agent's program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunRow {
+    pub run: Session,
+    pub position: Position,
+    pub at: Timestamp,
+    pub agent: Name,
+    pub runner: String,
+    pub host: String,
+    pub supervisor: SessionProcess,
+    /// Of its messages, the longest chain of runs one came out of.
+    pub hops: u32,
+    pub end: Option<RunEnded>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunEnded {
+    pub position: Position,
+    pub at: Timestamp,
+    pub how: RunOutcome,
+    pub code: Option<u8>,
+    pub took_ms: u64,
+    pub cost_micros: Option<u64>,
+}
+
+impl RunRow {
+    pub fn is_running(&self) -> bool {
+        self.end.is_none()
+    }
+}
+
+/// Something that is not started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HoldRow {
+    pub agent: Name,
+    /// Without one, nothing is started for the agent.
+    pub delivery: Option<DeliveryNo>,
+    pub why: HoldReason,
+    pub position: Position,
+    pub at: Timestamp,
+    pub until: Option<Timestamp>,
+}
+
+impl HoldRow {
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+}
+
+/// What an agent's runs came to in a time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    pub runs: u64,
+    /// Of the runs that ended.
+    pub took_ms: u64,
+    pub cost_micros: u64,
+}
+
+const COLUMNS: &str = "run, position, at, agent, runner, host, pid, pid_started_ms, pid_place, hops, ended_by, ended_at, \
+     how, code, took_ms, cost_micros";
+
+const HOLD_COLUMNS: &str = "agent, delivery, why, position, at, until";
+
+fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+    let ended_by: Option<Position> = row.get(10)?;
+    let end = match ended_by {
+        None => None,
+        Some(position) => Some(RunEnded {
+            position,
+            at: row.get(11)?,
+            how: row.get(12)?,
+            code: row.get(13)?,
+            took_ms: row.get(14)?,
+            cost_micros: row.get(15)?,
+        }),
+    };
+    Ok(RunRow {
+        run: row.get(0)?,
+        position: row.get(1)?,
+        at: row.get(2)?,
+        agent: row.get(3)?,
+        runner: row.get(4)?,
+        host: row.get(5)?,
+        supervisor: SessionProcess { pid: row.get(6)?, started_ms: row.get(7)?, place: row.get(8)? },
+        hops: row.get(9)?,
+        end,
+    })
+}
+
+fn hold_row(row: &Row<'_>) -> rusqlite::Result<HoldRow> {
+    let delivery: DeliveryNo = row.get(1)?;
+    Ok(HoldRow {
+        agent: row.get(0)?,
+        delivery: (delivery != NO_DELIVERY).then_some(delivery),
+        why: row.get(2)?,
+        position: row.get(3)?,
+        at: row.get(4)?,
+        until: row.get(5)?,
+    })
+}
+
+/// A key has no NULL, and numbers begin with 1.
+const NO_DELIVERY: DeliveryNo = DeliveryNo(0);
+
+impl Tables<'_> {
+    pub fn run(&self, run: &Session) -> Result<Option<RunRow>, Error> {
+        static SQL: LazyLock<String> = LazyLock::new(|| format!("SELECT {COLUMNS} FROM runs WHERE run = ?1"));
+        self.conn.prepare_cached(&SQL)?.query_row([run], run_row).optional()
+    }
+
+    /// Whoever's they are, the newest first.
+    pub fn newest_runs(&self, limit: u32) -> Result<Vec<RunRow>, Error> {
+        static SQL: LazyLock<String> =
+            LazyLock::new(|| format!("SELECT {COLUMNS} FROM runs ORDER BY position DESC LIMIT ?1"));
+        Ok(self.conn.prepare_cached(&SQL)?.query_map([limit], run_row)?.collect::<Result<_, _>>()?)
+    }
+
+    /// Of an agent, the oldest first.
+    pub fn running(&self, agent: &Name) -> Result<Vec<RunRow>, Error> {
+        static SQL: LazyLock<String> = LazyLock::new(|| {
+            format!("SELECT {COLUMNS} FROM runs WHERE agent = ?1 AND ended_by IS NULL ORDER BY position")
+        });
+        Ok(self.conn.prepare_cached(&SQL)?.query_map([agent], run_row)?.collect::<Result<_, _>>()?)
+    }
+
+    /// What a run works on, or worked on.
+    pub fn claims_of_run(&self, run: &Session) -> Result<Vec<RunClaim>, Error> {
+        let mut statement =
+            self.conn.prepare_cached("SELECT message, token FROM run_claims WHERE run = ?1 ORDER BY message")?;
+        let claim = |row: &Row<'_>| Ok(RunClaim { message: row.get(0)?, token: row.get(1)? });
+        Ok(statement.query_map([run], claim)?.collect::<Result<_, _>>()?)
+    }
+
+    /// Who worked on a message, in the order it was started.
+    pub fn runs_of_message(&self, message: MessageNo) -> Result<Vec<RunRow>, Error> {
+        static SQL: LazyLock<String> = LazyLock::new(|| {
+            format!(
+                "SELECT {COLUMNS} FROM runs WHERE run IN (SELECT run FROM run_claims WHERE message = ?1)
+                 ORDER BY position"
+            )
+        });
+        Ok(self.conn.prepare_cached(&SQL)?.query_map([message], run_row)?.collect::<Result<_, _>>()?)
+    }
+
+    /// What the runs an agent began since then have come to.
+    pub fn spent(&self, agent: &Name, since: Timestamp) -> Result<Spent, Error> {
+        let sql = "SELECT count(*), coalesce(sum(took_ms), 0), coalesce(sum(cost_micros), 0) FROM runs
+                   WHERE agent = ?1 AND at >= ?2";
+        let spent = |row: &Row<'_>| Ok(Spent { runs: row.get(0)?, took_ms: row.get(1)?, cost_micros: row.get(2)? });
+        Ok(self.conn.prepare_cached(sql)?.query_row(params![agent, since], spent)?)
+    }
+
+    pub fn insert_run(&mut self, run: &RunRow, claims: &[RunClaim]) -> Result<(), Error> {
+        static SQL: LazyLock<String> = LazyLock::new(|| {
+            format!(
+                "INSERT INTO runs ({COLUMNS}) VALUES
+                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, NULL, NULL, NULL, NULL, NULL, NULL)"
+            )
+        });
+        self.conn.prepare_cached(&SQL)?.execute(params![
+            run.run,
+            run.position,
+            run.at,
+            run.agent,
+            run.runner,
+            run.host,
+            run.supervisor.pid,
+            run.supervisor.started_ms,
+            run.supervisor.place,
+            run.hops,
+        ])?;
+        let mut claim = self.conn.prepare_cached("INSERT INTO run_claims (run, message, token) VALUES (?1, ?2, ?3)")?;
+        for RunClaim { message, token } in claims {
+            claim.execute(params![run.run, message, token])?;
+        }
+        Ok(())
+    }
+
+    pub fn end_run(&mut self, run: &Session, end: &RunEnded) -> Result<(), Error> {
+        let sql = "UPDATE runs SET ended_by = ?2, ended_at = ?3, how = ?4, code = ?5, took_ms = ?6, cost_micros = ?7
+                   WHERE run = ?1";
+        let RunEnded { position, at, how, code, took_ms, cost_micros } = end;
+        self.conn.prepare_cached(sql)?.execute(params![run, position, at, how, code, took_ms, cost_micros])?;
+        Ok(())
+    }
+
+    /// What holds a delivery of an agent, or with none, the agent itself.
+    pub fn hold(&self, agent: &Name, delivery: Option<DeliveryNo>) -> Result<Option<HoldRow>, Error> {
+        static SQL: LazyLock<String> =
+            LazyLock::new(|| format!("SELECT {HOLD_COLUMNS} FROM run_holds WHERE agent = ?1 AND delivery = ?2"));
+        let delivery = delivery.unwrap_or(NO_DELIVERY);
+        self.conn.prepare_cached(&SQL)?.query_row(params![agent, delivery], hold_row).optional()
+    }
+
+    pub fn holds_of(&self, agent: &Name) -> Result<Vec<HoldRow>, Error> {
+        static SQL: LazyLock<String> =
+            LazyLock::new(|| format!("SELECT {HOLD_COLUMNS} FROM run_holds WHERE agent = ?1 ORDER BY delivery"));
+        Ok(self.conn.prepare_cached(&SQL)?.query_map([agent], hold_row)?.collect::<Result<_, _>>()?)
+    }
+
+    pub fn set_hold(&mut self, hold: &HoldRow) -> Result<(), Error> {
+        static SQL: LazyLock<String> = LazyLock::new(|| {
+            format!("INSERT OR REPLACE INTO run_holds ({HOLD_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+        });
+        let HoldRow { agent, delivery, why, position, at, until } = hold;
+        let delivery = delivery.unwrap_or(NO_DELIVERY);
+        self.conn.prepare_cached(&SQL)?.execute(params![agent, delivery, why, position, at, until])?;
+        Ok(())
+    }
+
+    pub fn lift_hold(&mut self, hold: &HoldRow) -> Result<(), Error> {
+        let delivery = hold.delivery.unwrap_or(NO_DELIVERY);
+        let sql = "DELETE FROM run_holds WHERE agent = ?1 AND delivery = ?2";
+        self.conn.prepare_cached(sql)?.execute(params![hold.agent, delivery])?;
+        Ok(())
+    }
+
+    /// Whatever was not started for a delivery, whoever's it is.
+    pub fn lift_holds_on(&mut self, delivery: DeliveryNo) -> Result<(), Error> {
+        let sql = "DELETE FROM run_holds WHERE delivery = ?1 AND delivery > 0";
+        self.conn.prepare_cached(sql)?.execute([delivery])?;
+        Ok(())
+    }
+}

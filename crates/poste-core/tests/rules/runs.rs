@@ -1,0 +1,185 @@
+//! Runs: started under claims, ended once, counted, held back, and seen as a loop when they make each other.
+
+use poste_core::fold::Code;
+use poste_core::log::{HoldReason, Intent, RunClaim, RunEnd, RunHold, RunOutcome, RunResume, RunStart, SessionProcess};
+use poste_core::store::tables::{Event, Spent};
+use poste_core::views::{self, Startable};
+use poste_core::{MessageNo, Position, limits};
+
+use crate::common::*;
+
+fn start(run: &str, claims: &[(MessageNo, Position)]) -> Intent {
+    Intent::RunStart(RunStart {
+        run: run.parse().expect("a run"),
+        claims: claims.iter().map(|(message, token)| RunClaim { message: *message, token: *token }).collect(),
+        runner: "claude-code".to_owned(),
+        host: "desk".to_owned(),
+        supervisor: SessionProcess { pid: 7, started_ms: Some(11), place: "this boot".to_owned() },
+    })
+}
+
+fn end(run: &str, how: RunOutcome, code: Option<u8>) -> Intent {
+    let run = run.parse().expect("a run");
+    Intent::RunEnd(RunEnd { run, how, code, took_ms: 60_000, cost_micros: Some(1_500) })
+}
+
+fn hold(message: Option<MessageNo>, why: HoldReason, until_ms: Option<i64>) -> Intent {
+    Intent::RunHold(RunHold { message, why, until: until_ms.and_then(after), mail: None })
+}
+
+fn resume(agent: &str, message: Option<MessageNo>) -> Intent {
+    Intent::RunResume(RunResume { agent: agent.parse().expect("a name"), message })
+}
+
+fn startable(desk: &Desk, who: &str) -> Vec<MessageNo> {
+    let agent = desk.office.store().tables().unwrap().agent(who).unwrap().expect("registered");
+    let found: Vec<Startable> = views::startable(desk.office.store(), &agent, desk.now(), 10).unwrap();
+    found.into_iter().map(|found| found.message).collect()
+}
+
+/// Claims a message in the session of a run and starts it.
+fn run_for(desk: &mut Desk, who: &str, run: &str, message: MessageNo) -> Position {
+    let token = accepted(desk.claim(&format!("{who}/{run}"), message));
+    accepted(desk.ask(&format!("{who}/{run}"), start(run, &[(message, token)])));
+    token
+}
+
+#[test]
+fn a_run_is_of_what_its_session_claimed() {
+    let mut desk = Desk::with(&["lead", "coder", "other"]);
+    let number = desk.send("lead", "coder", "directive");
+    refused(desk.ask("coder/r1", start("r1", &[(number, Position(1))])), Code::NotClaimed);
+    let token = accepted(desk.claim("coder/elsewhere", number));
+    refused(desk.ask("coder/r1", start("r1", &[(number, token)])), Code::NotAllowed);
+    refused(desk.ask("other/r1", start("r1", &[(number, token)])), Code::NotRecipient);
+    accepted(desk.release("coder/elsewhere", number, Some(token)));
+    let token = run_for(&mut desk, "coder", "r1", number);
+    refused(desk.ask("coder/r1", start("r1", &[(number, token)])), Code::RunTaken);
+    refused(desk.ask("coder/r1", start("r2", &[(number, token), (number, token)])), Code::Malformed);
+    assert_eq!(desk.history(number)[3..], [Event::RunStarted]);
+    let running = views::running(desk.office.store(), &"coder".parse().unwrap()).unwrap();
+    assert_eq!(running.len(), 1);
+    assert_eq!((running[0].run.as_str(), running[0].messages.as_slice()), ("r1", &[number][..]));
+}
+
+#[test]
+fn a_run_without_mail_looks_through_an_inbox() {
+    let mut desk = Desk::with(&["coder"]);
+    accepted(desk.ask("coder/r1", start("r1", &[])));
+    accepted(desk.ask("coder/r1", end("r1", RunOutcome::Stopped, None)));
+    let many: Vec<(MessageNo, Position)> =
+        (1..=limits::RUN_CLAIMS_MAX as u64 + 1).map(|number| (MessageNo(number), Position(1))).collect();
+    refused(desk.ask("coder/r2", start("r2", &many)), Code::TooLarge);
+}
+
+#[test]
+fn it_ends_once_and_is_counted() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let number = desk.send("lead", "coder", "directive");
+    let token = run_for(&mut desk, "coder", "r1", number);
+    refused(desk.ask("coder", end("nowhere", RunOutcome::Exited, Some(0))), Code::UnknownRun);
+    refused(desk.ask("lead", end("r1", RunOutcome::Exited, Some(0))), Code::NotAllowed);
+    refused(desk.ask("coder", end("r1", RunOutcome::Exited, None)), Code::Malformed);
+    refused(desk.ask("coder", end("r1", RunOutcome::Lost, Some(9))), Code::Malformed);
+    accepted(desk.done_with("coder/r1", number, Some(token)));
+    accepted(desk.say("coder/r1", end("r1", RunOutcome::Exited, Some(0)), Some(text("all tests pass"))));
+    refused(desk.ask("coder/r1", end("r1", RunOutcome::Exited, Some(0))), Code::Ended);
+    assert_eq!(desk.history(number), [Event::Claimed, Event::RunStarted, Event::Done, Event::RunEnded]);
+    let runs = views::runs_of(desk.office.store(), number).unwrap();
+    assert_eq!(
+        (runs[0].how, runs[0].code, runs[0].said.as_deref()),
+        (Some(RunOutcome::Exited), Some(0), Some("all tests pass"))
+    );
+    let coder = "coder".parse().unwrap();
+    let spent = |desk: &Desk, ago: i64| views::spent(desk.office.store(), &coder, desk.now().plus_ms(-ago)).unwrap();
+    assert_eq!(spent(&desk, HOUR), Spent { runs: 1, took_ms: 60_000, cost_micros: 1_500 });
+    desk.pass(2 * HOUR);
+    assert_eq!(spent(&desk, HOUR), Spent::default());
+    assert_eq!(spent(&desk, 3 * HOUR).runs, 1);
+}
+
+#[test]
+fn who_was_retired_meanwhile_can_still_tell_that_its_program_ended() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let number = desk.send("lead", "coder", "directive");
+    run_for(&mut desk, "coder", "r1", number);
+    accepted(desk.retire("lead", "coder"));
+    accepted(desk.ask("coder/r1", end("r1", RunOutcome::LeaseLost, None)));
+}
+
+#[test]
+fn what_a_run_sends_is_one_hop_further() {
+    let mut desk = Desk::with(&["a", "b"]);
+    let first = desk.send("a", "b", "directive");
+    assert_eq!(desk.message(first).hops, 0);
+    run_for(&mut desk, "b", "r1", first);
+    let second = desk.send("b/r1", "a", "directive");
+    assert_eq!(desk.message(second).hops, 1);
+    run_for(&mut desk, "a", "r2", second);
+    let third = desk.send("a/r2", "b", "directive");
+    assert_eq!(desk.message(third).hops, 2);
+    assert_eq!(accepted(desk.reply("b/elsewhere", first)).number, desk.last_message());
+    assert_eq!(desk.message(desk.last_message()).hops, 0);
+    accepted(desk.ask("a/r2", end("r2", RunOutcome::Exited, Some(0))));
+    let after_it = desk.send("a/r2", "b", "directive");
+    assert_eq!(desk.message(after_it).hops, 0);
+}
+
+#[test]
+fn work_and_what_is_urgent_start_somebody_and_nothing_else() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let report = desk.send("lead", "coder", "audit_report");
+    let message = desk.send("lead", "coder", "acknowledgment");
+    let work = desk.send("lead", "coder", "directive");
+    let alert = desk.send("lead", "coder", "alert");
+    let found = startable(&desk, "coder");
+    assert_eq!(found.first(), Some(&alert), "the most urgent comes first");
+    assert!(found.contains(&work) && !found.contains(&message), "{found:?}");
+    let report = desk.message(report);
+    assert_eq!(found.contains(&report.number), report.work && report.urgency.word() != "later");
+    accepted(desk.claim("coder", work));
+    assert!(!startable(&desk, "coder").contains(&work));
+}
+
+#[test]
+fn what_is_held_is_not_started_until_its_time_or_somebody_resumes_it() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let one = desk.send("lead", "coder", "directive");
+    let other = desk.send("lead", "coder", "directive");
+    accepted(desk.ask("coder", hold(Some(one), HoldReason::Hops, None)));
+    refused(desk.ask("coder", hold(Some(one), HoldReason::Hops, None)), Code::NothingToDo);
+    assert_eq!(startable(&desk, "coder"), [other]);
+    assert_eq!(desk.history(one), [Event::Held]);
+    accepted(desk.ask("coder", hold(None, HoldReason::Budget, Some(HOUR))));
+    assert_eq!(startable(&desk, "coder"), []);
+    desk.pass(HOUR);
+    assert_eq!(startable(&desk, "coder"), [other]);
+    accepted(desk.ask("lead", resume("coder", Some(one))));
+    refused(desk.ask("lead", resume("coder", Some(one))), Code::NothingToDo);
+    assert_eq!(startable(&desk, "coder"), [one, other]);
+}
+
+#[test]
+fn whoever_takes_or_ends_it_lifts_what_held_it() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let coder = "coder".parse().unwrap();
+    let number = desk.send("lead", "coder", "directive");
+    accepted(desk.ask("coder", hold(Some(number), HoldReason::Failing, None)));
+    let token = accepted(desk.claim("coder", number));
+    refused(desk.ask("coder", hold(Some(number), HoldReason::Failing, None)), Code::AlreadyClaimed);
+    accepted(desk.release("coder", number, Some(token)));
+    assert_eq!(startable(&desk, "coder"), [number]);
+    accepted(desk.ask("coder", hold(None, HoldReason::Rate, None)));
+    accepted(desk.retire("lead", "coder"));
+    assert_eq!(views::holds(desk.office.store(), &coder, desk.now()).unwrap(), []);
+}
+
+#[test]
+fn a_hold_tells_whom_it_concerns() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let mail = Some(letter("lead", "alert"));
+    let held = Intent::RunHold(RunHold { message: None, why: HoldReason::Budget, until: after(HOUR), mail });
+    accepted(desk.say("coder", held, Some(text("10 runs an hour are used up"))));
+    assert_eq!(desk.message(desk.last_message()).sender.as_str(), "coder");
+    assert_eq!(desk.news("lead"), [desk.last_message()]);
+}

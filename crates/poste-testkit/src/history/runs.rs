@@ -1,0 +1,76 @@
+//! Being started for mail: under a claim, ending, held back and let go again, and doing so where nothing was claimed.
+
+use poste_core::log::{HoldReason, Intent, RunClaim, RunEnd, RunHold, RunOutcome, RunResume, RunStart, SessionProcess};
+use poste_core::store::tables::State;
+use poste_core::time::When;
+use poste_core::{Position, limits};
+
+use super::sight::{Seen, Sight};
+use super::{Draft, Generator};
+
+impl Generator {
+    /// For what somebody claimed in a session; now and then in another one, or under a claim that never was.
+    pub(super) fn start_run(&mut self, sight: &Sight) -> Option<Draft> {
+        let claimed = sight.in_state(|seen| seen.state == State::Claimed && seen.session.is_some());
+        let seen = (*self.rng.pick_any(&claimed)?).clone();
+        let actor = if self.rng.chance(60) { self.somebody(sight) } else { seen.holder.clone()? };
+        let run = seen.session.clone()?;
+        let token = if self.rng.chance(60) { Position(1) } else { seen.token? };
+        let mut claims = vec![RunClaim { message: seen.message, token }];
+        if self.rng.chance(60) {
+            claims.push(claims[0].clone()); // twice the same
+        }
+        if self.rng.chance(60) {
+            claims.clear();
+        }
+        let supervisor = SessionProcess { pid: 7, started_ms: Some(11), place: String::new() };
+        let start =
+            RunStart { run: run.clone(), claims, runner: "codex".to_owned(), host: "desk".to_owned(), supervisor };
+        Some(Draft { session: Some(run), ..self.draft(actor, Intent::RunStart(start)) })
+    }
+
+    pub(super) fn end_run(&mut self, sight: &Sight) -> Option<Draft> {
+        let run = self.rng.pick_any(&sight.runs)?.clone();
+        let actor = if self.rng.chance(60) { self.somebody(sight) } else { run.agent };
+        let how = *self.rng.pick(RunOutcome::ALL);
+        let has_code = matches!(how, RunOutcome::Exited | RunOutcome::Signalled) != self.rng.chance(40);
+        let end = RunEnd {
+            run: if self.rng.chance(40) { "nowhere".parse().expect("a session") } else { run.run },
+            how,
+            code: has_code.then_some(3),
+            took_ms: self.rng.below(100_000) as u64,
+            cost_micros: self.rng.chance(500).then_some(1_200),
+        };
+        Some(Draft { content: self.content(), ..self.draft(actor, Intent::RunEnd(end)) })
+    }
+
+    pub(super) fn hold_run(&mut self, sight: &Sight) -> Draft {
+        let waiting = sight.in_state(|seen| seen.state == State::Pending || seen.state == State::Claimed);
+        let seen: Option<Seen> =
+            self.rng.pick_any(&waiting).map(|seen| (*seen).clone()).filter(|_| self.rng.chance(700));
+        let taker = seen.as_ref().and_then(|seen| {
+            let takers = sight.takers(seen);
+            self.rng.pick_any(&takers).map(|agent| agent.name.clone())
+        });
+        let actor = taker.unwrap_or_else(|| self.somebody(sight));
+        let mail = self.rng.chance(300).then(|| {
+            let to = vec![self.address(sight)];
+            self.send_header(to)
+        });
+        let hold = RunHold {
+            message: seen.map(|seen| seen.message),
+            why: *self.rng.pick(HoldReason::ALL),
+            until: self.rng.chance(500).then(|| When::InMs(self.rng.between(1, limits::HOUR_MS))),
+            mail,
+        };
+        Draft { content: self.content(), ..self.draft(actor, Intent::RunHold(hold)) }
+    }
+
+    pub(super) fn resume_runs(&mut self, sight: &Sight) -> Draft {
+        let actor = self.somebody(sight);
+        let waiting = sight.in_state(|seen| seen.state == State::Pending);
+        let message = self.rng.pick_any(&waiting).map(|seen| seen.message).filter(|_| self.rng.chance(400));
+        let agent = self.somebody(sight);
+        self.draft(actor, Intent::RunResume(RunResume { agent, message }))
+    }
+}
