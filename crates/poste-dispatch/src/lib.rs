@@ -1,0 +1,4 @@
+//! Agents that run, teams that last, workflows that finish, and handlers that tell people.
+//!
+//! Nothing here decides what becomes of mail: rules live in the fold. These are engines that read views, start processes
+//! and propose records, and any number of them may do so at once.
