@@ -141,3 +141,16 @@ pub const SECOND_MS: i64 = 1_000;
 pub const MINUTE_MS: i64 = 60 * SECOND_MS;
 pub const HOUR_MS: i64 = 60 * MINUTE_MS;
 pub const DAY_MS: i64 = 24 * HOUR_MS;
+
+/// A run that was told no limit is ended after this.
+pub const RUN_LIMIT_MS_DEFAULT: i64 = 30 * MINUTE_MS;
+/// Between asking a program to end and ending it.
+pub const RUN_GRACE_MS_DEFAULT: i64 = 10_000;
+pub const RUN_GRACE_MS_MAX: i64 = 10 * MINUTE_MS;
+pub const RUN_CONCURRENCY_MAX: u64 = 1_000;
+/// Runs one message may come out of, one after the other, before somebody is asked whether it is a loop.
+pub const RUN_HOPS_DEFAULT: u32 = 20;
+pub const RUN_HOPS_MAX: u64 = 10_000;
+/// Starts of one agent in a minute.
+pub const RUN_STARTS_DEFAULT: u32 = 60;
+pub const RUN_STARTS_MAX: u64 = 1_000_000;

@@ -110,8 +110,8 @@ const CHECKS: &[Check] = &[
         "SELECT 'delivery ' || number FROM deliveries
          LEFT JOIN log ON position = token
          WHERE token IS NOT NULL AND (position IS NULL
-           OR json_extract(CAST(envelope AS TEXT), '$.kind') NOT IN (20, 22, 24, 25, 57, 61, 62, 81)
-           OR (state = 1 AND json_extract(CAST(envelope AS TEXT), '$.kind') <> 22)
+           OR json_extract(CAST(envelope AS TEXT), '$.kind') NOT IN (20, 22, 24, 25, 57, 61, 62, 81, 100)
+           OR (state = 1 AND json_extract(CAST(envelope AS TEXT), '$.kind') NOT IN (22, 100))
            OR (holder IS NOT NULL AND reason IS NOT 1 AND json_extract(CAST(envelope AS TEXT), '$.actor') <> holder))",
     ),
     check(
@@ -392,6 +392,30 @@ const CHECKS: &[Check] = &[
          WHERE s.root IS NOT n.root OR (n.question IS NOT NULL) <> (n.what IN (2, 3))
          UNION ALL SELECT id FROM sessions s
          WHERE questions <> (SELECT count(*) FROM session_notes WHERE root = s.id AND what = 2)",
+    ),
+    check(
+        "I8 a run is one record of its agent, and over by a later one",
+        "SELECT run FROM runs r LEFT JOIN log USING (position)
+         WHERE log.at IS NOT r.at OR json_extract(CAST(envelope AS TEXT), '$.actor') IS NOT r.agent
+            OR json_extract(CAST(envelope AS TEXT), '$.kind') <> 100
+            OR (ended_by IS NULL) <> (how IS NULL) OR (ended_by IS NULL) <> (ended_at IS NULL) OR ended_by <= r.position
+            OR (code IS NOT NULL) <> (how IS NOT NULL AND how IN (0, 1))",
+    ),
+    check(
+        "I8 what a run took was given to it",
+        "SELECT c.run FROM run_claims c LEFT JOIN runs USING (run)
+         WHERE runs.run IS NULL
+            OR (NOT EXISTS (SELECT 1 FROM events e WHERE e.message = c.message AND e.position = runs.position AND e.event = 1)
+                AND c.message NOT IN (SELECT number FROM archived_messages))
+         UNION ALL SELECT 'delivery ' || d.number FROM deliveries d JOIN runs ON runs.position = d.token
+         WHERE d.state = 1 AND (d.session IS NOT runs.run
+            OR NOT EXISTS (SELECT 1 FROM run_claims c WHERE c.run = runs.run AND c.message = d.message))",
+    ),
+    check(
+        "I9 only what waits is held back, and for who is there",
+        "SELECT h.agent FROM run_holds h LEFT JOIN deliveries d ON d.number = h.delivery
+         WHERE h.agent NOT IN (SELECT name FROM agents WHERE retired_at IS NULL)
+            OR (h.delivery > 0 AND d.state IS NOT 0)",
     ),
     check(
         "I9 what agents have belongs to an agent",

@@ -260,6 +260,22 @@ const DAMAGE_OF_SESSIONS: &[(&str, &str)] = &[
     ("I9 sessions hang below their root, and notes at it", "UPDATE sessions SET questions = 0 WHERE questions > 0"),
 ];
 
+/// Damage to runs.
+const DAMAGE_OF_RUNS: &[(&str, &str)] = &[
+    ("I8 a run is one record of its agent, and over by a later one", "UPDATE runs SET agent = 'ghost'"),
+    ("I8 a run is one record of its agent, and over by a later one", "UPDATE runs SET ended_by = 1 WHERE ended_by > 1"),
+    ("I8 a run is one record of its agent, and over by a later one", "UPDATE runs SET how = 0 WHERE ended_by IS NULL"),
+    ("I8 a run is one record of its agent, and over by a later one", "UPDATE runs SET code = 3 WHERE ended_by IS NULL"),
+    ("I8 what a run took was given to it", "UPDATE run_claims SET run = 'ghost'"),
+    ("I8 what a run took was given to it", "UPDATE run_claims SET message = 1000000"),
+    ("I8 what a run took was given to it", "UPDATE deliveries SET session = 'ghost' WHERE state = 1"),
+    ("I9 only what waits is held back, and for who is there", "UPDATE run_holds SET agent = 'ghost'"),
+    (
+        "I9 only what waits is held back, and for who is there",
+        "UPDATE run_holds SET delivery = 1000000 WHERE delivery > 0",
+    ),
+];
+
 /// Whether archives are part of the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Archives {

@@ -59,7 +59,7 @@ pub struct Key {
 }
 
 /// The sections that decide nothing in the fold: how this machine serves the sessions that run on it.
-pub const MACHINE_SECTIONS: [&str; 2] = ["session", "hooks"];
+pub const MACHINE_SECTIONS: [&str; 3] = ["session", "hooks", "dispatch"];
 /// What becomes of the claims of a session that ends.
 pub const ON_END: [&str; 2] = ["release", "keep"];
 
@@ -108,6 +108,7 @@ pub const KEYS: &[Key] = &[
     key("session", "on_end", Takes::OneOf(&ON_END), Some(Value::Word(ON_END[0]))),
     key("hooks", "start_tokens", HOOK_TOKENS, Some(Value::Count(600))),
     key("hooks", "turn_tokens", HOOK_TOKENS, Some(Value::Count(400))),
+    key("dispatch", "concurrency", Takes::Count { min: 1, max: limits::RUN_CONCURRENCY_MAX }, Some(Value::Count(8))),
     key(TYPES, "priority", Takes::Priority, None),
     key(TYPES, "urgency", Takes::Urgency, None),
     key(TYPES, "work", Takes::Flag, None),

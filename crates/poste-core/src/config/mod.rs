@@ -1,5 +1,6 @@
 //! `poste.toml`: the office's own words and limits. What decides in the fold becomes a policy record.
 
+mod agents;
 mod edit;
 mod gates;
 mod keys;
@@ -9,6 +10,10 @@ mod wake;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+pub use agents::{
+    AGENT, AgentConfig, AnswerBy, Budget, BudgetTime, Input, Mode, Preset, Quiet, RUN_TEMPLATES, Runners, TEAM,
+    TeamConfig, schedule,
+};
 pub use edit::{Change, KeyPath, change};
 pub use gates::GATE;
 pub(crate) use gates::unknown_type;
@@ -20,7 +25,7 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::gates::{Gate, Program};
 use crate::log::{Policy, PolicyType, Settings};
-use crate::text::{Label, TypeName};
+use crate::text::{Label, Name, TypeName};
 
 /// The file's name, beside `.poste/`.
 pub const FILE: &str = "poste.toml";
@@ -28,7 +33,7 @@ pub const FILE: &str = "poste.toml";
 pub const LOCAL_FILE: &str = "local.toml";
 
 /// What a `poste.toml` says.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ConfigFile {
     /// What decides in the fold.
     pub policy: FilePolicy,
@@ -38,6 +43,9 @@ pub struct ConfigFile {
     pub gates: Vec<Gate>,
     /// In no record: it is run by whoever wakes somebody.
     pub wake: WakeConfig,
+    /// In no record: they are run by whoever dispatches.
+    pub agents: BTreeMap<Name, AgentConfig>,
+    pub team: TeamConfig,
     /// Every key it sets, by its full name.
     pub given: BTreeMap<String, Given>,
 }
@@ -100,7 +108,12 @@ pub fn commands(file: &ConfigFile) -> Vec<Command> {
         line: command.line,
         command: Program::Words(command.words.clone()).text(),
     });
-    of_keys.chain(file.gates.iter().filter_map(of_gate)).chain(of_wake).collect()
+    let of_agents = file.agents.iter().map(|(name, agent)| Command {
+        key: format!("{AGENT}.{name}"),
+        line: agent.line,
+        command: agent.shown(),
+    });
+    of_keys.chain(file.gates.iter().filter_map(of_gate)).chain(of_wake).chain(of_agents).collect()
 }
 
 fn of_gate(gate: &Gate) -> Option<Command> {

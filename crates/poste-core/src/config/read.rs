@@ -8,6 +8,7 @@ use serde::Serialize;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
+use super::agents::{self, AGENT, AgentConfig, TEAM, TeamConfig};
 use super::gates::{self, GATE};
 use super::keys::{self, Key, MACHINE_SECTIONS, SchemaSource, TYPES, Takes, Value};
 use super::wake::{self, WAKE, WakeConfig};
@@ -15,7 +16,7 @@ use super::{ConfigFile, FilePolicy};
 use crate::fold;
 use crate::gates::{Gate, Source};
 use crate::log::{PolicyType, Settings};
-use crate::text::TypeName;
+use crate::text::{Name, TypeName};
 use crate::time::parse_duration_ms;
 use crate::vocabulary::built_in;
 
@@ -55,6 +56,8 @@ pub(super) struct Reader<'t> {
     pub(super) problems: Vec<Problem>,
     pub(super) gates: Vec<Gate>,
     pub(super) wake: WakeConfig,
+    pub(super) agents: BTreeMap<Name, AgentConfig>,
+    pub(super) team: TeamConfig,
     given: BTreeMap<String, Given>,
     types: BTreeMap<TypeName, BTreeMap<&'static str, Value>>,
 }
@@ -95,10 +98,11 @@ fn too_deep(text: &str) -> Option<Problem> {
 }
 
 /// What `.poste/local.toml` says: machine matters.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct LocalFile {
     pub gates: Vec<Gate>,
     pub wake: WakeConfig,
+    pub agents: BTreeMap<Name, AgentConfig>,
     /// How this machine serves the sessions that run on it.
     pub given: BTreeMap<String, Given>,
 }
@@ -125,18 +129,23 @@ pub fn read_local(text: &str) -> (LocalFile, Vec<Problem>) {
             wake::read(&mut reader, section, value.get_ref(), Source::Machine);
             continue;
         }
+        if name == AGENT {
+            agents::read(&mut reader, section, value.get_ref(), Source::Machine);
+            continue;
+        }
         if MACHINE_SECTIONS.contains(&name) {
             reader.section(section, value, |reader, fields| drop(reader.fields(name, name, fields)));
             continue;
         }
-        let message = match keys::sections().contains(&name) {
+        let message = match keys::sections().contains(&name) || name == TEAM {
             true => format!("[{name}] belongs into {}", super::FILE),
-            false => keys::unknown("section", name, MACHINE_SECTIONS.into_iter().chain([GATE, WAKE])),
+            false => keys::unknown("section", name, MACHINE_SECTIONS.into_iter().chain([GATE, WAKE, AGENT])),
         };
         reader.say(Some(section.span()), message);
     }
     reader.problems.sort();
-    (LocalFile { gates: reader.gates, wake: reader.wake, given: reader.given }, reader.problems)
+    let Reader { gates, wake, agents, given, problems, .. } = reader;
+    (LocalFile { gates, wake, agents, given }, problems)
 }
 
 impl<'t> Reader<'t> {
@@ -148,6 +157,8 @@ impl<'t> Reader<'t> {
             problems: Vec::new(),
             gates: Vec::new(),
             wake: WakeConfig::default(),
+            agents: BTreeMap::new(),
+            team: TeamConfig::default(),
             given: BTreeMap::new(),
             types: BTreeMap::new(),
         }
@@ -198,8 +209,16 @@ impl<'t> Reader<'t> {
                 wake::read(self, section, value.get_ref(), Source::Office);
                 continue;
             }
+            if name == AGENT {
+                agents::read(self, section, value.get_ref(), Source::Office);
+                continue;
+            }
+            if name == TEAM {
+                agents::read_team(self, section, value.get_ref());
+                continue;
+            }
             if !keys::sections().contains(&name) {
-                let known: Vec<&str> = keys::sections().into_iter().chain([GATE, WAKE]).collect();
+                let known: Vec<&str> = keys::sections().into_iter().chain([GATE, WAKE, AGENT, TEAM]).collect();
                 let message = keys::unknown("section", name, known.iter().copied());
                 self.say(Some(section.span()), message);
                 continue;
@@ -267,7 +286,7 @@ impl<'t> Reader<'t> {
         }
         let mut schemas = BTreeMap::new();
         let mut types = Vec::new();
-        for (name, mut values) in self.types {
+        for (name, mut values) in std::mem::take(&mut self.types) {
             let schema = values.remove(keys::SCHEMA);
             // A schema is no policy: a built-in type that only gets one stays as it is built in.
             if !(values.is_empty() && schema.is_some() && built_in(name.as_str()).is_some()) {
@@ -278,7 +297,8 @@ impl<'t> Reader<'t> {
             }
         }
         let policy = FilePolicy { settings: settings(&self.given), types };
-        (ConfigFile { policy, schemas, gates: self.gates, wake: self.wake, given: self.given }, self.problems)
+        let Self { gates, wake, agents, team, given, problems, .. } = self;
+        (ConfigFile { policy, schemas, gates, wake, agents, team, given }, problems)
     }
 }
 

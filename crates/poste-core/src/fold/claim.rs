@@ -6,7 +6,7 @@ use super::{Context, Rule, speaker};
 use crate::error::Error;
 use crate::limits;
 use crate::log::{Claim, Extend, MessageNo, Position, Release};
-use crate::store::tables::{Agent, Delivery, Event, State, Tables};
+use crate::store::tables::{Agent, Delivery, Event, Message, State, Tables};
 use crate::text::Name;
 use crate::time::Timestamp;
 
@@ -31,32 +31,47 @@ impl Rule for Claim {
             }
             return Ok((best, lease_ms));
         };
-        let message = delivery::message(tables, number)?;
-        let own = own_delivery(tables, &agent, &message, None)?;
-        // Its own may be over, or another member's, while a group of it still waits for somebody.
-        let is_held_here = own.state == State::Claimed && own.holder.as_ref() == Some(&agent.name);
-        let mut waiting = own_deliveries(tables, &agent, &message)?;
-        waiting.retain(|other| other.state == State::Pending);
-        waiting.sort_by_key(|other| !other.ready); // stable: what can be claimed now first
-        let own = if is_held_here { own } else { waiting.into_iter().next().unwrap_or(own) };
-        match own.state {
-            State::Pending if own.ready => Ok((vec![own], lease_ms)),
-            State::Pending => Err(delivery::not_ready(&own)),
-            State::Claimed => Err(delivery::held_by(&own)),
-            _ => Err(delivery::ended(&own)),
-        }
+        Ok((vec![claimable(tables, &agent, number)?.1], lease_ms))
     }
 
     fn apply((chosen, lease_ms): Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
-        for before in &chosen {
-            delivery::take(tables, cx, before, lease_ms)?;
-        }
-        let items = chosen
-            .iter()
-            .map(|delivery| ClaimedItem { number: delivery.message, lease_until: cx.at.plus_ms(lease_ms) })
-            .collect();
-        Ok(Effect::Claimed(Claimed { token: cx.position, items }))
+        Ok(Effect::Claimed(take(tables, cx, &chosen, lease_ms)?))
     }
+}
+
+/// The delivery of a message that an agent would claim now.
+pub(super) fn claimable(tables: &Tables<'_>, agent: &Agent, number: MessageNo) -> Result<(Message, Delivery), Stop> {
+    let message = delivery::message(tables, number)?;
+    let own = own_delivery(tables, agent, &message, None)?;
+    // Its own may be over, or another member's, while a group of it still waits for somebody.
+    let is_held_here = own.state == State::Claimed && own.holder.as_ref() == Some(&agent.name);
+    let mut waiting = own_deliveries(tables, agent, &message)?;
+    waiting.retain(|other| other.state == State::Pending);
+    waiting.sort_by_key(|other| !other.ready); // stable: what can be claimed now first
+    let own = if is_held_here { own } else { waiting.into_iter().next().unwrap_or(own) };
+    match own.state {
+        State::Pending if own.ready => Ok((message, own)),
+        State::Pending => Err(delivery::not_ready(&own)),
+        State::Claimed => Err(delivery::held_by(&own)),
+        _ => Err(delivery::ended(&own)),
+    }
+}
+
+/// Gives deliveries that can be claimed to the actor.
+pub(super) fn take(
+    tables: &mut Tables<'_>,
+    cx: &Context,
+    chosen: &[Delivery],
+    lease_ms: i64,
+) -> Result<Claimed, Error> {
+    for before in chosen {
+        delivery::take(tables, cx, before, lease_ms)?;
+    }
+    let items = chosen
+        .iter()
+        .map(|delivery| ClaimedItem { number: delivery.message, lease_until: cx.at.plus_ms(lease_ms) })
+        .collect();
+    Ok(Claimed { token: cx.position, items })
 }
 
 /// By priority, then age, over everything addressed to the agent; each message once.
@@ -94,7 +109,7 @@ pub(crate) fn extended_before(tables: &Tables<'_>, number: MessageNo, position: 
     Ok(Claimed { token: token.unwrap_or_default(), items })
 }
 
-fn lease(tables: &Tables<'_>, asked_ms: Option<i64>) -> Result<i64, Stop> {
+pub(super) fn lease(tables: &Tables<'_>, asked_ms: Option<i64>) -> Result<i64, Stop> {
     let lease_ms = match asked_ms {
         Some(lease_ms) => lease_ms,
         None => tables.policy()?.settings.lease_ms.unwrap_or(limits::LEASE_MS_DEFAULT),

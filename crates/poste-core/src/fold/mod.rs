@@ -185,7 +185,9 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
     };
     let actor = &record.sealed.envelope.actor;
     Ok(Verdict::Accepted(match record.sealed.intent() {
-        Ok(Some(Intent::Claim(_))) => Effect::Claimed(claim::claimed_before(tables, actor, position)?),
+        Ok(Some(Intent::Claim(_) | Intent::RunStart(_))) => {
+            Effect::Claimed(claim::claimed_before(tables, actor, position)?)
+        }
         Ok(Some(Intent::Extend(extend))) => Effect::Claimed(claim::extended_before(tables, extend.message, position)?),
         Ok(Some(Intent::ContextLock(lock))) => match context::locked_before(tables, &lock.name, position)? {
             Ok(locked) => Effect::Locked(locked),

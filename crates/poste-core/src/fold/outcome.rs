@@ -233,6 +233,7 @@ codes! {
     SessionOver "session_over" Conflict,
     UnknownSession "unknown_session" NotFound,
     RunTaken "run_taken" Conflict,
+    Busy "busy" Conflict,
     UnknownRun "unknown_run" NotFound,
     UnknownQuestion "unknown_question" NotFound,
     Superseded "superseded" Conflict,

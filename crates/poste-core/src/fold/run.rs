@@ -1,20 +1,21 @@
 //! Runs: what a dispatcher starts an agent's program for, how that ended, and what it does not start.
 //!
-//! A run holds nothing by itself: claims do. Whether its processes are alive is nothing the fold can know.
+//! A start takes its messages as a claim would, so of two dispatchers that start somebody for one message, one does. Whether its
+//! processes are alive is nothing the fold can know.
 
 use super::delivery::{self, own_delivery};
 use super::outcome::{Code, Effect, Stop, refuse};
-use super::{Context, Rule, active_agent, message, speaker};
+use super::{Context, Rule, active_agent, claim, message, speaker};
 use crate::error::Error;
 use crate::limits;
-use crate::log::{RunClaim, RunEnd, RunHold, RunOutcome, RunResume, RunStart, Send};
-use crate::store::tables::{Delivery, Event, HoldRow, RunEnded, RunRow, State, Tables};
+use crate::log::{MessageNo, RunEnd, RunHold, RunOutcome, RunResume, RunStart, Send};
+use crate::store::tables::{Agent, Delivery, Event, HoldRow, RunEnded, RunRow, State, Tables};
 use crate::text::{Name, Session};
 
 pub(crate) struct StartPlan {
     run: RunRow,
-    claims: Vec<RunClaim>,
-    held: Vec<Delivery>,
+    taken: Vec<Delivery>,
+    lease_ms: i64,
 }
 
 impl Rule for RunStart {
@@ -27,19 +28,14 @@ impl Rule for RunStart {
             let why = format!("run {} was started before, by {}", self.run, before.agent);
             return Err(refuse(Code::RunTaken, why));
         }
-        let mut hops = 0;
-        let mut held = Vec::new();
-        for RunClaim { message, token } in &self.claims {
-            let message = delivery::message(tables, *message)?;
-            let own = own_delivery(tables, &agent, &message, Some(*token))?;
-            delivery::must_hold(tables, cx, &own, Some(*token))?;
-            if own.session.as_ref() != Some(&self.run) {
-                let why = format!("message {} was not claimed in session {}", message.number, self.run);
-                return Err(refuse(Code::NotAllowed, why));
-            }
-            hops = hops.max(message.hops);
-            held.push(own);
+        if cx.session.as_ref() != Some(&self.run) {
+            return Err(refuse(Code::Malformed, "a run is started in the session of its name"));
         }
+        let running = tables.running(&agent.name)?.len();
+        if self.limit.is_some_and(|limit| running >= limit as usize) {
+            return Err(refuse(Code::Busy, format!("{} has {running} runs under way", agent.name)));
+        }
+        let (taken, hops) = self.take(tables, &agent)?;
         let run = RunRow {
             run: self.run.clone(),
             position: cx.position,
@@ -51,15 +47,17 @@ impl Rule for RunStart {
             hops,
             end: None,
         };
-        Ok(StartPlan { run, claims: self.claims.clone(), held })
+        Ok(StartPlan { run, taken, lease_ms: claim::lease(tables, self.lease_ms)? })
     }
 
     fn apply(plan: StartPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
-        tables.insert_run(&plan.run, &plan.claims)?;
-        for held in &plan.held {
-            delivery::record_event(tables, cx, held, Event::RunStarted, None)?;
+        let messages: Vec<MessageNo> = plan.taken.iter().map(|taken| taken.message).collect();
+        tables.insert_run(&plan.run, &messages)?;
+        let claimed = claim::take(tables, cx, &plan.taken, plan.lease_ms)?;
+        for taken in &plan.taken {
+            delivery::record_event(tables, cx, taken, Event::RunStarted, None)?;
         }
-        Ok(Effect::Touched(plan.held.len()))
+        Ok(Effect::Claimed(claimed))
     }
 }
 
@@ -70,16 +68,34 @@ impl RunStart {
             return Err(refuse(Code::Malformed, "a runner, a host or a process is named by one short line"));
         }
         let max = limits::RUN_CLAIMS_MAX;
-        if self.claims.len() > max {
+        if self.messages.len() > max {
             return Err(refuse(Code::TooLarge, format!("a run works on {max} messages at most")));
         }
-        let is_repeated = |(index, claim): (usize, &RunClaim)| {
-            self.claims[..index].iter().any(|earlier| earlier.message == claim.message)
-        };
-        if self.claims.iter().enumerate().any(is_repeated) {
+        let is_repeated = |(index, message): (usize, &MessageNo)| self.messages[..index].contains(message);
+        if self.messages.iter().enumerate().any(is_repeated) {
             return Err(refuse(Code::Malformed, "a run names each message once"));
         }
         Ok(())
+    }
+
+    /// What of its messages can be claimed, and the longest chain of runs one came out of. Somebody else may have taken
+    /// some; without a single one there is nothing to start for.
+    fn take(&self, tables: &Tables<'_>, agent: &Agent) -> Result<(Vec<Delivery>, u32), Stop> {
+        let (mut taken, mut hops, mut why_not) = (Vec::new(), 0, None);
+        for number in &self.messages {
+            match claim::claimable(tables, agent, *number) {
+                Ok((message, own)) => {
+                    hops = hops.max(message.hops);
+                    taken.push(own);
+                }
+                Err(Stop::Rejected(why)) => why_not = why_not.or(Some(why)),
+                Err(failed) => return Err(failed),
+            }
+        }
+        match why_not.filter(|_| taken.is_empty()) {
+            Some(why) => Err(Stop::Rejected(why)),
+            None => Ok((taken, hops)),
+        }
     }
 }
 
@@ -112,9 +128,9 @@ impl Rule for RunEnd {
             return Err(refuse(Code::Malformed, "a run neither takes nor costs that much"));
         }
         let mut deliveries = Vec::new();
-        for claim in tables.claims_of_run(&run.run)? {
+        for message in tables.messages_of_run(&run.run)? {
             // None once its conversation is archived.
-            deliveries.extend(tables.won_by(claim.message, &run.agent, claim.token)?);
+            deliveries.extend(tables.won_by(message, &run.agent, run.position)?);
         }
         let end = RunEnded {
             position: cx.position,

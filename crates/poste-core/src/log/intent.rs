@@ -23,7 +23,7 @@ pub use context::*;
 pub use gate::{GateResult, GateVerdict};
 pub use handoff::*;
 pub use reservation::{Prolong, Reserve, Unreserve};
-pub use run::{HoldReason, RunClaim, RunEnd, RunHold, RunOutcome, RunResume, RunStart};
+pub use run::{HoldReason, RunEnd, RunHold, RunOutcome, RunResume, RunStart};
 pub use session::{NoteKind, SessionClose, SessionNote, SessionProcess, SessionStart};
 pub use wake::{Wake, WakeOutcome, WakeWay};
 

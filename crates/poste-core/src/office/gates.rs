@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Office;
-use crate::config::{self, ConfigFile, LocalFile, Problem, WakeConfig};
+use crate::config::{self, ConfigFile, LocalFile, Problem, Runners, Value, WakeConfig};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::fold::{self, Code, Rejection};
@@ -75,6 +75,28 @@ impl<L: Log> Office<L> {
             found.untrusted = found.command.is_none();
         }
         Ok(found)
+    }
+
+    /// What is run for agents by this machine's files: by its own, else by `poste.toml`, whether or not a person trusts that.
+    pub fn runners(&self) -> Result<Runners, Error> {
+        let Some(folder) = self.store().path() else { return Ok(Runners::default()) };
+        let local = self.local_config()?;
+        let config = folder.with_file_name(config::FILE);
+        let mut file = ConfigFile::default();
+        if let Some(text) = read_config(&config)? {
+            file = ConfigFile::parse(&text, &config)?;
+            let mark = trust::read(folder, &config)?;
+            // Asked of the text that was read, not of what the file may have become since.
+            let trusted = mark.is_some_and(|mark| mark.digest == Digest::of(text.as_bytes()));
+            file.agents.values_mut().for_each(|agent| agent.trusted = trusted);
+        }
+        let concurrency = match file.machine_value(&local, "dispatch", "concurrency") {
+            Some(Value::Count(count)) => u32::try_from(count).unwrap_or(u32::MAX),
+            _ => 1,
+        };
+        let mut agents = file.agents;
+        agents.extend(local.agents);
+        Ok(Runners { agents, team: file.team, concurrency })
     }
 
     /// For each proposal, why it may not end a delivery that has gates to pass. The fold cannot say so, since gates are

@@ -113,7 +113,7 @@ pub fn runs_of(store: &Store, message: MessageNo) -> Result<Vec<RunView>, Error>
 }
 
 fn view(store: &Store, tables: &Tables<'_>, row: RunRow) -> Result<RunView, Error> {
-    let messages = tables.claims_of_run(&row.run)?.into_iter().map(|claim| claim.message).collect();
+    let messages = tables.messages_of_run(&row.run)?;
     let said = row.end.map(|end| said(store, end.position)).transpose()?.flatten();
     Ok(RunView {
         run: row.run,

@@ -244,9 +244,9 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
         Intent::SessionNote(note) => (None, format!("{actor} notes a {} in session {}", note.what, note.session)),
         Intent::SessionClose(close) => (None, format!("{actor} closes session {}", close.session)),
         Intent::RunStart(start) => {
-            let for_what: Vec<MessageNo> = start.claims.iter().map(|claim| claim.message).collect();
-            let what = if for_what.is_empty() { "its inbox".to_owned() } else { numbers(&for_what) };
-            (only(&for_what), format!("{actor} is started for {what}, as run {}", start.run))
+            let for_what = &start.messages;
+            let what = if for_what.is_empty() { "its inbox".to_owned() } else { numbers(for_what) };
+            (only(for_what), format!("{actor} is started for {what}, as run {}", start.run))
         }
         Intent::RunEnd(end) => {
             let code = end.code.map(|code| format!(" {code}")).unwrap_or_default();

@@ -1,17 +1,23 @@
 //! Runs: started under claims, ended once, counted, held back, and seen as a loop when they make each other.
 
-use poste_core::fold::Code;
-use poste_core::log::{HoldReason, Intent, RunClaim, RunEnd, RunHold, RunOutcome, RunResume, RunStart, SessionProcess};
+use poste_core::fold::{Code, Effect};
+use poste_core::log::{HoldReason, Intent, RunEnd, RunHold, RunOutcome, RunResume, RunStart, SessionProcess};
 use poste_core::store::tables::{Event, Spent};
 use poste_core::views::{self, Startable};
 use poste_core::{MessageNo, Position, limits};
 
 use crate::common::*;
 
-fn start(run: &str, claims: &[(MessageNo, Position)]) -> Intent {
+fn start(run: &str, messages: &[MessageNo]) -> Intent {
+    limited(run, messages, None)
+}
+
+fn limited(run: &str, messages: &[MessageNo], limit: Option<u32>) -> Intent {
     Intent::RunStart(RunStart {
         run: run.parse().expect("a run"),
-        claims: claims.iter().map(|(message, token)| RunClaim { message: *message, token: *token }).collect(),
+        messages: messages.to_vec(),
+        lease_ms: Some(HOUR),
+        limit,
         runner: "claude-code".to_owned(),
         host: "desk".to_owned(),
         supervisor: SessionProcess { pid: 7, started_ms: Some(11), place: "this boot".to_owned() },
@@ -37,29 +43,65 @@ fn startable(desk: &Desk, who: &str) -> Vec<MessageNo> {
     found.into_iter().map(|found| found.message).collect()
 }
 
-/// Claims a message in the session of a run and starts it.
+/// Starts somebody for a message; returns what it holds it by.
 fn run_for(desk: &mut Desk, who: &str, run: &str, message: MessageNo) -> Position {
-    let token = accepted(desk.claim(&format!("{who}/{run}"), message));
-    accepted(desk.ask(&format!("{who}/{run}"), start(run, &[(message, token)])));
-    token
+    match accepted(desk.ask(&format!("{who}/{run}"), start(run, &[message]))) {
+        Effect::Claimed(claimed) => claimed.token,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
-fn a_run_is_of_what_its_session_claimed() {
+fn a_start_takes_its_messages() {
     let mut desk = Desk::with(&["lead", "coder", "other"]);
     let number = desk.send("lead", "coder", "directive");
-    refused(desk.ask("coder/r1", start("r1", &[(number, Position(1))])), Code::NotClaimed);
+    refused(desk.ask("coder", start("r1", &[number])), Code::Malformed);
+    refused(desk.ask("other/r1", start("r1", &[number])), Code::NotRecipient);
     let token = accepted(desk.claim("coder/elsewhere", number));
-    refused(desk.ask("coder/r1", start("r1", &[(number, token)])), Code::NotAllowed);
-    refused(desk.ask("other/r1", start("r1", &[(number, token)])), Code::NotRecipient);
+    refused(desk.ask("coder/r1", start("r1", &[number])), Code::AlreadyClaimed);
     accepted(desk.release("coder/elsewhere", number, Some(token)));
     let token = run_for(&mut desk, "coder", "r1", number);
-    refused(desk.ask("coder/r1", start("r1", &[(number, token)])), Code::RunTaken);
-    refused(desk.ask("coder/r1", start("r2", &[(number, token), (number, token)])), Code::Malformed);
-    assert_eq!(desk.history(number)[3..], [Event::RunStarted]);
+    refused(desk.ask("coder/r1", start("r1", &[number])), Code::RunTaken);
+    refused(desk.ask("coder/r2", start("r2", &[number, number])), Code::Malformed);
+    refused(desk.ask("coder/r2", start("r2", &[number])), Code::AlreadyClaimed);
+    assert_eq!(desk.history(number)[2..], [Event::Claimed, Event::RunStarted]);
+    accepted(desk.done_with("coder/r1", number, Some(token)));
     let running = views::running(desk.office.store(), &"coder".parse().unwrap()).unwrap();
     assert_eq!(running.len(), 1);
     assert_eq!((running[0].run.as_str(), running[0].messages.as_slice()), ("r1", &[number][..]));
+}
+
+#[test]
+fn of_several_messages_it_takes_what_is_left() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let [one, two] = [0, 1].map(|_| desk.send("lead", "coder", "directive"));
+    accepted(desk.claim("coder/elsewhere", one));
+    match accepted(desk.ask("coder/r1", start("r1", &[one, two]))) {
+        Effect::Claimed(claimed) => assert_eq!(claimed.items.iter().map(|item| item.number).collect::<Vec<_>>(), [two]),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn no_more_runs_are_under_way_than_was_said() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let [one, two] = [0, 1].map(|_| desk.send("lead", "coder", "directive"));
+    accepted(desk.ask("coder/r1", limited("r1", &[one], Some(1))));
+    refused(desk.ask("coder/r2", limited("r2", &[two], Some(1))), Code::Busy);
+    assert_eq!(startable(&desk, "coder"), [two], "nothing of it was taken");
+    accepted(desk.ask("coder/r1", end("r1", RunOutcome::Exited, Some(0))));
+    accepted(desk.ask("coder/r2", limited("r2", &[two], Some(1))));
+}
+
+#[test]
+fn a_start_that_is_repeated_is_told_what_it_took() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let number = desk.send("lead", "coder", "directive");
+    let proposal = desk.proposal("coder/r1", start("r1", &[number]), None);
+    let first = desk.office.propose(&proposal).unwrap();
+    let again = desk.office.propose(&proposal).unwrap();
+    assert!(again.repeat);
+    assert_eq!(again.verdict, first.verdict);
 }
 
 #[test]
@@ -67,8 +109,7 @@ fn a_run_without_mail_looks_through_an_inbox() {
     let mut desk = Desk::with(&["coder"]);
     accepted(desk.ask("coder/r1", start("r1", &[])));
     accepted(desk.ask("coder/r1", end("r1", RunOutcome::Stopped, None)));
-    let many: Vec<(MessageNo, Position)> =
-        (1..=limits::RUN_CLAIMS_MAX as u64 + 1).map(|number| (MessageNo(number), Position(1))).collect();
+    let many: Vec<MessageNo> = (1..=limits::RUN_CLAIMS_MAX as u64 + 1).map(MessageNo).collect();
     refused(desk.ask("coder/r2", start("r2", &many)), Code::TooLarge);
 }
 

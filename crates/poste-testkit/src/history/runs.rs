@@ -1,32 +1,46 @@
 //! Being started for mail: under a claim, ending, held back and let go again, and doing so where nothing was claimed.
 
-use poste_core::log::{HoldReason, Intent, RunClaim, RunEnd, RunHold, RunOutcome, RunResume, RunStart, SessionProcess};
+use poste_core::limits;
+use poste_core::log::{
+    HoldReason, Intent, MessageNo, RunEnd, RunHold, RunOutcome, RunResume, RunStart, SessionProcess,
+};
 use poste_core::store::tables::State;
+use poste_core::text::Session;
 use poste_core::time::When;
-use poste_core::{Position, limits};
 
 use super::sight::{Seen, Sight};
 use super::{Draft, Generator};
 
 impl Generator {
-    /// For what somebody claimed in a session; now and then in another one, or under a claim that never was.
+    /// For what waits for somebody; now and then for what others have, for the same twice, or in another session.
     pub(super) fn start_run(&mut self, sight: &Sight) -> Option<Draft> {
-        let claimed = sight.in_state(|seen| seen.state == State::Claimed && seen.session.is_some());
-        let seen = (*self.rng.pick_any(&claimed)?).clone();
-        let actor = if self.rng.chance(60) { self.somebody(sight) } else { seen.holder.clone()? };
-        let run = seen.session.clone()?;
-        let token = if self.rng.chance(60) { Position(1) } else { seen.token? };
-        let mut claims = vec![RunClaim { message: seen.message, token }];
+        let waiting = sight.in_state(|seen| seen.state == State::Pending || seen.state == State::Claimed);
+        let seen = (*self.rng.pick_any(&waiting)?).clone();
+        let takers = sight.takers(&seen);
+        let taker = self.rng.pick_any(&takers).map(|agent| agent.name.clone());
+        let actor = taker.filter(|_| !self.rng.chance(60)).unwrap_or_else(|| self.somebody(sight));
+        let run: Session = format!("run-{}", self.rng.below(1_000)).parse().expect("a session");
+        let mut messages: Vec<MessageNo> = vec![seen.message];
         if self.rng.chance(60) {
-            claims.push(claims[0].clone()); // twice the same
+            messages.push(seen.message);
+        } else if self.rng.chance(300) {
+            messages
+                .extend(self.rng.pick_any(&waiting).map(|other| other.message).filter(|other| *other != seen.message));
         }
         if self.rng.chance(60) {
-            claims.clear();
+            messages.clear();
         }
-        let supervisor = SessionProcess { pid: 7, started_ms: Some(11), place: String::new() };
-        let start =
-            RunStart { run: run.clone(), claims, runner: "codex".to_owned(), host: "desk".to_owned(), supervisor };
-        Some(Draft { session: Some(run), ..self.draft(actor, Intent::RunStart(start)) })
+        let start = RunStart {
+            run: run.clone(),
+            messages,
+            lease_ms: self.rng.chance(500).then(|| self.rng.between(limits::LEASE_MS_MIN, limits::HOUR_MS)),
+            limit: self.rng.chance(300).then_some(1),
+            runner: "codex".to_owned(),
+            host: "desk".to_owned(),
+            supervisor: SessionProcess { pid: 7, started_ms: Some(11), place: String::new() },
+        };
+        let session = if self.rng.chance(40) { None } else { Some(run) };
+        Some(Draft { session, ..self.draft(actor, Intent::RunStart(start)) })
     }
 
     pub(super) fn end_run(&mut self, sight: &Sight) -> Option<Draft> {

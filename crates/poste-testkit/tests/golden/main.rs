@@ -188,7 +188,8 @@ const REFUSED: &[&str] = &[
     "malformed",
     "ended",
     "nothing_to_do",
-    "not_allowed",
+    "malformed",
+    "busy",
     "already_claimed",
     "malformed",
     "ended",
@@ -230,6 +231,8 @@ fn the_log_is_worth_keeping(store: &Store, outcomes: &[Outcome]) {
         "sessions",
         "session_notes",
         "agreements",
+        "runs",
+        "run_claims",
     ] {
         let sql = format!("SELECT count(*) FROM {table}");
         let rows: u64 = store.conn().query_row(&sql, [], |row| row.get(0)).unwrap();

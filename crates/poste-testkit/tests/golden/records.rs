@@ -5,9 +5,9 @@ use poste_core::log::{
     Content, ContextAppend, ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Document, Done,
     Drop, Ends, EndsHow, Extend, Fail, GateResult, GateVerdict, HandoffAccept, HandoffCreate, HandoffReject,
     HandoffWithdraw, HoldReason, Intent, Lines, NoteKind, Policy, PolicyType, Prolong, Proposal, Redact, Register,
-    Release, Reserve, Retire, Retry, RunClaim, RunEnd, RunHold, RunOutcome, RunResume, RunStart, Send, SessionClose,
-    SessionNote, SessionProcess, SessionStart, Settings, Shown, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe,
-    Verified, Wake, WakeOutcome, WakeWay, context_mail,
+    Release, Reserve, Retire, Retry, RunEnd, RunHold, RunOutcome, RunResume, RunStart, Send, SessionClose, SessionNote,
+    SessionProcess, SessionStart, Settings, Shown, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified,
+    Wake, WakeOutcome, WakeWay, context_mail,
 };
 use poste_core::text::Name;
 use poste_core::time::When;
@@ -142,7 +142,9 @@ pub(super) fn golden_proposals() -> Vec<Proposal> {
         Intent::Wake(Wake { message, agent: text("bob"), how: WakeWay::Tmux, outcome: WakeOutcome::Failed }),
         Intent::RunStart(RunStart {
             run: text("run-1"),
-            claims: vec![RunClaim { message, token: Position(40) }],
+            messages: vec![message],
+            lease_ms: Some(60_000),
+            limit: Some(2),
             runner: "claude-code".to_owned(),
             host: "desk".to_owned(),
             supervisor: SessionProcess { pid: 7, started_ms: Some(11), place: "boot".to_owned() },

@@ -4,10 +4,9 @@ use poste_core::log::{
     Ack, Agree, ApprovalAnswer, ApprovalAsk, Archive, Barrier, Claim, Clock, Close, Content, ContextAppend,
     ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Done, Drop, Ends, EndsHow, Extend, Fail,
     GateResult, GateVerdict, HandoffAccept, HandoffCreate, HandoffReject, HandoffWithdraw, HoldReason, Intent, Lines,
-    NoteKind, Policy, Prolong, Proposal, Record, Redact, Register, Release, Reserve, Retire, Retry, RunClaim, RunEnd,
-    RunHold, RunOutcome, RunResume, RunStart, Sealed, Send, SessionClose, SessionNote, SessionProcess, SessionStart,
-    Settings, Shown, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Wake, WakeOutcome, WakeWay,
-    context_mail,
+    NoteKind, Policy, Prolong, Proposal, Record, Redact, Register, Release, Reserve, Retire, Retry, RunEnd, RunHold,
+    RunOutcome, RunResume, RunStart, Sealed, Send, SessionClose, SessionNote, SessionProcess, SessionStart, Settings,
+    Shown, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Wake, WakeOutcome, WakeWay, context_mail,
 };
 use poste_core::text::Name;
 use poste_core::time::When;
@@ -308,10 +307,12 @@ fn rung(log: &mut Scribe) {
 fn started(log: &mut Scribe) {
     let sent = log.says("ann", Intent::Send(send("directive", &["fay"])));
     let message = MessageNo(log.message_at(sent));
-    let start = |run: &str, token: Position| {
+    let start = |run: &str| {
         Intent::RunStart(RunStart {
             run: text(run),
-            claims: vec![RunClaim { message, token }],
+            messages: vec![message],
+            lease_ms: Some(60_000),
+            limit: Some(1),
             runner: "codex".to_owned(),
             host: "desk".to_owned(),
             supervisor: SessionProcess { pid: 7, started_ms: None, place: String::new() },
@@ -324,9 +325,9 @@ fn started(log: &mut Scribe) {
     log.write("fay", hold(HoldReason::Hops));
     log.write("fay", hold(HoldReason::Hops)); // refused: it is held
     log.write("ann", Intent::RunResume(RunResume { agent: text("fay"), message: Some(message) }));
-    let token = log.in_session("fay", "run-1", claim(message.0, 60_000));
-    log.in_session("fay", "run-1", start("run-2", token)); // refused: claimed in another session
-    log.in_session("fay", "run-1", start("run-1", token));
+    log.in_session("fay", "run-1", start("run-2")); // refused: another session
+    let token = log.in_session("fay", "run-1", start("run-1"));
+    log.in_session("fay", "run-2", start("run-2")); // refused: one is under way
     log.in_session("fay", "run-1", Intent::Send(send("message", &["ann"])));
     log.in_session("fay", "run-1", hold(HoldReason::Failing)); // refused: it is claimed
     log.in_session("fay", "run-1", done(message.0, Some(token)));

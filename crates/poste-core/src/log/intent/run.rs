@@ -3,32 +3,29 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Send, SessionProcess};
-use crate::log::{MessageNo, Position};
+use crate::log::MessageNo;
 use crate::text::{Name, Session};
 use crate::time::When;
 use crate::vocabulary::worded_enum;
 
-/// The program of the actor is about to be started, for what it claimed in the session of this name. With no message it
-/// was started to look through its inbox.
+/// The program of the actor is about to be started, in a session named like the run, and takes these messages: what of them
+/// can be claimed. With no message it is started to look through its inbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunStart {
     pub run: Session,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub claims: Vec<RunClaim>,
+    pub messages: Vec<MessageNo>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<i64>,
+    /// How many runs of the agent may be under way at once, with this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
     /// What is run, in one word: the preset or the name of the program.
     pub runner: String,
     pub host: String,
     /// The process that watches over it and holds its claims alive.
     pub supervisor: SessionProcess,
-}
-
-/// A message the run works on, by the claim it has on it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RunClaim {
-    pub message: MessageNo,
-    pub token: Position,
 }
 
 worded_enum!(

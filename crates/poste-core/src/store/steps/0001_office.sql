@@ -475,7 +475,6 @@ CREATE INDEX runs_running ON runs (agent, position) WHERE ended_by IS NULL;
 CREATE TABLE run_claims (
   run TEXT NOT NULL,
   message INTEGER NOT NULL,
-  token INTEGER NOT NULL,
   PRIMARY KEY (run, message)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_claims_message ON run_claims (message, run);

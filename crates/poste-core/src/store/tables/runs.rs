@@ -6,7 +6,7 @@ use rusqlite::{Row, params};
 
 use super::{Optional as _, Tables};
 use crate::error::Error;
-use crate::log::{DeliveryNo, HoldReason, MessageNo, Position, RunClaim, RunOutcome, SessionProcess};
+use crate::log::{DeliveryNo, HoldReason, MessageNo, Position, RunOutcome, SessionProcess};
 use crate::text::{Name, Session};
 use crate::time::Timestamp;
 
@@ -14,6 +14,7 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunRow {
     pub run: Session,
+    /// Of its start, and so the token of every message it took.
     pub position: Position,
     pub at: Timestamp,
     pub agent: Name,
@@ -136,11 +137,10 @@ impl Tables<'_> {
     }
 
     /// What a run works on, or worked on.
-    pub fn claims_of_run(&self, run: &Session) -> Result<Vec<RunClaim>, Error> {
+    pub fn messages_of_run(&self, run: &Session) -> Result<Vec<MessageNo>, Error> {
         let mut statement =
-            self.conn.prepare_cached("SELECT message, token FROM run_claims WHERE run = ?1 ORDER BY message")?;
-        let claim = |row: &Row<'_>| Ok(RunClaim { message: row.get(0)?, token: row.get(1)? });
-        Ok(statement.query_map([run], claim)?.collect::<Result<_, _>>()?)
+            self.conn.prepare_cached("SELECT message FROM run_claims WHERE run = ?1 ORDER BY message")?;
+        Ok(statement.query_map([run], |row| row.get(0))?.collect::<Result<_, _>>()?)
     }
 
     /// Who worked on a message, in the order it was started.
@@ -162,7 +162,7 @@ impl Tables<'_> {
         Ok(self.conn.prepare_cached(sql)?.query_row(params![agent, since], spent)?)
     }
 
-    pub fn insert_run(&mut self, run: &RunRow, claims: &[RunClaim]) -> Result<(), Error> {
+    pub fn insert_run(&mut self, run: &RunRow, messages: &[MessageNo]) -> Result<(), Error> {
         static SQL: LazyLock<String> = LazyLock::new(|| {
             format!(
                 "INSERT INTO runs ({COLUMNS}) VALUES
@@ -181,9 +181,9 @@ impl Tables<'_> {
             run.supervisor.place,
             run.hops,
         ])?;
-        let mut claim = self.conn.prepare_cached("INSERT INTO run_claims (run, message, token) VALUES (?1, ?2, ?3)")?;
-        for RunClaim { message, token } in claims {
-            claim.execute(params![run.run, message, token])?;
+        let mut claim = self.conn.prepare_cached("INSERT INTO run_claims (run, message) VALUES (?1, ?2)")?;
+        for message in messages {
+            claim.execute(params![run.run, message])?;
         }
         Ok(())
     }

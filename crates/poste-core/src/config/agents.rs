@@ -1,0 +1,592 @@
+//! Reads `[agent.NAME]` and `[team]` of `poste.toml` and `.poste/local.toml`: what is run for an agent, and how much of it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::gates::{text, unknown_template, words};
+use super::keys::{self, Key, Takes, Value};
+use super::read::{Reader, read_value};
+use crate::gates::{Program, Source};
+use crate::limits;
+use crate::text::{Label, Name, quoted};
+
+/// The name of the sections.
+pub const AGENT: &str = "agent";
+/// What a word of `run` may hold.
+pub const RUN_TEMPLATES: &[&str] = &[
+    "{agent}",
+    "{number}",
+    "{run}",
+    "{office}",
+    "{folder}",
+    "{message}",
+    "{prompt_file}",
+    "{answer_file}",
+    "{conversation}",
+];
+
+macro_rules! words {
+    ($(#[$about:meta])* $name:ident { $($(#[$note:meta])* $variant:ident $word:literal),+ $(,)? }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
+        pub enum $name { $($(#[$note])* #[serde(rename = $word)] $variant),+ }
+
+        impl $name {
+            pub const WORDS: &'static [&'static str] = &[$($word),+];
+
+            pub fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+
+            fn of(word: &str) -> Option<Self> {
+                match word { $($word => Some(Self::$variant),)+ _ => None }
+            }
+        }
+    };
+}
+
+words!(
+    /// A program whose ways are known.
+    Preset {
+        ClaudeCode "claude-code",
+        Codex "codex",
+        Gemini "gemini",
+        OpenCode "opencode",
+        Aider "aider",
+        /// Any other: what goes in and how the answer comes out, the file says.
+        Command "command",
+    }
+);
+
+words!(
+    /// How the message gets into the program.
+    Input { Stdin "stdin", File "file", Argument "argument", Environment "environment" }
+);
+
+words!(
+    /// Where its answer is.
+    AnswerBy {
+        Stdout "stdout",
+        File "file",
+        /// It says so itself, with `poste` or the tools of its server.
+        Poste "poste",
+    }
+);
+
+words!(
+    /// For how long a program runs.
+    Mode {
+        /// Started for a message or a batch, and gone.
+        Session "session",
+        /// Kept running, and told of its mail by the ways to wake it.
+        Resident "resident",
+        /// Started for one message under a name of its own, which goes with it.
+        Subagent "subagent",
+    }
+);
+
+words!(
+    /// The time a budget is for.
+    BudgetTime { Hour "hour", Day "day" }
+);
+
+/// Everything that is known of running one agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentConfig {
+    pub preset: Preset,
+    /// Instead of what the preset runs.
+    pub run: Option<Vec<String>>,
+    /// None: as the preset does.
+    pub input: Option<Input>,
+    pub answer: Option<AnswerBy>,
+    pub mode: Mode,
+    /// Messages one start takes at most.
+    pub batch: u32,
+    pub concurrency: u32,
+    pub time_limit_ms: i64,
+    pub grace_ms: i64,
+    /// To run in, relative to the project.
+    pub folder: Option<String>,
+    /// It gets a git worktree of its own to run in.
+    pub worktree: bool,
+    /// Variables of the dispatcher that it gets too; a last `*` stands for any rest.
+    pub environment: Vec<String>,
+    /// Tries before a message is given up; otherwise as the office says.
+    pub retries: Option<u32>,
+    /// Before the second try; doubled for each further one.
+    pub backoff_ms: Option<i64>,
+    pub quiet: Option<Quiet>,
+    /// In the five fields of cron: starts it to look through its inbox.
+    pub schedule: Option<String>,
+    pub budget: Option<Budget>,
+    /// Runs a chain of messages may come out of.
+    pub max_hops: u32,
+    pub starts_per_minute: u32,
+    /// It goes on with the conversation it had before.
+    pub resume: bool,
+    /// For registering it.
+    pub role: Option<Label>,
+    /// Goes before its first message.
+    pub prompt: Option<String>,
+    pub source: Source,
+    pub line: usize,
+    /// A person on this machine trusts what it runs.
+    pub trusted: bool,
+}
+
+/// Hours of the day, of this machine, in which nothing is started that can wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quiet {
+    /// In minutes since midnight; the second is no longer quiet.
+    pub from: u16,
+    pub to: u16,
+}
+
+impl Quiet {
+    pub fn holds_at(self, minute: u16) -> bool {
+        match self.from <= self.to {
+            true => (self.from..self.to).contains(&minute),
+            false => minute >= self.from || minute < self.to, // over midnight
+        }
+    }
+}
+
+/// What may be used up in a time; then nothing is started until it is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    pub runs: Option<u64>,
+    pub minutes: Option<u64>,
+    /// As the program reports it, in millionths of a dollar.
+    pub cost_micros: Option<u64>,
+    pub per: BudgetTime,
+}
+
+impl AgentConfig {
+    fn new(source: Source, line: usize) -> Self {
+        Self {
+            preset: Preset::Command,
+            run: None,
+            input: None,
+            answer: None,
+            mode: Mode::Session,
+            batch: 1,
+            concurrency: 1,
+            time_limit_ms: limits::RUN_LIMIT_MS_DEFAULT,
+            grace_ms: limits::RUN_GRACE_MS_DEFAULT,
+            folder: None,
+            worktree: false,
+            environment: Vec::new(),
+            retries: None,
+            backoff_ms: None,
+            quiet: None,
+            schedule: None,
+            budget: None,
+            max_hops: limits::RUN_HOPS_DEFAULT,
+            starts_per_minute: limits::RUN_STARTS_DEFAULT,
+            resume: false,
+            role: None,
+            prompt: None,
+            source,
+            line,
+            trusted: source == Source::Machine,
+        }
+    }
+
+    /// What is run, for whoever is asked to trust it.
+    pub fn shown(&self) -> String {
+        match &self.run {
+            Some(words) => Program::Words(words.clone()).text(),
+            None => format!("{} (preset)", self.preset.word()),
+        }
+    }
+}
+
+const fn key(name: &'static str, takes: Takes) -> Key {
+    Key { section: AGENT, name, takes, built_in: None }
+}
+
+const SOME: Takes = Takes::Count { min: 1, max: limits::RUN_STARTS_MAX };
+
+/// The keys that take what keys of sections take too.
+const VALUES: &[Key] = &[
+    key("preset", Takes::OneOf(Preset::WORDS)),
+    key("input", Takes::OneOf(Input::WORDS)),
+    key("answer", Takes::OneOf(AnswerBy::WORDS)),
+    key("mode", Takes::OneOf(Mode::WORDS)),
+    key("batch", Takes::Count { min: 1, max: limits::RUN_CLAIMS_MAX as u64 }),
+    key("concurrency", Takes::Count { min: 1, max: limits::RUN_CONCURRENCY_MAX }),
+    key("time_limit", Takes::Length { min: limits::LEASE_MS_MIN, max: limits::LEASE_MS_MAX }),
+    key("grace", Takes::Length { min: 0, max: limits::RUN_GRACE_MS_MAX }),
+    key("worktree", Takes::Flag),
+    key("retries", Takes::Count { min: 1, max: limits::ATTEMPTS_MAX_MAX as u64 }),
+    key("backoff", Takes::Length { min: 0, max: limits::RETRY_DELAY_MS_MAX }),
+    key("max_hops", Takes::Count { min: 0, max: limits::RUN_HOPS_MAX }),
+    key("starts_per_minute", SOME),
+    key("resume", Takes::Flag),
+];
+
+const TEXTS: &[&str] = &["folder", "quiet", "schedule", "role", "prompt"];
+const RUN: &str = "run";
+const ENVIRONMENT: &str = "environment";
+const BUDGET: &str = "budget";
+
+type Named<'t> = Spanned<Cow<'t, str>>;
+
+pub(super) fn read(reader: &mut Reader<'_>, name: &Named<'_>, value: &DeValue<'_>, source: Source) {
+    let Some(agents) = value.as_table() else {
+        return reader.say(Some(name.span()), "agent is a section for each: write [agent.NAME]".to_owned());
+    };
+    for (name, value) in agents {
+        let agent: Name = match name.get_ref().parse() {
+            Ok(agent) => agent,
+            Err(why) => {
+                reader.say(Some(name.span()), format!("agent: {why}"));
+                continue;
+            }
+        };
+        let Some(fields) = value.get_ref().as_table() else {
+            reader.say(Some(name.span()), format!("agent.{agent} is a section: write [agent.{agent}]"));
+            continue;
+        };
+        let line = reader.line(name.span().start);
+        let mut config = AgentConfig::new(source, line);
+        let mut sound = true;
+        for (name, value) in fields {
+            if let Err(why) = set(&mut config, name.get_ref(), value.get_ref()) {
+                let span = if matches!(why, Wrong::Key(_)) { name.span() } else { value.span() };
+                reader.say(Some(span), why.text(&agent, name.get_ref()));
+                sound = false;
+            }
+        }
+        if sound && let Some(why) = unfit(&config, fields) {
+            reader.say(Some(name.span()), format!("agent.{agent}: {why}"));
+        }
+        reader.agents.insert(agent, config);
+    }
+}
+
+enum Wrong {
+    Key(String),
+    Value(String),
+}
+
+impl Wrong {
+    fn text(&self, agent: &Name, key: &str) -> String {
+        match self {
+            Self::Key(why) => format!("[agent.{agent}]: {why}"),
+            Self::Value(why) => format!("agent.{agent}.{key}: {why}"),
+        }
+    }
+}
+
+fn set(config: &mut AgentConfig, name: &str, value: &DeValue<'_>) -> Result<(), Wrong> {
+    if let Some(key) = VALUES.iter().find(|key| key.name == name) {
+        set_value(config, name, read_value(key, value).map_err(Wrong::Value)?);
+        return Ok(());
+    }
+    match name {
+        RUN => run(value).map(|words| config.run = Some(words)),
+        ENVIRONMENT => environment(value).map(|names| config.environment = names),
+        BUDGET => budget(value).map(|budget| config.budget = Some(budget)),
+        _ if TEXTS.contains(&name) => text(value).and_then(|text| set_text(config, name, text)),
+        _ => {
+            let known = VALUES.iter().map(|key| key.name).chain(TEXTS.iter().copied());
+            let known: Vec<&str> = known.chain([RUN, ENVIRONMENT, BUDGET]).collect();
+            return Err(Wrong::Key(keys::unknown("key", name, known.iter().copied())));
+        }
+    }
+    .map_err(Wrong::Value)
+}
+
+/// The kinds and ranges are those of [`VALUES`], which were looked at before.
+fn set_value(config: &mut AgentConfig, name: &str, value: Value) {
+    match (name, value) {
+        ("preset", Value::Word(word)) => config.preset = Preset::of(word).unwrap_or(Preset::Command),
+        ("input", Value::Word(word)) => config.input = Input::of(word),
+        ("answer", Value::Word(word)) => config.answer = AnswerBy::of(word),
+        ("mode", Value::Word(word)) => config.mode = Mode::of(word).unwrap_or(Mode::Session),
+        ("batch", Value::Count(count)) => config.batch = small(count),
+        ("concurrency", Value::Count(count)) => config.concurrency = small(count),
+        ("retries", Value::Count(count)) => config.retries = Some(small(count)),
+        ("max_hops", Value::Count(count)) => config.max_hops = small(count),
+        ("starts_per_minute", Value::Count(count)) => config.starts_per_minute = small(count),
+        ("time_limit", Value::Length(ms)) => config.time_limit_ms = ms,
+        ("grace", Value::Length(ms)) => config.grace_ms = ms,
+        ("backoff", Value::Length(ms)) => config.backoff_ms = Some(ms),
+        ("worktree", Value::Flag(flag)) => config.worktree = flag,
+        ("resume", Value::Flag(flag)) => config.resume = flag,
+        (name, value) => unreachable!("agent.{name} takes no {value:?}"),
+    }
+}
+
+fn small(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+fn set_text(config: &mut AgentConfig, name: &str, text: String) -> Result<(), String> {
+    match name {
+        "folder" => config.folder = Some(text),
+        "quiet" => config.quiet = Some(quiet(&text)?),
+        "schedule" => {
+            schedule(&text)?;
+            config.schedule = Some(text);
+        }
+        "role" => config.role = Some(text.parse().map_err(|why: <Label as std::str::FromStr>::Err| why.to_string())?),
+        _ => config.prompt = Some(text),
+    }
+    Ok(())
+}
+
+fn run(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    let words = words(value, "[\"claude\", \"-p\"]")?;
+    match words.iter().find_map(|word| unknown_template(word, RUN_TEMPLATES)) {
+        Some(why) => Err(why),
+        None => Ok(words),
+    }
+}
+
+fn environment(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    let names = match value {
+        DeValue::Array(items) if items.is_empty() => return Ok(Vec::new()),
+        _ => words(value, "[\"ANTHROPIC_API_KEY\", \"AWS_*\"]")?,
+    };
+    let is_name = |name: &str| {
+        let name = name.strip_suffix('*').unwrap_or(name);
+        name.chars().all(|sign| sign.is_ascii_alphanumeric() || sign == '_')
+    };
+    match names.iter().find(|name| !is_name(name)) {
+        // Values belong into the environment, not into a file that is shared.
+        Some(odd) => Err(format!("{} is no name of a variable", quoted(odd))),
+        None => Ok(names),
+    }
+}
+
+fn quiet(text: &str) -> Result<Quiet, String> {
+    let wrong = || "it is two times of the day, for example \"22:00-07:00\"".to_owned();
+    let minute = |time: &str| {
+        let (hours, minutes) = time.trim().split_once(':')?;
+        let (hours, minutes): (u16, u16) = (hours.parse().ok()?, minutes.parse().ok()?);
+        (hours < 24 && minutes < 60).then_some(hours * 60 + minutes)
+    };
+    let (from, to) = text.split_once('-').ok_or_else(wrong)?;
+    let quiet = Quiet { from: minute(from).ok_or_else(wrong)?, to: minute(to).ok_or_else(wrong)? };
+    if quiet.from == quiet.to { Err("it is no time at all".to_owned()) } else { Ok(quiet) }
+}
+
+/// The fields of cron, of this machine's time.
+pub fn schedule(text: &str) -> Result<croner::Cron, String> {
+    // Nobody starts an agent by the second.
+    let parser = croner::parser::CronParser::builder().seconds(croner::parser::Seconds::Disallowed).build();
+    parser.parse(text).map_err(|why| format!("it is no schedule like \"*/30 9-17 * * mon-fri\": {why}"))
+}
+
+fn budget(value: &DeValue<'_>) -> Result<Budget, String> {
+    let Some(fields) = value.as_table() else {
+        return Err("it is a table, for example { runs = 20, cost = 5.0, per = \"day\" }".to_owned());
+    };
+    let mut budget = Budget { runs: None, minutes: None, cost_micros: None, per: BudgetTime::Day };
+    for (name, value) in fields {
+        match name.get_ref().as_ref() {
+            "runs" => budget.runs = Some(count("runs", value.get_ref())?),
+            "minutes" => budget.minutes = Some(count("minutes", value.get_ref())?),
+            "cost" => budget.cost_micros = Some(cost(value.get_ref())?),
+            "per" => {
+                let of = |value: &DeValue<'_>| value.as_str().and_then(BudgetTime::of);
+                budget.per = of(value.get_ref()).ok_or("per is \"hour\" or \"day\"")?;
+            }
+            other => return Err(keys::unknown("key", other, ["runs", "minutes", "cost", "per"].into_iter())),
+        }
+    }
+    match (budget.runs, budget.minutes, budget.cost_micros) {
+        (None, None, None) => Err("it says neither runs nor minutes nor cost".to_owned()),
+        _ => Ok(budget),
+    }
+}
+
+fn count(name: &str, value: &DeValue<'_>) -> Result<u64, String> {
+    let key = Key { section: BUDGET, name: BUDGET, takes: SOME, built_in: None };
+    match read_value(&key, value).map_err(|why| format!("{name}: {why}"))? {
+        Value::Count(count) => Ok(count),
+        other => unreachable!("{other:?}"),
+    }
+}
+
+fn cost(value: &DeValue<'_>) -> Result<u64, String> {
+    let dollars: Option<f64> = match value {
+        DeValue::Integer(number) => number.as_str().parse().ok(),
+        DeValue::Float(number) => number.as_str().parse().ok(),
+        _ => None,
+    };
+    let micros = dollars.map(|dollars| (dollars * 1e6).round()).filter(|micros| (1.0..1e13).contains(micros));
+    micros.map(|micros| micros as u64).ok_or_else(|| "cost: it is an amount in dollars, for example 2.50".to_owned())
+}
+
+/// What no key says alone.
+fn unfit(config: &AgentConfig, fields: &DeTable<'_>) -> Option<String> {
+    if config.preset == Preset::Command && config.run.is_none() {
+        return Some("it says neither what to run nor a preset".to_owned());
+    }
+    if config.folder.is_some() && config.worktree {
+        return Some("it has a folder and a worktree; one of them is enough".to_owned());
+    }
+    if config.mode == Mode::Resident && fields.get("batch").is_some() {
+        return Some("a program that is kept running takes its mail itself: there is no batch".to_owned());
+    }
+    None
+}
+
+/// The name of the section.
+pub const TEAM: &str = "team";
+
+/// Who is started together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TeamConfig {
+    pub lead: Option<Name>,
+    pub members: Vec<Name>,
+    pub line: usize,
+}
+
+pub(super) fn read_team(reader: &mut Reader<'_>, name: &Named<'_>, value: &DeValue<'_>) {
+    let Some(fields) = value.as_table() else {
+        return reader.say(Some(name.span()), "team is a section: write [team]".to_owned());
+    };
+    reader.team.line = reader.line(name.span().start);
+    for (name, value) in fields {
+        let found = match name.get_ref().as_ref() {
+            "lead" => text(value.get_ref()).and_then(|lead| parsed(&lead)).map(|lead| reader.team.lead = Some(lead)),
+            "members" => words(value.get_ref(), "[\"coder\", \"reviewer\"]")
+                .and_then(|names| names.iter().map(|name| parsed(name)).collect())
+                .map(|members| reader.team.members = members),
+            other => {
+                let message = keys::unknown("key", other, ["lead", "members"].into_iter());
+                reader.say(Some(name.span()), format!("[team]: {message}"));
+                continue;
+            }
+        };
+        if let Err(why) = found {
+            reader.say(Some(value.span()), format!("team.{}: {why}", name.get_ref()));
+        }
+    }
+}
+
+fn parsed(name: &str) -> Result<Name, String> {
+    name.parse().map_err(|why: <Name as std::str::FromStr>::Err| why.to_string())
+}
+
+/// What this machine runs for its agents.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Runners {
+    pub agents: BTreeMap<Name, AgentConfig>,
+    pub team: TeamConfig,
+    /// Runs that are under way at once, of all agents.
+    pub concurrency: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ConfigFile, commands, read_local};
+    use super::*;
+
+    fn agent(text: &str) -> AgentConfig {
+        let (file, problems) = ConfigFile::check(text);
+        assert_eq!(problems, []);
+        file.agents.into_values().next().expect("an agent")
+    }
+
+    fn wrong(lines: &str) -> String {
+        let text = format!("[agent.coder]\n{lines}");
+        ConfigFile::check(&text).1.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn an_agent_is_read_whole() {
+        let coder = agent(
+            "[agent.coder]\npreset = \"claude-code\"\nrun = [\"claude\", \"-p\", \"--resume={conversation}\"]\ninput = \"stdin\"\n\
+             answer = \"file\"\nmode = \"subagent\"\nbatch = 5\nconcurrency = 3\ntime_limit = \"20m\"\ngrace = \"3s\"\nworktree = true\n\
+             environment = [\"ANTHROPIC_*\"]\nretries = 2\nbackoff = \"10s\"\nquiet = \"22:00-07:00\"\nschedule = \"*/30 * * * *\"\n\
+             budget = { runs = 20, minutes = 90, cost = 2.5, per = \"hour\" }\nmax_hops = 4\nstarts_per_minute = 9\nresume = true\n\
+             role = \"builder\"\nprompt = \"You write code.\"\n",
+        );
+        assert_eq!(
+            (coder.preset, coder.mode, coder.answer),
+            (Preset::ClaudeCode, Mode::Subagent, Some(AnswerBy::File))
+        );
+        assert_eq!((coder.batch, coder.concurrency, coder.retries), (5, 3, Some(2)));
+        assert_eq!((coder.time_limit_ms, coder.grace_ms, coder.backoff_ms), (1_200_000, 3_000, Some(10_000)));
+        let budget = coder.budget.expect("a budget");
+        assert_eq!((budget.cost_micros, budget.minutes, budget.per), (Some(2_500_000), Some(90), BudgetTime::Hour));
+        assert!(coder.resume && coder.worktree && !coder.trusted);
+        assert_eq!((coder.max_hops, coder.starts_per_minute), (4, 9));
+    }
+
+    #[test]
+    fn what_is_left_out_is_what_most_want() {
+        let coder = agent("[agent.coder]\nrun = [\"./agent.sh\"]\n");
+        assert_eq!((coder.preset, coder.mode, coder.batch, coder.concurrency), (Preset::Command, Mode::Session, 1, 1));
+        assert!(coder.budget.is_none() && coder.environment.is_empty());
+    }
+
+    #[test]
+    fn every_mistake_is_named_with_its_line() {
+        for (lines, expected) in [
+            ("", "line 1: agent.coder: it says neither what to run nor a preset"),
+            ("preset = \"claude\"\n", "line 2: agent.coder.preset: it is"),
+            ("run = \"claude\"\n", "it is a list of words"),
+            ("run = [\"a\", \"{promt_file}\"]\n", "did you mean {prompt_file}?"),
+            (
+                "run = [\"a\"]\nconcurency = 2\n",
+                "line 3: [agent.coder]: unknown key \"concurency\"; did you mean concurrency?",
+            ),
+            ("run = [\"a\"]\nconcurrency = 0\n", "agent.coder.concurrency: it is a number from 1"),
+            ("run = [\"a\"]\nquiet = \"22-7\"\n", "two times of the day"),
+            ("run = [\"a\"]\nquiet = \"07:00-07:00\"\n", "no time at all"),
+            ("run = [\"a\"]\nschedule = \"often\"\n", "it is no schedule"),
+            ("run = [\"a\"]\nschedule = \"* * * * * *\"\n", "it is no schedule"),
+            ("run = [\"a\"]\nbudget = 3\n", "it is a table"),
+            ("run = [\"a\"]\nbudget = { per = \"day\" }\n", "neither runs nor minutes nor cost"),
+            ("run = [\"a\"]\nbudget = { cost = -1 }\n", "an amount in dollars"),
+            ("run = [\"a\"]\nbudget = { run = 1 }\n", "did you mean runs?"),
+            ("run = [\"a\"]\nenvironment = [\"KEY=secret\"]\n", "is no name of a variable"),
+            ("run = [\"a\"]\nworktree = true\nfolder = \"x\"\n", "one of them is enough"),
+            ("run = [\"a\"]\nmode = \"resident\"\nbatch = 2\n", "there is no batch"),
+        ] {
+            let found = wrong(lines);
+            assert!(found.contains(expected), "{lines:?}: {found}");
+        }
+        assert!(ConfigFile::check("[agent.UPPER]\nrun = [\"a\"]\n").1[0].message.starts_with("agent: "));
+        assert!(ConfigFile::check("agent = 3\n").1[0].message.contains("write [agent.NAME]"));
+        assert!(ConfigFile::check("[agents.coder]\n").1[0].message.contains("did you mean agent?"));
+    }
+
+    #[test]
+    fn what_comes_with_a_repository_is_to_be_trusted() {
+        let (file, _) = ConfigFile::check("[agent.a]\nrun = [\"x\", \"y z\"]\n[agent.b]\npreset = \"codex\"\n");
+        let listed: Vec<(String, String)> =
+            commands(&file).into_iter().map(|found| (found.key, found.command)).collect();
+        let expected = [("agent.a", "x 'y z'"), ("agent.b", "codex (preset)")];
+        assert_eq!(listed, expected.map(|(key, command)| (key.to_owned(), command.to_owned())));
+        let (local, problems) = read_local("[agent.a]\nrun = [\"x\"]\n");
+        assert_eq!(problems, []);
+        assert!(local.agents.values().all(|agent| agent.trusted));
+    }
+
+    #[test]
+    fn quiet_hours_go_over_midnight() {
+        let night = quiet("22:00-07:00").unwrap();
+        assert!(night.holds_at(23 * 60) && night.holds_at(0) && night.holds_at(7 * 60 - 1));
+        assert!(!night.holds_at(7 * 60) && !night.holds_at(22 * 60 - 1));
+        let noon = quiet("12:00-13:30").unwrap();
+        assert!(noon.holds_at(12 * 60) && !noon.holds_at(13 * 60 + 30) && !noon.holds_at(0));
+    }
+
+    #[test]
+    fn a_team_is_a_lead_and_members() {
+        let (file, problems) = ConfigFile::check("[team]\nlead = \"boss\"\nmembers = [\"coder\", \"tester\"]\n");
+        assert_eq!(problems, []);
+        assert_eq!((file.team.lead.as_ref().map(Name::as_str), file.team.members.len()), (Some("boss"), 2));
+        assert!(ConfigFile::check("[team]\nmember = []\n").1[0].message.contains("did you mean members?"));
+    }
+}
