@@ -356,7 +356,7 @@ fn names_of(store: &Store, refusals: Refusals) -> BTreeSet<&'static str> {
 
 #[test]
 fn every_check_sees_the_damage_it_is_for() {
-    let of_the_living = [DAMAGE, DAMAGE_OF_QUESTIONS, DAMAGE_OF_GATES, DAMAGE_OF_SESSIONS].concat();
+    let of_the_living = [DAMAGE, DAMAGE_OF_QUESTIONS, DAMAGE_OF_GATES, DAMAGE_OF_SESSIONS, DAMAGE_OF_RUNS].concat();
     let (office, mut bitten) = bite(Archives::Never, &of_the_living);
     // The one check that is about the log and not about a row: this log keeps refusals, and says it drops them.
     let dropped = invariants::quick(office.store(), Refusals::Dropped).unwrap();
