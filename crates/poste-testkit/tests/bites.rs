@@ -266,13 +266,13 @@ const DAMAGE_OF_RUNS: &[(&str, &str)] = &[
     ("I8 a run is one record of its agent, and over by a later one", "UPDATE runs SET ended_by = 1 WHERE ended_by > 1"),
     ("I8 a run is one record of its agent, and over by a later one", "UPDATE runs SET how = 0 WHERE ended_by IS NULL"),
     ("I8 a run is one record of its agent, and over by a later one", "UPDATE runs SET code = 3 WHERE ended_by IS NULL"),
-    ("I8 what a run took was given to it", "UPDATE run_claims SET run = 'ghost'"),
-    ("I8 what a run took was given to it", "UPDATE run_claims SET message = 1000000"),
+    ("I8 what a run took was given to it", "UPDATE OR IGNORE run_claims SET run = 'ghost'"),
+    ("I8 what a run took was given to it", "UPDATE OR IGNORE run_claims SET message = 1000000"),
     ("I8 what a run took was given to it", "UPDATE deliveries SET session = 'ghost' WHERE state = 1"),
-    ("I9 only what waits is held back, and for who is there", "UPDATE run_holds SET agent = 'ghost'"),
+    ("I9 only what waits is held back, and for who is there", "UPDATE OR IGNORE run_holds SET agent = 'ghost'"),
     (
         "I9 only what waits is held back, and for who is there",
-        "UPDATE run_holds SET delivery = 1000000 WHERE delivery > 0",
+        "UPDATE OR IGNORE run_holds SET delivery = 1000000 WHERE delivery > 0",
     ),
 ];
 

@@ -5,7 +5,6 @@ use poste_core::log::{
     HoldReason, Intent, MessageNo, RunEnd, RunHold, RunOutcome, RunResume, RunStart, SessionProcess,
 };
 use poste_core::store::tables::State;
-use poste_core::text::Session;
 use poste_core::time::When;
 
 use super::sight::{Seen, Sight};
@@ -19,7 +18,8 @@ impl Generator {
         let takers = sight.takers(&seen);
         let taker = self.rng.pick_any(&takers).map(|agent| agent.name.clone());
         let actor = taker.filter(|_| !self.rng.chance(60)).unwrap_or_else(|| self.somebody(sight));
-        let run: Session = format!("run-{}", self.rng.below(1_000)).parse().expect("a session");
+        let before = self.rng.pick_any(&sight.runs).map(|run| run.run.clone()).filter(|_| self.rng.chance(60));
+        let run = before.unwrap_or_else(|| format!("run-{}", self.rng.below(1_000)).parse().expect("a session"));
         let mut messages: Vec<MessageNo> = vec![seen.message];
         if self.rng.chance(60) {
             messages.push(seen.message);
