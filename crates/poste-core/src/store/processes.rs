@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use crate::log::SessionProcess;
 use crate::time::length;
@@ -72,7 +73,7 @@ impl Presence {
 
 /// A process of this machine as it can be found again.
 pub fn written_down(pid: u32) -> SessionProcess {
-    SessionProcess { pid, started_ms: started_ms(pid), place: this_place() }
+    SessionProcess { pid, started_ms: started_ms(pid), place: this_place().to_owned() }
 }
 
 /// What a process is called.
@@ -177,13 +178,17 @@ fn started_ms(pid: u32) -> Option<i64> {
 }
 
 /// Which boot this is, and which space of process numbers; empty where that cannot be told.
-fn this_place() -> String {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    match (boot.trim(), space.to_str()) {
-        ("", _) | (_, None | Some("")) => String::new(),
-        (boot, Some(space)) => format!("{boot} {space}"),
-    }
+fn this_place() -> &'static str {
+    // Neither changes while a process lives, and every process that is looked for asks.
+    static PLACE: LazyLock<String> = LazyLock::new(|| {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        match (boot.trim(), space.to_str()) {
+            ("", _) | (_, None | Some("")) => String::new(),
+            (boot, Some(space)) => format!("{boot} {space}"),
+        }
+    });
+    &PLACE
 }
 
 /// Every process but this one that has the file open.
