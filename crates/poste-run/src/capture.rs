@@ -57,6 +57,16 @@ impl Captured {
         bytes
     }
 
+    /// The bytes as they came; what was left out is a line of its own.
+    pub(crate) fn with_gap(&self) -> Vec<u8> {
+        let mut bytes = self.head.clone();
+        if self.left_out() > 0 {
+            bytes.extend(format!("\n[… {} bytes left out …]\n", self.left_out()).as_bytes());
+        }
+        bytes.extend(&self.tail);
+        bytes
+    }
+
     /// For people: what is not UTF-8 becomes a replacement sign, what was left out a line of its own.
     pub fn text(&self) -> String {
         if self.left_out() == 0 {

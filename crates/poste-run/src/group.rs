@@ -1,9 +1,12 @@
 //! The process group of one command: asking it to end, making it end.
 
+use std::os::fd::OwnedFd;
 use std::process::Child;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open, waitid,
+};
 
 /// Led by the command's first process, which is not reaped while this is used: until then its number
 /// belongs to nobody else, so that no signal can reach a stranger.
@@ -13,6 +16,15 @@ pub(crate) struct Group(Pid);
 impl Group {
     pub(crate) fn of(child: &Child) -> Self {
         Self(Pid::from_child(child))
+    }
+
+    pub(crate) fn leader(self) -> Pid {
+        self.0
+    }
+
+    /// Readable once the leader has ended; `None` where the kernel has no such thing.
+    pub(crate) fn watched(self) -> Option<OwnedFd> {
+        pidfd_open(self.0, PidfdFlags::empty()).ok()
     }
 
     /// Whether the leader has ended; it stays to be reaped.
@@ -40,5 +52,7 @@ impl Group {
     fn signal(self, signal: Signal) {
         // Nobody is left, or what is left changed its user: there is nothing more this process could do.
         let _ = kill_process_group(self.0, signal);
+        // The leader may have joined another group.
+        let _ = kill_process(self.0, signal);
     }
 }

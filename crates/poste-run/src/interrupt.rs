@@ -49,12 +49,12 @@ fn ignored(status: &str) -> Option<u64> {
 
 /// While one of these exists, a signal that would end this process is held back.
 #[derive(Debug)]
-pub(crate) struct HeldBack {
+pub struct HeldBack {
     handlers: &'static Handlers,
 }
 
 impl HeldBack {
-    pub(crate) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         let handlers = HANDLERS.as_ref().map_err(|failed| io::Error::new(failed.kind(), failed.to_string()))?;
         let mut running = RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *running += 1;
@@ -63,7 +63,7 @@ impl HeldBack {
     }
 
     /// The signal that came since.
-    pub(crate) fn signal(&self) -> Option<i32> {
+    pub fn signal(&self) -> Option<i32> {
         match self.handlers.came.load(Ordering::SeqCst) {
             0 => None,
             signal => i32::try_from(signal).ok(),

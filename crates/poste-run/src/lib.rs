@@ -5,17 +5,25 @@
 //! held up by a grandchild that keeps the pipes open.
 //!
 //! What a command can do against this: leave the group (`setsid`). It is then not waited for, not killed, and
-//! [`Finished::left_behind`] says so if it still holds an end of the output.
+//! [`Finished::left_behind`] says so if it still holds an end of the output. Unless this process has nothing else to do than to
+//! watch over it: then [`Task::everything`] is ended with it, and [`Task::tied_by`] ends it with this process.
 
 mod capture;
 mod environment;
 mod group;
 mod interrupt;
 mod run;
+mod tie;
+mod transcript;
+mod tree;
 
 pub use capture::{Captured, Keep};
 pub use environment::{ALLOWED, Environment};
-pub use run::{End, Finished, Output, StartError, Stopped, Task, Watch};
+pub use interrupt::HeldBack;
+pub use run::{End, Finished, Output, StartError, Stopped, Task, Watch, Watcher};
+pub use tie::become_tied;
+pub use transcript::TranscriptFile;
+pub use tree::{Mark, adopt_orphans, end_marked, with_mark};
 
 /// Splits a command line into words as a shell would, without one: quotes and backslashes count, nothing is
 /// expanded, and a word that begins with `#` begins a comment. `None`: a quote is never closed, or there is no word at

@@ -16,9 +16,14 @@ use crate::capture::{Captured, Keep};
 use crate::environment::Environment;
 use crate::group::Group;
 use crate::interrupt::HeldBack;
+use crate::tie;
+use crate::transcript::{Transcript, TranscriptFile};
+use crate::tree::{self, Mark};
 
 /// The longest the loop sleeps: an end that no pipe tells of is seen within this.
 const LOOK: Duration = Duration::from_millis(20);
+/// The same, where the end rings: only a signal to this process may have to wait for it.
+const LOOK_IF_IT_RINGS: Duration = Duration::from_millis(200);
 /// The shortest: after the pipes were closed, the end is near.
 const LOOK_AT_ONCE: Duration = Duration::from_millis(1);
 /// How long the output of what a command started may still come in after the command ended.
@@ -26,8 +31,10 @@ const LINGER: Duration = Duration::from_millis(500);
 /// How long the pipes may take to close once everybody in the group was killed.
 const AFTER_KILL: Duration = Duration::from_millis(200);
 /// A program that was written a moment ago can be busy while another process starts one.
-const BUSY_TRIES: u32 = 20;
-const BUSY_PAUSE: Duration = Duration::from_millis(10);
+pub(crate) const BUSY_TRIES: u32 = 20;
+pub(crate) const BUSY_PAUSE: Duration = Duration::from_millis(10);
+/// How long what left the group may take to be gone once it was killed.
+const NOBODY_LEFT: Duration = Duration::from_secs(10);
 
 /// A command, and how it may run.
 #[derive(Debug, Clone)]
@@ -42,6 +49,9 @@ pub struct Task {
     output: Output,
     keep: Keep,
     watch_every: Duration,
+    tied_by: Option<(PathBuf, Vec<OsString>)>,
+    everything: Option<Mark>,
+    transcript: Option<TranscriptFile>,
 }
 
 /// How the two streams are kept.
@@ -58,7 +68,26 @@ pub enum Output {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watch {
     GoOn,
+    /// It is asked to end, and ended after its grace.
     Stop,
+    /// It is ended at once.
+    End,
+}
+
+/// Who is told of a command while it runs.
+pub trait Watcher {
+    /// It runs, as this process.
+    fn started(&mut self, _pid: u32) {}
+
+    /// Asked now and then; gets how long the command has run so far. It may take its time: the command is not
+    /// held up by more than a full pipe, but its limit is only looked at again afterwards.
+    fn look(&mut self, running_for: Duration) -> Watch;
+}
+
+impl<F: FnMut(Duration) -> Watch> Watcher for F {
+    fn look(&mut self, running_for: Duration) -> Watch {
+        self(running_for)
+    }
 }
 
 /// How the first process ended.
@@ -88,6 +117,10 @@ pub struct Finished {
     pub stderr: Captured,
     /// Something the command started left its group and still holds an end of the output.
     pub left_behind: bool,
+    /// With [`Task::everything`]: who could not be ended.
+    pub not_ended: Vec<u32>,
+    /// Why the transcript is not whole.
+    pub transcript_failed: Option<String>,
 }
 
 impl Finished {
@@ -127,6 +160,9 @@ impl Task {
             output: Output::default(),
             keep: Keep::default(),
             watch_every: Duration::from_secs(1),
+            tied_by: None,
+            everything: None,
+            transcript: None,
         }
     }
 
@@ -178,20 +214,50 @@ impl Task {
         self
     }
 
+    /// The command ends when this process does, even by SIGKILL. `program` is one that hands its arguments, after the given
+    /// ones, to [`become_tied`](crate::become_tied). What the command starts itself is not tied. Start it from a thread that stays: the
+    /// kernel takes the end of that one for the end of all.
+    pub fn tied_by(&mut self, program: impl Into<PathBuf>, arguments: &[&str]) -> &mut Self {
+        self.tied_by = Some((program.into(), arguments.iter().map(OsString::from).collect()));
+        self
+    }
+
+    /// Whatever the command started is ended with it, also what left its group: everything that is below this process then,
+    /// and whatever has the mark in its environment, which the command gets. Only for a process that does nothing else
+    /// meanwhile, and [adopts orphans](crate::adopt_orphans).
+    pub fn everything(&mut self, mark: Mark) -> &mut Self {
+        self.environment.set(&mark.variable, &mark.value);
+        self.everything = Some(mark);
+        self
+    }
+
+    /// Both streams also go to a file, as they come.
+    pub fn transcript(&mut self, file: TranscriptFile) -> &mut Self {
+        self.transcript = Some(file);
+        self
+    }
+
     pub fn run(&self) -> Result<Finished, StartError> {
         self.run_watched(&mut |_| Watch::GoOn)
     }
 
-    /// `while_running` gets how long the command has run so far. It may take its time: the command is not
-    /// held up by more than a full pipe, but its limit is only looked at again afterwards.
+    /// `while_running` gets how long the command has run so far; see [`Watcher::look`].
     pub fn run_watched(&self, while_running: &mut dyn FnMut(Duration) -> Watch) -> Result<Finished, StartError> {
+        self.run_under(&mut |running_for| while_running(running_for))
+    }
+
+    pub fn run_under(&self, watcher: &mut dyn Watcher) -> Result<Finished, StartError> {
         let failed = |source| StartError::Failed { program: self.shown(), source };
         let held_back = HeldBack::new().map_err(failed)?;
+        let transcript = self.transcript.as_ref().map(Transcript::create).transpose().map_err(failed)?;
         let started = Instant::now();
-        let (child, pipes) = self.start()?;
+        let (child, mut pipes) = self.start()?;
+        pipes.transcript = transcript;
+        let group = Group::of(&child);
+        pipes.leader = group.watched();
         let mut running = Running {
             task: self,
-            group: Group::of(&child),
+            group,
             child,
             pipes,
             started,
@@ -201,7 +267,8 @@ impl Task {
             reaped: false,
             held_back: &held_back,
         };
-        running.follow(while_running).map_err(failed)
+        watcher.started(running.child.id());
+        running.follow(watcher).map_err(failed)
     }
 
     fn shown(&self) -> String {
@@ -213,6 +280,12 @@ impl Task {
             return Err(StartError::NoProgram);
         }
         let failed = |source| StartError::Failed { program: self.shown(), source };
+        if self.tied_by.is_some() {
+            let variables = self.environment.of(std::env::vars_os());
+            let path = variables.get(OsStr::new("PATH"));
+            tie::find(Path::new(&self.program), path, self.folder.as_deref())
+                .map_err(|failed| self.why_not_started(failed))?;
+        }
         let mut tries = 0;
         loop {
             // Its ends of the pipes live in the command, so a new try makes them anew.
@@ -238,8 +311,19 @@ impl Task {
     }
 
     fn command(&self) -> io::Result<(Command, Pipes)> {
-        let mut command = Command::new(&self.program);
-        command.args(&self.arguments).process_group(0).env_clear();
+        let mut command = match &self.tied_by {
+            None => {
+                let mut command = Command::new(&self.program);
+                command.args(&self.arguments);
+                command
+            }
+            Some((program, first)) => {
+                let mut command = Command::new(program);
+                command.args(first).args(tie::arguments(&self.program, &self.arguments));
+                command
+            }
+        };
+        command.process_group(0).env_clear();
         command.envs(self.environment.of(std::env::vars_os()));
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
@@ -284,6 +368,9 @@ struct Pipes {
     stdin: Option<(std::fs::File, Vec<u8>)>,
     stdout: Stream,
     stderr: Stream,
+    transcript: Option<Transcript>,
+    /// Rings when the first process has ended.
+    leader: Option<OwnedFd>,
 }
 
 #[derive(Debug, Default)]
@@ -298,12 +385,17 @@ impl Stream {
     }
 
     /// Takes what is there.
-    fn read(&mut self, keep: Keep) -> io::Result<()> {
+    fn read(&mut self, keep: Keep, transcript: Option<&mut Transcript>) -> io::Result<()> {
         let Some(pipe) = &mut self.pipe else { return Ok(()) };
         let mut buffer = [0; 64 * 1024];
         match pipe.read(&mut buffer) {
             Ok(0) => self.pipe = None,
-            Ok(length) => self.captured.push(keep, &buffer[..length]),
+            Ok(length) => {
+                self.captured.push(keep, &buffer[..length]);
+                if let Some(transcript) = transcript {
+                    transcript.push(&buffer[..length]);
+                }
+            }
             Err(later) if is_later(&later) => {}
             Err(failed) => return Err(failed),
         }
@@ -342,15 +434,16 @@ impl Pipes {
     fn attend(&mut self, keep: Keep, at_most: Duration) -> io::Result<()> {
         let stdin = self.stdin.as_ref().map(|(pipe, _)| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::OUT));
         let streams = [&self.stdout, &self.stderr].into_iter().filter_map(|stream| stream.pipe.as_ref());
-        let mut ends: Vec<PollFd<'_>> =
-            streams.map(|pipe| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)).chain(stdin).collect();
+        let leader = self.leader.as_ref().map(|leader| PollFd::from_borrowed_fd(leader.as_fd(), PollFlags::IN));
+        let streams = streams.map(|pipe| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN));
+        let mut ends: Vec<PollFd<'_>> = streams.chain(stdin).chain(leader).collect();
         let timeout = Timespec::try_from(at_most).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 1_000_000 });
         match poll(&mut ends, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(failed) => return Err(failed.into()),
         }
-        self.stdout.read(keep)?;
-        self.stderr.read(keep)?;
+        self.stdout.read(keep, self.transcript.as_mut())?;
+        self.stderr.read(keep, self.transcript.as_mut())?;
         self.feed();
         Ok(())
     }
@@ -388,12 +481,15 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    fn follow(&mut self, while_running: &mut dyn FnMut(Duration) -> Watch) -> io::Result<Finished> {
-        self.until_the_leader_ends(while_running)?;
+    fn follow(&mut self, watcher: &mut dyn Watcher) -> io::Result<Finished> {
+        self.until_the_leader_ends(watcher)?;
         let duration = self.started.elapsed();
+        // It rings without end by now.
+        self.pipes.leader = None;
         self.drain(LINGER)?;
         // The leader is not reaped yet, so this reaches its group and nobody else's.
         self.group.end();
+        let not_ended = self.task.everything.as_ref().map(|mark| self.end_everything(mark));
         self.drain(AFTER_KILL)?;
         let status = self.child.wait()?;
         self.reaped = true;
@@ -402,30 +498,65 @@ impl Running<'_> {
             stopped: self.stopped,
             duration,
             left_behind: !self.pipes.output_closed(),
+            not_ended: not_ended.unwrap_or_default(),
+            transcript_failed: self.pipes.transcript.as_mut().and_then(Transcript::failed).map(|why| why.to_string()),
             stdout: std::mem::take(&mut self.pipes.stdout.captured),
             stderr: std::mem::take(&mut self.pipes.stderr.captured),
         })
     }
 
-    fn until_the_leader_ends(&mut self, while_running: &mut dyn FnMut(Duration) -> Watch) -> io::Result<()> {
+    fn until_the_leader_ends(&mut self, watcher: &mut dyn Watcher) -> io::Result<()> {
         let mut watched = self.started;
         let mut pause = LOOK_AT_ONCE;
         while !self.group.leader_ended()? {
-            if self.pipes.output_closed() {
-                pause = (pause * 2).min(LOOK);
-                self.pipes.attend(self.task.keep, pause)?;
-            } else {
-                self.pipes.attend(self.task.keep, LOOK)?;
-            }
+            let at_most = match (&self.pipes.leader, self.pipes.output_closed()) {
+                (Some(_), _) => LOOK_IF_IT_RINGS.min(self.until_the_next(watched)),
+                (None, false) => LOOK,
+                (None, true) => {
+                    pause = (pause * 2).min(LOOK);
+                    pause
+                }
+            };
+            self.pipes.attend(self.task.keep, at_most)?;
             if self.stopped.is_none() && watched.elapsed() >= self.task.watch_every {
-                if while_running(self.started.elapsed()) == Watch::Stop {
-                    self.stop(Stopped::ByWatcher);
+                match watcher.look(self.started.elapsed()) {
+                    Watch::GoOn => {}
+                    Watch::Stop => self.stop(Stopped::ByWatcher),
+                    Watch::End => {
+                        self.stop(Stopped::ByWatcher);
+                        self.kill();
+                    }
                 }
                 watched = Instant::now();
+                if self.task.everything.is_some() {
+                    tree::reap_adopted(self.group.leader());
+                }
             }
             self.hurry();
         }
         Ok(())
+    }
+
+    /// How long until something is to be done that no pipe tells of.
+    fn until_the_next(&self, watched: Instant) -> Duration {
+        let left = |since: Instant, length: Duration| length.saturating_sub(since.elapsed());
+        let mut next = left(watched, self.task.watch_every);
+        if self.stopped.is_none() {
+            next = next.min(self.task.limit.map_or(next, |limit| left(self.started, limit)));
+        }
+        if let Some(asked_at) = self.asked_at.filter(|_| !self.killed) {
+            next = next.min(left(asked_at, self.task.grace));
+        }
+        next.max(LOOK_AT_ONCE)
+    }
+
+    fn end_everything(&self, mark: &Mark) -> Vec<u32> {
+        tree::end_below(mark, self.group.leader(), NOBODY_LEFT)
+    }
+
+    fn kill(&mut self) {
+        self.group.end();
+        self.killed = true;
     }
 
     /// Ends what ran too long, first kindly.
@@ -438,8 +569,7 @@ impl Running<'_> {
             }
         }
         if self.asked_at.is_some_and(|asked| asked.elapsed() >= self.task.grace) && !self.killed {
-            self.group.end();
-            self.killed = true;
+            self.kill();
         }
     }
 
@@ -470,6 +600,9 @@ impl Drop for Running<'_> {
             return;
         }
         self.group.end();
+        if let Some(mark) = &self.task.everything {
+            self.end_everything(mark);
+        }
         let _ = self.child.wait();
     }
 }

@@ -1,9 +1,45 @@
-//! Runs one command line with `/bin/sh`, for the test of what a signal to this process does to it.
+//! Runs one command line with `/bin/sh`, for tests of what becomes of it when something happens to this process.
+//!
+//! `tied …` is the step in between of a command that ends with its supervisor, `all MARK LINE` is such a supervisor, and
+//! `sleep` does nothing for a minute.
 
-use poste_run::Task;
+use std::time::Duration;
+
+use poste_run::{Keep, Mark, Task, TranscriptFile, adopt_orphans, become_tied};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let line = std::env::args().nth(1).ok_or("which command line?")?;
-    let finished = Task::shell(&line).run()?;
-    Err(format!("the command ended, and this process lives: {:?}", finished.end).into())
+    let mut words = std::env::args_os().skip(1);
+    let first = words.next().ok_or("which command line?")?.into_string().map_err(|_| "no text")?;
+    match first.as_str() {
+        "tied" => {
+            let (code, why) = become_tied(words);
+            eprintln!("{why}");
+            std::process::exit(code.into());
+        }
+        "sleep" => {
+            std::thread::sleep(Duration::from_secs(60));
+            Ok(())
+        }
+        "all" => {
+            let mut text = || words.next().and_then(|word| word.into_string().ok()).ok_or("what else?");
+            let (value, line) = (text()?, text()?);
+            adopt_orphans()?;
+            let mark = Mark { variable: "RUN_MARK".to_owned(), value, another: "RUN_ANOTHER".to_owned() };
+            let path = std::env::current_dir()?.join("transcript");
+            let mut task = Task::shell(&line);
+            task.tied_by(std::env::current_exe()?, &["tied"]).everything(mark).grace(Duration::from_millis(200));
+            task.transcript(TranscriptFile { path, keep: Keep { head: 100, tail: 100 }, max: 100_000 });
+            if let Some(limit) = words.next() {
+                let limit = limit.to_str().and_then(|limit| limit.parse().ok()).ok_or("how long?")?;
+                task.limit(Duration::from_millis(limit));
+            }
+            let finished = task.run()?;
+            println!("{:?} {:?} {:?}", finished.end, finished.stopped, finished.not_ended);
+            Ok(())
+        }
+        line => {
+            let finished = Task::shell(line).run()?;
+            Err(format!("the command ended, and this process lives: {:?}", finished.end).into())
+        }
+    }
 }

@@ -1,0 +1,108 @@
+//! What a command prints, in a file that anybody may read meanwhile, and that never grows beyond a limit.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::capture::{Captured, Keep};
+
+/// Where output goes, and how much of it is kept: at first all of it; once there is too much, its beginning and its end.
+#[derive(Debug, Clone)]
+pub struct TranscriptFile {
+    pub path: PathBuf,
+    pub keep: Keep,
+    /// The file is never larger than this and what is kept.
+    pub max: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Transcript {
+    to: TranscriptFile,
+    file: Option<File>,
+    length: usize,
+    captured: Captured,
+    failed: Option<io::Error>,
+}
+
+impl Transcript {
+    pub(crate) fn create(to: &TranscriptFile) -> io::Result<Self> {
+        let file = open(&to.path)?;
+        Ok(Self { to: to.clone(), file: Some(file), length: 0, captured: Captured::default(), failed: None })
+    }
+
+    /// A file that cannot be written any more, on a full disk say, is no reason to stop who prints.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.captured.push(self.to.keep, bytes);
+        let Some(file) = &mut self.file else { return };
+        let written = if self.length + bytes.len() <= self.to.max {
+            file.write_all(bytes).map(|()| self.length + bytes.len())
+        } else {
+            self.write_anew()
+        };
+        match written {
+            Ok(length) => self.length = length,
+            Err(failed) => {
+                self.failed = Some(failed);
+                self.file = None;
+            }
+        }
+    }
+
+    /// Puts beginning and end in the place of everything.
+    fn write_anew(&mut self) -> io::Result<usize> {
+        let fresh = self.to.path.with_extension("new");
+        let text = self.captured.with_gap();
+        let mut file = open(&fresh)?;
+        file.write_all(&text)?;
+        std::fs::rename(&fresh, &self.to.path)?;
+        self.file = Some(file);
+        Ok(text.len())
+    }
+
+    pub(crate) fn failed(&mut self) -> Option<io::Error> {
+        self.failed.take()
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_keeps_its_beginning_and_its_end_and_fills_no_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let to = TranscriptFile { path: folder.path().join("output"), keep: Keep { head: 10, tail: 20 }, max: 200 };
+        let mut transcript = Transcript::create(&to).unwrap();
+        let mut largest = 0;
+        for number in 0..2_000 {
+            transcript.push(format!("{number:04} ").as_bytes());
+            largest = largest.max(std::fs::metadata(&to.path).unwrap().len());
+        }
+        assert!(largest <= 200, "{largest}");
+        let text = std::fs::read_to_string(&to.path).unwrap();
+        assert!(text.starts_with("0000 0001 \n[… ") && text.ends_with("1998 1999 "), "{text}");
+        assert!(transcript.failed().is_none());
+    }
+
+    #[test]
+    fn one_that_cannot_be_written_stops_nobody() {
+        let to = TranscriptFile { path: PathBuf::from("/dev/full"), keep: Keep::default(), max: 1 << 20 };
+        let mut transcript = Transcript {
+            to,
+            ..Transcript::create(&TranscriptFile {
+                path: PathBuf::from("/dev/full"),
+                keep: Keep::default(),
+                max: 1 << 20,
+            })
+            .unwrap()
+        };
+        transcript.push(b"one");
+        transcript.push(b"two");
+        assert_eq!(transcript.failed().map(|failed| failed.kind()), Some(io::ErrorKind::StorageFull));
+    }
+}
