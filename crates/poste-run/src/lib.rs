@@ -23,7 +23,7 @@ pub use interrupt::HeldBack;
 pub use run::{End, Finished, Output, StartError, Stopped, Task, Watch, Watcher};
 pub use tie::become_tied;
 pub use transcript::TranscriptFile;
-pub use tree::{Mark, adopt_orphans, end_marked, with_mark};
+pub use tree::{Mark, adopt_orphans, end_marked, end_process, with_mark};
 
 /// Splits a command line into words as a shell would, without one: quotes and backslashes count, nothing is
 /// expanded, and a word that begins with `#` begins a comment. `None`: a quote is never closed, or there is no word at

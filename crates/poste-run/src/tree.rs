@@ -160,6 +160,13 @@ fn end(who: impl Fn(&BTreeMap<u32, Seen>) -> BTreeSet<u32>, not_to_reap: Option<
     }
 }
 
+/// Ends one process at once. Whoever calls has just made sure that it is the one it means.
+pub fn end_process(pid: u32) {
+    if let Some(seen) = seen(pid) {
+        signal_to(pid, seen.started, Signal::KILL);
+    }
+}
+
 /// A number goes to another process once this one is gone, so it is held on to before it is known again by its start.
 fn signal_to(pid: u32, started: u64, signal: Signal) {
     let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };

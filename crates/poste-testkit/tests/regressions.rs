@@ -115,7 +115,7 @@ fn a_session_that_gave_up_in_one_record_has_lost_nothing() {
     let mut desk = Desk::new();
     let message = desk.send("directive", "role:coder");
     // Claimed and failed in one record: given up, not lost.
-    desk.accepted("bob", Some("b1"), Intent::Fail(Fail { message, token: None, retry: false }));
+    desk.accepted("bob", Some("b1"), Intent::Fail(Fail { message, token: None, retry: false, delay_ms: None }));
     desk.accepted("ann", None, Intent::Retry(Retry { message, recipient: None }));
     desk.claim("cy", None, message);
     desk.lease_runs_out();

@@ -37,6 +37,9 @@ pub fn main(schema: Schema) -> ExitCode {
     if let Some(code) = commands::hook::plainly(&arguments, schema) {
         return code;
     }
+    if let Some(code) = commands::run_agent::plainly(&arguments, schema) {
+        return code;
+    }
     let cli = match Cli::read(&arguments) {
         Ok(cli) => cli,
         Err(error) => {

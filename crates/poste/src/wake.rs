@@ -17,6 +17,7 @@ use poste_core::text::{Name, Session};
 use poste_core::time::length;
 use poste_core::views::{self, LiveSession, Sleeper, WaitingMail};
 use poste_core::vocabulary::Urgency;
+use poste_dispatch::run;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -352,6 +353,8 @@ fn ring_apart(cx: &Cx, office: &Office, numbers: &[MessageNo]) -> Result {
         None => command.env_remove("POSTE_SESSION"),
     };
     command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // Whoever sends last and ends wants it to ring all the same: it does not belong to the run it was sent in.
+    command.env_remove(run::RUN).env(run::SUPERVISES, "wake");
     let mut child = command.spawn()?;
     // A server that lives on must not keep what is left of it.
     std::thread::spawn(move || child.wait());

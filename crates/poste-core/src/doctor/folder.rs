@@ -180,6 +180,7 @@ pub(super) fn shapes(scene: &mut Scene<'_>) -> Result<(), Error> {
         ("archive", Kind::Folder, "Nothing can be archived, and what was cannot be read."),
         ("contexts", Kind::Folder, "Shared contexts are not mirrored to files."),
         ("sessions", Kind::Folder, "The pages of closed sessions cannot be written."),
+        ("runs", Kind::Folder, "No agent can be started."),
     ];
     for (name, wanted, meaning) in shapes {
         let Some(entry) = folder::entry(&scene.place.path.join(name))? else { continue };

@@ -251,13 +251,14 @@ pub(crate) fn release(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) 
     Ok(after)
 }
 
-/// One attempt was over at a time: back to pending after a growing delay from then, or dead.
+/// One attempt was over at a time: back to pending after a delay from then, a growing one if none is given, or dead.
 pub(crate) fn count_attempt(
     tables: &mut Tables<'_>,
     cx: &Context,
     before: &Delivery,
     event: Event,
     over_at: Timestamp,
+    delay_ms: Option<i64>,
 ) -> Result<(), Error> {
     let message = expect_message(tables, before.message)?;
     let attempts = before.attempts.saturating_add(1);
@@ -266,10 +267,11 @@ pub(crate) fn count_attempt(
         let exhausted = Delivery { attempts, ..before.clone() };
         return end(tables, cx, before, exhausted, State::Dead, EndReason::AttemptsExhausted);
     }
+    let delay_ms = delay_ms.unwrap_or_else(|| retry_delay_ms(message.retry_delay_ms, attempts));
     let after = Delivery {
         state: State::Pending,
         ready: false,
-        ready_at: Some(over_at.plus_ms(retry_delay_ms(message.retry_delay_ms, attempts))),
+        ready_at: Some(over_at.plus_ms(delay_ms)),
         attempts,
         holder: None,
         session: None,

@@ -82,18 +82,21 @@ pub(crate) fn finished_before(tables: &Tables<'_>, number: MessageNo, position: 
 }
 
 impl Rule for Fail {
-    type Plan = (FinishPlan, bool);
+    type Plan = (FinishPlan, Fail);
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
+        if self.delay_ms.is_some_and(|delay| !self.retry || !(0..=limits::RETRY_DELAY_MS_MAX).contains(&delay)) {
+            return Err(refuse(Code::TimeOutOfRange, "it comes back within an hour, and only if it is to be tried again"));
+        }
         let plan = decide_finish(tables, cx, self.message, self.token)?;
         if plan.authority == Authority::Lost {
             return Err(delivery::lease_lost(&plan.own));
         }
-        Ok((plan, self.retry))
+        Ok((plan, self.clone()))
     }
 
-    fn apply((plan, retry): Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
-        if !retry {
+    fn apply((plan, fail): Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        if !fail.retry {
             finish(tables, cx, plan.own, plan.authority, plan.lease_ms, State::Failed, EndReason::Failed)?;
             return Ok(Effect::Noted);
         }
@@ -101,7 +104,7 @@ impl Rule for Fail {
             Authority::Unclaimed => delivery::take(tables, cx, &plan.own, plan.lease_ms)?,
             Authority::Holder | Authority::Lost => plan.own,
         };
-        delivery::count_attempt(tables, cx, &held, Event::AttemptFailed, cx.at)?;
+        delivery::count_attempt(tables, cx, &held, Event::AttemptFailed, cx.at, fail.delay_ms)?;
         Ok(Effect::Noted)
     }
 }

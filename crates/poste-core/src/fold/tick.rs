@@ -41,7 +41,7 @@ fn settle_delivery(tables: &mut Tables<'_>, cx: &Context, item: DueItem) -> Resu
     match (item.what, before.state) {
         (Due::Lease, State::Claimed) if before.lease_until == Some(item.at) => {
             // The lease ended when it ended, however late somebody looks.
-            delivery::count_attempt(tables, cx, before, Event::LeaseExpired, item.at)
+            delivery::count_attempt(tables, cx, before, Event::LeaseExpired, item.at, None)
         }
         (Due::Ready, State::Pending) if !before.ready => {
             let after = Delivery { ready: true, ready_at: None, ..before.clone() };

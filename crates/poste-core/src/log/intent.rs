@@ -411,6 +411,9 @@ pub struct Fail {
     /// Not final: count an attempt and come back later.
     #[serde(default, skip_serializing_if = "is_false")]
     pub retry: bool,
+    /// With `retry`: when, instead of after the delay of the office, which grows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<i64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -76,6 +76,18 @@ pub fn written_down(pid: u32) -> SessionProcess {
     SessionProcess { pid, started_ms: started_ms(pid), place: this_place().to_owned() }
 }
 
+/// Whether somebody stopped it (`SIGSTOP`, Ctrl-Z, a debugger).
+pub fn is_stopped(pid: u32) -> bool {
+    process(pid).is_some_and(|process| process.stopped)
+}
+
+/// Whether a process of this machine ran before it was started anew.
+pub fn is_of_earlier_boot(process: &SessionProcess) -> bool {
+    let boot = |place: &str| place.split(' ').next().unwrap_or_default().to_owned();
+    let (then, now) = (boot(&process.place), boot(&this_place()));
+    !then.is_empty() && !now.is_empty() && then != now
+}
+
 /// What a process is called.
 pub fn program(pid: u32) -> Option<String> {
     let name = name_of(pid)?;

@@ -231,12 +231,12 @@ impl Desk {
     }
 
     pub fn fail(&mut self, who: &str, message: MessageNo) -> Answer {
-        self.say(who, Intent::Fail(Fail { message, token: None, retry: false }), Some(text("it broke")))
+        self.say(who, Intent::Fail(Fail { message, token: None, retry: false, delay_ms: None }), Some(text("it broke")))
     }
 
     /// `fail --retry`.
     pub fn fail_retry(&mut self, who: &str, message: MessageNo, token: Option<Position>) -> Answer {
-        self.say(who, Intent::Fail(Fail { message, token, retry: true }), Some(text("not this time")))
+        self.say(who, Intent::Fail(Fail { message, token, retry: true, delay_ms: None }), Some(text("not this time")))
     }
 
     pub fn release(&mut self, who: &str, message: MessageNo, token: Option<Position>) -> Answer {

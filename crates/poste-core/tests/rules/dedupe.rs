@@ -152,7 +152,7 @@ fn every_kind_of_proposal_is_idempotent() {
         ("bob", shown),
         ("bob", Intent::Ack(poste_core::log::Ack { message: number })),
         ("bob", Intent::Subscribe(subscribe)),
-        ("bob", Intent::Fail(poste_core::log::Fail { message: number, token: None, retry: false })),
+        ("bob", Intent::Fail(poste_core::log::Fail { message: number, token: None, retry: false, delay_ms: None })),
         ("ann", Intent::Retry(poste_core::log::Retry { message: number, recipient: None })),
         ("ann", retire),
         ("cid", Intent::Register(agent())),

@@ -107,7 +107,7 @@ fn a_result_a_note_a_reason_and_an_outcome_can_be_erased() {
     let number = desk.send("lead", "bob", "directive");
     let mut positions = vec![desk.done_saying("bob", number, MARKER)];
     let other = desk.send("lead", "bob", "directive");
-    let fail = Intent::Fail(poste_core::log::Fail { message: other, token: None, retry: false });
+    let fail = Intent::Fail(poste_core::log::Fail { message: other, token: None, retry: false, delay_ms: None });
     accepted(desk.say("bob", fail, Some(secret())));
     positions.push(desk.head());
     let drop = Intent::Drop(poste_core::log::Drop { message: other, recipient: None });

@@ -139,7 +139,7 @@ fn what_is_said_later_is_found_under_the_message_it_is_about() {
         ..text("the details")
     };
     accepted(desk.say("bob", done, Some(result)));
-    let fail = Intent::Fail(Fail { message: two, token: None, retry: false });
+    let fail = Intent::Fail(Fail { message: two, token: None, retry: false, delay_ms: None });
     accepted(desk.say("bob", fail, Some(text("null and void"))));
     accepted(desk.ack("bob", three));
     assert_eq!(desk.find("null"), [2, 1]);

@@ -109,8 +109,8 @@ impl Generator {
         let intent = match self.rng.below(100) {
             0..12 => self.gates(message, token),
             12..45 => Intent::Done(Done { message, token, artifacts: Vec::new() }),
-            45..60 => Intent::Fail(Fail { message, token, retry: false }),
-            60..78 => Intent::Fail(Fail { message, token, retry: true }),
+            45..60 => Intent::Fail(Fail { message, token, retry: false, delay_ms: None }),
+            60..78 => Intent::Fail(Fail { message, token, retry: true, delay_ms: None }),
             78..89 => Intent::Release(Release { message, token }),
             _ => Intent::Extend(Extend { message, token, lease_ms: self.lease_ms() }),
         };

@@ -89,7 +89,7 @@ pub(super) fn golden_proposals() -> Vec<Proposal> {
         Intent::Claim(Claim { message: Some(message), max: 1, lease_ms: Some(30_000), types: Vec::new() }),
         Intent::Ack(Ack { message }),
         Intent::Done(Done { message, token, artifacts: vec![artifact] }),
-        Intent::Fail(Fail { message, token, retry: true }),
+        Intent::Fail(Fail { message, token, retry: true, delay_ms: None }),
         Intent::Release(Release { message, token }),
         Intent::Extend(Extend { message, token, lease_ms: Some(60_000) }),
         Intent::Retry(Retry { message, recipient: Some(text("role:coder")) }),

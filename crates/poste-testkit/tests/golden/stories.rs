@@ -150,10 +150,10 @@ pub(super) fn golden_log() -> Vec<Record> {
     // 4: dies of its attempts; 5 tells dot; a human gives it another chance, and it is released.
     log.write("dot", Intent::Send(send("question", &["bob"])));
     let first = log.write("bob", claim(4, 30_000));
-    log.write("bob", Intent::Fail(Fail { message: MessageNo(4), token: Some(first), retry: true }));
+    log.write("bob", Intent::Fail(Fail { message: MessageNo(4), token: Some(first), retry: true, delay_ms: None }));
     log.tick_after(6_000);
     let second = log.write("bob", claim(4, 30_000));
-    log.write("bob", Intent::Fail(Fail { message: MessageNo(4), token: Some(second), retry: true })); // dead
+    log.write("bob", Intent::Fail(Fail { message: MessageNo(4), token: Some(second), retry: true, delay_ms: None })); // dead
     log.write("ann", Intent::Retry(Retry { message: MessageNo(4), recipient: None }));
     let third = log.write("bob", claim(4, 30_000));
     log.write("bob", Intent::Release(Release { message: MessageNo(4), token: Some(third) }));
@@ -176,7 +176,7 @@ pub(super) fn golden_log() -> Vec<Record> {
         ..send("directive", &["can:rust", "every:role:coder"])
     };
     log.write("dot", Intent::Send(forward)); // 8
-    log.write("bob", Intent::Fail(Fail { message: MessageNo(8), token: None, retry: false })); // 9 tells dot
+    log.write("bob", Intent::Fail(Fail { message: MessageNo(8), token: None, retry: false, delay_ms: None })); // 9 tells dot
     let brief = Send { expires: Some(When::InMs(3_000)), ..send("alert", &["bob", "every:can:go"]) };
     log.write("ann", Intent::Send(brief)); // 10
     log.write("cy", claim(8, 3_600_000));
@@ -355,7 +355,7 @@ fn how_things_end(log: &mut Scribe) {
     log.says("fay", done(plan, Some(lost))); // late
     let result = log.says("fay", done(plan, Some(token)));
     log.write("dot", Intent::Drop(Drop { message: MessageNo(plan), recipient: None })); // refused: nothing ended badly
-    log.says("cy", Intent::Fail(Fail { message: MessageNo(plan), token: None, retry: false }));
+    log.says("cy", Intent::Fail(Fail { message: MessageNo(plan), token: None, retry: false, delay_ms: None }));
     log.says("dot", Intent::Drop(Drop { message: MessageNo(plan), recipient: Some(text("role:coder")) }));
     log.says("fay", Intent::Close(Close { message: MessageNo(plan) }));
     log.write("ann", Intent::Send(in_plan("message", &["fay"]))); // opens it again

@@ -48,6 +48,7 @@ pub(crate) mod reserve;
 pub(crate) mod restore;
 pub(crate) mod retire;
 pub(crate) mod retry;
+pub(crate) mod run_agent;
 pub(crate) mod schema;
 pub(crate) mod search;
 pub(crate) mod send;

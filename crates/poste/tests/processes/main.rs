@@ -21,6 +21,7 @@ mod negotiation;
 mod racing;
 mod redacting;
 mod reserving;
+mod run_agent;
 mod searching;
 mod sending;
 mod waiting;

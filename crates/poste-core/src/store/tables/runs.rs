@@ -137,6 +137,13 @@ impl Tables<'_> {
     }
 
     /// What a run works on, or worked on.
+    /// All that are under way, by agent.
+    pub fn all_running(&self) -> Result<Vec<RunRow>, Error> {
+        let sql = format!("SELECT {COLUMNS} FROM runs WHERE ended_by IS NULL ORDER BY agent, position");
+        let mut statement = self.conn.prepare_cached(&sql)?;
+        Ok(statement.query_map([], run_row)?.collect::<Result<_, _>>()?)
+    }
+
     pub fn messages_of_run(&self, run: &Session) -> Result<Vec<MessageNo>, Error> {
         let mut statement =
             self.conn.prepare_cached("SELECT message FROM run_claims WHERE run = ?1 ORDER BY message")?;

@@ -1,0 +1,184 @@
+//! What a program said: its answer out of what it printed, the conversation it was in, and what it cost.
+
+use poste_core::config::Preset;
+use serde_json::Value;
+
+/// What was found in the output of a program.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Said {
+    /// Empty: it gave none.
+    pub text: String,
+    /// To go on with it later.
+    pub conversation: Option<String>,
+    pub cost_micros: Option<u64>,
+    /// It says itself that it failed, whatever its exit code.
+    pub failed: Option<String>,
+}
+
+/// Reads what a program of this preset printed. What is not in the shape that is known is taken as it is.
+pub(crate) fn read(preset: Preset, stdout: &str) -> Said {
+    let found = match preset {
+        Preset::ClaudeCode => claude(stdout),
+        Preset::Codex => Some(codex(stdout)),
+        Preset::Gemini => gemini(stdout),
+        Preset::OpenCode => opencode(stdout),
+        Preset::Aider => Some(aider(stdout)),
+        Preset::Command => None,
+    };
+    found.unwrap_or_else(|| Said { text: stdout.trim().to_owned(), ..Said::default() })
+}
+
+/// One object, or several lines of which the last of this type is the result.
+fn claude(stdout: &str) -> Option<Said> {
+    let is_result = |value: &Value| value["type"] == "result";
+    let whole = serde_json::from_str(stdout.trim()).ok().filter(is_result);
+    let result = whole.or_else(|| lines(stdout).filter(is_result).last())?;
+    let text = result["result"].as_str().unwrap_or_default().trim().to_owned();
+    let failed = (result["is_error"] == true).then(|| match text.as_str() {
+        "" => result["subtype"].as_str().unwrap_or("it says that it failed").to_owned(),
+        text => text.to_owned(),
+    });
+    Some(Said {
+        text,
+        conversation: string(&result["session_id"]),
+        cost_micros: micros(&result["total_cost_usd"]),
+        failed,
+    })
+}
+
+/// Its last message is in the answer file; what is printed tells of the thread.
+fn codex(stdout: &str) -> Said {
+    let mut said = Said::default();
+    let mut is_event = false;
+    for event in lines(stdout) {
+        is_event = true;
+        match event["type"].as_str() {
+            Some("thread.started") => said.conversation = string(&event["thread_id"]),
+            Some("item.completed") if event["item"]["type"] == "agent_message" => {
+                said.text = event["item"]["text"].as_str().unwrap_or_default().trim().to_owned();
+            }
+            Some("turn.failed") => said.failed = string(&event["error"]["message"]).or(Some("its turn failed".to_owned())),
+            _ => {}
+        }
+    }
+    if !is_event {
+        said.text = stdout.trim().to_owned();
+    }
+    said
+}
+
+fn gemini(stdout: &str) -> Option<Said> {
+    // Warnings may stand before it.
+    let object: Value = serde_json::from_str(stdout.get(stdout.find('{')?..)?.trim()).ok()?;
+    Some(Said {
+        text: object["response"].as_str().unwrap_or_default().trim().to_owned(),
+        conversation: string(&object["session_id"]),
+        cost_micros: None,
+        failed: string(&object["error"]["message"]),
+    })
+}
+
+fn opencode(stdout: &str) -> Option<Said> {
+    let mut said = Said::default();
+    let (mut texts, mut cost, mut is_event): (Vec<String>, u64, bool) = (Vec::new(), 0, false);
+    for event in lines(stdout) {
+        let Some(kind) = event["type"].as_str() else { continue };
+        is_event = true;
+        said.conversation = string(&event["sessionID"]).or(said.conversation);
+        match kind {
+            "text" => texts.extend(string(&event["part"]["text"])),
+            // What was said before a tool was used is not the answer.
+            "tool_use" => texts.clear(),
+            "step_finish" => cost = cost.saturating_add(micros(&event["part"]["cost"]).unwrap_or(0)),
+            "error" => said.failed = string(&event["error"]["data"]["message"]).or(Some("it tells of an error".to_owned())),
+            _ => {}
+        }
+    }
+    said.text = texts.join("\n").trim().to_owned();
+    said.cost_micros = (cost > 0).then_some(cost);
+    is_event.then_some(said)
+}
+
+/// `Tokens: 1.2k sent, 34 received. Cost: $0.0012 message, $0.0034 session.`
+fn aider(stdout: &str) -> Said {
+    let cost = |line: &str| {
+        let (_, after) = line.split_once("Cost: $")?;
+        dollars(after.split_whitespace().next()?.parse().ok()?)
+    };
+    let costs: Vec<u64> = stdout.lines().filter(|line| line.starts_with("Tokens: ")).filter_map(cost).collect();
+    let said = stdout.lines().filter(|line| !line.starts_with("Tokens: ")).collect::<Vec<_>>().join("\n");
+    Said {
+        text: said.trim().to_owned(),
+        cost_micros: (!costs.is_empty()).then(|| costs.iter().sum()),
+        // It has no ids: the history of the folder is the conversation.
+        conversation: Some("folder".to_owned()),
+        failed: None,
+    }
+}
+
+fn lines(stdout: &str) -> impl Iterator<Item = Value> + '_ {
+    stdout.lines().filter_map(|line| serde_json::from_str(line.trim()).ok()).filter(Value::is_object)
+}
+
+fn string(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned).filter(|text| !text.is_empty())
+}
+
+fn micros(value: &Value) -> Option<u64> {
+    dollars(value.as_f64()?)
+}
+
+fn dollars(dollars: f64) -> Option<u64> {
+    let micros = (dollars * 1e6).round();
+    let max = poste_core::limits::RUN_NUMBER_MAX as f64;
+    (micros >= 0.0 && micros <= max).then_some(micros as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claude_code_tells_its_session_and_its_cost() {
+        let said = read(
+            Preset::ClaudeCode,
+            r#"{"type":"result","subtype":"success","is_error":false,"result":"Done.\n","session_id":"0a-1","total_cost_usd":0.0123}"#,
+        );
+        assert_eq!(said.text, "Done.");
+        assert_eq!((said.conversation.as_deref(), said.cost_micros, said.failed), (Some("0a-1"), Some(12_300), None));
+        let failed = read(Preset::ClaudeCode, r#"{"type":"result","subtype":"error_max_turns","is_error":true,"session_id":"x"}"#);
+        assert_eq!(failed.failed.as_deref(), Some("error_max_turns"));
+        assert_eq!(read(Preset::ClaudeCode, "plain words\n").text, "plain words");
+    }
+
+    #[test]
+    fn codex_tells_its_thread() {
+        let said = read(
+            Preset::Codex,
+            "{\"type\":\"thread.started\",\"thread_id\":\"t-1\"}\nnoise\n{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"Yes.\"}}\n",
+        );
+        assert_eq!((said.text.as_str(), said.conversation.as_deref()), ("Yes.", Some("t-1")));
+    }
+
+    #[test]
+    fn gemini_and_opencode_and_aider_are_read() {
+        let said = read(Preset::Gemini, "Warning: x\n{\n \"session_id\": \"g\", \"response\": \"Hi\", \"stats\": {}\n}\n");
+        assert_eq!((said.text.as_str(), said.conversation.as_deref()), ("Hi", Some("g")));
+        let said = read(
+            Preset::OpenCode,
+            "{\"type\":\"text\",\"sessionID\":\"s\",\"part\":{\"text\":\"I look.\"}}\n{\"type\":\"tool_use\",\"sessionID\":\"s\",\"part\":{}}\n\
+             {\"type\":\"text\",\"sessionID\":\"s\",\"part\":{\"text\":\"Found.\"}}\n{\"type\":\"step_finish\",\"sessionID\":\"s\",\"part\":{\"cost\":0.5}}\n",
+        );
+        assert_eq!((said.text.as_str(), said.conversation.as_deref(), said.cost_micros), ("Found.", Some("s"), Some(500_000)));
+        let said = read(Preset::Aider, "I changed it.\nTokens: 1.2k sent, 3 received. Cost: $0.0012 message, $0.0034 session.\n");
+        assert_eq!((said.text.as_str(), said.cost_micros), ("I changed it.", Some(1_200)));
+    }
+
+    #[test]
+    fn hostile_numbers_are_no_cost() {
+        for cost in ["-1", "1e300", "\"much\""] {
+            let line = format!(r#"{{"type":"result","result":"x","total_cost_usd":{cost}}}"#);
+            assert_eq!(read(Preset::ClaudeCode, &line).cost_micros, None, "{cost}");
+        }
+    }
+}

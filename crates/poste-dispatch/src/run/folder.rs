@@ -1,0 +1,306 @@
+//! The private folder of a run: what went in, what came out, and whose it is.
+//!
+//! Whether the supervisor lives is told by the lock on one of its files, which goes with it however it ends, and not by a
+//! process number, which may be somebody else's tomorrow.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use poste_core::Timestamp;
+use poste_core::log::{MessageNo, RunOutcome, SessionProcess};
+use poste_core::text::{Name, Session};
+use serde::{Deserialize, Serialize};
+
+/// Below the office.
+pub const RUNS: &str = "runs";
+/// Folders of runs that are over, kept at most …
+const KEPT_MAX: usize = 200;
+/// … and so many bytes of them.
+const KEPT_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Nobody takes longer to write what a run is about.
+const UNFINISHED: Duration = Duration::from_secs(3_600);
+
+const TROUBLE: &str = ".trouble";
+const LOCK: &str = "lock";
+const ABOUT: &str = "run.json";
+const END: &str = "end.json";
+
+/// What is known of a run from its folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    pub run: Session,
+    pub agent: Name,
+    pub messages: Vec<MessageNo>,
+    pub runner: String,
+    pub supervisor: SessionProcess,
+    /// The program itself, once it was started.
+    pub program: Option<SessionProcess>,
+    pub started_at: Timestamp,
+}
+
+/// How it ended, for whoever looks into the folder; the log says so too.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    pub how: RunOutcome,
+    pub code: Option<u8>,
+    pub took_ms: u64,
+    #[serde(default)]
+    pub why: Option<String>,
+}
+
+/// The folder of one run.
+#[derive(Debug, Clone)]
+pub struct RunFolder {
+    path: PathBuf,
+    pub run: Session,
+}
+
+/// Held while the supervisor lives.
+#[derive(Debug)]
+pub struct Held {
+    _lock: File,
+}
+
+impl RunFolder {
+    pub fn of(office: &Path, run: &Session) -> Self {
+        Self { path: office.join(RUNS).join(file_name(run)), run: run.clone() }
+    }
+
+    /// Makes it, and holds it as long as the returned value lives.
+    pub fn create(office: &Path, about: &About) -> io::Result<(Self, Held)> {
+        let private = |path: &Path| DirBuilder::new().mode(0o700).create(path);
+        match private(&office.join(RUNS)) {
+            Err(failed) if failed.kind() != io::ErrorKind::AlreadyExists => return Err(failed),
+            _ => {}
+        }
+        let folder = Self::of(office, &about.run);
+        // One that is there already is of another run.
+        private(&folder.path)?;
+        let lock = write_new(&folder.path.join(LOCK))?;
+        lock.try_lock().map_err(|failed| match failed {
+            fs::TryLockError::Error(failed) => failed,
+            fs::TryLockError::WouldBlock => io::ErrorKind::ResourceBusy.into(),
+        })?;
+        folder.write_about(about)?;
+        Ok((folder, Held { _lock: lock }))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn prompt(&self) -> PathBuf {
+        self.path.join("prompt.md")
+    }
+
+    /// Both streams of the program, as they come.
+    pub fn output(&self) -> PathBuf {
+        self.path.join("output")
+    }
+
+    /// Where the program may put its answer, and where it is kept.
+    pub fn answer(&self) -> PathBuf {
+        self.path.join("answer")
+    }
+
+    pub fn about(&self) -> Option<About> {
+        serde_json::from_slice(&fs::read(self.path.join(ABOUT)).ok()?).ok()
+    }
+
+    pub fn ended(&self) -> Option<Ended> {
+        serde_json::from_slice(&fs::read(self.path.join(END)).ok()?).ok()
+    }
+
+    /// When it printed something last.
+    pub fn last_output(&self) -> Option<SystemTime> {
+        fs::metadata(self.output()).ok()?.modified().ok()
+    }
+
+    pub fn write_about(&self, about: &About) -> io::Result<()> {
+        self.replace(ABOUT, &serde_json::to_vec(about)?)
+    }
+
+    pub fn write_end(&self, ended: &Ended) -> io::Result<()> {
+        self.replace(END, &serde_json::to_vec(ended)?)
+    }
+
+    /// Whole or not at all: somebody may read it at any time.
+    fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let fresh = self.path.join(format!("{name}.new"));
+        write(&fresh, bytes)?;
+        fs::rename(fresh, self.path.join(name))
+    }
+
+    pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+        write(path, bytes)
+    }
+
+    /// Whether its supervisor lives.
+    pub fn is_held(&self) -> bool {
+        matches!(self.lock(), Err(failed) if failed.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Holds what nobody holds any more. An error of kind `WouldBlock`: somebody does.
+    pub(crate) fn take_over(&self) -> io::Result<Held> {
+        Ok(Held { _lock: self.lock()? })
+    }
+
+    fn lock(&self) -> io::Result<File> {
+        let file = OpenOptions::new().write(true).open(self.path.join(LOCK))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(fs::TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(fs::TryLockError::Error(failed)) => Err(failed),
+        }
+    }
+
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        fs::remove_dir_all(&self.path)
+    }
+}
+
+/// A session may be called anything that fits a line, a folder may not.
+fn file_name(run: &Session) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~');
+    run.as_str().bytes().map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") }).collect()
+}
+
+fn write_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_new(path)?.write_all(bytes)
+}
+
+/// Why nothing could be started for an agent the last time.
+pub fn trouble(office: &Path, agent: &Name) -> Option<String> {
+    fs::read_to_string(trouble_file(office, agent)).ok()
+}
+
+pub(crate) fn note_trouble(office: &Path, agent: &Name, why: &str) {
+    let file = trouble_file(office, agent);
+    for above in [office.join(RUNS), office.join(RUNS).join(TROUBLE)] {
+        let _ = DirBuilder::new().mode(0o700).create(above);
+    }
+    let _ = write(&file, why.as_bytes());
+}
+
+pub(crate) fn forget_trouble(office: &Path, agent: &Name) {
+    let _ = fs::remove_file(trouble_file(office, agent));
+}
+
+fn trouble_file(office: &Path, agent: &Name) -> PathBuf {
+    office.join(RUNS).join(TROUBLE).join(agent.as_str())
+}
+
+/// Every run that has a folder here, the oldest first.
+pub fn folders(office: &Path) -> io::Result<Vec<RunFolder>> {
+    let entries = match fs::read_dir(office.join(RUNS)) {
+        Ok(entries) => entries,
+        Err(none) if none.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(failed) => return Err(failed),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let about = fs::read(path.join(ABOUT)).ok().and_then(|bytes| serde_json::from_slice::<About>(&bytes).ok());
+        let made = fs::metadata(path.join(LOCK)).and_then(|meta| meta.modified());
+        if let (Some(about), Ok(made)) = (about, made) {
+            found.push((made, RunFolder { path, run: about.run }));
+        }
+    }
+    found.sort_by(|(a, first), (b, second)| (a, &first.path).cmp(&(b, &second.path)));
+    Ok(found.into_iter().map(|(_, folder)| folder).collect())
+}
+
+/// Drops the oldest of those that are over: too many, or too large in all. Also what somebody who died in the making has left.
+pub(crate) fn prune(office: &Path) -> io::Result<usize> {
+    let mut over: Vec<RunFolder> = folders(office)?.into_iter().filter(|folder| folder.ended().is_some()).collect();
+    over.reverse();
+    let (mut bytes, mut dropped) = (0, 0);
+    for (index, folder) in over.iter().enumerate() {
+        bytes += size(&folder.path);
+        if (index >= KEPT_MAX || bytes > KEPT_BYTES_MAX) && folder.take_over().is_ok() {
+            dropped += usize::from(folder.remove().is_ok());
+        }
+    }
+    for entry in fs::read_dir(office.join(RUNS)).into_iter().flatten().flatten() {
+        let unfinished = RunFolder { path: entry.path(), run: unnamed() };
+        let age = entry.metadata().and_then(|meta| meta.modified()).ok().and_then(|made| made.elapsed().ok());
+        // What is hidden is no run.
+        let is_run = !entry.file_name().to_string_lossy().starts_with('.');
+        let is_old = is_run && age.is_some_and(|age| age > UNFINISHED);
+        if is_old && unfinished.about().is_none() && !unfinished.is_held() {
+            dropped += usize::from(unfinished.remove().is_ok());
+        }
+    }
+    Ok(dropped)
+}
+
+fn unnamed() -> Session {
+    "unfinished".parse().expect("a plain word is a session")
+}
+
+/// What the files of a folder come to; an agent may have put anything there, so no deeper.
+fn size(path: &Path) -> u64 {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn about(run: &str) -> About {
+        About {
+            run: run.parse().unwrap(),
+            agent: "coder".parse().unwrap(),
+            messages: Vec::new(),
+            runner: "command".to_owned(),
+            supervisor: poste_core::store::processes::written_down(std::process::id()),
+            program: None,
+            started_at: Timestamp::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_folder_is_private_held_by_one_and_found_again() {
+        use std::os::unix::fs::PermissionsExt;
+        let office = tempfile::tempdir().unwrap();
+        let (folder, held) = RunFolder::create(office.path(), &about("a/../b c")).unwrap();
+        assert_eq!(folder.path().parent().unwrap(), office.path().join(RUNS), "no name leads elsewhere");
+        assert_eq!(fs::metadata(folder.path()).unwrap().permissions().mode() & 0o777, 0o700);
+        assert!(RunFolder::create(office.path(), &about("a/../b c")).is_err(), "it is of one run");
+        assert!(folder.is_held() && folder.take_over().is_err());
+        let found = folders(office.path()).unwrap();
+        assert_eq!(found.iter().map(|folder| folder.about().unwrap().run).collect::<Vec<_>>(), [folder.run.clone()]);
+        drop(held);
+        assert!(!folder.is_held());
+    }
+
+    #[test]
+    fn only_the_oldest_that_are_over_are_dropped() {
+        let office = tempfile::tempdir().unwrap();
+        let ended = Ended { how: RunOutcome::Exited, code: Some(0), took_ms: 1, why: None };
+        let mut held = Vec::new();
+        for number in 0..KEPT_MAX + 3 {
+            let (folder, lock) = RunFolder::create(office.path(), &about(&format!("run-{number:04}"))).unwrap();
+            let old = SystemTime::UNIX_EPOCH + Duration::from_secs(number as u64);
+            lock._lock.set_modified(old).unwrap();
+            match number {
+                0 => held.push(lock),                                     // it runs
+                1 => {}                                                   // nobody has looked after it yet
+                _ => folder.write_end(&ended).unwrap(),
+            }
+        }
+        assert_eq!(prune(office.path()).unwrap(), 1);
+        let left: Vec<Session> = folders(office.path()).unwrap().into_iter().map(|folder| folder.run).collect();
+        assert_eq!(left.len(), KEPT_MAX + 2);
+        assert!(left.iter().all(|run| run.as_str() != "run-0002") && left[0].as_str() == "run-0000");
+    }
+}

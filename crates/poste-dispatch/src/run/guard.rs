@@ -1,0 +1,195 @@
+//! Watches over the leases of a run while its program runs.
+
+use std::time::Duration;
+
+use poste_core::fold::{Claimed, Effect, Verdict};
+use poste_core::log::{Extend, Intent, MessageNo, Position, Proposal};
+use poste_core::office::Office;
+use poste_core::store::processes;
+use poste_core::store::tables::{Event, State};
+use poste_core::text::{Name, Session};
+use poste_core::{Error, Timestamp, limits};
+use poste_run::{Watch, Watcher};
+
+use super::folder::{About, RunFolder};
+use super::supervise::Desk;
+
+/// How often it looks; with a short lease more often.
+const LOOK: Duration = Duration::from_secs(1);
+const LOOK_AT_LEAST: Duration = Duration::from_millis(50);
+/// What ending everything takes at most, apart from the grace.
+const ENDING_MS: i64 = 2_000;
+
+/// What became of a message of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Held,
+    /// In the session of the run: the program finished it.
+    Finished,
+    /// Somebody else has it now, or ended it, or may take it.
+    Lost,
+}
+
+/// Who holds what by which right.
+#[derive(Debug, Clone)]
+pub(crate) struct Holder {
+    pub agent: Name,
+    pub run: Session,
+    pub token: Position,
+}
+
+impl Holder {
+    pub(crate) fn standing(&self, office: &Office, number: MessageNo) -> Result<Standing, Error> {
+        let tables = office.store().tables()?;
+        // None once its conversation is archived.
+        let Some(delivery) = tables.won_by(number, &self.agent, self.token)? else { return Ok(Standing::Lost) };
+        if delivery.token != Some(self.token) || delivery.state == State::Pending {
+            return Ok(Standing::Lost);
+        }
+        if delivery.state == State::Claimed {
+            return Ok(Standing::Held);
+        }
+        let is_end = |event: Event| matches!(event, Event::Done | Event::Failed | Event::Dead | Event::Returned);
+        let events = tables.events_of_delivery(&delivery)?;
+        let by_itself = events.iter().rfind(|row| is_end(row.event)).is_some_and(|row| row.session.as_ref() == Some(&self.run));
+        Ok(if by_itself { Standing::Finished } else { Standing::Lost })
+    }
+}
+
+struct Open {
+    number: MessageNo,
+    until: Timestamp,
+}
+
+pub(crate) struct Guard<'a> {
+    pub office: &'a mut Office,
+    pub desk: &'a dyn Desk,
+    holder: Holder,
+    open: Vec<Open>,
+    finished: usize,
+    lost: usize,
+    lease_ms: i64,
+    grace_ms: i64,
+    seen: Option<i64>,
+    folder: &'a RunFolder,
+    about: About,
+    /// Why the program was ended.
+    pub why: Option<String>,
+}
+
+impl<'a> Guard<'a> {
+    pub(crate) fn new(
+        office: &'a mut Office,
+        desk: &'a dyn Desk,
+        holder: Holder,
+        claimed: &Claimed,
+        grace: Duration,
+        folder: &'a RunFolder,
+        about: About,
+    ) -> Result<Self, Error> {
+        let now = office.now()?;
+        let open: Vec<Open> =
+            claimed.items.iter().map(|item| Open { number: item.number, until: item.lease_until }).collect();
+        let left = open.iter().map(|open| open.until.since_ms(now)).min();
+        let lease_ms = left.unwrap_or(limits::LEASE_MS_DEFAULT).clamp(limits::LEASE_MS_MIN, limits::LEASE_MS_MAX);
+        let grace_ms = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
+        let (finished, lost) = (0, 0);
+        Ok(Self { office, desk, holder, open, finished, lost, lease_ms, grace_ms, seen: None, folder, about, why: None })
+    }
+
+    pub(crate) fn look_every(&self) -> Duration {
+        let sixth = Duration::from_millis(u64::try_from(self.lease_ms / 6).unwrap_or_default());
+        sixth.clamp(LOOK_AT_LEAST, LOOK)
+    }
+
+    /// So long before the lease ends, the program is ended if it cannot be kept: it must be gone when another one may begin.
+    fn margin_ms(&self) -> i64 {
+        self.grace_ms.saturating_add(ENDING_MS).min(self.lease_ms / 3)
+    }
+
+    /// Looks what is still held, and keeps it.
+    fn keep(&mut self) -> Result<(), Error> {
+        self.office.store().check_identity()?;
+        let version = self.office.store().data_version()?;
+        if self.seen != Some(version) {
+            let mut open = Vec::new();
+            for own in std::mem::take(&mut self.open) {
+                match self.holder.standing(self.office, own.number)? {
+                    Standing::Held => open.push(own),
+                    Standing::Finished => self.finished += 1,
+                    Standing::Lost => self.lost += 1,
+                }
+            }
+            self.open = open;
+            self.seen = Some(version);
+        }
+        let now = self.office.now()?;
+        let mut lost = Vec::new();
+        for index in 0..self.open.len() {
+            let own = &self.open[index];
+            if own.until.since_ms(now) >= self.lease_ms * 2 / 3 {
+                continue;
+            }
+            let number = own.number;
+            match self.extend(number)? {
+                Some(until) => self.open[index].until = until,
+                None => lost.push(number),
+            }
+        }
+        self.lost += lost.len();
+        self.open.retain(|own| !lost.contains(&own.number));
+        Ok(())
+    }
+
+    fn extend(&mut self, message: MessageNo) -> Result<Option<Timestamp>, Error> {
+        let extend = Extend { message, token: Some(self.holder.token), lease_ms: Some(self.lease_ms) };
+        let proposal = Proposal {
+            id: self.desk.id(),
+            actor: self.holder.agent.clone(),
+            session: Some(self.holder.run.clone()),
+            sent_at: self.office.wall(),
+            intent: Intent::Extend(extend),
+            content: None,
+        };
+        Ok(match self.office.propose(&proposal)?.verdict {
+            Verdict::Accepted(Effect::Claimed(claimed)) => claimed.items.first().map(|item| item.lease_until),
+            Verdict::Accepted(_) | Verdict::Rejected(_) => None,
+        })
+    }
+
+    /// Whether the leases may end before they can be kept.
+    fn is_running_out(&self) -> bool {
+        let Ok(now) = self.office.now() else { return true };
+        self.open.iter().any(|own| own.until.since_ms(now) < self.margin_ms())
+    }
+}
+
+impl Watcher for Guard<'_> {
+    fn started(&mut self, pid: u32) {
+        self.about.program = Some(processes::written_down(pid));
+        // Only for who looks: what ends the program does not read it.
+        let _ = self.folder.write_about(&self.about);
+    }
+
+    fn look(&mut self, _: Duration) -> Watch {
+        match self.keep() {
+            Err(Error::Replaced(_)) => {
+                self.why = Some("the office was deleted or replaced".to_owned());
+                return Watch::End;
+            }
+            // Busy, a full disk: there is time to try again.
+            Err(error) if self.is_running_out() => {
+                self.why = Some(format!("the lease could not be kept: {error}"));
+                return Watch::End;
+            }
+            Err(_) => return Watch::GoOn,
+            Ok(()) => {}
+        }
+        // Whoever finished everything may still tidy up; whoever works on what is not its own any more may not.
+        if self.open.is_empty() && self.lost > 0 {
+            self.why = Some("the lease was lost".to_owned());
+            return Watch::End;
+        }
+        Watch::GoOn
+    }
+}

@@ -1,0 +1,65 @@
+//! Runs: the program of an agent is started for its mail, watched over, and what came of it is recorded.
+//!
+//! Each run has a supervisor, a process of its own ([`supervise`]). It takes the messages and records the start in one
+//! record, so of any number of supervisors that are started for a message one has it. It keeps the leases, ends the
+//! program and everything the program started when the time is up, the lease is lost or it is asked to stop, and records
+//! the answer and the end in one transaction. If it is killed, the program dies with it, and whoever comes next
+//! [sweeps](sweep).
+
+mod answer;
+mod conversation;
+mod folder;
+mod guard;
+mod outcome;
+mod preset;
+mod prompt;
+mod supervise;
+mod sweep;
+mod worktree;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use poste_core::log::MessageNo;
+use poste_core::text::{Name, Session};
+use poste_run::Mark;
+
+pub use folder::{About, Ended, RUNS, RunFolder, folders, trouble};
+pub use supervise::{Came, Desk, Errand, RunError, supervise};
+pub use sweep::{Swept, sweep};
+pub use worktree::WORKTREES;
+
+/// In the environment of everything a run started: its id.
+pub const RUN: &str = "POSTE_RUN";
+/// In the environment of a supervisor: the id of the run it is for.
+pub const SUPERVISES: &str = "POSTE_SUPERVISES";
+/// The hidden commands: a supervisor, and the step that ties the program to it.
+pub const RUN_AGENT: &str = "run-agent";
+pub const RUN_CHILD: &str = "run-child";
+/// The exit code of a supervisor that did not get the message.
+pub const NOT_TAKEN: u8 = 75;
+
+/// What tells the processes of a run from all others.
+pub fn mark(run: &Session) -> Mark {
+    Mark { variable: RUN.to_owned(), value: run.to_string(), another: SUPERVISES.to_owned() }
+}
+
+/// A supervisor for these messages of an agent, or to let it look through its inbox. It needs nothing of who starts it, and
+/// lives on when that one ends.
+pub fn supervisor(program: &Path, office: &Path, agent: &Name, messages: &[MessageNo]) -> Command {
+    let mut command = tagged(program, office, agent, messages);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// The same, with the streams of who starts it.
+pub fn tagged(program: &Path, office: &Path, agent: &Name, messages: &[MessageNo]) -> Command {
+    let mut command = Command::new(program);
+    command.arg(RUN_AGENT).arg(agent.as_str()).args(messages.iter().map(ToString::to_string));
+    // It may be started from within another run, whose end is not to be its end.
+    for inherited in [RUN, "POSTE_AGENT", "POSTE_SESSION", "POSTE_MESSAGE", "POSTE_MESSAGES"] {
+        command.env_remove(inherited);
+    }
+    command.env("POSTE_HOME", office).env(SUPERVISES, uuid::Uuid::now_v7().to_string());
+    command
+}

@@ -1,0 +1,199 @@
+//! What is recorded when a run is over: what becomes of each of its messages, and the end of the run.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use poste_core::config::AgentConfig;
+use poste_core::log::{Body, Content, Done, Ends, EndsHow, Fail, Intent, MessageNo, Position, Release, RunOutcome, Send};
+use poste_core::views::MessageView;
+use poste_core::{limits, secrets};
+use serde_json::value::RawValue;
+
+/// The longest answer that is sent; the whole one is in the folder of the run.
+const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// What the record of an end keeps of what was printed last.
+const TAIL_BYTES: usize = 4 * 1024;
+
+/// How a run went.
+#[derive(Debug, Clone)]
+pub(crate) struct Result {
+    pub how: RunOutcome,
+    pub code: Option<u8>,
+    pub took: Duration,
+    /// Empty: there is none.
+    pub answer: String,
+    /// Why it is no success, in one line.
+    pub problem: Option<String>,
+    pub printed: String,
+    pub cost_micros: Option<u64>,
+    pub conversation: Option<String>,
+}
+
+impl Result {
+    pub(crate) fn not_started(why: String) -> Self {
+        Self {
+            how: RunOutcome::NotStarted,
+            code: None,
+            took: Duration::ZERO,
+            answer: String::new(),
+            problem: Some(why),
+            printed: String::new(),
+            cost_micros: None,
+            conversation: None,
+        }
+    }
+
+    pub(crate) fn took_ms(&self) -> u64 {
+        let ms = u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX);
+        ms.min(limits::RUN_NUMBER_MAX.unsigned_abs())
+    }
+}
+
+/// What to write for a message that is still held. Several: each only if the one before was refused.
+pub(crate) fn of_message(
+    result: &Result,
+    config: &AgentConfig,
+    message: &MessageView,
+    attempts: u32,
+    token: Position,
+    run: &str,
+) -> Vec<(Intent, Option<Content>)> {
+    let number = message.number;
+    if result.how == RunOutcome::Stopped {
+        return vec![(Intent::Release(Release { message: number, token: Some(token) }), None)];
+    }
+    if let Some(problem) = &result.problem {
+        return vec![fail(number, token, problem, retry(config, attempts))];
+    }
+    let wants_answer = message.asks_work || message.wants_response;
+    if result.answer.is_empty() {
+        return match wants_answer {
+            true => vec![fail(number, token, "it ended without an answer", retry(config, attempts))],
+            false => vec![done(number, token, &result.answer)],
+        };
+    }
+    let answer = answer(result, message, run);
+    if let Some(found) = secrets::find(&answer).first() {
+        let why = format!("its answer is not sent, as it seems to hold {}: see .poste/runs/{run}/answer", found.what);
+        return vec![fail(number, token, &why, None)];
+    }
+    let last = fail(number, token, "its answer was refused", None);
+    let done = done(number, token, &result.answer);
+    // What the office says itself takes no answer.
+    match message.notice.is_none() && wants_answer {
+        true => vec![(Intent::Send(response(number, token)), Some(answer)), done, last],
+        false => vec![done, last],
+    }
+}
+
+/// The same for one that could not even be read.
+pub(crate) fn of_unread(
+    config: &AgentConfig,
+    number: MessageNo,
+    attempts: u32,
+    token: Position,
+    why: &str,
+) -> (Intent, Option<Content>) {
+    fail(number, token, why, retry(config, attempts))
+}
+
+fn response(number: MessageNo, token: Position) -> Send {
+    let kind = "response".parse().expect("a built-in type");
+    let ends = Ends { message: number, how: EndsHow::Replied, token: Some(token) };
+    Send { reply_to: Some(number), ends: Some(ends), ..Send::plain(kind, Vec::new()) }
+}
+
+fn answer(result: &Result, message: &MessageView, run: &str) -> Content {
+    let payload = serde_json::json!({
+        "request_id": message.number,
+        "duration_seconds": result.took.as_millis() as f64 / 1_000.0,
+        "run": run,
+    });
+    Content {
+        subject: prefixed("Re: ", &message.subject),
+        body: Body(bounded(&result.answer)),
+        payload: RawValue::from_string(payload.to_string()).ok(),
+        ..Content::default()
+    }
+}
+
+fn bounded(answer: &str) -> Vec<u8> {
+    if answer.len() <= ANSWER_BYTES_MAX {
+        return answer.as_bytes().to_vec();
+    }
+    let end = (0..=ANSWER_BYTES_MAX).rev().find(|end| answer.is_char_boundary(*end)).unwrap_or(0);
+    format!("{}\n[… {} bytes left out …]\n", &answer[..end], answer.len() - end).into_bytes()
+}
+
+/// A subject with a prefix, once, and not longer than a subject may be.
+fn prefixed(prefix: &str, subject: &str) -> String {
+    if subject.starts_with(prefix) {
+        return subject.to_owned();
+    }
+    let room = limits::SUBJECT_BYTES_MAX - prefix.len();
+    let end = (0..=room.min(subject.len())).rev().find(|end| subject.is_char_boundary(*end)).unwrap_or(0);
+    format!("{prefix}{}", &subject[..end])
+}
+
+fn done(message: MessageNo, token: Position, answer: &str) -> (Intent, Option<Content>) {
+    let content = Content { body: Body(bounded(answer)), ..Content::default() };
+    let content = if secrets::find(&content).is_empty() { content } else { Content::default() };
+    (Intent::Done(Done { message, token: Some(token), artifacts: Vec::new() }), Some(content))
+}
+
+/// When it is tried again; `None`: never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Again {
+    delay_ms: Option<i64>,
+}
+
+/// As the agent is configured; what it does not say, the office does.
+fn retry(config: &AgentConfig, attempts: u32) -> Option<Again> {
+    if config.retries.is_some_and(|tries| attempts.saturating_add(1) >= tries) {
+        return None;
+    }
+    let doubled = |first: i64| first.saturating_mul(1_i64 << attempts.min(30)).clamp(0, limits::RETRY_DELAY_MS_MAX);
+    Some(Again { delay_ms: config.backoff_ms.map(doubled) })
+}
+
+fn fail(
+    message: MessageNo,
+    token: Position,
+    why: &str,
+    again: Option<Again>,
+) -> (Intent, Option<Content>) {
+    let delay_ms = again.and_then(|again| again.delay_ms);
+    let intent = Intent::Fail(Fail { message, token: Some(token), retry: again.is_some(), delay_ms });
+    (intent, Some(unsecret(Content { body: Body(why.as_bytes().to_vec()), ..Content::default() })))
+}
+
+/// It is tried again, as the office says.
+pub(crate) fn fail_again(message: MessageNo, token: Position, why: &str) -> (Intent, Option<Content>) {
+    fail(message, token, why, Some(Again { delay_ms: None }))
+}
+
+/// What is in the log can only be redacted, so what looks like a secret does not get there.
+fn unsecret(content: Content) -> Content {
+    match secrets::find(&content).first() {
+        None => content,
+        Some(found) => {
+            let text = format!("(not kept here: it seems to hold {})", found.what);
+            Content { body: Body(text.into_bytes()), metadata: content.metadata, ..Content::default() }
+        }
+    }
+}
+
+/// What the end of a run says: what was printed last, and where everything is.
+pub(crate) fn end_content(result: &Result, run: &str) -> Content {
+    let printed = result.printed.trim();
+    let from = printed.len().saturating_sub(TAIL_BYTES);
+    let from = (from..=printed.len()).find(|from| printed.is_char_boundary(*from)).unwrap_or(printed.len());
+    let tail = match (&result.problem, &printed[from..]) {
+        (Some(problem), "") => problem.clone(),
+        (Some(problem), tail) => format!("{problem}\n\n{tail}"),
+        (None, tail) => tail.to_owned(),
+    };
+    let mut metadata = BTreeMap::from([("transcript".to_owned(), format!(".poste/runs/{run}/output"))]);
+    metadata.extend(result.conversation.clone().map(|id| ("conversation".to_owned(), id)));
+    unsecret(Content { body: Body(tail.into_bytes()), metadata, ..Content::default() })
+}

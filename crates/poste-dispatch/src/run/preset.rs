@@ -1,0 +1,177 @@
+//! What each program wants: its words, how the message goes in, where the answer is, how a conversation goes on.
+
+use poste_core::config::{AgentConfig, AnswerBy, Input, Preset};
+
+/// What stands for something in the words of a command.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Templates {
+    pub agent: String,
+    pub number: String,
+    pub run: String,
+    pub office: String,
+    pub folder: String,
+    /// The prompt itself.
+    pub message: String,
+    pub prompt_file: String,
+    pub answer_file: String,
+    pub conversation: Option<String>,
+}
+
+impl Templates {
+    /// The words with everything put in. A word that speaks of a conversation is left out when there is none, and so is
+    /// the option right before it.
+    pub(crate) fn fill(&self, words: &[String]) -> Vec<String> {
+        let mut filled: Vec<String> = Vec::new();
+        for word in words {
+            if word.contains(CONVERSATION) && self.conversation.is_none() {
+                if word == CONVERSATION && filled.last().is_some_and(|before| before.starts_with('-')) {
+                    filled.pop();
+                }
+                continue;
+            }
+            filled.push(self.fill_word(word));
+        }
+        filled
+    }
+
+    /// In one pass: what is put in is never looked at again, so no message can speak of a template.
+    fn fill_word(&self, word: &str) -> String {
+        let named = |name: &str| {
+            Some(match name {
+                "agent" => &self.agent,
+                "number" => &self.number,
+                "run" => &self.run,
+                "office" => &self.office,
+                "folder" => &self.folder,
+                "message" => &self.message,
+                "prompt_file" => &self.prompt_file,
+                "answer_file" => &self.answer_file,
+                "conversation" => self.conversation.as_ref()?,
+                _ => return None,
+            })
+        };
+        let mut text = String::new();
+        let mut rest = word;
+        while let Some((before, after)) = rest.split_once('{') {
+            text.push_str(before);
+            match after.split_once('}').and_then(|(name, rest)| Some((named(name)?, rest))) {
+                Some((value, left)) => {
+                    text.push_str(value);
+                    rest = left;
+                }
+                None => {
+                    text.push('{');
+                    rest = after;
+                }
+            }
+        }
+        text + rest
+    }
+}
+
+const CONVERSATION: &str = "{conversation}";
+
+/// How one agent is run: what its configuration says, and what its preset knows otherwise.
+#[derive(Debug, Clone)]
+pub(crate) struct Ways {
+    pub words: Vec<String>,
+    pub input: Input,
+    pub answer: AnswerBy,
+    /// Variables the program cannot do without.
+    pub environment: &'static [&'static str],
+}
+
+/// What every program that asks a model over the network may need.
+const NETWORK: [&str; 8] =
+    ["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"];
+
+pub(crate) fn ways(config: &AgentConfig) -> Ways {
+    let (words, input, answer, environment) = known(config.preset);
+    let words = config.run.clone().unwrap_or_else(|| words.iter().map(|word| (*word).to_owned()).collect());
+    Ways { words, input: config.input.unwrap_or(input), answer: config.answer.unwrap_or(answer), environment }
+}
+
+pub(crate) fn network(preset: Preset) -> &'static [&'static str] {
+    if preset == Preset::Command { &[] } else { &NETWORK }
+}
+
+fn known(preset: Preset) -> (&'static [&'static str], Input, AnswerBy, &'static [&'static str]) {
+    match preset {
+        Preset::ClaudeCode => (
+            &["claude", "-p", "--output-format", "json", "--resume", "{conversation}"],
+            Input::Stdin,
+            AnswerBy::Stdout,
+            &["ANTHROPIC_*", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_USE_*", "CLAUDE_CODE_OAUTH_TOKEN", "AWS_*"],
+        ),
+        // `resume` and its id are words of their own, so they are put in by `resumed`.
+        Preset::Codex => (
+            &["codex", "exec", "--json", "--skip-git-repo-check", "--output-last-message", "{answer_file}", "-"],
+            Input::Stdin,
+            AnswerBy::File,
+            &["OPENAI_*", "CODEX_*"],
+        ),
+        Preset::Gemini => (
+            &["gemini", "--output-format", "json", "--resume", "{conversation}", "-p", ""],
+            Input::Stdin,
+            AnswerBy::Stdout,
+            &["GEMINI_*", "GOOGLE_*"],
+        ),
+        Preset::OpenCode => (
+            &["opencode", "run", "--format", "json", "--session", "{conversation}"],
+            Input::Stdin,
+            AnswerBy::Stdout,
+            &["OPENCODE_*", "XDG_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*"],
+        ),
+        Preset::Aider => (
+            &["aider", "--yes-always", "--no-pretty", "--no-stream", "--no-check-update", "--message-file", "{prompt_file}"],
+            Input::File,
+            AnswerBy::Stdout,
+            &["AIDER_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*"],
+        ),
+        Preset::Command => (&[], Input::Stdin, AnswerBy::Stdout, &[]),
+    }
+}
+
+/// The words of a conversation that goes on, where that takes more than an option.
+pub(crate) fn resumed(config: &AgentConfig, words: &mut Vec<String>, conversation: Option<&str>) {
+    let Some(conversation) = conversation.filter(|_| config.run.is_none()) else { return };
+    match config.preset {
+        Preset::Codex => {
+            // `codex exec resume ID … -`: the id comes before the prompt.
+            words.insert(2, "resume".to_owned());
+            let at = words.len() - 1;
+            words.insert(at, conversation.to_owned());
+        }
+        // It has one history for each folder and no ids.
+        Preset::Aider => words.insert(1, "--restore-chat-history".to_owned()),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn templates_are_filled_once_and_never_in_what_was_filled_in() {
+        let templates = Templates {
+            agent: "coder".to_owned(),
+            message: "{agent} {number}".to_owned(),
+            conversation: Some("abc".to_owned()),
+            ..Templates::default()
+        };
+        let filled = templates.fill(&words(&["x", "--as={agent}", "{message}", "{what}", "{", "-r", "{conversation}"]));
+        assert_eq!(filled, ["x", "--as=coder", "{agent} {number}", "{what}", "{", "-r", "abc"]);
+    }
+
+    #[test]
+    fn without_a_conversation_nothing_speaks_of_one() {
+        let templates = Templates::default();
+        let filled = templates.fill(&words(&["claude", "-p", "--resume", "{conversation}", "--x={conversation}", "y"]));
+        assert_eq!(filled, ["claude", "-p", "y"]);
+    }
+}

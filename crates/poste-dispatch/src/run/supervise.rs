@@ -1,0 +1,695 @@
+//! The supervisor of a run: one process that does nothing else.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use poste_core::config::{AgentConfig, AnswerBy, Input, Mode, Preset};
+use poste_core::fold::{Claimed, Effect, Outcome, Verdict};
+use poste_core::log::{
+    Content, Intent, MessageNo, Proposal, Register, Retire, RunEnd, RunOutcome, RunStart,
+};
+use poste_core::office::{Office, Place};
+use poste_core::store::{host_name, processes};
+use poste_core::text::{Name, RecordId, Session};
+use poste_core::views::{self, MessageView};
+use poste_core::{Error, limits};
+use poste_run::{End, Environment, Finished, HeldBack, Keep, Output, StartError, Stopped, Task, TranscriptFile};
+
+use super::conversation::{self, Conversation};
+use super::folder::{self, About, Ended, RunFolder};
+use super::guard::{Guard, Holder, Standing};
+use super::outcome::{self, Result as RunResult};
+use super::preset::{self, Templates, Ways};
+use super::{RUN_CHILD, answer, mark, prompt, sweep, worktree};
+
+/// How long it tries to write its start, and its end, to an office that cannot be written.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+const END_PATIENCE: Duration = Duration::from_secs(600);
+const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// What is kept in memory of what a program prints: its answer is in there.
+const STDOUT: Keep = Keep { head: 4 * 1024 * 1024, tail: 64 * 1024 };
+/// What is kept in the folder.
+const TRANSCRIPT: Keep = Keep { head: 256 * 1024, tail: 768 * 1024 };
+const TRANSCRIPT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The kernel takes no longer word, and no longer variable.
+const WORD_BYTES_MAX: usize = 120 * 1024;
+/// Before a program that is kept running is started again, doubled each time …
+const RESTART: Duration = Duration::from_secs(1);
+const RESTART_MAX: Duration = Duration::from_secs(300);
+/// … unless it ran for so long.
+const RAN_WELL: Duration = Duration::from_secs(60);
+
+/// What a supervisor needs of the surface it runs in.
+pub trait Desk {
+    /// A fresh one.
+    fn id(&self) -> RecordId;
+    /// A message as data, for a model.
+    fn fenced(&self, message: &MessageView) -> String;
+    /// Why these messages must not even be taken here: their gates may not be run.
+    fn refuses(&self, office: &Office, messages: &[MessageNo]) -> Result<Option<String>, Error>;
+    /// Wakes whom these messages are for.
+    fn sent(&self, office: &mut Office, messages: &[MessageNo]);
+    /// Runs the gates of what was taken, in this session, and gives what is left of it.
+    fn gates(&self, office: &mut Office, agent: &Name, run: &Session, claimed: Claimed) -> Result<Claimed, String>;
+}
+
+/// What a supervisor was started for.
+#[derive(Debug, Clone)]
+pub struct Errand {
+    pub agent: Name,
+    /// None: to look through the inbox.
+    pub messages: Vec<MessageNo>,
+    pub run: Session,
+    /// This very program, which also is the step between supervisor and program.
+    pub program: PathBuf,
+}
+
+/// How it came out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Came {
+    /// It was started, and its end is in the log.
+    Ended(RunOutcome),
+    /// It did not get the messages: somebody else has them, or enough runs are under way.
+    NotTaken(String),
+}
+
+/// Nothing was started.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("{0}")]
+    Office(#[from] Error),
+    #[error("nothing is configured to run for {0}")]
+    NotConfigured(Name),
+    #[error("what poste.toml runs for {0} is not trusted here")]
+    Untrusted(Name),
+    #[error("{0}")]
+    Refused(String),
+    #[error("{0}: {1}")]
+    Folder(PathBuf, io::Error),
+}
+
+/// Runs the program of an agent to its end. Why nothing was started also stands in a file of the agent, as nobody may be there to
+/// hear it.
+pub fn supervise(place: &Place, errand: &Errand, desk: &dyn Desk) -> Result<Came, RunError> {
+    let came = attempt(place, errand, desk);
+    match &came {
+        Ok(Came::Ended(_)) => folder::forget_trouble(&place.path, &errand.agent),
+        Ok(Came::NotTaken(_)) => {}
+        Err(error) => folder::note_trouble(&place.path, &errand.agent, &error.to_string()),
+    }
+    came
+}
+
+fn attempt(place: &Place, errand: &Errand, desk: &dyn Desk) -> Result<Came, RunError> {
+    let own = |failed: io::Error| RunError::Folder(PathBuf::from("/proc/self"), failed);
+    // Held to the end: whatever signal comes, what happened is recorded first.
+    let signals = HeldBack::new().map_err(own)?;
+    poste_run::adopt_orphans().map_err(own)?;
+    let mut office = open(place)?;
+    let mut runners = office.runners()?;
+    let config = runners.agents.remove(&errand.agent).ok_or_else(|| RunError::NotConfigured(errand.agent.clone()))?;
+    if !config.trusted {
+        return Err(RunError::Untrusted(errand.agent.clone()));
+    }
+    // What is left of a dead run must be gone before the next one begins.
+    sweep(&mut office, Some(&errand.agent))?;
+    let mut supervisor = Supervisor { place, office, config, errand, desk, signals: &signals };
+    supervisor.introduce()?;
+    if supervisor.config.mode == Mode::Resident { supervisor.keep_running() } else { supervisor.once(&errand.run) }
+}
+
+/// Whether the office may well be there again in a moment.
+fn is_passing(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Busy { .. } | Error::WalFull { .. } | Error::Unknown { .. } | Error::DiskFull { .. } | Error::Io { .. }
+    )
+}
+
+/// Tries until it works, something else than a busy office or a full disk is in the way, or the time is up.
+fn patiently<T>(patience: Duration, mut step: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    let until = Instant::now() + patience;
+    let mut pause = PAUSE;
+    loop {
+        match step() {
+            Err(error) if is_passing(&error) && Instant::now() < until => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+            result => return result,
+        }
+    }
+}
+
+fn open(place: &Place) -> Result<Office, Error> {
+    patiently(START_PATIENCE, || {
+        let mut office = place.open()?;
+        office.sync_policy()?;
+        office.settle()?;
+        Ok(office)
+    })
+}
+
+struct Supervisor<'a> {
+    place: &'a Place,
+    office: Office,
+    config: AgentConfig,
+    errand: &'a Errand,
+    desk: &'a dyn Desk,
+    signals: &'a HeldBack,
+}
+
+/// What a run has while it lasts.
+struct Run {
+    run: Session,
+    folder: RunFolder,
+    about: About,
+    claimed: Claimed,
+    messages: Vec<MessageView>,
+    /// Who the program is: of a subagent, a name that goes with it.
+    name: Name,
+}
+
+impl Supervisor<'_> {
+    fn proposal(&self, actor: &Name, run: &Session, intent: Intent, content: Option<Content>) -> Proposal {
+        let sent_at = self.office.wall();
+        Proposal { id: self.desk.id(), actor: actor.clone(), session: Some(run.clone()), sent_at, intent, content }
+    }
+
+    fn store(&mut self, patience: Duration, proposals: &[Proposal]) -> Result<Vec<Outcome>, Error> {
+        let mut again = false;
+        patiently(patience, || {
+            if std::mem::replace(&mut again, true) && self.office.store().check_identity().is_err() {
+                self.office = self.place.open()?;
+            }
+            self.office.submit(proposals)
+        })
+    }
+
+    /// An agent that is configured is one, also before anybody wrote to it.
+    fn introduce(&mut self) -> Result<(), RunError> {
+        if self.office.agent(&self.errand.agent)?.is_some() {
+            return Ok(());
+        }
+        let role = self.config.role.as_ref().and_then(|role| role.as_str().parse().ok());
+        let register = Intent::Register(Register { role, ..Register::default() });
+        let proposal = self.proposal(&self.errand.agent, &self.errand.run, register, None);
+        // Refused: another one was faster.
+        self.store(START_PATIENCE, &[proposal])?;
+        Ok(())
+    }
+
+    /// A program that is kept running: each start is a run of its own.
+    fn keep_running(&mut self) -> Result<Came, RunError> {
+        let first = self.config.backoff_ms.and_then(|ms| u64::try_from(ms).ok()).map_or(RESTART, Duration::from_millis);
+        let mut pause = first;
+        for start in 1_u64.. {
+            let run = match start {
+                1 => self.errand.run.clone(),
+                _ => format!("{}~{start}", self.errand.run).parse().unwrap_or_else(|_| self.errand.run.clone()),
+            };
+            let began = Instant::now();
+            let came = self.once(&run)?;
+            if self.signals.signal().is_some() || matches!(came, Came::NotTaken(_)) {
+                return Ok(came);
+            }
+            pause = if began.elapsed() >= RAN_WELL { first } else { pause };
+            let until = Instant::now() + pause;
+            while Instant::now() < until {
+                if self.signals.signal().is_some() {
+                    return Ok(came);
+                }
+                std::thread::sleep(PAUSE);
+            }
+            pause = (pause * 2).min(RESTART_MAX);
+        }
+        unreachable!("nobody starts a program so often")
+    }
+
+    fn once(&mut self, run: &Session) -> Result<Came, RunError> {
+        let wanted = self.wanted()?;
+        if let Some(why) = self.desk.refuses(&self.office, &wanted)? {
+            return Err(RunError::Refused(why));
+        }
+        let about = About {
+            run: run.clone(),
+            agent: self.errand.agent.clone(),
+            messages: wanted.clone(),
+            runner: self.runner(),
+            supervisor: processes::written_down(std::process::id()),
+            program: None,
+            started_at: self.office.wall(),
+        };
+        // Before the claim: whoever dies after it is found by this.
+        let path = self.office.path()?.to_owned();
+        let (folder, held) =
+            RunFolder::create(&path, &about).map_err(|failed| RunError::Folder(path.clone(), failed))?;
+        let claimed = match self.start(&about)? {
+            Ok(claimed) => claimed,
+            Err(why) => {
+                let _ = folder.remove();
+                return Ok(Came::NotTaken(why));
+            }
+        };
+        let how = self.work(Run {
+            run: run.clone(),
+            folder,
+            about,
+            claimed,
+            messages: Vec::new(),
+            name: self.errand.agent.clone(),
+        })?;
+        drop(held);
+        Ok(Came::Ended(how))
+    }
+
+    fn runner(&self) -> String {
+        match (&self.config.run, self.config.preset) {
+            (Some(words), Preset::Command) => {
+                let first = words.first().map(Path::new).and_then(Path::file_name);
+                let name: String = first.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                name.chars().filter(|sign| !sign.is_control()).take(limits::LABEL_BYTES_MAX / 4).collect()
+            }
+            (_, preset) => preset.word().to_owned(),
+        }
+    }
+
+    /// The messages to take: those it was started for, or what waits in the inbox, also what was to wait for this.
+    fn wanted(&self) -> Result<Vec<MessageNo>, Error> {
+        if !self.errand.messages.is_empty() || self.config.mode == Mode::Resident {
+            return Ok(self.errand.messages.clone());
+        }
+        let Some(agent) = self.office.agent(&self.errand.agent)? else { return Ok(Vec::new()) };
+        let tables = self.office.store().tables()?;
+        let mut found = Vec::new();
+        for address in agent.addresses() {
+            let room = self.config.batch.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
+            let claimable = tables.claimable(&address, &[], room, &agent.name)?;
+            found.extend(claimable.into_iter().map(|delivery| delivery.message));
+        }
+        found.dedup();
+        Ok(found)
+    }
+
+    fn start(&mut self, about: &About) -> Result<Result<Claimed, String>, RunError> {
+        let start = RunStart {
+            run: about.run.clone(),
+            messages: about.messages.clone(),
+            lease_ms: None,
+            limit: Some(self.config.concurrency),
+            runner: about.runner.clone(),
+            host: host_name(),
+            supervisor: about.supervisor.clone(),
+        };
+        let by_itself = preset::ways(&self.config).answer == AnswerBy::Poste || self.config.mode == Mode::Resident;
+        if about.messages.is_empty() && !by_itself {
+            return Ok(Err(format!("there is nothing {} could be started for", about.agent)));
+        }
+        let proposal = self.proposal(&about.agent, &about.run, Intent::RunStart(start), None);
+        let outcome = self.store(START_PATIENCE, &[proposal])?.pop();
+        Ok(match outcome.map(|outcome| outcome.verdict) {
+            Some(Verdict::Accepted(Effect::Claimed(claimed))) => Ok(claimed),
+            Some(Verdict::Rejected(rejection)) => Err(rejection.to_string()),
+            Some(Verdict::Accepted(_)) | None => {
+                return Err(Error::Damaged("the office took the start for something else".to_owned()).into());
+            }
+        })
+    }
+
+    /// From here on the run is in the log, and its end gets there too.
+    fn work(&mut self, mut run: Run) -> Result<RunOutcome, RunError> {
+        let result = match self.prepare(&mut run) {
+            Ok(task) => self.follow(&mut run, task),
+            Err(why) => RunResult::not_started(why),
+        };
+        if !result.answer.is_empty() {
+            // It is told to others from the log; this is for who looks into the folder.
+            let _ = RunFolder::write(&run.folder.answer(), result.answer.as_bytes());
+        }
+        let ended =
+            Ended { how: result.how, code: result.code, took_ms: result.took_ms(), why: result.problem.clone() };
+        self.finish(&run, &result)?;
+        let _ = run.folder.write_end(&ended);
+        Ok(result.how)
+    }
+
+    /// Everything that can go wrong before the program starts, and the program to start.
+    fn prepare(&mut self, run: &mut Run) -> Result<Prepared, String> {
+        let said = |error: Error| error.to_string();
+        let had_messages = !run.claimed.items.is_empty();
+        run.claimed = self.desk.gates(&mut self.office, &self.errand.agent, &run.run, run.claimed.clone())?;
+        for item in &run.claimed.items {
+            run.messages.extend(views::message(self.office.store(), item.number).map_err(said)?);
+        }
+        if had_messages && run.messages.is_empty() {
+            return Err("its messages did not pass their gates".to_owned());
+        }
+        if self.config.mode == Mode::Subagent {
+            run.name = self.register_subagent(run)?;
+        }
+        let office = self.office.path().map_err(said)?.to_owned();
+        let folder = self.working_folder(&office)?;
+        let mut ways = preset::ways(&self.config);
+        // Two that run at once cannot go on with the same one.
+        let may_resume = self.config.resume && self.config.concurrency == 1;
+        let last = may_resume.then(|| conversation::last(&office, &self.errand.agent, &run.about.runner, &folder)).flatten();
+        preset::resumed(&self.config, &mut ways.words, last.as_ref().map(|last| last.id.as_str()));
+        let answer_file = run.folder.answer();
+        let prompt = prompt::prompt(
+            &run.name,
+            &self.config,
+            ways.answer,
+            &run.messages,
+            |message| self.desk.fenced(message),
+            &answer_file.display().to_string(),
+        );
+        RunFolder::write(&run.folder.prompt(), prompt.as_bytes()).map_err(|failed| failed.to_string())?;
+        let task = self.task(run, &ways, &office, &folder, &prompt, last.as_ref())?;
+        Ok(Prepared { task, ways, folder, last })
+    }
+
+    /// A name for this run alone, under whoever asked.
+    fn register_subagent(&mut self, run: &Run) -> Result<Name, String> {
+        let said = |error: Error| error.to_string();
+        let tail: String = run.run.as_str().chars().filter(char::is_ascii_alphanumeric).collect();
+        let tail = &tail[tail.len().saturating_sub(8)..];
+        let base: String = self.errand.agent.as_str().chars().take(limits::NAME_BYTES_MAX / 2).collect();
+        let name: Name = format!("{base}-{}", tail.to_ascii_lowercase()).parse().map_err(|why| format!("{why}"))?;
+        let requester = run.messages.first().and_then(|message| message.from.parse::<Name>().ok());
+        let is_active = |name: &Name| self.office.agent(name).is_ok_and(|agent| agent.is_some_and(|agent| agent.is_active()));
+        let lead = requester.filter(is_active);
+        let role = self.config.role.as_ref().and_then(|role| role.as_str().parse().ok());
+        let register = Intent::Register(Register { role, lead, ..Register::default() });
+        let proposal = self.proposal(&name, &run.run, register, None);
+        let outcome = self.store(START_PATIENCE, &[proposal]).map_err(said)?.pop();
+        match outcome.map(|outcome| outcome.verdict) {
+            Some(Verdict::Rejected(why)) => Err(format!("{name} could not be registered: {why}")),
+            _ => Ok(name),
+        }
+    }
+
+    fn working_folder(&self, office: &Path) -> Result<PathBuf, String> {
+        let project = office.parent().unwrap_or(office);
+        if self.config.worktree {
+            return worktree::of(office, project, &self.errand.agent);
+        }
+        let folder = self.config.folder.as_ref().map_or_else(|| project.to_owned(), |folder| project.join(folder));
+        match folder.is_dir() {
+            true => Ok(folder),
+            false => Err(format!("the folder {} to run in is not there", folder.display())),
+        }
+    }
+
+    fn task(
+        &self,
+        run: &Run,
+        ways: &Ways,
+        office: &Path,
+        folder: &Path,
+        prompt: &str,
+        last: Option<&Conversation>,
+    ) -> Result<Task, String> {
+        let text = |path: &Path| path.to_str().map(str::to_owned).ok_or("the path of the office is no UTF-8");
+        let numbers: Vec<String> = run.messages.iter().map(|message| message.number.to_string()).collect();
+        let templates = Templates {
+            agent: run.name.to_string(),
+            number: numbers.first().cloned().unwrap_or_default(),
+            run: run.run.to_string(),
+            office: text(office)?,
+            folder: text(folder)?,
+            message: prompt.to_owned(),
+            prompt_file: text(&run.folder.prompt())?,
+            answer_file: text(&run.folder.answer())?,
+            conversation: last.map(|last| last.id.clone()),
+        };
+        let mut words = templates.fill(&ways.words);
+        let names = |template: &str| ways.words.iter().any(|word| word.contains(template));
+        match ways.input {
+            Input::Argument if !names("{message}") => words.push(prompt.to_owned()),
+            Input::File if !names("{prompt_file}") => words.push(templates.prompt_file.clone()),
+            _ => {}
+        }
+        if words.iter().any(|word| word.len() > WORD_BYTES_MAX)
+            || (ways.input == Input::Environment && prompt.len() > WORD_BYTES_MAX)
+        {
+            return Err("the message is too long to be given by an argument or the environment; use stdin or a file".to_owned());
+        }
+        let mut words = words.into_iter();
+        let program = words.next().ok_or("there is no program to run")?;
+        let mut task = Task::new(program, words);
+        if ways.input == Input::Stdin {
+            task.stdin(prompt.as_bytes());
+        }
+        task.folder(folder).environment(self.environment(run, ways, office, &numbers, prompt)).everything(mark(&run.run));
+        if self.config.mode != Mode::Resident {
+            task.limit(length(self.config.time_limit_ms));
+        }
+        task.grace(length(self.config.grace_ms)).output(Output::Apart).keep(STDOUT);
+        task.transcript(TranscriptFile { path: run.folder.output(), keep: TRANSCRIPT, max: TRANSCRIPT_BYTES_MAX });
+        task.tied_by(&self.errand.program, &[RUN_CHILD]);
+        Ok(task)
+    }
+
+    fn environment(&self, run: &Run, ways: &Ways, office: &Path, numbers: &[String], prompt: &str) -> Environment {
+        let mut environment = Environment::default();
+        let network = preset::network(self.config.preset);
+        for name in ways.environment.iter().chain(network) {
+            environment.allow(name);
+        }
+        for name in &self.config.environment {
+            environment.allow(name);
+        }
+        environment.set("PATH", path_with(&self.errand.program));
+        environment.set("POSTE_HOME", office);
+        environment.set("POSTE_AGENT", run.name.as_str());
+        environment.set("POSTE_SESSION", run.run.as_str());
+        environment.set("POSTE_MESSAGE", numbers.first().map(String::as_str).unwrap_or_default());
+        environment.set("POSTE_MESSAGES", numbers.join(","));
+        environment.set("POSTE_PROMPT_FILE", run.folder.prompt());
+        environment.set("POSTE_ANSWER_FILE", run.folder.answer());
+        if ways.input == Input::Environment {
+            environment.set("POSTE_PROMPT", prompt);
+        }
+        environment
+    }
+
+    fn follow(&mut self, run: &mut Run, prepared: Prepared) -> RunResult {
+        let Prepared { mut task, ways, folder, last } = prepared;
+        let holder = self.holder(run);
+        let grace = length(self.config.grace_ms);
+        let guard =
+            Guard::new(&mut self.office, self.desk, holder, &run.claimed, grace, &run.folder, run.about.clone());
+        let mut guard = match guard {
+            Ok(guard) => guard,
+            Err(error) => return RunResult::not_started(error.to_string()),
+        };
+        task.watch_every(guard.look_every());
+        let finished = task.run_under(&mut guard);
+        let why = guard.why.take();
+        let finished = match finished {
+            Ok(finished) => finished,
+            Err(error) => return RunResult::not_started(start_error(&error)),
+        };
+        let result = result(&finished, why, &self.config, ways.answer, &run.folder, self.config.time_limit_ms);
+        self.remember(run, &result, folder, last);
+        result
+    }
+
+    /// So that the next run goes on with the same conversation.
+    fn remember(&self, run: &Run, result: &RunResult, folder: PathBuf, last: Option<Conversation>) {
+        let Ok(office) = self.office.path() else { return };
+        if !self.config.resume {
+            return;
+        }
+        match (&result.problem, &result.conversation, last) {
+            (None, Some(id), _) => {
+                let runner = run.about.runner.clone();
+                let conversation = Conversation { id: id.clone(), runner, folder, failures: 0 };
+                conversation::keep(office, &self.errand.agent, &conversation);
+            }
+            (Some(problem), _, Some(last)) => {
+                let said = format!("{problem}\n{}", result.printed);
+                conversation::failed(office, &self.errand.agent, last, &said);
+            }
+            _ => {}
+        }
+    }
+
+    fn holder(&self, run: &Run) -> Holder {
+        Holder { agent: self.errand.agent.clone(), run: run.run.clone(), token: run.claimed.token }
+    }
+
+    /// What became of the messages and the end of the run, in one transaction. If an answer is refused, the next best.
+    fn finish(&mut self, run: &Run, result: &RunResult) -> Result<(), RunError> {
+        let agent = self.errand.agent.clone();
+        let holder = self.holder(run);
+        let standing = patiently(END_PATIENCE, || self.standing(&holder, &run.claimed))?;
+        let (mut proposals, mut otherwise) = (Vec::new(), Vec::new());
+        for (number, attempts) in standing {
+            let Some(message) = run.messages.iter().find(|message| message.number == number) else {
+                // Its gates could not even be asked.
+                let why = result.problem.as_deref().unwrap_or("it could not be started");
+                let again = outcome::of_unread(&self.config, number, attempts, run.claimed.token, why);
+                proposals.push(self.proposal(&agent, &run.run, again.0, again.1));
+                otherwise.push(Vec::new());
+                continue;
+            };
+            let own = outcome::of_message(result, &self.config, message, attempts, run.claimed.token, run.run.as_str());
+            let mut own = own.into_iter().map(|(intent, content)| self.proposal(&agent, &run.run, intent, content));
+            proposals.extend(own.next());
+            otherwise.push(own.collect::<Vec<_>>());
+        }
+        if run.name != agent {
+            proposals.push(self.proposal(&run.name, &run.run, Intent::Retire(Retire { name: run.name.clone() }), None));
+        }
+        let end = RunEnd {
+            run: run.run.clone(),
+            how: result.how,
+            code: result.code,
+            took_ms: result.took_ms(),
+            cost_micros: result.cost_micros,
+        };
+        let content = outcome::end_content(result, run.run.as_str());
+        proposals.push(self.proposal(&agent, &run.run, Intent::RunEnd(end), Some(content)));
+        let outcomes = self.store(END_PATIENCE, &proposals)?;
+        let sent = |outcome: &Outcome| match &outcome.verdict {
+            Verdict::Accepted(effect) => effect.message(),
+            Verdict::Rejected(_) => None,
+        };
+        let sent: Vec<MessageNo> = outcomes.iter().filter_map(sent).collect();
+        self.desk.sent(&mut self.office, &sent);
+        for (outcome, others) in outcomes.into_iter().zip(otherwise) {
+            let mut verdict = outcome.verdict;
+            for other in others {
+                match verdict {
+                    Verdict::Rejected(_) => verdict = self.next_best(&other)?,
+                    Verdict::Accepted(_) => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn next_best(&mut self, proposal: &Proposal) -> Result<Verdict, RunError> {
+        let outcome = self.store(END_PATIENCE, std::slice::from_ref(proposal))?.pop();
+        let outcome = outcome.ok_or_else(|| Error::Damaged("the log gave no answer".to_owned()))?;
+        Ok(outcome.verdict)
+    }
+
+    /// What is still held, and how often it was tried before.
+    fn standing(&self, holder: &Holder, claimed: &Claimed) -> Result<Vec<(MessageNo, u32)>, Error> {
+        let mut held = Vec::new();
+        for item in &claimed.items {
+            if holder.standing(&self.office, item.number)? == Standing::Held {
+                let delivery = self.office.store().tables()?.won_by(item.number, &holder.agent, holder.token)?;
+                held.push((item.number, delivery.map_or(0, |delivery| delivery.attempts)));
+            }
+        }
+        Ok(held)
+    }
+}
+
+struct Prepared {
+    task: Task,
+    ways: Ways,
+    folder: PathBuf,
+    last: Option<Conversation>,
+}
+
+fn length(ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or_default())
+}
+
+/// The program finds this poste, after everything it finds otherwise.
+fn path_with(program: &Path) -> OsString {
+    let own = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&own).chain(program.parent().map(Path::to_owned));
+    std::env::join_paths(folders).unwrap_or(own)
+}
+
+fn start_error(error: &StartError) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    format!("{error}{cause}")
+}
+
+/// What a program that ran came to.
+fn result(
+    finished: &Finished,
+    why: Option<String>,
+    config: &AgentConfig,
+    answer: AnswerBy,
+    folder: &RunFolder,
+    limit_ms: i64,
+) -> RunResult {
+    let stdout = finished.stdout.text();
+    let said = answer::read(config.preset, &stdout);
+    let code = |number: i32| u8::try_from(number & 0xff).ok();
+    let (how, code, problem) = match (finished.stopped, finished.end) {
+        (Some(Stopped::TimedOut), _) => {
+            let limit = poste_core::config::length_text(limit_ms);
+            (RunOutcome::TimedOut, None, Some(format!("it took longer than {limit} and was ended")))
+        }
+        (Some(Stopped::ByWatcher), _) => {
+            (RunOutcome::LeaseLost, None, Some(why.unwrap_or_else(|| "the lease was lost".to_owned())))
+        }
+        (Some(Stopped::Interrupted(_)), _) => (RunOutcome::Stopped, None, None),
+        (None, End::Exit(0)) => (RunOutcome::Exited, Some(0), said.failed.clone()),
+        (None, End::Exit(number)) => {
+            let told = said.failed.clone().map(|failed| format!(": {failed}")).unwrap_or_default();
+            (RunOutcome::Exited, code(number), Some(format!("it ended with exit code {number}{told}")))
+        }
+        (None, End::Signal(number)) => {
+            (RunOutcome::Signalled, code(number), Some(format!("it was ended by signal {number}")))
+        }
+    };
+    let mut problem = problem;
+    if !finished.not_ended.is_empty() {
+        let left = format!("{} of its processes could not be ended", finished.not_ended.len());
+        problem = Some(problem.map_or(left.clone(), |problem| format!("{problem}; {left}")));
+    }
+    let answer = match answer {
+        AnswerBy::Poste => String::new(),
+        AnswerBy::Stdout => said.text,
+        AnswerBy::File => match (answer_file(&folder.answer()), config.preset) {
+            (text, _) if !text.is_empty() => text,
+            // It is in what it printed, too.
+            (_, Preset::Codex) => said.text,
+            (text, _) => text,
+        },
+    };
+    RunResult {
+        how,
+        code,
+        took: finished.duration,
+        answer,
+        problem,
+        printed: printed(&stdout, &finished.stderr.text()),
+        cost_micros: said.cost_micros,
+        conversation: said.conversation,
+    }
+}
+
+fn printed(stdout: &str, stderr: &str) -> String {
+    match (stdout.trim_end(), stderr.trim_end()) {
+        (stdout, "") => stdout.to_owned(),
+        ("", stderr) => stderr.to_owned(),
+        (stdout, stderr) => format!("{stdout}\n{stderr}"),
+    }
+}
+
+/// What a program put into its file; it may be anything, also something that never ends.
+fn answer_file(path: &Path) -> String {
+    const MAX: u64 = 4 * 1024 * 1024;
+    let is_file = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file());
+    let mut bytes = Vec::new();
+    let read = is_file.then(|| fs::File::open(path).and_then(|file| file.take(MAX).read_to_end(&mut bytes)));
+    match read {
+        Some(Ok(_)) => String::from_utf8_lossy(&bytes).trim().to_owned(),
+        _ => String::new(),
+    }
+}
+

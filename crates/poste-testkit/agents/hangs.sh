@@ -1,0 +1,4 @@
+#!/bin/sh
+# Does nothing, for ever.
+echo "$$" >> "$AGENT_FOLDER/pids"
+exec sleep 3600
