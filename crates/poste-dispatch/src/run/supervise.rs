@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -106,8 +107,8 @@ pub fn supervise(place: &Place, errand: &Errand, desk: &dyn Desk) -> Result<Came
 
 fn attempt(place: &Place, errand: &Errand, desk: &dyn Desk) -> Result<Came, RunError> {
     let own = |failed: io::Error| RunError::Folder(PathBuf::from("/proc/self"), failed);
-    // Held to the end: whatever signal comes, what happened is recorded first.
-    let signals = HeldBack::new().map_err(own)?;
+    // Held to the end of the process: whatever signal comes, what happened is recorded first, and then told by the exit code.
+    let signals = ManuallyDrop::new(HeldBack::new().map_err(own)?);
     poste_run::adopt_orphans().map_err(own)?;
     let mut office = open(place)?;
     let mut runners = office.runners()?;
