@@ -86,7 +86,10 @@ impl Rule for Fail {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
         if self.delay_ms.is_some_and(|delay| !self.retry || !(0..=limits::RETRY_DELAY_MS_MAX).contains(&delay)) {
-            return Err(refuse(Code::TimeOutOfRange, "it comes back within an hour, and only if it is to be tried again"));
+            return Err(refuse(
+                Code::TimeOutOfRange,
+                "it comes back within an hour, and only if it is to be tried again",
+            ));
         }
         let plan = decide_finish(tables, cx, self.message, self.token)?;
         if plan.authority == Authority::Lost {

@@ -532,8 +532,8 @@ fn file_identity(path: &Path) -> Option<(u64, u64)> {
 fn check_own_folder(path: &Path) -> Result<(), Error> {
     let is_ours = |entry: &folder::Entry| match entry.name.as_str() {
         GITIGNORE => fs::read_to_string(&entry.path).is_ok_and(|text| IGNORE_ALL.starts_with(&text)),
-        "bell" | "write.lock" | "blobs" | "archive" | "contexts" | "sessions" | "live" | "runs" | "worktrees" | "local.toml"
-        | "trust.json" => true,
+        "bell" | "write.lock" | "blobs" | "archive" | "contexts" | "sessions" | "live" | "runs" | "worktrees"
+        | "local.toml" | "trust.json" => true,
         name => ["office.db", "search.", "before-schema-"].iter().any(|ours| name.starts_with(ours)),
     };
     let entries = folder::entries(path)?;

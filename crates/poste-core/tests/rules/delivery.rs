@@ -277,6 +277,21 @@ fn an_expired_lease_counts_an_attempt_and_each_delay_is_twice_the_one_before() {
 }
 
 #[test]
+fn fail_retry_with_a_delay_of_its_own_comes_back_then() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let number = desk.send("ann", "bob", "directive");
+    let again = |delay_ms, retry| Intent::Fail(poste_core::log::Fail { message: number, token: None, retry, delay_ms });
+    let reason = || Some(text("not this time"));
+    refused(desk.say("bob", again(Some(1), false), reason()), Code::TimeOutOfRange);
+    refused(desk.say("bob", again(Some(-1), true), reason()), Code::TimeOutOfRange);
+    let too_long = poste_core::limits::RETRY_DELAY_MS_MAX + 1;
+    refused(desk.say("bob", again(Some(too_long), true), reason()), Code::TimeOutOfRange);
+    accepted(desk.say("bob", again(Some(1_234), true), reason()));
+    let delivery = desk.delivery(number);
+    assert_eq!((delivery.ready_at, delivery.attempts), (Some(desk.now().plus_ms(1_234)), 1));
+}
+
+#[test]
 fn fail_retry_without_a_claim_counts_an_attempt_too() {
     let mut desk = Desk::with(&["ann", "bob"]);
     let number = desk.send("ann", "bob", "directive");

@@ -81,7 +81,8 @@ fn what_was_dropped_can_be_retried_and_dropped_again_when_it_ends_badly_again() 
     accepted(desk.retry("lead", number));
     assert_eq!(dropped_at(&desk, number), None, "somebody wants it after all");
     let token = accepted(desk.claim("bob", number));
-    let fail = Intent::Fail(poste_core::log::Fail { message: number, token: Some(token), retry: false, delay_ms: None });
+    let fail =
+        Intent::Fail(poste_core::log::Fail { message: number, token: Some(token), retry: false, delay_ms: None });
     accepted(desk.say("bob", fail, Some(text("again"))));
     assert_eq!(dropped_at(&desk, number), None);
     assert_eq!(accepted(desk.drop_bad("lead", number)), 1);

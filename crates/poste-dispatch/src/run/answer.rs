@@ -57,7 +57,9 @@ fn codex(stdout: &str) -> Said {
             Some("item.completed") if event["item"]["type"] == "agent_message" => {
                 said.text = event["item"]["text"].as_str().unwrap_or_default().trim().to_owned();
             }
-            Some("turn.failed") => said.failed = string(&event["error"]["message"]).or(Some("its turn failed".to_owned())),
+            Some("turn.failed") => {
+                said.failed = string(&event["error"]["message"]).or(Some("its turn failed".to_owned()))
+            }
             _ => {}
         }
     }
@@ -90,7 +92,9 @@ fn opencode(stdout: &str) -> Option<Said> {
             // What was said before a tool was used is not the answer.
             "tool_use" => texts.clear(),
             "step_finish" => cost = cost.saturating_add(micros(&event["part"]["cost"]).unwrap_or(0)),
-            "error" => said.failed = string(&event["error"]["data"]["message"]).or(Some("it tells of an error".to_owned())),
+            "error" => {
+                said.failed = string(&event["error"]["data"]["message"]).or(Some("it tells of an error".to_owned()))
+            }
             _ => {}
         }
     }
@@ -146,7 +150,10 @@ mod tests {
         );
         assert_eq!(said.text, "Done.");
         assert_eq!((said.conversation.as_deref(), said.cost_micros, said.failed), (Some("0a-1"), Some(12_300), None));
-        let failed = read(Preset::ClaudeCode, r#"{"type":"result","subtype":"error_max_turns","is_error":true,"session_id":"x"}"#);
+        let failed = read(
+            Preset::ClaudeCode,
+            r#"{"type":"result","subtype":"error_max_turns","is_error":true,"session_id":"x"}"#,
+        );
         assert_eq!(failed.failed.as_deref(), Some("error_max_turns"));
         assert_eq!(read(Preset::ClaudeCode, "plain words\n").text, "plain words");
     }
@@ -162,15 +169,22 @@ mod tests {
 
     #[test]
     fn gemini_and_opencode_and_aider_are_read() {
-        let said = read(Preset::Gemini, "Warning: x\n{\n \"session_id\": \"g\", \"response\": \"Hi\", \"stats\": {}\n}\n");
+        let said =
+            read(Preset::Gemini, "Warning: x\n{\n \"session_id\": \"g\", \"response\": \"Hi\", \"stats\": {}\n}\n");
         assert_eq!((said.text.as_str(), said.conversation.as_deref()), ("Hi", Some("g")));
         let said = read(
             Preset::OpenCode,
             "{\"type\":\"text\",\"sessionID\":\"s\",\"part\":{\"text\":\"I look.\"}}\n{\"type\":\"tool_use\",\"sessionID\":\"s\",\"part\":{}}\n\
              {\"type\":\"text\",\"sessionID\":\"s\",\"part\":{\"text\":\"Found.\"}}\n{\"type\":\"step_finish\",\"sessionID\":\"s\",\"part\":{\"cost\":0.5}}\n",
         );
-        assert_eq!((said.text.as_str(), said.conversation.as_deref(), said.cost_micros), ("Found.", Some("s"), Some(500_000)));
-        let said = read(Preset::Aider, "I changed it.\nTokens: 1.2k sent, 3 received. Cost: $0.0012 message, $0.0034 session.\n");
+        assert_eq!(
+            (said.text.as_str(), said.conversation.as_deref(), said.cost_micros),
+            ("Found.", Some("s"), Some(500_000))
+        );
+        let said = read(
+            Preset::Aider,
+            "I changed it.\nTokens: 1.2k sent, 3 received. Cost: $0.0012 message, $0.0034 session.\n",
+        );
         assert_eq!((said.text.as_str(), said.cost_micros), ("I changed it.", Some(1_200)));
     }
 

@@ -166,7 +166,10 @@ impl RunFolder {
 /// A session may be called anything that fits a line, a folder may not.
 fn file_name(run: &Session) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~');
-    run.as_str().bytes().map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") }).collect()
+    run.as_str()
+        .bytes()
+        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") })
+        .collect()
 }
 
 fn write_new(path: &Path) -> io::Result<File> {
@@ -293,8 +296,8 @@ mod tests {
             let old = SystemTime::UNIX_EPOCH + Duration::from_secs(number as u64);
             lock._lock.set_modified(old).unwrap();
             match number {
-                0 => held.push(lock),                                     // it runs
-                1 => {}                                                   // nobody has looked after it yet
+                0 => held.push(lock), // it runs
+                1 => {}               // nobody has looked after it yet
                 _ => folder.write_end(&ended).unwrap(),
             }
         }

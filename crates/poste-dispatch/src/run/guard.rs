@@ -51,7 +51,8 @@ impl Holder {
         }
         let is_end = |event: Event| matches!(event, Event::Done | Event::Failed | Event::Dead | Event::Returned);
         let events = tables.events_of_delivery(&delivery)?;
-        let by_itself = events.iter().rfind(|row| is_end(row.event)).is_some_and(|row| row.session.as_ref() == Some(&self.run));
+        let by_itself =
+            events.iter().rfind(|row| is_end(row.event)).is_some_and(|row| row.session.as_ref() == Some(&self.run));
         Ok(if by_itself { Standing::Finished } else { Standing::Lost })
     }
 }
@@ -94,7 +95,20 @@ impl<'a> Guard<'a> {
         let lease_ms = left.unwrap_or(limits::LEASE_MS_DEFAULT).clamp(limits::LEASE_MS_MIN, limits::LEASE_MS_MAX);
         let grace_ms = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
         let (finished, lost) = (0, 0);
-        Ok(Self { office, desk, holder, open, finished, lost, lease_ms, grace_ms, seen: None, folder, about, why: None })
+        Ok(Self {
+            office,
+            desk,
+            holder,
+            open,
+            finished,
+            lost,
+            lease_ms,
+            grace_ms,
+            seen: None,
+            folder,
+            about,
+            why: None,
+        })
     }
 
     pub(crate) fn look_every(&self) -> Duration {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use poste_core::config::AgentConfig;
-use poste_core::log::{Body, Content, Done, Ends, EndsHow, Fail, Intent, MessageNo, Position, Release, RunOutcome, Send};
+use poste_core::log::{
+    Body, Content, Done, Ends, EndsHow, Fail, Intent, MessageNo, Position, Release, RunOutcome, Send,
+};
 use poste_core::views::MessageView;
 use poste_core::{limits, secrets};
 use serde_json::value::RawValue;
@@ -156,12 +158,7 @@ fn retry(config: &AgentConfig, attempts: u32) -> Option<Again> {
     Some(Again { delay_ms: config.backoff_ms.map(doubled) })
 }
 
-fn fail(
-    message: MessageNo,
-    token: Position,
-    why: &str,
-    again: Option<Again>,
-) -> (Intent, Option<Content>) {
+fn fail(message: MessageNo, token: Position, why: &str, again: Option<Again>) -> (Intent, Option<Content>) {
     let delay_ms = again.and_then(|again| again.delay_ms);
     let intent = Intent::Fail(Fail { message, token: Some(token), retry: again.is_some(), delay_ms });
     (intent, Some(unsecret(Content { body: Body(why.as_bytes().to_vec()), ..Content::default() })))

@@ -82,8 +82,16 @@ pub(crate) struct Ways {
 }
 
 /// What every program that asks a model over the network may need.
-const NETWORK: [&str; 8] =
-    ["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"];
+const NETWORK: [&str; 8] = [
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "https_proxy",
+    "http_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "NODE_EXTRA_CA_CERTS",
+];
 
 pub(crate) fn ways(config: &AgentConfig) -> Ways {
     let (words, input, answer, environment) = known(config.preset);
@@ -123,7 +131,15 @@ fn known(preset: Preset) -> (&'static [&'static str], Input, AnswerBy, &'static 
             &["OPENCODE_*", "XDG_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*"],
         ),
         Preset::Aider => (
-            &["aider", "--yes-always", "--no-pretty", "--no-stream", "--no-check-update", "--message-file", "{prompt_file}"],
+            &[
+                "aider",
+                "--yes-always",
+                "--no-pretty",
+                "--no-stream",
+                "--no-check-update",
+                "--message-file",
+                "{prompt_file}",
+            ],
             Input::File,
             AnswerBy::Stdout,
             &["AIDER_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*"],

@@ -17,7 +17,10 @@ pub(crate) fn prompt(
 ) -> String {
     let mut text = String::new();
     let role = config.role.as_ref().map(|role| format!(", {role}")).unwrap_or_default();
-    let _ = writeln!(text, "You are {agent}{role}, an agent of this project. Your mail is kept by Poste (the command `poste`).");
+    let _ = writeln!(
+        text,
+        "You are {agent}{role}, an agent of this project. Your mail is kept by Poste (the command `poste`)."
+    );
     if let Some(prompt) = &config.prompt {
         let _ = writeln!(text, "\n{}", prompt.trim());
     }

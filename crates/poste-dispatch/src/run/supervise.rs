@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 
 use poste_core::config::{AgentConfig, AnswerBy, Input, Mode, Preset};
 use poste_core::fold::{Claimed, Effect, Outcome, Verdict};
-use poste_core::log::{
-    Content, Intent, MessageNo, Proposal, Register, Retire, RunEnd, RunOutcome, RunStart,
-};
+use poste_core::log::{Content, Intent, MessageNo, Proposal, Register, Retire, RunEnd, RunOutcome, RunStart};
 use poste_core::office::{Office, Place};
 use poste_core::store::{host_name, processes};
 use poste_core::text::{Name, RecordId, Session};
@@ -357,7 +355,8 @@ impl Supervisor<'_> {
         let mut ways = preset::ways(&self.config);
         // Two that run at once cannot go on with the same one.
         let may_resume = self.config.resume && self.config.concurrency == 1;
-        let last = may_resume.then(|| conversation::last(&office, &self.errand.agent, &run.about.runner, &folder)).flatten();
+        let last =
+            may_resume.then(|| conversation::last(&office, &self.errand.agent, &run.about.runner, &folder)).flatten();
         preset::resumed(&self.config, &mut ways.words, last.as_ref().map(|last| last.id.as_str()));
         let answer_file = run.folder.answer();
         let prompt = prompt::prompt(
@@ -381,7 +380,8 @@ impl Supervisor<'_> {
         let base: String = self.errand.agent.as_str().chars().take(limits::NAME_BYTES_MAX / 2).collect();
         let name: Name = format!("{base}-{}", tail.to_ascii_lowercase()).parse().map_err(|why| format!("{why}"))?;
         let requester = run.messages.first().and_then(|message| message.from.parse::<Name>().ok());
-        let is_active = |name: &Name| self.office.agent(name).is_ok_and(|agent| agent.is_some_and(|agent| agent.is_active()));
+        let is_active =
+            |name: &Name| self.office.agent(name).is_ok_and(|agent| agent.is_some_and(|agent| agent.is_active()));
         let lead = requester.filter(is_active);
         let role = self.config.role.as_ref().and_then(|role| role.as_str().parse().ok());
         let register = Intent::Register(Register { role, lead, ..Register::default() });
@@ -437,7 +437,9 @@ impl Supervisor<'_> {
         if words.iter().any(|word| word.len() > WORD_BYTES_MAX)
             || (ways.input == Input::Environment && prompt.len() > WORD_BYTES_MAX)
         {
-            return Err("the message is too long to be given by an argument or the environment; use stdin or a file".to_owned());
+            return Err(
+                "the message is too long to be given by an argument or the environment; use stdin or a file".to_owned()
+            );
         }
         let mut words = words.into_iter();
         let program = words.next().ok_or("there is no program to run")?;
@@ -445,7 +447,9 @@ impl Supervisor<'_> {
         if ways.input == Input::Stdin {
             task.stdin(prompt.as_bytes());
         }
-        task.folder(folder).environment(self.environment(run, ways, office, &numbers, prompt)).everything(mark(&run.run));
+        task.folder(folder)
+            .environment(self.environment(run, ways, office, &numbers, prompt))
+            .everything(mark(&run.run));
         if self.config.mode != Mode::Resident {
             task.limit(length(self.config.time_limit_ms));
         }
@@ -693,4 +697,3 @@ fn answer_file(path: &Path) -> String {
         _ => String::new(),
     }
 }
-

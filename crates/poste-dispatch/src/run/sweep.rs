@@ -99,7 +99,12 @@ fn sweep_folder(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> R
 }
 
 /// A supervisor that somebody stopped (SIGSTOP) keeps nothing: once it lost everything, neither it nor its program may go on.
-fn end_stopped(office: &mut Office, run: &Session, supervisor: &SessionProcess, swept: &mut Swept) -> Result<(), Error> {
+fn end_stopped(
+    office: &mut Office,
+    run: &Session,
+    supervisor: &SessionProcess,
+    swept: &mut Swept,
+) -> Result<(), Error> {
     let Some(row) = office.store().tables()?.run(run)?.filter(RunRow::is_running) else { return Ok(()) };
     let is_stopped = Presence::of(Some(supervisor)) == Presence::Running && processes::is_stopped(supervisor.pid);
     if !is_stopped || holds_something(office, &row)? != Some(false) {

@@ -3,6 +3,7 @@
 //! `tied …` is the step in between of a command that ends with its supervisor, `all MARK LINE` is such a supervisor, and
 //! `sleep` does nothing for a minute.
 
+use std::io::Write;
 use std::time::Duration;
 
 use poste_run::{Keep, Mark, Task, TranscriptFile, adopt_orphans, become_tied};
@@ -13,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     match first.as_str() {
         "tied" => {
             let (code, why) = become_tied(words);
-            eprintln!("{why}");
+            writeln!(std::io::stderr(), "{why}")?;
             std::process::exit(code.into());
         }
         "sleep" => {
@@ -34,7 +35,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 task.limit(Duration::from_millis(limit));
             }
             let finished = task.run()?;
-            println!("{:?} {:?} {:?}", finished.end, finished.stopped, finished.not_ended);
+            let out = std::io::stdout();
+            writeln!(&out, "{:?} {:?} {:?}", finished.end, finished.stopped, finished.not_ended)?;
             Ok(())
         }
         line => {

@@ -110,11 +110,20 @@ impl Generator {
             0..12 => self.gates(message, token),
             12..45 => Intent::Done(Done { message, token, artifacts: Vec::new() }),
             45..60 => Intent::Fail(Fail { message, token, retry: false, delay_ms: None }),
-            60..78 => Intent::Fail(Fail { message, token, retry: true, delay_ms: None }),
+            60..78 => Intent::Fail(Fail { message, token, retry: true, delay_ms: self.delay_ms() }),
             78..89 => Intent::Release(Release { message, token }),
             _ => Intent::Extend(Extend { message, token, lease_ms: self.lease_ms() }),
         };
         Some(Draft { actor, session, intent, content: self.content() })
+    }
+
+    /// Mostly as the office says; now and then what nobody may ask for.
+    fn delay_ms(&mut self) -> Option<i64> {
+        match self.rng.below(100) {
+            0..70 => None,
+            70..95 => i64::try_from(self.rng.below(60_000)).ok(),
+            _ => Some(-1),
+        }
     }
 
     /// What gates said under a claim; now and then what no gates can have said.

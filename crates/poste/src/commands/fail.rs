@@ -32,7 +32,8 @@ pub(crate) struct Args {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
     let content = args.secret.text("reason", &args.reason)?;
-    let intent = Intent::Fail(Fail { message: args.number, token: args.claim.token, retry: args.retry, delay_ms: None });
+    let intent =
+        Intent::Fail(Fail { message: args.number, token: args.claim.token, retry: args.retry, delay_ms: None });
     let proposal = cx.proposal(&office, intent, Some(content), args.claim.id)?;
     let (outcome, _) = cx.decide(&mut office, &proposal)?;
     let is_dead = args.retry && ended_dead(&office, args.number, outcome.position)?;

@@ -2,6 +2,7 @@
 //! Dispatchers start them, not people: they are in no help.
 
 use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,6 +22,7 @@ use crate::cli::Global;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::gates;
+use crate::ui::escape;
 
 /// It looks after a program meanwhile, so it waits for nobody that long.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -30,7 +32,7 @@ pub(crate) fn plainly(arguments: &[OsString], schema: Schema) -> Option<ExitCode
     let command = arguments.get(1)?.to_str()?;
     if command == RUN_CHILD {
         let (code, why) = poste_run::become_tied(arguments.iter().skip(2).cloned());
-        eprintln!("poste {RUN_CHILD}: {why}");
+        say(RUN_CHILD, &why);
         return Some(ExitCode::from(code));
     }
     if command != RUN_AGENT {
@@ -39,7 +41,7 @@ pub(crate) fn plainly(arguments: &[OsString], schema: Schema) -> Option<ExitCode
     Some(match supervise(&arguments[2..], schema) {
         Ok(Came::Ended(_)) => ExitCode::SUCCESS,
         Ok(Came::NotTaken(why)) => {
-            eprintln!("poste {RUN_AGENT}: {why}");
+            say(RUN_AGENT, &why);
             ExitCode::from(NOT_TAKEN)
         }
         Err(error) => {
@@ -49,13 +51,21 @@ pub(crate) fn plainly(arguments: &[OsString], schema: Schema) -> Option<ExitCode
     })
 }
 
+/// If anybody listens.
+fn say(command: &str, why: &str) {
+    let _ = writeln!(io::stderr(), "poste {command}: {}", escape::line(why));
+}
+
 fn supervise(words: &[OsString], schema: Schema) -> Result<Came> {
     let usage = || CommandError::usage(format!("poste {RUN_AGENT} NAME [NUMBER…]"));
     let words: Vec<&str> = words.iter().map(|word| word.to_str()).collect::<Option<_>>().ok_or_else(usage)?;
     let (name, numbers) = words.split_first().ok_or_else(usage)?;
     let agent: Name = name.parse()?;
-    let messages: Vec<MessageNo> =
-        numbers.iter().map(|word| crate::cli::number(word)).collect::<std::result::Result<_, _>>().map_err(CommandError::usage)?;
+    let messages: Vec<MessageNo> = numbers
+        .iter()
+        .map(|word| crate::cli::number(word))
+        .collect::<std::result::Result<_, _>>()
+        .map_err(CommandError::usage)?;
     let program = std::env::current_exe()
         .map_err(|error| CommandError::new(Kind::Internal, format!("this program cannot be found: {error}")))?;
     // It is told apart from the run it may have been started in by its environment, which only a new process has from its start.
@@ -109,7 +119,11 @@ impl Desk for Supervised<'_> {
         read::fenced(self.cx, message)
     }
 
-    fn refuses(&self, office: &Office, messages: &[MessageNo]) -> std::result::Result<Option<String>, poste_core::Error> {
+    fn refuses(
+        &self,
+        office: &Office,
+        messages: &[MessageNo],
+    ) -> std::result::Result<Option<String>, poste_core::Error> {
         let gates = office.gates()?;
         for number in messages {
             let Some(message) = views::message(office.store(), *number)? else { continue };

@@ -86,8 +86,12 @@ impl Stage {
 
     /// How the newest run ended, as its folder says.
     fn end(&self) -> Value {
-        let ends: Vec<Value> = self.run_folders().iter().filter_map(|path| fs::read(path.join("end.json")).ok())
-            .map(|bytes| serde_json::from_slice(&bytes).expect("JSON")).collect();
+        let ends: Vec<Value> = self
+            .run_folders()
+            .iter()
+            .filter_map(|path| fs::read(path.join("end.json")).ok())
+            .map(|bytes| serde_json::from_slice(&bytes).expect("JSON"))
+            .collect();
         assert_eq!(ends.len(), 1, "{:?}", self.run_folders());
         ends[0].clone()
     }
@@ -149,7 +153,8 @@ fn an_answer_goes_to_who_asked_and_ends_the_work() {
 fn of_many_supervisors_one_has_the_message() {
     let stage = Stage::new("alone.sh", "concurrency = 20");
     let number = stage.ask();
-    let all: Vec<Child> = (0..8).map(|_| stage.supervisor(&[&number]).env("AGENT_PAUSE", "1").spawn().unwrap()).collect();
+    let all: Vec<Child> =
+        (0..8).map(|_| stage.supervisor(&[&number]).env("AGENT_PAUSE", "1").spawn().unwrap()).collect();
     let codes: Vec<Option<i32>> = crate::common::finish(all).iter().map(|output| output.status.code()).collect();
     assert_eq!(codes.iter().filter(|code| **code == Some(0)).count(), 1, "{codes:?}");
     assert!(codes.iter().all(|code| matches!(code, Some(0 | 75))), "{codes:?}");
@@ -277,7 +282,8 @@ fn an_answer_of_its_own_stands_and_no_second_one_is_made_of_what_it_printed() {
     let stage = Stage::new("answers-twice.sh", "");
     let number = stage.ask();
     assert_eq!(stage.ran(&number)["state"], "done");
-    let bodies: Vec<String> = stage.answers().iter().map(|answer| answer["body"].as_str().unwrap().to_owned()).collect();
+    let bodies: Vec<String> =
+        stage.answers().iter().map(|answer| answer["body"].as_str().unwrap().to_owned()).collect();
     assert_eq!(bodies, ["the first answer"]);
 }
 
@@ -312,7 +318,8 @@ fn when_a_person_ends_the_message_the_program_is_ended() {
 #[test]
 fn a_short_lease_is_kept_for_as_long_as_it_takes() {
     let stage = Stage::running("run = [\"/bin/sh\", \"-c\", \"sleep 4; echo slow\"]");
-    fs::write(stage.desk.folder.path().join("poste.toml"), "[delivery]\nlease = \"1s\"\nretry_delay = \"0s\"\n").unwrap();
+    fs::write(stage.desk.folder.path().join("poste.toml"), "[delivery]\nlease = \"1s\"\nretry_delay = \"0s\"\n")
+        .unwrap();
     let number = stage.ask();
     assert_eq!(stage.ran(&number)["state"], "done");
     assert_eq!(stage.delivery(&number)["attempts"], 0);
@@ -377,7 +384,12 @@ fn a_worktree_is_made_once_and_used_again() {
     let stage = Stage::running("run = [\"/bin/sh\", \"-c\", \"pwd; git branch --show-current; ls\"]\nworktree = true");
     let git = |words: &[&str]| {
         let project = stage.desk.folder.path();
-        let ran = Command::new("git").args(["-c", "user.name=n", "-c", "user.email=e@x"]).args(words).current_dir(project).output().unwrap();
+        let ran = Command::new("git")
+            .args(["-c", "user.name=n", "-c", "user.email=e@x"])
+            .args(words)
+            .current_dir(project)
+            .output()
+            .unwrap();
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     };
     git(&["init", "-q"]);
@@ -400,7 +412,8 @@ fn a_secret_in_what_it_printed_is_not_recorded() {
     let number = stage.ask();
     stage.ran(&number);
     let has = |text: &str| {
-        let bytes = ["office.db", "office.db-wal"].map(|name| fs::read(stage.desk.office().join(name)).unwrap_or_default());
+        let bytes =
+            ["office.db", "office.db-wal"].map(|name| fs::read(stage.desk.office().join(name)).unwrap_or_default());
         bytes.iter().any(|bytes| bytes.windows(text.len()).any(|window| window == text.as_bytes()))
     };
     assert!(has("it ended with exit code 3"), "the end is recorded");
@@ -417,8 +430,13 @@ fn what_the_program_sends_is_one_hop_further_and_nothing_of_the_environment_is_p
     let output = stage.supervisor(&[&number]).env("A_SECRET", "x").env("AGENT_KIND", "y").output().unwrap();
     assert!(output.status.success());
     let body = stage.answers()[0]["body"].as_str().unwrap().to_owned();
-    assert!(!body.contains("A_SECRET") && !body.contains("POSTE_SUPERVISES") && body.contains("AGENT_KIND=y"), "{body}");
-    for name in ["POSTE_AGENT=worker", "POSTE_HOME=", "POSTE_RUN=", "POSTE_SESSION=", &format!("POSTE_MESSAGE={number}")] {
+    assert!(
+        !body.contains("A_SECRET") && !body.contains("POSTE_SUPERVISES") && body.contains("AGENT_KIND=y"),
+        "{body}"
+    );
+    for name in
+        ["POSTE_AGENT=worker", "POSTE_HOME=", "POSTE_RUN=", "POSTE_SESSION=", &format!("POSTE_MESSAGE={number}")]
+    {
         assert!(body.contains(name), "{name}: {body}");
     }
 }
@@ -494,7 +512,8 @@ fn a_supervisor_that_is_killed_at_any_moment_leaves_nobody_and_loses_nothing() {
 #[test]
 fn a_stopped_supervisor_that_lost_its_lease_is_ended_with_its_program() {
     let stage = Stage::new("hangs.sh", "");
-    fs::write(stage.desk.folder.path().join("poste.toml"), "[delivery]\nlease = \"2s\"\nretry_delay = \"0s\"\n").unwrap();
+    fs::write(stage.desk.folder.path().join("poste.toml"), "[delivery]\nlease = \"2s\"\nretry_delay = \"0s\"\n")
+        .unwrap();
     let number = stage.ask();
     let mut child = stage.supervisor(&[&number]).spawn().unwrap();
     until("the program", || !stage.pids().is_empty());
