@@ -2,6 +2,7 @@
 //!
 //! See `docs/proofs.md`.
 
+mod dispatched;
 mod programs;
 mod rig;
 mod scenarios;
@@ -29,6 +30,9 @@ struct Args {
     /// One turn of each program; no second session, no terminal
     #[arg(long)]
     short: bool,
+    /// Only what a dispatcher starts
+    #[arg(long)]
+    dispatched: bool,
     /// Keep the folders of the runs, with every request to the model
     #[arg(long)]
     keep: bool,
@@ -72,9 +76,13 @@ fn run(args: &Args) -> Result<bool> {
     let mut checks = Vec::new();
     for program in programs {
         say(&format!("\n== {} {}", program.title(), program.version()));
+        if !args.dispatched {
+            let rig = Rig::new(program, &poste, &tools, args.keep)?;
+            checks.extend(played(rig, |rig| scenarios::all(rig, args.short, &mut tell)));
+        }
         let rig = Rig::new(program, &poste, &tools, args.keep)?;
-        checks.extend(played(rig, |rig| scenarios::all(rig, args.short, &mut tell)));
-        if !args.short {
+        checks.extend(played(rig, |rig| dispatched::all(rig, &mut tell)));
+        if !args.short && !args.dispatched {
             let rig = Rig::new(program, &poste, &tools, args.keep)?;
             checks.extend(played(rig, |rig| scenarios::unnamed(rig, &mut tell)));
         }

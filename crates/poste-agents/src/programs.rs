@@ -59,6 +59,11 @@ impl Program {
         tools.join("agents").join(folder).join("node_modules/.bin").join(name)
     }
 
+    /// Where its executable is.
+    pub fn folder(self, rig: &Rig) -> PathBuf {
+        self.executable(rig.tools()).parent().unwrap_or(Path::new("/")).to_owned()
+    }
+
     /// The tool that runs a shell command, and its arguments.
     pub fn shell(self, command: &str) -> (&'static str, Value) {
         match self {
