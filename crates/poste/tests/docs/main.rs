@@ -58,6 +58,7 @@ pages! {
     guard: "docs/guard.md",
     reservations: "docs/reservations.md",
     reports: "docs/reports.md",
+    runners: "docs/runners.md",
     search: "docs/search.md",
     sessions: "docs/sessions.md",
     status: "docs/status.md",
