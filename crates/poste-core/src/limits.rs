@@ -107,6 +107,16 @@ pub const DOCUMENT_BYTES_MAX: usize = 1024 * 1024;
 /// The title of a section is one line.
 pub const TITLE_BYTES_MAX: usize = 256;
 
+/// Steps of a workflow, messages a step may be for one list, rounds of a loop, attempts of a step.
+pub const WORKFLOW_STEPS_MAX: usize = 200;
+pub const WORKFLOW_ITEMS_MAX: u32 = 1_000;
+pub const WORKFLOW_ROUNDS_MAX: u32 = 1_000;
+pub const WORKFLOW_ATTEMPTS_MAX: u32 = 1_000;
+/// The file of a definition, and how long a step may take.
+pub const WORKFLOW_BYTES_MAX: usize = 256 * 1024;
+pub const STEP_TIME_MS_MIN: i64 = SECOND_MS;
+pub const STEP_TIME_MS_MAX: i64 = 30 * DAY_MS;
+
 /// How long a shared context is locked.
 pub const CONTEXT_LOCK_MS_MIN: i64 = SECOND_MS;
 pub const CONTEXT_LOCK_MS_MAX: i64 = HOUR_MS;

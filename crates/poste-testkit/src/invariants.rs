@@ -50,8 +50,8 @@ const fn check(name: &'static str, offenders: &'static str) -> Check {
 /// 5 acked, 12 retried, 14 late, 18 reminded, 19 dropped. Kinds of records: 20 send, 22 claim, 24 done, 25 fail,
 /// 50 to 52 a version of a context, 57 an agreement, 60 handoff.create, 61 accept, 62 reject, 63 withdraw, 81 an
 /// approval's answer. Due: 0 lease, 1 ready, 2 expiry, 3 response, 4 the lock of a context, 5 a reservation, 6 an approval's
-/// deadline. Reasons: up to 3 an end a recipient made, 9 stopped by gates, 10 defaulted, 11 withdrawn, 12 settled, 13
-/// unanswered. Approvals: 0 open, 1 answered, 2 defaulted. Sessions: 0 live, 2 taken over; their notes: 2 a question, 3 an
+/// deadline, 7 the time of a step. Reasons: up to 3 an end a recipient made, 9 stopped by gates, 10 defaulted, 11 withdrawn, 12 settled, 13
+/// unanswered, 14 cancelled with its workflow, 15 out of time. Approvals: 0 open, 1 answered, 2 defaulted. Sessions: 0 live, 2 taken over; their notes: 2 a question, 3 an
 /// answer. They are written out here on purpose: a renumbering in the code would break every file there is, and must fail
 /// here.
 const CHECKS: &[Check] = &[
@@ -89,7 +89,10 @@ const CHECKS: &[Check] = &[
            UNION SELECT position FROM handoffs UNION SELECT decision FROM handoffs
            UNION SELECT position FROM context_versions UNION SELECT token FROM contexts
            UNION SELECT position FROM sessions UNION SELECT ended_by FROM sessions
-           UNION SELECT position FROM session_notes UNION SELECT position FROM agreements)
+           UNION SELECT position FROM session_notes UNION SELECT position FROM agreements
+           UNION SELECT position FROM workflows UNION SELECT ended_by FROM workflows
+           UNION SELECT marked_by FROM workflow_steps
+           UNION SELECT position FROM workflow_mail UNION SELECT ended_by FROM workflow_mail)
          WHERE position IS NOT NULL
            AND (position NOT IN (SELECT position FROM ids) OR position IN (SELECT position FROM outcomes))",
     ),
@@ -146,7 +149,7 @@ const CHECKS: &[Check] = &[
         "I8 the reason fits the state",
         "SELECT 'delivery ' || number FROM deliveries
          WHERE state >= 2 AND state <> CASE WHEN reason <= 3 OR reason IN (10, 12) THEN 2
-           WHEN reason IN (8, 9, 11) THEN 6 WHEN reason = 13 THEN 5 ELSE reason - 1 END",
+           WHEN reason IN (8, 9, 11, 14) THEN 6 WHEN reason IN (13, 15) THEN 5 ELSE reason - 1 END",
     ),
     check(
         "I8 what its gates stopped was stopped by their result, and what they let through was claimed",
@@ -181,6 +184,7 @@ const CHECKS: &[Check] = &[
            UNION ALL SELECT deadline, 6, number FROM approvals WHERE state = 0 AND deadline IS NOT NULL
            UNION ALL SELECT locked_until, 4, number FROM contexts WHERE locked_until IS NOT NULL
            UNION ALL SELECT until, 5, number FROM reservations
+           UNION ALL SELECT deadline, 7, message FROM workflow_mail WHERE state = 0 AND deadline IS NOT NULL
            EXCEPT SELECT at, what, subject FROM due)
          UNION ALL
          SELECT 'too much: ' || what || ' of ' || subject FROM (
@@ -189,6 +193,7 @@ const CHECKS: &[Check] = &[
            EXCEPT SELECT ready_at, 1, number FROM deliveries WHERE state = 0 AND ready = 0
            EXCEPT SELECT expires_at, 2, number FROM deliveries WHERE state = 0
            EXCEPT SELECT until, 5, number FROM reservations
+           EXCEPT SELECT deadline, 7, message FROM workflow_mail WHERE state = 0
            EXCEPT SELECT respond_by, 3, number FROM deliveries
              WHERE state <= 1 AND answer IS NULL AND reminded_at IS NULL
            EXCEPT SELECT deadline, 6, number FROM approvals WHERE state = 0
@@ -279,6 +284,49 @@ const CHECKS: &[Check] = &[
         "I9 outcomes and content belong to a record",
         "SELECT 'record ' || position FROM outcomes WHERE position NOT IN (SELECT position FROM log)
          UNION ALL SELECT 'record ' || position FROM content WHERE position NOT IN (SELECT position FROM log)",
+    ),
+    // Workflows: 0 open. Their steps: 2 done, 3 left out, 4 failed. Their messages: 0 open, 1 done, 2 failed; part 0 is work.
+    check(
+        "I8 a workflow is over or somebody speaks for it",
+        "SELECT label FROM workflows LEFT JOIN agents a ON a.name = owner
+         WHERE (state = 0) <> (ended_at IS NULL) OR (ended_at IS NULL) <> (ended_by IS NULL)
+            OR (state = 0 AND (a.name IS NULL OR a.retired_at IS NOT NULL))
+            OR label <> workflows.name || '-' || number",
+    ),
+    check(
+        "I8 a step is sent when what it needs is over, and is done when all of it is",
+        "SELECT 'step ' || s.workflow || '/' || s.key FROM workflow_steps s
+         WHERE s.state = 2 AND (SELECT count(*) FROM workflow_mail m WHERE m.workflow = s.workflow AND m.step = s.ordinal
+                                  AND m.round = s.round AND m.part = 0 AND m.state = 1)
+             <> (SELECT max(items) FROM workflow_mail m WHERE m.workflow = s.workflow AND m.step = s.ordinal
+                                  AND m.round = s.round)
+         UNION ALL
+         SELECT 'step ' || s.workflow || '/' || s.key FROM workflow_steps s JOIN workflow_mail m
+           ON m.workflow = s.workflow AND m.step = s.ordinal
+         WHERE m.round > s.round OR (m.state = 0 AND (s.state > 1 OR m.round < s.round))
+            OR (m.state = 0 AND (SELECT state FROM workflows w WHERE w.number = s.workflow) <> 0)",
+    ),
+    check(
+        "I8 a step's message is what its delivery says, and one attempt follows the failure of another",
+        "SELECT 'message ' || m.message FROM workflow_mail m JOIN deliveries d USING (message)
+         WHERE m.state <> CASE WHEN d.state <= 1 THEN 0 WHEN d.state = 2 THEN 1 ELSE 2 END
+            OR m.ended_at IS NOT d.ended_at OR m.ended_by IS NOT d.ended_by
+         UNION ALL
+         SELECT 'message ' || message FROM workflow_mail m WHERE part = 0 AND attempt > 1 AND NOT EXISTS
+           (SELECT 1 FROM workflow_mail b WHERE b.workflow = m.workflow AND b.step = m.step AND b.round = m.round
+              AND b.item = m.item AND b.part = 0 AND b.attempt = m.attempt - 1 AND b.state = 2)
+         UNION ALL
+         SELECT 'message ' || message FROM workflow_mail WHERE message NOT IN (SELECT number FROM messages)
+           AND message NOT IN (SELECT number FROM archived_messages)",
+    ),
+    check(
+        "I8 a numbered step holds up others until it is done or dropped",
+        "SELECT 'delivery ' || d.number FROM deliveries d JOIN messages m ON m.number = d.message
+         WHERE (m.workflow IS NOT NULL AND m.notice IS NULL AND m.work AND m.step NOT GLOB '*[^0-9]*'
+             AND m.workflow NOT IN (SELECT label FROM workflows) AND d.state <> 2 AND d.dropped_at IS NULL)
+           <> EXISTS (SELECT 1 FROM numbered_steps n WHERE n.delivery = d.number)
+         UNION ALL
+         SELECT 'delivery ' || delivery FROM numbered_steps WHERE delivery NOT IN (SELECT number FROM deliveries)",
     ),
     // Handoffs: 0 pending, 1 accepted, 2 rejected, 3 withdrawn, and from 4 on what became of their delivery.
     check(

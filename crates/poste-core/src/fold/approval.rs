@@ -32,37 +32,7 @@ impl Rule for ApprovalAsk {
     type Plan = AskPlan;
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<AskPlan, Stop> {
-        let plan = match self.mail.kind.as_str() {
-            QUESTION => false,
-            PLAN => true,
-            _ => return Err(refuse(Code::Malformed, format!("an approval is a {QUESTION} or a {PLAN}"))),
-        };
-        require_no_times(&self.mail)?;
-        check_choices(&self.choices)?;
-        let deadline = future(cx, "the deadline", self.deadline, false)?;
-        if let Some(default) = &self.default {
-            must_offer(&self.choices, default)?;
-        }
-        if self.default.is_some() && deadline.is_none() {
-            return Err(refuse(Code::Malformed, "a default is applied at a deadline, and there is none"));
-        }
-        // Whatever the office makes of the type: a decision is wanted, and an ack is none.
-        let mail = Send { wants_response: Some(true), ..self.mail.clone() }.decide(tables, cx)?;
-        let recipients = mail.recipients();
-        if mail.is_published() {
-            return Err(refuse(Code::Malformed, "an approval is asked of somebody, not published"));
-        }
-        if recipients.contains(&Address::Agent(cx.actor.clone())) {
-            return Err(refuse(Code::NotAllowed, "nobody decides what they ask themselves"));
-        }
-        if recipients.is_empty() {
-            return Err(refuse(Code::NoRecipient, "nobody is there to be asked"));
-        }
-        if recipients.len() > limits::APPROVAL_RECIPIENTS_MAX {
-            let max = limits::APPROVAL_RECIPIENTS_MAX;
-            return Err(refuse(Code::TooLarge, format!("an approval may be asked of {max} recipients at most")));
-        }
-        Ok(AskPlan { mail, plan, choices: self.choices.clone(), default: self.default.clone(), deadline })
+        plan(self, tables, cx, false)
     }
 
     fn apply(plan: AskPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
@@ -86,6 +56,47 @@ impl Rule for ApprovalAsk {
             ended_by: None,
         })?;
         Ok(Effect::Sent(sent))
+    }
+}
+
+/// A question, looked at. `of_itself`: whoever asks may be who decides.
+pub(crate) fn plan(ask: &ApprovalAsk, tables: &Tables<'_>, cx: &Context, of_itself: bool) -> Result<AskPlan, Stop> {
+    let is_plan = match ask.mail.kind.as_str() {
+        QUESTION => false,
+        PLAN => true,
+        _ => return Err(refuse(Code::Malformed, format!("an approval is a {QUESTION} or a {PLAN}"))),
+    };
+    require_no_times(&ask.mail)?;
+    check_choices(&ask.choices)?;
+    let deadline = future(cx, "the deadline", ask.deadline, false)?;
+    if let Some(default) = &ask.default {
+        must_offer(&ask.choices, default)?;
+    }
+    if ask.default.is_some() && deadline.is_none() {
+        return Err(refuse(Code::Malformed, "a default is applied at a deadline, and there is none"));
+    }
+    // Whatever the office makes of the type: a decision is wanted, and an ack is none.
+    let mail = Send { wants_response: Some(true), ..ask.mail.clone() }.decide(tables, cx)?;
+    let recipients = mail.recipients();
+    if mail.is_published() {
+        return Err(refuse(Code::Malformed, "an approval is asked of somebody, not published"));
+    }
+    if !of_itself && recipients.contains(&Address::Agent(cx.actor.clone())) {
+        return Err(refuse(Code::NotAllowed, "nobody decides what they ask themselves"));
+    }
+    if recipients.is_empty() {
+        return Err(refuse(Code::NoRecipient, "nobody is there to be asked"));
+    }
+    if recipients.len() > limits::APPROVAL_RECIPIENTS_MAX {
+        let max = limits::APPROVAL_RECIPIENTS_MAX;
+        return Err(refuse(Code::TooLarge, format!("an approval may be asked of {max} recipients at most")));
+    }
+    Ok(AskPlan { mail, plan: is_plan, choices: ask.choices.clone(), default: ask.default.clone(), deadline })
+}
+
+impl AskPlan {
+    pub(crate) fn recipients(&self) -> &[Address] {
+        self.mail.recipients()
     }
 }
 
@@ -156,7 +167,8 @@ impl Rule for ApprovalAnswer {
         if self.mail.kind != kind {
             return Err(refuse(Code::Malformed, format!("message {number} is answered by a {kind}")));
         }
-        if approval.asker == agent.name {
+        // A workflow asks in somebody's name, and may ask the same one.
+        if approval.asker == agent.name && tables.task(number)?.is_none() {
             return Err(refuse(Code::NotAllowed, "nobody decides what they ask themselves"));
         }
         must_be_open(&approval, cx.at)?;
@@ -319,6 +331,14 @@ pub(crate) fn close_in(tables: &mut Tables<'_>, cx: &Context, conversation: &Lab
         }
     }
     Ok(())
+}
+
+/// What it was asked for is over. Its deliveries are returned by whoever says so.
+pub(crate) fn close_one(tables: &mut Tables<'_>, cx: &Context, number: MessageNo) -> Result<(), Error> {
+    match tables.approval(number)?.filter(Approval::is_open) {
+        None => Ok(()),
+        Some(open) => end(tables, cx, &open, Approval { state: ApprovalState::Closed, ..open.clone() }),
+    }
 }
 
 /// A finished conversation is archived: a question nobody was left to decide is over with it. Whoever asked was told

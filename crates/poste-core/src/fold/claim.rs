@@ -2,7 +2,7 @@
 
 use super::delivery::{self, own_deliveries, own_delivery};
 use super::outcome::{Claimed, ClaimedItem, Code, Effect, Stop, refuse};
-use super::{Context, Rule, speaker};
+use super::{Context, Rule, speaker, workflow};
 use crate::error::Error;
 use crate::limits;
 use crate::log::{Claim, Extend, MessageNo, Position, Release};
@@ -50,7 +50,10 @@ pub(super) fn claimable(tables: &Tables<'_>, agent: &Agent, number: MessageNo) -
     waiting.sort_by_key(|other| !other.ready); // stable: what can be claimed now first
     let own = if is_held_here { own } else { waiting.into_iter().next().unwrap_or(own) };
     match own.state {
-        State::Pending if own.ready => Ok((message, own)),
+        State::Pending if own.ready => {
+            workflow::must_be_in_order(tables, &own)?;
+            Ok((message, own))
+        }
         State::Pending => Err(delivery::not_ready(&own)),
         State::Claimed => Err(delivery::held_by(&own)),
         _ => Err(delivery::ended(&own)),

@@ -12,7 +12,7 @@
 //! ```
 
 use super::outcome::{Code, Stop, refuse};
-use super::{Context, notice};
+use super::{Context, notice, workflow};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
@@ -309,11 +309,15 @@ pub(crate) fn end(
     tables.update_delivery(before, &after)?;
     tables.lift_holds_on(after.number)?;
     tables.move_handoff(after.message, state)?;
+    workflow::delivery_ended(tables, cx, &after)?;
     let (event, told) = match state {
         State::Failed => (Event::Failed, Some(Notice::Failed)),
         State::Dead => (Event::Dead, Some(Notice::Dead)),
         // The approval says it once, for all its deliveries.
         State::Expired if reason == EndReason::Unanswered => (Event::Expired, None),
+        // Whoever speaks for a workflow knows what becomes of its steps.
+        State::Expired if reason == EndReason::TimedOut => (Event::Expired, None),
+        State::Returned if reason == EndReason::Cancelled => (Event::Returned, None),
         State::Expired => (Event::Expired, Some(Notice::Expired)),
         State::Returned => (Event::Returned, Some(Notice::Returned)),
         _ => (Event::Done, None),
@@ -333,8 +337,9 @@ pub(crate) fn end(
 
 /// Another chance, with a clean count. Its conversation goes on, if somebody closed it.
 pub(crate) fn revive(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Result<(), Error> {
-    let conversation = expect_message(tables, before.message)?.conversation;
-    tables.delete_closed(&conversation)?;
+    let message = expect_message(tables, before.message)?;
+    tables.delete_closed(&message.conversation)?;
+    workflow::number_delivery(tables, &message, before.number)?;
     let after = Delivery {
         state: State::Pending,
         ready: true,
@@ -370,9 +375,19 @@ pub(crate) fn remind(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -
 
 /// Nobody wants to hear of this bad end any more.
 pub(crate) fn drop_it(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Result<(), Error> {
+    drop_as(tables, cx, before, None)
+}
+
+/// As [`drop_it`], by a record whose words are about something else.
+pub(crate) fn drop_along(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Result<(), Error> {
+    drop_as(tables, cx, before, Some(1))
+}
+
+fn drop_as(tables: &mut Tables<'_>, cx: &Context, before: &Delivery, value: Option<i64>) -> Result<(), Error> {
     let after = Delivery { dropped_at: Some(cx.at), ..before.clone() };
     tables.update_delivery(before, &after)?;
-    record_event(tables, cx, &after, Event::Dropped, None)
+    tables.delete_numbered(after.number)?;
+    record_event(tables, cx, &after, Event::Dropped, value)
 }
 
 /// A recipient's reply satisfies a wanted response; the first one counts.

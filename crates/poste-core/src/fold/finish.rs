@@ -3,7 +3,7 @@
 use super::delivery::{self, Authority, own_delivery};
 use super::message::{check_artifacts, finish, require_member};
 use super::outcome::{Code, Effect, Late, Stop, refuse};
-use super::{Context, Rule, active_agent, approval, handoff, notice, speaker};
+use super::{Context, Rule, active_agent, approval, handoff, notice, speaker, workflow};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
@@ -30,6 +30,9 @@ fn decide_finish(
     let authority = delivery::authority(tables, cx, &own, token)?;
     if authority == Authority::Unclaimed && !own.ready {
         return Err(delivery::not_ready(&own));
+    }
+    if authority == Authority::Unclaimed {
+        workflow::must_be_in_order(tables, &own)?;
     }
     let lease_ms = tables.policy()?.settings.lease_ms.unwrap_or(limits::LEASE_MS_DEFAULT);
     Ok(FinishPlan { message, own, authority, lease_ms })
@@ -201,6 +204,7 @@ impl Rule for Retry {
         let (message, agent, bad) = bad_ends(tables, cx, self.message, self.recipient.as_ref(), "retry")?;
         approval::may_be_retried(tables, self.message, cx.at)?;
         handoff::refuse_second_life(tables, self.message)?;
+        workflow::refuse_second_life(tables, self.message)?;
         let sender = tables.agent(message.sender.as_str())?.unwrap_or(agent);
         for delivery in &bad {
             match &delivery.address {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::delivery::{self, Authority};
 use super::notice::{deliver, next_message};
 use super::outcome::{Code, Effect, Sent, Stop, refuse};
-use super::{Context, Rule, active_agent, approval, handoff, run, speaker};
+use super::{Context, Rule, active_agent, approval, handoff, run, speaker, workflow};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
@@ -110,6 +110,12 @@ pub(crate) fn plan(header: &Send, tables: &Tables<'_>, cx: &Context, terms: Term
             }
             if authority == Authority::Unclaimed && !own.ready {
                 return Err(delivery::not_ready(&own));
+            }
+            if authority == Authority::Unclaimed {
+                workflow::must_be_in_order(tables, &own)?;
+            }
+            if ends.how == EndsHow::Forwarded {
+                workflow::refuse_forward(tables, ends.message)?;
             }
             let reason = match ends.how {
                 EndsHow::Replied => EndReason::Replied,

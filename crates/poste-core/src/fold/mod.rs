@@ -30,6 +30,7 @@ mod shown;
 mod tick;
 mod topic;
 mod wake;
+mod workflow;
 
 pub(crate) use agreement::{asked, superseded_by};
 pub(crate) use delivery::own_deliveries;
@@ -173,6 +174,9 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
     if let Some(proposal) = tables.agreed_at(position)? {
         return Ok(Verdict::Accepted(Effect::Agreed(agreement::agreed_before(tables, proposal, message)?)));
     }
+    if let Some(workflow) = tables.workflow_at(position)? {
+        return Ok(Verdict::Accepted(Effect::Began(workflow.label)));
+    }
     if let Some(number) = message {
         let released = reservation::released_before(tables, position)?;
         return Ok(Verdict::Accepted(match released.is_empty() {
@@ -287,6 +291,11 @@ fn apply_intent(
         Intent::RunEnd(rule) => run(&rule, tables, &cx),
         Intent::RunHold(rule) => run(&rule, tables, &cx),
         Intent::RunResume(rule) => run(&rule, tables, &cx),
+        Intent::WorkflowStart(rule) => run(&rule, tables, &cx),
+        Intent::WorkflowStep(rule) => run(&rule, tables, &cx),
+        Intent::WorkflowMark(rule) => run(&rule, tables, &cx),
+        Intent::WorkflowEnd(rule) => run(&rule, tables, &cx),
+        Intent::WorkflowRetry(rule) => run(&rule, tables, &cx),
     }
 }
 
@@ -350,7 +359,8 @@ impl Rule for Clock {
         }
         let locked = context::move_locks(tables, leap_ms)?;
         reservation::move_all(tables, leap_ms)?;
-        Ok(Effect::Touched(claimed.len() + locked))
+        let limited = workflow::move_limits(tables, leap_ms)?;
+        Ok(Effect::Touched(claimed.len() + locked + limited))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the fold tells people by itself: messages from `poste`, numbered like any other.
 
-use super::Context;
+use super::{Context, workflow};
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo};
@@ -124,5 +124,6 @@ pub(crate) fn deliver(
         reason: None,
         dropped_at: None,
     })?;
+    workflow::number_delivery(tables, message, number)?;
     Ok(number)
 }

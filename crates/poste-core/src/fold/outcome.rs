@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::address::Address;
 use crate::log::{MessageNo, Position, ReservationNo};
 use crate::pattern::Pattern;
-use crate::text::{ContextName, Name, RecordId};
+use crate::text::{ContextName, Label, Name, RecordId};
 use crate::time::{Timestamp, rfc3339};
 
 /// The answer to one proposal.
@@ -64,6 +64,8 @@ pub enum Effect {
     Locked(Locked),
     /// A word for a proposal, and whose is still missing.
     Agreed(AgreedOn),
+    /// A workflow, and what it is called.
+    Began(Label),
 }
 
 impl Effect {
@@ -235,6 +237,12 @@ codes! {
     RunTaken "run_taken" Conflict,
     Busy "busy" Conflict,
     UnknownRun "unknown_run" NotFound,
+    UnknownWorkflow "unknown_workflow" NotFound,
+    UnknownStep "unknown_step" NotFound,
+    /// Somebody else said so before: it was sent, or is over.
+    StepTaken "step_taken" Conflict,
+    /// Something else has to be done before.
+    OutOfOrder "out_of_order" Refused,
     UnknownQuestion "unknown_question" NotFound,
     Superseded "superseded" Conflict,
     NotAgreed "not_agreed" Refused,

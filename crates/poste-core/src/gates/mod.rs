@@ -73,10 +73,17 @@ impl Source {
 pub const TEMPLATES: [(&str, &str); 3] =
     [("{artifact}", "POSTE_ARTIFACT"), ("{number}", "POSTE_NUMBER"), ("{worktree}", "POSTE_WORKTREE")];
 
+/// A gate of a workflow is for every run of it: these are called after it, with a number.
+fn is_one_of(workflow: &Label, name: &Label) -> bool {
+    let number = workflow.as_str().strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix('-'));
+    workflow == name
+        || number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 impl Gate {
     pub fn applies(&self, kind: &TypeName, workflow: Option<&Label>, step: Option<&Label>) -> bool {
         self.kind.as_ref().is_none_or(|own| own == kind)
-            && self.workflow.as_ref().is_none_or(|own| Some(own) == workflow)
+            && self.workflow.as_ref().is_none_or(|own| workflow.is_some_and(|workflow| is_one_of(workflow, own)))
             && self.step.as_ref().is_none_or(|own| Some(own) == step)
     }
 

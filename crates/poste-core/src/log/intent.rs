@@ -12,6 +12,7 @@ mod reservation;
 mod run;
 mod session;
 mod wake;
+mod workflow;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,9 @@ pub use reservation::{Prolong, Reserve, Unreserve};
 pub use run::{HoldReason, RunEnd, RunHold, RunOutcome, RunResume, RunStart};
 pub use session::{NoteKind, SessionClose, SessionNote, SessionProcess, SessionStart};
 pub use wake::{Wake, WakeOutcome, WakeWay};
+pub use workflow::{
+    StepAsk, StepMark, StepSpec, WorkflowEnd, WorkflowEnding, WorkflowMark, WorkflowRetry, WorkflowStart, WorkflowStep,
+};
 
 use crate::address::Address;
 use crate::digest::Digest;
@@ -128,6 +132,11 @@ kinds! {
     101 "run.end" v 1 critical true => RunEnd,
     102 "run.hold" v 1 critical true => RunHold,
     103 "run.resume" v 1 critical true => RunResume,
+    110 "workflow.start" v 1 critical true => WorkflowStart,
+    111 "workflow.step" v 1 critical true => WorkflowStep,
+    112 "workflow.mark" v 1 critical true => WorkflowMark,
+    113 "workflow.end" v 1 critical true => WorkflowEnd,
+    114 "workflow.retry" v 1 critical true => WorkflowRetry,
 }
 
 impl Intent {
@@ -148,6 +157,8 @@ impl Intent {
             Self::SessionClose(close) => close.mail.as_ref(),
             Self::Agree(agree) => Some(&agree.mail),
             Self::RunHold(hold) => hold.mail.as_ref(),
+            Self::WorkflowStep(step) => Some(&step.mail),
+            Self::WorkflowEnd(end) => end.mail.as_ref(),
             _ => None,
         }
     }

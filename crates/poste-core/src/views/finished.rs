@@ -89,7 +89,8 @@ fn state_of(conn: &rusqlite::Connection, conversation: &Label) -> Result<Convers
     Ok(conn
         .prepare_cached(
             "SELECT min(m.number), count(DISTINCT m.number), coalesce(sum(d.state <= 1), 0)
-                 + (SELECT count(*) FROM approvals WHERE conversation = ?1 AND state = 0 AND deadline IS NOT NULL),
+                 + (SELECT count(*) FROM approvals WHERE conversation = ?1 AND state = 0 AND deadline IS NOT NULL)
+                 + (SELECT count(*) FROM workflows WHERE label = ?1 AND state = 0),
                max(max(m.at), coalesce(max(d.ended_at), 0), coalesce(max(d.dropped_at), 0))
              FROM messages m LEFT JOIN deliveries d ON d.message = m.number WHERE m.conversation = ?1",
         )?

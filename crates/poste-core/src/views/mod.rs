@@ -31,6 +31,7 @@ mod timeline;
 mod track;
 mod verify;
 mod wake;
+mod workflow;
 
 pub use agreement::{AgreementView, PartyView, WrittenView, agreement};
 pub use approvals::{ApprovalView, Approvals, ApprovalsQuery, AskedOf, Talk, approval, approvals, talk_after};
@@ -86,6 +87,10 @@ pub(crate) use verify::unfinished_erasure;
 
 pub use verify::{Problem, ProblemKind, VerifyReport, verify};
 pub use wake::{LiveSession, Sleeper, Unseen, WaitingMail, WakeView, sleeper, sleepers, to_ring, waiting_mail};
+pub use workflow::{
+    Began, StepView, TaskResult, TaskView, WorkflowLine, WorkflowView, open_workflows, workflow, workflow_began,
+    workflow_of, workflows,
+};
 
 use crate::error::Error;
 use crate::log::{Content, Position};

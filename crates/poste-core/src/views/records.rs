@@ -227,6 +227,12 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
         Event::Returned if event.value == Some(EndReason::Withdrawn.number().into()) => {
             "returned: whoever asked is retired".to_owned()
         }
+        Event::Expired if event.value == Some(EndReason::TimedOut.number().into()) => {
+            "expired: the time of this step was over".to_owned()
+        }
+        Event::Returned if event.value == Some(EndReason::Cancelled.number().into()) => {
+            "returned: its workflow is over".to_owned()
+        }
         Event::Expired => "expired: nobody had taken it in time".to_owned(),
         Event::Returned if event.value == Some(EndReason::ConversationClosed.number().into()) => {
             format!("returned: {} closed the conversation", event.agent)

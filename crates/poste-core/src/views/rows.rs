@@ -102,6 +102,7 @@ fn notice_subject(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<S
         Some(Notice::Returned) => "came back",
         Some(Notice::Closed) => "was closed with its conversation while you held it",
         Some(Notice::Withdrawn) => "is a handoff that was withdrawn",
+        Some(Notice::StepOver) => "is a step of a workflow that is over, or its time is, while you held it",
         Some(Notice::Overdue) => "was not answered in time",
         Some(Notice::Defaulted | Notice::Settled | Notice::Unanswered) => {
             let approval = tables.approval(about.message)?;

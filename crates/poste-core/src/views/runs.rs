@@ -44,8 +44,12 @@ pub fn startable(store: &Store, agent: &Agent, now: Timestamp, limit: usize) -> 
     };
     let mut found = Vec::new();
     for address in agent.addresses() {
+        // A later step of a numbered workflow is held until the earlier ones are done.
         let waiting = "address = ?1 AND state = 0 AND ready = 1 ORDER BY rank, message";
-        found.extend(tables.scan_inbox(waiting, [&address], limit, may_start)?);
+        let in_order = |message: &Message, delivery: &Delivery| {
+            may_start(message, delivery) && matches!(tables.held_up_by(delivery.number), Ok(None) | Err(_))
+        };
+        found.extend(tables.scan_inbox(waiting, [&address], limit, in_order)?);
     }
     found.sort_by_key(|(message, _)| (std::cmp::Reverse(message.priority), message.number));
     found.truncate(limit);

@@ -260,6 +260,16 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
             Some(number) => (Some(number), format!("{actor} lets {} be started for #{number}", resume.agent)),
             None => (None, format!("{actor} lets {} be started again", resume.agent)),
         },
+        Intent::WorkflowStart(start) => {
+            let label = tables.workflow_at(record.position)?.map_or(start.name, |workflow| workflow.label);
+            (None, format!("{actor} starts workflow {label}"))
+        }
+        Intent::WorkflowStep(step) => (None, format!("{actor} sent step {} of {}, refused", step.step, step.workflow)),
+        Intent::WorkflowMark(mark) => {
+            (None, format!("step {} of workflow {}: {}", mark.step, mark.workflow, mark.what))
+        }
+        Intent::WorkflowEnd(end) => (None, format!("workflow {} is over: {}", end.workflow, end.how)),
+        Intent::WorkflowRetry(retry) => (None, format!("{actor} lets workflow {} try again", retry.workflow)),
         Intent::ApprovalAsk(_) => (None, format!("{actor} asked something that was refused")),
         Intent::ApprovalAnswer(_) => (None, format!("{actor} answered something that was refused")),
         Intent::Wake(wake) => {

@@ -44,3 +44,4 @@ mod tick;
 mod topics;
 mod wake;
 mod wal;
+mod workflows;

@@ -21,6 +21,7 @@ mod sessions;
 mod sight;
 mod words;
 mod work;
+mod workflows;
 
 use poste_core::log::{Body, Content, Intent, Proposal};
 use poste_core::store::Store;
@@ -125,6 +126,11 @@ enum Act {
     EndRun,
     HoldRun,
     ResumeRuns,
+    StartWorkflow,
+    Step,
+    Mark,
+    EndWorkflow,
+    NumberedStep,
 }
 
 const ACTS: &[(u32, Act)] = &[
@@ -162,6 +168,11 @@ const ACTS: &[(u32, Act)] = &[
     (5, Act::EndRun),
     (4, Act::HoldRun),
     (2, Act::ResumeRuns),
+    (3, Act::StartWorkflow),
+    (12, Act::Step),
+    (7, Act::Mark),
+    (2, Act::EndWorkflow),
+    (3, Act::NumberedStep),
 ];
 
 impl Generator {
@@ -266,6 +277,11 @@ impl Generator {
             Act::EndRun => self.end_run(sight).unwrap_or_else(|| self.claim_next(sight)),
             Act::HoldRun => self.hold_run(sight),
             Act::ResumeRuns => self.resume_runs(sight),
+            Act::StartWorkflow => self.start_workflow(sight),
+            Act::Step => self.step(sight).unwrap_or_else(|| self.start_workflow(sight)),
+            Act::Mark => self.mark_step(sight).unwrap_or_else(|| self.start_workflow(sight)),
+            Act::EndWorkflow => self.end_workflow(sight).unwrap_or_else(|| self.start_workflow(sight)),
+            Act::NumberedStep => self.numbered_step(sight),
         };
         Proposal {
             id: self.fresh_id(),

@@ -1,7 +1,7 @@
 //! What a caller sees of an office before it proposes something.
 
 use poste_core::store::Store;
-use poste_core::store::tables::{Agent, Approval, Context, RunRow, SessionRow, State};
+use poste_core::store::tables::{Agent, Approval, Context, RunRow, SessionRow, State, StepRow, TaskRow, WorkflowRow};
 use poste_core::text::{Label, Name, Session};
 use poste_core::{Address, Error, MessageNo, Position, Timestamp};
 
@@ -54,6 +54,16 @@ pub(super) struct Sight {
     pub runs: Vec<RunRow>,
     /// The newest proposals that can be agreed on.
     pub proposals: Vec<MessageNo>,
+    /// The newest workflows, over or not, with their steps and what was sent for them.
+    pub workflows: Vec<SeenWorkflow>,
+}
+
+/// A workflow, as whoever speaks for it sees it.
+#[derive(Debug, Clone)]
+pub(super) struct SeenWorkflow {
+    pub row: WorkflowRow,
+    pub steps: Vec<StepRow>,
+    pub tasks: Vec<TaskRow>,
 }
 
 impl Sight {
@@ -77,6 +87,7 @@ impl Sight {
             sessions: tables.newest_sessions(12)?,
             runs: tables.newest_runs(8)?,
             proposals: newest_proposals(store)?,
+            workflows: newest_workflows(store)?,
         })
     }
 
@@ -145,6 +156,16 @@ fn newest_handoffs(store: &Store) -> Result<Vec<SeenHandoff>, Error> {
 fn some_archived(store: &Store) -> Result<Vec<MessageNo>, Error> {
     let sql = "SELECT number FROM archived_messages ORDER BY number DESC LIMIT 10";
     Ok(store.conn().prepare_cached(sql)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+fn newest_workflows(store: &Store) -> Result<Vec<SeenWorkflow>, Error> {
+    let tables = store.tables()?;
+    let mut found = Vec::new();
+    for row in tables.newest_workflows(4)? {
+        let (steps, tasks) = (tables.steps_of_workflow(row.number)?, tables.tasks_of_workflow(row.number)?);
+        found.push(SeenWorkflow { row, steps, tasks });
+    }
+    Ok(found)
 }
 
 fn newest_proposals(store: &Store) -> Result<Vec<MessageNo>, Error> {

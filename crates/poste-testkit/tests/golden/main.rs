@@ -199,6 +199,10 @@ const REFUSED: &[&str] = &[
     "unverified",
     "ended",
     "not_allowed",
+    "out_of_order",
+    "step_taken",
+    "not_allowed",
+    "out_of_order",
 ];
 
 /// A log in which little happens would fold to the same digest whatever the fold does.
@@ -233,6 +237,10 @@ fn the_log_is_worth_keeping(store: &Store, outcomes: &[Outcome]) {
         "agreements",
         "runs",
         "run_claims",
+        "workflows",
+        "workflow_steps",
+        "workflow_mail",
+        "numbered_steps",
     ] {
         let sql = format!("SELECT count(*) FROM {table}");
         let rows: u64 = store.conn().query_row(&sql, [], |row| row.get(0)).unwrap();

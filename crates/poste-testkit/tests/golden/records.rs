@@ -6,8 +6,9 @@ use poste_core::log::{
     Drop, Ends, EndsHow, Extend, Fail, GateResult, GateVerdict, HandoffAccept, HandoffCreate, HandoffReject,
     HandoffWithdraw, HoldReason, Intent, Lines, NoteKind, Policy, PolicyType, Prolong, Proposal, Redact, Register,
     Release, Reserve, Retire, Retry, RunEnd, RunHold, RunOutcome, RunResume, RunStart, Send, SessionClose, SessionNote,
-    SessionProcess, SessionStart, Settings, Shown, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified,
-    Wake, WakeOutcome, WakeWay, context_mail,
+    SessionProcess, SessionStart, Settings, Shown, StepAsk, StepMark, StepSpec, Subscribe, Tick, TopicPattern,
+    Unreserve, Unsubscribe, Verified, Wake, WakeOutcome, WakeWay, WorkflowEnd, WorkflowEnding, WorkflowMark,
+    WorkflowRetry, WorkflowStart, WorkflowStep, context_mail,
 };
 use poste_core::text::Name;
 use poste_core::time::When;
@@ -227,6 +228,46 @@ pub(super) fn golden_proposals() -> Vec<Proposal> {
             message,
             mail: Send { reply_to: Some(message), ..Send::plain(text("response"), vec![text("bob")]) },
         }),
+        Intent::WorkflowStart(WorkflowStart {
+            name: text("release"),
+            digest: Digest::of(b"a definition"),
+            steps: vec![StepSpec {
+                key: text("review"),
+                needs: vec![text("write")],
+                again: vec![text("write"), text("review")],
+                max_rounds: 3,
+                instead: Some(text("by-hand")),
+            }],
+            lead: Some(text("cy")),
+        }),
+        Intent::WorkflowStep(WorkflowStep {
+            workflow: text("release-7"),
+            step: text("review"),
+            round: 2,
+            item: 3,
+            of: 4,
+            attempt: 5,
+            failure: true,
+            mail: Send::plain(text("question"), vec![text("bob")]),
+            ask: Some(StepAsk {
+                choices: vec![text("retry"), text("skip")],
+                default: Some(text("skip")),
+                deadline: Some(When::InMs(60_000)),
+            }),
+            time_limit_ms: Some(60_000),
+        }),
+        Intent::WorkflowMark(WorkflowMark {
+            workflow: text("release-7"),
+            step: text("review"),
+            round: 2,
+            what: StepMark::Again,
+        }),
+        Intent::WorkflowEnd(WorkflowEnd {
+            workflow: text("release-7"),
+            how: WorkflowEnding::Cancelled,
+            mail: Some(Send::plain(text("alert"), vec![text("bob")])),
+        }),
+        Intent::WorkflowRetry(WorkflowRetry { workflow: text("release-7"), step: Some(text("review")) }),
     ];
     intents
         .into_iter()

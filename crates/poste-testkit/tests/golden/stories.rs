@@ -6,7 +6,8 @@ use poste_core::log::{
     GateResult, GateVerdict, HandoffAccept, HandoffCreate, HandoffReject, HandoffWithdraw, HoldReason, Intent, Lines,
     NoteKind, Policy, Prolong, Proposal, Record, Redact, Register, Release, Reserve, Retire, Retry, RunEnd, RunHold,
     RunOutcome, RunResume, RunStart, Sealed, Send, SessionClose, SessionNote, SessionProcess, SessionStart, Settings,
-    Shown, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Wake, WakeOutcome, WakeWay, context_mail,
+    Shown, StepMark, StepSpec, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Wake, WakeOutcome,
+    WakeWay, WorkflowEnd, WorkflowEnding, WorkflowMark, WorkflowRetry, WorkflowStart, WorkflowStep, context_mail,
 };
 use poste_core::text::Name;
 use poste_core::time::When;
@@ -207,6 +208,7 @@ pub(super) fn golden_log() -> Vec<Record> {
     rung(&mut log);
     started(&mut log);
     work_is_handed_over(&mut log);
+    step_by_step(&mut log);
     log.records
 }
 
@@ -507,4 +509,82 @@ fn who_holds_paths(log: &mut Scribe) {
     log.write("eve", free(&["src/auth/**"], Some("fay")));
     log.write("dot", free(&["Cargo.lock"], None));
     log.write("dot", reserve("src/*/login.rs", 3_600_000, false)); // its own alone now
+}
+
+/// A workflow that goes round, fails, is tried again and out of time, another that is cancelled, and steps with numbers.
+fn step_by_step(log: &mut Scribe) {
+    let spec = |key: &str, needs: &[&str]| StepSpec {
+        key: text(key),
+        needs: needs.iter().map(|need| text(need)).collect(),
+        again: Vec::new(),
+        max_rounds: 1,
+        instead: None,
+    };
+    let (flow, other) = ("ship-1", "ship-2");
+    let begin = |steps| {
+        let lead = Some(text("ann"));
+        Intent::WorkflowStart(WorkflowStart { name: text("ship"), digest: Digest::of(b"a definition"), steps, lead })
+    };
+    let step = |flow: &str, key: &str, round, attempt, limit: Option<i64>| {
+        let mail = Send {
+            workflow: Some(text(flow)),
+            step: Some(text(key)),
+            conversation: Some(text(flow)),
+            ..send("directive", &["fay"])
+        };
+        let (workflow, step) = (text(flow), text(key));
+        let (item, of, failure, ask, time_limit_ms) = (1, 1, false, None, limit);
+        Intent::WorkflowStep(WorkflowStep {
+            workflow,
+            step,
+            round,
+            item,
+            of,
+            attempt,
+            failure,
+            mail,
+            ask,
+            time_limit_ms,
+        })
+    };
+    let mark = |key: &str, round, what| {
+        Intent::WorkflowMark(WorkflowMark { workflow: text(flow), step: text(key), round, what })
+    };
+    let review = StepSpec { again: vec![text("write"), text("review")], max_rounds: 2, ..spec("review", &["write"]) };
+    log.says("dot", begin(vec![spec("write", &[]), review]));
+    log.says("dot", step(flow, "review", 1, 1, None)); // refused: nothing is written
+    for round in [1, 2] {
+        for key in ["write", "review"] {
+            let sent = log.says("dot", step(flow, key, round, 1, Some(60_000)));
+            let number = log.message_at(sent);
+            log.says("fay", done(number, None));
+            let loops = key == "review" && round == 1;
+            log.write("dot", mark(key, round, if loops { StepMark::Again } else { StepMark::Done }));
+        }
+    }
+    log.write("dot", mark("review", 2, StepMark::Done)); // refused: it is done
+    let mail = Some(send("task_completed", &["ann"]));
+    log.says("dot", Intent::WorkflowEnd(WorkflowEnd { workflow: text(flow), how: WorkflowEnding::Finished, mail }));
+    let end = |how| Intent::WorkflowEnd(WorkflowEnd { workflow: text(other), how, mail: None });
+    let retry = || Intent::WorkflowRetry(WorkflowRetry { workflow: text(other), step: None });
+    log.says("dot", begin(vec![spec("write", &[])]));
+    log.says("dot", step(other, "write", 1, 1, Some(1_000)));
+    log.tick_after(2_000); // out of time
+    let failed = WorkflowMark { workflow: text(other), step: text("write"), round: 1, what: StepMark::Failed };
+    log.says("dot", Intent::WorkflowMark(failed));
+    log.write("dot", end(WorkflowEnding::Failed));
+    log.write("fay", retry()); // refused: it is dot's
+    log.write("ann", retry());
+    log.says("dot", step(other, "write", 1, 2, Some(3_600_000)));
+    log.says("dot", begin(vec![spec("write", &[])]));
+    log.says("dot", step("ship-3", "write", 1, 1, None));
+    let cancelled = WorkflowEnd { workflow: text("ship-3"), how: WorkflowEnding::Cancelled, mail: None };
+    log.says("ann", Intent::WorkflowEnd(cancelled));
+    let numbered = |step: &str| {
+        Intent::Send(Send { workflow: Some(text("mail")), step: Some(text(step)), ..send("directive", &["fay"]) })
+    };
+    let second = log.says("dot", numbered("2"));
+    let second = log.message_at(second);
+    log.says("dot", numbered("1"));
+    log.write("fay", claim(second, 60_000)); // refused: the first is not done
 }

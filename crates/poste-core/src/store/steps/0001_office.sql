@@ -490,3 +490,66 @@ CREATE TABLE run_holds (
   PRIMARY KEY (agent, delivery)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_holds_delivery ON run_holds (delivery) WHERE delivery > 0;
+
+-- Workflows: which are open, who speaks for them, and what became of each step.
+CREATE TABLE workflows (
+  number INTEGER PRIMARY KEY,
+  label TEXT NOT NULL UNIQUE,
+  name TEXT NOT NULL,
+  position INTEGER NOT NULL UNIQUE,
+  at INTEGER NOT NULL,
+  owner TEXT NOT NULL,
+  lead TEXT,
+  digest BLOB NOT NULL,
+  state INTEGER NOT NULL,
+  ended_at INTEGER,
+  ended_by INTEGER
+) STRICT;
+CREATE INDEX workflows_open ON workflows (owner, number) WHERE state = 0;
+CREATE INDEX workflows_state ON workflows (state, number);
+
+-- Steps in the order of the definition; others are named by their ordinals.
+CREATE TABLE workflow_steps (
+  workflow INTEGER NOT NULL,
+  ordinal INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  needs TEXT NOT NULL,
+  again TEXT NOT NULL,
+  max_rounds INTEGER NOT NULL,
+  instead INTEGER,
+  state INTEGER NOT NULL,
+  round INTEGER NOT NULL,
+  granted INTEGER NOT NULL,
+  marked_at INTEGER,
+  marked_by INTEGER,
+  PRIMARY KEY (workflow, ordinal)
+) STRICT, WITHOUT ROWID;
+
+-- The messages of the steps. `part` is 0 for the work itself and 1 for a question about its failure.
+CREATE TABLE workflow_mail (
+  workflow INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  round INTEGER NOT NULL,
+  item INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  part INTEGER NOT NULL,
+  items INTEGER NOT NULL,
+  message INTEGER NOT NULL UNIQUE,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  deadline INTEGER,
+  state INTEGER NOT NULL,
+  ended_at INTEGER,
+  ended_by INTEGER,
+  PRIMARY KEY (workflow, step, round, item, attempt, part)
+) STRICT, WITHOUT ROWID;
+
+-- Deliveries of messages that say themselves which numbered step of a workflow they are, for as long as they hold up later
+-- steps: until they are done or nobody wants to hear of them any more.
+CREATE TABLE numbered_steps (
+  workflow TEXT NOT NULL,
+  step INTEGER NOT NULL,
+  delivery INTEGER NOT NULL UNIQUE,
+  PRIMARY KEY (workflow, step, delivery)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX messages_workflow ON messages (workflow, number) WHERE workflow IS NOT NULL;

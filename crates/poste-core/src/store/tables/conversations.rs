@@ -100,7 +100,8 @@ impl Tables<'_> {
                 "SELECT EXISTS (SELECT 1 FROM messages m JOIN deliveries d ON d.message = m.number
                  WHERE m.conversation = ?1 AND d.state <= 1)
                  OR EXISTS (SELECT 1 FROM approvals
-                 WHERE conversation = ?1 AND state = 0 AND deadline IS NOT NULL)",
+                 WHERE conversation = ?1 AND state = 0 AND deadline IS NOT NULL)
+                 OR EXISTS (SELECT 1 FROM workflows WHERE label = ?1 AND state = 0)",
             )?
             .query_row([conversation], |row| row.get(0))?)
     }
@@ -285,6 +286,7 @@ impl Tables<'_> {
                 crate::text::POSTE
             ])?;
         for sql in [
+            "DELETE FROM numbered_steps WHERE delivery IN (SELECT number FROM deliveries WHERE message = ?1)",
             "DELETE FROM shown WHERE delivery IN (SELECT number FROM deliveries WHERE message = ?1)",
             "DELETE FROM events WHERE message = ?1",
             "DELETE FROM deliveries WHERE message = ?1",

@@ -59,6 +59,10 @@ worded_enum!(
         /// The deadline of an approval passed, and it had no default.
         Unanswered = 13 "unanswered",
         GateFailed = 9 "gate_failed",
+        /// The workflow it was a step of is over.
+        Cancelled = 14 "cancelled",
+        /// The time of its step was over.
+        TimedOut = 15 "timed_out",
     }
 );
 
@@ -179,7 +183,9 @@ impl EventRow {
             .map(|reason| Some(i64::from(reason.number())));
         match self.event {
             Event::Done => !by_message.contains(&self.value),
-            Event::Acked | Event::Failed | Event::AttemptFailed | Event::Late | Event::Dropped => true,
+            Event::Acked | Event::Failed | Event::AttemptFailed | Event::Late => true,
+            // Dropped along with something else, the words are about that.
+            Event::Dropped => self.value.is_none(),
             Event::GatePassed | Event::GateFailed => true,
             Event::WakeRequested | Event::WakeFailed | Event::RunEnded => true,
             _ => false,
@@ -242,6 +248,10 @@ pub(crate) fn event_row(row: &Row<'_>) -> rusqlite::Result<EventRow> {
     })
 }
 
+/// No earlier step of the same numbered workflow is unfinished. Deliveries of no such workflow have no row there.
+const IN_ORDER: &str = "NOT EXISTS (SELECT 1 FROM numbered_steps own JOIN numbered_steps earlier
+     ON earlier.workflow = own.workflow AND earlier.step < own.step WHERE own.delivery = deliveries.number)";
+
 impl Tables<'_> {
     pub fn delivery(&self, number: DeliveryNo) -> Result<Option<Delivery>, Error> {
         static SQL: LazyLock<String> = LazyLock::new(|| format!("SELECT {COLUMNS} FROM deliveries WHERE number = ?1"));
@@ -291,7 +301,7 @@ impl Tables<'_> {
         self.needs(late::INBOX)?;
         if !types.is_empty() {
             let found = self.scan_inbox(
-                "address = ?1 AND state = 0 AND ready = 1 ORDER BY rank, message",
+                &format!("address = ?1 AND state = 0 AND ready = 1 AND {IN_ORDER} ORDER BY rank, message"),
                 [address],
                 limit as usize,
                 |message, _| types.contains(&message.kind) && !(address.is_group() && message.sender == *not_from),
@@ -300,15 +310,17 @@ impl Tables<'_> {
         }
         if !address.is_group() {
             return self.deliveries_where(
-                "address = ?1 AND state = 0 AND ready = 1 ORDER BY rank, message LIMIT ?2",
+                &format!("address = ?1 AND state = 0 AND ready = 1 AND {IN_ORDER} ORDER BY rank, message LIMIT ?2"),
                 params![address, limit],
             );
         }
         // A group's sender is not among those who may take it.
         self.deliveries_where(
-            "address = ?1 AND state = 0 AND ready = 1
-             AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.number = message AND m.sender = ?3)
-             ORDER BY rank, message LIMIT ?2",
+            &format!(
+                "address = ?1 AND state = 0 AND ready = 1 AND {IN_ORDER}
+                 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.number = message AND m.sender = ?3)
+                 ORDER BY rank, message LIMIT ?2"
+            ),
             params![address, limit, not_from],
         )
     }

@@ -18,6 +18,8 @@ worded_enum!(
         /// The deadline of an approval, by the number of its message.
         Approval = 6 "approval",
         Reservation = 5 "reservation",
+        /// The time limit of a workflow's step, by the number of its message.
+        Step = 7 "step",
     }
 );
 

@@ -30,6 +30,8 @@ worded_enum!(
         Unanswered = 10 "unanswered",
         /// A handoff was taken back by whoever offered it.
         Withdrawn = 7 "withdrawn",
+        /// A step of a workflow ended while somebody held it: the workflow is over, or the time of the step.
+        StepOver = 11 "step_over",
     }
 );
 

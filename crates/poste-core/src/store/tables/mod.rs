@@ -20,6 +20,7 @@ mod sessions;
 mod silence;
 mod summary;
 mod topics;
+mod workflows;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -42,6 +43,7 @@ pub use policy::{PolicyRow, TypeDefaults};
 pub use reservations::{PastReservation, Reservation, ReservationEnd};
 pub use runs::{HoldRow, RunEnded, RunRow, Spent};
 pub use sessions::{NoteRow, SessionRow, SessionState};
+pub use workflows::{StepRow, StepState, TaskPart, TaskRow, TaskState, WorkflowRow, WorkflowState};
 
 use crate::error::Error;
 use crate::text::{RecordId, TypeName};

@@ -223,7 +223,7 @@ impl Day {
             |reading, message, delivery, event| {
                 let bad = [Event::Failed, Event::Dead, Event::Expired, Event::Returned].contains(&event.event);
                 // Closing a conversation is no failure of what was open in it, nor is taking something back.
-                let fine = [EndReason::ConversationClosed, EndReason::Withdrawn];
+                let fine = [EndReason::ConversationClosed, EndReason::Withdrawn, EndReason::Cancelled];
                 let is_closed = fine.into_iter().any(|reason| ended_as(event.value, reason));
                 let ends = bad || matches!(event.event, Event::Done | Event::Acked);
                 if ends && message.notice.is_none() {
