@@ -309,7 +309,9 @@ const CHECKS: &[Check] = &[
     check(
         "I8 a step's message is what its delivery says, and one attempt follows the failure of another",
         "SELECT 'message ' || m.message FROM workflow_mail m JOIN deliveries d USING (message)
-         WHERE m.state <> CASE WHEN d.state <= 1 THEN 0 WHEN d.state = 2 THEN 1 ELSE 2 END
+         WHERE m.state <> CASE WHEN d.state <= 1 THEN 0 WHEN d.state = 2 AND (m.part = 1 OR NOT EXISTS
+                (SELECT 1 FROM approvals a WHERE a.number = m.message AND a.choices <> a.choice
+                   AND a.choices NOT LIKE a.choice || ' %')) THEN 1 ELSE 2 END
             OR m.ended_at IS NOT d.ended_at OR m.ended_by IS NOT d.ended_by
          UNION ALL
          SELECT 'message ' || message FROM workflow_mail m WHERE part = 0 AND attempt > 1 AND NOT EXISTS

@@ -86,7 +86,9 @@ pub(crate) fn authority(
     let is_holder = delivery.holder.as_ref() == Some(&cx.actor);
     // Done, failed and stopped by its gates are ends a holder makes itself; every other end came over it.
     let gated = delivery.reason == Some(EndReason::GateFailed);
-    let ended_by_holder = is_holder && (matches!(delivery.state, State::Done | State::Failed) || gated);
+    let by_others = matches!(delivery.reason, Some(EndReason::Settled | EndReason::Defaulted));
+    let by_itself = matches!(delivery.state, State::Done | State::Failed) && !by_others;
+    let ended_by_holder = is_holder && (by_itself || gated);
     if token.is_some() && sabotaged!(TokenUnchecked) {
         return Ok(Authority::Holder);
     }

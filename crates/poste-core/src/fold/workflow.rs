@@ -579,7 +579,14 @@ pub(crate) fn delivery_ended(tables: &mut Tables<'_>, cx: &Context, after: &Deli
         tables.delete_numbered(after.number)?;
     }
     let Some(task) = tables.task(after.message)?.filter(TaskRow::is_open) else { return Ok(()) };
-    let state = if after.state == State::Done { TaskState::Done } else { TaskState::Failed };
+    // A question that was decided otherwise than by its first choice was not approved.
+    let denied = match task.part {
+        TaskPart::Question => false,
+        TaskPart::Work => {
+            tables.approval(task.message)?.is_some_and(|asked| asked.choice.as_ref() != asked.choices.first())
+        }
+    };
+    let state = if after.state == State::Done && !denied { TaskState::Done } else { TaskState::Failed };
     tables.end_task(&task, state, cx.at, cx.position)
 }
 

@@ -290,13 +290,19 @@ fn an_approval_is_a_step_also_for_whoever_began_it() {
         StepAsk { choices: vec!["approve".parse().unwrap(), "deny".parse().unwrap()], default: None, deadline: None };
     let mut question = WorkflowStep { ask: Some(ask), ..step(&ship, "go", "lead") };
     question.mail.kind = "question".parse().unwrap();
-    let number = accepted(send(&mut desk, question));
+    let answer = |number, choice: &str| {
+        let mail = Send { reply_to: Some(number), to: Vec::new(), ..letter("lead", "response") };
+        Intent::ApprovalAnswer(ApprovalAnswer { mail, choice: choice.parse().unwrap() })
+    };
+    let number = accepted(send(&mut desk, question.clone()));
     refused(desk.done("lead", number), Code::NeedsAnswer);
-    let mail = Send { reply_to: Some(number), to: Vec::new(), ..letter("lead", "response") };
-    let answer = ApprovalAnswer { mail, choice: "approve".parse().unwrap() };
-    accepted(desk.ask("lead", Intent::ApprovalAnswer(answer)));
+    accepted(desk.ask("lead", answer(number, "deny")));
+    assert_eq!(see(&desk, &ship).steps[0].tasks[0].state, TaskState::Failed);
+    refused(desk.ask("lead", mark(&ship, "go", 1, StepMark::Done)), Code::OutOfOrder);
+    let number = accepted(send(&mut desk, WorkflowStep { attempt: 2, ..question }));
+    accepted(desk.ask("lead", answer(number, "approve")));
     let seen = see(&desk, &ship);
-    let task = &seen.steps[0].tasks[0];
+    let task = &seen.steps[0].tasks[1];
     assert_eq!((task.state, task.choice.as_ref().map(|choice| choice.as_str())), (TaskState::Done, Some("approve")));
     accepted(desk.ask("lead", mark(&ship, "go", 1, StepMark::Done)));
 }

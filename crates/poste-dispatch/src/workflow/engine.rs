@@ -1,0 +1,477 @@
+//! Says to the log what is next. Nothing here is held in memory or in a file: it may be killed anywhere, or run twice.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use poste_core::config::Problem;
+use poste_core::fold::{Code, Effect, Rejection, Verdict};
+use poste_core::log::{
+    Body, Content, Intent, Proposal, Send, StepAsk, StepMark, StepSpec, WorkflowEnd, WorkflowEnding, WorkflowMark,
+    WorkflowStart, WorkflowStep,
+};
+use poste_core::office::Office;
+use poste_core::text::{Label, Name, RecordId, TypeName, Word};
+use poste_core::time::When;
+use poste_core::views::{self, Began, WorkflowView};
+use poste_core::{Address, Digest, Error, limits};
+use serde_json::value::RawValue;
+
+use super::definition::{Definition, OnFail, Step, Target};
+use super::lint::{Known, lint};
+use super::plan::{Act, FAIL, Inputs, RETRY, SKIP, Task, plan};
+use super::source::Format;
+
+/// Where definitions are: of this machine in the office, of everybody beside `poste.toml`.
+pub const FOLDER: &str = "workflows";
+
+/// A definition as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    pub name: Label,
+    pub path: PathBuf,
+    pub format: Format,
+    pub text: String,
+}
+
+/// What an advance came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Advanced {
+    /// Records that were taken.
+    pub records: usize,
+    /// Workflows that are not over.
+    pub open: usize,
+    /// What could not be sent, and why.
+    pub waiting: Vec<String>,
+}
+
+/// Why a workflow does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Core(#[from] Error),
+    #[error("{0}")]
+    Refused(Rejection),
+    #[error("the definition cannot be run")]
+    Unfit(Vec<Problem>),
+    #[error("{0}")]
+    Inputs(String),
+}
+
+/// A workflow that was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    pub workflow: Label,
+    /// It was started before under this id.
+    pub repeat: bool,
+}
+
+/// The folders of definitions, the first one first.
+pub fn folders(office: &Path) -> [PathBuf; 2] {
+    [office.join(FOLDER), office.with_file_name(FOLDER)]
+}
+
+/// The definition of this name, or in this file.
+pub fn find(office: &Path, name: &str) -> Result<Option<Source>, Error> {
+    let is_path = name.contains('/') || Path::new(name).extension().is_some_and(|ending| is_ending(ending));
+    if is_path {
+        let path = PathBuf::from(name);
+        let Some(text) = read_file(&path)? else { return Ok(None) };
+        return Ok(Some(source(path, text)?));
+    }
+    for folder in folders(office) {
+        for ending in Format::ENDINGS {
+            let path = folder.join(format!("{name}.{ending}"));
+            if let Some(text) = read_file(&path)? {
+                return Ok(Some(source(path, text)?));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Every definition there is, by name. One that hides another of the same name stands for both.
+pub fn definitions(office: &Path) -> Result<Vec<Source>, Error> {
+    let mut found: BTreeMap<String, Source> = BTreeMap::new();
+    for folder in folders(office) {
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if !path.extension().is_some_and(is_ending) {
+                continue;
+            }
+            let Some(text) = read_file(&path)? else { continue };
+            let source = source(path, text)?;
+            found.entry(source.name.to_string()).or_insert(source);
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+fn is_ending(ending: &std::ffi::OsStr) -> bool {
+    ending.to_str().and_then(Format::of_ending).is_some()
+}
+
+fn source(path: PathBuf, text: String) -> Result<Source, Error> {
+    let wrong = |message: String| Error::Config { path: path.clone(), message };
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let format = Format::of_ending(ending).ok_or_else(|| wrong("a workflow is a .toml or .yaml file".to_owned()))?;
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let name = stem.parse().map_err(|error| wrong(format!("the file is called after its workflow: {error}")))?;
+    Ok(Source { name, format, text, path })
+}
+
+/// A file of reasonable size; none if it is not there.
+fn read_file(path: &Path) -> Result<Option<String>, Error> {
+    let wrong = |message: String| Error::Config { path: path.to_owned(), message };
+    match std::fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(wrong(error.to_string())),
+        Ok(found) if !found.is_file() => return Err(wrong("it is no file".to_owned())),
+        Ok(found) if found.len() > limits::WORKFLOW_BYTES_MAX as u64 => {
+            return Err(wrong(format!("a definition has at most {} bytes", limits::WORKFLOW_BYTES_MAX)));
+        }
+        Ok(_) => {}
+    }
+    let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    String::from_utf8(bytes).map(Some).map_err(|_| wrong("it is no text".to_owned()))
+}
+
+/// Who is there, by the tables of an office.
+#[derive(Debug)]
+pub struct Registered<'o>(pub &'o Office);
+
+impl Known for Registered<'_> {
+    fn missing(&self, address: &Address) -> Option<String> {
+        let tables = self.0.store().tables().ok()?;
+        let empty = |members: Result<Vec<Name>, Error>| members.is_ok_and(|members| members.is_empty());
+        match address {
+            Address::Agent(name) => match tables.is_active(name.as_str()).ok()? {
+                Some(true) => None,
+                Some(false) => Some(format!("{name} is retired")),
+                None => {
+                    let all = tables.active_agents().unwrap_or_default();
+                    let near = poste_core::text::nearest(name.as_str(), all.iter().map(Name::as_str));
+                    let hint = near.first().map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+                    Some(format!("no agent is registered as {name}{hint}"))
+                }
+            },
+            Address::Role(role) if empty(tables.active_with_role(role)) => {
+                Some(format!("no agent has the role {role}"))
+            }
+            Address::Can(word) if empty(tables.active_with_capability(word)) => Some(format!("no agent can {word}")),
+            _ => None,
+        }
+    }
+}
+
+/// Starts a workflow in somebody's name.
+pub fn start(
+    office: &mut Office,
+    owner: &Name,
+    id: RecordId,
+    source: &Source,
+    inputs: &Inputs,
+) -> Result<Started, StartError> {
+    let (definition, problems) = lint(&source.text, source.format, &source.name, &Registered(office));
+    let Some(definition) = definition else { return Err(StartError::Unfit(problems)) };
+    check_inputs(&definition, inputs).map_err(StartError::Inputs)?;
+    let inputs = serde_json::to_string(&serde_json::json!({ "inputs": inputs })).unwrap_or_default();
+    let content = Content {
+        subject: definition.title.clone(),
+        body: Body::from(source.text.as_str()),
+        payload: RawValue::from_string(inputs).ok(),
+        metadata: [("format".to_owned(), source.format.word().to_owned())].into(),
+        ..Content::default()
+    };
+    let intent = Intent::WorkflowStart(WorkflowStart {
+        name: definition.name.clone(),
+        digest: Digest::of(source.text.as_bytes()),
+        steps: definition.steps.iter().map(spec).collect(),
+        lead: definition.lead.clone().filter(|lead| lead != owner),
+    });
+    let sent_at = office.wall();
+    let outcome = office.propose(&Proposal {
+        id,
+        actor: owner.clone(),
+        session: None,
+        sent_at,
+        intent,
+        content: Some(content),
+    })?;
+    match outcome.verdict {
+        Verdict::Accepted(Effect::Began(workflow)) => Ok(Started { workflow, repeat: outcome.repeat }),
+        Verdict::Accepted(other) => {
+            Err(StartError::Core(Error::Damaged(format!("a workflow was started and came to {other:?}"))))
+        }
+        Verdict::Rejected(rejection) => Err(StartError::Refused(rejection)),
+    }
+}
+
+fn check_inputs(definition: &Definition, inputs: &Inputs) -> Result<(), String> {
+    let known = || definition.inputs.iter().map(|input| input.name.as_str());
+    for name in inputs.keys() {
+        if !known().any(|known| known == name) {
+            let near = poste_core::text::nearest(name, known());
+            let hint = near.first().map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+            return Err(format!("workflow {} takes no input {name}{hint}", definition.name));
+        }
+    }
+    match definition.inputs.iter().find(|input| input.default.is_none() && !inputs.contains_key(&input.name)) {
+        None => Ok(()),
+        Some(input) => {
+            let about = input.about.as_ref().map(|about| format!(" ({about})")).unwrap_or_default();
+            Err(format!("input {} is missing{about}; it is declared on line {}", input.name, input.line))
+        }
+    }
+}
+
+fn spec(step: &Step) -> StepSpec {
+    StepSpec {
+        key: step.key.clone(),
+        needs: step.needs.iter().map(|(need, _)| need.clone()).collect(),
+        again: step.body.clone(),
+        max_rounds: step.max_rounds,
+        instead: match &step.on_fail {
+            OnFail::Instead(other) => Some(other.clone()),
+            _ => None,
+        },
+    }
+}
+
+/// What a workflow was started with.
+pub fn began(office: &Office, view: &WorkflowView) -> Result<Option<(Definition, Inputs)>, Error> {
+    let Began::With(content) = views::workflow_began(office.store(), view)? else { return Ok(None) };
+    let format = content.metadata.get("format").and_then(|ending| Format::of_ending(ending));
+    let Some((format, name)) = format.zip(view.name.as_ref()) else { return Ok(None) };
+    let (definition, _) = lint(&content.body.text(), format, name, &super::lint::Anybody);
+    #[derive(serde::Deserialize)]
+    struct Given {
+        inputs: Inputs,
+    }
+    let given = content.payload.as_ref().and_then(|json| serde_json::from_str::<Given>(json.get()).ok());
+    Ok(definition.zip(given.map(|given| given.inputs)))
+}
+
+/// Goes on with every workflow that is not over, as far as it can be gone on with now.
+pub fn advance(office: &mut Office) -> Result<Advanced, Error> {
+    let mut advanced = Advanced::default();
+    for label in views::open_workflows(office.store())? {
+        advance_one(office, &label, &mut advanced)?;
+    }
+    Ok(advanced)
+}
+
+/// As [`advance`], with one.
+pub fn advance_one(office: &mut Office, label: &Label, advanced: &mut Advanced) -> Result<(), Error> {
+    // Each look says all there is to say, so it ends when a look finds nothing new. Loops are bounded, but let them be
+    // long: whoever calls has other things to do too.
+    const LOOKS_MAX: usize = 50;
+    for _ in 0..LOOKS_MAX {
+        let Some(view) = views::workflow(office.store(), label)?.filter(WorkflowView::is_open) else { return Ok(()) };
+        let Some(owner) = view.owner.clone() else { return Ok(()) };
+        let known = began(office, &view)?;
+        let (definition, acts) = match &known {
+            Some((definition, inputs)) => (Some(definition), plan(definition, inputs, &view)),
+            None => {
+                let why = Some("its definition was erased, or cannot be read".to_owned());
+                (None, vec![Act::End { how: WorkflowEnding::Failed, why }])
+            }
+        };
+        let taken = say(office, &owner, &view, definition, acts, advanced)?;
+        if taken == 0 {
+            advanced.open += 1;
+            return Ok(());
+        }
+        advanced.records += taken;
+    }
+    advanced.open += 1;
+    Ok(())
+}
+
+/// Submits, and says of each step that cannot be sent that it waits. How much was taken.
+fn say(
+    office: &mut Office,
+    owner: &Name,
+    view: &WorkflowView,
+    definition: Option<&Definition>,
+    acts: Vec<Act>,
+    advanced: &mut Advanced,
+) -> Result<usize, Error> {
+    let mut proposals = Vec::new();
+    let mut told = Vec::new();
+    for act in acts {
+        let (intent, content) = intent_of(view, definition, &act);
+        // Words that do not fit anywhere would stop everything else.
+        if let Some(Err(why)) = content.as_ref().map(Content::check) {
+            wait(office, owner, view, &act, &why, advanced)?;
+            continue;
+        }
+        proposals.push(proposal(office, owner, intent, content));
+        told.push(act);
+    }
+    if proposals.is_empty() {
+        return Ok(0);
+    }
+    let mut taken = 0;
+    for (outcome, act) in office.submit(&proposals)?.into_iter().zip(told) {
+        let Verdict::Rejected(rejection) = outcome.verdict else {
+            taken += 1;
+            continue;
+        };
+        match (rejection.code, &act) {
+            // Somebody else was faster, or the view was old: the next look knows more.
+            (Code::StepTaken | Code::Ended | Code::OutOfOrder | Code::UnknownWorkflow, _) => {}
+            (_, Act::Send(_)) => taken += wait(office, owner, view, &act, &rejection.reason, advanced)?,
+            (_, Act::End { how, why }) => taken += end_quietly(office, owner, view, *how, why.as_deref())?,
+            (code, Act::Mark { step, .. }) => {
+                advanced.waiting.push(format!("{} step {step}: {} ({code})", view.workflow, rejection.reason));
+            }
+        }
+    }
+    Ok(taken)
+}
+
+/// A step that nobody can be sent for waits until somebody can.
+fn wait(
+    office: &mut Office,
+    owner: &Name,
+    view: &WorkflowView,
+    act: &Act,
+    why: &str,
+    advanced: &mut Advanced,
+) -> Result<usize, Error> {
+    let Act::Send(task) = act else { return Ok(0) };
+    advanced.waiting.push(format!("{} step {}: {why}", view.workflow, task.step));
+    let mark = WorkflowMark {
+        workflow: view.workflow.clone(),
+        step: task.step.clone(),
+        round: task.round,
+        what: StepMark::Waiting,
+    };
+    let content = Content { body: Body::from(why), ..Content::default() };
+    let proposal = proposal(office, owner, Intent::WorkflowMark(mark), Some(content));
+    let outcome = office.propose(&proposal)?;
+    // Taken or said before: either way nothing more can be done for it now, and that is no progress.
+    drop(outcome);
+    Ok(0)
+}
+
+/// Nobody is there to be told: it ends all the same.
+fn end_quietly(
+    office: &mut Office,
+    owner: &Name,
+    view: &WorkflowView,
+    how: WorkflowEnding,
+    why: Option<&str>,
+) -> Result<usize, Error> {
+    let intent = Intent::WorkflowEnd(WorkflowEnd { workflow: view.workflow.clone(), how, mail: None });
+    let content = why.map(|why| Content { body: Body::from(why), ..Content::default() });
+    let proposal = proposal(office, owner, intent, content);
+    let outcome = office.propose(&proposal)?;
+    Ok(usize::from(matches!(outcome.verdict, Verdict::Accepted(_))))
+}
+
+/// What an act is in the log, in the name of whoever speaks for the workflow.
+pub fn proposal_of(office: &Office, view: &WorkflowView, definition: &Definition, act: &Act) -> Option<Proposal> {
+    let (intent, content) = intent_of(view, Some(definition), act);
+    view.owner.as_ref().map(|owner| proposal(office, owner, intent, content))
+}
+
+fn proposal(office: &Office, owner: &Name, intent: Intent, content: Option<Content>) -> Proposal {
+    let id = uuid::Uuid::now_v7().to_string().parse().expect("a UUID is an id");
+    Proposal { id, actor: owner.clone(), session: None, sent_at: office.wall(), intent, content }
+}
+
+fn intent_of(view: &WorkflowView, definition: Option<&Definition>, act: &Act) -> (Intent, Option<Content>) {
+    match act {
+        Act::Send(task) => {
+            let step = definition.and_then(|definition| definition.step(task.step.as_str()));
+            let (step, content) = step_of(view, step, task);
+            (Intent::WorkflowStep(step), Some(content))
+        }
+        Act::Mark { step, round, what, why } => {
+            let content = why.as_ref().map(|why| Content { body: Body::from(why.as_str()), ..Content::default() });
+            let (workflow, step) = (view.workflow.clone(), step.clone());
+            (Intent::WorkflowMark(WorkflowMark { workflow, step, round: *round, what: *what }), content)
+        }
+        Act::End { how, why } => {
+            let told = view.lead.clone().or_else(|| view.owner.clone());
+            let kind = if *how == WorkflowEnding::Finished { "task_completed" } else { "alert" };
+            let mail = told.map(|told| Send {
+                workflow: Some(view.workflow.clone()),
+                conversation: Some(view.workflow.clone()),
+                ..Send::plain(kind.parse().expect("a built-in type"), vec![Address::Agent(told)])
+            });
+            let subject = format!("Workflow {} {}", view.workflow, how.word());
+            let reason = why.as_ref().map(|why| format!("{why}\n\n")).unwrap_or_default();
+            let body = format!("{reason}{}", super::render::results(view));
+            let end = WorkflowEnd { workflow: view.workflow.clone(), how: *how, mail };
+            let body = Body::from(body.trim_end());
+            let content = Content { subject, summary: why.clone(), body, ..Content::default() };
+            (Intent::WorkflowEnd(end), Some(content))
+        }
+    }
+}
+
+fn step_of(view: &WorkflowView, step: Option<&Step>, task: &Task) -> (WorkflowStep, Content) {
+    let lead = || view.lead.clone().or_else(|| view.owner.clone()).map(Address::Agent);
+    let to = match step.map(|step| &step.to) {
+        Some(Target::Address(address)) if task.failure.is_none() => Some(address.clone()),
+        _ => lead(),
+    };
+    let question: TypeName = "question".parse().expect("a built-in type");
+    let kind = step.filter(|_| task.failure.is_none()).map_or(question, |step| step.kind.clone());
+    let ask = match (&task.failure, step.and_then(|step| step.ask.as_ref())) {
+        (Some(_), _) => {
+            let choices = [RETRY, SKIP, FAIL].map(|word| word.parse::<Word>().expect("a word")).to_vec();
+            Some(StepAsk { choices, default: None, deadline: None })
+        }
+        (None, Some(ask)) => Some(StepAsk {
+            choices: ask.choices.clone(),
+            default: ask.default.clone(),
+            deadline: ask.deadline_ms.map(When::InMs),
+        }),
+        (None, None) => None,
+    };
+    let wants_response = step.filter(|_| ask.is_none()).map(|step| step.answer);
+    let mail = Send {
+        priority: step.and_then(|step| step.priority),
+        wants_response,
+        workflow: Some(view.workflow.clone()),
+        step: Some(task.step.clone()),
+        conversation: Some(view.workflow.clone()),
+        artifacts: task.files.clone(),
+        ..Send::plain(kind, to.into_iter().collect())
+    };
+    let sent = WorkflowStep {
+        workflow: view.workflow.clone(),
+        step: task.step.clone(),
+        round: task.round,
+        item: task.item,
+        of: task.of,
+        attempt: task.attempt,
+        failure: task.failure.is_some(),
+        mail,
+        time_limit_ms: step.filter(|_| ask.is_none()).and_then(|step| step.time_limit_ms),
+        ask,
+    };
+    let mut metadata: BTreeMap<String, String> = BTreeMap::new();
+    let mut note = |key: &str, number: u32, of: u32| {
+        if of > 1 {
+            metadata.insert(key.to_owned(), number.to_string());
+        }
+    };
+    note("round", task.round, task.round);
+    note("item", task.item, task.of);
+    note("items", task.of, task.of);
+    note("attempt", task.attempt, task.attempt);
+    let content = Content {
+        subject: task.subject.clone(),
+        body: Body::from(task.body.as_str()),
+        expect: task.expect.clone(),
+        references: task.references.iter().map(|number| format!("#{number}")).collect(),
+        metadata,
+        ..Content::default()
+    };
+    (sent, content)
+}

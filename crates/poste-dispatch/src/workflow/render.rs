@@ -1,0 +1,463 @@
+//! A workflow for people: a page of its state, and a picture of its steps.
+
+use std::fmt::Write as _;
+
+use poste_core::store::tables::{StepState, TaskPart, TaskState, WorkflowState};
+use poste_core::views::{StepView, TaskView, WorkflowView};
+
+use super::definition::{Definition, OnFail, Target};
+
+/// How a step stands, in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    Pending,
+    Running,
+    /// Somebody has to decide.
+    Asked,
+    /// It cannot be sent, or waits for an earlier one.
+    Held,
+    Done,
+    Skipped,
+    Failed,
+}
+
+impl Look {
+    pub fn of(step: &StepView) -> Self {
+        match step.state {
+            StepState::Done => Self::Done,
+            StepState::Skipped => Self::Skipped,
+            StepState::Failed => Self::Failed,
+            StepState::Waiting => Self::Held,
+            StepState::Open => {
+                let open: Vec<&TaskView> = step.current().filter(|task| task.state == TaskState::Open).collect();
+                match open.as_slice() {
+                    [] => Self::Pending,
+                    open if open.iter().any(|task| !task.choices.is_empty()) => Self::Asked,
+                    open if open.iter().all(|task| task.held_by.is_some()) => Self::Held,
+                    _ => Self::Running,
+                }
+            }
+        }
+    }
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Asked => "asked",
+            Self::Held => "held",
+            Self::Done => "done",
+            Self::Skipped => "skipped",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// What a box of it is filled with, drawn with, and written in.
+    fn colours(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Pending => ("#f6f8fa", "#d0d7de", "#57606a"),
+            Self::Running => ("#ddf4ff", "#54aeff", "#0550ae"),
+            Self::Asked => ("#fbefff", "#c297ff", "#6639ba"),
+            Self::Held => ("#fff8c5", "#d4a72c", "#7d4e00"),
+            Self::Done => ("#dafbe1", "#4ac26b", "#116329"),
+            Self::Skipped => ("#f6f8fa", "#afb8c1", "#6e7781"),
+            Self::Failed => ("#ffebe9", "#ff8182", "#a40e26"),
+        }
+    }
+
+    const ALL: [Self; 7] =
+        [Self::Pending, Self::Running, Self::Asked, Self::Held, Self::Done, Self::Skipped, Self::Failed];
+}
+
+/// Text of others in a page: no line of it is a heading of ours.
+fn quoted(text: &str) -> String {
+    text.trim_end().lines().map(|line| format!("> {line}\n")).collect()
+}
+
+/// One line, whatever is in it.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// What the steps came to so far, each under its name.
+pub fn results(view: &WorkflowView) -> String {
+    let mut page = String::new();
+    for step in &view.steps {
+        let done: Vec<&TaskView> =
+            step.tasks.iter().filter(|task| task.part == TaskPart::Work && task.state == TaskState::Done).collect();
+        let round = done.iter().map(|task| task.round).max();
+        for task in done.into_iter().filter(|task| Some(task.round) == round) {
+            let item = if task.of > 1 { format!(" ({} of {})", task.item, task.of) } else { String::new() };
+            let _ = writeln!(page, "### {}{item}\n", step.key);
+            match &task.result {
+                Some(result) if result.redacted => page.push_str("> (redacted)\n"),
+                Some(result) if !result.text.trim().is_empty() => page.push_str(&quoted(&result.text)),
+                _ => match &task.choice {
+                    Some(choice) => {
+                        let _ = writeln!(page, "> {choice}");
+                    }
+                    None => page.push_str("> (nothing was said)\n"),
+                },
+            }
+            let files = task.result.iter().flat_map(|result| &result.files);
+            for file in files {
+                let _ = writeln!(page, "- `{}`", plain(&file.path).replace('`', "'"));
+            }
+            page.push('\n');
+        }
+    }
+    page
+}
+
+/// The page `workflow-state.md`: checked steps, and what they came to.
+pub fn page(view: &WorkflowView) -> String {
+    let status = match view.state {
+        WorkflowState::Open => "in_progress",
+        WorkflowState::Finished => "completed",
+        WorkflowState::Failed => "failed",
+        WorkflowState::Cancelled => "cancelled",
+    };
+    let settled = view.settled();
+    let current = if view.is_open() { (settled + 1).min(view.steps.len()) } else { settled };
+    let mut page = format!("---\nworkflow_id: {}\nstatus: {status}\n", view.workflow);
+    let _ = writeln!(page, "current_step: {current}\ntotal_steps: {}", view.steps.len());
+    let _ = writeln!(page, "started: {}", view.started_at);
+    if let Some(ended) = view.ended_at {
+        let _ = writeln!(page, "ended: {ended}");
+    }
+    page.push_str("---\n\n## Steps\n\n");
+    for (index, step) in view.steps.iter().enumerate() {
+        let _ = writeln!(page, "{}. {}", index + 1, line(step));
+    }
+    if let Some(reason) = &view.reason {
+        let _ = writeln!(page, "\n{}", plain(reason));
+    }
+    let results = results(view);
+    page.push_str("\n## Accumulated Results\n\n");
+    page.push_str(if results.is_empty() { "Nothing yet.\n" } else { &results });
+    page.truncate(page.trim_end().len());
+    page.push('\n');
+    page
+}
+
+/// `[x] review: done by carol, round 2`.
+fn line(step: &StepView) -> String {
+    let look = Look::of(step);
+    let mark = match look {
+        Look::Done => "x",
+        Look::Skipped => "-",
+        Look::Failed => "!",
+        _ => " ",
+    };
+    let mut line = format!("[{mark}] {}: {}", step.key, look.word());
+    let current: Vec<&TaskView> = step.current().collect();
+    let mut names: Vec<String> = Vec::new();
+    for task in &current {
+        let who = task.by.as_ref().map(ToString::to_string).or_else(|| task.to.clone());
+        if let Some(who) = who.filter(|who| !names.contains(who)) {
+            names.push(who);
+        }
+    }
+    if !names.is_empty() {
+        let _ = write!(line, ", {}", names.join(", "));
+    }
+    if step.max_rounds > 1 {
+        let _ = write!(line, ", round {}", step.round);
+    }
+    if let Some(of) = current.first().map(|task| task.of).filter(|of| *of > 1) {
+        let done = current.iter().filter(|task| task.part == TaskPart::Work && task.state == TaskState::Done).count();
+        let _ = write!(line, ", {done} of {of}");
+    }
+    let numbers: Vec<String> = current.iter().map(|task| format!("#{}", task.message)).collect();
+    if !numbers.is_empty() && numbers.len() <= 5 {
+        let _ = write!(line, " ({})", numbers.join(" "));
+    }
+    for task in current.iter().filter(|task| !task.choices.is_empty()) {
+        let choices: Vec<&str> = task.choices.iter().map(|choice| choice.as_str()).collect();
+        let _ = write!(line, ": {}?", choices.join(" or "));
+    }
+    if let Some(held) = current.iter().find_map(|task| task.held_by) {
+        let _ = write!(line, ": after #{held}");
+    }
+    if let Some(reason) = step.reason.as_ref().filter(|_| look != Look::Done) {
+        let _ = write!(line, ": {}", plain(reason));
+    }
+    line
+}
+
+/// A box of a picture, and what it comes after.
+#[derive(Debug, Clone)]
+struct Drawn {
+    key: String,
+    who: String,
+    look: Look,
+    needs: Vec<usize>,
+    instead: Option<usize>,
+    /// Where its loop begins.
+    again: Option<usize>,
+    note: String,
+}
+
+/// What is drawn: a definition alone, or how a run of it stands.
+#[derive(Debug)]
+pub struct Picture {
+    title: String,
+    boxes: Vec<Drawn>,
+    /// Whether the boxes say how they stand.
+    stands: bool,
+}
+
+impl Picture {
+    pub fn of_definition(definition: &Definition) -> Self {
+        let boxes = definition.steps.iter().map(|step| {
+            let who = match &step.to {
+                Target::Address(address) => address.to_string(),
+                Target::Lead => "lead".to_owned(),
+            };
+            let mut notes = Vec::new();
+            if step.ask.is_some() {
+                notes.push("decides");
+            }
+            if step.for_each.is_some() {
+                notes.push("for each");
+            }
+            if step.when.is_some() {
+                notes.push("if");
+            }
+            Drawn {
+                key: step.key.to_string(),
+                who,
+                look: Look::Pending,
+                needs: step.needs.iter().filter_map(|(need, _)| definition.index(need)).collect(),
+                instead: match &step.on_fail {
+                    OnFail::Instead(other) => definition.index(other),
+                    _ => None,
+                },
+                again: step.body.first().and_then(|first| definition.index(first)),
+                note: notes.join(", "),
+            }
+        });
+        Self { title: definition.title.clone(), boxes: boxes.collect(), stands: false }
+    }
+
+    pub fn of_run(view: &WorkflowView) -> Self {
+        let index = |key: &poste_core::text::Label| view.steps.iter().position(|step| step.key == *key);
+        let boxes = view.steps.iter().enumerate().map(|(at, step)| {
+            let task = step.current().last();
+            let who = task.and_then(|task| task.by.as_ref().map(ToString::to_string).or_else(|| task.to.clone()));
+            let mut needs: Vec<usize> = step.needs.iter().filter_map(index).collect();
+            // Messages that only have numbers come one after the other.
+            if view.name.is_none() && at > 0 {
+                needs.push(at - 1);
+            }
+            let look = Look::of(step);
+            let mut note = look.word().to_owned();
+            if step.max_rounds > 1 {
+                let _ = write!(note, ", round {}", step.round);
+            }
+            if let Some(of) = task.map(|task| task.of).filter(|of| *of > 1) {
+                let done = step.current().filter(|task| task.state == TaskState::Done).count();
+                let _ = write!(note, ", {done}/{of}");
+            }
+            Drawn {
+                key: step.key.to_string(),
+                who: who.unwrap_or_default(),
+                look,
+                needs,
+                instead: step.instead.as_ref().and_then(index),
+                again: step.again.first().and_then(index),
+                note,
+            }
+        });
+        Self { title: view.workflow.to_string(), boxes: boxes.collect(), stands: true }
+    }
+
+    /// For Mermaid, as a flowchart.
+    pub fn mermaid(&self) -> String {
+        let mut chart = String::from("flowchart LR\n");
+        for (index, drawn) in self.boxes.iter().enumerate() {
+            let who = if drawn.who.is_empty() { String::new() } else { format!("<br/>{}", mermaid_text(&drawn.who)) };
+            let note =
+                if drawn.note.is_empty() { String::new() } else { format!("<br/>{}", mermaid_text(&drawn.note)) };
+            let class = drawn.look.word();
+            let _ = writeln!(chart, "  s{index}[\"{}{who}{note}\"]:::{class}", mermaid_text(&drawn.key));
+        }
+        for (index, drawn) in self.boxes.iter().enumerate() {
+            for need in &drawn.needs {
+                let _ = writeln!(chart, "  s{need} --> s{index}");
+            }
+            if let Some(other) = drawn.instead {
+                let _ = writeln!(chart, "  s{index} -. fails .-> s{other}");
+            }
+            if let Some(first) = drawn.again {
+                let _ = writeln!(chart, "  s{index} -. again .-> s{first}");
+            }
+        }
+        for look in Look::ALL {
+            let (fill, stroke, text) = look.colours();
+            let _ = writeln!(chart, "  classDef {} fill:{fill},stroke:{stroke},color:{text}", look.word());
+        }
+        chart
+    }
+
+    /// Which column a box stands in: after everything it comes after.
+    fn columns(&self) -> Vec<usize> {
+        let mut columns = vec![0; self.boxes.len()];
+        // Nothing waits for itself, so this many passes settle it.
+        for _ in 0..self.boxes.len() {
+            for (index, drawn) in self.boxes.iter().enumerate() {
+                let before = drawn.needs.iter().map(|need| columns[*need] + 1).max().unwrap_or(0);
+                columns[index] = columns[index].max(before);
+                if let Some(other) = drawn.instead {
+                    columns[other] = columns[other].max(columns[index] + 1).min(self.boxes.len());
+                }
+            }
+        }
+        columns
+    }
+
+    /// An image by itself: nothing is loaded, nothing is run.
+    pub fn svg(&self) -> String {
+        const WIDTH: usize = 176;
+        const HEIGHT: usize = 64;
+        const GAP_X: usize = 72;
+        const GAP_Y: usize = 32;
+        const EDGE: usize = 28;
+        const TOP: usize = 64;
+        let columns = self.columns();
+        let mut rows = vec![0; self.boxes.len()];
+        let mut used: Vec<usize> = vec![0; columns.iter().max().map_or(0, |max| max + 1)];
+        for (index, column) in columns.iter().enumerate() {
+            rows[index] = used[*column];
+            used[*column] += 1;
+        }
+        let tallest = used.iter().copied().max().unwrap_or(1).max(1);
+        let loops = self.boxes.iter().any(|drawn| drawn.again.is_some());
+        let total_height = TOP + tallest * (HEIGHT + GAP_Y) - GAP_Y + EDGE + if loops { 44 } else { 0 };
+        let total_width = 2 * EDGE + used.len().max(1) * (WIDTH + GAP_X) - GAP_X;
+        let place = |index: usize| {
+            let count = used[columns[index]];
+            let spare = (tallest - count) * (HEIGHT + GAP_Y) / 2;
+            (EDGE + columns[index] * (WIDTH + GAP_X), TOP + spare + rows[index] * (HEIGHT + GAP_Y))
+        };
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{total_width}\" height=\"{total_height}\" \
+             viewBox=\"0 0 {total_width} {total_height}\" \
+             font-family=\"system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif\">\n"
+        );
+        let title = xml(&self.title);
+        let _ = writeln!(svg, "  <title>{title}</title>");
+        svg.push_str("  <defs>\n");
+        for (id, colour) in [("then", "#8c959f"), ("else", "#cf222e"), ("again", "#8250df")] {
+            let _ = writeln!(
+                svg,
+                "    <marker id=\"{id}\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" markerWidth=\"7\" markerHeight=\"7\" \
+                 orient=\"auto\"><path d=\"M0 1 L9 5 L0 9 z\" fill=\"{colour}\"/></marker>"
+            );
+        }
+        svg.push_str("  </defs>\n");
+        let _ = writeln!(svg, "  <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>");
+        let _ = writeln!(
+            svg,
+            "  <text x=\"{EDGE}\" y=\"36\" font-size=\"16\" font-weight=\"600\" fill=\"#1f2328\">{}</text>",
+            xml(&short(&self.title, total_width.saturating_sub(2 * EDGE) / 9))
+        );
+        let mut arrow = |from: (usize, usize), to: (usize, usize), id: &str, colour: &str, dashed: bool| {
+            let (x1, y1) = (from.0 + WIDTH, from.1 + HEIGHT / 2);
+            let (x2, y2) = (to.0.saturating_sub(2), to.1 + HEIGHT / 2);
+            let bend = (x2.saturating_sub(x1) / 2).max(24);
+            let dash = if dashed { " stroke-dasharray=\"5 4\"" } else { "" };
+            let _ = writeln!(
+                svg,
+                "  <path d=\"M{x1} {y1} C{} {y1} {} {y2} {x2} {y2}\" fill=\"none\" stroke=\"{colour}\" \
+                 stroke-width=\"1.6\"{dash} marker-end=\"url(#{id})\"/>",
+                x1 + bend,
+                x2.saturating_sub(bend)
+            );
+        };
+        for (index, drawn) in self.boxes.iter().enumerate() {
+            for need in &drawn.needs {
+                arrow(place(*need), place(index), "then", "#8c959f", false);
+            }
+            if let Some(other) = drawn.instead {
+                arrow(place(index), place(other), "else", "#cf222e", true);
+            }
+        }
+        for (index, drawn) in self.boxes.iter().enumerate() {
+            let Some(first) = drawn.again else { continue };
+            // Under the boxes, back to where it begins.
+            let (from, to) = (place(index), place(first));
+            let (x1, x2) = (from.0 + WIDTH / 2 + 18, to.0 + WIDTH / 2 - if first == index { 18 } else { 0 });
+            let (y1, y2) = (from.1 + HEIGHT, to.1 + HEIGHT + 2);
+            let low = y1.max(y2) + 36;
+            let _ = writeln!(
+                svg,
+                "  <path d=\"M{x1} {y1} C{x1} {low} {x2} {low} {x2} {y2}\" fill=\"none\" stroke=\"#8250df\" \
+                 stroke-width=\"1.6\" stroke-dasharray=\"5 4\" marker-end=\"url(#again)\"/>"
+            );
+        }
+        for (index, drawn) in self.boxes.iter().enumerate() {
+            let (x, y) = place(index);
+            let (fill, stroke, ink) = drawn.look.colours();
+            let dash = if drawn.look == Look::Skipped { " stroke-dasharray=\"4 3\"" } else { "" };
+            let _ = writeln!(
+                svg,
+                "  <g><title>{}: {}</title>",
+                xml(&drawn.key),
+                xml(if self.stands { drawn.look.word() } else { &drawn.note })
+            );
+            let _ = writeln!(
+                svg,
+                "    <rect x=\"{x}\" y=\"{y}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"10\" fill=\"{fill}\" \
+                 stroke=\"{stroke}\" stroke-width=\"1.5\"{dash}/>"
+            );
+            let middle = x + WIDTH / 2;
+            let lines = [
+                (drawn.key.as_str(), 14, 600, 20),
+                (drawn.who.as_str(), 12, 400, 22),
+                (drawn.note.as_str(), 11, 400, 26),
+            ];
+            let below: Vec<_> = lines.into_iter().filter(|(text, ..)| !text.is_empty()).collect();
+            let gap = HEIGHT / (below.len() + 1);
+            for (place, (text, size, weight, chars)) in below.iter().enumerate() {
+                let at = y + gap * (place + 1) + size / 3;
+                let _ = writeln!(
+                    svg,
+                    "    <text x=\"{middle}\" y=\"{at}\" font-size=\"{size}\" font-weight=\"{weight}\" fill=\"{ink}\" \
+                     text-anchor=\"middle\">{}</text>",
+                    xml(&short(text, *chars))
+                );
+            }
+            svg.push_str("  </g>\n");
+        }
+        svg.push_str("</svg>\n");
+        svg
+    }
+}
+
+/// So much of a text, with a mark that there is more.
+fn short(text: &str, chars: usize) -> String {
+    match text.chars().count() <= chars {
+        true => text.to_owned(),
+        false => text.chars().take(chars.saturating_sub(1)).chain(['…']).collect(),
+    }
+}
+
+fn xml(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            c if c.is_control() => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+fn mermaid_text(text: &str) -> String {
+    xml(text).replace('#', "#35;")
+}
