@@ -153,6 +153,7 @@ commands! {
     Approve => approve,
     Deny => deny,
     Session => session,
+    Workflow => workflow,
     Thread => thread,
     Threads => threads,
     Overdue => overdue,

@@ -278,6 +278,9 @@ impl Cx {
             if let Some(number) = effect.message().filter(|_| !outcome.repeat) {
                 crate::wake::after_send(self, office, &[number]);
             }
+            if !outcome.repeat {
+                crate::commands::workflow::go_on_after(self, office, &proposal.intent);
+            }
         }
         Ok(outcome)
     }

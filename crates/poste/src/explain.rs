@@ -112,6 +112,10 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
             error.hint("see what was answered: poste session show; correct it with a note or a decision")
         }
         "unknown_question" => error.hint("see the questions: poste session show"),
+        "unknown_workflow" | "unknown_step" => error.hint("see how it stands: poste workflow list --all"),
+        "out_of_order" if number.is_some() => {
+            error.hint(format!("see the steps: poste workflow list; poste track {text}"))
+        }
         "not_finished" => error.hint("see what is open: poste threads --status open"),
         "unknown_record" => error.hint("see the records: poste log show"),
         "unknown_message" => error.hint("see what is there: poste inbox"),

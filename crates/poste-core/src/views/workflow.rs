@@ -294,6 +294,8 @@ fn view(store: &Store, tables: &Tables<'_>, row: WorkflowRow) -> Result<Workflow
 /// What a record says, in one line; nothing if it cannot be read.
 fn reason(store: &Store, position: Position) -> Result<Option<String>, Error> {
     Ok(match or_damage(content(store, position))? {
+        // Of a message the text is for whoever gets it; why is said in its summary.
+        Ok(Found::Content(content)) if !content.subject.is_empty() => content.summary,
         Ok(Found::Content(content)) => first_line(*content),
         Ok(Found::Redacted(_)) => Some("(redacted)".to_owned()),
         Ok(Found::Never | Found::Gone) | Err(_) => None,
@@ -326,6 +328,13 @@ fn task_view(store: &Store, tables: &Tables<'_>, task: &TaskRow) -> Result<TaskV
     };
     if let Some(delivery) = delivery {
         read_delivery(store, tables, &mut view, &delivery)?;
+    }
+    // A decision that nobody said more about is what it came to.
+    if let (Some(choice), Some(result)) = (&view.choice, &mut view.result)
+        && result.text.trim().is_empty()
+        && !result.redacted
+    {
+        result.text = choice.to_string();
     }
     Ok(view)
 }
@@ -370,7 +379,7 @@ fn result(store: &Store, position: Position, message: Option<MessageNo>) -> Resu
         Ok(Found::Content(content)) => {
             found.text = content.body.text().into_owned();
             if found.text.trim().is_empty() {
-                found.text = content.summary.clone().unwrap_or_else(|| content.subject.clone());
+                found.text = content.summary.clone().unwrap_or_default();
             }
             found.payload = content.payload.as_ref().map(|payload| payload.get().to_owned());
             found.summary = first_line(*content);

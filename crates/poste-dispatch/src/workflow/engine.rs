@@ -13,7 +13,7 @@ use poste_core::office::Office;
 use poste_core::text::{Label, Name, RecordId, TypeName, Word};
 use poste_core::time::When;
 use poste_core::views::{self, Began, WorkflowView};
-use poste_core::{Address, Digest, Error, limits};
+use poste_core::{Address, Digest, Error, MessageNo, limits};
 use serde_json::value::RawValue;
 
 use super::definition::{Definition, OnFail, Step, Target};
@@ -40,6 +40,8 @@ pub struct Advanced {
     pub records: usize,
     /// Workflows that are not over.
     pub open: usize,
+    /// The messages of steps that were sent, for whoever rings.
+    pub sent: Vec<MessageNo>,
     /// What could not be sent, and why.
     pub waiting: Vec<String>,
 }
@@ -314,9 +316,13 @@ fn say(
     }
     let mut taken = 0;
     for (outcome, act) in office.submit(&proposals)?.into_iter().zip(told) {
-        let Verdict::Rejected(rejection) = outcome.verdict else {
-            taken += 1;
-            continue;
+        let rejection = match outcome.verdict {
+            Verdict::Rejected(rejection) => rejection,
+            Verdict::Accepted(effect) => {
+                taken += 1;
+                advanced.sent.extend(effect.message());
+                continue;
+            }
         };
         match (rejection.code, &act) {
             // Somebody else was faster, or the view was old: the next look knows more.

@@ -70,6 +70,7 @@ pub(crate) mod verify;
 pub(crate) mod wait;
 pub(crate) mod wake;
 pub(crate) mod whoami;
+pub(crate) mod workflow;
 
 use std::io::{self, Write};
 

@@ -68,6 +68,7 @@ const ALLOWED: &[&str] = &[
     "unsubscribe",
     "verify",
     "whoami",
+    "workflow",
 ];
 
 pub(super) fn poste(desk: &Desk, input: Poste, call: &Call) -> Result<Reply> {
@@ -133,6 +134,7 @@ fn check_allowed(command: &Command) -> Result {
         Command::Ask(args) => args.waits(),
         Command::Approvals(args) => args.waits(),
         Command::Reserve(args) => args.waits(),
+        Command::Workflow(args) => args.waits(),
         _ => false,
     };
     if waits {
