@@ -26,3 +26,4 @@ mod searching;
 mod sending;
 mod waiting;
 mod waking;
+mod workflows;
