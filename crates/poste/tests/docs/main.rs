@@ -66,6 +66,7 @@ pages! {
     types: "docs/types.md",
     waiting: "docs/waiting.md" saves "listen.sh",
     wake: "docs/wake.md",
+    workflows: "docs/workflows.md",
 }
 
 #[test]
