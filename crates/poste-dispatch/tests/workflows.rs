@@ -125,7 +125,7 @@ impl Desk {
 
     fn fail(&mut self, message: MessageNo, text: &str) {
         let who = self.recipient(message);
-        self.say(&who, Intent::Fail(Fail { message, token: None, retry: false }), Some(text));
+        self.say(&who, Intent::Fail(Fail { message, token: None, retry: false, delay_ms: None }), Some(text));
     }
 
     fn decide(&mut self, message: MessageNo, choice: &str) {

@@ -222,7 +222,7 @@ fn a_loop_runs_again_as_often_as_it_may() {
     let mut desk = desk();
     let review = StepSpec { again: labels(&["write", "review"]), max_rounds: 2, ..spec("review", &["write"]) };
     let ship = begin(&mut desk, vec![spec("write", &[]), review, spec("merge", &["review"])]);
-    let mut round = |desk: &mut Desk, round| {
+    let round = |desk: &mut Desk, round| {
         for key in ["write", "review"] {
             let message = accepted(send(desk, WorkflowStep { round, ..step("ship-1", key, "coder") }));
             accepted(desk.done("coder", message));
