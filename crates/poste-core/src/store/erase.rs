@@ -19,7 +19,7 @@ use super::tables::{Tables, record_row};
 use super::{BUSY_TIMEOUT_MS, Store};
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::log::{Intent, Position, Record, Sealed};
+use crate::log::{Intent, MessageNo, Position, Record, Sealed};
 use crate::text::Session;
 
 /// What was erased besides rows of tables.
@@ -72,9 +72,10 @@ impl LocalLog {
         let unnamed = erase_unnamed_archives(&self.store);
         let mirrors = erase_mirrors(&self.store, &records, &mut erased);
         let pages = sessions_of(&self.store, &records).and_then(|ids| super::session_pages::forget(&self.path, &ids));
+        let runs = runs_of(&self.store, &records).and_then(|ids| super::run_folders::forget(&self.path, &ids));
         self.erase_caches()?;
         erase_free_pages(&self.store)?;
-        archives.and(unnamed).and(mirrors).and(pages)?;
+        archives.and(unnamed).and(mirrors).and(pages).and(runs)?;
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
         FileVersion::may_still_write(&transaction, ours)?;
         transaction.execute("UPDATE machine SET erased_to = ?1 WHERE one = 1", [newest])?;
@@ -115,6 +116,23 @@ fn sessions_of(store: &Store, records: &[Record]) -> Result<Vec<Session>, Error>
         sessions.extend(tables.sessions_below(&root)?.into_iter().map(|session| session.id));
     }
     Ok(sessions)
+}
+
+/// The runs whose folders may hold some of it: what they were told, and what they said.
+fn runs_of(store: &Store, records: &[Record]) -> Result<Vec<Session>, Error> {
+    let tables = store.tables()?;
+    let mut runs = BTreeSet::new();
+    for record in records {
+        if let Some(session) = record.sealed.envelope.session.clone() {
+            runs.extend(tables.run(&session)?.map(|run| run.run));
+        }
+        let mut number = tables.first_number_after(Position(record.position.0.saturating_sub(1)))?;
+        while tables.position_of(number)? == Some(record.position) {
+            runs.extend(tables.runs_of_message(number)?.into_iter().map(|run| run.run));
+            number = MessageNo(number.0 + 1);
+        }
+    }
+    Ok(runs.into_iter().collect())
 }
 
 /// What was redacted by later records than one, and the newest redaction of all.

@@ -31,6 +31,7 @@ pub mod mirror;
 pub mod package;
 pub mod processes;
 mod room;
+pub mod run_folders;
 pub mod schema;
 pub mod search;
 pub mod session_pages;

@@ -11,11 +11,12 @@ use std::time::{Duration, SystemTime};
 
 use poste_core::Timestamp;
 use poste_core::log::{MessageNo, RunOutcome, SessionProcess};
+use poste_core::store::run_folders;
 use poste_core::text::{Name, Session};
 use serde::{Deserialize, Serialize};
 
 /// Below the office.
-pub const RUNS: &str = "runs";
+pub const RUNS: &str = run_folders::FOLDER;
 /// Folders of runs that are over, kept at most …
 const KEPT_MAX: usize = 200;
 /// … and so many bytes of them.
@@ -69,7 +70,7 @@ pub struct Held {
 
 impl RunFolder {
     pub fn of(office: &Path, run: &Session) -> Self {
-        Self { path: office.join(RUNS).join(file_name(run)), run: run.clone() }
+        Self { path: office.join(RUNS).join(run_folders::name(run)), run: run.clone() }
     }
 
     /// Makes it, and holds it as long as the returned value lives.
@@ -183,15 +184,6 @@ impl RunFolder {
         self.remove_sign();
         Ok(())
     }
-}
-
-/// A session may be called anything that fits a line, a folder may not.
-fn file_name(run: &Session) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~');
-    run.as_str()
-        .bytes()
-        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") })
-        .collect()
 }
 
 fn write_new(path: &Path) -> io::Result<File> {

@@ -646,3 +646,69 @@ fn what_was_not_passed_by_its_gate_is_not_worked_on() {
     assert_eq!(stage.end()["how"], "not_started");
     assert_eq!(stage.answers().len(), 0);
 }
+
+#[test]
+fn what_is_redacted_is_erased_from_the_folders_of_runs_too() {
+    let stage = Stage::running("run = [\"/bin/sh\", \"-c\", \"tee copy; echo private words\"]");
+    let number = stage.ask();
+    assert_eq!(stage.ran(&number)["state"], "done");
+    let other = stage.ask();
+    assert_eq!(stage.ran(&other)["state"], "done");
+    let texts = |folder: &Path| ["prompt.md", "output", "answer"].map(|name| folder.join(name).exists());
+    let all_there = |folder: &PathBuf| texts(folder) == [true; 3];
+    assert!(stage.run_folders().iter().all(all_there));
+    stage.desk.run(&["redact", &number, "--reason", "private", "--as", "lead"]);
+    assert_eq!(stage.run_folders().iter().filter(|folder| texts(folder) == [false; 3]).count(), 1);
+    assert_eq!(stage.run_folders().iter().filter(|folder| all_there(folder)).count(), 1, "the other one stays");
+    // What a run said, by the run that said it.
+    let answer = stage.answers().iter().map(|answer| answer["number"].as_u64().unwrap()).max().unwrap();
+    stage.desk.run(&["redact", &answer.to_string(), "--reason", "private", "--as", "worker"]);
+    assert!(stage.run_folders().iter().all(|folder| texts(folder) == [false; 3]));
+}
+
+#[test]
+fn an_answer_with_a_secret_is_not_sent() {
+    let key = concat!("gh", "p_", "16C7e42F292c6912E7710c838347Ae178B4a");
+    let stage = Stage::running(&format!("run = [\"/bin/sh\", \"-c\", \"echo token {key}\"]"));
+    let number = stage.ask();
+    let delivery = stage.ran(&number);
+    assert_eq!(delivery["state"], "failed");
+    assert!(delivery.to_string().contains("it seems to hold"), "{delivery}");
+    assert_eq!(stage.answers().len(), 0);
+    let folder = stage.run_folders().remove(0);
+    assert!(fs::read_to_string(folder.join("answer")).unwrap().contains(key));
+}
+
+#[test]
+fn a_conversation_goes_on_its_cost_is_recorded_and_one_that_is_gone_is_begun_anew() {
+    // As Claude Code answers; it was told which conversation to go on with.
+    let script = r#"#!/bin/sh
+[ "$2" = lost ] && { echo 'No conversation found with session ID' >&2; exit 1; }
+printf '{"type":"result","is_error":false,"result":"%s","session_id":"%s","total_cost_usd":0.25}' "${2:-none}" "$(cat next)"
+"#;
+    let stage = Stage::running(
+        "preset = \"claude-code\"\nrun = [\"./agent.sh\", \"--resume\", \"{conversation}\"]\nresume = true\nbackoff = \"0s\"",
+    );
+    let project = stage.desk.folder.path();
+    fs::write(project.join("agent.sh"), script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(project.join("agent.sh"), mode).unwrap();
+    let answer = |next: &str| {
+        fs::write(project.join("next"), next).unwrap();
+        let number = stage.ask();
+        let state = stage.ran(&number)["state"].as_str().unwrap().to_owned();
+        let said = stage
+            .answers()
+            .iter()
+            .find(|answer| answer["reply_to"].to_string() == number)
+            .map(|answer| answer["body"].clone());
+        (number, state, said)
+    };
+    assert_eq!(answer("first").2.unwrap(), "none");
+    assert_eq!(answer("lost").2.unwrap(), "first");
+    let (number, state, _) = answer("x");
+    assert_eq!(state, "pending", "it is not known any more");
+    assert_eq!(stage.ran(&number)["state"], "done", "so the next one begins anew");
+    let newest = open(&stage).store().tables().unwrap().newest_runs(1).unwrap().remove(0);
+    assert_eq!(newest.end.unwrap().cost_micros, Some(250_000));
+}
