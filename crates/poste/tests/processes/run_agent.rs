@@ -700,7 +700,7 @@ printf '{"type":"result","is_error":false,"result":"%s","session_id":"%s","total
         let said = stage
             .answers()
             .iter()
-            .find(|answer| answer["reply_to"].to_string() == number)
+            .find(|answer| answer["reply_to"].as_u64() == number.parse().ok())
             .map(|answer| answer["body"].clone());
         (number, state, said)
     };
