@@ -79,6 +79,8 @@ pub const GATES_MAX: usize = 64;
 pub const RUN_CLAIMS_MAX: usize = 64;
 /// Milliseconds, or millionths of a dollar, one run takes: sums of them stay far from every edge.
 pub const RUN_NUMBER_MAX: i64 = 1_000_000_000_000;
+/// Rules that tell people of mail, ever taken in one office.
+pub const HANDLERS_MAX: usize = 1_000;
 /// Attempts to wake somebody that the history of one delivery keeps.
 pub const WAKES_MAX: u32 = 64;
 /// How long the command of a gate may take.

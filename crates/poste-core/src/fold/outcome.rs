@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::address::Address;
 use crate::log::{MessageNo, Position, ReservationNo};
 use crate::pattern::Pattern;
-use crate::text::{ContextName, Name, RecordId};
+use crate::text::{ContextName, Label, Name, RecordId};
 use crate::time::{Timestamp, rfc3339};
 
 /// The answer to one proposal.
@@ -62,6 +62,8 @@ pub enum Effect {
     Versioned(Versioned),
     /// The lock of a shared context.
     Locked(Locked),
+    /// A rule somebody sees to now.
+    Handling(Handling),
     /// A word for a proposal, and whose is still missing.
     Agreed(AgreedOn),
 }
@@ -135,6 +137,16 @@ pub struct Reserved {
     pub shared: bool,
     #[serde(serialize_with = "rfc3339")]
     pub until: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Handling {
+    pub rule: Label,
+    pub token: Position,
+    #[serde(serialize_with = "rfc3339")]
+    pub until: Timestamp,
+    /// Everything up to here was seen to.
+    pub cursor: Position,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -235,6 +247,9 @@ codes! {
     RunTaken "run_taken" Conflict,
     Busy "busy" Conflict,
     UnknownRun "unknown_run" NotFound,
+    /// Another process sees to the rule.
+    RuleHeld "rule_held" Conflict,
+    UnknownRule "unknown_rule" NotFound,
     UnknownQuestion "unknown_question" NotFound,
     Superseded "superseded" Conflict,
     NotAgreed "not_agreed" Refused,

@@ -2,7 +2,7 @@
 
 use super::outcome::{Code, Effect, Stop, refuse};
 use super::{Context, Rule, only_poste};
-use super::{approval, context, delivery, reservation};
+use super::{approval, context, delivery, handler, reservation};
 use crate::error::Error;
 use crate::limits;
 use crate::log::{DeliveryNo, Tick};
@@ -27,6 +27,7 @@ impl Rule for Tick {
                 Due::ContextLock => context::settle_lock(tables, *item)?,
                 Due::Approval => approval::settle(tables, cx, *item)?,
                 Due::Reservation => reservation::expire(tables, cx, *item)?,
+                Due::Handler => handler::expire(tables, *item)?,
             }
         }
         Ok(Effect::Settled(items.len()))

@@ -7,6 +7,7 @@ mod agreement;
 mod approval;
 mod context;
 mod gate;
+mod handler;
 mod handoff;
 mod reservation;
 mod run;
@@ -21,6 +22,7 @@ pub use agreement::*;
 pub use approval::{ApprovalAnswer, ApprovalAsk};
 pub use context::*;
 pub use gate::{GateResult, GateVerdict};
+pub use handler::{HandlerCursor, HandlerDead, HandlerRelease, HandlerSettle, HandlerTake, Settling};
 pub use handoff::*;
 pub use reservation::{Prolong, Reserve, Unreserve};
 pub use run::{HoldReason, RunEnd, RunHold, RunOutcome, RunResume, RunStart};
@@ -128,6 +130,11 @@ kinds! {
     101 "run.end" v 1 critical true => RunEnd,
     102 "run.hold" v 1 critical true => RunHold,
     103 "run.resume" v 1 critical true => RunResume,
+    120 "handler.take" v 1 critical true => HandlerTake,
+    121 "handler.cursor" v 1 critical true => HandlerCursor,
+    122 "handler.dead" v 1 critical true => HandlerDead,
+    123 "handler.release" v 1 critical true => HandlerRelease,
+    124 "handler.settle" v 1 critical true => HandlerSettle,
 }
 
 impl Intent {
@@ -148,6 +155,7 @@ impl Intent {
             Self::SessionClose(close) => close.mail.as_ref(),
             Self::Agree(agree) => Some(&agree.mail),
             Self::RunHold(hold) => hold.mail.as_ref(),
+            Self::HandlerDead(dead) => dead.mail.as_ref(),
             _ => None,
         }
     }

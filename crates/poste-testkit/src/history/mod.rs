@@ -11,6 +11,7 @@
 mod approvals;
 mod contexts;
 mod endings;
+mod handlers;
 mod handoff;
 mod hostile;
 mod mail;
@@ -125,6 +126,7 @@ enum Act {
     EndRun,
     HoldRun,
     ResumeRuns,
+    Handling,
 }
 
 const ACTS: &[(u32, Act)] = &[
@@ -162,6 +164,7 @@ const ACTS: &[(u32, Act)] = &[
     (5, Act::EndRun),
     (4, Act::HoldRun),
     (2, Act::ResumeRuns),
+    (12, Act::Handling),
 ];
 
 impl Generator {
@@ -266,6 +269,7 @@ impl Generator {
             Act::EndRun => self.end_run(sight).unwrap_or_else(|| self.claim_next(sight)),
             Act::HoldRun => self.hold_run(sight),
             Act::ResumeRuns => self.resume_runs(sight),
+            Act::Handling => self.handling(sight),
         };
         Proposal {
             id: self.fresh_id(),

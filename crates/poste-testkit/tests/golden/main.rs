@@ -199,6 +199,10 @@ const REFUSED: &[&str] = &[
     "unverified",
     "ended",
     "not_allowed",
+    "rule_held",
+    "nothing_to_do",
+    "lease_lost",
+    "unknown_rule",
 ];
 
 /// A log in which little happens would fold to the same digest whatever the fold does.
@@ -233,6 +237,8 @@ fn the_log_is_worth_keeping(store: &Store, outcomes: &[Outcome]) {
         "agreements",
         "runs",
         "run_claims",
+        "handlers",
+        "handler_dead",
     ] {
         let sql = format!("SELECT count(*) FROM {table}");
         let rows: u64 = store.conn().query_row(&sql, [], |row| row.get(0)).unwrap();

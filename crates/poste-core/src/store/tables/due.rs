@@ -18,6 +18,8 @@ worded_enum!(
         /// The deadline of an approval, by the number of its message.
         Approval = 6 "approval",
         Reservation = 5 "reservation",
+        /// The lease of a rule that tells people of mail.
+        Handler = 8 "handler",
     }
 );
 
