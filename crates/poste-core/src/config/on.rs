@@ -293,18 +293,9 @@ impl Reading {
             say(format!("{left} is none of the keys of {}", handler.word()));
         }
         match (handler, name) {
-            (Some(handler), Some(name)) if problems.is_empty() => Ok(OnRule {
-                name,
-                matches,
-                handler,
-                from_start,
-                timeout_ms,
-                attempts,
-                backoff_ms,
-                tell,
-                source,
-                line,
-            }),
+            (Some(handler), Some(name)) if problems.is_empty() => {
+                Ok(OnRule { name, matches, handler, from_start, timeout_ms, attempts, backoff_ms, tell, source, line })
+            }
             _ => Err(problems),
         }
     }
@@ -602,7 +593,10 @@ mod tests {
             ("handler = \"exec\"\ncommand = [\"x\", \"{subject}\"]\n", "nothing is put in the place of"),
             ("handler = \"webhook\"\nsecret_env = \"W\"\n", "webhook needs url"),
             ("handler = \"webhook\"\nsecret_env = \"W\"\nurl = \"ftp://x\"\n", "begins with https://"),
-            ("handler = \"email\"\nserver = \"h\"\nsender = \"a b@c\"\nrecipients = \"x@y\"\n", "no address of the form"),
+            (
+                "handler = \"email\"\nserver = \"h\"\nsender = \"a b@c\"\nrecipients = \"x@y\"\n",
+                "no address of the form",
+            ),
             (
                 "handler = \"email\"\nserver = \"h\"\nsender = \"a@c\"\nrecipients = \"x@y\"\ntls = \"none\"\nuser = \"u\"\n\
                  password_env = \"P\"\n",

@@ -5,10 +5,10 @@ use poste_core::log::{
     Content, ContextAppend, ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Document, Done,
     Drop, Ends, EndsHow, Extend, Fail, GateResult, GateVerdict, HandlerCursor, HandlerDead, HandlerRelease,
     HandlerSettle, HandlerTake, HandoffAccept, HandoffCreate, HandoffReject, HandoffWithdraw, HoldReason, Intent,
-    Lines, NoteKind, Policy, PolicyType, Prolong, Proposal, Redact, Register, Release, Reserve, Retire, Retry,
-    RunEnd, RunHold, RunOutcome, RunResume, RunStart, Send, SessionClose, SessionNote, SessionProcess,
-    SessionStart, Settings, Settling, Shown, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Wake,
-    WakeOutcome, WakeWay, context_mail,
+    Lines, NoteKind, Policy, PolicyType, Prolong, Proposal, Redact, Register, Release, Reserve, Retire, Retry, RunEnd,
+    RunHold, RunOutcome, RunResume, RunStart, Send, SessionClose, SessionNote, SessionProcess, SessionStart, Settings,
+    Settling, Shown, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Wake, WakeOutcome, WakeWay,
+    context_mail,
 };
 use poste_core::text::Name;
 use poste_core::time::When;

@@ -5,9 +5,9 @@ use poste_core::log::{
     ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Done, Drop, Ends, EndsHow, Extend, Fail,
     GateResult, GateVerdict, HandlerCursor, HandlerDead, HandlerRelease, HandlerSettle, HandlerTake, HandoffAccept,
     HandoffCreate, HandoffReject, HandoffWithdraw, HoldReason, Intent, Lines, NoteKind, Policy, Prolong, Proposal,
-    Record, Redact, Register, Release, Reserve, Retire, Retry, RunEnd, RunHold, RunOutcome, RunResume,
-    RunStart, Sealed, Send, SessionClose, SessionNote, SessionProcess, SessionStart, Settings, Settling, Shown,
-    Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Wake, WakeOutcome, WakeWay, context_mail,
+    Record, Redact, Register, Release, Reserve, Retire, Retry, RunEnd, RunHold, RunOutcome, RunResume, RunStart,
+    Sealed, Send, SessionClose, SessionNote, SessionProcess, SessionStart, Settings, Settling, Shown, Subscribe, Tick,
+    TopicPattern, Unreserve, Unsubscribe, Verified, Wake, WakeOutcome, WakeWay, context_mail,
 };
 use poste_core::text::Name;
 use poste_core::time::When;
