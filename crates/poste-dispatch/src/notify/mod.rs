@@ -19,5 +19,5 @@ pub use channels::Failure;
 pub use desk::{Retried, retry, test};
 pub use matching::Matcher;
 pub use post::Post;
-pub use secret::missing as missing_secret;
+pub use secret::{Secret, missing as missing_secret, read as read_secret};
 pub use watcher::{Line, WatchOptions, Watcher, What, catch_up};
