@@ -26,15 +26,18 @@ pub fn email(bytes: &[u8]) -> Result<Incoming, Unfit> {
         return Err(Unfit::NoMail("it has neither From nor Subject nor Message-ID"));
     }
     let mut incoming = Incoming { subject: one_line(mail.subject().unwrap_or_default()), ..Incoming::default() };
-    let texts: Vec<String> =
-        (0..mail.text_body_count()).filter_map(|part| mail.body_text(part)).map(|text| text.trim().to_owned()).collect();
+    let texts: Vec<String> = (0..mail.text_body_count())
+        .filter_map(|part| mail.body_text(part))
+        .map(|text| text.trim().to_owned())
+        .collect();
     let mut body = texts.join("\n\n");
     for (ordinal, part) in (1..).zip(mail.attachments().take(ATTACHMENTS_MAX)) {
         let name = file_name(part.attachment_name().unwrap_or_default(), ordinal);
         incoming.attachments.push(Attachment { name, bytes: part.contents().to_vec() });
     }
     if !incoming.attachments.is_empty() {
-        let named = incoming.attachments.iter().map(|file| format!("{} ({})", file.name, size(file.bytes.len() as u64)));
+        let named =
+            incoming.attachments.iter().map(|file| format!("{} ({})", file.name, size(file.bytes.len() as u64)));
         let named: Vec<String> = named.collect();
         let more = mail.attachment_count().saturating_sub(ATTACHMENTS_MAX);
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
@@ -117,14 +120,14 @@ mod tests {
 
     #[test]
     fn hostile_mails_stay_bounded() {
-        let deep: String = (0..5_000).map(|n| format!("--{n}\nContent-Type: multipart/mixed; boundary={}\n\n", n + 1)).collect();
+        let deep: String =
+            (0..5_000).map(|n| format!("--{n}\nContent-Type: multipart/mixed; boundary={}\n\n", n + 1)).collect();
         let _ = email(format!("From: a@b\nSubject: x\nContent-Type: multipart/mixed; boundary=0\n\n{deep}").as_bytes());
         let long = format!("From: a@b\nSubject: {}\n\n{}", "s".repeat(10_000), "b".repeat(1_000_000));
         let read = email(long.as_bytes()).unwrap();
         assert!(read.subject.len() <= 512 && read.body.len() < 300 * 1024);
-        let many: String = (0..200)
-            .map(|n| format!("--x\nContent-Disposition: attachment; filename=f{n}\n\n{n}\n"))
-            .collect();
+        let many: String =
+            (0..200).map(|n| format!("--x\nContent-Disposition: attachment; filename=f{n}\n\n{n}\n")).collect();
         let read = email(format!("From: a@b\nContent-Type: multipart/mixed; boundary=x\n\n{many}--x--").as_bytes());
         let read = read.unwrap();
         assert_eq!(read.attachments.len(), ATTACHMENTS_MAX);

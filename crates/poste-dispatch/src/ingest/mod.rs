@@ -132,12 +132,9 @@ pub fn store(office: &mut Office, from: &Name, to: &Delivery, incoming: &Incomin
     proposal.id = id.clone().unwrap_or(proposal.id);
     let outcome = office.propose(&proposal)?;
     match outcome.verdict {
-        Verdict::Accepted(Effect::Sent(sent)) => Ok(Stored {
-            number: sent.number,
-            position: outcome.position,
-            to: sent.deliveries,
-            repeat: outcome.repeat,
-        }),
+        Verdict::Accepted(Effect::Sent(sent)) => {
+            Ok(Stored { number: sent.number, position: outcome.position, to: sent.deliveries, repeat: outcome.repeat })
+        }
         Verdict::Accepted(_) => Err(Error::Damaged("the office took it for something else".to_owned())),
         Verdict::Rejected(rejection) if rejection.code == Code::IdConflict => {
             // Another process took it in at the same moment, with other words around it.

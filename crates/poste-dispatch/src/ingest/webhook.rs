@@ -62,7 +62,8 @@ pub fn webhook(request: Request<'_>, secret: Option<&str>) -> Result<Incoming, U
     if incoming.subject.is_empty() {
         incoming.subject = "webhook".to_owned();
     }
-    incoming.key = ["webhook-id", "idempotency-key"].iter().find_map(|name| request.header(name)).map(ToOwned::to_owned);
+    incoming.key =
+        ["webhook-id", "idempotency-key"].iter().find_map(|name| request.header(name)).map(ToOwned::to_owned);
     let mut note = |key: &str, value: &str| incoming.metadata.insert(key.to_owned(), one_line(value));
     note("source", "webhook");
     note("signed", if secret.is_some() { "yes" } else { "no" });

@@ -31,7 +31,7 @@ const RETRIED_MAX: usize = 10_000;
 /// How often somebody who pauses between two attempts looks up.
 const SLICE: Duration = Duration::from_millis(100);
 /// What an attempt may take beyond its time limit, before somebody else may take the rule.
-const SLACK_MS: i64 = 3 * limits::SECOND_MS;
+const SLACK_MS: i64 = limits::SECOND_MS;
 
 /// What came of seeing to a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) enum Seen {
 
 /// How long a rule is held: an attempt fits in twice.
 fn lease_ms(rule: &OnRule) -> i64 {
-    (2 * rule.timeout_ms + SLACK_MS + 2 * limits::SECOND_MS).min(limits::LEASE_MS_MAX)
+    (2 * (rule.timeout_ms + SLACK_MS)).min(limits::LEASE_MS_MAX)
 }
 
 /// The first messages after a position that a rule is for, all of one record; and how far the log was looked through.

@@ -23,11 +23,9 @@ use crate::ui::{Answer, Ui};
 /// It is an alert unless another type is given, under the trust label `outside`, and only stored once however often it
 /// comes in. The sender is `ingest`, or --as a name of kind outside, registered on first use.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  poste ingest email ops < alert.eml\n  \
+#[command(after_help = "Examples:\n  poste ingest email ops < alert.eml\n  \
                   poste ingest webhook ops --secret-env HOOK_SECRET --headers headers.txt < body.json\n  \
-                  df -h | poste ingest stdin ops --subject 'Disk usage' --key disk-2026-11-16"
-)]
+                  df -h | poste ingest stdin ops --subject 'Disk usage' --key disk-2026-11-16")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: IngestCommand,
@@ -169,8 +167,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 }
 
 fn take_in(cx: &mut Cx, common: Common, mut incoming: Incoming, attach: bool) -> Result {
-    let delivery =
-        Delivery { to: parse_recipients(&common.to)?, kind: common.kind, priority: common.priority, attach };
+    let delivery = Delivery { to: parse_recipients(&common.to)?, kind: common.kind, priority: common.priority, attach };
     incoming.key = common.key.or(incoming.key);
     let content = ingest::content(&incoming);
     content.check_message().map_err(CommandError::usage)?;

@@ -161,7 +161,13 @@ impl Answer for StatusAnswer {
         let rows = self.rules.iter().map(|rule| {
             let handler = rule.handler.clone().unwrap_or_else(|| "(in no file)".to_owned());
             let Some(seen) = &rule.seen_to else {
-                return vec![rule.rule.to_string(), handler, "nobody saw to it yet".to_owned(), String::new(), String::new()];
+                return vec![
+                    rule.rule.to_string(),
+                    handler,
+                    "nobody saw to it yet".to_owned(),
+                    String::new(),
+                    String::new(),
+                ];
             };
             let holder = match &seen.holder {
                 Some(holder) => format!("seen to by {} until {}", holder.agent, ui.time(holder.until)),
@@ -254,8 +260,10 @@ fn options(cx: &mut Cx, only: Vec<Label>) -> Result<(WatchOptions, mpsc::Receive
         find(&rules, name)?;
     }
     if rules.rules.is_empty() {
-        return Err(CommandError::not_found("there are no rules: neither poste.toml nor .poste/local.toml has an [[on]]")
-            .hint("write one: docs/handlers.md"));
+        return Err(CommandError::not_found(
+            "there are no rules: neither poste.toml nor .poste/local.toml has an [[on]]",
+        )
+        .hint("write one: docs/handlers.md"));
     }
     let (lines, received) = mpsc::channel();
     let report = Arc::new(move |line: &Line| drop(lines.send(line.clone())));
@@ -430,8 +438,6 @@ fn test(cx: &mut Cx, name: &Label) -> Result {
     let rule = runnable(&rules, name)?;
     match notify::test(&cx.place()?, rule)? {
         Ok(()) => cx.ui.answer(&DoneAnswer { rule: name.clone(), message: None, what: "sent" }),
-        Err(failure) => {
-            Err(CommandError::new(Kind::Unhealthy, format!("rule {name}: {}", failure.why)).code("untold"))
-        }
+        Err(failure) => Err(CommandError::new(Kind::Unhealthy, format!("rule {name}: {}", failure.why)).code("untold")),
     }
 }

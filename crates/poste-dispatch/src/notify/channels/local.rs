@@ -19,7 +19,8 @@ use crate::notify::post::plain;
 const FOLDER: &str = "watch";
 const TITLE_CHARS_MAX: usize = 120;
 const TEXT_CHARS_MAX: usize = 500;
-const GRACE: Duration = Duration::from_secs(2);
+/// Shorter than what an attempt may take beyond its time limit.
+const GRACE: Duration = Duration::from_millis(500);
 
 pub(super) fn desktop(post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
     let title: String = post.title().chars().take(TITLE_CHARS_MAX).collect();
