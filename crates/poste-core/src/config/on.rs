@@ -239,7 +239,10 @@ impl Reading {
                 words(value.get_ref(), "[\"./notify.sh\", \"{number}\"]").and_then(|words| {
                     match words.iter().find_map(|word| unknown_template(word, ON_TEMPLATES)) {
                         Some(why) => Err(why),
-                        None => Ok(self.command = Some(words)),
+                        None => {
+                            self.command = Some(words);
+                            Ok(())
+                        }
                     }
                 })
             } else if SECRETS.contains(&given) {

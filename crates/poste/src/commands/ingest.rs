@@ -180,7 +180,7 @@ fn take_in(cx: &mut Cx, common: Common, mut incoming: Incoming, attach: bool) ->
     let stored = ingest::store(&mut office, &from, &delivery, &incoming)?;
     cx.note_stored(format!("message {}", stored.number));
     if !stored.repeat {
-        crate::wake::after_send(cx, &mut office, &[stored.number]);
+        crate::wake::after_send(cx, &office, &[stored.number]);
     }
     if !stored.repeat && stored.to.is_empty() {
         cx.ui.warn("nobody received it: no such agent is active, or nobody subscribed");
