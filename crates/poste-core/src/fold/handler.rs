@@ -160,7 +160,8 @@ impl Rule for HandlerSettle {
         }
         let (rule, message) = (&self.rule, self.message);
         let untold = tables.untold(rule, message)?;
-        untold.ok_or_else(|| refuse(Code::NothingToDo, format!("rule {rule} does not wait to tell of {message}")))
+        untold
+            .ok_or_else(|| refuse(Code::NothingToDo, format!("rule {rule} does not wait to tell of message {message}")))
     }
 
     fn apply(untold: Untold, tables: &mut Tables<'_>, _: &Context) -> Result<Effect, Error> {

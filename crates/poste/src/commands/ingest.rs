@@ -48,7 +48,7 @@ enum IngestCommand {
     /// The body of a request, and its headers; known by webhook-id or Idempotency-Key
     #[command(
         after_help = "Example:\n  poste ingest webhook ops --secret-env HOOK_SECRET --header 'webhook-id: evt-1' \\\n    \
-                      --header 'webhook-timestamp: 1800000000' --header 'webhook-signature: v1,…' < body.json"
+                      --header 'webhook-timestamp: 1800000000' --header 'webhook-signature: v1,BASE64' < body.json"
     )]
     Webhook {
         #[command(flatten)]
