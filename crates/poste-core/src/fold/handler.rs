@@ -1,6 +1,6 @@
 //! Rules that tell people of mail: one process at a time sees to each, and its cursor only moves on.
 
-use super::outcome::{Code, Effect, Handling, Rejection, Stop, refuse};
+use super::outcome::{Code, Effect, Handling, Stop, refuse};
 use super::{Context, Rule, message, speaker};
 use crate::error::Error;
 use crate::limits;
@@ -201,17 +201,10 @@ pub(crate) fn move_all(tables: &mut Tables<'_>, leap_ms: i64) -> Result<(), Erro
     Ok(())
 }
 
-/// What a repeated `take` is told: the lease, as long as it is that one.
-pub(crate) fn taken_before(
-    tables: &Tables<'_>,
-    take: &HandlerTake,
-    position: Position,
-) -> Result<Result<Effect, Rejection>, Error> {
+/// What a repeated `take` is told: the lease as long as it is that one, and afterwards only that it was taken then.
+pub(crate) fn taken_before(tables: &Tables<'_>, take: &HandlerTake, position: Position) -> Result<Effect, Error> {
     let token = take.token.unwrap_or(position);
     let is_it = |handler: &Handler| handler.lease.as_ref().is_some_and(|lease| lease.token == token);
     let held = tables.handler(&take.rule)?.filter(is_it);
-    Ok(held.as_ref().and_then(handling).ok_or_else(|| {
-        let reason = format!("the lease of rule {} that was taken under this id (token {token}) is over", take.rule);
-        Rejection { code: Code::LeaseLost, reason }
-    }))
+    Ok(held.as_ref().and_then(handling).unwrap_or(Effect::Noted))
 }

@@ -198,10 +198,7 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
         Ok(Some(Intent::Reserve(reserve))) => reservation::still_held(tables, actor, &reserve.patterns)?,
         Ok(Some(Intent::Prolong(prolong))) => reservation::still_held(tables, actor, &prolong.patterns)?,
         Ok(Some(Intent::Unreserve(_))) => Effect::Reserved(reservation::released_before(tables, position)?),
-        Ok(Some(Intent::HandlerTake(take))) => match handler::taken_before(tables, &take, position)? {
-            Ok(effect) => effect,
-            Err(over) => return Ok(Verdict::Rejected(over)),
-        },
+        Ok(Some(Intent::HandlerTake(take))) => handler::taken_before(tables, &take, position)?,
         _ => Effect::Noted,
     }))
 }

@@ -117,7 +117,8 @@ fn take(office: &mut Office, speaker: &Name, rule: &OnRule) -> Result<Option<Han
     };
     match propose(office, speaker, Intent::HandlerTake(take), None)?.verdict {
         Verdict::Accepted(Effect::Handling(handling)) => Ok(Some(handling)),
-        Verdict::Accepted(_) => Err(Error::Damaged(format!("rule {} was taken, and nobody holds it", rule.name))),
+        // A lease that was over before its answer came is nobody's.
+        Verdict::Accepted(_) => Ok(None),
         Verdict::Rejected(rejection) if rejection.code == Code::RuleHeld => Ok(None),
         Verdict::Rejected(rejection) => Err(rejection.into()),
     }
