@@ -79,6 +79,21 @@ pub const GATES_MAX: usize = 64;
 pub const RUN_CLAIMS_MAX: usize = 64;
 /// Milliseconds, or millionths of a dollar, one run takes: sums of them stay far from every edge.
 pub const RUN_NUMBER_MAX: i64 = 1_000_000_000_000;
+/// Rules that tell people of mail, ever taken in one office.
+pub const HANDLERS_MAX: usize = 1_000;
+/// `[[on]]` rules of one file.
+pub const ON_RULES_MAX: usize = 100;
+/// How long one attempt to tell somebody of a message may take …
+pub const HANDLER_TIMEOUT_MS_DEFAULT: i64 = 10 * SECOND_MS;
+pub const HANDLER_TIMEOUT_MS_MAX: i64 = 10 * MINUTE_MS;
+/// … how often it is tried, and how long the first pause between two attempts is …
+pub const HANDLER_ATTEMPTS_DEFAULT: u32 = 8;
+pub const HANDLER_ATTEMPTS_MAX: u64 = 100;
+pub const HANDLER_BACKOFF_MS_DEFAULT: i64 = SECOND_MS;
+/// … and the longest one.
+pub const HANDLER_PAUSE_MS_MAX: i64 = 5 * MINUTE_MS;
+/// The text pattern of a rule, compiled.
+pub const TEXT_PATTERN_BYTES_MAX: usize = 1024 * 1024;
 /// Attempts to wake somebody that the history of one delivery keeps.
 pub const WAKES_MAX: u32 = 64;
 /// How long the command of a gate may take.

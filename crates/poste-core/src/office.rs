@@ -1,6 +1,7 @@
 //! The one API of every surface: open an office, propose changes, ask views.
 
 mod gates;
+mod handlers;
 mod settings;
 mod trust;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use gates::gate_schema_problems;
+pub use handlers::OnRules;
 pub use settings::Standing;
 pub(crate) use settings::{Weighed, weigh_file};
 pub use trust::{Trust, TrustView};

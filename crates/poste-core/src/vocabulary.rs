@@ -108,7 +108,14 @@ impl Urgency {
 
 worded_enum!(
     /// What a registered name stands for.
-    AgentKind { Agent = 0 "agent", Human = 1 "human" }
+    AgentKind {
+        Agent = 0 "agent",
+        Human = 1 "human",
+        /// A program of the office itself: it starts agents, or tells people. It reads no mail.
+        Service = 2 "service",
+        /// Something outside that is let speak here: a monitor, a mailbox. It reads no mail either.
+        Outside = 3 "outside",
+    }
 );
 
 worded_enum!(
@@ -119,7 +126,8 @@ worded_enum!(
 impl From<AgentKind> for TrustLabel {
     fn from(kind: AgentKind) -> Self {
         match kind {
-            AgentKind::Agent => Self::Agent,
+            AgentKind::Agent | AgentKind::Service => Self::Agent,
+            AgentKind::Outside => Self::Outside,
             AgentKind::Human => Self::Human,
         }
     }

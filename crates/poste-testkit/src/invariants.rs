@@ -50,7 +50,7 @@ const fn check(name: &'static str, offenders: &'static str) -> Check {
 /// 5 acked, 12 retried, 14 late, 18 reminded, 19 dropped. Kinds of records: 20 send, 22 claim, 24 done, 25 fail,
 /// 50 to 52 a version of a context, 57 an agreement, 60 handoff.create, 61 accept, 62 reject, 63 withdraw, 81 an
 /// approval's answer. Due: 0 lease, 1 ready, 2 expiry, 3 response, 4 the lock of a context, 5 a reservation, 6 an approval's
-/// deadline, 7 the time of a step. Reasons: up to 3 an end a recipient made, 9 stopped by gates, 10 defaulted, 11 withdrawn, 12 settled, 13
+/// deadline, 7 the time of a step, 8 the lease of a rule. Reasons: up to 3 an end a recipient made, 9 stopped by gates, 10 defaulted, 11 withdrawn, 12 settled, 13
 /// unanswered, 14 cancelled with its workflow, 15 out of time. Approvals: 0 open, 1 answered, 2 defaulted. Sessions: 0 live, 2 taken over; their notes: 2 a question, 3 an
 /// answer. They are written out here on purpose: a renumbering in the code would break every file there is, and must fail
 /// here.
@@ -185,6 +185,7 @@ const CHECKS: &[Check] = &[
            UNION ALL SELECT locked_until, 4, number FROM contexts WHERE locked_until IS NOT NULL
            UNION ALL SELECT until, 5, number FROM reservations
            UNION ALL SELECT deadline, 7, message FROM workflow_mail WHERE state = 0 AND deadline IS NOT NULL
+           UNION ALL SELECT until, 8, number FROM handlers WHERE until IS NOT NULL
            EXCEPT SELECT at, what, subject FROM due)
          UNION ALL
          SELECT 'too much: ' || what || ' of ' || subject FROM (
@@ -194,6 +195,7 @@ const CHECKS: &[Check] = &[
            EXCEPT SELECT expires_at, 2, number FROM deliveries WHERE state = 0
            EXCEPT SELECT until, 5, number FROM reservations
            EXCEPT SELECT deadline, 7, message FROM workflow_mail WHERE state = 0
+           EXCEPT SELECT until, 8, number FROM handlers WHERE until IS NOT NULL
            EXCEPT SELECT respond_by, 3, number FROM deliveries
              WHERE state <= 1 AND answer IS NULL AND reminded_at IS NULL
            EXCEPT SELECT deadline, 6, number FROM approvals WHERE state = 0
@@ -535,6 +537,25 @@ const CHECKS: &[Check] = &[
         "I9 a reservation ended when its record says",
         "SELECT 'reservation ' || number FROM past_reservations p LEFT JOIN log ON log.position = ended_by
          WHERE log.at IS NOT ended_at OR p.position >= ended_by OR (reason = 1 AND until > ended_at)",
+    ),
+    check(
+        "I7 a rule is held by one who is active, by the record that took it",
+        "SELECT 'rule ' || rule FROM handlers h LEFT JOIN log ON position = token
+         WHERE (token IS NULL) <> (holder IS NULL) OR (token IS NULL) <> (until IS NULL)
+            OR (token IS NOT NULL AND (position IS NULL
+              OR json_extract(CAST(envelope AS TEXT), '$.kind') <> 120
+              OR json_extract(CAST(envelope AS TEXT), '$.header.rule') <> rule
+              OR json_extract(CAST(envelope AS TEXT), '$.actor') <> holder
+              OR holder NOT IN (SELECT name FROM agents WHERE retired_at IS NULL)))",
+    ),
+    check(
+        "I9 rules have come no further than the log, and wait for messages there are",
+        "SELECT 'rule ' || rule FROM handlers WHERE cursor > (SELECT max(position) FROM log)
+         UNION ALL
+         SELECT 'rule ' || rule || ' message ' || message FROM handler_dead
+         WHERE rule NOT IN (SELECT rule FROM handlers)
+            OR (message NOT IN (SELECT number FROM messages)
+                AND message NOT IN (SELECT number FROM archived_messages))",
     ),
     check(
         "I9 policy versions are 1, 2, 3 …",

@@ -13,11 +13,13 @@
 //! * [`large_office`]: a large office to search.
 //! * [`forge`]: records no honest program writes.
 //! * [`corpus`]: hostile names, texts, JSON, TOML and fences.
+//! * [`endpoints`]: servers that notifiers talk to.
 //! * [`fuzz`]: what makes more of them, and what must hold whatever they are.
 //! * [`next`]: the schema of a program of the future.
 
 pub mod clock;
 pub mod corpus;
+pub mod endpoints;
 pub mod forge;
 pub mod fuzz;
 pub mod history;

@@ -161,6 +161,19 @@ const DAMAGE: &[(&str, &str)] = &[
         "UPDATE past_reservations SET number = (SELECT max(number) FROM reservations)
          WHERE number = (SELECT max(number) FROM past_reservations) AND EXISTS (SELECT 1 FROM reservations)",
     ),
+    ("I8 what is due is what deliveries imply", "DELETE FROM due WHERE what = 8"),
+    (
+        "I7 a rule is held by one who is active, by the record that took it",
+        "UPDATE handlers SET holder = 'ghost' WHERE holder IS NOT NULL",
+    ),
+    (
+        "I9 rules have come no further than the log, and wait for messages there are",
+        "UPDATE handlers SET cursor = cursor + 100000",
+    ),
+    (
+        "I9 rules have come no further than the log, and wait for messages there are",
+        "UPDATE handler_dead SET message = message + 100000",
+    ),
     ("I9 a reservation ended when its record says", "UPDATE past_reservations SET ended_at = ended_at + 1"),
     (
         "I9 nobody holds what another one holds alone",

@@ -141,6 +141,8 @@ commands! {
     Tail => tail,
     Track => track,
     Wake => wake,
+    Watch => watch,
+    Ingest => ingest,
     Context => context,
     Agree => agree,
     Handoff => handoff,

@@ -7,6 +7,7 @@ mod handoff;
 mod hook;
 mod mcp;
 mod memory;
+mod notify;
 mod processes;
 mod program;
 mod replay;
@@ -29,6 +30,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("processes", processes::measure),
     ("hook", hook::measure),
     ("wake", wake::measure),
+    ("notify", notify::measure),
     ("growth", growth::measure),
     ("search", search::measure),
     ("broadcast", broadcast::measure),

@@ -4,6 +4,7 @@ mod agents;
 mod edit;
 mod gates;
 mod keys;
+mod on;
 mod read;
 mod wake;
 
@@ -18,6 +19,8 @@ pub use edit::{Change, KeyPath, change};
 pub use gates::GATE;
 pub(crate) use gates::unknown_type;
 pub use keys::{KEYS, Key, MACHINE_SECTIONS, ON_END, SCHEMA, SchemaSource, TYPES, Takes, Value, length_text};
+pub(crate) use on::unknown_type as unknown_on_type;
+pub use on::{EmailConfig, HandlerConfig, Matches, ON, ON_TEMPLATES, OnRule, SecretPlace, Tls, text_pattern};
 pub use read::{Given, LocalFile, Problem, check_local, read_local};
 pub use wake::{WAKE, WAKE_TEMPLATES, WakeCommand, WakeConfig};
 
@@ -46,6 +49,8 @@ pub struct ConfigFile {
     /// In no record: they are run by whoever dispatches.
     pub agents: BTreeMap<Name, AgentConfig>,
     pub team: TeamConfig,
+    /// In no record: they are seen to by whoever watches.
+    pub on: Vec<OnRule>,
     /// Every key it sets, by its full name.
     pub given: BTreeMap<String, Given>,
 }
@@ -113,7 +118,11 @@ pub fn commands(file: &ConfigFile) -> Vec<Command> {
         line: agent.line,
         command: agent.shown(),
     });
-    of_keys.chain(file.gates.iter().filter_map(of_gate)).chain(of_wake).chain(of_agents).collect()
+    let of_rules = file.on.iter().filter_map(|rule| {
+        let command = rule.handler.reaches_out()?;
+        Some(Command { key: format!("{ON}.{}.handler", rule.name), line: rule.line, command })
+    });
+    of_keys.chain(file.gates.iter().filter_map(of_gate)).chain(of_wake).chain(of_agents).chain(of_rules).collect()
 }
 
 fn of_gate(gate: &Gate) -> Option<Command> {

@@ -11,6 +11,7 @@ use toml::de::{DeInteger, DeTable, DeValue};
 use super::agents::{self, AGENT, AgentConfig, TEAM, TeamConfig};
 use super::gates::{self, GATE};
 use super::keys::{self, Key, MACHINE_SECTIONS, SchemaSource, TYPES, Takes, Value};
+use super::on::{self, ON, OnRule};
 use super::wake::{self, WAKE, WakeConfig};
 use super::{ConfigFile, FilePolicy};
 use crate::fold;
@@ -58,6 +59,7 @@ pub(super) struct Reader<'t> {
     pub(super) wake: WakeConfig,
     pub(super) agents: BTreeMap<Name, AgentConfig>,
     pub(super) team: TeamConfig,
+    pub(super) on: Vec<OnRule>,
     given: BTreeMap<String, Given>,
     types: BTreeMap<TypeName, BTreeMap<&'static str, Value>>,
 }
@@ -103,6 +105,7 @@ pub struct LocalFile {
     pub gates: Vec<Gate>,
     pub wake: WakeConfig,
     pub agents: BTreeMap<Name, AgentConfig>,
+    pub on: Vec<OnRule>,
     /// How this machine serves the sessions that run on it.
     pub given: BTreeMap<String, Given>,
 }
@@ -133,19 +136,23 @@ pub fn read_local(text: &str) -> (LocalFile, Vec<Problem>) {
             agents::read(&mut reader, section, value.get_ref(), Source::Machine);
             continue;
         }
+        if name == ON {
+            on::read(&mut reader, section, value.get_ref(), Source::Machine);
+            continue;
+        }
         if MACHINE_SECTIONS.contains(&name) {
             reader.section(section, value, |reader, fields| drop(reader.fields(name, name, fields)));
             continue;
         }
         let message = match keys::sections().contains(&name) || name == TEAM {
             true => format!("[{name}] belongs into {}", super::FILE),
-            false => keys::unknown("section", name, MACHINE_SECTIONS.into_iter().chain([GATE, WAKE, AGENT])),
+            false => keys::unknown("section", name, MACHINE_SECTIONS.into_iter().chain([GATE, WAKE, AGENT, ON])),
         };
         reader.say(Some(section.span()), message);
     }
     reader.problems.sort();
-    let Reader { gates, wake, agents, given, problems, .. } = reader;
-    (LocalFile { gates, wake, agents, given }, problems)
+    let Reader { gates, wake, agents, on, given, problems, .. } = reader;
+    (LocalFile { gates, wake, agents, on, given }, problems)
 }
 
 impl<'t> Reader<'t> {
@@ -159,6 +166,7 @@ impl<'t> Reader<'t> {
             wake: WakeConfig::default(),
             agents: BTreeMap::new(),
             team: TeamConfig::default(),
+            on: Vec::new(),
             given: BTreeMap::new(),
             types: BTreeMap::new(),
         }
@@ -217,8 +225,12 @@ impl<'t> Reader<'t> {
                 agents::read_team(self, section, value.get_ref());
                 continue;
             }
+            if name == ON {
+                on::read(self, section, value.get_ref(), Source::Office);
+                continue;
+            }
             if !keys::sections().contains(&name) {
-                let known: Vec<&str> = keys::sections().into_iter().chain([GATE, WAKE, AGENT, TEAM]).collect();
+                let known: Vec<&str> = keys::sections().into_iter().chain([GATE, WAKE, AGENT, TEAM, ON]).collect();
                 let message = keys::unknown("section", name, known.iter().copied());
                 self.say(Some(section.span()), message);
                 continue;
@@ -284,6 +296,11 @@ impl<'t> Reader<'t> {
                 self.problems.push(Problem { line: Some(gate.line), column: None, message });
             }
         }
+        for rule in &self.on {
+            if let Some(message) = on::unknown_type(rule, |kind| self.types.contains_key(kind)) {
+                self.problems.push(Problem { line: Some(rule.line), column: None, message });
+            }
+        }
         let mut schemas = BTreeMap::new();
         let mut types = Vec::new();
         for (name, mut values) in std::mem::take(&mut self.types) {
@@ -297,8 +314,8 @@ impl<'t> Reader<'t> {
             }
         }
         let policy = FilePolicy { settings: settings(&self.given), types };
-        let Self { gates, wake, agents, team, given, problems, .. } = self;
-        (ConfigFile { policy, schemas, gates, wake, agents, team, given }, problems)
+        let Self { gates, wake, agents, team, on, given, problems, .. } = self;
+        (ConfigFile { policy, schemas, gates, wake, agents, team, on, given }, problems)
     }
 }
 

@@ -1,7 +1,9 @@
 //! Registering and retiring.
 
 use super::outcome::{Code, Effect, Stop, refuse};
-use super::{Context, Rule, active_agent, approval, context, delivery, reservation, run, session, speaker, workflow};
+use super::{
+    Context, Rule, active_agent, approval, context, delivery, handler, reservation, run, session, speaker, workflow,
+};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
@@ -91,6 +93,7 @@ impl Rule for Retire {
         session::retire_of(tables, cx, &retired.name)?;
         run::retire_of(tables, &retired.name)?;
         workflow::retire_of(tables, cx, &retired.name)?;
+        handler::release_of(tables, &retired.name)?;
         let withdrawn = approval::withdraw_of(tables, cx, &retired.name)?;
         reservation::end_all_of(tables, cx, &retired.name)?;
         let own = Address::Agent(retired.name.clone());

@@ -316,7 +316,7 @@ fn expand(tables: &Tables<'_>, sender: &Agent, to: &[Address]) -> Result<(Vec<Ad
             }
             Address::EveryRole(role) => others(tables.active_with_role(role)?).collect(),
             Address::EveryCan(word) => others(tables.active_with_capability(word)?).collect(),
-            Address::Everyone => others(tables.active_agents()?).collect(),
+            Address::Everyone => others(tables.active_readers()?).collect(),
             Address::Topic(name) => {
                 if topic.replace(name.clone()).is_some_and(|earlier| earlier != *name) {
                     return Err(refuse(Code::Malformed, "a message is published to one topic"));

@@ -17,6 +17,7 @@ mod conversation;
 mod delivery;
 mod finish;
 mod gate;
+mod handler;
 mod handoff;
 mod message;
 mod notice;
@@ -36,8 +37,8 @@ pub(crate) use agreement::{asked, superseded_by};
 pub(crate) use delivery::own_deliveries;
 pub(crate) use gate::{Unpassed, gates_passed, gates_passed_to_decide};
 pub use outcome::{
-    AgreedOn, Claimed, ClaimedItem, Class, Code, Effect, Late, Locked, Outcome, Rejection, Reserved, Sent, Verdict,
-    Versioned,
+    AgreedOn, Claimed, ClaimedItem, Class, Code, Effect, Handling, Late, Locked, Outcome, Rejection, Reserved, Sent,
+    Verdict, Versioned,
 };
 pub(crate) use policy::check_ranges as check_policy;
 
@@ -201,6 +202,7 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
         Ok(Some(Intent::Reserve(reserve))) => reservation::still_held(tables, actor, &reserve.patterns)?,
         Ok(Some(Intent::Prolong(prolong))) => reservation::still_held(tables, actor, &prolong.patterns)?,
         Ok(Some(Intent::Unreserve(_))) => Effect::Reserved(reservation::released_before(tables, position)?),
+        Ok(Some(Intent::HandlerTake(take))) => handler::taken_before(tables, &take, position)?,
         _ => Effect::Noted,
     }))
 }
@@ -296,6 +298,11 @@ fn apply_intent(
         Intent::WorkflowMark(rule) => run(&rule, tables, &cx),
         Intent::WorkflowEnd(rule) => run(&rule, tables, &cx),
         Intent::WorkflowRetry(rule) => run(&rule, tables, &cx),
+        Intent::HandlerTake(rule) => run(&rule, tables, &cx),
+        Intent::HandlerCursor(rule) => run(&rule, tables, &cx),
+        Intent::HandlerDead(rule) => run(&rule, tables, &cx),
+        Intent::HandlerRelease(rule) => run(&rule, tables, &cx),
+        Intent::HandlerSettle(rule) => run(&rule, tables, &cx),
     }
 }
 
@@ -360,6 +367,7 @@ impl Rule for Clock {
         let locked = context::move_locks(tables, leap_ms)?;
         reservation::move_all(tables, leap_ms)?;
         let limited = workflow::move_limits(tables, leap_ms)?;
+        handler::move_all(tables, leap_ms)?;
         Ok(Effect::Touched(claimed.len() + locked + limited))
     }
 }

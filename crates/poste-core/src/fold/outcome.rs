@@ -62,6 +62,8 @@ pub enum Effect {
     Versioned(Versioned),
     /// The lock of a shared context.
     Locked(Locked),
+    /// A rule somebody sees to now.
+    Handling(Handling),
     /// A word for a proposal, and whose is still missing.
     Agreed(AgreedOn),
     /// A workflow, and what it is called.
@@ -137,6 +139,16 @@ pub struct Reserved {
     pub shared: bool,
     #[serde(serialize_with = "rfc3339")]
     pub until: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Handling {
+    pub rule: Label,
+    pub token: Position,
+    #[serde(serialize_with = "rfc3339")]
+    pub until: Timestamp,
+    /// Everything up to here was seen to.
+    pub cursor: Position,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -243,6 +255,9 @@ codes! {
     StepTaken "step_taken" Conflict,
     /// Something else has to be done before.
     OutOfOrder "out_of_order" Refused,
+    /// Another process sees to the rule.
+    RuleHeld "rule_held" Conflict,
+    UnknownRule "unknown_rule" NotFound,
     UnknownQuestion "unknown_question" NotFound,
     Superseded "superseded" Conflict,
     NotAgreed "not_agreed" Refused,

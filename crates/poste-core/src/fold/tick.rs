@@ -2,7 +2,7 @@
 
 use super::outcome::{Code, Effect, Stop, refuse};
 use super::{Context, Rule, only_poste};
-use super::{approval, context, delivery, reservation, workflow};
+use super::{approval, context, delivery, handler, reservation, workflow};
 use crate::error::Error;
 use crate::limits;
 use crate::log::{DeliveryNo, Tick};
@@ -28,6 +28,7 @@ impl Rule for Tick {
                 Due::Approval => approval::settle(tables, cx, *item)?,
                 Due::Reservation => reservation::expire(tables, cx, *item)?,
                 Due::Step => workflow::settle(tables, cx, *item)?,
+                Due::Handler => handler::expire(tables, *item)?,
             }
         }
         Ok(Effect::Settled(items.len()))

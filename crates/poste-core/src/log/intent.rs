@@ -7,6 +7,7 @@ mod agreement;
 mod approval;
 mod context;
 mod gate;
+mod handler;
 mod handoff;
 mod reservation;
 mod run;
@@ -22,6 +23,7 @@ pub use agreement::*;
 pub use approval::{ApprovalAnswer, ApprovalAsk};
 pub use context::*;
 pub use gate::{GateResult, GateVerdict};
+pub use handler::{HandlerCursor, HandlerDead, HandlerRelease, HandlerSettle, HandlerTake, Settling};
 pub use handoff::*;
 pub use reservation::{Prolong, Reserve, Unreserve};
 pub use run::{HoldReason, RunEnd, RunHold, RunOutcome, RunResume, RunStart};
@@ -137,6 +139,11 @@ kinds! {
     112 "workflow.mark" v 1 critical true => WorkflowMark,
     113 "workflow.end" v 1 critical true => WorkflowEnd,
     114 "workflow.retry" v 1 critical true => WorkflowRetry,
+    120 "handler.take" v 1 critical true => HandlerTake,
+    121 "handler.cursor" v 1 critical true => HandlerCursor,
+    122 "handler.dead" v 1 critical true => HandlerDead,
+    123 "handler.release" v 1 critical true => HandlerRelease,
+    124 "handler.settle" v 1 critical true => HandlerSettle,
 }
 
 impl Intent {
@@ -159,6 +166,7 @@ impl Intent {
             Self::RunHold(hold) => hold.mail.as_ref(),
             Self::WorkflowStep(step) => Some(&step.mail),
             Self::WorkflowEnd(end) => end.mail.as_ref(),
+            Self::HandlerDead(dead) => dead.mail.as_ref(),
             _ => None,
         }
     }

@@ -6,6 +6,7 @@ mod context;
 mod dead;
 mod digests;
 mod finished;
+mod handlers;
 mod handoff;
 mod health;
 mod inbox;
@@ -44,6 +45,10 @@ pub use context::{
 pub use dead::{DeadLetter, DeadLetters, DeadQuery, dead_letters};
 pub use digests::{DigestDiff, TableDigests, diff_with_fold, diff_with_other, first_difference};
 pub use finished::{ArchiveBatch, finished};
+pub use handlers::{
+    HandlerHolder, HandlerView, MailHeader, StoredMail, UntoldView, count_after, handler, handlers, stored_after,
+    untold,
+};
 pub use handoff::{Decision, HandoffLine, HandoffQuery, HandoffView, Handoffs, handoff, handoffs};
 pub use health::{HeldClaim, SilentAgent, Unreachable, held_claims, silent_agents, unreachable_mail};
 pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_claimable, inbox, news};

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::rows::{InLog, MessageRows, UNREADABLE, in_log, or_damage, rows, subject};
 use crate::address::Address;
 use crate::error::Error;
-use crate::log::{Intent, MessageNo, Position, Record, WakeOutcome, WakeWay};
+use crate::log::{Intent, MessageNo, Position, Record, Settling, WakeOutcome, WakeWay};
 use crate::pattern::Pattern;
 use crate::store::Store;
 use crate::store::tables::{Message, Tables};
@@ -270,6 +270,23 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
         }
         Intent::WorkflowEnd(end) => (None, format!("workflow {} is over: {}", end.workflow, end.how)),
         Intent::WorkflowRetry(retry) => (None, format!("{actor} lets workflow {} try again", retry.workflow)),
+        Intent::HandlerTake(take) => {
+            let how = if take.token.is_some() { "keeps seeing" } else { "sees" };
+            (None, format!("{actor} {how} to rule {} for {}", take.rule, length(take.lease_ms)))
+        }
+        Intent::HandlerCursor(cursor) => (None, format!("rule {} has come to record {}", cursor.rule, cursor.position)),
+        Intent::HandlerDead(dead) => (
+            Some(dead.message),
+            format!("rule {} could not tell of #{} in {} attempts", dead.rule, dead.message, dead.attempts),
+        ),
+        Intent::HandlerRelease(release) => (None, format!("{actor} no longer sees to rule {}", release.rule)),
+        Intent::HandlerSettle(settle) => {
+            let what = match settle.how {
+                Settling::Sent => "told of",
+                Settling::Dropped => "will not tell of",
+            };
+            (Some(settle.message), format!("rule {} {what} #{}", settle.rule, settle.message))
+        }
         Intent::ApprovalAsk(_) => (None, format!("{actor} asked something that was refused")),
         Intent::ApprovalAnswer(_) => (None, format!("{actor} answered something that was refused")),
         Intent::Wake(wake) => {

@@ -168,3 +168,22 @@ fn the_lost_claim_of_a_retired_and_revived_agent_is_late() {
     desk.register("bob", update(with_role("dev")));
     assert_eq!(late(desk.done_with("bob", number, Some(token))).holder.unwrap(), "cid");
 }
+
+#[test]
+fn services_and_the_outside_speak_and_get_no_mail_that_is_for_everyone() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let of_kind = |kind| Register { kind: Some(kind), ..agent() };
+    desk.register("dispatcher", of_kind(AgentKind::Service));
+    desk.register("monitor", of_kind(AgentKind::Outside));
+    let number = desk.send("lead", "everyone", "broadcast");
+    let told: Vec<String> = desk.deliveries(number).iter().map(|delivery| delivery.address.to_string()).collect();
+    assert_eq!(told, ["coder"]);
+    let label = |desk: &Desk, number| desk.message(number).label;
+    let from_outside = desk.send("monitor", "coder", "alert");
+    let from_service = desk.send("dispatcher", "coder", "alert");
+    assert_eq!(label(&desk, from_outside), TrustLabel::Outside);
+    assert_eq!(label(&desk, from_service), TrustLabel::Agent);
+    // Whoever names one still reaches it.
+    let named = desk.send("lead", "dispatcher", "message");
+    assert_eq!(desk.deliveries(named).len(), 1);
+}

@@ -22,6 +22,7 @@ mod endings;
 mod erase;
 mod gates;
 mod groups;
+mod handlers;
 mod handoff;
 mod lease;
 mod news;

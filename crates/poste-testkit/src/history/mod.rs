@@ -11,6 +11,7 @@
 mod approvals;
 mod contexts;
 mod endings;
+mod handlers;
 mod handoff;
 mod hostile;
 mod mail;
@@ -131,6 +132,7 @@ enum Act {
     Mark,
     EndWorkflow,
     NumberedStep,
+    Handling,
 }
 
 const ACTS: &[(u32, Act)] = &[
@@ -173,6 +175,7 @@ const ACTS: &[(u32, Act)] = &[
     (7, Act::Mark),
     (2, Act::EndWorkflow),
     (3, Act::NumberedStep),
+    (12, Act::Handling),
 ];
 
 impl Generator {
@@ -282,6 +285,7 @@ impl Generator {
             Act::Mark => self.mark_step(sight).unwrap_or_else(|| self.start_workflow(sight)),
             Act::EndWorkflow => self.end_workflow(sight).unwrap_or_else(|| self.start_workflow(sight)),
             Act::NumberedStep => self.numbered_step(sight),
+            Act::Handling => self.handling(sight),
         };
         Proposal {
             id: self.fresh_id(),

@@ -1,7 +1,9 @@
 //! What a caller sees of an office before it proposes something.
 
 use poste_core::store::Store;
-use poste_core::store::tables::{Agent, Approval, Context, RunRow, SessionRow, State, StepRow, TaskRow, WorkflowRow};
+use poste_core::store::tables::{
+    Agent, Approval, Context, Handler, RunRow, SessionRow, State, StepRow, TaskRow, Untold, WorkflowRow,
+};
 use poste_core::text::{Label, Name, Session};
 use poste_core::{Address, Error, MessageNo, Position, Timestamp};
 
@@ -52,6 +54,9 @@ pub(super) struct Sight {
     pub sessions: Vec<SessionRow>,
     /// The newest runs, over or not.
     pub runs: Vec<RunRow>,
+    pub handlers: Vec<Handler>,
+    /// Some of what rules could not tell of.
+    pub untold: Vec<Untold>,
     /// The newest proposals that can be agreed on.
     pub proposals: Vec<MessageNo>,
     /// The newest workflows, over or not, with their steps and what was sent for them.
@@ -86,6 +91,8 @@ impl Sight {
             contexts: tables.contexts()?,
             sessions: tables.newest_sessions(12)?,
             runs: tables.newest_runs(8)?,
+            handlers: tables.handlers()?,
+            untold: tables.all_untold(None, 10)?,
             proposals: newest_proposals(store)?,
             workflows: newest_workflows(store)?,
         })

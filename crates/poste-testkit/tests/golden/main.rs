@@ -203,6 +203,10 @@ const REFUSED: &[&str] = &[
     "step_taken",
     "not_allowed",
     "out_of_order",
+    "rule_held",
+    "nothing_to_do",
+    "lease_lost",
+    "unknown_rule",
 ];
 
 /// A log in which little happens would fold to the same digest whatever the fold does.
@@ -241,6 +245,8 @@ fn the_log_is_worth_keeping(store: &Store, outcomes: &[Outcome]) {
         "workflow_steps",
         "workflow_mail",
         "numbered_steps",
+        "handlers",
+        "handler_dead",
     ] {
         let sql = format!("SELECT count(*) FROM {table}");
         let rows: u64 = store.conn().query_row(&sql, [], |row| row.get(0)).unwrap();

@@ -3,12 +3,13 @@
 use poste_core::log::{
     Ack, Agree, ApprovalAnswer, ApprovalAsk, Archive, Artifact, ArtifactState, Barrier, Body, Claim, Clock, Close,
     Content, ContextAppend, ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Document, Done,
-    Drop, Ends, EndsHow, Extend, Fail, GateResult, GateVerdict, HandoffAccept, HandoffCreate, HandoffReject,
-    HandoffWithdraw, HoldReason, Intent, Lines, NoteKind, Policy, PolicyType, Prolong, Proposal, Redact, Register,
-    Release, Reserve, Retire, Retry, RunEnd, RunHold, RunOutcome, RunResume, RunStart, Send, SessionClose, SessionNote,
-    SessionProcess, SessionStart, Settings, Shown, StepAsk, StepMark, StepSpec, Subscribe, Tick, TopicPattern,
-    Unreserve, Unsubscribe, Verified, Wake, WakeOutcome, WakeWay, WorkflowEnd, WorkflowEnding, WorkflowMark,
-    WorkflowRetry, WorkflowStart, WorkflowStep, context_mail,
+    Drop, Ends, EndsHow, Extend, Fail, GateResult, GateVerdict, HandlerCursor, HandlerDead, HandlerRelease,
+    HandlerSettle, HandlerTake, HandoffAccept, HandoffCreate, HandoffReject, HandoffWithdraw, HoldReason, Intent,
+    Lines, NoteKind, Policy, PolicyType, Prolong, Proposal, Redact, Register, Release, Reserve, Retire, Retry, RunEnd,
+    RunHold, RunOutcome, RunResume, RunStart, Send, SessionClose, SessionNote, SessionProcess, SessionStart, Settings,
+    Settling, Shown, StepAsk, StepMark, StepSpec, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified,
+    Wake, WakeOutcome, WakeWay, WorkflowEnd, WorkflowEnding, WorkflowMark, WorkflowRetry, WorkflowStart, WorkflowStep,
+    context_mail,
 };
 use poste_core::text::Name;
 use poste_core::time::When;
@@ -164,6 +165,27 @@ pub(super) fn golden_proposals() -> Vec<Proposal> {
             mail: Some(Send::plain(text("alert"), vec![text("ann")])),
         }),
         Intent::RunResume(RunResume { agent: text("bob"), message: Some(message) }),
+        Intent::HandlerTake(HandlerTake {
+            rule: text("pager"),
+            lease_ms: 30_000,
+            token: Some(Position(40)),
+            from: Some(Position(0)),
+        }),
+        Intent::HandlerCursor(HandlerCursor { rule: text("pager"), token: Position(40), position: Position(44) }),
+        Intent::HandlerDead(HandlerDead {
+            rule: text("pager"),
+            token: Position(40),
+            message,
+            attempts: 8,
+            mail: Some(Send::plain(text("alert"), vec![text("ann")])),
+        }),
+        Intent::HandlerRelease(HandlerRelease { rule: text("pager"), token: Position(40) }),
+        Intent::HandlerSettle(HandlerSettle {
+            rule: text("pager"),
+            message,
+            how: Settling::Sent,
+            token: Some(Position(40)),
+        }),
         Intent::ContextCreate(ContextCreate {
             name: text("plan"),
             kind: text("decisions"),

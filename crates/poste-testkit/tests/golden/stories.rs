@@ -3,11 +3,12 @@
 use poste_core::log::{
     Ack, Agree, ApprovalAnswer, ApprovalAsk, Archive, Barrier, Claim, Clock, Close, Content, ContextAppend,
     ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Done, Drop, Ends, EndsHow, Extend, Fail,
-    GateResult, GateVerdict, HandoffAccept, HandoffCreate, HandoffReject, HandoffWithdraw, HoldReason, Intent, Lines,
-    NoteKind, Policy, Prolong, Proposal, Record, Redact, Register, Release, Reserve, Retire, Retry, RunEnd, RunHold,
-    RunOutcome, RunResume, RunStart, Sealed, Send, SessionClose, SessionNote, SessionProcess, SessionStart, Settings,
-    Shown, StepMark, StepSpec, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Wake, WakeOutcome,
-    WakeWay, WorkflowEnd, WorkflowEnding, WorkflowMark, WorkflowRetry, WorkflowStart, WorkflowStep, context_mail,
+    GateResult, GateVerdict, HandlerCursor, HandlerDead, HandlerRelease, HandlerSettle, HandlerTake, HandoffAccept,
+    HandoffCreate, HandoffReject, HandoffWithdraw, HoldReason, Intent, Lines, NoteKind, Policy, Prolong, Proposal,
+    Record, Redact, Register, Release, Reserve, Retire, Retry, RunEnd, RunHold, RunOutcome, RunResume, RunStart,
+    Sealed, Send, SessionClose, SessionNote, SessionProcess, SessionStart, Settings, Settling, Shown, StepMark,
+    StepSpec, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Wake, WakeOutcome, WakeWay, WorkflowEnd,
+    WorkflowEnding, WorkflowMark, WorkflowRetry, WorkflowStart, WorkflowStep, context_mail,
 };
 use poste_core::text::Name;
 use poste_core::time::When;
@@ -209,7 +210,42 @@ pub(super) fn golden_log() -> Vec<Record> {
     started(&mut log);
     work_is_handed_over(&mut log);
     step_by_step(&mut log);
+    people_are_told(&mut log);
     log.records
+}
+
+/// Rules are taken, moved on, lost and given up on.
+fn people_are_told(log: &mut Scribe) {
+    let sent = log.says("ann", Intent::Send(send("alert", &["fay"])));
+    let message = MessageNo(log.message_at(sent));
+    let take = |rule: &str, token: Option<Position>| {
+        Intent::HandlerTake(HandlerTake { rule: text(rule), lease_ms: 60_000, token, from: None })
+    };
+    let cursor = |rule: &str, token: Position, position: Position| {
+        Intent::HandlerCursor(HandlerCursor { rule: text(rule), token, position })
+    };
+    let dead = |rule: &str, token: Position, mail: Option<Send>| {
+        Intent::HandlerDead(HandlerDead { rule: text(rule), token, message, attempts: 3, mail })
+    };
+    let settle = |rule: &str, how: Settling, token: Option<Position>| {
+        Intent::HandlerSettle(HandlerSettle { rule: text(rule), message, how, token })
+    };
+    let token = log.write("fay", take("pager", None));
+    log.write("ann", take("pager", None)); // refused: it is held
+    log.write("fay", take("pager", Some(token)));
+    log.write("fay", cursor("pager", token, sent)); // refused: it is there already
+    log.write("fay", cursor("pager", token, token));
+    log.says("fay", dead("pager", token, Some(send("alert", &["ann"]))));
+    log.write("fay", settle("pager", Settling::Sent, Some(token)));
+    log.tick_after(120_000);
+    log.write("fay", cursor("pager", token, Position(token.0 + 1))); // refused: the lease is lost
+    log.write("ann", take("none", Some(token))); // refused: nobody took it
+    let token = log.write("fay", take("desk", None));
+    log.says("fay", dead("desk", token, None));
+    log.write("ann", settle("desk", Settling::Dropped, None));
+    log.says("fay", dead("desk", token, None));
+    let token = log.write("fay", take("done", None));
+    log.write("fay", Intent::HandlerRelease(HandlerRelease { rule: text("done"), token }));
 }
 
 /// A root and one below it, a take-over, notes, claims that go back, and a root that tells who goes on.

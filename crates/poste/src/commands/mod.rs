@@ -29,6 +29,7 @@ pub(crate) mod handoff_accept;
 pub(crate) mod handoff_create;
 pub(crate) mod hook;
 pub(crate) mod inbox;
+pub(crate) mod ingest;
 pub(crate) mod init;
 pub(crate) mod log;
 pub(crate) mod log_digest;
@@ -69,6 +70,7 @@ pub(crate) mod unsubscribe;
 pub(crate) mod verify;
 pub(crate) mod wait;
 pub(crate) mod wake;
+pub(crate) mod watch;
 pub(crate) mod whoami;
 pub(crate) mod workflow;
 

@@ -110,7 +110,7 @@ fn follow_from(
 const READER_PERIOD: Duration = Duration::from_millis(500);
 
 /// Whether somebody can still read stdout: a pipe's reader may have seen enough and gone.
-fn has_reader() -> bool {
+pub(crate) fn has_reader() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let stdout = io::stdout();
     let mut polled = [PollFd::new(&stdout, PollFlags::empty())];

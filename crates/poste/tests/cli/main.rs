@@ -15,6 +15,7 @@ mod doctor;
 mod finding;
 mod first_steps;
 mod gates;
+mod handlers;
 mod handoffs;
 mod help;
 mod hostile;

@@ -237,6 +237,12 @@ const DAY: &[(&str, &str)] = &[
     ("send", "send coder IUser --type interface_contract --payload '{\"name\":\"IUser\"}' --as lead"),
     ("agree", "agree NEWEST --context plan --as coder"),
     ("agree", "agree NEWEST --list"),
+    ("ingest stdin", "ingest stdin coder --subject 'From outside'"),
+    ("watch list", "watch list"),
+    ("watch", "watch --once"),
+    ("watch status", "watch status"),
+    ("watch dead", "watch dead"),
+    ("watch test", "watch test lines"),
     ("retire", "retire extra --as lead"),
     ("demo", "demo --pace 0s --in played"),
     ("doctor", "doctor --verbose"),
@@ -248,7 +254,7 @@ const DAY: &[(&str, &str)] = &[
 fn day() -> Vec<(String, Value, Value)> {
     let mut desk = Desk::staffed();
     desk.file("plan.md", "# Plan\n");
-    desk.file(".poste/local.toml", "[wake]\ncommand = [\"true\"]\n");
+    desk.file(".poste/local.toml", "[wake]\ncommand = [\"true\"]\n[[on]]\nname = \"lines\"\npriority = \"low\"\nsince = \"start\"\nhandler = \"log\"\n");
     desk.file("lines.jsonl", "{\"to\":\"coder\",\"subject\":\"From a batch\",\"id\":\"line-1\"}\n");
     let mut answers = Vec::new();
     let mut newest = String::new();

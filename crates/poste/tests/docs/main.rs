@@ -49,6 +49,8 @@ pages! {
     for_models: "docs/for-models.md",
     from_files: "docs/guides/from-files.md",
     gates: "docs/gates.md",
+    handlers: "docs/handlers.md",
+    ingest: "docs/ingest.md",
     handoffs: "docs/handoffs.md",
     hooks: "docs/hooks.md",
     log: "docs/log.md",

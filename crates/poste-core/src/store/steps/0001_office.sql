@@ -553,3 +553,23 @@ CREATE TABLE numbered_steps (
   PRIMARY KEY (workflow, step, delivery)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX messages_workflow ON messages (workflow, number) WHERE workflow IS NOT NULL;
+-- Rules that tell people of mail: everything up to the cursor was seen to, and one process at a time sees to the rest.
+CREATE TABLE handlers (
+  number INTEGER PRIMARY KEY,
+  rule TEXT NOT NULL UNIQUE,
+  cursor INTEGER NOT NULL,
+  token INTEGER,
+  holder TEXT,
+  until INTEGER
+) STRICT;
+CREATE INDEX handlers_held ON handlers (holder, number) WHERE holder IS NOT NULL;
+
+-- What a rule could not tell of, however often it tried.
+CREATE TABLE handler_dead (
+  rule TEXT NOT NULL,
+  message INTEGER NOT NULL,
+  position INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  attempts INTEGER NOT NULL,
+  PRIMARY KEY (rule, message)
+) STRICT, WITHOUT ROWID;

@@ -97,6 +97,15 @@ impl Tables<'_> {
         self.names("SELECT name FROM agents WHERE retired_at IS NULL ORDER BY name", [])
     }
 
+    /// Those who read mail that is for everyone: neither services nor what speaks from outside.
+    pub fn active_readers(&self) -> Result<Vec<Name>, Error> {
+        self.names("SELECT name FROM agents WHERE retired_at IS NULL AND kind < 2 ORDER BY name", [])
+    }
+
+    pub fn active_humans(&self) -> Result<Vec<Name>, Error> {
+        self.names("SELECT name FROM agents WHERE retired_at IS NULL AND kind = 1 ORDER BY name", [])
+    }
+
     pub fn active_with_role(&self, role: &Word) -> Result<Vec<Name>, Error> {
         self.names("SELECT name FROM agents WHERE role = ?1 AND retired_at IS NULL ORDER BY name", [role])
     }

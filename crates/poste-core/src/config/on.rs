@@ -1,0 +1,620 @@
+//! Reads `[[on]]` of `poste.toml` and `.poste/local.toml`: which mail people are told of, and how. A rule that cannot be
+//! read is a problem of the file, never one that is left out: somebody counts on being told.
+
+use std::collections::BTreeMap;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::gates::{text, unknown_template, words};
+use super::keys::{self, Key, Takes, Value};
+use super::read::{Reader, read_value};
+use crate::address::Address;
+use crate::gates::{Program, Source};
+use crate::limits;
+use crate::log::Content;
+use crate::text::{Label, Name, Topic, TypeName, nearest};
+use crate::vocabulary::{BUILT_IN, Priority, built_in};
+
+/// The name of the list.
+pub const ON: &str = "on";
+/// What a word of a command may hold. Nothing that anybody wrote: a subject that begins with `-` would be an option.
+pub const ON_TEMPLATES: &[&str] = &["{number}", "{type}", "{priority}", "{from}", "{rule}"];
+
+/// One `[[on]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OnRule {
+    /// It is known by this: its cursor stays when the rest changes.
+    pub name: Label,
+    pub matches: Matches,
+    pub handler: HandlerConfig,
+    /// What was stored before anybody saw to it concerns it, too.
+    pub from_start: bool,
+    /// One attempt.
+    pub timeout_ms: i64,
+    pub attempts: u32,
+    /// After the first attempt; each later pause is twice as long, up to [`limits::HANDLER_PAUSE_MS_MAX`].
+    pub backoff_ms: i64,
+    /// Whom the alert goes to when it gives up; otherwise to every human.
+    pub tell: Vec<Address>,
+    pub source: Source,
+    pub line: usize,
+}
+
+/// What mail a rule is for: that which fits every part that is given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Matches {
+    pub types: Vec<TypeName>,
+    /// At least this.
+    pub priority: Option<Priority>,
+    pub from: Vec<Name>,
+    /// As it was addressed, or a member of what it was addressed to.
+    pub to: Vec<String>,
+    pub topics: Vec<Topic>,
+    /// A regular expression, for the subject and the body.
+    pub text: Option<String>,
+}
+
+/// How people are told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HandlerConfig {
+    Telegram { token: SecretPlace, chat: String, url: String },
+    Slack { url: SecretPlace },
+    Webhook { url: String, secret: SecretPlace },
+    Email(EmailConfig),
+    Desktop,
+    Exec { words: Vec<String> },
+    Log,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmailConfig {
+    /// `HOST` or `HOST:PORT`.
+    pub server: String,
+    pub tls: Tls,
+    pub user: Option<String>,
+    pub password: Option<SecretPlace>,
+    pub sender: String,
+    pub recipients: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tls {
+    /// From the first byte on.
+    Wrapped,
+    /// Asked for in plain text, and required.
+    Starttls,
+    Off,
+}
+
+/// Where a secret is kept. Never the secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SecretPlace {
+    /// A variable of the environment.
+    Env(String),
+    /// A file, absolute, below `~/`, or below the folder of `poste.toml`.
+    File(String),
+}
+
+impl std::fmt::Display for SecretPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Env(name) => write!(f, "${name}"),
+            Self::File(path) => write!(f, "the file {path}"),
+        }
+    }
+}
+
+impl HandlerConfig {
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Telegram { .. } => "telegram",
+            Self::Slack { .. } => "slack",
+            Self::Webhook { .. } => "webhook",
+            Self::Email(_) => "email",
+            Self::Desktop => "desktop",
+            Self::Exec { .. } => "exec",
+            Self::Log => "log",
+        }
+    }
+
+    /// What it does on this machine or sends away from it: whoever gets a file with a repository decides about that first.
+    pub fn reaches_out(&self) -> Option<String> {
+        Some(match self {
+            Self::Telegram { token, chat, url } => format!("telegram {url} chat {chat}, token in {token}"),
+            Self::Slack { url } => format!("slack, address in {url}"),
+            Self::Webhook { url, secret } => format!("webhook {url}, signed with {secret}"),
+            Self::Email(email) => {
+                let password =
+                    email.password.as_ref().map(|place| format!(", password in {place}")).unwrap_or_default();
+                format!("email by {} to {}{password}", email.server, email.recipients.join(" "))
+            }
+            Self::Desktop => "desktop notification".to_owned(),
+            Self::Exec { words } => Program::Words(words.clone()).text(),
+            Self::Log => return None,
+        })
+    }
+}
+
+const fn key(name: &'static str, takes: Takes) -> Key {
+    Key { section: ON, name, takes, built_in: None }
+}
+
+const HANDLERS: [&str; 7] = ["telegram", "slack", "webhook", "email", "desktop", "exec", "log"];
+const TLS: [&str; 3] = ["starttls", "tls", "none"];
+
+/// The keys that take what keys of sections take too.
+const VALUES: &[Key] = &[
+    key("handler", Takes::OneOf(&HANDLERS)),
+    key("priority", Takes::Priority),
+    key("since", Takes::OneOf(&["now", "start"])),
+    key("timeout", Takes::Length { min: limits::SECOND_MS, max: limits::HANDLER_TIMEOUT_MS_MAX }),
+    key("attempts", Takes::Count { min: 1, max: limits::HANDLER_ATTEMPTS_MAX }),
+    key("backoff", Takes::Length { min: 10, max: limits::HOUR_MS }),
+    key("tls", Takes::OneOf(&TLS)),
+];
+/// Those that take one text.
+const TEXTS: &[&str] = &[
+    "name",
+    "text",
+    "url",
+    "chat",
+    "server",
+    "user",
+    "sender",
+    "token_env",
+    "token_file",
+    "url_env",
+    "url_file",
+    "secret_env",
+    "secret_file",
+    "password_env",
+    "password_file",
+];
+/// Those that take a text or a list of them.
+const LISTS: &[&str] = &["type", "from", "to", "topic", "recipients", "tell"];
+const COMMAND: &str = "command";
+/// What people write when they mean the name of a place.
+const SECRETS: &[&str] = &["token", "secret", "password"];
+
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    name: &Spanned<std::borrow::Cow<'_, str>>,
+    value: &DeValue<'_>,
+    source: Source,
+) {
+    let Some(list) = value.as_array() else {
+        return reader.say(Some(name.span()), "on is a list: write [[on]]".to_owned());
+    };
+    if list.len() > limits::ON_RULES_MAX {
+        return reader.say(Some(name.span()), format!("more than {} rules", limits::ON_RULES_MAX));
+    }
+    for item in list.iter() {
+        let Some(fields) = item.get_ref().as_table() else {
+            reader.say(Some(item.span()), "on is a list of sections: write [[on]]".to_owned());
+            continue;
+        };
+        let line = reader.line(item.span().start);
+        let before = reader.problems.len();
+        let mut reading = Reading::default();
+        reading.fields(reader, fields);
+        if reader.problems.len() > before {
+            continue;
+        }
+        match reading.rule(source, line) {
+            Ok(rule) if reader.on.iter().any(|other| other.name == rule.name) => {
+                reader.say(Some(item.span()), format!("on {}: the name is taken by another rule", rule.name));
+            }
+            Ok(rule) => reader.on.push(rule),
+            Err(problems) => problems.into_iter().for_each(|problem| reader.say(Some(item.span()), problem)),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Reading {
+    texts: BTreeMap<&'static str, String>,
+    lists: BTreeMap<&'static str, Vec<String>>,
+    values: BTreeMap<&'static str, Value>,
+    command: Option<Vec<String>>,
+}
+
+impl Reading {
+    fn fields(&mut self, reader: &mut Reader<'_>, fields: &DeTable<'_>) {
+        for (name, value) in fields {
+            let given = name.get_ref().as_ref();
+            let found = if let Some(known) = VALUES.iter().find(|key| key.name == given) {
+                read_value(known, value.get_ref()).map(|value| {
+                    self.values.insert(known.name, value);
+                })
+            } else if let Some(known) = TEXTS.iter().find(|known| **known == given) {
+                text(value.get_ref()).map(|text| {
+                    self.texts.insert(known, text);
+                })
+            } else if let Some(known) = LISTS.iter().find(|known| **known == given) {
+                texts(value.get_ref()).map(|texts| {
+                    self.lists.insert(known, texts);
+                })
+            } else if given == COMMAND {
+                words(value.get_ref(), "[\"./notify.sh\", \"{number}\"]").and_then(|words| {
+                    match words.iter().find_map(|word| unknown_template(word, ON_TEMPLATES)) {
+                        Some(why) => Err(why),
+                        None => {
+                            self.command = Some(words);
+                            Ok(())
+                        }
+                    }
+                })
+            } else if SECRETS.contains(&given) {
+                let why = "a secret does not belong into a file";
+                let message = format!("on.{given}: {why}; name its place: {given}_env or {given}_file");
+                reader.say(Some(name.span()), message);
+                continue;
+            } else {
+                let known = VALUES.iter().map(|key| key.name).chain(TEXTS.iter().copied()).chain(LISTS.iter().copied());
+                let known: Vec<&str> = known.chain([COMMAND]).collect();
+                let message = keys::unknown("key", given, known.iter().copied());
+                reader.say(Some(name.span()), format!("[[on]]: {message}"));
+                continue;
+            };
+            if let Err(why) = found {
+                reader.say(Some(value.span()), format!("on.{given}: {why}"));
+            }
+        }
+    }
+
+    fn rule(mut self, source: Source, line: usize) -> Result<OnRule, Vec<String>> {
+        let mut problems = Vec::new();
+        let name: Option<Label> = match self.texts.remove("name").map(|name| name.parse()) {
+            Some(Ok(name)) => Some(name),
+            Some(Err(why)) => {
+                problems.push(format!("on.name: {why}"));
+                None
+            }
+            None => None,
+        };
+        let shown = name.as_ref().map_or_else(|| ON.to_owned(), |name| format!("on {name}"));
+        let mut say = |why: String| problems.push(format!("{shown}: {why}"));
+        if name.is_none() {
+            say("it has no name of its own".to_owned());
+        }
+        let matches = self.matches(&mut say);
+        let tell = self.parsed::<Address>("tell", &mut say);
+        let timeout_ms = self.length("timeout").unwrap_or(limits::HANDLER_TIMEOUT_MS_DEFAULT);
+        let backoff_ms = self.length("backoff").unwrap_or(limits::HANDLER_BACKOFF_MS_DEFAULT);
+        let attempts = match self.values.remove("attempts") {
+            Some(Value::Count(count)) => u32::try_from(count).unwrap_or(u32::MAX),
+            _ => limits::HANDLER_ATTEMPTS_DEFAULT,
+        };
+        let from_start = matches!(self.values.remove("since"), Some(Value::Word("start")));
+        let handler = self.handler(&mut say);
+        // What is left was meant for another handler, and would be passed over in silence.
+        let left: Vec<&str> = self.texts.keys().chain(self.lists.keys()).chain(self.values.keys()).copied().collect();
+        if let Some(handler) = &handler
+            && let Some(left) = left.first().copied().or(self.command.as_ref().map(|_| COMMAND))
+        {
+            say(format!("{left} is none of the keys of {}", handler.word()));
+        }
+        match (handler, name) {
+            (Some(handler), Some(name)) if problems.is_empty() => {
+                Ok(OnRule { name, matches, handler, from_start, timeout_ms, attempts, backoff_ms, tell, source, line })
+            }
+            _ => Err(problems),
+        }
+    }
+
+    fn matches(&mut self, say: &mut impl FnMut(String)) -> Matches {
+        let text = self.texts.remove("text");
+        if let Some(pattern) = &text
+            && let Err(why) = text_pattern(pattern)
+        {
+            let why = why.to_string();
+            let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            say(format!("text is no regular expression: {why}"));
+        }
+        let priority = match self.values.remove("priority") {
+            Some(Value::Priority(priority)) => Some(priority),
+            _ => None,
+        };
+        let mut from = Vec::new();
+        for name in self.lists.remove("from").unwrap_or_default() {
+            match Name::in_log(&name) {
+                Ok(name) => from.push(name),
+                Err(why) => say(format!("from: {why}")),
+            }
+        }
+        let to: Vec<Address> = self.parsed("to", say);
+        let matches = Matches {
+            types: self.parsed("type", say),
+            priority,
+            from,
+            to: to.iter().map(ToString::to_string).collect(),
+            topics: self.parsed("topic", say),
+            text,
+        };
+        if matches == Matches::default() {
+            say("it does not say for which mail: type, priority, from, to, topic or text".to_owned());
+        }
+        matches
+    }
+
+    fn handler(&mut self, say: &mut impl FnMut(String)) -> Option<HandlerConfig> {
+        let Some(Value::Word(word)) = self.values.remove("handler") else {
+            say(format!("it has no handler: one of {}", HANDLERS.join(", ")));
+            return None;
+        };
+        Some(match word {
+            "telegram" => {
+                let token = self.secret("token", say)?;
+                let url = self.url(say).unwrap_or_else(|| "https://api.telegram.org".to_owned());
+                HandlerConfig::Telegram { token, chat: self.needed("chat", word, say)?, url }
+            }
+            // The address of an incoming webhook is all it takes to write there: a secret.
+            "slack" => HandlerConfig::Slack { url: self.secret("url", say)? },
+            "webhook" => {
+                let secret = self.secret("secret", say);
+                let url = self.url(say);
+                if url.is_none() && !self.texts.contains_key("url") {
+                    say("webhook needs url".to_owned());
+                }
+                HandlerConfig::Webhook { url: url?, secret: secret? }
+            }
+            "email" => HandlerConfig::Email(self.email(say)?),
+            "desktop" => HandlerConfig::Desktop,
+            "exec" => match self.command.take() {
+                Some(words) => HandlerConfig::Exec { words },
+                None => {
+                    say("exec needs command, a list of words".to_owned());
+                    return None;
+                }
+            },
+            _ => HandlerConfig::Log,
+        })
+    }
+
+    fn email(&mut self, say: &mut impl FnMut(String)) -> Option<EmailConfig> {
+        let server = self.needed("server", "email", say);
+        let sender = self.needed("sender", "email", say);
+        let recipients = self.lists.remove("recipients").unwrap_or_default();
+        if recipients.is_empty() {
+            say("email needs recipients".to_owned());
+        }
+        for address in sender.iter().chain(&recipients) {
+            let plain = |sign: char| sign.is_ascii_graphic() && !"<>()[]\\,;:\"".contains(sign);
+            let is_one = address.split_once('@').is_some_and(|(name, host)| !name.is_empty() && !host.is_empty());
+            if !is_one || !address.chars().all(plain) || address.matches('@').count() != 1 {
+                say(format!("{address:?} is no address of the form name@host"));
+            }
+        }
+        let tls = match self.values.remove("tls") {
+            Some(Value::Word("tls")) => Tls::Wrapped,
+            Some(Value::Word("none")) => Tls::Off,
+            _ => Tls::Starttls,
+        };
+        let user = self.texts.remove("user");
+        let has_password = ["password_env", "password_file"].iter().any(|key| self.texts.contains_key(key));
+        let password = if has_password { self.secret("password", say) } else { None };
+        if user.is_some() != has_password {
+            say("user and password_env or password_file belong together".to_owned());
+        }
+        let server = server?;
+        let host = server.rsplit_once(':').map_or(server.as_str(), |(host, _)| host);
+        if tls == Tls::Off && has_password && !["localhost", "127.0.0.1", "[::1]"].contains(&host) {
+            say("a password would be sent in plain text: tls = \"none\" is for this machine".to_owned());
+        }
+        Some(EmailConfig { server, tls, user, password, sender: sender?, recipients })
+    }
+
+    fn needed(&mut self, key: &'static str, handler: &str, say: &mut impl FnMut(String)) -> Option<String> {
+        let given = self.texts.remove(key);
+        if given.is_none() {
+            say(format!("{handler} needs {key}"));
+        }
+        given
+    }
+
+    fn secret(&mut self, what: &str, say: &mut impl FnMut(String)) -> Option<SecretPlace> {
+        let of = |texts: &mut BTreeMap<&'static str, String>, end: &str| {
+            let key = TEXTS.iter().find(|key| **key == format!("{what}_{end}"))?;
+            texts.remove(key)
+        };
+        let env = of(&mut self.texts, "env");
+        let file = of(&mut self.texts, "file");
+        match (env, file) {
+            (Some(name), None) => {
+                let plain = |sign: char| sign.is_ascii_alphanumeric() || sign == '_';
+                if name.is_empty() || !name.chars().all(plain) || name.starts_with(|sign: char| sign.is_ascii_digit()) {
+                    // Whoever writes the secret itself here must not find it in an error either.
+                    say(format!("{what}_env is the name of a variable, not what is in it"));
+                }
+                Some(SecretPlace::Env(name))
+            }
+            (None, Some(path)) => Some(SecretPlace::File(path)),
+            (Some(_), Some(_)) => {
+                say(format!("{what}_env or {what}_file, not both"));
+                None
+            }
+            (None, None) => {
+                say(format!("it needs {what}_env or {what}_file"));
+                None
+            }
+        }
+    }
+
+    /// An address that may stand in a file: nothing in it opens anything.
+    fn url(&mut self, say: &mut impl FnMut(String)) -> Option<String> {
+        let url = self.texts.remove("url")?;
+        let content = Content { body: url.as_str().into(), ..Content::default() };
+        let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+        let Some(rest) = rest.filter(|rest| !rest.is_empty() && url.chars().all(|sign| sign.is_ascii_graphic())) else {
+            say("url is an address that begins with https:// or http://".to_owned());
+            return Some(url);
+        };
+        let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        if place.contains('@') || !crate::secrets::find(&content).is_empty() {
+            say("url has a secret in it, which does not belong into a file".to_owned());
+        }
+        Some(url)
+    }
+
+    fn length(&mut self, key: &str) -> Option<i64> {
+        match self.values.remove(key) {
+            Some(Value::Length(ms)) => Some(ms),
+            _ => None,
+        }
+    }
+
+    fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(
+        &mut self,
+        key: &str,
+        say: &mut impl FnMut(String),
+    ) -> Vec<T> {
+        let mut parsed = Vec::new();
+        for text in self.lists.remove(key).unwrap_or_default() {
+            match text.parse() {
+                Ok(value) => parsed.push(value),
+                Err(why) => say(format!("{key}: {why}")),
+            }
+        }
+        parsed
+    }
+}
+
+/// The pattern of a rule. Bounded: a pattern comes with a repository, too.
+pub fn text_pattern(pattern: &str) -> Result<regex::Regex, regex::Error> {
+    regex::RegexBuilder::new(pattern).size_limit(limits::TEXT_PATTERN_BYTES_MAX).build()
+}
+
+fn texts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    const ITEMS_MAX: usize = 64;
+    let DeValue::Array(items) = value else { return text(value).map(|text| vec![text]) };
+    if items.is_empty() || items.len() > ITEMS_MAX {
+        return Err(format!("it is a list of 1 to {ITEMS_MAX} texts"));
+    }
+    items.iter().map(|item| text(item.get_ref())).collect()
+}
+
+/// A rule for a type that there is not would never tell anybody.
+pub(crate) fn unknown_type(rule: &OnRule, is_known: impl Fn(&TypeName) -> bool) -> Option<String> {
+    let unknown = rule.matches.types.iter().find(|kind| built_in(kind.as_str()).is_none() && !is_known(kind))?;
+    let near = nearest(unknown.as_str(), BUILT_IN.iter().map(|word| word.name));
+    let near = near.first().map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    Some(format!("on {}: there is no type {unknown}{near}", rule.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ConfigFile, check_local, commands};
+    use super::*;
+
+    fn problems(text: &str) -> Vec<String> {
+        ConfigFile::check(text).1.into_iter().map(|problem| problem.to_string()).collect()
+    }
+
+    fn rules(text: &str) -> Vec<OnRule> {
+        let (file, problems) = ConfigFile::check(text);
+        assert!(problems.is_empty(), "{problems:?}");
+        file.on
+    }
+
+    const PAGER: &str = "[[on]]\nname = \"pager\"\ntype = \"alert\"\n";
+
+    #[test]
+    fn every_handler_is_read() {
+        let text = "\
+            [[on]]\nname = \"t\"\ntype = [\"alert\", \"question\"]\npriority = \"high\"\nfrom = \"ci\"\nto = [\"role:ops\", \"ann\"]\n\
+            topic = \"Deploys\"\ntext = \"(?i)disk full\"\nhandler = \"telegram\"\ntoken_env = \"BOT\"\nchat = \"-100\"\n\
+            since = \"start\"\ntimeout = \"5s\"\nattempts = 3\nbackoff = \"100ms\"\ntell = \"ann\"\n\
+            [[on]]\nname = \"s\"\npriority = \"low\"\nhandler = \"slack\"\nurl_file = \"~/slack\"\n\
+            [[on]]\nname = \"w\"\ntype = \"alert\"\nhandler = \"webhook\"\nurl = \"https://example.org/hook\"\nsecret_env = \"W\"\n\
+            [[on]]\nname = \"e\"\ntype = \"alert\"\nhandler = \"email\"\nserver = \"mail.example.org:587\"\nsender = \"p@example.org\"\n\
+            recipients = \"ops@example.org\"\nuser = \"p\"\npassword_env = \"MAIL\"\n\
+            [[on]]\nname = \"d\"\ntype = \"alert\"\nhandler = \"desktop\"\n\
+            [[on]]\nname = \"x\"\ntype = \"alert\"\nhandler = \"exec\"\ncommand = [\"./tell.sh\", \"#{number}\"]\n\
+            [[on]]\nname = \"l\"\nfrom = \"poste\"\nhandler = \"log\"\n";
+        let rules = rules(text);
+        let words: Vec<&str> = rules.iter().map(|rule| rule.handler.word()).collect();
+        assert_eq!(words, ["telegram", "slack", "webhook", "email", "desktop", "exec", "log"]);
+        let first = &rules[0];
+        assert!(first.from_start && first.matches.types.len() == 2 && first.matches.to.len() == 2);
+        assert_eq!((first.timeout_ms, first.attempts, first.backoff_ms), (5_000, 3, 100));
+        assert_eq!((rules[1].attempts, rules[1].from_start), (limits::HANDLER_ATTEMPTS_DEFAULT, false));
+    }
+
+    #[test]
+    fn everything_that_reaches_out_is_to_be_trusted() {
+        let text = format!(
+            "{PAGER}handler = \"webhook\"\nurl = \"https://example.org\"\nsecret_env = \"W\"\n\
+             [[on]]\nname = \"l\"\ntype = \"alert\"\nhandler = \"log\"\n"
+        );
+        let (file, _) = ConfigFile::check(&text);
+        let found: Vec<(String, usize, String)> =
+            commands(&file).into_iter().map(|found| (found.key, found.line, found.command)).collect();
+        let what = "webhook https://example.org, signed with $W".to_owned();
+        assert_eq!(found, [("on.pager.handler".to_owned(), 1, what)]);
+    }
+
+    #[test]
+    fn no_secret_stands_in_a_file_and_none_in_an_error() {
+        let literal = "hunter2-very-secret";
+        for (lines, expected) in [
+            (format!("handler = \"telegram\"\ntoken = \"{literal}\"\n"), "line 5: on.token: a secret does not belong"),
+            (format!("handler = \"telegram\"\nchat = \"1\"\ntoken_env = \"{literal}\"\n"), "the name of a variable"),
+            (format!("handler = \"slack\"\nurl = \"https://hooks.example.org/{literal}\"\n"), "url_env or url_file"),
+            (
+                format!("handler = \"webhook\"\nsecret_env = \"W\"\nurl = \"https://u:{literal}@example.org\"\n"),
+                "url has a secret in it",
+            ),
+            (
+                format!("handler = \"email\"\nserver = \"h\"\npassword = \"{literal}\"\n"),
+                "line 6: on.password: a secret does not belong into a file; name its place: password_env or password_file",
+            ),
+        ] {
+            for found in [problems(&format!("{PAGER}{lines}")), {
+                let local = check_local(&format!("{PAGER}{lines}"));
+                local.into_iter().map(|problem| problem.to_string()).collect()
+            }] {
+                assert!(found.iter().any(|problem| problem.contains(expected)), "{lines}: {found:?}");
+                assert!(found.iter().all(|problem| !problem.contains(literal)), "{found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_mistake_is_named() {
+        for (lines, expected) in [
+            ("", "on pager: it has no handler"),
+            ("handler = \"pigeon\"\n", "line 4: on.handler: it is"),
+            ("handler = \"log\"\nchat = \"1\"\n", "chat is none of the keys of log"),
+            ("handler = \"log\"\ncommand = [\"x\"]\n", "command is none of the keys of log"),
+            ("handler = \"log\"\ntexd = \"x\"\n", "line 5: [[on]]: unknown key \"texd\"; did you mean text?"),
+            ("handler = \"log\"\ntext = \"(\"\n", "text is no regular expression"),
+            ("handler = \"log\"\ntext = \"\\\\w{500}{500}\"\n", "text is no regular expression"),
+            ("handler = \"log\"\nfrom = \"A B\"\n", "on pager: from:"),
+            ("handler = \"log\"\ntimeout = \"1h\"\n", "line 5: on.timeout"),
+            ("handler = \"exec\"\n", "exec needs command"),
+            ("handler = \"exec\"\ncommand = [\"x\", \"{subject}\"]\n", "nothing is put in the place of"),
+            ("handler = \"webhook\"\nsecret_env = \"W\"\n", "webhook needs url"),
+            ("handler = \"webhook\"\nsecret_env = \"W\"\nurl = \"ftp://x\"\n", "begins with https://"),
+            (
+                "handler = \"email\"\nserver = \"h\"\nsender = \"a b@c\"\nrecipients = \"x@y\"\n",
+                "no address of the form",
+            ),
+            (
+                "handler = \"email\"\nserver = \"h\"\nsender = \"a@c\"\nrecipients = \"x@y\"\ntls = \"none\"\nuser = \"u\"\n\
+                 password_env = \"P\"\n",
+                "plain text",
+            ),
+        ] {
+            let found = problems(&format!("{PAGER}{lines}"));
+            assert!(found.iter().any(|problem| problem.contains(expected)), "{lines}: {found:?}");
+        }
+        assert!(problems("[[on]]\nname = \"all\"\nhandler = \"log\"\n")[0].contains("for which mail"));
+        assert!(problems("[[on]]\ntype = \"alert\"\nhandler = \"log\"\n")[0].contains("no name"));
+        let twice = format!("{PAGER}handler = \"log\"\n{PAGER}handler = \"log\"\n");
+        assert!(problems(&twice)[0].contains("the name is taken"));
+        let unknown = "[[on]]\nname = \"x\"\ntype = \"alrt\"\nhandler = \"log\"\n";
+        assert!(problems(unknown)[0].contains("there is no type alrt; did you mean alert?"));
+        assert!(problems("on = 3\n")[0].contains("write [[on]]"));
+    }
+}

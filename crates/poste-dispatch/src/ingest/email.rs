@@ -1,0 +1,136 @@
+//! A mail, as a mail server or a filter pipes it in.
+
+use mail_parser::{Address, MessageParser, MimeHeaders};
+use poste_core::Digest;
+use poste_core::text::size;
+
+use super::{ATTACHMENTS_MAX, Attachment, BYTES_MAX, Incoming, Unfit, bounded, file_name, one_line};
+
+const HEADER_CHARS_MAX: usize = 300;
+
+/// Reads a mail: its text, or what its HTML says, and the names of its files.
+pub fn email(bytes: &[u8]) -> Result<Incoming, Unfit> {
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(Unfit::TooLarge);
+    }
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Err(Unfit::Empty);
+    }
+    // A file of many mails begins each with a line that is no header.
+    let bytes = match bytes.starts_with(b"From ") {
+        true => bytes.iter().position(|byte| *byte == b'\n').map_or(bytes, |end| &bytes[end + 1..]),
+        false => bytes,
+    };
+    let mail = MessageParser::default().parse(bytes).ok_or(Unfit::NoMail("it has no header"))?;
+    if mail.from().is_none() && mail.subject().is_none() && mail.message_id().is_none() {
+        return Err(Unfit::NoMail("it has neither From nor Subject nor Message-ID"));
+    }
+    let mut incoming = Incoming { subject: one_line(mail.subject().unwrap_or_default()), ..Incoming::default() };
+    let texts: Vec<String> = (0..mail.text_body_count())
+        .filter_map(|part| mail.body_text(part))
+        .map(|text| text.trim().to_owned())
+        .collect();
+    let mut body = texts.join("\n\n");
+    for (ordinal, part) in (1..).zip(mail.attachments().take(ATTACHMENTS_MAX)) {
+        let name = file_name(part.attachment_name().unwrap_or_default(), ordinal);
+        incoming.attachments.push(Attachment { name, bytes: part.contents().to_vec() });
+    }
+    if !incoming.attachments.is_empty() {
+        let named =
+            incoming.attachments.iter().map(|file| format!("{} ({})", file.name, size(file.bytes.len() as u64)));
+        let named: Vec<String> = named.collect();
+        let more = mail.attachment_count().saturating_sub(ATTACHMENTS_MAX);
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        body.push_str(&format!("\n\nAttachments: {}{more}", named.join(", ")));
+    }
+    incoming.body = bounded(&body);
+    let key = mail.message_id().map(|id| format!("message-id {id}"));
+    // What has no name of its own is known by all of its bytes.
+    incoming.key = Some(key.unwrap_or_else(|| format!("digest {}", Digest::of(bytes))));
+    let mut note = |key: &str, value: Option<String>| {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            let value = one_line(&value).chars().take(HEADER_CHARS_MAX).collect();
+            incoming.metadata.insert(key.to_owned(), value);
+        }
+    };
+    note("source", Some("email".to_owned()));
+    note("mail_from", mail.from().map(addresses));
+    note("mail_to", mail.to().map(addresses));
+    note("message_id", mail.message_id().map(ToOwned::to_owned));
+    note("mail_date", mail.date().map(|date| date.to_rfc3339()));
+    Ok(incoming)
+}
+
+fn addresses(given: &Address<'_>) -> String {
+    given.iter().filter_map(|one| one.address()).take(10).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mail_of_many_parts_is_read() {
+        let mail = concat!(
+            "From: Monitor <monitor@example.org>\r\nTo: ops@example.org\r\nMessage-ID: <a1@example.org>\r\n",
+            "Date: Mon, 16 Nov 2026 10:00:00 +0100\r\n",
+            "Subject: =?utf-8?B?RGlzayBmdWxsIOKAkyBkYjE=?=\r\nMIME-Version: 1.0\r\n",
+            "Content-Type: multipart/mixed; boundary=\"b\"\r\n\r\n--b\r\n",
+            "Content-Type: multipart/alternative; boundary=\"c\"\r\n\r\n--c\r\n",
+            "Content-Type: text/plain; charset=iso-8859-1\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n",
+            "Platte f=FCllt sich=\r\n weiter\r\n--c\r\nContent-Type: text/html\r\n\r\n<p>html</p>\r\n--c--\r\n",
+            "--b\r\nContent-Type: text/csv; name=\"../../etc/df.csv\"\r\n",
+            "Content-Disposition: attachment; filename=\"../../etc/df.csv\"\r\n",
+            "Content-Transfer-Encoding: base64\r\n\r\nYSxiCg==\r\n--b--\r\n"
+        );
+        let read = email(mail.as_bytes()).unwrap();
+        assert_eq!(read.subject, "Disk full – db1");
+        assert!(read.body.starts_with("Platte füllt sich weiter"), "{}", read.body);
+        assert!(read.body.ends_with("Attachments: df.csv (4 bytes)"), "{}", read.body);
+        assert_eq!(read.attachments, [Attachment { name: "df.csv".to_owned(), bytes: b"a,b\n".to_vec() }]);
+        assert_eq!(read.key.as_deref(), Some("message-id a1@example.org"));
+        assert_eq!(read.metadata["mail_from"], "monitor@example.org");
+        assert_eq!(read.metadata["source"], "email");
+    }
+
+    #[test]
+    fn html_alone_becomes_text() {
+        let mail = "From: a@b\nSubject: x\nContent-Type: text/html\n\n<h1>Down</h1><p>db1 &amp; db2</p><script>evil()</script>";
+        let read = email(mail.as_bytes()).unwrap();
+        assert!(read.body.contains("Down") && read.body.contains("db1 & db2"), "{}", read.body);
+        assert!(!read.body.contains('<'), "{}", read.body);
+    }
+
+    #[test]
+    fn a_mail_without_a_name_is_known_by_its_bytes() {
+        let one = email(b"From: a@b\nSubject: x\n\nhi").unwrap();
+        let again = email(b"From: a@b\nSubject: x\n\nhi").unwrap();
+        let other = email(b"From: a@b\nSubject: x\n\nho").unwrap();
+        assert_eq!(one.key, again.key);
+        assert_ne!(one.key, other.key);
+    }
+
+    #[test]
+    fn what_is_no_mail_is_said_to_be_none() {
+        assert_eq!(email(b"").unwrap_err(), Unfit::Empty);
+        assert_eq!(email(b" \n\n").unwrap_err(), Unfit::Empty);
+        assert!(matches!(email(b"just a line of text").unwrap_err(), Unfit::NoMail(_)));
+        assert!(matches!(email(&[0, 159, 146, 150]).unwrap_err(), Unfit::NoMail(_)));
+    }
+
+    #[test]
+    fn hostile_mails_stay_bounded() {
+        let deep: String =
+            (0..5_000).map(|n| format!("--{n}\nContent-Type: multipart/mixed; boundary={}\n\n", n + 1)).collect();
+        let _ = email(format!("From: a@b\nSubject: x\nContent-Type: multipart/mixed; boundary=0\n\n{deep}").as_bytes());
+        let long = format!("From: a@b\nSubject: {}\n\n{}", "s".repeat(10_000), "b".repeat(1_000_000));
+        let read = email(long.as_bytes()).unwrap();
+        assert!(read.subject.len() <= 512 && read.body.len() < 300 * 1024);
+        let many: String =
+            (0..200).map(|n| format!("--x\nContent-Disposition: attachment; filename=f{n}\n\n{n}\n")).collect();
+        let read = email(format!("From: a@b\nContent-Type: multipart/mixed; boundary=x\n\n{many}--x--").as_bytes());
+        let read = read.unwrap();
+        assert_eq!(read.attachments.len(), ATTACHMENTS_MAX);
+        assert!(read.body.ends_with("and 180 more"), "{}", read.body);
+    }
+}

@@ -1,0 +1,133 @@
+//! A request of another program: its body and headers, and whether they were signed.
+
+use poste_core::limits;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::{BYTES_MAX, Incoming, TEXT_BYTES_MAX, Unfit, bounded, one_line};
+use crate::notify::sign;
+
+/// What came in.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'r> {
+    pub body: &'r [u8],
+    /// Names in any case.
+    pub headers: &'r [(String, String)],
+    /// Now, in seconds, for the age of a signature.
+    pub now_s: i64,
+}
+
+impl Request<'_> {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(given, _)| given.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+    }
+}
+
+/// Where monitors write what it is about, the best first.
+const TITLES: &[&str] = &["subject", "title", "summary", "alertname", "name", "message", "text"];
+const TEXTS: &[&str] = &["body", "description", "message", "text", "summary"];
+
+/// Reads a request. With a secret it must be signed as Standard Webhooks are.
+pub fn webhook(request: Request<'_>, secret: Option<&str>) -> Result<Incoming, Unfit> {
+    if request.body.len() as u64 > BYTES_MAX {
+        return Err(Unfit::TooLarge);
+    }
+    if let Some(secret) = secret {
+        let part = |name: &str| request.header(name).ok_or(sign::Unsigned::Missing);
+        let (id, at, signed) = (part("webhook-id")?, part("webhook-timestamp")?, part("webhook-signature")?);
+        sign::verify(secret, id, at, signed, request.body, request.now_s)?;
+    }
+    if request.body.iter().all(u8::is_ascii_whitespace) {
+        return Err(Unfit::Empty);
+    }
+    let text = String::from_utf8_lossy(request.body);
+    let mut incoming = Incoming::default();
+    // Nested deeper than a payload may be, it is no JSON here, but a text.
+    match serde_json::from_str::<Value>(&text).ok().filter(|value| depth(value) < limits::PAYLOAD_DEPTH_MAX) {
+        Some(value) => {
+            let said = |names: &[&str]| names.iter().find_map(|name| find(&value, name)).unwrap_or_default();
+            incoming.subject = one_line(&said(TITLES));
+            incoming.body = bounded(&said(TEXTS));
+            if text.len() <= TEXT_BYTES_MAX {
+                incoming.payload = RawValue::from_string(text.trim().to_owned()).ok();
+            } else if incoming.body.is_empty() {
+                incoming.body = bounded(&text);
+            }
+        }
+        None => {
+            incoming.subject = one_line(text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default());
+            incoming.body = bounded(&text);
+        }
+    }
+    if incoming.subject.is_empty() {
+        incoming.subject = "webhook".to_owned();
+    }
+    incoming.key =
+        ["webhook-id", "idempotency-key"].iter().find_map(|name| request.header(name)).map(ToOwned::to_owned);
+    let mut note = |key: &str, value: &str| incoming.metadata.insert(key.to_owned(), one_line(value));
+    note("source", "webhook");
+    note("signed", if secret.is_some() { "yes" } else { "no" });
+    if let Some(agent) = request.header("user-agent") {
+        note("user_agent", agent);
+    }
+    if let Some(id) = &incoming.key {
+        incoming.metadata.insert("webhook_id".to_owned(), one_line(id));
+    }
+    Ok(incoming)
+}
+
+/// A text under this name: at the top, or where alert managers put what their alerts have in common.
+fn find(value: &Value, name: &str) -> Option<String> {
+    let places = [Some(value), value.get("commonAnnotations"), value.get("commonLabels"), value.get("data")];
+    let found = places.into_iter().flatten().find_map(|place| place.get(name)?.as_str());
+    found.filter(|text| !text.trim().is_empty()).map(ToOwned::to_owned)
+}
+
+/// serde gives up at 128 by itself, so this ends.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::notify::sign::{Unsigned, sign};
+
+    const NOW: i64 = 1_800_000_000;
+
+    fn headers(of: &[(&str, &str)]) -> Vec<(String, String)> {
+        of.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_signed_request_is_read() {
+        let body = br#"{"commonAnnotations":{"summary":"Disk full"},"status":"firing","n":1.10}"#;
+        let signature = sign("s3cret", "evt-1", NOW, body).unwrap();
+        let given =
+            headers(&[("Webhook-Id", "evt-1"), ("WEBHOOK-TIMESTAMP", "1800000000"), ("webhook-signature", &signature)]);
+        let read = webhook(Request { body, headers: &given, now_s: NOW }, Some("s3cret")).unwrap();
+        assert_eq!((read.subject.as_str(), read.key.as_deref()), ("Disk full", Some("evt-1")));
+        assert_eq!(read.payload.unwrap().get().as_bytes(), body, "no number is rounded");
+        assert_eq!(read.metadata["signed"], "yes");
+        let wrong = webhook(Request { body: b"{}", headers: &given, now_s: NOW }, Some("s3cret"));
+        assert_eq!(wrong.unwrap_err(), Unfit::Unsigned(Unsigned::Wrong));
+        let bare = webhook(Request { body, headers: &[], now_s: NOW }, Some("s3cret"));
+        assert_eq!(bare.unwrap_err(), Unfit::Unsigned(Unsigned::Missing));
+    }
+
+    #[test]
+    fn what_is_no_json_is_a_text() {
+        let of = |body: &[u8]| webhook(Request { body, headers: &[], now_s: NOW }, None);
+        let read = of(b"\nDisk full\non db1\n").unwrap();
+        assert_eq!((read.subject.as_str(), read.payload.is_none(), read.key), ("Disk full", true, None));
+        let deep = "[".repeat(120) + &"]".repeat(120);
+        assert!(of(deep.as_bytes()).unwrap().payload.is_none());
+        let deeper = "[".repeat(200_000);
+        assert!(of(deeper.as_bytes()).unwrap().payload.is_none());
+        assert_eq!(of(b"  ").unwrap_err(), Unfit::Empty);
+    }
+}

@@ -1,0 +1,86 @@
+//! A mail by SMTP. Plain text, and known by its Message-ID.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use lettre::message::Mailbox;
+use lettre::message::header::ContentType;
+use lettre::transport::smtp::authentication::Credentials;
+use lettre::transport::smtp::client::{Tls as Encryption, TlsParameters};
+use lettre::{Message, SmtpTransport, Transport};
+use poste_core::config::{EmailConfig, Tls};
+
+use super::{Failure, Post, Scene};
+use crate::notify::secret::{self, Secret};
+
+const TEXT_CHARS_MAX: usize = 100_000;
+const SUBJECT_CHARS_MAX: usize = 200;
+
+pub(super) fn send(config: &EmailConfig, post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
+    let password = config.password.as_ref().map(|place| secret::read(place, scene.folder)).transpose()?;
+    let message = message(config, post)?;
+    let transport = transport(config, password.as_ref(), scene.timeout)?;
+    // A server may take its time with every single word: it is not waited for longer than for all of them.
+    let (answered, answer) = mpsc::channel();
+    std::thread::spawn(move || {
+        let sent = transport.send(&message).map(drop);
+        let _ = answered.send(sent.map_err(|error| (explain(&error), error.is_permanent())));
+    });
+    let failure = match answer.recv_timeout(scene.timeout) {
+        Ok(Ok(())) => return Ok(()),
+        // A wrong password is for good as far as this server knows, and is mended by somebody here.
+        Ok(Err((why, _))) => Failure::from(why),
+        Err(_) => Failure::from("the mail server did not answer in time".to_owned()),
+    };
+    Err(password.iter().fold(failure, |failure, password| failure.without(password)))
+}
+
+fn message(config: &EmailConfig, post: &Post) -> Result<Message, Failure> {
+    let mailbox = |address: &str| -> Result<Mailbox, Failure> {
+        address.parse().map_err(|_| Failure::from(format!("{address:?} is no address")))
+    };
+    let host = config.sender.rsplit_once('@').map_or("poste.invalid", |(_, host)| host);
+    let subject: String = post.title().chars().take(SUBJECT_CHARS_MAX).collect();
+    let mut builder = Message::builder()
+        .from(mailbox(&config.sender)?)
+        .message_id(Some(format!("<{}@{host}>", post.key)))
+        .subject(subject)
+        .header(ContentType::TEXT_PLAIN);
+    for recipient in &config.recipients {
+        builder = builder.to(mailbox(recipient)?);
+    }
+    builder.body(post.text(TEXT_CHARS_MAX)).map_err(|error| Failure::from(format!("the mail cannot be made: {error}")))
+}
+
+fn transport(config: &EmailConfig, password: Option<&Secret>, timeout: Duration) -> Result<SmtpTransport, Failure> {
+    let (host, port) = match config.server.rsplit_once(':') {
+        Some((host, port)) if !host.ends_with(':') => {
+            let port = port.parse::<u16>().map_err(|_| "the port of the mail server is no number".to_owned())?;
+            (host, Some(port))
+        }
+        _ => (config.server.as_str(), None),
+    };
+    let parameters = || TlsParameters::new(host.to_owned()).map_err(|_| "TLS cannot be set up".to_owned());
+    let (encryption, usual_port) = match config.tls {
+        Tls::Wrapped => (Encryption::Wrapper(parameters()?), 465),
+        Tls::Starttls => (Encryption::Required(parameters()?), 587),
+        Tls::Off => (Encryption::None, 25),
+    };
+    let mut builder =
+        SmtpTransport::builder_dangerous(host).port(port.unwrap_or(usual_port)).tls(encryption).timeout(Some(timeout));
+    if let (Some(user), Some(password)) = (&config.user, password) {
+        builder = builder.credentials(Credentials::new(user.clone(), password.get().to_owned()));
+    }
+    Ok(builder.build())
+}
+
+fn explain(error: &lettre::transport::smtp::Error) -> String {
+    if error.is_timeout() {
+        return "the mail server did not answer in time".to_owned();
+    }
+    match error.status() {
+        Some(code) => format!("the mail server answered with {code}"),
+        None if error.is_tls() => "no TLS with the mail server".to_owned(),
+        None => "no connection with the mail server".to_owned(),
+    }
+}

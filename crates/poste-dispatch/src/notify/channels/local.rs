@@ -1,0 +1,129 @@
+//! What happens on this machine: a notification, a command, a line in a file.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use poste_core::log::Content;
+use poste_core::vocabulary::Priority;
+use poste_core::{config, secrets};
+use poste_run::{End, Environment, Finished, Stopped, Task};
+use serde_json::json;
+
+use super::{Failure, Post, Scene};
+use crate::notify::post::plain;
+
+/// The folder of files that rules write, inside the office.
+const FOLDER: &str = "watch";
+const TITLE_CHARS_MAX: usize = 120;
+const TEXT_CHARS_MAX: usize = 500;
+/// Shorter than what an attempt may take beyond its time limit.
+const GRACE: Duration = Duration::from_millis(500);
+
+pub(super) fn desktop(post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
+    let title: String = post.title().chars().take(TITLE_CHARS_MAX).collect();
+    let text = post.text(TEXT_CHARS_MAX);
+    let mut task = if cfg!(target_os = "macos") {
+        let script = ["on run argv", "display notification (item 2 of argv) with title (item 1 of argv)", "end run"];
+        let lines = script.iter().flat_map(|line| ["-e", line]);
+        Task::new("osascript", lines.chain(["--", &title, &text]).map(str::to_owned).collect::<Vec<_>>())
+    } else {
+        let urgency = if post.message.priority >= Priority::High { "critical" } else { "normal" };
+        // The text of a notification is read as markup.
+        let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        Task::new("notify-send", ["--app-name=poste", "--urgency", urgency, "--", &title, &text])
+    };
+    let mut environment = Environment::default();
+    for name in ["DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"] {
+        environment.allow(name);
+    }
+    finished(task.environment(environment).limit(scene.timeout).grace(GRACE))
+}
+
+pub(super) fn exec(words: &[String], post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
+    let message = &post.message;
+    let values = [
+        ("{number}", message.number.to_string()),
+        ("{type}", message.kind.to_string()),
+        ("{priority}", message.priority.to_string()),
+        ("{from}", message.from.clone()),
+        ("{rule}", post.rule.to_string()),
+    ];
+    debug_assert!(values.iter().all(|(template, _)| config::ON_TEMPLATES.contains(template)));
+    let filled = words
+        .iter()
+        .map(|word| values.iter().fold(word.clone(), |word, (template, value)| word.replace(template, value)));
+    let filled: Vec<String> = filled.collect();
+    let Some((program, arguments)) = filled.split_first() else {
+        return Err("there is no program to run".to_owned().into());
+    };
+    let mut environment = Environment::default();
+    environment
+        .set("POSTE_IDEMPOTENCY_KEY", &post.key)
+        .set("POSTE_RULE", post.rule.as_str())
+        .set("POSTE_NUMBER", message.number.to_string())
+        .set("POSTE_TYPE", message.kind.as_str())
+        .set("POSTE_PRIORITY", message.priority.word())
+        .set("POSTE_FROM", &message.from)
+        .set("POSTE_HOME", scene.office);
+    let mut task = Task::new(program, arguments);
+    task.environment(environment).folder(scene.folder).stdin(post.data().to_string());
+    finished(task.limit(scene.timeout).grace(GRACE))
+}
+
+fn finished(task: &Task) -> Result<(), Failure> {
+    let finished = task.run().map_err(|error| Failure::from(error.to_string()))?;
+    match finished.passed() {
+        true => Ok(()),
+        false => Err(ended(&finished).into()),
+    }
+}
+
+fn ended(finished: &Finished) -> String {
+    let how = match (finished.stopped, finished.end) {
+        (Some(Stopped::TimedOut), _) => "it did not end in time".to_owned(),
+        (Some(_), _) => "it was stopped".to_owned(),
+        (None, End::Exit(code)) => format!("it ended with exit code {code}"),
+        (None, End::Signal(signal)) => format!("it was ended by signal {signal}"),
+    };
+    let said = plain(&String::from_utf8_lossy(&finished.stderr.bytes()));
+    let said: String =
+        said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().chars().take(200).collect();
+    let content = Content { body: said.as_str().into(), ..Content::default() };
+    match said.is_empty() || !secrets::find(&content).is_empty() {
+        true => how,
+        false => format!("{how}: {said}"),
+    }
+}
+
+/// One line of JSON. Only what the log's headers say: words would outlive their redaction here.
+pub(super) fn log(post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
+    let message = &post.message;
+    let line = json!({
+        "rule": post.rule, "idempotency_key": post.key, "number": message.number, "at": message.at.to_string(),
+        "type": message.kind, "priority": message.priority, "from": message.from, "to": message.to,
+        "topic": message.topic,
+    });
+    let append = || -> io::Result<()> {
+        let folder = scene.office.join(FOLDER);
+        match fs::DirBuilder::new().mode(0o700).create(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let mut file = open(&folder.join(format!("{}.jsonl", post.rule)))?;
+        // In one write: two processes never mix their lines.
+        file.write_all(format!("{line}\n").as_bytes())?;
+        file.sync_data()
+    };
+    append().map_err(|error| Failure::from(format!("its file cannot be written: {error}")))
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    // A link could lead to any file of this user.
+    if fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_file()) {
+        return Err(io::Error::other("it is no file"));
+    }
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}

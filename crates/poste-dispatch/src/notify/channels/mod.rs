@@ -1,0 +1,94 @@
+//! The ways people are told. Each gets one attempt that ends in time, and says why it failed without saying a secret.
+
+mod email;
+mod http;
+mod local;
+
+use std::path::Path;
+use std::time::Duration;
+
+use poste_core::config::HandlerConfig;
+use serde_json::json;
+
+use super::post::Post;
+use super::secret::{self, Secret};
+use super::sign;
+
+/// An attempt that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub why: String,
+    /// The receiver said when to come again.
+    pub again_in: Option<Duration>,
+    /// The receiver will not take this message, however often it is sent.
+    pub is_final: bool,
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self { why, again_in: None, is_final: false }
+    }
+}
+
+impl Failure {
+    fn without(self, secret: &Secret) -> Self {
+        Self { why: secret.hide_in(&self.why), ..self }
+    }
+}
+
+/// Where an attempt is made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scene<'s> {
+    /// The folder of the office, and that of `poste.toml`.
+    pub office: &'s Path,
+    pub folder: &'s Path,
+    pub timeout: Duration,
+    /// Seconds, for signatures.
+    pub now_s: i64,
+}
+
+/// Longer texts are cut: a chat takes no more of one message.
+const CHAT_CHARS_MAX: usize = 3_500;
+
+pub(super) fn send(handler: &HandlerConfig, post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
+    match handler {
+        HandlerConfig::Telegram { token, chat, url } => {
+            let token = secret::read(token, scene.folder)?;
+            // Without a parse mode it is text, and nothing in it is markup.
+            let body = json!({ "chat_id": chat, "text": post.text(CHAT_CHARS_MAX), "link_preview_options": { "is_disabled": true } });
+            let url = format!("{}/bot{}/sendMessage", url.trim_end_matches('/'), token.get());
+            http::post(&url, &[], post, &body, scene.timeout).map_err(|failure| failure.without(&token))
+        }
+        HandlerConfig::Slack { url } => {
+            let url = secret::read(url, scene.folder)?;
+            if !url.get().starts_with("https://") && !url.get().starts_with("http://") {
+                return Err("what is kept there is no address".to_owned().into());
+            }
+            let text = slack_text(&post.text(CHAT_CHARS_MAX));
+            let body = json!({ "text": text, "mrkdwn": false, "unfurl_links": false, "unfurl_media": false });
+            http::post(url.get(), &[], post, &body, scene.timeout).map_err(|failure| failure.without(&url))
+        }
+        HandlerConfig::Webhook { url, secret } => {
+            let secret = secret::read(secret, scene.folder)?;
+            let body =
+                json!({ "type": "poste.message", "timestamp": post.message.at.to_string(), "data": post.data() });
+            let signature = sign::sign(secret.get(), &post.key, scene.now_s, body.to_string().as_bytes());
+            let signature = signature.ok_or_else(|| "the secret cannot sign anything".to_owned())?;
+            let headers = [
+                ("webhook-id", post.key.clone()),
+                ("webhook-timestamp", scene.now_s.to_string()),
+                ("webhook-signature", signature),
+            ];
+            http::post(url, &headers, post, &body, scene.timeout).map_err(|failure| failure.without(&secret))
+        }
+        HandlerConfig::Email(config) => email::send(config, post, scene),
+        HandlerConfig::Desktop => local::desktop(post, scene),
+        HandlerConfig::Exec { words } => local::exec(words, post, scene),
+        HandlerConfig::Log => local::log(post, scene),
+    }
+}
+
+/// Slack reads `<…>` as links and mentions, and `&` as the beginning of an entity, also in plain text.
+fn slack_text(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}

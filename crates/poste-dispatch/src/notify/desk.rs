@@ -1,0 +1,506 @@
+//! Seeing to one rule: holding it, telling what is to be told, moving its cursor on, letting go.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use poste_core::config::OnRule;
+use poste_core::error::Error;
+use poste_core::fold::{Code, Effect, Handling, Outcome, Verdict};
+use poste_core::log::{
+    Content, HandlerCursor, HandlerDead, HandlerRelease, HandlerSettle, HandlerTake, Intent, Send, Settling,
+};
+use poste_core::office::Place;
+use poste_core::store::tables::Untold;
+use poste_core::text::{Label, Name};
+use poste_core::time::Timestamp;
+use poste_core::views::{self, MessageView};
+use poste_core::vocabulary::{Priority, TrustLabel, Urgency};
+use poste_core::{Address, MessageNo, Office, Position, limits};
+
+use super::channels::{self, Failure, Scene};
+use super::matching::Matcher;
+use super::post::{Post, office_id};
+use super::watcher::{Setting, What};
+use crate::speaker::proposal;
+
+/// Messages that are looked at in one go.
+const PAGE: usize = 200;
+/// Dead letters one retry looks at.
+const RETRIED_MAX: usize = 10_000;
+/// How often somebody who pauses between two attempts looks up.
+const SLICE: Duration = Duration::from_millis(100);
+/// What an attempt may take beyond its time limit, before somebody else may take the rule.
+const SLACK_MS: i64 = limits::SECOND_MS;
+
+/// What came of seeing to a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// Nothing is left to be told.
+    Done,
+    /// Somebody else sees to it.
+    Held,
+    /// Somebody else took over while a message was told.
+    Lost,
+    Stopped,
+}
+
+/// How long a rule is held: an attempt fits in twice.
+fn lease_ms(rule: &OnRule) -> i64 {
+    (2 * (rule.timeout_ms + SLACK_MS)).min(limits::LEASE_MS_MAX)
+}
+
+/// The first messages after a position that a rule is for, all of one record; and how far the log was looked through.
+pub(super) struct Next {
+    pub found: Option<(Position, Vec<MessageView>)>,
+    pub looked: Position,
+    /// Messages that cannot be read, so that nobody knows whom they are for.
+    pub unreadable: Vec<(MessageNo, String)>,
+}
+
+pub(super) fn next_match(office: &Office, matcher: &Matcher, after: Position) -> Result<Next, Error> {
+    let (mut after, mut page_size) = (after, PAGE);
+    let mut unreadable = Vec::new();
+    loop {
+        let (page, head) = views::stored_after(office.store(), after, page_size)?;
+        let (Some(first), Some(last)) = (page.first(), page.last()) else {
+            return Ok(Next { found: None, looked: head, unreadable });
+        };
+        let (first, last) = (first.position, last.position);
+        let is_whole = page.len() < page_size;
+        // The end of a page may part the messages of one record.
+        if !is_whole && first == last {
+            page_size *= 4;
+            continue;
+        }
+        let mut found: Option<(Position, Vec<MessageView>)> = None;
+        for mail in page.into_iter().filter(|mail| is_whole || mail.position != last) {
+            if found.as_ref().is_some_and(|(position, _)| *position != mail.position) {
+                break;
+            }
+            let fits = match mail.header {
+                Ok(header) => matcher.fits(&header),
+                Err(damage) => {
+                    unreadable.push((mail.number, damage));
+                    false
+                }
+            };
+            if !fits {
+                continue;
+            }
+            match views::message(office.store(), mail.number) {
+                Ok(Some(message)) if matcher.fits_text(&message) => {
+                    found.get_or_insert_with(|| (mail.position, Vec::new())).1.push(message);
+                }
+                Ok(_) => {}
+                Err(Error::Damaged(damage)) => unreadable.push((mail.number, damage)),
+                Err(error) => return Err(error),
+            }
+        }
+        if found.is_some() {
+            return Ok(Next { found, looked: head, unreadable });
+        }
+        if is_whole {
+            return Ok(Next { found: None, looked: head, unreadable });
+        }
+        after = Position(last.0 - 1);
+    }
+}
+
+/// Takes a rule, unless somebody else sees to it. Whoever takes one first starts its cursor.
+fn take(office: &mut Office, speaker: &Name, rule: &OnRule) -> Result<Option<Handling>, Error> {
+    let take = HandlerTake {
+        rule: rule.name.clone(),
+        lease_ms: lease_ms(rule),
+        token: None,
+        from: rule.from_start.then_some(Position(0)),
+    };
+    match propose(office, speaker, Intent::HandlerTake(take), None)?.verdict {
+        Verdict::Accepted(Effect::Handling(handling)) => Ok(Some(handling)),
+        // A lease that was over before its answer came is nobody's.
+        Verdict::Accepted(_) => Ok(None),
+        Verdict::Rejected(rejection) if rejection.code == Code::RuleHeld => Ok(None),
+        Verdict::Rejected(rejection) => Err(rejection.into()),
+    }
+}
+
+fn propose(office: &mut Office, speaker: &Name, intent: Intent, content: Option<Content>) -> Result<Outcome, Error> {
+    let proposal = proposal(office, speaker, intent, content)?;
+    office.propose(&proposal)
+}
+
+/// Makes a rule known, so that its cursor stands; what comes from now on is told.
+pub(super) fn begin(office: &mut Office, speaker: &Name, rule: &OnRule) -> Result<(), Error> {
+    let Some(handling) = take(office, speaker, rule)? else { return Ok(()) };
+    let release = HandlerRelease { rule: rule.name.clone(), token: handling.token };
+    propose(office, speaker, Intent::HandlerRelease(release), None)?;
+    Ok(())
+}
+
+/// Moves a cursor on over what was looked at and concerns nobody. If somebody else sees to the rule, they do.
+pub(super) fn move_on(office: &mut Office, speaker: &Name, rule: &OnRule, to: Position) -> Result<(), Error> {
+    let Some(handling) = take(office, speaker, rule)? else { return Ok(()) };
+    let mut desk = Desk::new(office, speaker, rule, handling);
+    let is_further = to > desk.cursor;
+    desk.finish(is_further.then_some(to)).map(drop)
+}
+
+/// A rule that is held.
+struct Desk<'d> {
+    office: &'d mut Office,
+    speaker: &'d Name,
+    rule: &'d OnRule,
+    token: Position,
+    until: Timestamp,
+    cursor: Position,
+}
+
+/// What came of telling one message.
+enum Told {
+    Done,
+    Lost,
+    Stopped,
+}
+
+/// Sees to a rule until nothing is left to be told.
+pub(super) fn see_to(setting: &Setting, matcher: &Matcher) -> Result<Seen, Error> {
+    let mut office = setting.place.open()?;
+    let rule = &matcher.rule;
+    let Some(handling) = take(&mut office, &setting.speaker, rule)? else { return Ok(Seen::Held) };
+    let id = office_id(&office)?;
+    let folder = Folders::of(&setting.place)?;
+    let mut desk = Desk::new(&mut office, &setting.speaker, rule, handling);
+    let mut next = next_match(desk.office, matcher, desk.cursor)?;
+    loop {
+        for (number, damage) in std::mem::take(&mut next.unreadable) {
+            setting.say(rule, Some(number), What::Problem, Some(damage), 0);
+        }
+        let Some((position, messages)) = next.found.take() else {
+            desk.finish((next.looked > desk.cursor).then_some(next.looked))?;
+            return Ok(Seen::Done);
+        };
+        for message in messages {
+            // Whoever was here before gave up on it, and did not live to move the cursor.
+            if desk.untold(message.number)?.is_some() {
+                continue;
+            }
+            match desk.tell(setting, &folder, Post::new(&id, &rule.name, message))? {
+                Told::Done => {}
+                Told::Lost => {
+                    setting.say(rule, None, What::Lost, None, 0);
+                    return Ok(Seen::Lost);
+                }
+                Told::Stopped => {
+                    desk.finish(None)?;
+                    return Ok(Seen::Stopped);
+                }
+            }
+        }
+        next = next_match(desk.office, matcher, position)?;
+        // Written before the next one is told: whoever dies there repeats one message at most.
+        if next.found.is_some() {
+            if setting.stop.load(Ordering::Relaxed) {
+                desk.finish(Some(position))?;
+                return Ok(Seen::Stopped);
+            }
+            if !desk.move_to(position)? {
+                return Ok(Seen::Lost);
+            }
+        }
+    }
+}
+
+/// The two folders channels ask for.
+struct Folders {
+    office: PathBuf,
+    config: PathBuf,
+}
+
+impl Folders {
+    fn of(place: &Place) -> Result<Self, Error> {
+        let office = std::path::absolute(&place.path).unwrap_or_else(|_| place.path.clone());
+        let config = office.parent().unwrap_or(Path::new("/")).to_owned();
+        Ok(Self { office, config })
+    }
+
+    fn scene(&self, rule: &OnRule, now: Timestamp) -> Scene<'_> {
+        Scene {
+            office: &self.office,
+            folder: &self.config,
+            timeout: Duration::from_millis(rule.timeout_ms.unsigned_abs()),
+            now_s: now.ms().div_euclid(1_000),
+        }
+    }
+}
+
+impl<'d> Desk<'d> {
+    fn new(office: &'d mut Office, speaker: &'d Name, rule: &'d OnRule, handling: Handling) -> Self {
+        let Handling { token, until, cursor, .. } = handling;
+        Self { office, speaker, rule, token, until, cursor }
+    }
+
+    fn untold(&self, message: MessageNo) -> Result<Option<Untold>, Error> {
+        self.office.store().tables()?.untold(&self.rule.name, message)
+    }
+
+    /// Tries until it is told, or as often as the rule says; then it is a dead letter.
+    fn tell(&mut self, setting: &Setting, folders: &Folders, post: Post) -> Result<Told, Error> {
+        let number = Some(post.message.number);
+        let mut attempt = 1;
+        loop {
+            if setting.stop.load(Ordering::Relaxed) {
+                return Ok(Told::Stopped);
+            }
+            if !self.keep(self.rule.timeout_ms + SLACK_MS)? {
+                return Ok(Told::Lost);
+            }
+            let scene = folders.scene(self.rule, self.office.wall());
+            let Err(failure) = channels::send(&self.rule.handler, &post, scene) else {
+                setting.say(self.rule, number, What::Told, None, attempt);
+                return Ok(Told::Done);
+            };
+            if failure.is_final || attempt >= self.rule.attempts {
+                setting.say(self.rule, number, What::Dead, Some(failure.why.clone()), attempt);
+                let mail = self.alert(&post.message)?;
+                return Ok(if self.give_up(post.message.number, attempt, &failure, mail)? {
+                    Told::Done
+                } else {
+                    Told::Lost
+                });
+            }
+            setting.say(self.rule, number, What::Failed, Some(failure.why.clone()), attempt);
+            match self.pause(setting, pause_before(self.rule, attempt, &failure))? {
+                Told::Done => attempt += 1,
+                other => return Ok(other),
+            }
+        }
+    }
+
+    fn pause(&mut self, setting: &Setting, length: Duration) -> Result<Told, Error> {
+        let until = Instant::now() + length;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Told::Done);
+            }
+            if setting.stop.load(Ordering::Relaxed) {
+                return Ok(Told::Stopped);
+            }
+            if !self.keep(lease_ms(self.rule) / 3)? {
+                return Ok(Told::Lost);
+            }
+            std::thread::sleep(left.min(SLICE));
+        }
+    }
+
+    /// Holds the rule at least so much longer. False: somebody else has it.
+    fn keep(&mut self, needed_ms: i64) -> Result<bool, Error> {
+        if self.until.since_ms(self.office.now()?) >= needed_ms {
+            return Ok(true);
+        }
+        let rule = self.rule.name.clone();
+        let take = HandlerTake { rule, lease_ms: lease_ms(self.rule), token: Some(self.token), from: None };
+        match propose(self.office, self.speaker, Intent::HandlerTake(take), None)?.verdict {
+            Verdict::Accepted(Effect::Handling(handling)) => {
+                self.until = handling.until;
+                Ok(true)
+            }
+            Verdict::Accepted(_) => Ok(false),
+            Verdict::Rejected(rejection) if rejection.code == Code::LeaseLost => Ok(false),
+            Verdict::Rejected(rejection) => Err(rejection.into()),
+        }
+    }
+
+    fn move_to(&mut self, position: Position) -> Result<bool, Error> {
+        let moved = self.submit(vec![(self.cursor_at(position), None)])?;
+        self.cursor = position;
+        Ok(moved)
+    }
+
+    fn cursor_at(&self, position: Position) -> Intent {
+        Intent::HandlerCursor(HandlerCursor { rule: self.rule.name.clone(), token: self.token, position })
+    }
+
+    /// Lets go, where the cursor is to stand.
+    fn finish(&mut self, cursor: Option<Position>) -> Result<bool, Error> {
+        let release = HandlerRelease { rule: self.rule.name.clone(), token: self.token };
+        let mut intents: Vec<(Intent, Option<Content>)> = Vec::new();
+        intents.extend(cursor.map(|position| (self.cursor_at(position), None)));
+        intents.push((Intent::HandlerRelease(release), None));
+        self.submit(intents)
+    }
+
+    fn give_up(
+        &mut self,
+        message: MessageNo,
+        attempts: u32,
+        failure: &Failure,
+        mail: Option<Send>,
+    ) -> Result<bool, Error> {
+        let rule = self.rule.name.clone();
+        let body = match mail {
+            None => failure.why.clone(),
+            Some(_) => format!(
+                "{}\n\nRule {rule} tried {attempts} times to tell of message {message}. Until it is mended, others may not be \
+                 told either.\n\nWhat waits: poste watch dead {rule}\nTry it again: poste watch retry {rule}",
+                failure.why
+            ),
+        };
+        let subject = format!("{rule} could not tell of #{message}");
+        let content = Content { subject, body: body.as_str().into(), ..Content::default() };
+        let dead = HandlerDead { rule, token: self.token, message, attempts, mail };
+        self.submit(vec![(Intent::HandlerDead(dead), Some(content))])
+    }
+
+    /// The alert about a dead letter: one for the first of a row, and none about an alert that is one itself.
+    fn alert(&self, message: &MessageView) -> Result<Option<Send>, Error> {
+        let tables = self.office.store().tables()?;
+        let record = tables.record(message.position)?.and_then(|record| record.sealed.intent().ok().flatten());
+        if matches!(record, Some(Intent::HandlerDead(_))) || !tables.all_untold(Some(&self.rule.name), 1)?.is_empty() {
+            return Ok(None);
+        }
+        let mut to: Vec<Address> = self.rule.tell.clone();
+        if to.is_empty() {
+            to = tables.active_humans()?.into_iter().map(Address::Agent).collect();
+        }
+        to.truncate(limits::ADDRESSES_MAX);
+        let alert = "alert".parse().map_err(|error| Error::Damaged(format!("{error}")))?;
+        Ok((!to.is_empty()).then(|| Send::plain(alert, to)))
+    }
+
+    /// False: somebody else has the rule.
+    fn submit(&mut self, intents: Vec<(Intent, Option<Content>)>) -> Result<bool, Error> {
+        let proposals =
+            intents.into_iter().map(|(intent, content)| proposal(self.office, self.speaker, intent, content));
+        let proposals = proposals.collect::<Result<Vec<_>, Error>>()?;
+        let mut is_held = true;
+        for (outcome, proposal) in self.office.submit(&proposals)?.into_iter().zip(proposals) {
+            let Verdict::Rejected(rejection) = outcome.verdict else { continue };
+            match (rejection.code, proposal.intent) {
+                (Code::LeaseLost, _) => is_held = false,
+                // Somebody moved it there before.
+                (Code::NothingToDo, _) => {}
+                // Whom the rule names may be retired by now; that it failed is written down all the same.
+                (_, Intent::HandlerDead(dead)) if dead.mail.is_some() => {
+                    let dead = Intent::HandlerDead(HandlerDead { mail: None, ..dead });
+                    is_held &= self.submit(vec![(dead, proposal.content)])?;
+                }
+                _ => return Err(rejection.into()),
+            }
+        }
+        Ok(is_held)
+    }
+}
+
+/// Twice as long each time, up to a limit; the receiver's own word counts, as far as it is no longer than that.
+fn pause_before(rule: &OnRule, attempt: u32, failure: &Failure) -> Duration {
+    let longest = Duration::from_millis(limits::HANDLER_PAUSE_MS_MAX.unsigned_abs());
+    let first = Duration::from_millis(rule.backoff_ms.unsigned_abs());
+    let own = first.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1).min(20)));
+    own.max(failure.again_in.unwrap_or_default()).min(longest)
+}
+
+/// What became of a dead letter that was tried again.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
+pub struct Retried {
+    pub rule: Label,
+    pub message: MessageNo,
+    pub told: bool,
+    /// Why it failed once more.
+    pub error: Option<String>,
+}
+
+/// Tries dead letters of a rule once more, each once; none named, all of them. `None`: somebody else sees to the rule.
+pub fn retry(
+    place: &Place,
+    speaker: &Name,
+    matcher: &Matcher,
+    messages: &[MessageNo],
+    patience: Duration,
+) -> Result<Option<Vec<Retried>>, Error> {
+    let mut office = place.open()?;
+    let rule = &matcher.rule;
+    let waited = office.wait_for(Some(patience), |office| take(office, speaker, rule))?;
+    let Some(handling) = waited else { return Ok(None) };
+    let id = office_id(&office)?;
+    let folders = Folders::of(place)?;
+    let mut desk = Desk::new(&mut office, speaker, rule, handling);
+    let mut retried = Vec::new();
+    let waiting = desk.office.store().tables()?.all_untold(Some(&rule.name), RETRIED_MAX)?;
+    for untold in waiting {
+        if !messages.is_empty() && !messages.contains(&untold.message) {
+            continue;
+        }
+        if !desk.keep(rule.timeout_ms + SLACK_MS)? {
+            break;
+        }
+        let sent = match views::message(desk.office.store(), untold.message)? {
+            None => Err(Failure::from("the message is gone".to_owned())),
+            Some(message) => {
+                let scene = folders.scene(rule, desk.office.wall());
+                channels::send(&rule.handler, &Post::new(&id, &rule.name, message), scene)
+            }
+        };
+        let message = untold.message;
+        let error = sent.as_ref().err().map(|failure| failure.why.clone());
+        retried.push(Retried { rule: rule.name.clone(), message, told: sent.is_ok(), error });
+        match sent {
+            Ok(()) => {
+                let (how, token) = (Settling::Sent, Some(desk.token));
+                let settle = HandlerSettle { rule: rule.name.clone(), message, how, token };
+                desk.submit(vec![(Intent::HandlerSettle(settle), None)])?;
+            }
+            Err(failure) => drop(desk.give_up(message, untold.attempts.saturating_add(1), &failure, None)?),
+        }
+    }
+    desk.finish(None)?;
+    Ok(Some(retried))
+}
+
+/// Sends a message that is none, to see whether a rule would get through. Nothing is written down.
+pub fn test(place: &Place, rule: &OnRule) -> Result<Result<(), Failure>, Error> {
+    let office = place.open()?;
+    let now = office.wall();
+    let word = |text: &str| text.parse().map_err(|error| Error::Damaged(format!("{error}")));
+    let message = MessageView {
+        number: MessageNo(0),
+        position: Position(0),
+        at: now,
+        from: "poste".to_owned(),
+        trust: TrustLabel::Poste,
+        to: Vec::new(),
+        kind: word("message")?,
+        priority: Priority::Normal,
+        urgency: Urgency::Later,
+        asks_work: false,
+        conversation: Label::of_number(MessageNo(0)),
+        reply_to: None,
+        forward_of: None,
+        wants_response: false,
+        respond_by: None,
+        not_before: None,
+        expires_at: None,
+        workflow: None,
+        step: None,
+        topic: None,
+        notice: None,
+        subject: format!("a test of rule {}", rule.name),
+        body: "This is a test: it is no message, and there is nothing to do.".to_owned(),
+        body_base64: None,
+        body_bytes: Vec::new(),
+        payload: None,
+        context: None,
+        expect: None,
+        references: Vec::new(),
+        metadata: Default::default(),
+        artifacts: Vec::new(),
+        content_gone: false,
+        redacted: None,
+        archive: None,
+        approval: None,
+    };
+    let mut post = Post::new(&office_id(&office)?, &rule.name, message);
+    post.key = format!("poste-test-{}", uuid::Uuid::now_v7());
+    let folders = Folders::of(place)?;
+    Ok(channels::send(&rule.handler, &post, folders.scene(rule, now)))
+}

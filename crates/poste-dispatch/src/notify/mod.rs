@@ -1,0 +1,23 @@
+//! Telling people of mail: rules of `[[on]]`, each seen to by one process at a time.
+//!
+//! A rule is held only while there is something to tell, by a lease in the log; its cursor is a record. So any number of
+//! watchers may run beside each other, one may be killed anywhere, and whoever comes next goes on where the cursor
+//! stands: each message is told at least once, always with the same key, by which a receiver knows it again.
+//!
+//! Messages of one rule are told in the order of the log. One that cannot be told holds up those behind it, not other
+//! rules, until it was tried as often as its rule says; then it is a dead letter of the rule and the next one follows.
+
+mod channels;
+mod desk;
+mod matching;
+mod post;
+mod secret;
+pub mod sign;
+mod watcher;
+
+pub use channels::Failure;
+pub use desk::{Retried, retry, test};
+pub use matching::Matcher;
+pub use post::Post;
+pub use secret::{Secret, missing as missing_secret, read as read_secret};
+pub use watcher::{Line, WatchOptions, Watcher, What, catch_up};

@@ -1,0 +1,102 @@
+//! What is told of a message: the same words for every channel, and the key it is known by.
+
+use poste_core::Office;
+use poste_core::digest::Digest;
+use poste_core::error::Error;
+use poste_core::log::Position;
+use poste_core::text::Label;
+use poste_core::views::MessageView;
+use serde_json::{Value, json};
+
+/// More of a body is not sent anywhere.
+const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// One message, to be told by one rule.
+#[derive(Debug, Clone)]
+pub struct Post {
+    /// Always the same for this message and this rule of this office.
+    pub key: String,
+    pub rule: Label,
+    pub message: MessageView,
+}
+
+/// What no other office has: the id of the first record.
+pub(super) fn office_id(office: &Office) -> Result<String, Error> {
+    let first = office.store().tables()?.record(Position(1))?;
+    let first = first.ok_or_else(|| Error::Damaged("the log has no first record".to_owned()))?;
+    Ok(first.sealed.envelope.id.to_string())
+}
+
+impl Post {
+    pub fn new(office_id: &str, rule: &Label, message: MessageView) -> Self {
+        let key = Digest::of(format!("{office_id}\n{}\n{rule}", message.number).as_bytes()).to_string();
+        Self { key: format!("poste-{}", &key[..32]), rule: rule.clone(), message }
+    }
+
+    /// One line: what it is, from whom, about what.
+    pub fn title(&self) -> String {
+        let MessageView { number, kind, priority, from, .. } = &self.message;
+        one_line(&format!("[{priority}] {kind} #{number} from {from}: {}", self.message.subject))
+    }
+
+    /// Plain text: nothing in it means anything to whatever shows it.
+    pub fn text(&self, chars_max: usize) -> String {
+        let message = &self.message;
+        let mut text = self.title();
+        text.push('\n');
+        if !message.to.is_empty() {
+            text.push_str(&one_line(&format!("to {}", message.to.join(", "))));
+            text.push('\n');
+        }
+        let body = plain(&message.body);
+        let body = body.trim();
+        if message.content_gone {
+            text.push_str("\n(its content is no longer there)\n");
+        } else if !body.is_empty() && body != message.subject.trim() {
+            text.push('\n');
+            text.push_str(body);
+            text.push('\n');
+        }
+        let next = format!("\nposte read {}", message.number);
+        let room = chars_max.saturating_sub(next.len());
+        if text.chars().count() > room {
+            text = text.chars().take(room.saturating_sub(2)).collect();
+            text.push_str("…\n");
+        }
+        text + &next
+    }
+
+    /// For programs.
+    pub fn data(&self) -> Value {
+        let mut message = serde_json::to_value(&self.message).unwrap_or(Value::Null);
+        let mut cut = false;
+        if let Some(fields) = message.as_object_mut() {
+            if self.message.body.len() > BODY_BYTES_MAX {
+                let end = (0..=BODY_BYTES_MAX).rev().find(|at| self.message.body.is_char_boundary(*at)).unwrap_or(0);
+                fields.insert("body".to_owned(), json!(&self.message.body[..end]));
+                fields.remove("body_base64");
+                cut = true;
+            }
+            let payload = self.message.payload.as_ref().map_or(0, |payload| payload.get().len());
+            if payload > BODY_BYTES_MAX {
+                fields.insert("payload".to_owned(), Value::Null);
+                cut = true;
+            }
+        }
+        json!({ "rule": self.rule, "idempotency_key": self.key, "message": message, "cut": cut })
+    }
+}
+
+fn one_line(text: &str) -> String {
+    plain(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Without what a terminal or a chat would act on instead of showing it: control characters, and such as turn the
+/// direction of text around.
+pub(super) fn plain(text: &str) -> String {
+    let acts = |sign: char| {
+        (sign.is_control() && sign != '\n' && sign != '\t')
+            || matches!(sign, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.replace("\r\n", "\n").chars().map(|sign| if acts(sign) { '\u{fffd}' } else { sign }).collect()
+}

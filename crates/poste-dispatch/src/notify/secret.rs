@@ -1,0 +1,81 @@
+//! Secrets, read where they are kept whenever they are needed, and kept out of everything that is said.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use poste_core::config::{HandlerConfig, SecretPlace};
+
+/// No key is longer.
+const BYTES_MAX: u64 = 16 * 1024;
+
+/// A secret that is never printed.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+impl Secret {
+    pub fn new(text: &str) -> Self {
+        Self(text.trim().to_owned())
+    }
+
+    pub fn get(&self) -> &str {
+        &self.0
+    }
+
+    /// A text in which it does not stand.
+    pub fn hide_in(&self, text: &str) -> String {
+        if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "…") }
+    }
+}
+
+/// Reads a secret. `folder` is that of `poste.toml`.
+pub fn read(place: &SecretPlace, folder: &Path) -> Result<Secret, String> {
+    let secret = match place {
+        SecretPlace::Env(name) => {
+            let value = std::env::var(name).map_err(|_| format!("the variable {name} is not set"))?;
+            Secret::new(&value)
+        }
+        SecretPlace::File(path) => read_file(path, folder)?,
+    };
+    match secret.get().is_empty() || secret.get().contains(['\r', '\n', '\0']) {
+        true => Err(format!("{place} holds no secret of one line")),
+        false => Ok(secret),
+    }
+}
+
+fn read_file(path: &str, folder: &Path) -> Result<Secret, String> {
+    let place = match path.strip_prefix("~/") {
+        Some(rest) => std::env::home_dir().unwrap_or_else(|| PathBuf::from("/")).join(rest),
+        None => folder.join(path),
+    };
+    // A pipe would make whoever opens it wait.
+    const O_NONBLOCK: i32 = if cfg!(target_os = "linux") { 0o4000 } else { 0x4 };
+    let opened = File::options().read(true).custom_flags(O_NONBLOCK).open(place);
+    let mut file = opened.map_err(|error| format!("the file {path}: {error}"))?;
+    if !file.metadata().is_ok_and(|meta| meta.is_file()) {
+        return Err(format!("{path} is no file"));
+    }
+    let mut text = String::new();
+    let read = (&mut file).take(BYTES_MAX).read_to_string(&mut text);
+    read.map_err(|error| format!("the file {path}: {error}"))?;
+    Ok(Secret::new(&text))
+}
+
+/// Which place of a secret a handler needs and does not find.
+pub fn missing(handler: &HandlerConfig, folder: &Path) -> Option<String> {
+    let place = match handler {
+        HandlerConfig::Telegram { token, .. } => token,
+        HandlerConfig::Slack { url } => url,
+        HandlerConfig::Webhook { secret, .. } => secret,
+        HandlerConfig::Email(email) => email.password.as_ref()?,
+        HandlerConfig::Desktop | HandlerConfig::Exec { .. } | HandlerConfig::Log => return None,
+    };
+    read(place, folder).err()
+}

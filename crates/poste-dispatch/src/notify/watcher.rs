@@ -1,0 +1,389 @@
+//! One thread that hears of news, and one for each rule while it has something to tell.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use poste_core::config::OnRule;
+use poste_core::error::Error;
+use poste_core::office::{OnRules, Place};
+use poste_core::text::{Label, Name};
+use poste_core::time::{Timestamp, rfc3339};
+use poste_core::views;
+use poste_core::{MessageNo, Office, Position};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::desk::{Seen, begin, move_on, next_match, see_to};
+use super::matching::Matcher;
+use super::secret;
+use crate::speaker;
+
+/// How often the files are looked at, and how long somebody who failed waits.
+const PERIOD: Duration = Duration::from_secs(1);
+/// So many messages that do not concern a rule are passed before its cursor is written on.
+const PASSED_MAX: u64 = 50;
+
+/// How a watcher is started.
+#[derive(Clone)]
+pub struct WatchOptions {
+    pub place: Place,
+    /// Who sees to rules; otherwise the office's own service.
+    pub speaker: Option<Name>,
+    /// Only these rules; none named, all of them.
+    pub only: Vec<Label>,
+    /// Told everything that happens, from several threads.
+    pub report: Arc<dyn Fn(&Line) + Send + Sync>,
+}
+
+impl std::fmt::Debug for WatchOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WatchOptions").field("place", &self.place).field("only", &self.only).finish_non_exhaustive()
+    }
+}
+
+/// Something that happened while rules were seen to.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Line {
+    #[serde(serialize_with = "rfc3339")]
+    pub at: Timestamp,
+    pub rule: Option<Label>,
+    /// How the rule tells.
+    pub handler: Option<String>,
+    pub message: Option<MessageNo>,
+    pub what: What,
+    /// Counted from 1.
+    pub attempt: Option<u32>,
+    pub why: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    Told,
+    /// It is tried again.
+    Failed,
+    /// It is a dead letter of the rule now.
+    Dead,
+    /// Somebody else took the rule over.
+    Lost,
+    /// The rule is not run: nobody trusts the file it stands in.
+    Untrusted,
+    Problem,
+}
+
+/// What every thread of a watcher knows.
+#[derive(Clone)]
+pub(super) struct Setting {
+    pub place: Place,
+    pub speaker: Name,
+    pub stop: Arc<AtomicBool>,
+    report: Arc<dyn Fn(&Line) + Send + Sync>,
+}
+
+impl Setting {
+    pub fn say(&self, rule: &OnRule, message: Option<MessageNo>, what: What, why: Option<String>, attempt: u32) {
+        (self.report)(&Line {
+            at: self.place.clock.wall(),
+            rule: Some(rule.name.clone()),
+            handler: Some(rule.handler.word().to_owned()),
+            message,
+            what,
+            attempt: (attempt > 0).then_some(attempt),
+            why,
+        });
+    }
+
+    fn problem(&self, why: String) {
+        let at = self.place.clock.wall();
+        (self.report)(&Line {
+            at,
+            rule: None,
+            handler: None,
+            message: None,
+            what: What::Problem,
+            attempt: None,
+            why: Some(why),
+        });
+    }
+}
+
+/// Sees to the rules of an office until it is stopped.
+#[derive(Debug)]
+pub struct Watcher {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<(), Error>>>,
+}
+
+impl Watcher {
+    /// The rules stand in this machine's files; that they cannot be read is an error here, and a problem later on.
+    pub fn start(options: WatchOptions) -> Result<Self, Error> {
+        let (setting, mut rules) = set_up(&options)?;
+        let stop = Arc::clone(&setting.stop);
+        let thread = std::thread::Builder::new().name("watch".to_owned());
+        let thread = thread.spawn(move || {
+            let mut office = setting.place.open()?;
+            let ended = watch(&setting, &mut office, &mut rules, &options.only);
+            setting.stop.store(true, Ordering::Relaxed);
+            rules.end(&setting, &mut office);
+            ended
+        });
+        let thread = thread.map_err(|error| Error::Damaged(format!("no thread can be started: {error}")))?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+
+    /// Whether it gave up by itself; [`stop`](Self::stop) says why.
+    pub fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Lets attempts that are under way end, and lets go of everything.
+    pub fn stop(mut self) -> Result<(), Error> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        self.stop.store(true, Ordering::Relaxed);
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(ended)) => ended,
+            Some(Err(_)) => Err(Error::Damaged("the watcher ended with a panic".to_owned())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+/// Tells what is to be told now, and ends. Rules that somebody else sees to are left to them.
+pub fn catch_up(options: &WatchOptions) -> Result<(), Error> {
+    let (setting, mut rules) = set_up(options)?;
+    let mut office = setting.place.open()?;
+    for watched in rules.watched.values_mut() {
+        if office.store().tables()?.handler(&watched.matcher.rule.name)?.is_none() {
+            begin(&mut office, &setting.speaker, &watched.matcher.rule)?;
+        }
+        let next = next_match(&office, &watched.matcher, watched.start(&office)?)?;
+        match next.found {
+            Some(_) => watched.work(&setting),
+            None => watched.clean = next.looked,
+        }
+    }
+    let mut ended = Ok(());
+    for watched in rules.watched.values_mut() {
+        if let Some(worker) = watched.worker.take() {
+            let seen = worker.join().unwrap_or_else(|_| Err(Error::Damaged("a rule ended with a panic".to_owned())));
+            ended = ended.and(seen.map(drop));
+        } else {
+            watched.pass(&mut office, &setting, 1)?;
+        }
+    }
+    ended
+}
+
+fn set_up(options: &WatchOptions) -> Result<(Setting, Rules), Error> {
+    let mut office = options.place.open()?;
+    office.sync_policy()?;
+    let speaker = speaker::speaker(&mut office, options.speaker.clone())?;
+    let setting = Setting {
+        place: options.place.clone(),
+        speaker,
+        stop: Arc::new(AtomicBool::new(false)),
+        report: Arc::clone(&options.report),
+    };
+    let mut rules = Rules::default();
+    rules.take(&setting, office.on_rules()?, &options.only)?;
+    Ok((setting, rules))
+}
+
+fn watch(setting: &Setting, office: &mut Office, rules: &mut Rules, only: &[Label]) -> Result<(), Error> {
+    let is_over = || setting.stop.load(Ordering::Relaxed);
+    while !is_over() {
+        let looked = office.wait_unless(Some(PERIOD), is_over, |office| {
+            rules.look(setting, office)?;
+            Ok(None::<()>)
+        });
+        match looked {
+            Ok(_) => {}
+            // The office is full, locked or being restored: that passes, or a person sees to it.
+            Err(
+                error @ (Error::Busy { .. } | Error::DiskFull { .. } | Error::WalFull { .. } | Error::ClockLeap { .. }),
+            ) => {
+                setting.problem(error.to_string());
+                std::thread::sleep(PERIOD);
+            }
+            Err(error) => return Err(error),
+        }
+        rules.reload(setting, office, only)?;
+    }
+    Ok(())
+}
+
+/// The rules that are seen to.
+#[derive(Default)]
+struct Rules {
+    watched: BTreeMap<Label, Watched>,
+    /// As the files said.
+    read: OnRules,
+    /// What is wrong with the files, told once.
+    problem: Option<String>,
+}
+
+struct Watched {
+    matcher: Arc<Matcher>,
+    /// Up to here there is nothing that is left to be told.
+    clean: Position,
+    worker: Option<JoinHandle<Result<Seen, Error>>>,
+    /// After a failure of the office, not of the receiver.
+    not_before: Option<Instant>,
+}
+
+impl Rules {
+    fn take(&mut self, setting: &Setting, read: OnRules, only: &[Label]) -> Result<(), Error> {
+        let folder = setting.place.path.parent().map(ToOwned::to_owned).unwrap_or_default();
+        let mut watched = BTreeMap::new();
+        for rule in &read.rules {
+            if !only.is_empty() && !only.contains(&rule.name) {
+                continue;
+            }
+            if !read.may_run(rule) {
+                let why = "poste.toml is not trusted here: read it, then poste trust".to_owned();
+                setting.say(rule, None, What::Untrusted, Some(why), 0);
+                continue;
+            }
+            let before = self.watched.remove(&rule.name);
+            if let Some(mut before) = before {
+                if before.matcher.rule != *rule {
+                    // What it passed under its old words is passed.
+                    before.matcher = Arc::new(Matcher::new(rule.clone())?);
+                }
+                watched.insert(rule.name.clone(), before);
+                continue;
+            }
+            if let Some(why) = secret::missing(&rule.handler, &folder) {
+                setting.say(rule, None, What::Problem, Some(why), 0);
+            }
+            let matcher = Arc::new(Matcher::new(rule.clone())?);
+            let new = Watched { matcher, clean: Position(0), worker: None, not_before: None };
+            watched.insert(rule.name.clone(), new);
+        }
+        // Workers of rules that are gone end with what they have; nobody waits for them.
+        self.watched = watched;
+        self.read = read;
+        Ok(())
+    }
+
+    fn reload(&mut self, setting: &Setting, office: &Office, only: &[Label]) -> Result<(), Error> {
+        match office.on_rules() {
+            Ok(read) if read == self.read => {
+                self.problem = None;
+                Ok(())
+            }
+            Ok(read) => {
+                self.problem = None;
+                self.take(setting, read, only)
+            }
+            Err(error @ (Error::Config { .. } | Error::Io { .. })) => {
+                let why = format!("{error}; the rules stay as they were");
+                if self.problem.as_ref() != Some(&why) {
+                    setting.problem(why.clone());
+                    self.problem = Some(why);
+                }
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn look(&mut self, setting: &Setting, office: &mut Office) -> Result<(), Error> {
+        for watched in self.watched.values_mut() {
+            watched.look(setting, office)?;
+        }
+        Ok(())
+    }
+
+    /// Everybody ends, and cursors stand where it was looked.
+    fn end(&mut self, setting: &Setting, office: &mut Office) {
+        for watched in self.watched.values_mut() {
+            if let Some(worker) = watched.worker.take() {
+                let _ = worker.join();
+            } else if let Err(error) = watched.pass(office, setting, 1) {
+                setting.problem(error.to_string());
+            }
+        }
+    }
+}
+
+impl Watched {
+    fn start(&self, office: &Office) -> Result<Position, Error> {
+        let cursor = office.store().tables()?.handler(&self.matcher.rule.name)?.map(|handler| handler.cursor);
+        Ok(self.clean.max(cursor.unwrap_or_default()))
+    }
+
+    fn work(&mut self, setting: &Setting) {
+        let (setting, matcher) = (setting.clone(), Arc::clone(&self.matcher));
+        self.worker = Some(std::thread::spawn(move || see_to(&setting, &matcher)));
+    }
+
+    fn look(&mut self, setting: &Setting, office: &mut Office) -> Result<(), Error> {
+        if self.worker.as_ref().is_some_and(|worker| !worker.is_finished()) {
+            return Ok(());
+        }
+        let ended = self.worker.take().map(JoinHandle::join);
+        let rule = &self.matcher.rule;
+        let failed = match ended {
+            Some(Ok(Err(error))) => Some(error.to_string()),
+            Some(Err(_)) => Some("its thread ended with a panic".to_owned()),
+            _ => None,
+        };
+        if let Some(why) = failed {
+            setting.say(rule, None, What::Problem, Some(why), 0);
+            self.not_before = Some(Instant::now() + PERIOD);
+        }
+        if self.not_before.is_some_and(|at| at > Instant::now()) {
+            return Ok(());
+        }
+        let Some(handler) = office.store().tables()?.handler(&rule.name)? else {
+            return begin(office, &setting.speaker, rule);
+        };
+        let next = next_match(office, &self.matcher, self.clean.max(handler.cursor))?;
+        match next.found {
+            // Whoever holds it tells of it, or loses it: both ring.
+            Some(_) if handler.lease.is_some() => Ok(()),
+            Some(_) => {
+                self.work(setting);
+                Ok(())
+            }
+            None => {
+                self.clean = next.looked;
+                self.pass(office, setting, PASSED_MAX)
+            }
+        }
+    }
+
+    /// Writes the cursor on, if so many messages that do not concern the rule came since.
+    fn pass(&self, office: &mut Office, setting: &Setting, passed_min: u64) -> Result<(), Error> {
+        let rule = &self.matcher.rule;
+        let Some(handler) = office.store().tables()?.handler(&rule.name)? else { return Ok(()) };
+        if handler.lease.is_some() || self.clean <= handler.cursor {
+            return Ok(());
+        }
+        let behind = views::count_after(office.store(), handler.cursor)?;
+        let after = views::count_after(office.store(), self.clean)?;
+        match behind.saturating_sub(after) >= passed_min {
+            true => move_on(office, &setting.speaker, rule, self.clean),
+            false => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Rules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.watched.keys()).finish()
+    }
+}

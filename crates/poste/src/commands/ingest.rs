@@ -1,0 +1,227 @@
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+use poste_core::Address;
+use poste_core::config::SecretPlace;
+use poste_core::log::{MessageNo, Position};
+use poste_core::text::TypeName;
+use poste_core::vocabulary::Priority;
+use poste_dispatch::ingest::{self, Delivery, Incoming, Request, Unfit};
+use poste_dispatch::notify;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::SecretArgs;
+use crate::Result;
+use crate::context::{Cx, recipients_text};
+use crate::draft::parse_recipients;
+use crate::error::{CommandError, Kind};
+use crate::ui::{Answer, Ui};
+
+/// Take in what comes from outside: a mail, a webhook, a text becomes a message
+///
+/// It is an alert unless another type is given, under the trust label `outside`, and only stored once however often it
+/// comes in. The sender is `ingest`, or --as a name of kind outside, registered on first use.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  poste ingest email ops < alert.eml\n  \
+                  poste ingest webhook ops --secret-env HOOK_SECRET --headers headers.txt < body.json\n  \
+                  df -h | poste ingest stdin ops --subject 'Disk usage' --key disk-2026-11-16")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: IngestCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum IngestCommand {
+    /// A mail, piped in as it is; known by its Message-ID
+    #[command(
+        after_help = "Examples:\n  poste ingest email ops < alert.eml\n  poste ingest email role:ops --attach --file alert.eml\n  \
+                      In an aliases file:  monitor: \"|poste --office /srv/app/.poste ingest email ops\""
+    )]
+    Email {
+        #[command(flatten)]
+        common: Common,
+        /// Keep its files in the office, too; otherwise they are named
+        #[arg(long)]
+        attach: bool,
+    },
+    /// The body of a request, and its headers; known by webhook-id or Idempotency-Key
+    #[command(
+        after_help = "Example:\n  poste ingest webhook ops --secret-env HOOK_SECRET --header 'webhook-id: evt-1' \\\n    \
+                      --header 'webhook-timestamp: 1800000000' --header 'webhook-signature: v1,BASE64' < body.json"
+    )]
+    Webhook {
+        #[command(flatten)]
+        common: Common,
+        /// A header of the request; may be repeated
+        #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
+        header: Vec<(String, String)>,
+        /// A file with headers, one a line
+        #[arg(long, value_name = "FILE")]
+        headers: Option<PathBuf>,
+        /// The variable that holds the secret it must be signed with
+        #[arg(long, value_name = "NAME", group = "secret")]
+        secret_env: Option<String>,
+        /// The file that holds it
+        #[arg(long, value_name = "FILE", group = "secret")]
+        secret_file: Option<String>,
+        /// Take it in although nobody can tell who sent it
+        #[arg(long, group = "secret")]
+        unsigned: bool,
+    },
+    /// A plain text; its first line is the subject
+    #[command(after_help = "Example:\n  df -h | poste ingest stdin ops --subject 'Disk usage'")]
+    Stdin {
+        #[command(flatten)]
+        common: Common,
+        /// One line
+        #[arg(long, value_name = "TEXT")]
+        subject: Option<String>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// Who it is for
+    to: String,
+    /// Read this file instead of stdin
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The message type
+    #[arg(long = "type", value_name = "TYPE", default_value = "alert")]
+    kind: TypeName,
+    /// low, normal, high or urgent; otherwise the type's
+    #[arg(long)]
+    priority: Option<Priority>,
+    /// What it is known by: the same key is the same message
+    #[arg(long, value_name = "TEXT")]
+    key: Option<String>,
+    #[command(flatten)]
+    secret: SecretArgs,
+}
+
+fn header(text: &str) -> std::result::Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
+        _ => Err("write it as 'Name: value'".to_owned()),
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct IngestAnswer {
+    pub number: MessageNo,
+    pub position: Option<Position>,
+    pub to: Vec<Address>,
+    /// It came in before; there is no second effect.
+    pub repeat: bool,
+    /// What it is known by.
+    pub key: Option<String>,
+}
+
+impl Answer for IngestAnswer {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        match (self.repeat, self.to.as_slice()) {
+            (true, _) => writeln!(out, "#{} came in before", self.number),
+            (false, []) => writeln!(out, "#{} delivered to 0", self.number),
+            (false, to) => writeln!(out, "#{} stored for {}", self.number, recipients_text(to)),
+        }
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    match args.command {
+        IngestCommand::Email { common, attach } => {
+            let bytes = read(cx, &common)?;
+            let incoming = ingest::email(&bytes).map_err(unfit)?;
+            take_in(cx, common, incoming, attach)
+        }
+        IngestCommand::Webhook { common, header, headers, secret_env, secret_file, unsigned } => {
+            let secret = match (secret_env, secret_file, unsigned) {
+                (Some(name), _, _) => Some(SecretPlace::Env(name)),
+                (None, Some(path), _) => Some(SecretPlace::File(path)),
+                (None, None, true) => None,
+                (None, None, false) => {
+                    return Err(CommandError::usage("with which secret is it signed?")
+                        .hint("--secret-env NAME or --secret-file FILE; to take it from anybody: --unsigned"));
+                }
+            };
+            let secret = secret.map(|place| notify::read_secret(&place, &cx.cwd()?).map_err(CommandError::usage));
+            let secret = secret.transpose()?;
+            let mut headers = match headers {
+                Some(path) => read_headers(&path)?,
+                None => Vec::new(),
+            };
+            headers.extend(header);
+            let body = read(cx, &common)?;
+            let now_s = cx.ui.now.ms().div_euclid(1_000);
+            let request = Request { body: &body, headers: &headers, now_s };
+            let incoming = ingest::webhook(request, secret.as_ref().map(notify::Secret::get)).map_err(unfit)?;
+            take_in(cx, common, incoming, false)
+        }
+        IngestCommand::Stdin { common, subject } => {
+            let bytes = read(cx, &common)?;
+            let incoming = ingest::text(&bytes, subject.as_deref()).map_err(unfit)?;
+            take_in(cx, common, incoming, false)
+        }
+    }
+}
+
+fn take_in(cx: &mut Cx, common: Common, mut incoming: Incoming, attach: bool) -> Result {
+    let delivery = Delivery { to: parse_recipients(&common.to)?, kind: common.kind, priority: common.priority, attach };
+    incoming.key = common.key.or(incoming.key);
+    let content = ingest::content(&incoming);
+    content.check_message().map_err(CommandError::usage)?;
+    common.secret.check(&content)?;
+    let mut office = cx.open_to_write()?;
+    let from = ingest::source(&mut office, cx.optional_speaker())?.map_err(|kind| {
+        let message = format!("what comes from outside is not said in the name of a registered {kind}");
+        CommandError::new(Kind::Refused, message).code("not_outside").hint("leave --as out, or give a name of its own")
+    })?;
+    let stored = ingest::store(&mut office, &from, &delivery, &incoming)?;
+    cx.note_stored(format!("message {}", stored.number));
+    if !stored.repeat {
+        crate::wake::after_send(cx, &office, &[stored.number]);
+    }
+    if !stored.repeat && stored.to.is_empty() {
+        cx.ui.warn("nobody received it: no such agent is active, or nobody subscribed");
+    }
+    let (number, position, repeat) = (stored.number, stored.position, stored.repeat);
+    cx.ui.answer(&IngestAnswer { number, position, to: stored.to, repeat, key: incoming.key })
+}
+
+fn unfit(unfit: Unfit) -> CommandError {
+    let code = match unfit {
+        Unfit::Unsigned(_) => "unsigned",
+        Unfit::TooLarge => "too_large",
+        Unfit::NoMail(_) => "no_mail",
+        Unfit::Empty => "empty",
+    };
+    CommandError::new(Kind::Refused, unfit.to_string()).code(code)
+}
+
+fn read(cx: &Cx, common: &Common) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let limit = ingest::BYTES_MAX + 1;
+    let read = match &common.file {
+        None => cx.stdin()?.lock().take(limit).read_to_end(&mut bytes),
+        Some(path) => {
+            let file = std::fs::File::open(path);
+            let file = file.map_err(|error| CommandError::not_found(format!("{}: {error}", path.display())))?;
+            file.take(limit).read_to_end(&mut bytes)
+        }
+    };
+    read.map_err(|error| CommandError::new(Kind::Internal, format!("it cannot be read: {error}")))?;
+    match bytes.len() as u64 > ingest::BYTES_MAX {
+        true => Err(unfit(Unfit::TooLarge)),
+        false => Ok(bytes),
+    }
+}
+
+fn read_headers(path: &PathBuf) -> Result<Vec<(String, String)>> {
+    const BYTES_MAX: u64 = 256 * 1024;
+    let mut text = String::new();
+    let file = std::fs::File::open(path);
+    let file = file.map_err(|error| CommandError::not_found(format!("{}: {error}", path.display())))?;
+    file.take(BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text.lines().filter_map(|line| header(line).ok()).collect())
+}

@@ -1,0 +1,443 @@
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use poste_core::config::OnRule;
+use poste_core::fold::Code;
+use poste_core::log::{HandlerSettle, Intent, MessageNo, Settling};
+use poste_core::office::{Office, OnRules};
+use poste_core::text::{Label, Name, RecordId, nearest};
+use poste_core::views::{self, HandlerView, UntoldView};
+use poste_dispatch::notify::{self, Line, Matcher, Retried, WatchOptions, Watcher, What};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::tail::has_reader;
+use crate::Result;
+use crate::cli::duration;
+use crate::context::Cx;
+use crate::error::{CommandError, Kind};
+use crate::ui::{self, Answer, Paint, Ui, escape};
+
+/// Tell people of mail: see to the [[on]] rules of poste.toml and .poste/local.toml
+///
+/// Runs until it is interrupted. Any number may run beside each other, and beside the dispatcher: one at a time sees to
+/// a rule, and each message is told with the same key. Speaks as `dispatcher` unless a name is given.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  poste watch\n  poste watch --once\n  poste watch --rule pager --json\n  poste watch status\n  \
+                  poste watch test pager\n  poste watch dead\n  poste watch retry pager"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<WatchCommand>,
+    /// Tell what is to be told now, and end
+    #[arg(long)]
+    once: bool,
+    /// Only this rule; may be repeated
+    #[arg(long, value_name = "NAME")]
+    rule: Vec<Label>,
+    /// Stop after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    length: Option<Duration>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum WatchCommand {
+    /// List the rules, and whether each may run here
+    #[command(after_help = "Example:\n  poste watch list")]
+    List,
+    /// Show how far each rule has come, who sees to it, and what it could not tell
+    #[command(after_help = "Example:\n  poste watch status --json")]
+    Status,
+    /// List the messages a rule could not tell of
+    #[command(after_help = "Examples:\n  poste watch dead\n  poste watch dead pager")]
+    Dead {
+        /// Only of this rule
+        rule: Option<Label>,
+        /// At most so many
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        limit: u16,
+    },
+    /// Try once more to tell of messages that could not be told
+    #[command(after_help = "Examples:\n  poste watch retry pager\n  poste watch retry pager 12 15")]
+    Retry {
+        rule: Label,
+        /// These; otherwise all of them
+        #[arg(value_parser = crate::cli::number)]
+        numbers: Vec<MessageNo>,
+        /// How long to wait for somebody who sees to the rule just now
+        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+        wait: Duration,
+    },
+    /// Decide that a message will not be told
+    #[command(after_help = "Example:\n  poste watch drop pager 12 --as anna")]
+    Drop {
+        rule: Label,
+        #[arg(value_parser = crate::cli::number)]
+        number: MessageNo,
+        /// An id of your own: doing it again has no second effect
+        #[arg(long, value_name = "ID")]
+        id: Option<RecordId>,
+    },
+    /// Send a test by a rule: no message, nothing is written down
+    #[command(after_help = "Example:\n  poste watch test pager")]
+    Test { rule: Label },
+}
+
+impl Answer for Line {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let (paint, what) = match self.what {
+            What::Told => (Paint::Good, "told"),
+            What::Failed => (Paint::Attention, "failed"),
+            What::Dead => (Paint::Bad, "DEAD"),
+            What::Lost => (Paint::Attention, "lost"),
+            What::Untrusted => (Paint::Attention, "untrusted"),
+            What::Problem => (Paint::Bad, "problem"),
+        };
+        let rule = self.rule.as_ref().map_or("-", Label::as_str);
+        let by = self.handler.as_ref().map(|handler| format!(" ({handler})")).unwrap_or_default();
+        let message = self.message.map(|message| format!("  #{message}")).unwrap_or_default();
+        let attempt = self.attempt.filter(|attempt| *attempt > 1 || self.what != What::Told);
+        let attempt = attempt.map(|attempt| format!(", attempt {attempt}")).unwrap_or_default();
+        let why = self.why.as_ref().map(|why| format!(": {}", escape::line(why))).unwrap_or_default();
+        let at = &self.at.to_string()[11..19];
+        writeln!(out, "{at}  {}  {rule}{by}{message}{attempt}{why}", ui.paint(paint, what))
+    }
+}
+
+/// A rule as a file has it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RuleLine {
+    pub rule: Label,
+    pub handler: String,
+    /// The file it stands in, and where.
+    pub file: String,
+    pub line: usize,
+    /// Whether it is run here; otherwise nobody trusts its file.
+    pub runs: bool,
+    /// What it needs and does not find.
+    pub missing: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RulesAnswer {
+    pub rules: Vec<RuleLine>,
+}
+
+impl Answer for RulesAnswer {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let rows = self.rules.iter().map(|rule| {
+            let state = match (rule.runs, &rule.missing) {
+                (false, _) => ui.paint(Paint::Attention, "untrusted"),
+                (true, Some(missing)) => ui.paint(Paint::Bad, &escape::line(missing)),
+                (true, None) => ui.paint(Paint::Good, "runs"),
+            };
+            vec![rule.rule.to_string(), rule.handler.clone(), format!("{}:{}", rule.file, rule.line), state]
+        });
+        ui.lines(out, &["RULE", "HANDLER", "WHERE", "STATE"], rows.collect())
+    }
+}
+
+/// A rule, how far it has come, or that nobody ever saw to it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RuleStatus {
+    pub rule: Label,
+    /// Null: it stands in no file any more.
+    pub handler: Option<String>,
+    /// Null: nobody saw to it yet.
+    pub seen_to: Option<HandlerView>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StatusAnswer {
+    pub rules: Vec<RuleStatus>,
+}
+
+impl Answer for StatusAnswer {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let rows = self.rules.iter().map(|rule| {
+            let handler = rule.handler.clone().unwrap_or_else(|| "(in no file)".to_owned());
+            let Some(seen) = &rule.seen_to else {
+                return vec![
+                    rule.rule.to_string(),
+                    handler,
+                    "nobody saw to it yet".to_owned(),
+                    String::new(),
+                    String::new(),
+                ];
+            };
+            let holder = match &seen.holder {
+                Some(holder) => format!("seen to by {} until {}", holder.agent, ui.time(holder.until)),
+                None => "nothing under way".to_owned(),
+            };
+            let dead = match seen.dead {
+                0 => String::new(),
+                dead => ui.paint(Paint::Bad, &format!("{dead} dead")),
+            };
+            let behind = ui::count(usize::try_from(seen.behind).unwrap_or(usize::MAX), "message");
+            vec![rule.rule.to_string(), handler, holder, format!("{behind} since record {}", seen.cursor), dead]
+        });
+        ui.lines(out, &["RULE", "HANDLER", "NOW", "CURSOR", "DEAD"], rows.collect())
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DeadAnswer {
+    pub letters: Vec<UntoldView>,
+}
+
+impl Answer for DeadAnswer {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let rows = self.letters.iter().map(|letter| {
+            let error = letter.error.as_deref().unwrap_or("(redacted)");
+            vec![
+                letter.rule.to_string(),
+                format!("#{}", letter.message),
+                ui.time(letter.at),
+                ui::count(letter.attempts as usize, "attempt"),
+                escape::line(&letter.subject).into_owned(),
+                escape::line(error).into_owned(),
+            ]
+        });
+        ui.lines(out, &["RULE", "#", "GIVEN UP", "TRIED", "SUBJECT", "WHY"], rows.collect())
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RetryAnswer {
+    pub retried: Vec<Retried>,
+}
+
+impl Answer for RetryAnswer {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        for one in &self.retried {
+            let what = match &one.error {
+                None => ui.paint(Paint::Good, "told"),
+                Some(why) => format!("{}: {}", ui.paint(Paint::Bad, "failed"), escape::line(why)),
+            };
+            writeln!(out, "{}  #{}  {what}", one.rule, one.message)?;
+        }
+        Ok(())
+    }
+}
+
+/// The answer of `watch test` and `watch drop`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DoneAnswer {
+    pub rule: Label,
+    pub message: Option<MessageNo>,
+    /// `sent` or `dropped`.
+    pub what: &'static str,
+}
+
+impl Answer for DoneAnswer {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let message = self.message.map(|message| format!(" #{message}")).unwrap_or_default();
+        writeln!(out, "{}{message}: {}", self.rule, self.what)
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    match args.command {
+        None if args.once => once(cx, args.rule),
+        None => watch(cx, args.rule, args.length),
+        Some(WatchCommand::List) => list(cx),
+        Some(WatchCommand::Status) => status(cx),
+        Some(WatchCommand::Dead { rule, limit }) => dead(cx, rule.as_ref(), limit.into()),
+        Some(WatchCommand::Retry { rule, numbers, wait }) => retry(cx, &rule, &numbers, wait),
+        Some(WatchCommand::Drop { rule, number, id }) => drop_letter(cx, rule, number, id),
+        Some(WatchCommand::Test { rule }) => test(cx, &rule),
+    }
+}
+
+fn options(cx: &mut Cx, only: Vec<Label>) -> Result<(WatchOptions, mpsc::Receiver<Line>)> {
+    let office = cx.open_to_write()?;
+    let rules = office.on_rules()?;
+    for name in &only {
+        find(&rules, name)?;
+    }
+    if rules.rules.is_empty() {
+        return Err(CommandError::not_found(
+            "there are no rules: neither poste.toml nor .poste/local.toml has an [[on]]",
+        )
+        .hint("write one: docs/handlers.md"));
+    }
+    let (lines, received) = mpsc::channel();
+    let report = Arc::new(move |line: &Line| drop(lines.send(line.clone())));
+    Ok((WatchOptions { place: cx.place()?, speaker: cx.optional_speaker(), only, report }, received))
+}
+
+fn once(cx: &mut Cx, only: Vec<Label>) -> Result {
+    let (options, lines) = options(cx, only)?;
+    let ended = notify::catch_up(&options);
+    drop(options);
+    let mut dead = 0;
+    for line in lines {
+        dead += usize::from(line.what == What::Dead);
+        cx.ui.answer(&line)?;
+    }
+    ended?;
+    if dead > 0 {
+        let message = format!("{} could not be told", ui::count(dead, "message"));
+        return Err(CommandError::new(Kind::Unhealthy, message).code("untold").hint("see why: poste watch dead"));
+    }
+    Ok(())
+}
+
+/// How often it is asked whether anybody reads, and whether it is to end.
+const PERIOD: Duration = Duration::from_millis(100);
+
+fn watch(cx: &mut Cx, only: Vec<Label>, length: Option<Duration>) -> Result {
+    let (options, lines) = options(cx, only)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| CommandError::new(Kind::Internal, format!("signals: {error}")))?;
+    }
+    let watcher = Watcher::start(options)?;
+    cx.ui.say("watching; interrupt to end");
+    let started = Instant::now();
+    let mut printed = Ok(());
+    while !stop.load(Ordering::Relaxed)
+        && !watcher.is_over()
+        && length.is_none_or(|length| started.elapsed() < length)
+        && has_reader()
+    {
+        if let Ok(line) = lines.recv_timeout(PERIOD) {
+            printed = cx.ui.answer(&line);
+            if printed.is_err() {
+                break;
+            }
+        }
+    }
+    watcher.stop()?;
+    printed?;
+    for line in lines.try_iter() {
+        cx.ui.answer(&line)?;
+    }
+    Ok(())
+}
+
+/// A rule of this machine's files.
+fn find<'r>(rules: &'r OnRules, name: &Label) -> Result<&'r OnRule> {
+    rules.rules.iter().find(|rule| rule.name == *name).ok_or_else(|| {
+        let near = nearest(name.as_str(), rules.rules.iter().map(|rule| rule.name.as_str()));
+        let error = CommandError::not_found(format!("no rule is called {name}"));
+        match near.first() {
+            Some(near) => error.hint(format!("did you mean {near}?")),
+            None => error.hint("see them: poste watch list"),
+        }
+    })
+}
+
+/// A rule that may run here.
+fn runnable<'r>(rules: &'r OnRules, name: &Label) -> Result<&'r OnRule> {
+    let rule = find(rules, name)?;
+    if rules.may_run(rule) {
+        return Ok(rule);
+    }
+    let message = format!("rule {name} stands in poste.toml, which is not trusted here");
+    Err(CommandError::new(Kind::Refused, message).code("untrusted").hint("read the file, then: poste trust"))
+}
+
+fn list(cx: &mut Cx) -> Result {
+    let office = cx.open()?;
+    let rules = office.on_rules()?;
+    let folder = office.path()?.parent().map(ToOwned::to_owned).unwrap_or_default();
+    let lines = rules.rules.iter().map(|rule| RuleLine {
+        rule: rule.name.clone(),
+        handler: rule.handler.word().to_owned(),
+        file: rule.source.file().to_owned(),
+        line: rule.line,
+        runs: rules.may_run(rule),
+        missing: notify::missing_secret(&rule.handler, &folder),
+    });
+    let answer = RulesAnswer { rules: lines.collect() };
+    if answer.rules.is_empty() {
+        cx.ui.say("there are no rules; write one: docs/handlers.md");
+    }
+    cx.ui.answer(&answer)
+}
+
+fn status(cx: &mut Cx) -> Result {
+    let office = cx.open()?;
+    let rules = office.on_rules()?.rules;
+    let mut seen = views::handlers(office.store())?;
+    let mut all = Vec::new();
+    for rule in &rules {
+        let seen_to = seen.iter().position(|seen| seen.rule == rule.name).map(|at| seen.remove(at));
+        all.push(RuleStatus { rule: rule.name.clone(), handler: Some(rule.handler.word().to_owned()), seen_to });
+    }
+    all.extend(seen.into_iter().map(|seen| RuleStatus { rule: seen.rule.clone(), handler: None, seen_to: Some(seen) }));
+    if all.is_empty() {
+        cx.ui.say("there are no rules; write one: docs/handlers.md");
+    }
+    cx.ui.answer(&StatusAnswer { rules: all })
+}
+
+fn dead(cx: &mut Cx, rule: Option<&Label>, limit: usize) -> Result {
+    let office = cx.open()?;
+    let letters = views::untold(office.store(), rule, limit)?;
+    if letters.is_empty() {
+        cx.ui.say("nothing waits that could not be told");
+    } else {
+        cx.ui.say("try again: poste watch retry RULE");
+    }
+    cx.ui.answer(&DeadAnswer { letters })
+}
+
+/// Who speaks here: whoever is named, else the office's own service.
+fn speaker(cx: &Cx, office: &mut Office) -> Result<Name> {
+    Ok(poste_dispatch::speaker(office, cx.optional_speaker())?)
+}
+
+fn retry(cx: &mut Cx, name: &Label, numbers: &[MessageNo], wait: Duration) -> Result {
+    let mut office = cx.open_to_write()?;
+    let rules = office.on_rules()?;
+    let matcher = Matcher::new(runnable(&rules, name)?.clone())?;
+    let speaker = speaker(cx, &mut office)?;
+    for number in numbers {
+        if office.store().tables()?.untold(name, *number)?.is_none() {
+            let error = CommandError::not_found(format!("rule {name} does not wait to tell of message {number}"));
+            return Err(error.hint(format!("what waits: poste watch dead {name}")));
+        }
+    }
+    drop(office);
+    let Some(retried) = notify::retry(&cx.place()?, &speaker, &matcher, numbers, wait)? else {
+        return Err(CommandError::new(Kind::Busy, format!("somebody else sees to rule {name} just now"))
+            .code(Code::RuleHeld.word())
+            .hint("see who: poste watch status"));
+    };
+    cx.note_stored(format!("what became of {}", ui::count(retried.len(), "message")));
+    let failed = retried.iter().filter(|one| !one.told).count();
+    if retried.is_empty() {
+        cx.ui.say("nothing waits that could not be told");
+    }
+    cx.ui.answer(&RetryAnswer { retried })?;
+    match failed {
+        0 => Ok(()),
+        _ => Err(CommandError::new(Kind::Unhealthy, format!("{} could not be told", ui::count(failed, "message")))
+            .code("untold")),
+    }
+}
+
+fn drop_letter(cx: &mut Cx, rule: Label, message: MessageNo, id: Option<RecordId>) -> Result {
+    let mut office = cx.open_to_write()?;
+    let settle = HandlerSettle { rule: rule.clone(), message, how: Settling::Dropped, token: None };
+    let proposal = cx.proposal(&office, Intent::HandlerSettle(settle), None, id)?;
+    cx.decide(&mut office, &proposal)?;
+    cx.ui.answer(&DoneAnswer { rule, message: Some(message), what: "dropped" })
+}
+
+fn test(cx: &mut Cx, name: &Label) -> Result {
+    let office = cx.open()?;
+    let rules = office.on_rules()?;
+    let rule = runnable(&rules, name)?;
+    match notify::test(&cx.place()?, rule)? {
+        Ok(()) => cx.ui.answer(&DoneAnswer { rule: name.clone(), message: None, what: "sent" }),
+        Err(failure) => Err(CommandError::new(Kind::Unhealthy, format!("rule {name}: {}", failure.why)).code("untold")),
+    }
+}

@@ -1,0 +1,117 @@
+//! What comes in from outside, by real processes.
+
+use std::io::Write;
+use std::process::{Output, Stdio};
+
+use poste_dispatch::notify::sign;
+use serde_json::Value;
+
+use crate::common::{Desk, expect_success};
+
+const MAIL: &str = "Received: from x by y; Mon, 16 Nov 2026 10:00:00 +0100\r\nFrom: Monitor <monitor@example.org>\r\n\
+    To: ops@example.org\r\nMessage-ID: <disk-1@example.org>\r\nSubject: Disk full on db1\r\n\r\nOnly 2 % are left.\r\n";
+
+fn pipe(desk: &Desk, args: &[&str], input: &[u8]) -> Output {
+    let mut child =
+        desk.command(args).env("HOOK", "s3cret-of-the-hook").stdin(Stdio::piped()).spawn().expect("it starts");
+    child.stdin.take().expect("its input").write_all(input).expect("it reads");
+    child.wait_with_output().expect("it ends")
+}
+
+fn taken_in(desk: &Desk, args: &[&str], input: &[u8]) -> Value {
+    let output = pipe(desk, &[&["--json"], args].concat(), input);
+    expect_success(args, &output);
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn a_mail_becomes_one_alert_however_often_it_comes() {
+    let desk = Desk::new(&["ops"]);
+    let children: Vec<_> = (0..8)
+        .map(|round| {
+            // Each way it came by leaves its own line in it.
+            let mail = format!("Received: by hop {round}\r\n{MAIL}");
+            let mut child = desk.command(&["--json", "ingest", "email", "ops"]).stdin(Stdio::piped()).spawn().unwrap();
+            child.stdin.take().unwrap().write_all(mail.as_bytes()).unwrap();
+            child
+        })
+        .collect();
+    let mut stored = 0;
+    for child in children {
+        let output = child.wait_with_output().expect("it ends");
+        expect_success(&["ingest", "email"], &output);
+        let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(answer["number"], 1);
+        stored += usize::from(answer["repeat"] == false);
+    }
+    assert_eq!(stored, 1);
+    let message = desk.json(&["read", "1", "--as", "ops"]);
+    assert_eq!(
+        (&message["type"], &message["trust"], &message["from"]),
+        (&"alert".into(), &"outside".into(), &"ingest".into())
+    );
+    assert_eq!((&message["subject"], &message["body"]), (&"Disk full on db1".into(), &"Only 2 % are left.".into()));
+    assert_eq!(message["metadata"]["mail_from"], "monitor@example.org");
+    assert_eq!(message["metadata"]["source"], "email");
+    desk.verify();
+}
+
+#[test]
+fn its_files_are_kept_when_somebody_wants_them() {
+    let desk = Desk::new(&["ops"]);
+    let mail = "From: a@b\nMessage-ID: <f@b>\nSubject: x\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=q\n\n\
+        --q\nContent-Type: text/plain\n\nsee the file\n--q\nContent-Type: text/plain\n\
+        Content-Disposition: attachment; filename=\"../../../home/.bashrc\"\n\nevil\n--q--\n";
+    taken_in(&desk, &["ingest", "email", "ops", "--attach"], mail.as_bytes());
+    let message = desk.json(&["read", "1", "--as", "ops"]);
+    assert_eq!(message["artifacts"][0]["path"], "bashrc");
+    assert_eq!(message["artifacts"][0]["state"], "attached");
+    assert!(message["body"].as_str().unwrap().contains("Attachments: bashrc"), "{message}");
+    desk.verify();
+}
+
+#[test]
+fn a_webhook_is_taken_when_it_is_signed() {
+    let desk = Desk::new(&["ops"]);
+    let body = br#"{"title":"Build broke","message":"main is red","n":1}"#;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs().cast_signed();
+    let signature = sign::sign("s3cret-of-the-hook", "evt-7", now, body).unwrap();
+    let headers = [
+        "webhook-id: evt-7".to_owned(),
+        format!("webhook-timestamp: {now}"),
+        format!("Webhook-Signature: {signature}"),
+    ];
+    let mut args = vec!["ingest", "webhook", "ops", "--secret-env", "HOOK"];
+    headers.iter().for_each(|header| args.extend(["--header", header]));
+    assert_eq!(taken_in(&desk, &args, body)["repeat"], false);
+    assert_eq!(taken_in(&desk, &args, body)["repeat"], true);
+    for (body, args) in [
+        (&b"{\"title\":\"forged\"}"[..], args.as_slice()),
+        (&body[..], &["ingest", "webhook", "ops", "--secret-env", "HOOK"]),
+    ] {
+        let refused = pipe(&desk, args, body);
+        assert_eq!(refused.status.code(), Some(4), "{}", String::from_utf8_lossy(&refused.stderr));
+        assert!(!String::from_utf8_lossy(&refused.stderr).contains("s3cret"));
+    }
+    let undecided = pipe(&desk, &["ingest", "webhook", "ops"], body);
+    assert_eq!(undecided.status.code(), Some(2));
+    let message = desk.json(&["read", "1", "--as", "ops"]);
+    assert_eq!((&message["subject"], &message["payload"]["n"]), (&"Build broke".into(), &1.into()));
+    assert_eq!(message["metadata"]["signed"], "yes");
+    assert_eq!(desk.pending("ops"), 1);
+}
+
+#[test]
+fn a_text_is_known_by_the_key_it_is_given() {
+    let desk = Desk::new(&["ops"]);
+    let args = ["ingest", "stdin", "ops", "--key", "disk"];
+    assert_eq!(taken_in(&desk, &args, b"Disk full\n90 %\n")["repeat"], false);
+    assert_eq!(taken_in(&desk, &args, b"Disk full\n95 %\n")["repeat"], true);
+    assert_eq!(taken_in(&desk, &["ingest", "stdin", "ops"], b"Disk full\n")["number"], 2);
+    assert_eq!(desk.json(&["read", "1", "--as", "ops"])["subject"], "Disk full");
+    // Nobody's own name vouches for what others wrote.
+    let refused = pipe(&desk, &["ingest", "stdin", "ops", "--as", "ops"], b"x");
+    assert_eq!(refused.status.code(), Some(4));
+    let empty = pipe(&desk, &["ingest", "stdin", "ops"], b"");
+    assert_eq!(empty.status.code(), Some(4));
+}

@@ -1,0 +1,376 @@
+//! Rules that tell people of mail, seen to by real processes, with real servers on the other end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use poste_dispatch::notify::sign;
+use poste_testkit::endpoints::{HttpEndpoint, Mood, Received, SmtpSink};
+use poste_testkit::rng::Rng;
+use serde_json::Value;
+
+use crate::common::{Desk, expect_success, until};
+
+/// Nobody would write it by chance.
+const SECRET: &str = "whsec_c2VjcmV0LW9mLXRoZS10ZXN0LTQ3MTE=";
+
+/// An office with these rules in this machine's own file, where nobody has to trust them.
+fn desk(rules: &str) -> Desk {
+    let desk = Desk::new(&["ops", "monitor"]);
+    desk.run(&["register", "anna", "--kind", "human"]);
+    std::fs::write(desk.office().join("local.toml"), rules).expect("a file");
+    desk
+}
+
+fn webhook(name: &str, url: &str, more: &str) -> String {
+    format!(
+        "[[on]]\nname = \"{name}\"\ntype = \"alert\"\nhandler = \"webhook\"\nurl = \"{url}/hook\"\nsecret_env = \"HOOK\"\n\
+         timeout = \"1s\"\nbackoff = \"20ms\"\nattempts = 100\n{more}\n"
+    )
+}
+
+fn with_secrets(mut command: Command) -> Command {
+    command.env("HOOK", SECRET).env("TOKEN", "123:telegram-token-4711").env("PASSWORD", "pass-4711");
+    command
+}
+
+/// A watcher that is ended with the test, whatever becomes of it.
+struct Watching(Child);
+
+impl Watching {
+    fn start(desk: &Desk) -> Self {
+        Self(with_secrets(desk.command(&["watch", "--json"])).spawn().expect("the program starts"))
+    }
+
+    fn kill(mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+
+    /// As somebody at the keyboard would.
+    fn interrupt(mut self) -> Vec<Value> {
+        let id = self.0.id().to_string();
+        let asked = Command::new("kill").args(["-INT", &id]).status().expect("kill runs");
+        assert!(asked.success());
+        let lines = BufReader::new(self.0.stdout.take().expect("its output")).lines();
+        let lines = lines.map(|line| serde_json::from_str(&line.expect("text")).expect("JSON")).collect();
+        assert!(self.0.wait().expect("it ends").success());
+        lines
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Rules begin with what is sent after somebody first saw to them.
+fn until_begun(desk: &Desk, rules: usize) {
+    until("every rule is known", || {
+        let status = desk.json(&["watch", "status"]);
+        let all = status["rules"].as_array().expect("rules");
+        all.iter().filter(|rule| !rule["seen_to"].is_null()).count() == rules
+    });
+}
+
+fn alert(desk: &Desk, subject: &str) -> u64 {
+    let sent = desk.json(&["send", "ops", subject, "It is full.", "--type", "alert", "--as", "monitor"]);
+    sent["number"].as_u64().expect("a number")
+}
+
+fn number_of(received: &Received) -> u64 {
+    let body: Value = serde_json::from_slice(&received.body).expect("JSON");
+    body["data"]["message"]["number"].as_u64().expect("a number")
+}
+
+/// What a receiver sees that knows a key again: each message once, and never two keys for one.
+fn effective(taken: &[Received]) -> Vec<u64> {
+    let mut keys: BTreeMap<String, u64> = BTreeMap::new();
+    let mut order = Vec::new();
+    for received in taken {
+        let (key, number) = (received.headers["idempotency-key"].clone(), number_of(received));
+        match keys.insert(key.clone(), number) {
+            None => order.push(number),
+            Some(before) => assert_eq!(before, number, "{key} is of one message"),
+        }
+    }
+    order
+}
+
+fn check_signature(received: &Received) {
+    let header = |name: &str| received.headers[name].as_str();
+    let at = header("webhook-timestamp");
+    let now = at.parse().expect("a number");
+    let signed = sign::verify(SECRET, header("webhook-id"), at, header("webhook-signature"), &received.body, now);
+    assert_eq!(signed, Ok(()));
+    assert_eq!(header("webhook-id"), header("idempotency-key"));
+}
+
+#[test]
+fn an_endpoint_that_fails_hangs_and_comes_back_gets_each_alert_once() {
+    let endpoint = HttpEndpoint::start(Mood::Refuses(503));
+    let desk = desk(&webhook("pager", &endpoint.url(), ""));
+    let watching = Watching::start(&desk);
+    until_begun(&desk, 1);
+    let mut sent = vec![alert(&desk, "one"), alert(&desk, "two")];
+    desk.run(&["send", "ops", "No alert", "--as", "monitor"]);
+    until("it was refused thrice", || endpoint.received().len() >= 3);
+    endpoint.set(Mood::Hangs);
+    sent.push(alert(&desk, "three"));
+    let before = endpoint.received().len();
+    until("it hung", || endpoint.received().len() > before);
+    endpoint.set(Mood::TakesInSilence);
+    until("one was taken, and nobody was told so", || endpoint.taken().len() >= 2);
+    endpoint.set(Mood::Takes);
+    sent.push(alert(&desk, "four"));
+    until("every alert arrived", || effective(&endpoint.taken()).len() == sent.len());
+    assert_eq!(effective(&endpoint.taken()), sent, "in their order");
+    until("nothing is under way", || desk.json(&["watch", "status"])["rules"][0]["seen_to"]["holder"].is_null());
+    let lines = watching.interrupt();
+    assert!(lines.iter().any(|line| line["what"] == "failed" && line["why"] == "it answered with HTTP 503"));
+    assert!(lines.iter().any(|line| line["what"] == "failed" && line["why"] == "it did not answer in time"));
+    endpoint.received().iter().for_each(check_signature);
+    let status = desk.json(&["watch", "status"]);
+    assert_eq!(
+        (&status["rules"][0]["seen_to"]["dead"], &status["rules"][0]["seen_to"]["behind"]),
+        (&0.into(), &0.into())
+    );
+    desk.verify();
+}
+
+#[test]
+fn watchers_that_are_killed_beside_each_other_lose_nothing() {
+    let endpoint = HttpEndpoint::start(Mood::TakesAfter(Duration::from_millis(30)));
+    let desk = desk(&webhook("pager", &endpoint.url(), ""));
+    let mut watching = [Some(Watching::start(&desk)), Some(Watching::start(&desk))];
+    until_begun(&desk, 1);
+    const KILLS: usize = 13;
+    let mut rng = Rng::new(4711);
+    let mut sent = Vec::new();
+    for round in 0..10 {
+        for each in 0..3 {
+            sent.push(alert(&desk, &format!("round {round} alert {each}")));
+        }
+        std::thread::sleep(Duration::from_millis(rng.below(80) as u64));
+        let one = rng.below(2);
+        watching[one].take().expect("it runs").kill();
+        if round % 4 == 1 {
+            // Nobody watches for a while; then somebody catches up.
+            watching[1 - one].take().expect("it runs").kill();
+            sent.push(alert(&desk, &format!("round {round}, while nobody watches")));
+            watching[1 - one] = Some(Watching::start(&desk));
+        }
+        watching[one] = Some(Watching::start(&desk));
+    }
+    until("every alert arrived", || effective(&endpoint.taken()).len() == sent.len());
+    let arrived: BTreeSet<u64> = effective(&endpoint.taken()).into_iter().collect();
+    assert_eq!(arrived, sent.iter().copied().collect());
+    // Only who died between telling and writing it down leaves somebody to tell it again.
+    let twice = endpoint.taken().len() - sent.len();
+    assert!(twice <= KILLS, "{twice} were told twice by {KILLS} kills");
+    drop(watching);
+    desk.verify();
+}
+
+#[test]
+fn two_watchers_side_by_side_tell_each_alert_once() {
+    let endpoint = HttpEndpoint::start(Mood::Takes);
+    let desk = desk(&webhook("pager", &endpoint.url(), ""));
+    let watching = [Watching::start(&desk), Watching::start(&desk), Watching::start(&desk)];
+    until_begun(&desk, 1);
+    let sent: Vec<u64> = (0..20).map(|round| alert(&desk, &format!("alert {round}"))).collect();
+    until("every alert arrived", || endpoint.taken().len() >= sent.len());
+    until("nothing is under way", || desk.json(&["watch", "status"])["rules"][0]["seen_to"]["holder"].is_null());
+    let lines: Vec<Value> = watching.into_iter().flat_map(Watching::interrupt).collect();
+    assert_eq!(endpoint.taken().iter().map(number_of).collect::<Vec<_>>(), sent, "each once, and in order");
+    assert_eq!(lines.iter().filter(|line| line["what"] == "told").count(), sent.len());
+}
+
+#[test]
+fn what_cannot_be_told_is_a_dead_letter_and_somebody_is_alerted() {
+    let (broken, fine) = (HttpEndpoint::start(Mood::Refuses(500)), HttpEndpoint::start(Mood::Takes));
+    let rules = webhook("pager", &broken.url(), "").replace("attempts = 100", "attempts = 2")
+        + &webhook("second", &fine.url(), "");
+    let desk = desk(&rules);
+    let once = |expected: bool| {
+        let output = with_secrets(desk.command(&["watch", "--once"])).output().expect("the program runs");
+        assert_eq!(output.status.success(), expected, "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    once(true);
+    let first = alert(&desk, "Disk full");
+    let second = alert(&desk, "Disk very full");
+    once(false);
+    let dead = desk.json(&["watch", "dead", "pager"]);
+    let numbers: Vec<u64> =
+        dead["letters"].as_array().unwrap().iter().map(|letter| letter["message"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, [first, second]);
+    assert_eq!(dead["letters"][0]["attempts"], 2);
+    assert!(dead["letters"][0]["error"].as_str().unwrap().starts_with("it answered with HTTP 500"), "{dead}");
+    assert_eq!(desk.pending("anna"), 1, "one alert for a row of them");
+    once(true);
+    // The other rule tells of the alert, the broken one does not tell of itself.
+    let told: Vec<u64> = fine.taken().iter().map(number_of).collect();
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert_eq!(broken.received().len(), 4);
+    broken.set(Mood::Takes);
+    let retried = with_secrets(desk.command(&["watch", "retry", "pager"])).output().expect("the program runs");
+    expect_success(&["watch", "retry"], &retried);
+    assert_eq!(effective(&broken.taken()), [first, second]);
+    assert_eq!(desk.json(&["watch", "dead"])["letters"], Value::Array(Vec::new()));
+    let keys: BTreeSet<String> =
+        broken.received().iter().map(|received| received.headers["idempotency-key"].clone()).collect();
+    assert_eq!(keys.len(), 2, "tried again, it has the key it had");
+    desk.verify();
+}
+
+#[test]
+fn chats_get_plain_text_and_nobody_gets_a_secret() {
+    let endpoint = HttpEndpoint::start(Mood::Refuses(401));
+    let rules = format!(
+        "[[on]]\nname = \"telegram\"\ntype = \"alert\"\nhandler = \"telegram\"\ntoken_env = \"TOKEN\"\nchat = \"-100\"\nurl = \"{0}\"\n\
+         attempts = 2\nbackoff = \"10ms\"\n\
+         [[on]]\nname = \"slack\"\ntype = \"alert\"\nhandler = \"slack\"\nurl_env = \"SLACK\"\nattempts = 2\nbackoff = \"10ms\"\n",
+        endpoint.url()
+    );
+    let desk = desk(&rules);
+    let slack = format!("{}/services/slack-secret-4711", endpoint.url());
+    let run = |args: &[&str]| {
+        let output = with_secrets(desk.command(args)).env("SLACK", &slack).output().expect("the program runs");
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    };
+    run(&["watch", "--once"]);
+    let subject = "<!channel> *bold* & _more_";
+    desk.run(&["send", "ops", subject, "\u{1b}[31m\u{202e}line", "--type", "alert", "--as", "monitor"]);
+    let mut said = run(&["watch", "--once"]);
+    endpoint.set(Mood::Takes);
+    for rule in ["telegram", "slack"] {
+        said += &run(&["watch", "retry", rule]);
+        said += &run(&["watch", "test", rule]);
+    }
+    said += &run(&["watch", "dead", "--json"]);
+    let bodies: BTreeMap<String, Value> = endpoint
+        .taken()
+        .iter()
+        .rev()
+        .map(|received| (received.path.clone(), serde_json::from_slice(&received.body).expect("JSON")))
+        .collect();
+    let telegram = &bodies["/bot123:telegram-token-4711/sendMessage"];
+    assert!(telegram.get("parse_mode").is_none());
+    let text = telegram["text"].as_str().unwrap();
+    assert!(text.contains(subject) && !text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text:?}");
+    let slack_text = bodies["/services/slack-secret-4711"]["text"].as_str().unwrap();
+    assert!(slack_text.contains("&lt;!channel&gt; *bold* &amp; _more_"), "{slack_text}");
+    assert_eq!(bodies["/services/slack-secret-4711"]["mrkdwn"], false);
+    for secret in ["telegram-token-4711", "slack-secret-4711"] {
+        assert!(!said.contains(secret), "{said}");
+        assert!(!found_in(&desk, secret), "{secret} stands in a file of the office");
+    }
+    assert!(said.contains("HTTP 401"), "{said}");
+}
+
+/// Whether these bytes stand in any file of the office.
+fn found_in(desk: &Desk, text: &str) -> bool {
+    let searched = Command::new("grep").args(["-rqF", "--", text]).arg(desk.office()).status().expect("grep runs");
+    searched.success()
+}
+
+#[test]
+fn a_mail_arrives_with_a_name_of_its_own() {
+    let sink = SmtpSink::start();
+    sink.refuse(2);
+    let rules = format!(
+        "[[on]]\nname = \"mail\"\ntype = \"alert\"\nhandler = \"email\"\nserver = \"{}\"\ntls = \"none\"\nuser = \"poste\"\n\
+         password_env = \"PASSWORD\"\nsender = \"poste@example.org\"\nrecipients = [\"a@example.org\", \"b@example.org\"]\n\
+         backoff = \"10ms\"\n",
+        sink.address()
+    );
+    let desk = desk(&rules);
+    let once = || {
+        let output = with_secrets(desk.command(&["watch", "--once"])).output().expect("the program runs");
+        expect_success(&["watch", "--once"], &output);
+    };
+    once();
+    let subject = "Plätze\u{2028}voll";
+    desk.run(&["send", "ops", subject, ".dot\n..dots\nÜbel", "--type", "alert", "--as", "monitor"]);
+    once();
+    let mails = sink.mails();
+    assert_eq!(mails.len(), 1, "{mails:#?}");
+    let mail = &mails[0];
+    assert_eq!((mail.from.as_str(), mail.to.len()), ("poste@example.org", 2));
+    let read = mail_of(&mail.text);
+    assert!(read["message-id"].starts_with("<poste-") && read["message-id"].ends_with("@example.org>"));
+    assert!(read["content-type"].starts_with("text/plain"), "{read:?}");
+    assert!(mail.auth.is_some());
+    let incoming = poste_dispatch::ingest::email(mail.text.as_bytes()).expect("a mail");
+    assert!(incoming.subject.starts_with("[urgent] alert #"), "{}", incoming.subject);
+    assert!(incoming.body.contains(".dot\n..dots\nÜbel"), "{}", incoming.body);
+    assert!(!found_in(&desk, "pass-4711"));
+}
+
+fn mail_of(text: &str) -> BTreeMap<String, String> {
+    let headers = text.lines().take_while(|line| !line.is_empty());
+    headers
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
+        .collect()
+}
+
+#[test]
+fn what_comes_with_a_repository_reaches_out_only_when_it_is_trusted() {
+    let desk = desk("");
+    let script = "#!/bin/sh\ncat > told.json\necho \"$POSTE_IDEMPOTENCY_KEY $1 $HOOK\" > key.txt\n";
+    write_program(&desk.folder.path().join("tell.sh"), script);
+    let rules = "[[on]]\nname = \"run\"\ntype = \"alert\"\nhandler = \"exec\"\ncommand = [\"./tell.sh\", \"{number}\"]\n\
+                 [[on]]\nname = \"lines\"\ntype = \"alert\"\nhandler = \"log\"\n";
+    std::fs::write(desk.folder.path().join("poste.toml"), rules).expect("a file");
+    let once = || {
+        let output = with_secrets(desk.command(&["watch", "--once", "--json"])).output().expect("the program runs");
+        expect_success(&["watch", "--once"], &output);
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert!(once().contains("\"untrusted\""));
+    let first = alert(&desk, "before anybody trusted it");
+    once();
+    assert!(!desk.folder.path().join("told.json").exists());
+    let lines = std::fs::read_to_string(desk.office().join("watch/lines.jsonl")).expect("a file of lines");
+    assert_eq!(lines.lines().count(), 1);
+    assert!(!lines.contains("before anybody"), "words would outlive their redaction there: {lines}");
+    desk.run(&["trust", "--yes", "--as", "anna"]);
+    once();
+    let second = alert(&desk, "after that");
+    assert!(second > first);
+    once();
+    let told: Value = serde_json::from_slice(&std::fs::read(desk.folder.path().join("told.json")).unwrap()).unwrap();
+    assert_eq!(told["message"]["number"], second);
+    let key = std::fs::read_to_string(desk.folder.path().join("key.txt")).unwrap();
+    assert_eq!(key.trim(), format!("{} {second}", told["idempotency_key"].as_str().unwrap()), "and no secret");
+}
+
+#[test]
+fn a_desktop_is_told_by_its_own_program() {
+    let desk = desk("[[on]]\nname = \"desk\"\ntype = \"alert\"\nhandler = \"desktop\"\n");
+    let bin = desk.folder.path().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let shown = desk.folder.path().join("shown.txt");
+    write_program(&bin.join("notify-send"), &format!("#!/bin/sh\nprintf '%s\\n' \"$@\" > {}\n", shown.display()));
+    let path = format!("{}:/usr/bin:/bin", bin.display());
+    let once = || {
+        let output = desk.command(&["watch", "--once"]).env("PATH", &path).output().expect("the program runs");
+        expect_success(&["watch", "--once"], &output);
+    };
+    once();
+    desk.run(&["send", "ops", "<b>low</b> & more", "x", "--type", "alert", "--as", "monitor"]);
+    once();
+    let shown = std::fs::read_to_string(shown).expect("it was shown");
+    assert!(shown.contains("--urgency\ncritical\n--\n"), "{shown}");
+    assert!(shown.contains("&lt;b&gt;low&lt;/b&gt; &amp; more"), "{shown}");
+}
+
+fn write_program(path: &std::path::Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(path, text).expect("a file");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("a program");
+}
