@@ -99,6 +99,9 @@ pub(crate) fn explain(office: &Office, proposal: &Proposal, error: CommandError)
         "ended" if matches!(proposal.intent, Intent::HandoffWithdraw(_)) => {
             error.hint(format!("see what became of it: poste handoff show {text}"))
         }
+        "ended" if matches!(proposal.intent, Intent::WorkflowEnd(_) | Intent::WorkflowRetry(_)) => {
+            error.hint("see how they stand: poste workflow list --all")
+        }
         "ended" if matches!(proposal.intent, Intent::Agree(_)) => error
             .hint(format!("see how it stands: poste agree {text} --list; poste track {text}"))
             .hint("if it is still wanted, propose it anew: poste send NAME SUBJECT --type interface_contract"),

@@ -37,7 +37,6 @@ pub struct WorkflowView {
     /// Why it ended as it did, as far as somebody said so.
     pub reason: Option<String>,
     #[schemars(with = "Option<String>")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
     pub steps: Vec<StepView>,
     #[serde(skip)]
@@ -121,7 +120,6 @@ pub struct TaskView {
     /// What was decided, of a question.
     pub choice: Option<Word>,
     /// The choices of a question nobody has decided yet.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<Word>,
     pub result: Option<TaskResult>,
 }

@@ -198,6 +198,14 @@ struct Drawn {
     note: String,
 }
 
+/// From one box to another, and the free rows it passes, by column.
+struct Arrow {
+    from: usize,
+    to: usize,
+    fails: bool,
+    lanes: Vec<(usize, usize)>,
+}
+
 /// What is drawn: a definition alone, or how a run of it stands.
 #[derive(Debug)]
 pub struct Picture {
@@ -331,15 +339,29 @@ impl Picture {
             rows[index] = used[*column];
             used[*column] += 1;
         }
+        // A long arrow goes between the boxes of the columns it passes: each has a row left free for it.
+        let mut arrows: Vec<Arrow> = Vec::new();
+        for (index, drawn) in self.boxes.iter().enumerate() {
+            let needs = drawn.needs.iter().map(|need| (*need, index, false));
+            for (from, to, fails) in needs.chain(drawn.instead.map(|other| (index, other, true))) {
+                let passed = (columns[from] + 1)..columns[to].max(columns[from] + 1);
+                let lanes = passed.map(|column| {
+                    used[column] += 1;
+                    (column, used[column] - 1)
+                });
+                let lanes = lanes.collect();
+                arrows.push(Arrow { from, to, fails, lanes });
+            }
+        }
         let tallest = used.iter().copied().max().unwrap_or(1).max(1);
         let loops = self.boxes.iter().any(|drawn| drawn.again.is_some());
         let total_height = TOP + tallest * (HEIGHT + GAP_Y) - GAP_Y + EDGE + if loops { 44 } else { 0 };
         let total_width = 2 * EDGE + used.len().max(1) * (WIDTH + GAP_X) - GAP_X;
-        let place = |index: usize| {
-            let count = used[columns[index]];
-            let spare = (tallest - count) * (HEIGHT + GAP_Y) / 2;
-            (EDGE + columns[index] * (WIDTH + GAP_X), TOP + spare + rows[index] * (HEIGHT + GAP_Y))
+        let at = |column: usize, row: usize| {
+            let spare = (tallest - used[column]) * (HEIGHT + GAP_Y) / 2;
+            (EDGE + column * (WIDTH + GAP_X), TOP + spare + row * (HEIGHT + GAP_Y))
         };
+        let place = |index: usize| at(columns[index], rows[index]);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{total_width}\" height=\"{total_height}\" \
              viewBox=\"0 0 {total_width} {total_height}\" \
@@ -362,26 +384,30 @@ impl Picture {
             "  <text x=\"{EDGE}\" y=\"36\" font-size=\"16\" font-weight=\"600\" fill=\"#1f2328\">{}</text>",
             xml(&short(&self.title, total_width.saturating_sub(2 * EDGE) / 9))
         );
-        let mut arrow = |from: (usize, usize), to: (usize, usize), id: &str, colour: &str, dashed: bool| {
-            let (x1, y1) = (from.0 + WIDTH, from.1 + HEIGHT / 2);
-            let (x2, y2) = (to.0.saturating_sub(2), to.1 + HEIGHT / 2);
-            let bend = (x2.saturating_sub(x1) / 2).max(24);
-            let dash = if dashed { " stroke-dasharray=\"5 4\"" } else { "" };
+        for arrow in &arrows {
+            let (from, to) = (place(arrow.from), place(arrow.to));
+            let mut path = format!("M{} {}", from.0 + WIDTH, from.1 + HEIGHT / 2);
+            let (mut x, mut y) = (from.0 + WIDTH, from.1 + HEIGHT / 2);
+            let mut bend_to = |path: &mut String, next: (usize, usize)| {
+                let bend = (next.0.saturating_sub(x) / 2).max(24);
+                let _ =
+                    write!(path, " C{} {y} {} {} {} {}", x + bend, next.0.saturating_sub(bend), next.1, next.0, next.1);
+                (x, y) = next;
+            };
+            for (column, row) in &arrow.lanes {
+                let lane = at(*column, *row);
+                bend_to(&mut path, (lane.0, lane.1 + HEIGHT / 2));
+                bend_to(&mut path, (lane.0 + WIDTH, lane.1 + HEIGHT / 2));
+            }
+            bend_to(&mut path, (to.0.saturating_sub(2), to.1 + HEIGHT / 2));
+            let (id, colour, dash) = match arrow.fails {
+                true => ("else", "#cf222e", " stroke-dasharray=\"5 4\""),
+                false => ("then", "#8c959f", ""),
+            };
             let _ = writeln!(
                 svg,
-                "  <path d=\"M{x1} {y1} C{} {y1} {} {y2} {x2} {y2}\" fill=\"none\" stroke=\"{colour}\" \
-                 stroke-width=\"1.6\"{dash} marker-end=\"url(#{id})\"/>",
-                x1 + bend,
-                x2.saturating_sub(bend)
+                "  <path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"{dash} marker-end=\"url(#{id})\"/>"
             );
-        };
-        for (index, drawn) in self.boxes.iter().enumerate() {
-            for need in &drawn.needs {
-                arrow(place(*need), place(index), "then", "#8c959f", false);
-            }
-            if let Some(other) = drawn.instead {
-                arrow(place(index), place(other), "else", "#cf222e", true);
-            }
         }
         for (index, drawn) in self.boxes.iter().enumerate() {
             let Some(first) = drawn.again else { continue };

@@ -20,9 +20,9 @@ use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
-/// Run steps in their order: each is a message to an agent, and what it answers goes into the next
+/// Run steps in their order, each a message to an agent
 ///
-/// A definition is NAME.toml or NAME.yaml in .poste/workflows or in workflows beside poste.toml. What is running lives in
+/// What a step comes to goes into those after it. A definition is NAME.toml or NAME.yaml in .poste/workflows or in workflows beside poste.toml. What is running lives in
 /// the log: whoever finishes a step goes on with it, and so does poste dispatch, or run --wait.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -107,6 +107,7 @@ struct ShowArgs {
 
 #[derive(Debug, clap::Args)]
 struct ApproveArgs {
+    /// What it is called, for example review-1
     workflow: Label,
     /// The step, if more than one waits
     step: Option<Label>,
@@ -125,6 +126,7 @@ struct ApproveArgs {
 
 #[derive(Debug, clap::Args)]
 struct RetryArgs {
+    /// What it is called, for example review-1
     workflow: Label,
     /// Only this step; otherwise every one that failed
     step: Option<Label>,
@@ -140,6 +142,7 @@ struct RetryArgs {
 
 #[derive(Debug, clap::Args)]
 struct CancelArgs {
+    /// What it is called, for example review-1
     workflow: Label,
     /// Why
     #[arg(long, value_name = "TEXT")]
@@ -161,6 +164,7 @@ enum Picture {
 struct GraphArgs {
     /// A definition or its file, or a workflow that was started
     name: String,
+    /// For Mermaid, or an image
     #[arg(long, value_enum, default_value = "mermaid")]
     format: Picture,
     /// Into this file instead of stdout

@@ -45,3 +45,4 @@ mod unshown;
 mod waiting;
 mod waking;
 mod work;
+mod workflows;

@@ -243,6 +243,17 @@ const DAY: &[(&str, &str)] = &[
     ("watch status", "watch status"),
     ("watch dead", "watch dead"),
     ("watch test", "watch test lines"),
+    ("workflow lint", "workflow lint"),
+    ("workflow list --definitions", "workflow list --definitions"),
+    ("workflow run", "workflow run flow --as lead"),
+    ("workflow list", "workflow list --all"),
+    ("workflow approve", "workflow approve flow-1 go --as lead"),
+    ("workflow show", "workflow show flow-1"),
+    ("workflow graph", "workflow graph flow-1"),
+    ("workflow cancel", "workflow cancel flow-1 --as lead"),
+    ("workflow run", "workflow run flow --as lead"),
+    ("workflow approve", "workflow approve flow-2 --choice deny --as lead"),
+    ("workflow retry", "workflow retry flow-2 --as lead"),
     ("retire", "retire extra --as lead"),
     ("demo", "demo --pace 0s --in played"),
     ("doctor", "doctor --verbose"),
@@ -255,6 +266,10 @@ fn day() -> Vec<(String, Value, Value)> {
     let mut desk = Desk::staffed();
     desk.file("plan.md", "# Plan\n");
     desk.file(".poste/local.toml", "[wake]\ncommand = [\"true\"]\n[[on]]\nname = \"lines\"\npriority = \"low\"\nsince = \"start\"\nhandler = \"log\"\n");
+    let flow = "[[step]]\nkey = \"go\"\napproval = \"lead\"\nrequest = \"Go?\"\n\
+                [[step]]\nkey = \"do\"\nagent = \"coder\"\nneeds = [\"go\"]\nrequest = \"Do\"\n";
+    desk.file("workflows/flow.toml", flow);
+    desk.file(".poste/local.toml", "[wake]\ncommand = [\"true\"]\n");
     desk.file("lines.jsonl", "{\"to\":\"coder\",\"subject\":\"From a batch\",\"id\":\"line-1\"}\n");
     let mut answers = Vec::new();
     let mut newest = String::new();

@@ -301,10 +301,14 @@ impl Tables<'_> {
         self.needs(late::INBOX)?;
         if !types.is_empty() {
             let found = self.scan_inbox(
-                &format!("address = ?1 AND state = 0 AND ready = 1 AND {IN_ORDER} ORDER BY rank, message"),
+                "address = ?1 AND state = 0 AND ready = 1 ORDER BY rank, message",
                 [address],
                 limit as usize,
-                |message, _| types.contains(&message.kind) && !(address.is_group() && message.sender == *not_from),
+                |message, delivery| {
+                    let is_own = address.is_group() && message.sender == *not_from;
+                    let is_asked = types.contains(&message.kind) && !is_own;
+                    is_asked && matches!(self.held_up_by(delivery.number), Ok(None))
+                },
             )?;
             return Ok(found.into_iter().map(|(_, delivery)| delivery).collect());
         }
