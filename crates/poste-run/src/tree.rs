@@ -130,6 +130,11 @@ pub fn end_marked(mark: &Mark, at_most: Duration) -> Vec<u32> {
 
 /// Ends everything below this process, and whatever carries the mark. Says who is left. The leader stays to be reaped.
 pub(crate) fn end_below(mark: &Mark, leader: Pid, at_most: Duration) -> Vec<u32> {
+    // Mostly there is nobody, and to look at every process of the machine takes longer than many a command.
+    let is_over = |pid: &u32| i32::try_from(*pid).is_ok_and(|pid| pid == leader.as_raw_pid()) && is_dead(*pid);
+    if children().is_some_and(|children| children.iter().all(is_over)) {
+        return Vec::new();
+    }
     end(|all| own(all, mark), Some(leader), at_most)
 }
 
@@ -185,13 +190,26 @@ fn reap(pid: u32, but: Option<Pid>) {
 
 /// Takes note of the end of adopted processes, which would otherwise stay as zombies. Not of this one's.
 pub(crate) fn reap_adopted(but: Pid) {
-    let Ok(threads) = fs::read_dir("/proc/self/task") else { return };
-    for thread in threads.flatten() {
-        let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-        let numbers = children.split_whitespace().filter_map(|number| number.parse::<i32>().ok());
-        for child in numbers.filter_map(Pid::from_raw).filter(|child| *child != but) {
-            // One that lives stays as it is.
-            let _ = waitpid(Some(child), WaitOptions::NOHANG);
-        }
+    for child in children().unwrap_or_default() {
+        // One that lives stays as it is.
+        reap(child, Some(but));
     }
+}
+
+/// The children of this process, also adopted ones; `None` where the kernel does not tell.
+fn children() -> Option<Vec<u32>> {
+    let mut found = Vec::new();
+    for thread in fs::read_dir("/proc/self/task").ok()? {
+        let children = match fs::read_to_string(thread.ok()?.path().join("children")) {
+            // That thread has ended meanwhile; its children went to another one, which may have been looked at already.
+            Err(_) => return None,
+            Ok(children) => children,
+        };
+        found.extend(children.split_whitespace().filter_map(|number| number.parse::<u32>().ok()));
+    }
+    Some(found)
+}
+
+fn is_dead(pid: u32) -> bool {
+    seen(pid).is_none_or(|seen| seen.is_dead)
 }

@@ -182,6 +182,11 @@ impl Runner for Commands<'_> {
         if let Some(error) = failed {
             return Err(error);
         }
+        if let Ok(poste_run::Finished { stopped: Some(Stopped::Interrupted(_)), .. }) = finished {
+            // Who asked this process to end has said nothing about the message.
+            let source = std::io::ErrorKind::Interrupted.into();
+            return Err(Error::Io { path: errand.folder.clone(), source });
+        }
         Ok(match finished {
             Ok(finished) => Ran {
                 found: found(&finished, limit),

@@ -83,9 +83,8 @@ pub fn is_stopped(pid: u32) -> bool {
 
 /// Whether a process of this machine ran before it was started anew.
 pub fn is_of_earlier_boot(process: &SessionProcess) -> bool {
-    let here = this_place();
     let boot = |place: &str| place.split(' ').next().unwrap_or_default().to_owned();
-    let (then, now) = (boot(&process.place), boot(&here));
+    let (then, now) = (boot(&process.place), boot(this_place()));
     !then.is_empty() && !now.is_empty() && then != now
 }
 

@@ -58,7 +58,7 @@ fn codex(stdout: &str) -> Said {
                 said.text = event["item"]["text"].as_str().unwrap_or_default().trim().to_owned();
             }
             Some("turn.failed") => {
-                said.failed = string(&event["error"]["message"]).or(Some("its turn failed".to_owned()))
+                said.failed = string(&event["error"]["message"]).or(Some("its turn failed".to_owned()));
             }
             _ => {}
         }
@@ -93,7 +93,7 @@ fn opencode(stdout: &str) -> Option<Said> {
             "tool_use" => texts.clear(),
             "step_finish" => cost = cost.saturating_add(micros(&event["part"]["cost"]).unwrap_or(0)),
             "error" => {
-                said.failed = string(&event["error"]["data"]["message"]).or(Some("it tells of an error".to_owned()))
+                said.failed = string(&event["error"]["data"]["message"]).or(Some("it tells of an error".to_owned()));
             }
             _ => {}
         }

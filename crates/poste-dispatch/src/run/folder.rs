@@ -24,6 +24,8 @@ const KEPT_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Nobody takes longer to write what a run is about.
 const UNFINISHED: Duration = Duration::from_secs(3_600);
 
+/// A file for each run that is to be looked after.
+const LIVE: &str = ".live";
 const TROUBLE: &str = ".trouble";
 const LOCK: &str = "lock";
 const ABOUT: &str = "run.json";
@@ -77,7 +79,13 @@ impl RunFolder {
             Err(failed) if failed.kind() != io::ErrorKind::AlreadyExists => return Err(failed),
             _ => {}
         }
+        match private(&office.join(RUNS).join(LIVE)) {
+            Err(failed) if failed.kind() != io::ErrorKind::AlreadyExists => return Err(failed),
+            _ => {}
+        }
         let folder = Self::of(office, &about.run);
+        // First the sign that something is to be looked after: whoever dies from here on is found by it.
+        write_new(&folder.sign())?;
         // One that is there already is of another run.
         private(&folder.path)?;
         let lock = write_new(&folder.path.join(LOCK))?;
@@ -124,8 +132,20 @@ impl RunFolder {
         self.replace(ABOUT, &serde_json::to_vec(about)?)
     }
 
+    /// Nobody needs to look after it from here on.
     pub fn write_end(&self, ended: &Ended) -> io::Result<()> {
-        self.replace(END, &serde_json::to_vec(ended)?)
+        self.replace(END, &serde_json::to_vec(ended)?)?;
+        self.remove_sign();
+        Ok(())
+    }
+
+    fn sign(&self) -> PathBuf {
+        let name = self.path.file_name().unwrap_or_default();
+        self.path.with_file_name(LIVE).join(name)
+    }
+
+    pub(crate) fn remove_sign(&self) {
+        let _ = fs::remove_file(self.sign());
     }
 
     /// Whole or not at all: somebody may read it at any time.
@@ -159,7 +179,9 @@ impl RunFolder {
     }
 
     pub(crate) fn remove(&self) -> io::Result<()> {
-        fs::remove_dir_all(&self.path)
+        fs::remove_dir_all(&self.path)?;
+        self.remove_sign();
+        Ok(())
     }
 }
 
@@ -221,6 +243,31 @@ pub fn folders(office: &Path) -> io::Result<Vec<RunFolder>> {
     Ok(found.into_iter().map(|(_, folder)| folder).collect())
 }
 
+/// The folders of runs that nobody has written an end into. Without a look into the others, of which there may be many.
+pub(crate) fn live(office: &Path) -> io::Result<Vec<RunFolder>> {
+    let entries = match fs::read_dir(office.join(RUNS).join(LIVE)) {
+        Ok(entries) => entries,
+        Err(none) if none.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(failed) => return Err(failed),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let folder = RunFolder { path: office.join(RUNS).join(entry.file_name()), run: unnamed() };
+        match folder.about() {
+            Some(about) => found.push(RunFolder { run: about.run, ..folder }),
+            // Somebody makes it just now, or died of it.
+            None if age(&entry).is_some_and(|age| age > UNFINISHED) => folder.remove_sign(),
+            None => {}
+        }
+    }
+    Ok(found)
+}
+
+fn age(entry: &fs::DirEntry) -> Option<Duration> {
+    entry.metadata().and_then(|meta| meta.modified()).ok()?.elapsed().ok()
+}
+
 /// Drops the oldest of those that are over: too many, or too large in all. Also what somebody who died in the making has left.
 pub(crate) fn prune(office: &Path) -> io::Result<usize> {
     let mut over: Vec<RunFolder> = folders(office)?.into_iter().filter(|folder| folder.ended().is_some()).collect();
@@ -234,10 +281,9 @@ pub(crate) fn prune(office: &Path) -> io::Result<usize> {
     }
     for entry in fs::read_dir(office.join(RUNS)).into_iter().flatten().flatten() {
         let unfinished = RunFolder { path: entry.path(), run: unnamed() };
-        let age = entry.metadata().and_then(|meta| meta.modified()).ok().and_then(|made| made.elapsed().ok());
         // What is hidden is no run.
         let is_run = !entry.file_name().to_string_lossy().starts_with('.');
-        let is_old = is_run && age.is_some_and(|age| age > UNFINISHED);
+        let is_old = is_run && age(&entry).is_some_and(|age| age > UNFINISHED);
         if is_old && unfinished.about().is_none() && !unfinished.is_held() {
             dropped += usize::from(unfinished.remove().is_ok());
         }
@@ -281,9 +327,13 @@ mod tests {
         assert!(RunFolder::create(office.path(), &about("a/../b c")).is_err(), "it is of one run");
         assert!(folder.is_held() && folder.take_over().is_err());
         let found = folders(office.path()).unwrap();
-        assert_eq!(found.iter().map(|folder| folder.about().unwrap().run).collect::<Vec<_>>(), [folder.run.clone()]);
+        assert!(found.len() == 1 && found[0].about().unwrap().run == folder.run);
+        assert_eq!(live(office.path()).unwrap().len(), 1);
         drop(held);
         assert!(!folder.is_held());
+        assert_eq!(live(office.path()).unwrap().len(), 1, "nobody has looked after it yet");
+        folder.write_end(&Ended { how: RunOutcome::Exited, code: Some(0), took_ms: 1, why: None }).unwrap();
+        assert_eq!(live(office.path()).unwrap().len(), 0);
     }
 
     #[test]

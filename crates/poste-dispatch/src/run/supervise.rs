@@ -115,7 +115,7 @@ fn attempt(place: &Place, errand: &Errand, desk: &dyn Desk) -> Result<Came, RunE
         return Err(RunError::Untrusted(errand.agent.clone()));
     }
     // What is left of a dead run must be gone before the next one begins.
-    sweep(&mut office, Some(&errand.agent))?;
+    patiently(START_PATIENCE, || sweep(&mut office, Some(&errand.agent)))?;
     let mut supervisor = Supervisor { place, office, config, errand, desk, signals: &signals };
     supervisor.introduce()?;
     if supervisor.config.mode == Mode::Resident { supervisor.keep_running() } else { supervisor.once(&errand.run) }
@@ -237,7 +237,7 @@ impl Supervisor<'_> {
         let about = About {
             run: run.clone(),
             agent: self.errand.agent.clone(),
-            messages: wanted.clone(),
+            messages: wanted,
             runner: self.runner(),
             supervisor: processes::written_down(std::process::id()),
             program: None,
@@ -323,6 +323,10 @@ impl Supervisor<'_> {
     fn work(&mut self, mut run: Run) -> Result<RunOutcome, RunError> {
         let result = match self.prepare(&mut run) {
             Ok(task) => self.follow(&mut run, task),
+            // It may be that very signal that kept it from being started.
+            Err(why) if self.signals.signal().is_some() => {
+                RunResult { how: RunOutcome::Stopped, ..RunResult::not_started(why) }
+            }
             Err(why) => RunResult::not_started(why),
         };
         if !result.answer.is_empty() {
@@ -339,11 +343,12 @@ impl Supervisor<'_> {
     /// Everything that can go wrong before the program starts, and the program to start.
     fn prepare(&mut self, run: &mut Run) -> Result<Prepared, String> {
         let said = |error: Error| error.to_string();
-        let had_messages = !run.claimed.items.is_empty();
-        run.claimed = self.desk.gates(&mut self.office, &self.errand.agent, &run.run, run.claimed.clone())?;
         for item in &run.claimed.items {
             run.messages.extend(views::message(self.office.store(), item.number).map_err(said)?);
         }
+        let had_messages = !run.messages.is_empty();
+        run.claimed = self.desk.gates(&mut self.office, &self.errand.agent, &run.run, run.claimed.clone())?;
+        run.messages.retain(|message| run.claimed.items.iter().any(|item| item.number == message.number));
         if had_messages && run.messages.is_empty() {
             return Err("its messages did not pass their gates".to_owned());
         }
@@ -431,7 +436,7 @@ impl Supervisor<'_> {
         let names = |template: &str| ways.words.iter().any(|word| word.contains(template));
         match ways.input {
             Input::Argument if !names("{message}") => words.push(prompt.to_owned()),
-            Input::File if !names("{prompt_file}") => words.push(templates.prompt_file.clone()),
+            Input::File if !names("{prompt_file}") => words.push(templates.prompt_file),
             _ => {}
         }
         if words.iter().any(|word| word.len() > WORD_BYTES_MAX)

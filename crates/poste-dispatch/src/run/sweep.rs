@@ -39,8 +39,8 @@ pub fn sweep(office: &mut Office, only: Option<&Name>) -> Result<Swept, Error> {
     let failed = |source: io::Error| Error::Io { path: path.join(folder::RUNS), source };
     let mut swept = Swept::default();
     let mut looked_after = Vec::new();
-    for folder in folder::folders(&path).map_err(failed)? {
-        let Some(about) = folder.about().filter(|_| folder.ended().is_none()) else { continue };
+    for folder in folder::live(&path).map_err(failed)? {
+        let Some(about) = folder.about() else { continue };
         if only.is_some_and(|only| *only != about.agent) {
             continue;
         }

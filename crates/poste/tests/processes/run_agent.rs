@@ -3,8 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use poste_core::office::{Office, Place};
+use poste_core::store::Options;
+use poste_core::store::clock::SystemClock;
+use poste_dispatch::run;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -531,4 +536,113 @@ fn a_stopped_supervisor_that_lost_its_lease_is_ended_with_its_program() {
     kill(&last, Signal::TERM);
     last.wait().unwrap();
     stage.expect_nobody();
+}
+
+fn open(stage: &Stage) -> Office {
+    let place = Place { path: stage.desk.office(), clock: Arc::new(SystemClock), options: Options::default() };
+    place.open().expect("the office opens")
+}
+
+/// A run whose supervisor was killed, and that left somebody behind who got away.
+fn killed(stage: &Stage) -> (String, u32) {
+    let number = stage.ask();
+    let mut child = stage.supervisor(&[&number]).env("AGENT_PAUSE", "9").spawn().unwrap();
+    let begun = stage.desk.folder.path().join("begun");
+    until("the program", || fs::read_to_string(&begun).is_ok_and(|text| !text.is_empty()));
+    let run = stage.run_folders()[0].file_name().unwrap().to_str().unwrap().to_owned();
+    let mark = poste_dispatch::run::mark(&run.parse().unwrap());
+    let away = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep\x00600"));
+    let mut found = None;
+    until("who got away", || {
+        found = poste_run::with_mark(&mark).into_iter().find(away);
+        found.is_some()
+    });
+    kill(&child, Signal::KILL);
+    child.wait().unwrap();
+    (number, found.unwrap())
+}
+
+#[test]
+fn a_dead_run_is_swept_once_however_many_sweep() {
+    let stage = Stage::new("alone.sh", "");
+    let (number, away) = killed(&stage);
+    assert!(is_there(away), "nobody has swept yet");
+    assert_eq!(stage.state(&number), "claimed");
+    let lost: Vec<usize> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| run::sweep(&mut open(&stage), None).expect("it sweeps").lost.len()))
+            .collect();
+        all.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(lost.iter().sum::<usize>(), 1, "{lost:?}");
+    stage.expect_nobody();
+    let delivery = stage.delivery(&number);
+    assert_eq!((delivery["state"].as_str(), delivery["attempts"].as_u64()), (Some("pending"), Some(1)));
+    assert_eq!(stage.end()["how"], "lost");
+    assert_eq!(run::sweep(&mut open(&stage), None).unwrap(), run::Swept::default());
+    stage.desk.verify();
+}
+
+#[test]
+fn a_dead_run_whose_folder_is_gone_is_found_by_the_log() {
+    let stage = Stage::new("alone.sh", "");
+    let (number, away) = killed(&stage);
+    fs::remove_dir_all(stage.desk.office().join("runs")).unwrap();
+    assert_eq!(run::sweep(&mut open(&stage), None).unwrap().lost.len(), 1);
+    assert!(!is_there(away));
+    assert_eq!(stage.state(&number), "pending");
+    stage.expect_nobody();
+}
+
+#[test]
+fn a_living_run_is_not_swept() {
+    let stage = Stage::new("alone.sh", "");
+    let number = stage.ask();
+    let child = stage.supervisor(&[&number]).env("AGENT_PAUSE", "9").spawn().unwrap();
+    while !stage.desk.folder.path().join("finished").exists() {
+        assert_eq!(run::sweep(&mut open(&stage), None).unwrap(), run::Swept::default());
+    }
+    assert!(child.wait_with_output().unwrap().status.success());
+    assert_eq!(stage.state(&number), "done");
+    assert_eq!(stage.answers().len(), 1);
+}
+
+#[test]
+fn an_agent_started_from_within_a_run_outlives_it() {
+    let stage =
+        Stage::running("run = [\"/bin/sh\", \"-c\", \"poste run-agent other $(cat next) & sleep 0.5; echo first\"]");
+    let local = stage.desk.office().join("local.toml");
+    let second = "[agent.other]\nrun = [\"/bin/sh\", \"-c\", \"sleep 2; echo second\"]\n";
+    fs::write(&local, fs::read_to_string(&local).unwrap() + second).unwrap();
+    stage.desk.run(&["register", "other"]);
+    let next = stage.desk.json(&["send", "other", "Later", "When?", "--type", "question", "--as", "lead"])["number"]
+        .to_string();
+    fs::write(stage.desk.folder.path().join("next"), &next).unwrap();
+    let number = stage.ask();
+    assert_eq!(stage.ran(&number)["state"], "done");
+    assert_eq!(stage.state(&next), "claimed", "it goes on by itself");
+    until("the second answer", || stage.state(&next) == "done");
+    until("the end of both", || {
+        processes().all(|pid| {
+            !environment_of(pid).contains("POSTE_SUPERVISES")
+                || !environment_of(pid).contains(&*stage.desk.folder.path().to_string_lossy())
+        })
+    });
+    stage.expect_nobody();
+}
+
+fn environment_of(pid: u32) -> String {
+    String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()).into_owned()
+}
+
+#[test]
+fn what_was_not_passed_by_its_gate_is_not_worked_on() {
+    let stage = Stage::new("answer.sh", "");
+    let local = stage.desk.office().join("local.toml");
+    let gate = "[[gate]]\nname = \"never\"\ntype = \"question\"\ncommand = [\"false\"]\n";
+    fs::write(&local, fs::read_to_string(&local).unwrap() + gate).unwrap();
+    let number = stage.ask();
+    assert_eq!(stage.ran(&number)["state"], "returned");
+    assert_eq!(stage.end()["how"], "not_started");
+    assert_eq!(stage.answers().len(), 0);
 }
