@@ -321,10 +321,10 @@ mod tests {
     fn a_folder_is_private_held_by_one_and_found_again() {
         use std::os::unix::fs::PermissionsExt;
         let office = tempfile::tempdir().unwrap();
-        let (folder, held) = RunFolder::create(office.path(), &about("a/../b c")).unwrap();
+        let (folder, held) = RunFolder::create(office.path(), &about("a/../b")).unwrap();
         assert_eq!(folder.path().parent().unwrap(), office.path().join(RUNS), "no name leads elsewhere");
         assert_eq!(fs::metadata(folder.path()).unwrap().permissions().mode() & 0o777, 0o700);
-        assert!(RunFolder::create(office.path(), &about("a/../b c")).is_err(), "it is of one run");
+        assert!(RunFolder::create(office.path(), &about("a/../b")).is_err(), "it is of one run");
         assert!(folder.is_held() && folder.take_over().is_err());
         let found = folders(office.path()).unwrap();
         assert!(found.len() == 1 && found[0].about().unwrap().run == folder.run);
