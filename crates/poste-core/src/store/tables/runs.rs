@@ -128,6 +128,20 @@ impl Tables<'_> {
         Ok(self.conn.prepare_cached(&SQL)?.query_map([limit], run_row)?.collect::<Result<_, _>>()?)
     }
 
+    /// Of an agent, the newest first.
+    pub fn latest_runs(&self, agent: &Name, limit: u32) -> Result<Vec<RunRow>, Error> {
+        static SQL: LazyLock<String> = LazyLock::new(|| {
+            format!("SELECT {COLUMNS} FROM runs WHERE agent = ?1 ORDER BY at DESC, position DESC LIMIT ?2")
+        });
+        Ok(self.conn.prepare_cached(&SQL)?.query_map(params![agent, limit], run_row)?.collect::<Result<_, _>>()?)
+    }
+
+    pub fn all_running(&self) -> Result<Vec<RunRow>, Error> {
+        static SQL: LazyLock<String> =
+            LazyLock::new(|| format!("SELECT {COLUMNS} FROM runs WHERE ended_by IS NULL ORDER BY agent, position"));
+        Ok(self.conn.prepare_cached(&SQL)?.query_map([], run_row)?.collect::<Result<_, _>>()?)
+    }
+
     /// Of an agent, the oldest first.
     pub fn running(&self, agent: &Name) -> Result<Vec<RunRow>, Error> {
         static SQL: LazyLock<String> = LazyLock::new(|| {
