@@ -345,7 +345,7 @@ fn has_lost_its_reason(agent: &AgentFacts, held: &HoldView) -> bool {
     match held.why {
         HoldReason::Misconfigured => agent.config.trusted,
         HoldReason::Budget => used_up(agent).is_none(),
-        HoldReason::Hops | HoldReason::Rate | HoldReason::Failing => false,
+        _ => false,
     }
 }
 

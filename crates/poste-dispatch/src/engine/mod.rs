@@ -4,6 +4,11 @@
 //! decided by the claim of the supervisor. So it may be killed at any time, and any number of them may run.
 
 mod choose;
+mod dispatcher;
+mod facts;
+mod hold;
 mod times;
 
 pub use choose::{AgentFacts, Choice, Facts, Failures, Hold, Start, Wait, WaitReason, choose};
+pub use dispatcher::{Dispatcher, Event, Hooks, Stopper, Until, register};
+pub use facts::{Scope, Sight, look};
