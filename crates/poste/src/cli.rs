@@ -141,6 +141,7 @@ commands! {
     Tail => tail,
     Track => track,
     Wake => wake,
+    Dispatch => dispatch,
     Context => context,
     Agree => agree,
     Handoff => handoff,

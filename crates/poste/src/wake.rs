@@ -312,23 +312,30 @@ fn will_tell(
 /// After a message was stored: if it must be seen now, and somebody it is for runs here and hears no bell, another process
 /// rings. Whoever sent it does not wait for that and hears of no trouble with it: the message is stored, and `track` tells.
 pub(crate) fn after_send(cx: &Cx, office: &Office, numbers: &[MessageNo]) {
+    if let Some(speaker) = cx.optional_speaker() {
+        after_send_as(cx, office, &speaker, numbers);
+    }
+}
+
+/// The same for mail that was sent in another name.
+pub(crate) fn after_send_as(cx: &Cx, office: &Office, speaker: &Name, numbers: &[MessageNo]) {
     // Whatever is in the way of a ring is told where somebody looks for it, not in the answer to a send.
-    if let Ok(numbers) = worth_a_ring(cx, office, numbers)
+    if let Ok(numbers) = worth_a_ring(speaker, office, numbers)
         && !numbers.is_empty()
     {
-        let _ = ring_apart(cx, office, &numbers);
+        let _ = ring_apart(cx, speaker, office, &numbers);
     }
 }
 
 /// Of these messages as many as it takes to ring everybody who must be rung.
-fn worth_a_ring(cx: &Cx, office: &Office, numbers: &[MessageNo]) -> Result<Vec<MessageNo>> {
+fn worth_a_ring(speaker: &Name, office: &Office, numbers: &[MessageNo]) -> Result<Vec<MessageNo>> {
     let mut agents = BTreeSet::new();
     let mut worth = Vec::new();
     for number in numbers.iter().take(SENT_MAX) {
         let sleepers = views::to_ring(office.store(), *number)?;
         let before = agents.len();
         for sleeper in sleepers {
-            if agents.contains(&sleeper.agent) || Some(&sleeper.agent) == cx.optional_speaker().as_ref() {
+            if agents.contains(&sleeper.agent) || sleeper.agent == *speaker {
                 continue;
             }
             let plan = plan(office, office.path()?, &sleeper.agent, sleeper.session.as_ref(), None)?;
@@ -343,12 +350,12 @@ fn worth_a_ring(cx: &Cx, office: &Office, numbers: &[MessageNo]) -> Result<Vec<M
     Ok(worth)
 }
 
-fn ring_apart(cx: &Cx, office: &Office, numbers: &[MessageNo]) -> Result {
+fn ring_apart(cx: &Cx, speaker: &Name, office: &Office, numbers: &[MessageNo]) -> Result {
     let folder = office.path()?;
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("wake").args(numbers.iter().map(ToString::to_string));
-    command.args(["--apart", "--office"]).arg(folder).env("POSTE_AGENT", cx.speaker()?.as_str());
-    match cx.session() {
+    command.args(["--apart", "--office"]).arg(folder).env("POSTE_AGENT", speaker.as_str());
+    match cx.session().filter(|_| cx.optional_speaker().as_ref() == Some(speaker)) {
         Some(session) => command.env("POSTE_SESSION", session.as_str()),
         None => command.env_remove("POSTE_SESSION"),
     };

@@ -17,9 +17,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::choose::{Choice, Hold, Start, choose};
-use super::facts::{Own, Rest, Scope, Sight, Starting, look_with};
+use super::choose::{Hold, Start, choose};
+use super::facts::{Own, Rest, Scope, Starting, look_with};
 use super::hold;
+use crate::run::NOT_TAKEN;
 
 /// It looks after so long in any case: nobody rings for a file that was changed, or for a supervisor on another machine.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
@@ -30,8 +31,6 @@ const CONFIG_PERIOD: Duration = Duration::from_millis(250);
 /// How long a message is left alone that somebody else had, and an agent whose supervisor could not run, at first.
 const REST_MS: i64 = 1_000;
 const REST_MS_MAX: i64 = 60_000;
-/// The exit code of a supervisor that did not get the message.
-const NOT_TAKEN: i32 = 75;
 
 /// What the surroundings of the loop bring along.
 pub trait Hooks {
@@ -46,8 +45,12 @@ pub trait Hooks {
     /// A program that is kept running is told of its mail.
     fn ring(&mut self, _: &Name, _: &[MessageNo]) {}
     fn tell(&mut self, event: &Event);
+    /// Mail was sent that may have to be seen now.
+    fn sent(&mut self, _: &Office, _: &Name, _: MessageNo) {}
     /// After each look.
-    fn show(&mut self, _: &Sight, _: &Choice) {}
+    fn show(&mut self, _: &Office, _: &Runners) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// Something that happened, for whoever watches.
@@ -81,6 +84,8 @@ pub enum Event {
     Held {
         #[serde(flatten)]
         hold: Hold,
+        /// The message that tells of it.
+        mail: Option<MessageNo>,
     },
     Resumed {
         agent: Name,
@@ -123,6 +128,8 @@ struct News {
     exited: Vec<(u32, Option<ExitStatus>)>,
     /// How often somebody asked it to stop.
     asked: u32,
+    /// It ends at once.
+    leaves: bool,
     over: bool,
 }
 
@@ -130,6 +137,11 @@ impl Stopper {
     /// Starts nothing more, and ends once its runs have; asked again, it stops those.
     pub fn ask(&self) {
         self.0.put(|news| news.asked += 1);
+    }
+
+    /// Ends it at once; what runs goes on.
+    pub fn leave(&self) {
+        self.0.put(|news| news.leaves = true);
     }
 }
 
@@ -146,7 +158,7 @@ impl Shared {
     /// Waits for news, and takes what came.
     fn wait(&self, patience: Duration) -> News {
         let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-        let nothing = |news: &mut News| !news.rung && news.exited.is_empty() && news.asked == 0;
+        let nothing = |news: &mut News| !news.rung && news.exited.is_empty() && news.asked == 0 && !news.leaves;
         let (mut news, _) =
             self.came.wait_timeout_while(news, patience, nothing).unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *news)
@@ -253,6 +265,9 @@ impl<H: Hooks> Dispatcher<H> {
             for (pid, status) in news.exited {
                 self.ended(pid, status)?;
             }
+            if news.leaves {
+                return Ok(());
+            }
             if news.asked > 0 {
                 self.asked += news.asked;
                 if self.stops_runs || self.asked > 1 {
@@ -281,8 +296,11 @@ impl<H: Hooks> Dispatcher<H> {
         let choice = choose(&sight.facts);
         let mut changed = 0;
         for hold in &choice.holds {
-            if hold::write(&mut self.office, &runners, hold)? {
-                self.hooks.tell(&Event::Held { hold: hold.clone() });
+            if let Some(mail) = hold::write(&mut self.office, &runners, hold)? {
+                if let Some(mail) = mail {
+                    self.hooks.sent(&self.office, &hold.agent, mail);
+                }
+                self.hooks.tell(&Event::Held { hold: hold.clone(), mail });
             }
         }
         for agent in &choice.resumes {
@@ -295,7 +313,7 @@ impl<H: Hooks> Dispatcher<H> {
             changed += 1;
             self.start(start)?;
         }
-        self.hooks.show(&sight, &choice);
+        self.hooks.show(&self.office, &runners)?;
         // What a resume or a step of a workflow brought is looked at at once.
         let at_once = changed > choice.starts.len() || advanced;
         Ok((changed + usize::from(at_once), if at_once { Some(now) } else { choice.look_again }))
@@ -390,7 +408,7 @@ impl<H: Hooks> Dispatcher<H> {
         let Some(index) = self.own.starting.iter().position(|starting| starting.pid == pid) else { return Ok(()) };
         let Starting { agent, messages, .. } = self.own.starting.swap_remove(index);
         let code = status.and_then(|status| status.code());
-        if code == Some(NOT_TAKEN) {
+        if code == Some(NOT_TAKEN.into()) {
             for message in &messages {
                 self.rest(&agent, Some(*message))?;
             }

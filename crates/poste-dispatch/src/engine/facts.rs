@@ -15,6 +15,7 @@ use poste_core::views::{self, HoldView, RunView, Startable};
 
 use super::choose::{AgentFacts, FAILING_RUNS, Facts, Failures, RATE_MS};
 use super::times;
+use crate::run;
 
 /// Mail of one agent that is looked at; more than it could be started for at once.
 const LOOKED_AT_MAX: usize = 256;
@@ -127,7 +128,9 @@ impl Looking<'_> {
             Some(schedule) => times::occurrences(schedule, now, &facts.zone),
             None => (None, None),
         };
-        let clock_due = last.is_some_and(|last| last_started.unwrap_or(self.agent.registered_at) < last);
+        let is_new = last.is_some_and(|last| last_started.unwrap_or(self.agent.registered_at) < last);
+        // Any other program has nothing to do if there is no mail.
+        let clock_due = is_new && run::takes_mail_itself(config);
         let (mail, rests_until) = match held {
             Some(_) if !whole => (Vec::new(), None),
             _ => self.mail(last)?,

@@ -4,7 +4,7 @@ use poste_core::Address;
 use poste_core::config::Runners;
 use poste_core::error::Error;
 use poste_core::fold::Verdict;
-use poste_core::log::{Content, HoldReason, Intent, RunHold, Send};
+use poste_core::log::{Content, HoldReason, Intent, MessageNo, RunHold, Send};
 use poste_core::office::Office;
 use poste_core::store::tables::Agent;
 use poste_core::text::Name;
@@ -17,11 +17,13 @@ use super::dispatcher::{is_moot, proposal};
 /// Whoever was told of a rate once is not told again so soon: it comes and goes within minutes.
 const TOLD_AGAIN_MS: i64 = 60 * 60 * 1_000;
 
-/// Holds it in the name of the agent. False: it is held already, or somebody saw to it meanwhile.
-pub(super) fn write(office: &mut Office, runners: &Runners, hold: &Hold) -> Result<bool, Error> {
+/// Holds it in the name of the agent, and says which message tells of it. None: it is held already, or somebody saw to it
+/// meanwhile.
+pub(super) fn write(office: &mut Office, runners: &Runners, hold: &Hold) -> Result<Option<Option<MessageNo>>, Error> {
     let told = if was_told(office, hold)? { Vec::new() } else { concerned(office, runners, hold)? };
-    if propose(office, hold, &told)? {
-        return Ok(true);
+    let held = propose(office, hold, &told)?;
+    if held.is_some() {
+        return Ok(held);
     }
     // Somebody of them may have retired this moment; a stop that nobody hears of is still a stop that can be seen.
     let is_held = || -> Result<bool, Error> {
@@ -30,12 +32,12 @@ pub(super) fn write(office: &mut Office, runners: &Runners, hold: &Hold) -> Resu
         Ok(holds.iter().any(|held| held.message == hold.message))
     };
     if told.is_empty() || is_held()? {
-        return Ok(false);
+        return Ok(None);
     }
     propose(office, hold, &[])
 }
 
-fn propose(office: &mut Office, hold: &Hold, told: &[Name]) -> Result<bool, Error> {
+fn propose(office: &mut Office, hold: &Hold, told: &[Name]) -> Result<Option<Option<MessageNo>>, Error> {
     let to: Vec<Address> = told.iter().cloned().map(Address::Agent).collect();
     let kind = "alert".parse().map_err(|_| Error::Damaged("alert is no type".to_owned()))?;
     let mail = (!to.is_empty()).then(|| Send::plain(kind, to));
@@ -43,8 +45,8 @@ fn propose(office: &mut Office, hold: &Hold, told: &[Name]) -> Result<bool, Erro
     let mut proposal = proposal(office, &hold.agent, Intent::RunHold(header));
     proposal.content = Some(content(hold));
     match office.propose(&proposal)?.verdict {
-        Verdict::Accepted(_) => Ok(true),
-        Verdict::Rejected(why) if is_moot(why.code) || !told.is_empty() => Ok(false),
+        Verdict::Accepted(effect) => Ok(Some(effect.message())),
+        Verdict::Rejected(why) if is_moot(why.code) || !told.is_empty() => Ok(None),
         Verdict::Rejected(why) => Err(Error::Damaged(format!("{} cannot be held: {}", hold.agent, why.reason))),
     }
 }

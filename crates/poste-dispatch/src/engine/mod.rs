@@ -7,8 +7,10 @@ mod choose;
 mod dispatcher;
 mod facts;
 mod hold;
+mod picture;
 mod times;
 
 pub use choose::{AgentFacts, Choice, Facts, Failures, Hold, Start, Wait, WaitReason, choose};
 pub use dispatcher::{Dispatcher, Event, Hooks, Stopper, Until, register};
 pub use facts::{Scope, Sight, look};
+pub use picture::{AgentPicture, AgentState, Picture, RunPicture, SpentPicture, picture};

@@ -136,12 +136,6 @@ impl Tables<'_> {
         Ok(self.conn.prepare_cached(&SQL)?.query_map(params![agent, limit], run_row)?.collect::<Result<_, _>>()?)
     }
 
-    pub fn all_running(&self) -> Result<Vec<RunRow>, Error> {
-        static SQL: LazyLock<String> =
-            LazyLock::new(|| format!("SELECT {COLUMNS} FROM runs WHERE ended_by IS NULL ORDER BY agent, position"));
-        Ok(self.conn.prepare_cached(&SQL)?.query_map([], run_row)?.collect::<Result<_, _>>()?)
-    }
-
     /// Of an agent, the oldest first.
     pub fn running(&self, agent: &Name) -> Result<Vec<RunRow>, Error> {
         static SQL: LazyLock<String> = LazyLock::new(|| {
@@ -150,7 +144,6 @@ impl Tables<'_> {
         Ok(self.conn.prepare_cached(&SQL)?.query_map([agent], run_row)?.collect::<Result<_, _>>()?)
     }
 
-    /// What a run works on, or worked on.
     /// All that are under way, by agent.
     pub fn all_running(&self) -> Result<Vec<RunRow>, Error> {
         let sql = format!("SELECT {COLUMNS} FROM runs WHERE ended_by IS NULL ORDER BY agent, position");
@@ -158,6 +151,7 @@ impl Tables<'_> {
         Ok(statement.query_map([], run_row)?.collect::<Result<_, _>>()?)
     }
 
+    /// What a run works on, or worked on.
     pub fn messages_of_run(&self, run: &Session) -> Result<Vec<MessageNo>, Error> {
         let mut statement =
             self.conn.prepare_cached("SELECT message FROM run_claims WHERE run = ?1 ORDER BY message")?;
