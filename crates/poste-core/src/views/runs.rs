@@ -33,7 +33,20 @@ pub struct Startable {
 /// What nobody waits for does not start anybody, nor does what the office itself says: such mail is there at the next start.
 pub fn startable(store: &Store, agent: &Agent, now: Timestamp, limit: usize) -> Result<Vec<Startable>, Error> {
     let tables = store.tables()?;
+    if is_held(&tables, &agent.name, now)? {
+        return Ok(Vec::new());
+    }
     find(&tables, agent, now, limit, |message| starts(&tables, message))
+}
+
+/// The same for people, who want to know what waits for an agent also while it is not started at all.
+pub fn queued(store: &Store, agent: &Agent, now: Timestamp, limit: usize) -> Result<Vec<Startable>, Error> {
+    let tables = store.tables()?;
+    find(&tables, agent, now, limit, |message| starts(&tables, message))
+}
+
+fn is_held(tables: &Tables<'_>, agent: &Name, now: Timestamp) -> Result<bool, Error> {
+    Ok(tables.hold(agent, None)?.is_some_and(|hold| !hold.is_over(now)))
 }
 
 /// Everything an agent could take now of what was stored up to a time, whether or not somebody waits for it: what it is
@@ -46,6 +59,9 @@ pub fn startable_by_clock(
     limit: usize,
 ) -> Result<Vec<Startable>, Error> {
     let tables = store.tables()?;
+    if is_held(&tables, &agent.name, now)? {
+        return Ok(Vec::new());
+    }
     let starts = |message: &Message| {
         let is_due = message.notice.is_none() && message.at <= stored_until;
         Ok(is_due || starts(&tables, message)?)
@@ -62,9 +78,6 @@ fn find(
 ) -> Result<Vec<Startable>, Error> {
     let holds = tables.holds_of(&agent.name)?;
     let is_held = |hold: &HoldRow| !hold.is_over(now);
-    if holds.iter().any(|hold| hold.delivery.is_none() && is_held(hold)) {
-        return Ok(Vec::new());
-    }
     let may_start = |message: &Message, delivery: &Delivery| {
         let is_own = delivery.address.is_group() && message.sender == agent.name;
         let is_held = holds.iter().any(|hold| hold.delivery == Some(delivery.number) && is_held(hold));

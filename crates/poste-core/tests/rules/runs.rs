@@ -193,6 +193,9 @@ fn what_is_held_is_not_started_until_its_time_or_somebody_resumes_it() {
     assert_eq!(desk.history(one), [Event::Held]);
     accepted(desk.ask("coder", hold(None, HoldReason::Budget, Some(HOUR))));
     assert_eq!(startable(&desk, "coder"), []);
+    let agent = desk.office.store().tables().unwrap().agent("coder").unwrap().expect("registered");
+    let queued = views::queued(desk.office.store(), &agent, desk.now(), 10).unwrap();
+    assert_eq!(queued.iter().map(|mail| mail.message).collect::<Vec<_>>(), [other], "a person sees what waits");
     desk.pass(HOUR);
     assert_eq!(startable(&desk, "coder"), [other]);
     accepted(desk.ask("lead", resume("coder", Some(one))));

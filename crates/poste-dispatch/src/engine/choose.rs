@@ -292,7 +292,7 @@ fn stop(facts: &Facts, agent: &AgentFacts, mail: &[&Startable]) -> Option<Hold> 
     let name = &agent.name;
     if !agent.config.trusted {
         let text = format!(
-            "what poste.toml runs for {name} is not trusted on this machine ({}); look at it, then: poste trust",
+            "what poste.toml runs for {name} is not trusted on this machine ({}). Look at it, then: poste trust",
             agent.config.shown()
         );
         return hold(HoldReason::Misconfigured, None, text);
@@ -300,7 +300,7 @@ fn stop(facts: &Facts, agent: &AgentFacts, mail: &[&Startable]) -> Option<Hold> 
     if is_failing(agent) {
         let until = facts.now.plus_ms(FAILING_REST_MS);
         let text = format!(
-            "the last {} runs of {name} failed, whatever they were for; it rests for {}: poste dispatch runs {name}",
+            "the last {} runs of {name} failed, whatever they were for, so it rests for {}. See why: poste dispatch runs {name}",
             agent.failures.runs,
             length(FAILING_REST_MS)
         );

@@ -133,7 +133,8 @@ impl Looking<'_> {
         let clock_due = is_new && run::takes_mail_itself(config);
         let (mail, rests_until) = match held {
             Some(_) if !whole => (Vec::new(), None),
-            _ => self.mail(last)?,
+            Some(_) => (views::queued(self.office.store(), self.agent, now, LOOKED_AT_MAX)?, None),
+            None => self.mail(last)?,
         };
         let wants = !mail.is_empty() || clock_due || is_resident || held.is_some();
         if !wants && !whole {

@@ -59,10 +59,14 @@ fn content(hold: &Hold) -> Content {
     };
     let number = hold.message.map(|message| format!(" {message}")).unwrap_or_default();
     let until = hold.until.map(|until| format!(" until {until}")).unwrap_or_default();
-    let body = format!(
-        "{}.\n\nNothing is started for it{until}. To let it go before: poste dispatch resume {agent}{number}\n",
-        upper_first(&hold.text)
-    );
+    // A command stands at the end, without a full stop that would be typed along.
+    let stop = if hold.text.contains(": poste ") { "" } else { "." };
+    let mut body = format!("{}{stop}\n\nNothing is started for it{until}.", upper_first(&hold.text));
+    // Otherwise it would be held again at once.
+    if hold.why != HoldReason::Misconfigured {
+        body.push_str(&format!(" To let it go before that: poste dispatch resume {agent}{number}"));
+    }
+    body.push('\n');
     Content { subject, body: body.as_str().into(), ..Content::default() }
 }
 

@@ -17,7 +17,7 @@ use super::dispatch_live::Desk;
 use super::{SecretArgs, dispatch_runs, dispatch_send, said};
 use crate::Result;
 use crate::context::Cx;
-use crate::error::{CommandError, Kind};
+use crate::error::CommandError;
 use crate::explain::unknown_agent;
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
@@ -232,7 +232,7 @@ impl Answer for PlanAnswer {
                 WaitReason::Held => "is held",
                 WaitReason::Resting => "rests after a start that came to nothing",
             };
-            let until = wait.until.map(|until| format!(", until {}", ui.time(until))).unwrap_or_default();
+            let until = wait.until.map(|until| format!(" (ends {})", ui.time(until))).unwrap_or_default();
             writeln!(out, "{} {why}{until}: {}", wait.agent, ui::count(wait.messages, "message"))?;
         }
         if self.starts.is_empty() && self.holds.is_empty() && self.waits.is_empty() && self.resumes.is_empty() {
@@ -244,7 +244,7 @@ impl Answer for PlanAnswer {
 
 pub(super) fn held_text(ui: &Ui, hold: &Hold) -> String {
     let what = hold.message.map(|message| format!(" for #{message}")).unwrap_or_default();
-    let until = hold.until.map(|until| format!(", until {}", ui.time(until))).unwrap_or_default();
+    let until = hold.until.map(|until| format!(", ends {}", ui.time(until))).unwrap_or_default();
     format!("{}{what} ({}{until}): {}", hold.agent, hold.why, escape::line(&hold.text))
 }
 
@@ -341,8 +341,8 @@ fn status(cx: &mut Cx, only: &[Name]) -> Result {
 pub(crate) struct ResumeAnswer {
     pub agent: Name,
     pub message: Option<MessageNo>,
-    /// Holds that are over now.
-    pub lifted: usize,
+    /// Holds that are over now; of a repeat that is not known.
+    pub lifted: Option<usize>,
     pub id: RecordId,
     pub position: Option<Position>,
     /// It was done before under this id; there is no second effect.
@@ -352,8 +352,11 @@ pub(crate) struct ResumeAnswer {
 impl Answer for ResumeAnswer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let what = self.message.map(|message| format!(" for #{message}")).unwrap_or_default();
-        let again = if self.repeat { " (before, under this id)" } else { "" };
-        writeln!(out, "{} can be started again{what}: {} lifted{again}", self.agent, ui::count(self.lifted, "hold"))
+        let how = match self.lifted {
+            Some(lifted) => format!("{} lifted", ui::count(lifted, "hold")),
+            None => "it was let go before, under this id".to_owned(),
+        };
+        writeln!(out, "{} can be started again{what}: {how}", self.agent)
     }
 }
 
@@ -369,8 +372,9 @@ fn resume(cx: &mut Cx, args: ResumeArgs) -> Result {
     let intent = Intent::RunResume(RunResume { agent: args.agent.clone(), message: args.number });
     let proposal = cx.proposal(&office, intent, content, args.id)?;
     let (outcome, effect) = cx.decide(&mut office, &proposal)?;
-    let Effect::Touched(lifted) = effect else {
-        return Err(CommandError::new(Kind::Internal, "the office took it for something else"));
+    let lifted = match effect {
+        Effect::Touched(lifted) if !outcome.repeat => Some(lifted),
+        _ => None,
     };
     cx.ui.answer(&ResumeAnswer {
         agent: args.agent,

@@ -284,11 +284,11 @@ fn a_budget_that_is_used_up_is_seen_and_can_be_lifted() {
     let stage = Stage::new(&[("anna", WORKS, &budget(2))], "");
     let messages: Vec<u64> = (0..5).map(|_| stage.send("anna", "question")).collect();
     let output = String::from_utf8(stage.once().stdout).unwrap();
-    assert!(output.contains("held anna (budget, until in"), "{output}");
+    assert!(output.contains("held anna (budget, ends in"), "{output}");
     assert_eq!(stage.numbers(), messages[..2]);
     let agent = stage.agent("anna");
     assert_eq!((&agent["state"], &agent["holds"][0]["why"]), (&"held".into(), &"budget".into()));
-    assert_eq!((&agent["spent"]["runs"], &agent["queue"]), (&2.into(), &0.into()));
+    assert_eq!((&agent["spent"]["runs"], &agent["queue"]), (&2.into(), &3.into()));
     assert_eq!(stage.alerts("lead").len(), 1);
     // By a person, for as much again.
     stage.desk.run(&["dispatch", "resume", "anna", "--as", "lead"]);
