@@ -55,6 +55,7 @@ pages! {
     mcp: "docs/mcp.md",
     messages: "docs/messages.md",
     offices: "docs/offices.md",
+    dispatch: "docs/dispatch.md",
     guard: "docs/guard.md",
     reservations: "docs/reservations.md",
     reports: "docs/reports.md",
