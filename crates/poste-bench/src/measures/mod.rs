@@ -2,6 +2,7 @@
 
 mod broadcast;
 mod context;
+mod dispatch;
 mod growth;
 mod handoff;
 mod hook;
@@ -29,6 +30,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("processes", processes::measure),
     ("hook", hook::measure),
     ("wake", wake::measure),
+    ("dispatch", dispatch::measure),
     ("growth", growth::measure),
     ("search", search::measure),
     ("broadcast", broadcast::measure),

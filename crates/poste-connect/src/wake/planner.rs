@@ -40,11 +40,26 @@ pub struct Plan {
 #[derive(Clone, PartialEq, Eq)]
 pub enum Way {
     Rewake,
-    ClaudeSocket { path: PathBuf, token: Option<String> },
-    CodexQueue { thread: String },
-    OpenCode { url: String, session: String, hosts: Vec<String> },
-    Tmux { socket: PathBuf, pane: String, pid: u32 },
-    Command { words: Vec<String> },
+    ClaudeSocket {
+        path: PathBuf,
+        token: Option<String>,
+    },
+    CodexQueue {
+        thread: String,
+    },
+    OpenCode {
+        url: String,
+        session: String,
+        hosts: Vec<String>,
+    },
+    Tmux {
+        socket: PathBuf,
+        pane: String,
+        pid: u32,
+    },
+    Command {
+        words: Vec<String>,
+    },
     /// It has no session, so one is started.
     Spawn,
 }

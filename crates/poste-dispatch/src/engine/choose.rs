@@ -161,8 +161,7 @@ pub fn choose(facts: &Facts) -> Choice {
             Mode::Subagent => 1,
             Mode::Resident => 0,
         };
-        let messages: Vec<MessageNo> =
-            (0..batch).filter_map(|_| next.mail.pop().map(|mail| mail.message)).collect();
+        let messages: Vec<MessageNo> = (0..batch).filter_map(|_| next.mail.pop().map(|mail| mail.message)).collect();
         next.empty_start = false;
         next.free -= 1;
         given += 1;
@@ -237,9 +236,11 @@ fn queue<'f>(facts: &Facts, agent: &'f AgentFacts, choice: &mut Choice) -> Optio
     }
     let limit = if is_resident { 1 } else { agent.config.concurrency as usize };
     let rate = (agent.config.starts_per_minute as usize).saturating_sub(agent.lately.len());
-    let budget = agent.config.budget.and_then(|budget| budget.runs).map_or(usize::MAX, |runs| {
-        usize::try_from(runs.saturating_sub(agent.spent.runs)).unwrap_or(usize::MAX)
-    });
+    let budget = agent
+        .config
+        .budget
+        .and_then(|budget| budget.runs)
+        .map_or(usize::MAX, |runs| usize::try_from(runs.saturating_sub(agent.spent.runs)).unwrap_or(usize::MAX));
     let free = limit.saturating_sub(agent.running).min(rate).min(budget);
     mail.reverse();
     let served = (agent.last_started.map_or(0, Timestamp::ms), 0);
@@ -314,7 +315,10 @@ fn stop(facts: &Facts, agent: &AgentFacts, mail: &[&Startable]) -> Option<Hold> 
     if agent.lately.len() >= per_minute {
         // Once the oldest of them is a minute ago, one may follow.
         let until = agent.lately[agent.lately.len() - per_minute].plus_ms(RATE_MS);
-        let text = format!("{name} was started {} times in a minute, and starts_per_minute is {per_minute}", agent.lately.len());
+        let text = format!(
+            "{name} was started {} times in a minute, and starts_per_minute is {per_minute}",
+            agent.lately.len()
+        );
         return hold(HoldReason::Rate, Some(until), text);
     }
     None

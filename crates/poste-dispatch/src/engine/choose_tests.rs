@@ -214,7 +214,8 @@ fn too_many_starts_failures_and_strange_files_stop_it() {
 
 #[test]
 fn what_is_held_waits_and_goes_on_when_a_person_changed_the_reason() {
-    let view = |why| HoldView { agent: name("a"), message: None, why, position: Position(7), since: at(0), until: None };
+    let view =
+        |why| HoldView { agent: name("a"), message: None, why, position: Position(7), since: at(0), until: None };
     let mut one = agent("a", "", some(&[1]));
     one.held = Some(view(HoldReason::Failing));
     let choice = choose(&facts(8, vec![one.clone()]));

@@ -473,10 +473,14 @@ impl<H: Hooks> Dispatcher<H> {
             let Ok(mut office) = place.open() else { return };
             let mut seen = head(office.store()).ok();
             while !shared.is_over() {
-                let changed = office.wait_unless(Some(PATIENCE), || shared.is_over(), |office| {
-                    let now = head(office.store())?;
-                    Ok((Some(now) != seen).then_some(now))
-                });
+                let changed = office.wait_unless(
+                    Some(PATIENCE),
+                    || shared.is_over(),
+                    |office| {
+                        let now = head(office.store())?;
+                        Ok((Some(now) != seen).then_some(now))
+                    },
+                );
                 match changed {
                     Ok(Some(now)) => {
                         seen = Some(now);

@@ -182,8 +182,7 @@ impl Looking<'_> {
         };
         let own = || self.own.starting.iter().filter(|starting| starting.agent == self.agent.name);
         mail.retain(|mail| !own().any(|starting| starting.messages.contains(&mail.message)));
-        let resting =
-            || self.own.resting.iter().filter(|rest| rest.agent == self.agent.name && rest.until > now);
+        let resting = || self.own.resting.iter().filter(|rest| rest.agent == self.agent.name && rest.until > now);
         let mut until = resting().filter(|rest| rest.message.is_none()).map(|rest| rest.until).max();
         let before = mail.len();
         mail.retain(|mail| !resting().any(|rest| rest.message == Some(mail.message)));

@@ -73,7 +73,8 @@ fn content(hold: &Hold) -> Content {
 /// Names stay as they are written.
 fn upper_first(text: &str) -> String {
     let mut signs = text.chars();
-    match signs.next().filter(|_| text.starts_with("the ") || text.starts_with("message ") || text.starts_with("what ")) {
+    match signs.next().filter(|_| text.starts_with("the ") || text.starts_with("message ") || text.starts_with("what "))
+    {
         Some(first) => first.to_uppercase().chain(signs).collect(),
         None => text.to_owned(),
     }

@@ -327,7 +327,8 @@ fn spent_text(spent: &SpentPicture) -> String {
     parts.extend(spent.runs_max.map(|max| format!("{} of {max} runs", spent.runs)));
     parts.extend(spent.minutes_max.map(|max| format!("{} of {max} minutes", spent.minutes)));
     let dollars = |micros: u64| format!("{}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000);
-    parts.extend(spent.cost_micros_max.map(|max| format!("{} of {} dollars", dollars(spent.cost_micros), dollars(max))));
+    parts
+        .extend(spent.cost_micros_max.map(|max| format!("{} of {} dollars", dollars(spent.cost_micros), dollars(max))));
     format!("{} this {}", parts.join(", "), spent.per)
 }
 

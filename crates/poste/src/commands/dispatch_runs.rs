@@ -213,10 +213,13 @@ pub(super) fn stop(cx: &mut Cx, args: &StopArgs) -> Result {
             pidfd_send_signal(held, Signal::TERM)
                 .map_err(|error| CommandError::new(Kind::Refused, format!("it cannot be asked: {error}")))?;
         }
-        (Presence::Unknown, _) => return refused(format!("run {} is on {}, where it must be stopped", run.run, run.host)),
+        (Presence::Unknown, _) => {
+            return refused(format!("run {} is on {}, where it must be stopped", run.run, run.host));
+        }
         _ => {
             let message = format!("the supervisor of run {} is gone", run.run);
-            return Err(CommandError::new(Kind::Refused, message).hint("a dispatcher sweeps up what is left of it: poste dispatch"));
+            return Err(CommandError::new(Kind::Refused, message)
+                .hint("a dispatcher sweeps up what is left of it: poste dispatch"));
         }
     }
     cx.ui.answer(&StopAnswer { run: run.run, agent: run.agent, messages: run.messages })

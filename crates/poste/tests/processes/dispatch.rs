@@ -49,7 +49,9 @@ impl Stage {
             let path = self.path(&format!("{name}.sh"));
             fs::write(&path, script).unwrap();
             let path = path.display();
-            text.push_str(&format!("[agent.{name}]\nrun = [\"sh\", \"{path}\"]\nenvironment = [\"AGENT_*\"]\n{lines}\n"));
+            text.push_str(&format!(
+                "[agent.{name}]\nrun = [\"sh\", \"{path}\"]\nenvironment = [\"AGENT_*\"]\n{lines}\n"
+            ));
         }
         text
     }
@@ -158,7 +160,8 @@ fn the_most_urgent_is_first_and_then_everybody_in_turn() {
 
 #[test]
 fn two_dispatchers_start_nothing_twice_and_no_more_than_may_run() {
-    let agents = [("anna", WORKS, "concurrency = 2"), ("ben", WORKS, "concurrency = 1"), ("carl", WORKS, "concurrency = 3")];
+    let agents =
+        [("anna", WORKS, "concurrency = 2"), ("ben", WORKS, "concurrency = 1"), ("carl", WORKS, "concurrency = 3")];
     let stage = Stage::new(&agents, "");
     let messages: Vec<u64> =
         (0..8).flat_map(|_| ["anna", "ben", "carl"].map(|agent| stage.send(agent, "question"))).collect();
@@ -228,7 +231,8 @@ fn the_first_interrupt_waits_for_what_runs_and_the_second_stops_it() {
 
 #[test]
 fn one_run_can_be_stopped_and_what_it_printed_read() {
-    let stage = Stage::new(&[("anna", "cat >/dev/null; echo here I am; echo >>\"$AGENT_FOLDER/up\"; sleep 60", "")], "");
+    let stage =
+        Stage::new(&[("anna", "cat >/dev/null; echo here I am; echo >>\"$AGENT_FOLDER/up\"; sleep 60", "")], "");
     let number = stage.send("anna", "question").to_string();
     let mut dispatcher = stage.dispatch(&["--once", "--no-wait"]).spawn().unwrap();
     assert!(dispatcher.wait().unwrap().success());
@@ -274,7 +278,11 @@ fn two_agents_that_start_each_other_are_stopped_and_somebody_is_told() {
     let number = held["message"].to_string();
     stage.desk.run(&["dispatch", "resume", "anna", &number, "--reason", "Once more", "--as", "lead"]);
     stage.once();
-    assert_eq!((stage.ran().len(), stage.alerts("lead").len()), (5, 2), "one more run, and the chain is too long again");
+    assert_eq!(
+        (stage.ran().len(), stage.alerts("lead").len()),
+        (5, 2),
+        "one more run, and the chain is too long again"
+    );
     stage.desk.verify();
 }
 
@@ -365,7 +373,8 @@ fn the_clock_starts_an_agent_once_for_what_was_to_wait() {
 
 /// A moment as RFC 3339 has it, without its zone.
 fn utc(seconds: u64) -> String {
-    let output = Command::new("date").args(["-u", "-d", &format!("@{seconds}"), "+%Y-%m-%dT%H:%M:%S"]).output().unwrap();
+    let output =
+        Command::new("date").args(["-u", "-d", &format!("@{seconds}"), "+%Y-%m-%dT%H:%M:%S"]).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
@@ -435,7 +444,9 @@ fn whoever_has_no_session_is_woken_by_starting_it() {
 fn a_program_that_speaks_with_the_server_can_dispatch() {
     let stage = Stage::new(&[("anna", "cat >/dev/null; echo forty-two", "")], "");
     let call = |args: &str, id: u32| {
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"poste","arguments":{{"args":{args}}}}}}}"#)
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"poste","arguments":{{"args":{args}}}}}}}"#
+        )
     };
     let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
     let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
