@@ -117,7 +117,7 @@ impl Args {
     /// Whether it blocks until something happens.
     pub(crate) fn waits(&self) -> bool {
         match &self.command {
-            None => !self.dry_run && !(self.once && self.which.no_wait),
+            None => !(self.dry_run || self.once && self.which.no_wait),
             Some(DispatchCommand::Poll(which)) => !which.no_wait,
             Some(DispatchCommand::Send(args)) => args.waits(),
             Some(DispatchCommand::Logs(args)) => args.waits(),

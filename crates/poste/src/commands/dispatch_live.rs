@@ -253,7 +253,10 @@ pub(super) fn on_signals(stopper: &Stopper, stops_runs: bool, is_silent: bool) -
                 (1, false) => "nothing more is started; what runs goes on to its end. Ctrl-C again stops it",
                 (1, true) | (2, false) => "what runs is stopped",
                 // It does not end for whatever reason; supervisors need nobody.
-                _ => std::process::exit(130),
+                _ => {
+                    let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGINT);
+                    return;
+                }
             };
             if !is_silent {
                 ui::talk(said);

@@ -65,7 +65,7 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
     if is_run {
         let mut dispatcher = Dispatcher::new(place.clone(), office, desk);
         dispatcher.only(vec![args.agent.clone()]);
-        await_answer(place.clone(), number, patience, dispatcher.stopper());
+        await_answer(place, number, patience, dispatcher.stopper());
         // It ends with the answer, or when the time is up; what runs then goes on.
         dispatcher.run(Until::Stopped)?;
     } else {
