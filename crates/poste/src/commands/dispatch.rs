@@ -88,11 +88,11 @@ enum DispatchCommand {
     Runs(dispatch_runs::RunsArgs),
     /// Print what a run printed
     #[command(after_help = "Examples:\n  poste dispatch logs 12            the last run for message 12\n  \
-                      poste dispatch logs 0198f2c1-… --follow")]
+                      poste dispatch logs 0198f2c1-5a8b-7c51-9a53-1d1f4bb5c2a6 --follow")]
     Logs(dispatch_runs::LogsArgs),
     /// Stop a run: its program is ended, its messages wait again
     #[command(after_help = "Examples:\n  poste dispatch stop 12            the run for message 12\n  \
-                      poste dispatch stop 0198f2c1-…")]
+                      poste dispatch stop 0198f2c1-5a8b-7c51-9a53-1d1f4bb5c2a6")]
     Stop(dispatch_runs::StopArgs),
 }
 

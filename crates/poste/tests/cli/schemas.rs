@@ -237,6 +237,12 @@ const DAY: &[(&str, &str)] = &[
     ("send", "send coder IUser --type interface_contract --payload '{\"name\":\"IUser\"}' --as lead"),
     ("agree", "agree NEWEST --context plan --as coder"),
     ("agree", "agree NEWEST --list"),
+    ("dispatch send", "dispatch send robot Go --as lead"),
+    ("dispatch --dry-run", "dispatch --dry-run"),
+    ("dispatch poll", "dispatch poll"),
+    ("dispatch status", "dispatch status"),
+    ("dispatch runs", "dispatch runs"),
+    ("dispatch logs", "dispatch logs NEWEST"),
     ("retire", "retire extra --as lead"),
     ("demo", "demo --pace 0s --in played"),
     ("doctor", "doctor --verbose"),
@@ -248,7 +254,10 @@ const DAY: &[(&str, &str)] = &[
 fn day() -> Vec<(String, Value, Value)> {
     let mut desk = Desk::staffed();
     desk.file("plan.md", "# Plan\n");
-    desk.file(".poste/local.toml", "[wake]\ncommand = [\"true\"]\n");
+    desk.file(
+        ".poste/local.toml",
+        "[wake]\ncommand = [\"true\"]\n[agent.robot]\nrun = [\"/bin/sh\", \"-c\", \"echo done\"]\n",
+    );
     desk.file("lines.jsonl", "{\"to\":\"coder\",\"subject\":\"From a batch\",\"id\":\"line-1\"}\n");
     let mut answers = Vec::new();
     let mut newest = String::new();
@@ -260,7 +269,7 @@ fn day() -> Vec<(String, Value, Value)> {
         assert_ne!(ran.out(), "", "{command} answers something");
         for line in ran.out().lines() {
             let value: Value = serde_json::from_str(line).expect("an answer is JSON");
-            if ["send", "handoff create"].contains(name) {
+            if ["send", "dispatch send", "handoff create"].contains(name) {
                 newest = value["number"].to_string();
             }
             answers.push(((*command).to_owned(), schema.clone(), value));
