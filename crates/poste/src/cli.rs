@@ -143,6 +143,7 @@ commands! {
     Wake => wake,
     Watch => watch,
     Ingest => ingest,
+    Dispatch => dispatch,
     Context => context,
     Agree => agree,
     Handoff => handoff,

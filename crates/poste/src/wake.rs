@@ -17,6 +17,7 @@ use poste_core::text::{Name, Session};
 use poste_core::time::length;
 use poste_core::views::{self, LiveSession, Sleeper, WaitingMail};
 use poste_core::vocabulary::Urgency;
+use poste_dispatch::engine::{self, Scope, Start, WaitReason};
 use poste_dispatch::run;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -175,7 +176,7 @@ pub(crate) fn ring(cx: &Cx, office: &mut Office, agent: &Name, cause: Cause<'_>)
     // It may have been a while.
     let session = views::sleeper(office.store(), agent)?.session;
     let numbers = mail.numbers();
-    let attempts = attempt(office, &folder, agent, session.as_ref(), &numbers)?;
+    let attempts = attempt(office, &folder, agent, session.as_ref(), &numbers, by_hand)?;
     let requested =
         attempts.iter().find(|attempt| attempt.outcome == WakeOutcome::Requested).map(|attempt| attempt.how);
     let recorded = attempts.iter().try_for_each(|Attempt { how, outcome, reason }| {
@@ -255,15 +256,62 @@ fn attempt(
     agent: &Name,
     session: Option<&LiveSession>,
     numbers: &[MessageNo],
+    by_hand: bool,
 ) -> Result<Vec<Attempt>> {
-    let plan = plan(office, folder, agent, session, Some(numbers))?;
+    // After a send nobody is started: that is for a dispatcher, or for whoever asks for it.
+    let spawn = if by_hand { Spawn::find(office, agent, numbers)? } else { Spawn::default() };
+    let mut plan = plan(office, folder, agent, session, Some(numbers), !spawn.starts.is_empty())?;
+    if let Some(why_not) = spawn.why_not.as_ref().filter(|_| session.is_none()) {
+        plan.why_not.push_str(&format!("; {why_not}"));
+    }
     let ring = Ring {
         agent: agent.clone(),
         numbers: numbers.to_vec(),
         folder: folder.parent().unwrap_or(folder).to_owned(),
         limit: wake::LIMIT,
     };
-    Ok(wake::ring(&plan, &ring))
+    Ok(wake::ring(&plan, &ring, &|| spawn.run(folder)))
+}
+
+/// What a dispatcher would start for an agent now, of some mail.
+#[derive(Debug, Default)]
+struct Spawn {
+    starts: Vec<Start>,
+    /// Something can be run for it, and is not.
+    why_not: Option<String>,
+}
+
+impl Spawn {
+    fn find(office: &Office, agent: &Name, numbers: &[MessageNo]) -> Result<Self> {
+        let runners = office.runners()?;
+        if !runners.agents.contains_key(agent) {
+            return Ok(Self::default());
+        }
+        let only = std::slice::from_ref(agent);
+        let sight = engine::look(office, &runners, Scope { only, whole: true })?;
+        let mut choice = engine::choose(&sight.facts);
+        choice.starts.retain(|start| start.messages.iter().any(|message| numbers.contains(message)));
+        let held = choice.holds.first().map(|hold| hold.text.clone());
+        let waits = choice.waits.first().map(|wait| match wait.why {
+            WaitReason::Busy | WaitReason::NoPlace => "its program is not started, as enough run already",
+            WaitReason::Quiet => "its program is not started in its quiet hours",
+            WaitReason::Held | WaitReason::Resting => "its program is held: poste dispatch status",
+        });
+        let why_not = held.or(waits.map(str::to_owned)).filter(|_| choice.starts.is_empty());
+        Ok(Self { starts: choice.starts, why_not })
+    }
+
+    /// Supervisors are started, and go on by themselves.
+    fn run(&self, folder: &Path) -> std::result::Result<(), String> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let folder = folder.canonicalize().map_err(|error| error.to_string())?;
+        for start in &self.starts {
+            let spawned = run::supervisor(&program, &folder, &start.agent, &start.messages).spawn();
+            let mut child = spawned.map_err(|error| error.to_string())?;
+            std::thread::spawn(move || child.wait());
+        }
+        Ok(())
+    }
 }
 
 /// The ways to an agent, for this mail; for none, if it was stored this moment: any waiter hears of that.
@@ -273,6 +321,7 @@ fn plan(
     agent: &Name,
     session: Option<&LiveSession>,
     numbers: Option<&[MessageNo]>,
+    spawn: bool,
 ) -> Result<Plan> {
     let config = office.wake_config()?;
     let live = session.and_then(|session| Live::load(folder, &session.id));
@@ -285,6 +334,7 @@ fn plan(
         session,
         waiter,
         reach: &live.map(|live| live.reach).unwrap_or_default(),
+        spawn,
         command: config.command.as_ref().map(|command| command.words.as_slice()),
         hosts: &config.hosts,
     });
@@ -312,26 +362,33 @@ fn will_tell(
 /// After a message was stored: if it must be seen now, and somebody it is for runs here and hears no bell, another process
 /// rings. Whoever sent it does not wait for that and hears of no trouble with it: the message is stored, and `track` tells.
 pub(crate) fn after_send(cx: &Cx, office: &Office, numbers: &[MessageNo]) {
+    if let Some(speaker) = cx.optional_speaker() {
+        after_send_as(cx, office, &speaker, numbers);
+    }
+}
+
+/// The same for mail that was sent in another name.
+pub(crate) fn after_send_as(cx: &Cx, office: &Office, speaker: &Name, numbers: &[MessageNo]) {
     // Whatever is in the way of a ring is told where somebody looks for it, not in the answer to a send.
-    if let Ok(numbers) = worth_a_ring(cx, office, numbers)
+    if let Ok(numbers) = worth_a_ring(speaker, office, numbers)
         && !numbers.is_empty()
     {
-        let _ = ring_apart(cx, office, &numbers);
+        let _ = ring_apart(cx, speaker, office, &numbers);
     }
 }
 
 /// Of these messages as many as it takes to ring everybody who must be rung.
-fn worth_a_ring(cx: &Cx, office: &Office, numbers: &[MessageNo]) -> Result<Vec<MessageNo>> {
+fn worth_a_ring(speaker: &Name, office: &Office, numbers: &[MessageNo]) -> Result<Vec<MessageNo>> {
     let mut agents = BTreeSet::new();
     let mut worth = Vec::new();
     for number in numbers.iter().take(SENT_MAX) {
         let sleepers = views::to_ring(office.store(), *number)?;
         let before = agents.len();
         for sleeper in sleepers {
-            if agents.contains(&sleeper.agent) || Some(&sleeper.agent) == cx.optional_speaker().as_ref() {
+            if agents.contains(&sleeper.agent) || sleeper.agent == *speaker {
                 continue;
             }
-            let plan = plan(office, office.path()?, &sleeper.agent, sleeper.session.as_ref(), None)?;
+            let plan = plan(office, office.path()?, &sleeper.agent, sleeper.session.as_ref(), None, false)?;
             if !plan.ways.is_empty() && plan.ways != [Way::Rewake] {
                 agents.insert(sleeper.agent);
             }
@@ -343,12 +400,12 @@ fn worth_a_ring(cx: &Cx, office: &Office, numbers: &[MessageNo]) -> Result<Vec<M
     Ok(worth)
 }
 
-fn ring_apart(cx: &Cx, office: &Office, numbers: &[MessageNo]) -> Result {
+fn ring_apart(cx: &Cx, speaker: &Name, office: &Office, numbers: &[MessageNo]) -> Result {
     let folder = office.path()?;
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("wake").args(numbers.iter().map(ToString::to_string));
-    command.args(["--apart", "--office"]).arg(folder).env("POSTE_AGENT", cx.speaker()?.as_str());
-    match cx.session() {
+    command.args(["--apart", "--office"]).arg(folder).env("POSTE_AGENT", speaker.as_str());
+    match cx.session().filter(|_| cx.optional_speaker().as_ref() == Some(speaker)) {
         Some(session) => command.env("POSTE_SESSION", session.as_str()),
         None => command.env_remove("POSTE_SESSION"),
     };

@@ -2,6 +2,7 @@
 
 mod broadcast;
 mod context;
+mod dispatch;
 mod growth;
 mod handoff;
 mod hook;
@@ -31,6 +32,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("hook", hook::measure),
     ("wake", wake::measure),
     ("notify", notify::measure),
+    ("dispatch", dispatch::measure),
     ("growth", growth::measure),
     ("search", search::measure),
     ("broadcast", broadcast::measure),

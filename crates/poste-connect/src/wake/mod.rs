@@ -58,11 +58,11 @@ pub struct Attempt {
     pub reason: Option<String>,
 }
 
-/// Tries the ways of a plan in their order, until one could be asked.
-pub fn ring(plan: &Plan, ring: &Ring) -> Vec<Attempt> {
+/// Tries the ways of a plan in their order, until one could be asked. How a program is started, the caller knows.
+pub fn ring(plan: &Plan, ring: &Ring, spawn: &dyn Fn() -> Result<(), String>) -> Vec<Attempt> {
     let mut attempts = Vec::new();
     for way in &plan.ways {
-        let asked = way.ask(ring);
+        let asked = way.ask(ring, spawn);
         let is_asked = asked.is_ok();
         let outcome = if is_asked { WakeOutcome::Requested } else { WakeOutcome::Failed };
         attempts.push(Attempt { how: way.word(), outcome, reason: asked.err().map(|reason| one_line(&reason)) });
@@ -79,7 +79,7 @@ pub fn ring(plan: &Plan, ring: &Ring) -> Vec<Attempt> {
 
 impl Way {
     /// Asks, and comes back within the limit. The error is the reason it could not be asked.
-    fn ask(&self, ring: &Ring) -> Result<(), String> {
+    fn ask(&self, ring: &Ring, spawn: &dyn Fn() -> Result<(), String>) -> Result<(), String> {
         match self {
             // It heard the bell, as every waiter does.
             Self::Rewake => Ok(()),
@@ -88,6 +88,7 @@ impl Way {
             Self::OpenCode { url, session, hosts } => http::prompt(url, session, hosts, &ring.text(), ring.limit),
             Self::Tmux { socket, pane, pid } => tmux::type_line(socket, pane, *pid, &ring.text(), ring.limit),
             Self::Command { words } => program::command(words, ring),
+            Self::Spawn => spawn(),
         }
     }
 }
@@ -130,19 +131,24 @@ mod tests {
     fn ways_are_tried_in_order_until_one_could_be_asked() {
         let nowhere = Way::ClaudeSocket { path: "/nowhere/at/all".into(), token: Some("s3cret".to_owned()) };
         let plan = Plan { ways: vec![nowhere, Way::Rewake, Way::Rewake], why_not: String::new() };
-        let attempts = ring(&plan, &a_ring(&[1]));
+        let no_program = || Err("there is no program".to_owned());
+        let attempts = ring(&plan, &a_ring(&[1]), &no_program);
         let told: Vec<(WakeWay, WakeOutcome)> = attempts.iter().map(|attempt| (attempt.how, attempt.outcome)).collect();
         let expected = [(WakeWay::ClaudeSocket, WakeOutcome::Failed), (WakeWay::Rewake, WakeOutcome::Requested)];
         assert_eq!(told, expected);
         let reason = attempts[0].reason.as_deref().expect("a reason");
         assert!(!reason.contains("s3cret"), "{reason}");
-        let nothing = ring(&Plan { ways: Vec::new(), why_not: "nobody runs".to_owned() }, &a_ring(&[1]));
+        let nothing = ring(&Plan { ways: Vec::new(), why_not: "nobody runs".to_owned() }, &a_ring(&[1]), &no_program);
         let failed = |reason: &str| Attempt {
             how: WakeWay::Nothing,
             outcome: WakeOutcome::Failed,
             reason: Some(reason.to_owned()),
         };
         assert_eq!(nothing, [failed("nobody runs")]);
+        let plan = Plan { ways: vec![Way::Spawn, Way::Rewake], why_not: String::new() };
+        let told = |attempts: Vec<Attempt>| attempts.into_iter().map(|attempt| attempt.how).collect::<Vec<_>>();
+        assert_eq!(told(ring(&plan, &a_ring(&[1]), &no_program)), [WakeWay::Spawn, WakeWay::Rewake]);
+        assert_eq!(told(ring(&plan, &a_ring(&[1]), &|| Ok(()))), [WakeWay::Spawn]);
     }
 
     #[test]

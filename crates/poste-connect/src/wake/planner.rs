@@ -20,6 +20,8 @@ pub struct Known<'k> {
     pub waiter: bool,
     /// What the session's own hooks said of it.
     pub reach: &'k Reach,
+    /// Its own program may be started for this mail.
+    pub spawn: bool,
     /// A command of the user's that may be run.
     pub command: Option<&'k [String]>,
     /// Hosts beside this machine that may be asked over HTTP.
@@ -38,11 +40,28 @@ pub struct Plan {
 #[derive(Clone, PartialEq, Eq)]
 pub enum Way {
     Rewake,
-    ClaudeSocket { path: PathBuf, token: Option<String> },
-    CodexQueue { thread: String },
-    OpenCode { url: String, session: String, hosts: Vec<String> },
-    Tmux { socket: PathBuf, pane: String, pid: u32 },
-    Command { words: Vec<String> },
+    ClaudeSocket {
+        path: PathBuf,
+        token: Option<String>,
+    },
+    CodexQueue {
+        thread: String,
+    },
+    OpenCode {
+        url: String,
+        session: String,
+        hosts: Vec<String>,
+    },
+    Tmux {
+        socket: PathBuf,
+        pane: String,
+        pid: u32,
+    },
+    Command {
+        words: Vec<String>,
+    },
+    /// It has no session, so one is started.
+    Spawn,
 }
 
 impl Way {
@@ -54,6 +73,7 @@ impl Way {
             Self::OpenCode { .. } => WakeWay::OpenCode,
             Self::Tmux { .. } => WakeWay::Tmux,
             Self::Command { .. } => WakeWay::Command,
+            Self::Spawn => WakeWay::Spawn,
         }
     }
 }
@@ -80,6 +100,10 @@ pub fn plan(known: &Known<'_>) -> Plan {
             }
         },
     };
+    let is_elsewhere = known.session.is_some_and(|session| session.presence != Presence::Gone);
+    if known.spawn && !is_elsewhere {
+        ways.push(Way::Spawn);
+    }
     // Whoever hears the bell needs no other ring; a command of the user's is for when nothing else is there.
     if ways != [Way::Rewake] {
         ways.extend(known.command.map(|words| Way::Command { words: words.to_vec() }));
@@ -185,10 +209,17 @@ mod tests {
                 session: session.as_ref(),
                 waiter: *waiter,
                 reach,
+                spawn: false,
                 command: command.then_some(&words),
                 hosts: &[],
             };
+            let spawned = super::plan(&Known { spawn: true, ..known });
             let plan = plan(&known);
+            // Only who has no session that lives gets a new one, before anything else is tried.
+            let has_none = row.is_none_or(|(presence, _)| presence == Gone);
+            assert_eq!(spawned.ways.contains(&Way::Spawn), has_none, "row {at}");
+            let others: Vec<Way> = spawned.ways.iter().filter(|way| **way != Way::Spawn).cloned().collect();
+            assert_eq!(others, plan.ways, "row {at}");
             let found: Vec<&str> = plan.ways.iter().map(|way| way.word().word()).collect();
             assert_eq!(found, *expected, "row {at}");
             assert!(found.len() <= WAYS_MAX as usize);

@@ -210,7 +210,7 @@ impl Rule for RunResume {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Vec<HoldRow>, Stop> {
         speaker(tables, cx)?;
         let agent = active_agent(tables, &self.agent)?;
-        let holds = match self.message {
+        let mut holds = match self.message {
             None => tables.holds_of(&agent.name)?,
             Some(number) => {
                 let message = delivery::message(tables, number)?;
@@ -218,17 +218,20 @@ impl Rule for RunResume {
                 tables.hold(&agent.name, Some(own.number))?.into_iter().collect()
             }
         };
+        holds.retain(|hold| !hold.is_over(cx.at));
         if holds.is_empty() {
             return Err(refuse(Code::NothingToDo, format!("nothing of that is held for {}", self.agent)));
         }
         Ok(holds)
     }
 
-    fn apply(holds: Vec<HoldRow>, tables: &mut Tables<'_>, _: &Context) -> Result<Effect, Error> {
-        for hold in &holds {
-            tables.lift_hold(hold)?;
+    /// It stays as one that is over: whoever looks again must know that somebody let it go in spite of the reason.
+    fn apply(holds: Vec<HoldRow>, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        let count = holds.len();
+        for hold in holds {
+            tables.set_hold(&HoldRow { until: Some(cx.at), ..hold })?;
         }
-        Ok(Effect::Touched(holds.len()))
+        Ok(Effect::Touched(count))
     }
 }
 

@@ -17,6 +17,7 @@ use crate::vocabulary::{Priority, Urgency};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Startable {
     pub message: MessageNo,
+    pub sender: Name,
     pub address: Address,
     pub priority: Priority,
     pub urgency: Urgency,
@@ -32,15 +33,56 @@ pub struct Startable {
 /// What nobody waits for does not start anybody, nor does what the office itself says: such mail is there at the next start.
 pub fn startable(store: &Store, agent: &Agent, now: Timestamp, limit: usize) -> Result<Vec<Startable>, Error> {
     let tables = store.tables()?;
-    let holds = tables.holds_of(&agent.name)?;
-    let is_held = |hold: &HoldRow| !hold.is_over(now);
-    if holds.iter().any(|hold| hold.delivery.is_none() && is_held(hold)) {
+    if is_held(&tables, &agent.name, now)? {
         return Ok(Vec::new());
     }
+    find(&tables, agent, now, limit, |message| starts(&tables, message))
+}
+
+/// The same for people, who want to know what waits for an agent also while it is not started at all.
+pub fn queued(store: &Store, agent: &Agent, now: Timestamp, limit: usize) -> Result<Vec<Startable>, Error> {
+    let tables = store.tables()?;
+    find(&tables, agent, now, limit, |message| starts(&tables, message))
+}
+
+fn is_held(tables: &Tables<'_>, agent: &Name, now: Timestamp) -> Result<bool, Error> {
+    Ok(tables.hold(agent, None)?.is_some_and(|hold| !hold.is_over(now)))
+}
+
+/// Everything an agent could take now of what was stored up to a time, whether or not somebody waits for it: what it is
+/// for that an agent is started by the clock.
+pub fn startable_by_clock(
+    store: &Store,
+    agent: &Agent,
+    stored_until: Timestamp,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<Startable>, Error> {
+    let tables = store.tables()?;
+    if is_held(&tables, &agent.name, now)? {
+        return Ok(Vec::new());
+    }
+    let starts = |message: &Message| {
+        let is_due = message.notice.is_none() && message.at <= stored_until;
+        Ok(is_due || starts(&tables, message)?)
+    };
+    find(&tables, agent, now, limit, starts)
+}
+
+fn find(
+    tables: &Tables<'_>,
+    agent: &Agent,
+    now: Timestamp,
+    limit: usize,
+    starts: impl Fn(&Message) -> Result<bool, Error>,
+) -> Result<Vec<Startable>, Error> {
+    let holds = tables.holds_of(&agent.name)?;
+    let is_held = |hold: &HoldRow| !hold.is_over(now);
     let may_start = |message: &Message, delivery: &Delivery| {
         let is_own = delivery.address.is_group() && message.sender == agent.name;
         let is_held = holds.iter().any(|hold| hold.delivery == Some(delivery.number) && is_held(hold));
-        starts(message) && !is_own && !is_held
+        // Of what cannot be read it is not said that it starts nobody: whoever is started for it finds out.
+        !is_own && !is_held && starts(message).unwrap_or(true)
     };
     let mut found = Vec::new();
     for address in agent.addresses() {
@@ -57,14 +99,27 @@ pub fn startable(store: &Store, agent: &Agent, now: Timestamp, limit: usize) -> 
 }
 
 /// Whether a message is worth starting somebody for.
-fn starts(message: &Message) -> bool {
+fn starts(tables: &Tables<'_>, message: &Message) -> Result<bool, Error> {
     let is_soon = matches!(message.urgency, Urgency::Now | Urgency::Turn);
-    message.notice.is_none() && message.urgency != Urgency::Later && (message.work || is_soon)
+    if message.notice.is_some() || message.urgency == Urgency::Later || !(message.work || is_soon) {
+        return Ok(false);
+    }
+    // Whoever is told that a loop was stopped must not begin it anew.
+    Ok(message.work || !is_of_hold(tables, message)?)
+}
+
+/// The name of the record.
+const HOLD: &str = "run.hold";
+
+fn is_of_hold(tables: &Tables<'_>, message: &Message) -> Result<bool, Error> {
+    let record = tables.record(message.position)?;
+    Ok(record.is_some_and(|record| record.sealed.envelope.name == HOLD))
 }
 
 fn startable_view(message: &Message, delivery: Delivery) -> Startable {
     Startable {
         message: message.number,
+        sender: message.sender.clone(),
         address: delivery.address,
         priority: message.priority,
         urgency: message.urgency,
@@ -108,6 +163,22 @@ pub fn run(store: &Store, run: &Session) -> Result<Option<RunView>, Error> {
 pub fn running(store: &Store, agent: &Name) -> Result<Vec<RunView>, Error> {
     let tables = store.tables()?;
     tables.running(agent)?.into_iter().map(|row| view(store, &tables, row)).collect()
+}
+
+/// Every run that is not over.
+pub fn all_running(store: &Store) -> Result<Vec<RunView>, Error> {
+    let tables = store.tables()?;
+    tables.all_running()?.into_iter().map(|row| view(store, &tables, row)).collect()
+}
+
+/// The latest runs of an agent, or of all, the newest first.
+pub fn latest_runs(store: &Store, agent: Option<&Name>, limit: u32) -> Result<Vec<RunView>, Error> {
+    let tables = store.tables()?;
+    let rows = match agent {
+        Some(agent) => tables.latest_runs(agent, limit)?,
+        None => tables.newest_runs(limit)?,
+    };
+    rows.into_iter().map(|row| view(store, &tables, row)).collect()
 }
 
 /// Who was started for a message.
@@ -157,11 +228,22 @@ pub struct HoldView {
     pub until: Option<Timestamp>,
 }
 
+impl HoldView {
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+}
+
 /// What an agent is not started for at this time.
 pub fn holds(store: &Store, agent: &Name, now: Timestamp) -> Result<Vec<HoldView>, Error> {
+    Ok(all_holds(store, agent)?.into_iter().filter(|hold| !hold.is_over(now)).collect())
+}
+
+/// The same with what is over: it tells since when an agent may be started again.
+pub fn all_holds(store: &Store, agent: &Name) -> Result<Vec<HoldView>, Error> {
     let tables = store.tables()?;
     let mut found = Vec::new();
-    for hold in tables.holds_of(agent)?.into_iter().filter(|hold| !hold.is_over(now)) {
+    for hold in tables.holds_of(agent)? {
         let delivery = hold.delivery.map(|number| tables.delivery(number)).transpose()?.flatten();
         found.push(HoldView {
             agent: hold.agent,

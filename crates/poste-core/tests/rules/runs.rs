@@ -193,6 +193,9 @@ fn what_is_held_is_not_started_until_its_time_or_somebody_resumes_it() {
     assert_eq!(desk.history(one), [Event::Held]);
     accepted(desk.ask("coder", hold(None, HoldReason::Budget, Some(HOUR))));
     assert_eq!(startable(&desk, "coder"), []);
+    let agent = desk.office.store().tables().unwrap().agent("coder").unwrap().expect("registered");
+    let queued = views::queued(desk.office.store(), &agent, desk.now(), 10).unwrap();
+    assert_eq!(queued.iter().map(|mail| mail.message).collect::<Vec<_>>(), [other], "a person sees what waits");
     desk.pass(HOUR);
     assert_eq!(startable(&desk, "coder"), [other]);
     accepted(desk.ask("lead", resume("coder", Some(one))));
@@ -223,4 +226,68 @@ fn a_hold_tells_whom_it_concerns() {
     accepted(desk.say("coder", held, Some(text("10 runs an hour are used up"))));
     assert_eq!(desk.message(desk.last_message()).sender.as_str(), "coder");
     assert_eq!(desk.news("lead"), [desk.last_message()]);
+}
+
+#[test]
+fn whoever_is_told_of_a_hold_is_not_started_for_that() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let mail = Some(letter("lead", "alert"));
+    let held = Intent::RunHold(RunHold { message: None, why: HoldReason::Hops, until: None, mail });
+    accepted(desk.say("coder", held, Some(text("a loop was stopped"))));
+    assert_eq!(startable(&desk, "lead"), [], "a loop would begin anew");
+    let alert = desk.send("coder", "lead", "alert");
+    assert_eq!(startable(&desk, "lead"), [alert]);
+}
+
+#[test]
+fn what_was_let_go_is_known_to_have_been_held() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let coder = "coder".parse().unwrap();
+    let number = desk.send("lead", "coder", "directive");
+    accepted(desk.ask("coder", hold(Some(number), HoldReason::Hops, None)));
+    accepted(desk.ask("coder", hold(None, HoldReason::Budget, Some(HOUR))));
+    desk.pass(1_000);
+    accepted(desk.ask("lead", resume("coder", None)));
+    refused(desk.ask("lead", resume("coder", None)), Code::NothingToDo);
+    assert_eq!(views::holds(desk.office.store(), &coder, desk.now()).unwrap(), []);
+    let all = views::all_holds(desk.office.store(), &coder).unwrap();
+    let told: Vec<_> = all.iter().map(|hold| (hold.message, hold.why)).collect();
+    assert_eq!(told, [(None, HoldReason::Budget), (Some(number), HoldReason::Hops)]);
+    assert!(all.iter().all(|hold| hold.until.is_some_and(|until| until > hold.since)));
+    assert_eq!(startable(&desk, "coder"), [number]);
+    accepted(desk.ask("coder", hold(Some(number), HoldReason::Hops, None)));
+    assert_eq!(startable(&desk, "coder"), [], "it can be held again");
+}
+
+#[test]
+fn by_the_clock_an_agent_is_started_for_everything_that_was_there() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let report = desk.send("lead", "coder", "audit_report");
+    let until = desk.now();
+    desk.pass(1_000);
+    let next = desk.send("lead", "coder", "audit_report");
+    let work = desk.send("lead", "coder", "directive");
+    let agent = desk.office.store().tables().unwrap().agent("coder").unwrap().expect("registered");
+    let by_clock = |until| {
+        let found = views::startable_by_clock(desk.office.store(), &agent, until, desk.now(), 10).unwrap();
+        found.into_iter().map(|found| found.message).collect::<Vec<_>>()
+    };
+    assert_eq!(startable(&desk, "coder"), [work]);
+    assert_eq!(by_clock(until), [work, report]);
+    assert_eq!(by_clock(desk.now()), [work, report, next]);
+}
+
+#[test]
+fn the_latest_runs_come_first() {
+    let mut desk = Desk::with(&["lead", "coder", "other"]);
+    for (who, run) in [("coder", "r1"), ("other", "r2"), ("coder", "r3")] {
+        accepted(desk.ask(&format!("{who}/{run}"), start(run, &[])));
+    }
+    accepted(desk.ask("coder", end("r1", RunOutcome::Exited, Some(0))));
+    let names = |runs: Vec<views::RunView>| runs.iter().map(|run| run.run.to_string()).collect::<Vec<_>>();
+    let store = desk.office.store();
+    let coder = "coder".parse().unwrap();
+    assert_eq!(names(views::latest_runs(store, Some(&coder), 10).unwrap()), ["r3", "r1"]);
+    assert_eq!(names(views::latest_runs(store, None, 2).unwrap()), ["r3", "r2"]);
+    assert_eq!(names(views::all_running(store).unwrap()), ["r3", "r2"]);
 }

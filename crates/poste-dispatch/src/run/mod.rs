@@ -20,6 +20,7 @@ mod worktree;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use poste_core::config::{AgentConfig, AnswerBy, Mode};
 use poste_core::log::MessageNo;
 use poste_core::text::{Name, Session};
 use poste_run::Mark;
@@ -38,6 +39,11 @@ pub const RUN_AGENT: &str = "run-agent";
 pub const RUN_CHILD: &str = "run-child";
 /// The exit code of a supervisor that did not get the message.
 pub const NOT_TAKEN: u8 = 75;
+
+/// Whether an agent can be started for nothing in particular: its program takes its mail itself.
+pub fn takes_mail_itself(config: &AgentConfig) -> bool {
+    config.mode == Mode::Resident || preset::ways(config).answer == AnswerBy::Poste
+}
 
 /// What tells the processes of a run from all others.
 pub fn mark(run: &Session) -> Mark {

@@ -37,14 +37,17 @@ static TEXTS: &[Text] = &[
     },
     Text {
         name: "workflow-dispatch",
-        description: "Give the steps of a piece of work to the agents that can do them",
+        description: "Send work to agents, start them for it, and see how far it is",
         arguments: &[("goal", "What is to come of it", true)],
         text: "Dispatch this with Poste: {goal}\n\
+               If that is status, send AGENT TEXT or poll: tool poste, args [\"dispatch\", \"status\"], \
+               [\"dispatch\", \"send\", AGENT, TEXT] or [\"dispatch\", \"poll\", \"--no-wait\"]; tell what came of it. Otherwise:\n\
                1. tool poste, args [\"agents\"]: who is there, with which roles and capabilities.\n\
                2. Cut the goal into steps, each with a result that can be checked. Say which wait for which.\n\
                3. For each step that can start now: send_message type=directive to a name, role:ROLE or can:CAPABILITY; the body says \
                what, why, and how one sees that it is done. Give work with files as a handoff.\n\
-               4. wait_for_mail; poste args [\"track\", \"N\"] and [\"overdue\"] show what is late.\n\
+               4. poste args [\"dispatch\", \"poll\", \"--no-wait\"] starts who does not run; wait_for_mail; poste args \
+               [\"track\", \"N\"] and [\"overdue\"] show what is late.\n\
                5. Send the next steps as their conditions are met. Write decisions to a shared context.\n\
                6. When all is done, tell me the outcome of each step.",
     },

@@ -11,6 +11,7 @@ mod config;
 mod contexts;
 mod conversations;
 mod dead;
+mod dispatch;
 mod doctor;
 mod finding;
 mod first_steps;

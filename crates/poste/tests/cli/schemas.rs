@@ -254,6 +254,12 @@ const DAY: &[(&str, &str)] = &[
     ("workflow run", "workflow run flow --as lead"),
     ("workflow approve", "workflow approve flow-2 --choice deny --as lead"),
     ("workflow retry", "workflow retry flow-2 --as lead"),
+    ("dispatch send", "dispatch send robot Go --as lead"),
+    ("dispatch --dry-run", "dispatch --dry-run"),
+    ("dispatch poll", "dispatch poll"),
+    ("dispatch status", "dispatch status"),
+    ("dispatch runs", "dispatch runs"),
+    ("dispatch logs", "dispatch logs NEWEST"),
     ("retire", "retire extra --as lead"),
     ("demo", "demo --pace 0s --in played"),
     ("doctor", "doctor --verbose"),
@@ -265,11 +271,14 @@ const DAY: &[(&str, &str)] = &[
 fn day() -> Vec<(String, Value, Value)> {
     let mut desk = Desk::staffed();
     desk.file("plan.md", "# Plan\n");
-    desk.file(".poste/local.toml", "[wake]\ncommand = [\"true\"]\n[[on]]\nname = \"lines\"\npriority = \"low\"\nsince = \"start\"\nhandler = \"log\"\n");
     let flow = "[[step]]\nkey = \"go\"\napproval = \"lead\"\nrequest = \"Go?\"\n\
                 [[step]]\nkey = \"do\"\nagent = \"coder\"\nneeds = [\"go\"]\nrequest = \"Do\"\n";
     desk.file("workflows/flow.toml", flow);
-    desk.file(".poste/local.toml", "[wake]\ncommand = [\"true\"]\n");
+    desk.file(
+        ".poste/local.toml",
+        "[wake]\ncommand = [\"true\"]\n[agent.robot]\nrun = [\"/bin/sh\", \"-c\", \"echo done\"]\n\
+         [[on]]\nname = \"lines\"\npriority = \"low\"\nsince = \"start\"\nhandler = \"log\"\n",
+    );
     desk.file("lines.jsonl", "{\"to\":\"coder\",\"subject\":\"From a batch\",\"id\":\"line-1\"}\n");
     let mut answers = Vec::new();
     let mut newest = String::new();
@@ -281,7 +290,7 @@ fn day() -> Vec<(String, Value, Value)> {
         assert_ne!(ran.out(), "", "{command} answers something");
         for line in ran.out().lines() {
             let value: Value = serde_json::from_str(line).expect("an answer is JSON");
-            if ["send", "handoff create"].contains(name) {
+            if ["send", "dispatch send", "handoff create"].contains(name) {
                 newest = value["number"].to_string();
             }
             answers.push(((*command).to_owned(), schema.clone(), value));

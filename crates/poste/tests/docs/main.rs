@@ -57,6 +57,7 @@ pages! {
     mcp: "docs/mcp.md",
     messages: "docs/messages.md",
     offices: "docs/offices.md",
+    dispatch: "docs/dispatch.md",
     guard: "docs/guard.md",
     reservations: "docs/reservations.md",
     reports: "docs/reports.md",

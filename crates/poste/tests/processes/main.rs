@@ -8,6 +8,7 @@ mod contexts;
 mod creating;
 mod deciding;
 mod demo;
+mod dispatch;
 mod doctor;
 mod dying;
 mod examples;

@@ -128,6 +128,14 @@ impl Tables<'_> {
         Ok(self.conn.prepare_cached(&SQL)?.query_map([limit], run_row)?.collect::<Result<_, _>>()?)
     }
 
+    /// Of an agent, the newest first.
+    pub fn latest_runs(&self, agent: &Name, limit: u32) -> Result<Vec<RunRow>, Error> {
+        static SQL: LazyLock<String> = LazyLock::new(|| {
+            format!("SELECT {COLUMNS} FROM runs WHERE agent = ?1 ORDER BY at DESC, position DESC LIMIT ?2")
+        });
+        Ok(self.conn.prepare_cached(&SQL)?.query_map(params![agent, limit], run_row)?.collect::<Result<_, _>>()?)
+    }
+
     /// Of an agent, the oldest first.
     pub fn running(&self, agent: &Name) -> Result<Vec<RunRow>, Error> {
         static SQL: LazyLock<String> = LazyLock::new(|| {
@@ -136,7 +144,6 @@ impl Tables<'_> {
         Ok(self.conn.prepare_cached(&SQL)?.query_map([agent], run_row)?.collect::<Result<_, _>>()?)
     }
 
-    /// What a run works on, or worked on.
     /// All that are under way, by agent.
     pub fn all_running(&self) -> Result<Vec<RunRow>, Error> {
         let sql = format!("SELECT {COLUMNS} FROM runs WHERE ended_by IS NULL ORDER BY agent, position");
@@ -144,6 +151,7 @@ impl Tables<'_> {
         Ok(statement.query_map([], run_row)?.collect::<Result<_, _>>()?)
     }
 
+    /// What a run works on, or worked on.
     pub fn messages_of_run(&self, run: &Session) -> Result<Vec<MessageNo>, Error> {
         let mut statement =
             self.conn.prepare_cached("SELECT message FROM run_claims WHERE run = ?1 ORDER BY message")?;

@@ -34,6 +34,7 @@ const ALLOWED: &[&str] = &[
     "context",
     "dead",
     "deny",
+    "dispatch",
     "doctor",
     "done",
     "extend",
@@ -135,6 +136,7 @@ fn check_allowed(command: &Command) -> Result {
         Command::Approvals(args) => args.waits(),
         Command::Reserve(args) => args.waits(),
         Command::Workflow(args) => args.waits(),
+        Command::Dispatch(args) => args.waits(),
         _ => false,
     };
     if waits {

@@ -1,0 +1,370 @@
+//! From what is true now: whom to start for what, what to hold back and why, and when to look again.
+//!
+//! A pure function, so that limits and fairness can be proven without a process.
+
+use std::cmp::Reverse;
+
+use jiff::tz::TimeZone;
+use poste_core::config::{AgentConfig, Mode};
+use poste_core::log::{HoldReason, MessageNo};
+use poste_core::store::tables::Spent;
+use poste_core::text::Name;
+use poste_core::time::{Timestamp, length};
+use poste_core::views::{HoldView, Startable};
+use poste_core::vocabulary::Urgency;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::times;
+
+/// Runs in a row that failed, of so many different messages, before an agent is given a rest.
+pub const FAILING_RUNS: usize = 5;
+pub const FAILING_MESSAGES: usize = 3;
+/// How long that rest is.
+pub const FAILING_REST_MS: i64 = 10 * 60 * 1_000;
+/// The time `starts_per_minute` is for.
+pub const RATE_MS: i64 = 60 * 1_000;
+/// Senders one hold tells at most.
+const TOLD_MAX: usize = 8;
+
+/// Everything that decides.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    pub now: Timestamp,
+    /// Of this machine: hours and schedules are of its day.
+    pub zone: TimeZone,
+    /// Runs that may be under way at once, of all agents.
+    pub places: usize,
+    /// Those that are under way or being started, without residents.
+    pub taken: usize,
+    pub agents: Vec<AgentFacts>,
+}
+
+/// What decides about one agent.
+#[derive(Debug, Clone)]
+pub struct AgentFacts {
+    pub name: Name,
+    pub config: AgentConfig,
+    /// What it may be started for, the best first; with a schedule, all that was stored before its last time.
+    pub mail: Vec<Startable>,
+    /// Its runs that are under way or being started.
+    pub running: usize,
+    pub last_started: Option<Timestamp>,
+    /// Nothing was started since the schedule's last time.
+    pub clock_due: bool,
+    pub clock_next: Option<Timestamp>,
+    /// Its starts of the last minute, the oldest first; since it was let go.
+    pub lately: Vec<Timestamp>,
+    /// In the time its budget is for, since it was let go.
+    pub spent: Spent,
+    pub failures: Failures,
+    /// It is not started at all.
+    pub held: Option<HoldView>,
+    /// Messages somebody let go although they came out of so many runs.
+    pub let_go: Vec<MessageNo>,
+    /// After a start that came to nothing.
+    pub rests_until: Option<Timestamp>,
+}
+
+/// Its last runs in a row that failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Failures {
+    pub runs: usize,
+    /// The different ones they were for; a run for none counts as one.
+    pub messages: usize,
+}
+
+/// What is to be done now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Choice {
+    pub starts: Vec<Start>,
+    pub holds: Vec<Hold>,
+    /// Agents whose hold has lost its reason.
+    pub resumes: Vec<Name>,
+    /// Programs that are kept running, and what waits for them.
+    pub rings: Vec<Start>,
+    pub waits: Vec<Wait>,
+    /// When something is different without any record.
+    pub look_again: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Start {
+    pub agent: Name,
+    /// None: to look through its inbox.
+    pub messages: Vec<MessageNo>,
+}
+
+/// Something that is not started until a time, or until somebody lets it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Hold {
+    pub agent: Name,
+    pub message: Option<MessageNo>,
+    pub why: HoldReason,
+    #[serde(serialize_with = "poste_core::time::rfc3339_option")]
+    pub until: Option<Timestamp>,
+    /// In words.
+    pub text: String,
+    /// Whose mail it stops.
+    #[serde(skip)]
+    pub senders: Vec<Name>,
+}
+
+/// Mail that waits for a reason that needs no hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Wait {
+    pub agent: Name,
+    pub why: WaitReason,
+    pub messages: usize,
+    #[serde(serialize_with = "poste_core::time::rfc3339_option")]
+    pub until: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitReason {
+    /// It has as many runs as it may.
+    Busy,
+    /// All together have.
+    NoPlace,
+    Quiet,
+    Held,
+    /// Its last start came to nothing a moment ago.
+    Resting,
+}
+
+/// One agent, while places are given out.
+struct Queue<'f> {
+    facts: &'f AgentFacts,
+    /// What is left, the best last.
+    mail: Vec<&'f Startable>,
+    /// Starts it may still have.
+    free: usize,
+    /// The clock's start, which takes no message if there is none.
+    empty_start: bool,
+    /// The time of its last start, and what was given out here after that.
+    served: (i64, usize),
+}
+
+pub fn choose(facts: &Facts) -> Choice {
+    let mut choice = Choice::default();
+    let mut queues: Vec<Queue<'_>> = facts.agents.iter().filter_map(|agent| queue(facts, agent, &mut choice)).collect();
+    let mut places = facts.places.saturating_sub(facts.taken);
+    let mut given = 0;
+    while let Some(next) = next(&mut queues) {
+        let is_resident = next.facts.config.mode == Mode::Resident;
+        if !is_resident && places == 0 {
+            break;
+        }
+        let batch = match next.facts.config.mode {
+            Mode::Session => next.facts.config.batch as usize,
+            Mode::Subagent => 1,
+            Mode::Resident => 0,
+        };
+        let messages: Vec<MessageNo> = (0..batch).filter_map(|_| next.mail.pop().map(|mail| mail.message)).collect();
+        next.empty_start = false;
+        next.free -= 1;
+        given += 1;
+        next.served = (facts.now.ms(), given);
+        if !is_resident {
+            places -= 1;
+        }
+        choice.starts.push(Start { agent: next.facts.name.clone(), messages });
+    }
+    for queue in queues.iter().filter(|queue| !queue.mail.is_empty() && queue.facts.config.mode != Mode::Resident) {
+        let why = if queue.free == 0 { WaitReason::Busy } else { WaitReason::NoPlace };
+        choice.wait(queue.facts, why, queue.mail.len(), None);
+    }
+    choice.look_again = choice.look_again.filter(|at| *at > facts.now);
+    choice
+}
+
+/// The agent whose turn it is: the most urgent mail, then who was started least lately, then the oldest mail.
+fn next<'q, 'f>(queues: &'q mut [Queue<'f>]) -> Option<&'q mut Queue<'f>> {
+    let may_start = |queue: &&mut Queue<'_>| queue.free > 0 && (queue.empty_start || !queue.mail.is_empty());
+    queues.iter_mut().filter(may_start).min_by_key(|queue| {
+        let best = queue.mail.last();
+        // A program that is kept running takes nobody's place.
+        let is_resident = queue.facts.config.mode == Mode::Resident;
+        let first = best.map(|mail| Reverse(mail.priority));
+        let oldest = best.map(|mail| mail.message);
+        (!is_resident, first.is_none(), first, queue.served, oldest, queue.facts.name.clone())
+    })
+}
+
+/// What of an agent's mail it may be started for now; everything else is said in the choice.
+fn queue<'f>(facts: &Facts, agent: &'f AgentFacts, choice: &mut Choice) -> Option<Queue<'f>> {
+    choice.look_at(agent.clock_next);
+    if let Some(held) = &agent.held {
+        if has_lost_its_reason(agent, held) {
+            choice.resumes.push(agent.name.clone());
+        } else {
+            choice.look_at(held.until);
+            choice.wait(agent, WaitReason::Held, agent.mail.len(), held.until);
+        }
+        return None;
+    }
+    let is_resident = agent.config.mode == Mode::Resident;
+    let mut mail = hold_back_chains(agent, choice);
+    let mut starts_empty = if is_resident { agent.running == 0 } else { agent.clock_due };
+    if let Some(quiet) = agent.config.quiet
+        && let Some(until) = times::quiet_until(quiet, facts.now, &facts.zone)
+    {
+        let before = mail.len();
+        mail.retain(|mail| mail.urgency == Urgency::Now);
+        starts_empty &= is_resident && !mail.is_empty();
+        choice.look_at(Some(until));
+        choice.wait(agent, WaitReason::Quiet, before - mail.len(), Some(until));
+    }
+    if is_resident && agent.running > 0 && !mail.is_empty() {
+        let messages = mail.iter().map(|mail| mail.message).collect();
+        choice.rings.push(Start { agent: agent.name.clone(), messages });
+    }
+    let wants_more = if is_resident { starts_empty } else { starts_empty || !mail.is_empty() };
+    if !wants_more {
+        return None;
+    }
+    if let Some(until) = agent.rests_until.filter(|until| *until > facts.now) {
+        choice.look_at(Some(until));
+        choice.wait(agent, WaitReason::Resting, mail.len(), Some(until));
+        return None;
+    }
+    if let Some(hold) = stop(facts, agent, &mail) {
+        choice.look_at(hold.until);
+        choice.holds.push(hold);
+        return None;
+    }
+    let limit = if is_resident { 1 } else { agent.config.concurrency as usize };
+    let rate = (agent.config.starts_per_minute as usize).saturating_sub(agent.lately.len());
+    let budget = agent
+        .config
+        .budget
+        .and_then(|budget| budget.runs)
+        .map_or(usize::MAX, |runs| usize::try_from(runs.saturating_sub(agent.spent.runs)).unwrap_or(usize::MAX));
+    let free = limit.saturating_sub(agent.running).min(rate).min(budget);
+    mail.reverse();
+    let served = (agent.last_started.map_or(0, Timestamp::ms), 0);
+    Some(Queue { facts: agent, mail, free, empty_start: starts_empty, served })
+}
+
+/// Holds what came out of too many runs, and leaves the rest, each message once.
+fn hold_back_chains<'f>(agent: &'f AgentFacts, choice: &mut Choice) -> Vec<&'f Startable> {
+    let mut mail: Vec<&Startable> = Vec::new();
+    for found in &agent.mail {
+        if mail.iter().any(|before| before.message == found.message) {
+            continue; // it waits at two addresses of the agent
+        }
+        if found.hops <= agent.config.max_hops || agent.let_go.contains(&found.message) {
+            mail.push(found);
+            continue;
+        }
+        if choice.holds.iter().any(|hold| hold.agent == agent.name && hold.message == Some(found.message)) {
+            continue;
+        }
+        let text = format!(
+            "message #{} came out of {} runs, one after the other, and max_hops of {} is {}: this looks like a loop",
+            found.message, found.hops, agent.name, agent.config.max_hops
+        );
+        let senders = vec![found.sender.clone()];
+        let hold = Hold {
+            agent: agent.name.clone(),
+            message: Some(found.message),
+            why: HoldReason::Hops,
+            until: None,
+            text,
+            senders,
+        };
+        choice.holds.push(hold);
+    }
+    mail
+}
+
+/// Why an agent that has something to do is not started at all.
+fn stop(facts: &Facts, agent: &AgentFacts, mail: &[&Startable]) -> Option<Hold> {
+    let hold = |why, until, text| {
+        let mut senders: Vec<Name> = Vec::new();
+        for sender in mail.iter().map(|mail| &mail.sender) {
+            if !senders.contains(sender) && senders.len() < TOLD_MAX {
+                senders.push(sender.clone());
+            }
+        }
+        Some(Hold { agent: agent.name.clone(), message: None, why, until, text, senders })
+    };
+    let name = &agent.name;
+    if !agent.config.trusted {
+        let text = format!(
+            "what poste.toml runs for {name} is not trusted on this machine ({}). Look at it, then: poste trust",
+            agent.config.shown()
+        );
+        return hold(HoldReason::Misconfigured, None, text);
+    }
+    if is_failing(agent) {
+        let until = facts.now.plus_ms(FAILING_REST_MS);
+        let text = format!(
+            "the last {} runs of {name} failed, whatever they were for, so it rests for {}. See why: poste dispatch runs {name}",
+            agent.failures.runs,
+            length(FAILING_REST_MS)
+        );
+        return hold(HoldReason::Failing, Some(until), text);
+    }
+    if let Some(what) = used_up(agent) {
+        let until = agent.config.budget.map(|budget| times::budget_until(budget.per, facts.now, &facts.zone));
+        return hold(HoldReason::Budget, until, format!("the budget of {name} is used up: {what}"));
+    }
+    let per_minute = agent.config.starts_per_minute as usize;
+    if agent.lately.len() >= per_minute {
+        // Once the oldest of them is a minute ago, one may follow.
+        let until = agent.lately[agent.lately.len() - per_minute].plus_ms(RATE_MS);
+        let text = format!(
+            "{name} was started {} times in a minute, and starts_per_minute is {per_minute}",
+            agent.lately.len()
+        );
+        return hold(HoldReason::Rate, Some(until), text);
+    }
+    None
+}
+
+fn is_failing(agent: &AgentFacts) -> bool {
+    agent.failures.runs >= FAILING_RUNS && agent.failures.messages >= FAILING_MESSAGES
+}
+
+/// What of the budget is used up, in words.
+fn used_up(agent: &AgentFacts) -> Option<String> {
+    let budget = agent.config.budget?;
+    let per = budget.per.word();
+    let spent = agent.spent;
+    if let Some(runs) = budget.runs.filter(|runs| spent.runs >= *runs) {
+        return Some(format!("{} of {runs} runs this {per}", spent.runs));
+    }
+    if let Some(minutes) = budget.minutes.filter(|minutes| spent.took_ms >= minutes.saturating_mul(60_000)) {
+        return Some(format!("{} of {minutes} minutes this {per}", spent.took_ms / 60_000));
+    }
+    let cost = budget.cost_micros.filter(|cost| spent.cost_micros >= *cost)?;
+    let dollars = |micros: u64| format!("{}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000);
+    Some(format!("{} of {} dollars this {per}", dollars(spent.cost_micros), dollars(cost)))
+}
+
+/// Whether a person changed what a hold was for, without saying more.
+fn has_lost_its_reason(agent: &AgentFacts, held: &HoldView) -> bool {
+    match held.why {
+        HoldReason::Misconfigured => agent.config.trusted,
+        HoldReason::Budget => used_up(agent).is_none(),
+        _ => false,
+    }
+}
+
+impl Choice {
+    fn look_at(&mut self, at: Option<Timestamp>) {
+        self.look_again = [self.look_again, at].into_iter().flatten().min();
+    }
+
+    fn wait(&mut self, agent: &AgentFacts, why: WaitReason, messages: usize, until: Option<Timestamp>) {
+        if messages > 0 || why == WaitReason::Held {
+            self.waits.push(Wait { agent: agent.name.clone(), why, messages, until });
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "choose_tests.rs"]
+mod tests;

@@ -1,0 +1,532 @@
+//! The loop: woken by the office, by supervisors that end and by people who want it to stop.
+
+use std::collections::BTreeMap;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use poste_core::config::{Mode, Runners};
+use poste_core::error::Error;
+use poste_core::fold::{Code, Verdict};
+use poste_core::log::{Intent, MessageNo, Proposal, Register, RunOutcome, RunResume};
+use poste_core::office::{Office, Place, head};
+use poste_core::text::{Name, RecordId, Session};
+use poste_core::time::Timestamp;
+use poste_core::views::{self, RunView};
+use rustix::process::{Pid, Signal, kill_process};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::choose::{Hold, Start, choose};
+use super::facts::{Own, Rest, Scope, Starting, look_with};
+use super::hold;
+use crate::run::NOT_TAKEN;
+
+/// It looks after so long in any case: nobody rings for a file that was changed, or for a supervisor on another machine.
+const LOOK_PERIOD: Duration = Duration::from_secs(2);
+/// How often what dead supervisors left is looked for.
+const SWEEP_PERIOD: Duration = Duration::from_secs(10);
+/// For how long the files that say what to run are taken as they were.
+const CONFIG_PERIOD: Duration = Duration::from_millis(250);
+/// How long a message is left alone that somebody else had, and an agent whose supervisor could not run, at first.
+const REST_MS: i64 = 1_000;
+const REST_MS_MAX: i64 = 60_000;
+
+/// What the surroundings of the loop bring along.
+pub trait Hooks {
+    /// A supervisor for these messages of an agent.
+    fn supervisor(&mut self, agent: &Name, messages: &[MessageNo]) -> Command;
+    /// Ends what dead supervisors left, and says whose runs those were.
+    fn sweep(&mut self, office: &mut Office) -> Result<Vec<Session>, Error>;
+    /// Workflows go on. Says whether it wrote anything.
+    fn advance(&mut self, _: &mut Office) -> Result<bool, Error> {
+        Ok(false)
+    }
+    /// A program that is kept running is told of its mail.
+    fn ring(&mut self, _: &Name, _: &[MessageNo]) {}
+    fn tell(&mut self, event: &Event);
+    /// Mail was sent that may have to be seen now.
+    fn sent(&mut self, _: &Office, _: &Name, _: MessageNo) {}
+    /// After each look.
+    fn show(&mut self, _: &Office, _: &Runners) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// Something that happened, for whoever watches.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    Started {
+        agent: Name,
+        messages: Vec<MessageNo>,
+        /// Of the supervisor.
+        pid: u32,
+    },
+    Ended {
+        agent: Name,
+        messages: Vec<MessageNo>,
+        run: Session,
+        how: RunOutcome,
+        code: Option<u8>,
+        took_ms: u64,
+    },
+    /// Somebody else was faster.
+    NotTaken {
+        agent: Name,
+        messages: Vec<MessageNo>,
+    },
+    CouldNotRun {
+        agent: Name,
+        messages: Vec<MessageNo>,
+        reason: String,
+    },
+    Held {
+        #[serde(flatten)]
+        hold: Hold,
+        /// The message that tells of it.
+        mail: Option<MessageNo>,
+    },
+    Resumed {
+        agent: Name,
+    },
+    Registered {
+        agent: Name,
+    },
+    /// A supervisor died; what was left of its run was ended.
+    Lost {
+        run: Session,
+    },
+    Trouble {
+        text: String,
+    },
+}
+
+/// How long it goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    Stopped,
+    /// Nothing can be started and nothing of its own runs.
+    Idle,
+    /// Everything is started that can be at once.
+    Started,
+}
+
+/// What a signal, or another thread, says to the loop.
+#[derive(Debug, Clone, Default)]
+pub struct Stopper(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    news: Mutex<News>,
+    came: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct News {
+    rung: bool,
+    exited: Vec<(u32, Option<ExitStatus>)>,
+    /// How often somebody asked it to stop.
+    asked: u32,
+    /// It ends at once.
+    leaves: bool,
+    over: bool,
+}
+
+impl Stopper {
+    /// Starts nothing more, and ends once its runs have; asked again, it stops those.
+    pub fn ask(&self) {
+        self.0.put(|news| news.asked += 1);
+    }
+
+    /// Ends it at once; what runs goes on.
+    pub fn leave(&self) {
+        self.0.put(|news| news.leaves = true);
+    }
+}
+
+impl Shared {
+    fn put(&self, change: impl FnOnce(&mut News)) {
+        change(&mut self.news.lock().unwrap_or_else(PoisonError::into_inner));
+        self.came.notify_all();
+    }
+
+    fn is_over(&self) -> bool {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).over
+    }
+
+    /// Waits for news, and takes what came.
+    fn wait(&self, patience: Duration) -> News {
+        let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let nothing = |news: &mut News| !news.rung && news.exited.is_empty() && news.asked == 0 && !news.leaves;
+        let (mut news, _) =
+            self.came.wait_timeout_while(news, patience, nothing).unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *news)
+    }
+}
+
+/// Starts supervisors for what waits in one office.
+#[derive(Debug)]
+pub struct Dispatcher<H> {
+    place: Place,
+    office: Office,
+    hooks: H,
+    only: Vec<Name>,
+    stopper: Stopper,
+    /// At the first wish to stop its runs are stopped too.
+    stops_runs: bool,
+    own: Own,
+    config: Option<(Instant, Runners)>,
+    /// What was wrong the last time, so that it is said once.
+    trouble: Option<String>,
+    swept: Option<Instant>,
+    /// The newest message each program that is kept running was rung for.
+    rung: BTreeMap<Name, MessageNo>,
+    asked: u32,
+}
+
+impl<H: Hooks> Dispatcher<H> {
+    pub fn new(place: Place, office: Office, hooks: H) -> Self {
+        Self {
+            place,
+            office,
+            hooks,
+            only: Vec::new(),
+            stopper: Stopper::default(),
+            stops_runs: false,
+            own: Own::default(),
+            config: None,
+            trouble: None,
+            swept: None,
+            rung: BTreeMap::new(),
+            asked: 0,
+        }
+    }
+
+    pub fn only(&mut self, agents: Vec<Name>) -> &mut Self {
+        self.only = agents;
+        self
+    }
+
+    pub fn stops_runs(&mut self, stops: bool) -> &mut Self {
+        self.stops_runs = stops;
+        self
+    }
+
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    pub fn hooks(&mut self) -> &mut H {
+        &mut self.hooks
+    }
+
+    /// Looks and starts until it is over.
+    pub fn run(&mut self, until: Until) -> Result<(), Error> {
+        let bell = self.listen();
+        let ran = self.turn(until);
+        self.stopper.0.put(|news| news.over = true);
+        // It wakes within a moment, and holds nothing.
+        drop(bell);
+        ran
+    }
+
+    fn turn(&mut self, until: Until) -> Result<(), Error> {
+        loop {
+            let (started, look_again) = match self.asked {
+                0 => match self.look() {
+                    Ok(looked) => looked,
+                    Err(error) if until == Until::Stopped => {
+                        self.bear(error)?;
+                        (0, None)
+                    }
+                    Err(error) => return Err(error),
+                },
+                _ => (0, None),
+            };
+            let residents = self.config.as_ref().map(|(_, runners)| runners);
+            let is_resident = |name: &Name| {
+                residents.and_then(|runners| runners.agents.get(name)).is_some_and(|agent| agent.mode == Mode::Resident)
+            };
+            let is_idle = self.own.starting.iter().all(|starting| is_resident(&starting.agent));
+            let ends = match until {
+                Until::Started => true,
+                Until::Idle => started == 0 && is_idle,
+                Until::Stopped => false,
+            };
+            if ends || (self.asked > 0 && is_idle) {
+                return Ok(());
+            }
+            let pause = match look_again {
+                Some(at) => Duration::from_millis(u64::try_from(at.since_ms(self.office.now()?)).unwrap_or(0)),
+                None => LOOK_PERIOD,
+            };
+            let news = self.stopper.0.wait(pause.clamp(Duration::from_millis(1), LOOK_PERIOD));
+            for (pid, status) in news.exited {
+                self.ended(pid, status)?;
+            }
+            if news.leaves {
+                return Ok(());
+            }
+            if news.asked > 0 {
+                self.asked += news.asked;
+                if self.stops_runs || self.asked > 1 {
+                    self.stop_runs();
+                }
+            }
+        }
+    }
+
+    /// One look: what to do is chosen and done. How many were started, and when to look again.
+    fn look(&mut self) -> Result<(usize, Option<Timestamp>), Error> {
+        self.office.settle()?;
+        if self.swept.is_none_or(|at| at.elapsed() >= SWEEP_PERIOD) {
+            for run in self.hooks.sweep(&mut self.office)? {
+                self.hooks.tell(&Event::Lost { run });
+            }
+            self.swept = Some(now_instant());
+        }
+        let advanced = self.hooks.advance(&mut self.office)?;
+        let runners = self.runners()?;
+        self.trouble = None;
+        self.register(&runners)?;
+        let now = self.office.now()?;
+        self.own.resting.retain(|rest| rest.until.plus_ms(REST_MS_MAX) > now);
+        let sight = look_with(&self.office, &runners, Scope { only: &self.only, whole: false }, &self.own)?;
+        let choice = choose(&sight.facts);
+        let mut changed = 0;
+        for hold in &choice.holds {
+            if let Some(mail) = hold::write(&mut self.office, &runners, hold)? {
+                if let Some(mail) = mail {
+                    self.hooks.sent(&self.office, &hold.agent, mail);
+                }
+                self.hooks.tell(&Event::Held { hold: hold.clone(), mail });
+            }
+        }
+        for agent in &choice.resumes {
+            changed += usize::from(self.resume(agent)?);
+        }
+        for ring in &choice.rings {
+            self.ring(ring);
+        }
+        for start in &choice.starts {
+            changed += 1;
+            self.start(start)?;
+        }
+        self.hooks.show(&self.office, &runners)?;
+        // What a resume or a step of a workflow brought is looked at at once.
+        let at_once = changed > choice.starts.len() || advanced;
+        Ok((changed + usize::from(at_once), if at_once { Some(now) } else { choice.look_again }))
+    }
+
+    fn runners(&mut self) -> Result<Runners, Error> {
+        if let Some((at, runners)) = &self.config
+            && at.elapsed() < CONFIG_PERIOD
+        {
+            return Ok(runners.clone());
+        }
+        let runners = self.office.runners()?;
+        self.config = Some((now_instant(), runners.clone()));
+        Ok(runners)
+    }
+
+    /// Says once what is in the way and passes; nothing is started meanwhile. Supervisors could not do better.
+    fn bear(&mut self, error: Error) -> Result<(), Error> {
+        use Error::{Busy, Config, DiskFull, WalFull};
+        if !matches!(error, Busy { .. } | Config { .. } | DiskFull { .. } | WalFull { .. }) {
+            return Err(error);
+        }
+        let text = error.to_string();
+        if self.trouble.as_ref() != Some(&text) {
+            self.hooks.tell(&Event::Trouble { text: text.clone() });
+            self.trouble = Some(text);
+        }
+        Ok(())
+    }
+
+    /// Nobody can write to somebody who is not registered.
+    fn register(&mut self, runners: &Runners) -> Result<(), Error> {
+        for (name, config) in &runners.agents {
+            let is_wanted = self.only.is_empty() || self.only.contains(name);
+            if !is_wanted || !config.trusted || self.office.agent(name)?.is_some() {
+                continue;
+            }
+            if register(&mut self.office, runners, name)? {
+                self.hooks.tell(&Event::Registered { agent: name.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    fn resume(&mut self, agent: &Name) -> Result<bool, Error> {
+        let intent = Intent::RunResume(RunResume { agent: agent.clone(), message: None });
+        let proposal = proposal(&self.office, agent, intent);
+        let resumed = matches!(self.office.propose(&proposal)?.verdict, Verdict::Accepted(_));
+        if resumed {
+            self.hooks.tell(&Event::Resumed { agent: agent.clone() });
+        }
+        Ok(resumed)
+    }
+
+    fn ring(&mut self, ring: &Start) {
+        let newest = ring.messages.iter().max().copied();
+        if self.rung.get(&ring.agent).copied() < newest {
+            self.rung.extend(newest.map(|newest| (ring.agent.clone(), newest)));
+            self.hooks.ring(&ring.agent, &ring.messages);
+        }
+    }
+
+    fn start(&mut self, start: &Start) -> Result<(), Error> {
+        let spawned = self.hooks.supervisor(&start.agent, &start.messages).spawn();
+        let Start { agent, messages } = start.clone();
+        match spawned {
+            Ok(child) => {
+                let pid = child.id();
+                self.await_end(child);
+                let at = self.office.now()?;
+                self.own.starting.push(Starting { pid, agent: agent.clone(), messages: messages.clone(), at });
+                self.hooks.tell(&Event::Started { agent, messages, pid });
+            }
+            Err(error) => {
+                self.rest(&agent, None)?;
+                self.hooks.tell(&Event::CouldNotRun { agent, messages, reason: error.to_string() });
+            }
+        }
+        Ok(())
+    }
+
+    /// One small thread each: it sleeps until its supervisor ends, and leaves nothing behind.
+    fn await_end(&self, mut child: Child) {
+        let shared = Arc::clone(&self.stopper.0);
+        std::thread::spawn(move || {
+            let status = child.wait().ok();
+            shared.put(|news| news.exited.push((child.id(), status)));
+        });
+    }
+
+    fn ended(&mut self, pid: u32, status: Option<ExitStatus>) -> Result<(), Error> {
+        let Some(index) = self.own.starting.iter().position(|starting| starting.pid == pid) else { return Ok(()) };
+        let Starting { agent, messages, .. } = self.own.starting.swap_remove(index);
+        let code = status.and_then(|status| status.code());
+        if code == Some(NOT_TAKEN.into()) {
+            for message in &messages {
+                self.rest(&agent, Some(*message))?;
+            }
+            if messages.is_empty() {
+                self.rest(&agent, None)?;
+            }
+            self.hooks.tell(&Event::NotTaken { agent, messages });
+            return Ok(());
+        }
+        match self.run_of(&agent, pid)? {
+            Some(RunView { run, how: Some(how), code, took_ms, messages, .. }) => {
+                self.own.resting.retain(|rest| rest.agent != agent);
+                let took_ms = took_ms.unwrap_or(0);
+                self.hooks.tell(&Event::Ended { agent, messages, run, how, code, took_ms });
+            }
+            // Its supervisor was killed: what is left of it is swept up now, not in a while.
+            Some(_) => self.swept = None,
+            None => {
+                self.rest(&agent, None)?;
+                let reason = match status {
+                    Some(status) => format!("its supervisor ended before the start ({status})"),
+                    None => "its supervisor is gone".to_owned(),
+                };
+                self.hooks.tell(&Event::CouldNotRun { agent, messages, reason });
+            }
+        }
+        Ok(())
+    }
+
+    fn run_of(&self, agent: &Name, pid: u32) -> Result<Option<RunView>, Error> {
+        const RECENT: u32 = 64;
+        let runs = views::latest_runs(self.office.store(), Some(agent), RECENT)?;
+        Ok(runs.into_iter().find(|run| run.supervisor == pid))
+    }
+
+    /// What came to nothing is not tried again at once, and each time a little later.
+    fn rest(&mut self, agent: &Name, message: Option<MessageNo>) -> Result<(), Error> {
+        let now = self.office.now()?;
+        let before = self.own.resting.iter().position(|rest| rest.agent == *agent && rest.message == message);
+        let times = before.map_or(0, |index| self.own.resting.swap_remove(index).times);
+        let until = now.plus_ms((REST_MS << times.min(10)).min(REST_MS_MAX));
+        self.own.resting.push(Rest { agent: agent.clone(), message, until, times: times + 1 });
+        Ok(())
+    }
+
+    /// Asks its own supervisors to stop; each releases what it holds and says so.
+    fn stop_runs(&self) {
+        for starting in &self.own.starting {
+            // It was not waited for yet, so the number is still its own.
+            if let Some(pid) = i32::try_from(starting.pid).ok().and_then(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::TERM);
+            }
+        }
+    }
+
+    /// A thread that waits for changes of the office, with eyes of its own.
+    fn listen(&self) -> std::thread::JoinHandle<()> {
+        let (place, shared) = (self.place.clone(), Arc::clone(&self.stopper.0));
+        std::thread::spawn(move || {
+            const PATIENCE: Duration = Duration::from_secs(1);
+            // Without it the loop still looks now and then.
+            let Ok(mut office) = place.open() else { return };
+            let mut seen = head(office.store()).ok();
+            while !shared.is_over() {
+                let changed = office.wait_unless(
+                    Some(PATIENCE),
+                    || shared.is_over(),
+                    |office| {
+                        let now = head(office.store())?;
+                        Ok((Some(now) != seen).then_some(now))
+                    },
+                );
+                match changed {
+                    Ok(Some(now)) => {
+                        seen = Some(now);
+                        shared.put(|news| news.rung = true);
+                    }
+                    Ok(None) => {}
+                    Err(_) => std::thread::sleep(PATIENCE),
+                }
+            }
+        })
+    }
+}
+
+/// Registers an agent of the file, with its role and its lead. False: it was registered meanwhile.
+pub fn register(office: &mut Office, runners: &Runners, name: &Name) -> Result<bool, Error> {
+    let config = runners.agents.get(name);
+    let role = config.and_then(|config| config.role.as_ref()).and_then(|role| role.as_str().parse().ok());
+    let lead = match runners.team.lead.clone().filter(|lead| lead != name) {
+        Some(lead) if office.agent(&lead)?.is_some_and(|lead| lead.is_active()) => Some(lead),
+        _ => None,
+    };
+    let header =
+        Register { kind: None, role, capabilities: None, worktree: None, lead, clears: Vec::new(), update: false };
+    let proposal = proposal(office, name, Intent::Register(header));
+    match office.propose(&proposal)?.verdict {
+        Verdict::Accepted(_) => Ok(true),
+        Verdict::Rejected(_) if office.agent(name)?.is_some() => Ok(false),
+        Verdict::Rejected(why) => Err(Error::Damaged(format!("{name} cannot be registered: {}", why.reason))),
+    }
+}
+
+pub(super) fn proposal(office: &Office, actor: &Name, intent: Intent) -> Proposal {
+    Proposal { id: new_id(), actor: actor.clone(), session: None, sent_at: office.wall(), intent, content: None }
+}
+
+fn new_id() -> RecordId {
+    let text = uuid::Uuid::now_v7().to_string();
+    text.parse().unwrap_or_else(|why| unreachable!("{text} is an id: {why:?}"))
+}
+
+/// Whether a refusal says that somebody else saw to it.
+pub(super) fn is_moot(code: Code) -> bool {
+    matches!(code, Code::NothingToDo | Code::AlreadyClaimed | Code::Ended | Code::Archived | Code::Retired)
+}
+
+#[allow(clippy::disallowed_methods, reason = "periods are measured on the machine, not in the log")]
+fn now_instant() -> Instant {
+    Instant::now()
+}

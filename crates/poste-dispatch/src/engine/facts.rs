@@ -1,0 +1,240 @@
+//! What is true now of every agent that this machine runs something for.
+
+use std::collections::BTreeSet;
+
+use jiff::tz::TimeZone;
+use poste_core::config::{AgentConfig, Mode, Runners};
+use poste_core::error::Error;
+use poste_core::log::{MessageNo, RunOutcome};
+use poste_core::office::Office;
+use poste_core::store::processes;
+use poste_core::store::tables::{Agent, Spent};
+use poste_core::text::Name;
+use poste_core::time::Timestamp;
+use poste_core::views::{self, HoldView, RunView, Startable};
+
+use super::choose::{AgentFacts, FAILING_RUNS, Facts, Failures, RATE_MS};
+use super::times;
+use crate::run;
+
+/// Mail of one agent that is looked at; more than it could be started for at once.
+const LOOKED_AT_MAX: usize = 256;
+/// Runs of one agent that are looked at, beside those a rate is counted over.
+const RUNS_MAX: u32 = 64;
+
+/// A supervisor this process started and has not seen end.
+#[derive(Debug, Clone)]
+pub(super) struct Starting {
+    pub pid: u32,
+    pub agent: Name,
+    pub messages: Vec<MessageNo>,
+    pub at: Timestamp,
+}
+
+/// What this process alone knows.
+#[derive(Debug, Default)]
+pub(super) struct Own {
+    pub starting: Vec<Starting>,
+    /// Who is not started again before a time, since that came to nothing.
+    pub resting: Vec<Rest>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Rest {
+    pub agent: Name,
+    /// Of only this message.
+    pub message: Option<MessageNo>,
+    pub until: Timestamp,
+    /// How often in a row.
+    pub times: u32,
+}
+
+/// Which agents to look at, and how closely.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope<'s> {
+    /// Empty: all.
+    pub only: &'s [Name],
+    /// Also what decides nothing now, for people.
+    pub whole: bool,
+}
+
+/// What is true now, with the runs that are under way.
+#[derive(Debug, Clone)]
+pub struct Sight {
+    pub facts: Facts,
+    pub running: Vec<RunView>,
+}
+
+/// Looks at everything.
+pub fn look(office: &Office, runners: &Runners, scope: Scope<'_>) -> Result<Sight, Error> {
+    look_with(office, runners, scope, &Own::default())
+}
+
+pub(super) fn look_with(office: &Office, runners: &Runners, scope: Scope<'_>, own: &Own) -> Result<Sight, Error> {
+    let now = office.now()?;
+    let running = views::all_running(office.store())?;
+    let starting: Vec<&Starting> =
+        own.starting.iter().filter(|starting| !running.iter().any(|run| run.supervisor == starting.pid)).collect();
+    let place = processes::written_down(std::process::id()).place;
+    let is_resident = |name: &Name| runners.agents.get(name).is_some_and(|config| config.mode == Mode::Resident);
+    // Elsewhere others see to it that it does not get too much.
+    let here = running.iter().filter(|run| run.process.place == place).map(|run| &run.agent);
+    let taken = here.chain(starting.iter().map(|starting| &starting.agent)).filter(|name| !is_resident(name)).count();
+    let places = runners.concurrency as usize;
+    let mut sight =
+        Sight { facts: Facts { now, zone: TimeZone::system(), places, taken, agents: Vec::new() }, running };
+    for (name, config) in &runners.agents {
+        if !scope.only.is_empty() && !scope.only.contains(name) {
+            continue;
+        }
+        let Some(agent) = office.agent(name)?.filter(Agent::is_active) else { continue };
+        let looking = Looking { office, sight: &sight, agent: &agent, config, own, starting: &starting };
+        if let Some(found) = looking.facts(scope.whole)? {
+            sight.facts.agents.push(found);
+        }
+    }
+    Ok(sight)
+}
+
+struct Looking<'l> {
+    office: &'l Office,
+    sight: &'l Sight,
+    agent: &'l Agent,
+    config: &'l AgentConfig,
+    own: &'l Own,
+    starting: &'l [&'l Starting],
+}
+
+impl Looking<'_> {
+    /// Nothing, if nothing can be started anyhow: this is asked after each record of a busy office.
+    fn facts(&self, whole: bool) -> Result<Option<AgentFacts>, Error> {
+        let facts = &self.sight.facts;
+        let (name, config, now) = (&self.agent.name, self.config, facts.now);
+        let is_resident = config.mode == Mode::Resident;
+        let starting = self.starting.iter().filter(|starting| starting.agent == *name);
+        let running = self.sight.running.iter().filter(|run| run.agent == *name).count() + starting.clone().count();
+        let is_full = running >= config.concurrency as usize || facts.taken >= facts.places;
+        if is_full && !is_resident && !whole {
+            return Ok(None);
+        }
+        let holds = views::all_holds(self.office.store(), name)?;
+        let (held, over): (Vec<HoldView>, Vec<HoldView>) = holds.into_iter().partition(|hold| !hold.is_over(now));
+        let held = held.into_iter().find(|hold| hold.message.is_none());
+        let let_go_at = over.iter().find(|hold| hold.message.is_none()).and_then(|hold| hold.until);
+        let runs = views::latest_runs(self.office.store(), Some(name), RUNS_MAX)?;
+        let last_run = runs.first().map(|run| run.started_at);
+        let last_started = starting.clone().map(|starting| starting.at).chain(last_run).max();
+        let (last, clock_next) = match &config.schedule {
+            Some(schedule) => times::occurrences(schedule, now, &facts.zone),
+            None => (None, None),
+        };
+        let is_new = last.is_some_and(|last| last_started.unwrap_or(self.agent.registered_at) < last);
+        // Any other program has nothing to do if there is no mail.
+        let clock_due = is_new && run::takes_mail_itself(config);
+        let (mail, rests_until) = match held {
+            Some(_) if !whole => (Vec::new(), None),
+            Some(_) => (views::queued(self.office.store(), self.agent, now, LOOKED_AT_MAX)?, None),
+            None => self.mail(last)?,
+        };
+        let wants = !mail.is_empty() || clock_due || is_resident || held.is_some();
+        if !wants && !whole {
+            return Ok(clock_next.map(|_| self.quiet_facts(running, clock_next)));
+        }
+        Ok(Some(AgentFacts {
+            lately: self.lately(&runs, let_go_at)?,
+            spent: self.spent(let_go_at)?,
+            failures: failures(&runs, let_go_at),
+            last_started,
+            clock_due,
+            mail,
+            held,
+            let_go: over.into_iter().filter_map(|hold| hold.message).collect(),
+            rests_until,
+            ..self.quiet_facts(running, clock_next)
+        }))
+    }
+
+    /// Of an agent that nothing is to be done for.
+    fn quiet_facts(&self, running: usize, clock_next: Option<Timestamp>) -> AgentFacts {
+        AgentFacts {
+            name: self.agent.name.clone(),
+            config: self.config.clone(),
+            mail: Vec::new(),
+            running,
+            last_started: None,
+            clock_due: false,
+            clock_next,
+            lately: Vec::new(),
+            spent: Spent::default(),
+            failures: Failures::default(),
+            held: None,
+            let_go: Vec::new(),
+            rests_until: None,
+        }
+    }
+
+    /// What it may be started for, without what it is being started for; and until when it rests.
+    fn mail(&self, clock: Option<Timestamp>) -> Result<(Vec<Startable>, Option<Timestamp>), Error> {
+        let (store, now) = (self.office.store(), self.sight.facts.now);
+        let mut mail = match clock {
+            Some(last) => views::startable_by_clock(store, self.agent, last, now, LOOKED_AT_MAX)?,
+            None => views::startable(store, self.agent, now, LOOKED_AT_MAX)?,
+        };
+        let own = || self.own.starting.iter().filter(|starting| starting.agent == self.agent.name);
+        mail.retain(|mail| !own().any(|starting| starting.messages.contains(&mail.message)));
+        let resting = || self.own.resting.iter().filter(|rest| rest.agent == self.agent.name && rest.until > now);
+        let mut until = resting().filter(|rest| rest.message.is_none()).map(|rest| rest.until).max();
+        let before = mail.len();
+        mail.retain(|mail| !resting().any(|rest| rest.message == Some(mail.message)));
+        if mail.is_empty() && before > 0 {
+            until = until.or(resting().map(|rest| rest.until).min());
+        }
+        Ok((mail, until))
+    }
+
+    /// Its starts of the last minute, the oldest first.
+    fn lately(&self, runs: &[RunView], let_go_at: Option<Timestamp>) -> Result<Vec<Timestamp>, Error> {
+        let since = self.sight.facts.now.plus_ms(-RATE_MS).max(let_go_at.unwrap_or(Timestamp::ZERO));
+        let many;
+        let runs = if self.config.starts_per_minute > RUNS_MAX {
+            many = views::latest_runs(self.office.store(), Some(&self.agent.name), self.config.starts_per_minute)?;
+            &many
+        } else {
+            runs
+        };
+        let own = self.starting.iter().filter(|starting| starting.agent == self.agent.name).map(|own| own.at);
+        let mut lately: Vec<Timestamp> = runs.iter().map(|run| run.started_at).chain(own).collect();
+        lately.retain(|at| *at > since);
+        lately.sort_unstable();
+        Ok(lately)
+    }
+
+    fn spent(&self, let_go_at: Option<Timestamp>) -> Result<Spent, Error> {
+        let Some(budget) = self.config.budget else { return Ok(Spent::default()) };
+        let facts = &self.sight.facts;
+        let since = times::budget_since(budget.per, facts.now, &facts.zone).max(let_go_at.unwrap_or(Timestamp::ZERO));
+        let mut spent = views::spent(self.office.store(), &self.agent.name, since)?;
+        let under_way = self.sight.running.iter().filter(|run| run.agent == self.agent.name);
+        for run in under_way.filter(|run| run.started_at >= since) {
+            spent.took_ms += u64::try_from(facts.now.since_ms(run.started_at)).unwrap_or(0);
+        }
+        spent.runs += self.starting.iter().filter(|starting| starting.agent == self.agent.name).count() as u64;
+        Ok(spent)
+    }
+}
+
+/// The last runs in a row that failed by themselves, since it was let go.
+fn failures(runs: &[RunView], let_go_at: Option<Timestamp>) -> Failures {
+    let failed = |run: &RunView| match run.how {
+        Some(RunOutcome::Exited) => run.code != Some(0),
+        Some(RunOutcome::Signalled | RunOutcome::TimedOut | RunOutcome::NotStarted) => true,
+        // Whoever stops it, takes its work or kills its supervisor says nothing of the program.
+        _ => false,
+    };
+    let ended = runs.iter().filter(|run| run.ended_at.is_some());
+    let since = |run: &&RunView| let_go_at.is_none_or(|at| run.started_at >= at);
+    let row: Vec<&RunView> = ended.take_while(|run| since(run) && failed(run)).take(FAILING_RUNS).collect();
+    let messages: BTreeSet<MessageNo> = row.iter().filter_map(|run| run.messages.first().copied()).collect();
+    let without = row.iter().filter(|run| run.messages.is_empty()).count();
+    Failures { runs: row.len(), messages: messages.len() + without }
+}

@@ -1,0 +1,391 @@
+use std::io::{self, Write};
+use std::time::Duration;
+
+use poste_core::config::Runners;
+use poste_core::fold::Effect;
+use poste_core::log::{Intent, MessageNo, Position, RunResume};
+use poste_core::office::Office;
+use poste_core::text::{Name, RecordId};
+use poste_dispatch::engine::{
+    self, AgentPicture, AgentState, Choice, Dispatcher, Hold, Picture, Scope, SpentPicture, Start, Until, Wait,
+    WaitReason,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::dispatch_live::Desk;
+use super::{SecretArgs, dispatch_runs, dispatch_send, said};
+use crate::Result;
+use crate::context::Cx;
+use crate::error::CommandError;
+use crate::explain::unknown_agent;
+use crate::ui::{self, Answer, Paint, Ui, escape};
+
+/// Start agents for their mail, and see to it that it goes on
+///
+/// Runs what [agent.NAME] of poste.toml says for whoever has mail: the most urgent first, each agent in turn, never more at
+/// once than it may have. Each start has a supervisor of its own, which takes the message, records the answer and lives on
+/// when this ends. So it may be killed at any time, or run twice. Ctrl-C starts nothing more and waits for what runs; again
+/// stops that too.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  poste dispatch                        until Ctrl-C\n  \
+                  poste dispatch --once                 what waits now, then end\n  \
+                  poste dispatch --dry-run              only say what would be started\n  \
+                  poste dispatch send coder 'Fix the login' --wait 10m --as lead\n  \
+                  poste dispatch status"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<DispatchCommand>,
+    /// End when nothing more can be started and nothing runs
+    #[arg(long)]
+    once: bool,
+    /// Only say what would be started, held and why
+    #[arg(long, conflicts_with_all = ["once", "stop_runs"])]
+    dry_run: bool,
+    /// The first Ctrl-C stops what runs, too
+    #[arg(long)]
+    stop_runs: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Of which agents, and how long.
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// Only this agent; may be repeated
+    #[arg(long, value_name = "NAME")]
+    agent: Vec<Name>,
+    /// With --once: do not wait for what was started
+    #[arg(long)]
+    no_wait: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum DispatchCommand {
+    /// Show what runs, waits and is held, and what is used up
+    #[command(after_help = "Examples:\n  poste dispatch status\n  poste dispatch status --agent coder --json")]
+    Status {
+        /// Only this agent; may be repeated
+        #[arg(long, value_name = "NAME")]
+        agent: Vec<Name>,
+    },
+    /// Send a request to an agent, and wait for its answer if you like
+    #[command(after_help = "Examples:\n  poste dispatch send coder 'Fix the login' --as lead\n  \
+                      poste dispatch send skill-writer 'Create a skill for Python testing' --wait 10m --as lead")]
+    Send(Box<dispatch_send::Args>),
+    /// Work through what waits now, then end: the same as --once
+    #[command(after_help = "Examples:\n  poste dispatch poll\n  poste dispatch poll --agent coder --no-wait")]
+    Poll(Which),
+    /// Start an agent again that is held, or start it for one message
+    #[command(after_help = "Examples:\n  poste dispatch resume coder --as lead\n  \
+                      poste dispatch resume coder 12 --reason 'It is no loop' --as lead")]
+    Resume(ResumeArgs),
+    /// List runs, the newest first
+    #[command(after_help = "Examples:\n  poste dispatch runs\n  poste dispatch runs coder --limit 5")]
+    Runs(dispatch_runs::RunsArgs),
+    /// Print what a run printed
+    #[command(after_help = "Examples:\n  poste dispatch logs 12            the last run for message 12\n  \
+                      poste dispatch logs 0198f2c1-5a8b-7c51-9a53-1d1f4bb5c2a6 --follow")]
+    Logs(dispatch_runs::LogsArgs),
+    /// Stop a run: its program is ended, its messages wait again
+    #[command(after_help = "Examples:\n  poste dispatch stop 12            the run for message 12\n  \
+                      poste dispatch stop 0198f2c1-5a8b-7c51-9a53-1d1f4bb5c2a6")]
+    Stop(dispatch_runs::StopArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ResumeArgs {
+    /// Whom to start again
+    agent: Name,
+    /// Only for this message
+    #[arg(value_parser = crate::cli::number)]
+    number: Option<MessageNo>,
+    /// Why, for whoever reads the log
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// An id of your own: doing it again has no second effect
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
+    #[command(flatten)]
+    secret: SecretArgs,
+}
+
+impl Args {
+    /// Whether it blocks until something happens.
+    pub(crate) fn waits(&self) -> bool {
+        match &self.command {
+            None => !(self.dry_run || self.once && self.which.no_wait),
+            Some(DispatchCommand::Poll(which)) => !which.no_wait,
+            Some(DispatchCommand::Send(args)) => args.waits(),
+            Some(DispatchCommand::Logs(args)) => args.waits(),
+            Some(_) => false,
+        }
+    }
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    match args.command {
+        None if args.dry_run => dry_run(cx, &args.which.agent),
+        None if args.once => dispatch(cx, args.which, true, args.stop_runs),
+        None if args.which.no_wait => Err(CommandError::usage("--no-wait goes with --once")),
+        None => dispatch(cx, args.which, false, args.stop_runs),
+        Some(DispatchCommand::Poll(which)) => dispatch(cx, which, true, false),
+        Some(DispatchCommand::Status { agent }) => status(cx, &agent),
+        Some(DispatchCommand::Send(args)) => dispatch_send::run(cx, *args),
+        Some(DispatchCommand::Resume(args)) => resume(cx, args),
+        Some(DispatchCommand::Runs(args)) => dispatch_runs::list(cx, &args),
+        Some(DispatchCommand::Logs(args)) => dispatch_runs::logs(cx, &args),
+        Some(DispatchCommand::Stop(args)) => dispatch_runs::stop(cx, &args),
+    }
+}
+
+fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
+    let place = cx.place()?;
+    let office = cx.open_to_write()?;
+    let runners = configured(cx, &office, &which.agent)?;
+    let until = match (once, which.no_wait) {
+        (false, _) => Until::Stopped,
+        (true, false) => Until::Idle,
+        (true, true) => Until::Started,
+    };
+    let mut desk = Desk::new(cx, office.path()?, which.agent.clone())?;
+    if until == Until::Stopped {
+        desk.is_live = cx.ui.terminal && !cx.ui.json;
+        let agents = ui::count(runners.agents.len(), "agent");
+        cx.ui.say(format!("dispatching for {agents}; Ctrl-C ends, and what runs goes on to its end"));
+    }
+    let mut dispatcher = Dispatcher::new(place, office, desk);
+    dispatcher.only(which.agent).stops_runs(stop_runs);
+    if !cx.ui.is_kept() {
+        super::dispatch_live::on_signals(&dispatcher.stopper(), stop_runs, cx.ui.json)?;
+    }
+    dispatcher.run(until)?;
+    dispatcher.hooks().finish()
+}
+
+/// What this machine runs, which must be something, and of these agents.
+pub(super) fn configured(cx: &Cx, office: &Office, only: &[Name]) -> Result<Runners> {
+    let runners = office.runners()?;
+    if let Some(name) = only.iter().find(|name| !runners.agents.contains_key(*name)) {
+        if runners.agents.is_empty() {
+            return Err(nothing_configured());
+        }
+        let known: Vec<&str> = runners.agents.keys().map(Name::as_str).collect();
+        let near = poste_core::text::nearest(name.as_str(), known.iter().copied());
+        let error = CommandError::not_found(format!("nothing says what to run for {name}"))
+            .hint(format!("write [agent.{name}] into poste.toml: docs/dispatch.md"));
+        return Err(match near.first() {
+            Some(near) => error.hint(format!("did you mean {near}?")),
+            None => error,
+        });
+    }
+    if runners.agents.is_empty() {
+        return Err(nothing_configured());
+    }
+    let untrusted: Vec<&str> =
+        runners.agents.iter().filter(|(_, agent)| !agent.trusted).map(|(name, _)| name.as_str()).collect();
+    if !untrusted.is_empty() {
+        cx.ui.warn(format!(
+            "poste.toml is not trusted on this machine, so nothing is run for {}: look at it, then poste trust",
+            untrusted.join(", ")
+        ));
+    }
+    Ok(runners)
+}
+
+fn nothing_configured() -> CommandError {
+    CommandError::not_found("no agent of this office can be started: nothing says what to run")
+        .code("nothing_to_run")
+        .hint("write a section [agent.NAME] with run = [\"claude\", \"-p\"] or a preset into poste.toml: docs/dispatch.md")
+}
+
+/// What a dispatcher would do now.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PlanAnswer {
+    pub starts: Vec<Start>,
+    pub holds: Vec<Hold>,
+    /// Agents whose hold has lost its reason.
+    pub resumes: Vec<Name>,
+    /// Mail that waits for another reason.
+    pub waits: Vec<Wait>,
+}
+
+impl Answer for PlanAnswer {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        for start in &self.starts {
+            writeln!(out, "would start {} {}", start.agent, for_what(&start.messages))?;
+        }
+        for agent in &self.resumes {
+            writeln!(out, "would let {agent} go: what it was held for is over")?;
+        }
+        for hold in &self.holds {
+            writeln!(out, "{} {}", ui.paint(Paint::Bad, "would hold"), held_text(ui, hold))?;
+        }
+        for wait in &self.waits {
+            let why = match wait.why {
+                WaitReason::Busy => "has as many runs as it may have",
+                WaitReason::NoPlace => "waits for a place",
+                WaitReason::Quiet => "has quiet hours",
+                WaitReason::Held => "is held",
+                WaitReason::Resting => "rests after a start that came to nothing",
+            };
+            let until = wait.until.map(|until| format!(" (ends {})", ui.time(until))).unwrap_or_default();
+            writeln!(out, "{} {why}{until}: {}", wait.agent, ui::count(wait.messages, "message"))?;
+        }
+        if self.starts.is_empty() && self.holds.is_empty() && self.waits.is_empty() && self.resumes.is_empty() {
+            writeln!(out, "nothing waits that somebody could be started for")?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn held_text(ui: &Ui, hold: &Hold) -> String {
+    let what = hold.message.map(|message| format!(" for #{message}")).unwrap_or_default();
+    let until = hold.until.map(|until| format!(", ends {}", ui.time(until))).unwrap_or_default();
+    format!("{}{what} ({}{until}): {}", hold.agent, hold.why, escape::line(&hold.text))
+}
+
+/// `for #1, #2`.
+pub(super) fn for_what(messages: &[MessageNo]) -> String {
+    const NAMED_MAX: usize = 5;
+    if messages.is_empty() {
+        return "to look through its inbox".to_owned();
+    }
+    let named: Vec<String> = messages.iter().take(NAMED_MAX).map(|number| format!("#{number}")).collect();
+    let more = if messages.len() > NAMED_MAX { ", …" } else { "" };
+    format!("for {}{more}", named.join(", "))
+}
+
+fn dry_run(cx: &mut Cx, only: &[Name]) -> Result {
+    let office = cx.open()?;
+    let runners = configured(cx, &office, only)?;
+    let sight = engine::look(&office, &runners, Scope { only, whole: true })?;
+    let Choice { starts, holds, resumes, waits, .. } = engine::choose(&sight.facts);
+    cx.ui.answer(&PlanAnswer { starts, holds, resumes, waits })
+}
+
+impl Answer for Picture {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "{} of {} places taken", self.taken, self.places)?;
+        ui.rows(out, &HEADER, rows(ui, self))
+    }
+}
+
+pub(super) const HEADER: [&str; 6] = ["AGENT", "STATE", "FOR", "AGE", "QUEUE", "NOTE"];
+
+/// One for each run, and one for each agent without any.
+pub(super) fn rows(ui: &Ui, picture: &Picture) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for agent in &picture.agents {
+        let paint = match agent.state {
+            AgentState::Running => Paint::Good,
+            AgentState::Held | AgentState::NotRegistered => Paint::Bad,
+            AgentState::Waiting | AgentState::Quiet => Paint::Attention,
+            AgentState::Ready => Paint::Strong,
+            AgentState::Idle | AgentState::Retired => Paint::Dim,
+        };
+        let state = ui.paint(paint, agent.state.word());
+        let queue = format!("{} waiting", agent.queue);
+        let name = agent.agent.to_string();
+        let note = note(ui, agent);
+        if agent.runs.is_empty() {
+            let next = agent.next.map(|next| format!("next #{next}")).unwrap_or_else(|| "-".to_owned());
+            let age = agent.waits_since.map(|at| ui.since(at)).unwrap_or_else(|| "-".to_owned());
+            rows.push(vec![name, state, next, age, queue, note]);
+            continue;
+        }
+        for run in &agent.runs {
+            let what = for_what(&run.messages);
+            let what = what.strip_prefix("for ").unwrap_or("its inbox").to_owned();
+            rows.push(vec![name.clone(), state.clone(), what, ui.since(run.started_at), queue.clone(), note.clone()]);
+        }
+    }
+    rows
+}
+
+fn note(ui: &Ui, agent: &AgentPicture) -> String {
+    let mut notes = Vec::new();
+    for hold in &agent.holds {
+        let what = hold.message.map(|number| format!("#{number} ")).unwrap_or_default();
+        let until = hold.until.map(|until| format!(", ends {}", ui.time(until))).unwrap_or_default();
+        notes.push(ui.paint(Paint::Bad, &format!("{what}held: {}{until}", hold.why)));
+    }
+    if !agent.trusted {
+        notes.push(ui.paint(Paint::Attention, "not trusted"));
+    }
+    notes.extend(agent.quiet_until.map(|until| format!("quiet, ends {}", ui.time(until))));
+    notes.extend(agent.spent.as_ref().map(spent_text));
+    notes.extend(agent.schedule_next.map(|at| format!("by schedule {}", ui.time(at))));
+    notes.join("; ")
+}
+
+fn spent_text(spent: &SpentPicture) -> String {
+    let mut parts = Vec::new();
+    parts.extend(spent.runs_max.map(|max| format!("{} of {max} runs", spent.runs)));
+    parts.extend(spent.minutes_max.map(|max| format!("{} of {max} minutes", spent.minutes)));
+    let dollars = |micros: u64| format!("{}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000);
+    parts
+        .extend(spent.cost_micros_max.map(|max| format!("{} of {} dollars", dollars(spent.cost_micros), dollars(max))));
+    format!("{} this {}", parts.join(", "), spent.per)
+}
+
+fn status(cx: &mut Cx, only: &[Name]) -> Result {
+    let office = cx.open()?;
+    let runners = configured(cx, &office, only)?;
+    cx.ui.answer(&engine::picture(&office, &runners, only)?)
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ResumeAnswer {
+    pub agent: Name,
+    pub message: Option<MessageNo>,
+    /// Holds that are over now; of a repeat that is not known.
+    pub lifted: Option<usize>,
+    pub id: RecordId,
+    pub position: Option<Position>,
+    /// It was done before under this id; there is no second effect.
+    pub repeat: bool,
+}
+
+impl Answer for ResumeAnswer {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let what = self.message.map(|message| format!(" for #{message}")).unwrap_or_default();
+        let how = match self.lifted {
+            Some(lifted) => format!("{} lifted", ui::count(lifted, "hold")),
+            None => "it was let go before, under this id".to_owned(),
+        };
+        writeln!(out, "{} can be started again{what}: {how}", self.agent)
+    }
+}
+
+fn resume(cx: &mut Cx, args: ResumeArgs) -> Result {
+    let content = match &args.reason {
+        Some(reason) => Some(args.secret.text("reason", said("--reason", reason)?)?),
+        None => None,
+    };
+    let mut office = cx.open_to_write()?;
+    if office.agent(&args.agent)?.is_none() {
+        return Err(unknown_agent(&office, &args.agent)?);
+    }
+    let intent = Intent::RunResume(RunResume { agent: args.agent.clone(), message: args.number });
+    let proposal = cx.proposal(&office, intent, content, args.id)?;
+    let (outcome, effect) = cx.decide(&mut office, &proposal)?;
+    let lifted = match effect {
+        Effect::Touched(lifted) if !outcome.repeat => Some(lifted),
+        _ => None,
+    };
+    cx.ui.answer(&ResumeAnswer {
+        agent: args.agent,
+        message: args.number,
+        lifted,
+        id: outcome.id,
+        position: outcome.position,
+        repeat: outcome.repeat,
+    })
+}
+
+/// How long a live picture may be old.
+pub(super) const DRAWN_PERIOD: Duration = Duration::from_millis(100);

@@ -1,0 +1,267 @@
+//! What a dispatcher brings along from the command line: how it starts supervisors, and how people see what it does.
+
+use std::io::{self, Read as _, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use poste_core::config::Runners;
+use poste_core::log::{MessageNo, RunOutcome};
+use poste_core::office::Office;
+use poste_core::text::{Name, Session};
+use poste_core::time::length;
+use poste_dispatch::engine::{self, Event, Hooks, Picture, Stopper};
+use poste_dispatch::run;
+
+use super::dispatch::{DRAWN_PERIOD, HEADER, for_what, held_text, rows};
+use crate::Result;
+use crate::context::Cx;
+use crate::error::CommandError;
+use crate::ui::{self, Answer, Paint, Ui, escape};
+use crate::wake;
+
+#[derive(Debug)]
+pub(super) struct Desk<'c> {
+    cx: &'c Cx,
+    ui: Ui,
+    program: PathBuf,
+    office: PathBuf,
+    only: Vec<Name>,
+    /// The picture is drawn, and drawn again in the same place.
+    pub is_live: bool,
+    picture: Option<Picture>,
+    /// Lines of the picture on the terminal.
+    drawn: usize,
+    drawn_at: Option<Instant>,
+    counts: Counts,
+    /// Nobody reads what it prints.
+    failed: Option<CommandError>,
+    /// Whoever asked wants only what comes of it.
+    pub is_silent: bool,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    started: usize,
+    ended: usize,
+    failed: usize,
+    held: usize,
+}
+
+impl<'c> Desk<'c> {
+    pub(super) fn new(cx: &'c Cx, office: &Path, only: Vec<Name>) -> Result<Self> {
+        Ok(Self {
+            cx,
+            ui: cx.ui.clone(),
+            program: std::env::current_exe()?,
+            office: office.canonicalize()?,
+            only,
+            is_live: false,
+            picture: None,
+            drawn: 0,
+            drawn_at: None,
+            counts: Counts::default(),
+            failed: None,
+            is_silent: false,
+        })
+    }
+
+    /// The last word.
+    pub(super) fn finish(&mut self) -> Result {
+        if let Some(failed) = self.failed.take() {
+            return Err(failed);
+        }
+        let Counts { started, ended, failed, held } = self.counts;
+        let mut said = format!("{} started", ui::count(started, "run"));
+        if started > 0 {
+            said.push_str(&format!(", {} ended well", ended - failed));
+        }
+        for (count, what) in [(failed, "failed"), (held, "held")] {
+            if count > 0 {
+                said.push_str(&format!(", {count} {what}"));
+            }
+        }
+        if started > ended {
+            said.push_str(&format!(", {} still under way", started - ended));
+        }
+        self.ui.say(said);
+        Ok(())
+    }
+
+    fn count(&mut self, event: &Event) {
+        match event {
+            Event::Started { .. } => self.counts.started += 1,
+            Event::Ended { how, code, .. } => {
+                self.counts.ended += 1;
+                let went_well = *how == RunOutcome::Exited && *code == Some(0) || *how == RunOutcome::Stopped;
+                self.counts.failed += usize::from(!went_well);
+            }
+            // Nothing came of the start.
+            Event::NotTaken { .. } | Event::CouldNotRun { .. } => {
+                self.counts.started = self.counts.started.saturating_sub(1);
+            }
+            Event::Held { .. } => self.counts.held += 1,
+            _ => {}
+        }
+    }
+
+    fn put(&mut self, event: Option<&Event>) -> Result {
+        if !self.is_live {
+            return event.map_or(Ok(()), |event| self.ui.answer(event));
+        }
+        let mut screen = Vec::new();
+        if self.drawn > 0 {
+            // Up to the first line of the picture, and everything from there is gone.
+            write!(screen, "\x1b[{}F\x1b[0J", self.drawn)?;
+        }
+        if let Some(event) = event {
+            event.print(&self.ui, &mut screen)?;
+        }
+        let mut picture = Vec::new();
+        if let Some(found) = &self.picture {
+            draw(&self.ui, found, &mut picture)?;
+        }
+        self.drawn = picture.iter().filter(|byte| **byte == b'\n').count();
+        screen.extend(picture);
+        let mut out = self.ui.out();
+        out.write_all(&screen)?;
+        out.flush()?;
+        Ok(())
+    }
+
+    fn note(&mut self, put: Result) {
+        if let Err(error) = put {
+            self.failed.get_or_insert(error);
+        }
+    }
+}
+
+/// No longer than the terminal is high, or it could not be drawn over.
+fn draw(ui: &Ui, picture: &Picture, out: &mut Vec<u8>) -> io::Result<()> {
+    const AROUND: usize = 4;
+    let high = rustix::termios::tcgetwinsize(io::stdout()).map_or(24, |size| usize::from(size.ws_row));
+    let room = high.saturating_sub(AROUND).max(1);
+    let mut rows = rows(ui, picture);
+    // Those who do something stay in sight.
+    rows.sort_by_key(|row| row.get(2).is_some_and(|what| what == "-"));
+    let hidden = rows.len().saturating_sub(room);
+    rows.truncate(room);
+    let title = format!("{} of {} places taken", picture.taken, picture.places);
+    writeln!(out, "{}", ui.paint(Paint::Strong, &title))?;
+    ui.lines(out, &HEADER, rows)?;
+    if hidden > 0 {
+        writeln!(out, "and {hidden} more")?;
+    }
+    Ok(())
+}
+
+impl Hooks for Desk<'_> {
+    fn supervisor(&mut self, agent: &Name, messages: &[MessageNo]) -> Command {
+        run::supervisor(&self.program, &self.office, agent, messages)
+    }
+
+    fn sweep(&mut self, office: &mut Office) -> std::result::Result<Vec<Session>, poste_core::Error> {
+        // Within a run, what is swept up may be this very process.
+        match std::env::var_os(run::RUN) {
+            Some(_) => Ok(Vec::new()),
+            None => Ok(run::sweep(office, None)?.lost),
+        }
+    }
+
+    fn ring(&mut self, agent: &Name, _: &[MessageNo]) {
+        let mut command = Command::new(&self.program);
+        command.args(["wake", agent.as_str(), "--unseen", "--as", agent.as_str(), "--office"]).arg(&self.office);
+        command.env_remove("POSTE_SESSION").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // If it cannot be rung, its mail is there when it looks.
+        if let Ok(mut child) = command.spawn() {
+            std::thread::spawn(move || child.wait());
+        }
+    }
+
+    fn sent(&mut self, office: &Office, speaker: &Name, number: MessageNo) {
+        wake::after_send_as(self.cx, office, speaker, &[number]);
+    }
+
+    fn tell(&mut self, event: &Event) {
+        self.count(event);
+        if !self.is_silent || matches!(event, Event::Held { .. } | Event::Trouble { .. }) {
+            let put = self.put(Some(event));
+            self.note(put);
+        }
+    }
+
+    fn show(&mut self, office: &Office, runners: &Runners) -> std::result::Result<(), poste_core::Error> {
+        self.ui.now = office.now()?;
+        if !self.is_live || self.drawn_at.is_some_and(|at| at.elapsed() < DRAWN_PERIOD) {
+            return Ok(());
+        }
+        self.drawn_at = Some(Instant::now());
+        self.picture = Some(engine::picture(office, runners, &self.only)?);
+        let put = self.put(None);
+        self.note(put);
+        Ok(())
+    }
+}
+
+impl Answer for Event {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        match self {
+            Self::Started { agent, messages, .. } => writeln!(out, "{agent} started {}", for_what(messages)),
+            Self::Ended { agent, messages, how, code, took_ms, .. } => {
+                let went_well = *how == RunOutcome::Exited && *code == Some(0);
+                let took = length(i64::try_from(*took_ms).unwrap_or(i64::MAX));
+                let word = if went_well { ui.paint(Paint::Good, "ended") } else { ui.paint(Paint::Bad, "failed") };
+                let how = match (how, code) {
+                    _ if went_well => String::new(),
+                    (RunOutcome::Exited, Some(code)) => format!(" (exit code {code})"),
+                    (RunOutcome::Signalled, Some(signal)) => format!(" (signal {signal})"),
+                    (how, _) => format!(" ({how})"),
+                };
+                writeln!(out, "{agent} {word} {} after {took}{how}", for_what(messages))
+            }
+            Self::NotTaken { agent, messages } => {
+                writeln!(out, "{agent} not started {}: somebody else has it", for_what(messages))
+            }
+            Self::CouldNotRun { agent, messages, reason } => {
+                let word = ui.paint(Paint::Bad, "could not be started");
+                writeln!(out, "{agent} {word} {}: {}", for_what(messages), escape::line(reason))
+            }
+            Self::Held { hold, .. } => writeln!(out, "{} {}", ui.paint(Paint::Bad, "held"), held_text(ui, hold)),
+            Self::Resumed { agent } => writeln!(out, "{agent} can be started again: what it was held for is over"),
+            Self::Registered { agent } => writeln!(out, "{agent} registered, as poste.toml runs something for it"),
+            Self::Lost { run } => writeln!(out, "run {run} lost its supervisor; what was left of it was ended"),
+            Self::Trouble { text } => writeln!(out, "{} {}", ui.paint(Paint::Bad, "trouble:"), escape::line(text)),
+        }
+    }
+}
+
+/// Ctrl-C and its like ask the dispatcher to stop; the second time they stop what it started.
+pub(super) fn on_signals(stopper: &Stopper, stops_runs: bool, is_silent: bool) -> Result {
+    let (mut heard, rings) = UnixStream::pair()?;
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::low_level::pipe::register(signal, rings.try_clone()?)?;
+    }
+    let stopper = stopper.clone();
+    std::thread::spawn(move || {
+        let mut byte = [0];
+        let mut times = 0;
+        while heard.read_exact(&mut byte).is_ok() {
+            times += 1;
+            stopper.ask();
+            let said = match (times, stops_runs) {
+                (1, false) => "nothing more is started; what runs goes on to its end. Ctrl-C again stops it",
+                (1, true) | (2, false) => "what runs is stopped",
+                // It does not end for whatever reason; supervisors need nobody.
+                _ => {
+                    let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGINT);
+                    return;
+                }
+            };
+            if !is_silent {
+                ui::talk(said);
+            }
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! `poste dispatch send`: a request for an agent, and its answer.
+
+use std::time::Duration;
+
+use poste_core::Address;
+use poste_core::log::MessageNo;
+use poste_core::office::Place;
+use poste_core::text::Name;
+use poste_core::views;
+use poste_dispatch::engine::{self, Dispatcher, Stopper, Until};
+
+use super::dispatch_live::Desk;
+use super::send;
+use crate::Result;
+use crate::cli::duration;
+use crate::context::Cx;
+use crate::draft::{Draft, MessageArgs};
+use crate::error::{CommandError, Kind};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Who is to do it
+    agent: Name,
+    /// What, in one line
+    #[arg(allow_hyphen_values = true)]
+    subject: String,
+    /// Markdown; - for stdin
+    #[arg(allow_hyphen_values = true)]
+    body: Option<String>,
+    /// Wait so long for the answer, and start the agent if nobody else does
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    wait: Option<Duration>,
+    #[command(flatten)]
+    message: MessageArgs,
+}
+
+impl Args {
+    pub(crate) fn waits(&self) -> bool {
+        self.wait.is_some()
+    }
+}
+
+pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
+    let mut draft = Draft::from_args(cx, args.message, args.subject, args.body)?;
+    draft.to = vec![Address::Agent(args.agent.clone())];
+    draft.wants_response = Some(true);
+    let mut office = cx.open_to_write()?;
+    let runners = office.runners()?;
+    let is_run = runners.agents.get(&args.agent).is_some_and(|agent| agent.trusted);
+    if is_run && office.agent(&args.agent)?.is_none() {
+        engine::register(&mut office, &runners, &args.agent)?;
+    }
+    let Some(patience) = args.wait else {
+        let answer = send::submit(cx, &mut office, draft, "directive")?;
+        cx.ui.answer(&answer)?;
+        let number = answer.sent.number;
+        cx.ui.say(format!("start what waits: poste dispatch poll; wait for the answer: poste wait --replies {number}"));
+        return Ok(());
+    };
+    let number = send::submit(cx, &mut office, draft, "directive")?.sent.number;
+    cx.ui.say(format!("#{number} stored for {}", args.agent));
+    let mut desk = Desk::new(cx, office.path()?, vec![args.agent.clone()])?;
+    desk.is_silent = true;
+    let place = cx.place()?;
+    if is_run {
+        let mut dispatcher = Dispatcher::new(place.clone(), office, desk);
+        dispatcher.only(vec![args.agent.clone()]);
+        await_answer(place, number, patience, dispatcher.stopper());
+        // It ends with the answer, or when the time is up; what runs then goes on.
+        dispatcher.run(Until::Stopped)?;
+    } else {
+        drop(office);
+        wait_for_answer(&place, number, patience)?;
+    }
+    let office = cx.open()?;
+    let replies = views::replies(office.store(), number)?;
+    let answer = replies.as_ref().and_then(|replies| replies.recipients.iter().find_map(|reply| reply.answer));
+    if let Some(answer) = answer
+        && let Some(message) = views::message(office.store(), answer)?
+    {
+        return cx.ui.answer(&message);
+    }
+    let hint = format!("see how far it is: poste track {number}");
+    let settled = replies.is_some_and(|replies| replies.recipients.iter().all(views::Reply::is_settled));
+    Err(match settled {
+        true => CommandError::not_found(format!("no answer will come from {}", args.agent)).hint(hint),
+        false => CommandError::new(Kind::TimedOut, format!("{} has not answered #{number} yet", args.agent)).hint(hint),
+    })
+}
+
+/// Tells the dispatcher of this process when it is over.
+fn await_answer(place: Place, number: MessageNo, patience: Duration, stopper: Stopper) {
+    std::thread::spawn(move || {
+        // Whatever is wrong with the office, the dispatcher hears of it too.
+        let _ = wait_for_answer(&place, number, patience);
+        stopper.leave();
+    });
+}
+
+fn wait_for_answer(place: &Place, number: MessageNo, patience: Duration) -> std::result::Result<(), poste_core::Error> {
+    let mut office = place.open()?;
+    office.wait_for(Some(patience), |office| {
+        let replies = views::replies(office.store(), number)?;
+        Ok(replies.is_none_or(|replies| replies.missing == 0).then_some(()))
+    })?;
+    Ok(())
+}

@@ -1,0 +1,484 @@
+//! Dispatchers with real processes: in turn, within limits, killed and doubled, and stopped where something goes wrong.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::common::{Desk, expect_success, finish, until};
+
+/// An office whose agents are small shell scripts. What they do they write into files beside it.
+struct Stage {
+    desk: Desk,
+}
+
+/// Notes that it begins and ends, and whether another one works on the same message, or too many of the same agent.
+const WORKS: &str = r#"cat >/dev/null
+cd "$AGENT_FOLDER"
+mkdir "live-$POSTE_MESSAGE" || echo "twice $POSTE_MESSAGE" >>wrong
+mkdir "slot-$POSTE_AGENT-$POSTE_MESSAGE"
+ls -d slot-$POSTE_AGENT-* | wc -l >>"peak-$POSTE_AGENT"
+echo "$POSTE_AGENT $POSTE_MESSAGE" >>ran
+sleep ${AGENT_SLEEP:-0}
+rmdir "slot-$POSTE_AGENT-$POSTE_MESSAGE" "live-$POSTE_MESSAGE"
+echo done
+"#;
+
+impl Stage {
+    /// Each agent with the script it runs and more lines of its section; all are trusted, as the file is this machine's own.
+    fn new(agents: &[(&str, &str, &str)], more: &str) -> Self {
+        let names: Vec<&str> = std::iter::once("lead").chain(agents.iter().map(|(name, ..)| *name)).collect();
+        let stage = Self { desk: Desk::new(&names) };
+        stage.configure(agents, more);
+        stage
+    }
+
+    fn configure(&self, agents: &[(&str, &str, &str)], more: &str) {
+        let text = format!("{more}\n{}", self.sections(agents));
+        fs::write(self.desk.office().join("local.toml"), text).unwrap();
+        fs::write(self.path("poste.toml"), "[delivery]\nretry_delay = \"0s\"\n").unwrap();
+    }
+
+    fn sections(&self, agents: &[(&str, &str, &str)]) -> String {
+        let mut text = String::new();
+        for (name, script, lines) in agents {
+            let path = self.path(&format!("{name}.sh"));
+            fs::write(&path, script).unwrap();
+            let path = path.display();
+            text.push_str(&format!(
+                "[agent.{name}]\nrun = [\"sh\", \"{path}\"]\nenvironment = [\"AGENT_*\"]\n{lines}\n"
+            ));
+        }
+        text
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.desk.folder.path().join(name)
+    }
+
+    fn send(&self, to: &str, kind: &str) -> u64 {
+        let sent = self.desk.json(&["send", to, "Please", "Do it.", "--type", kind, "--as", "lead"]);
+        sent["number"].as_u64().unwrap()
+    }
+
+    fn dispatch(&self, args: &[&str]) -> Command {
+        let mut command = self.desk.command(&[&["dispatch"], args].concat());
+        command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("AGENT_FOLDER", self.desk.folder.path());
+        command.env("TZ", "UTC");
+        command
+    }
+
+    fn once(&self) -> Output {
+        let output = self.dispatch(&["--once"]).output().expect("it runs");
+        expect_success(&["dispatch", "--once"], &output);
+        output
+    }
+
+    /// Which agent ran for which message, in order.
+    fn ran(&self) -> Vec<(String, u64)> {
+        let text = fs::read_to_string(self.path("ran")).unwrap_or_default();
+        let line = |line: &str| {
+            let (agent, number) = line.split_once(' ')?;
+            Some((agent.to_owned(), number.parse().ok()?))
+        };
+        text.lines().filter_map(line).collect()
+    }
+
+    fn numbers(&self) -> Vec<u64> {
+        self.ran().into_iter().map(|(_, number)| number).collect()
+    }
+
+    fn state(&self, number: u64) -> String {
+        let track = self.desk.json(&["track", &number.to_string()]);
+        track["deliveries"][0]["state"].as_str().unwrap().to_owned()
+    }
+
+    fn agent(&self, name: &str) -> Value {
+        self.desk.json(&["dispatch", "status", "--agent", name])["agents"][0].clone()
+    }
+
+    fn alerts(&self, of: &str) -> Vec<Value> {
+        let inbox = self.desk.json(&["inbox", "--as", of, "--all"]);
+        let all = inbox["messages"].as_array().unwrap().iter();
+        all.filter(|message| message["type"] == "alert").cloned().collect()
+    }
+
+    fn runs(&self) -> Vec<Value> {
+        self.desk.json(&["dispatch", "runs", "--limit", "1000"])["runs"].as_array().unwrap().clone()
+    }
+
+    /// No process works for this office any more.
+    fn until_nobody(&self) {
+        let home = format!("POSTE_HOME={}", self.desk.office().canonicalize().unwrap().display());
+        until("the end of every process", || {
+            let entries = fs::read_dir("/proc").unwrap().flatten();
+            !entries.into_iter().any(|entry| {
+                let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+                environment.split(|byte| *byte == 0).any(|pair| pair == home.as_bytes())
+            })
+        });
+    }
+
+    /// What must be true of every office where nothing is left to do.
+    fn expect_each_once(&self, messages: &[u64], limits: &[(&str, u64)]) {
+        assert_eq!(fs::read_to_string(self.path("wrong")).unwrap_or_default(), "");
+        let mut times: BTreeMap<u64, usize> = BTreeMap::new();
+        self.numbers().into_iter().for_each(|number| *times.entry(number).or_default() += 1);
+        let expected: BTreeMap<u64, usize> = messages.iter().map(|number| (*number, 1)).collect();
+        assert_eq!(times, expected);
+        for (agent, limit) in limits {
+            let text = fs::read_to_string(self.path(&format!("peak-{agent}"))).unwrap();
+            let peak = text.lines().filter_map(|line| line.trim().parse::<u64>().ok()).max().unwrap();
+            assert!(peak <= *limit, "{agent} ran {peak} times at once");
+        }
+        messages.iter().for_each(|number| assert_eq!(self.state(*number), "done", "message {number}"));
+        self.desk.verify();
+    }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, signal).expect("it is there");
+}
+
+#[test]
+fn the_most_urgent_is_first_and_then_everybody_in_turn() {
+    let agents = [("anna", WORKS, ""), ("ben", WORKS, ""), ("carl", WORKS, "")];
+    let stage = Stage::new(&agents, "[dispatch]\nconcurrency = 1");
+    let anna: Vec<u64> = (0..3).map(|_| stage.send("anna", "question")).collect();
+    let ben: Vec<u64> = (0..2).map(|_| stage.send("ben", "question")).collect();
+    let carl = stage.send("carl", "alert");
+    stage.once();
+    assert_eq!(stage.numbers(), [carl, anna[0], ben[0], anna[1], ben[1], anna[2]]);
+    stage.expect_each_once(&[anna, ben, vec![carl]].concat(), &[("anna", 1), ("ben", 1)]);
+    stage.until_nobody();
+}
+
+#[test]
+fn two_dispatchers_start_nothing_twice_and_no_more_than_may_run() {
+    let agents =
+        [("anna", WORKS, "concurrency = 2"), ("ben", WORKS, "concurrency = 1"), ("carl", WORKS, "concurrency = 3")];
+    let stage = Stage::new(&agents, "");
+    let messages: Vec<u64> =
+        (0..8).flat_map(|_| ["anna", "ben", "carl"].map(|agent| stage.send(agent, "question"))).collect();
+    let both = (0..2).map(|_| stage.dispatch(&["--once"]).env("AGENT_SLEEP", "0.05").spawn().unwrap()).collect();
+    for output in finish(both) {
+        expect_success(&["dispatch"], &output);
+    }
+    // Whoever left one to the other did not wait for it.
+    stage.once();
+    stage.expect_each_once(&messages, &[("anna", 2), ("ben", 1), ("carl", 3)]);
+    stage.until_nobody();
+}
+
+#[test]
+fn a_dispatcher_that_is_killed_costs_nothing() {
+    let stage = Stage::new(&[("anna", WORKS, "concurrency = 2")], "");
+    let messages: Vec<u64> = (0..8).map(|_| stage.send("anna", "question")).collect();
+    for round in 1..=3 {
+        let mut dispatcher = stage.dispatch(&[]).env("AGENT_SLEEP", "0.2").spawn().unwrap();
+        until("a start", || stage.numbers().len() > round * 2 - 2);
+        signal(&dispatcher, Signal::KILL);
+        dispatcher.wait().unwrap();
+    }
+    // What was under way is not the next one's, and goes on without anybody.
+    until("the end of what ran", || stage.runs().iter().all(|run| !run["ended_at"].is_null()));
+    assert!(stage.numbers().len() < messages.len());
+    stage.once();
+    stage.expect_each_once(&messages, &[("anna", 2)]);
+    stage.until_nobody();
+}
+
+#[test]
+fn a_dispatcher_that_goes_on_is_woken_by_new_mail() {
+    let stage = Stage::new(&[("anna", WORKS, "")], "");
+    let mut dispatcher = stage.dispatch(&["--json"]).spawn().unwrap();
+    let first = stage.send("anna", "question");
+    until("the first answer", || stage.state(first) == "done");
+    let second = stage.send("anna", "question");
+    until("the second answer", || stage.state(second) == "done");
+    signal(&dispatcher, Signal::INT);
+    assert!(dispatcher.wait().unwrap().success());
+    stage.expect_each_once(&[first, second], &[("anna", 1)]);
+}
+
+#[test]
+fn the_first_interrupt_waits_for_what_runs_and_the_second_stops_it() {
+    let stage = Stage::new(&[("anna", WORKS, "grace = \"1s\"")], "");
+    let first = stage.send("anna", "question");
+    let mut dispatcher = stage.dispatch(&[]).env("AGENT_SLEEP", "1").spawn().unwrap();
+    until("the start", || stage.numbers() == [first]);
+    let second = stage.send("anna", "question");
+    signal(&dispatcher, Signal::INT);
+    assert!(dispatcher.wait().unwrap().success());
+    assert_eq!((stage.state(first), stage.state(second)), ("done".to_owned(), "pending".to_owned()));
+
+    let mut dispatcher = stage.dispatch(&[]).env("AGENT_SLEEP", "60").spawn().unwrap();
+    until("the start", || stage.numbers() == [first, second]);
+    signal(&dispatcher, Signal::INT);
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(dispatcher.try_wait().unwrap().is_none(), "it waits");
+    signal(&dispatcher, Signal::INT);
+    assert!(dispatcher.wait().unwrap().success());
+    assert_eq!(stage.state(second), "pending");
+    assert_eq!(stage.runs()[0]["how"], "stopped");
+    stage.until_nobody();
+}
+
+#[test]
+fn one_run_can_be_stopped_and_what_it_printed_read() {
+    let stage =
+        Stage::new(&[("anna", "cat >/dev/null; echo here I am; echo >>\"$AGENT_FOLDER/up\"; sleep 60", "")], "");
+    let number = stage.send("anna", "question").to_string();
+    let mut dispatcher = stage.dispatch(&["--once", "--no-wait"]).spawn().unwrap();
+    assert!(dispatcher.wait().unwrap().success());
+    until("the program", || stage.path("up").exists());
+    until("what it printed", || stage.desk.run(&["dispatch", "logs", &number]) == "here I am\n");
+    stage.desk.run(&["dispatch", "stop", &number]);
+    until("its end", || stage.runs()[0]["how"] == "stopped");
+    let again = stage.desk.command(&["dispatch", "stop", &number]).output().unwrap();
+    assert!(String::from_utf8_lossy(&again.stderr).contains("over already"));
+    assert_eq!(stage.desk.run(&["dispatch", "logs", &number]), "here I am\n");
+    stage.until_nobody();
+}
+
+/// Writes to the other one, and is done.
+fn writes_to(other: &str) -> String {
+    format!(
+        "cat >/dev/null; echo \"$POSTE_AGENT $POSTE_MESSAGE\" >>\"$AGENT_FOLDER/ran\"\n\
+         poste send {other} Again --type directive && poste done \"$POSTE_MESSAGE\"\n"
+    )
+}
+
+#[test]
+fn two_agents_that_start_each_other_are_stopped_and_somebody_is_told() {
+    let (to_ben, to_anna) = (writes_to("ben"), writes_to("anna"));
+    let agents = [("anna", to_ben.as_str(), "max_hops = 3"), ("ben", to_anna.as_str(), "max_hops = 3")];
+    let stage = Stage::new(&agents, "");
+    for agent in ["anna", "ben"] {
+        stage.desk.run(&["register", agent, "--update", "--lead", "lead"]);
+    }
+    let first = stage.send("anna", "directive");
+    stage.once();
+    let names: Vec<String> = stage.ran().into_iter().map(|(agent, _)| agent).collect();
+    assert_eq!(names, ["anna", "ben", "anna", "ben"]);
+    let held = stage.agent("anna")["holds"][0].clone();
+    assert_eq!((&held["why"], stage.state(held["message"].as_u64().unwrap())), (&"hops".into(), "pending".to_owned()));
+    assert!(held["message"].as_u64().unwrap() > first);
+    let [alert] = &stage.alerts("lead")[..] else { panic!("the lead is told once: {:?}", stage.alerts("lead")) };
+    assert!(alert["subject"].as_str().unwrap().contains("anna is not started"), "{alert}");
+    assert_eq!(stage.alerts("ben").len(), 1, "so is who sent it, and is not started by that");
+    // It stays so however often one looks, and goes on once somebody lets it.
+    stage.once();
+    assert_eq!((stage.ran().len(), stage.alerts("lead").len()), (4, 1));
+    let number = held["message"].to_string();
+    stage.desk.run(&["dispatch", "resume", "anna", &number, "--reason", "Once more", "--as", "lead"]);
+    stage.once();
+    assert_eq!(
+        (stage.ran().len(), stage.alerts("lead").len()),
+        (5, 2),
+        "one more run, and the chain is too long again"
+    );
+    stage.desk.verify();
+}
+
+#[test]
+fn a_budget_that_is_used_up_is_seen_and_can_be_lifted() {
+    let budget = |runs: u32| format!("budget = {{ runs = {runs}, per = \"day\" }}");
+    let stage = Stage::new(&[("anna", WORKS, &budget(2))], "");
+    let messages: Vec<u64> = (0..5).map(|_| stage.send("anna", "question")).collect();
+    let output = String::from_utf8(stage.once().stdout).unwrap();
+    assert!(output.contains("held anna (budget, ends in"), "{output}");
+    assert_eq!(stage.numbers(), messages[..2]);
+    let agent = stage.agent("anna");
+    assert_eq!((&agent["state"], &agent["holds"][0]["why"]), (&"held".into(), &"budget".into()));
+    assert_eq!((&agent["spent"]["runs"], &agent["queue"]), (&2.into(), &3.into()));
+    assert_eq!(stage.alerts("lead").len(), 1);
+    // By a person, for as much again.
+    stage.desk.run(&["dispatch", "resume", "anna", "--as", "lead"]);
+    stage.once();
+    assert_eq!(stage.numbers(), messages[..4]);
+    // By a larger budget, without a word.
+    stage.configure(&[("anna", WORKS, &budget(9))], "");
+    let output = String::from_utf8(stage.once().stdout).unwrap();
+    assert!(output.starts_with("anna can be started again"), "{output}");
+    stage.expect_each_once(&messages, &[("anna", 1)]);
+}
+
+#[test]
+fn what_nobody_trusts_is_not_run() {
+    let stage = Stage::new(&[("anna", WORKS, "")], "");
+    stage.desk.run(&["register", "mary", "--kind", "human"]);
+    fs::remove_file(stage.desk.office().join("local.toml")).unwrap();
+    fs::write(stage.path("poste.toml"), stage.sections(&[("anna", WORKS, "")])).unwrap();
+    let message = stage.send("anna", "question");
+    let output = stage.once();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is not trusted"));
+    assert_eq!((stage.numbers(), stage.state(message)), (vec![], "pending".to_owned()));
+    assert_eq!(stage.agent("anna")["holds"][0]["why"], "misconfigured");
+    assert_eq!(stage.alerts("lead").len(), 1);
+    stage.desk.run(&["trust", "--yes", "--as", "mary"]);
+    stage.once();
+    stage.expect_each_once(&[message], &[("anna", 1)]);
+}
+
+/// The hour and minute so many hours from now.
+fn clock(hours: i64) -> String {
+    let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64;
+    let minutes = (seconds / 60 + hours * 60).rem_euclid(24 * 60);
+    format!("{:02}:{:02}", minutes / 60, minutes % 60)
+}
+
+#[test]
+fn in_quiet_hours_only_what_cannot_wait_is_started() {
+    let quiet = format!("quiet = \"{}-{}\"", clock(-2), clock(2));
+    let stage = Stage::new(&[("anna", WORKS, &quiet)], "");
+    let (patient, urgent) = (stage.send("anna", "question"), stage.send("anna", "alert"));
+    stage.once();
+    assert_eq!(stage.numbers(), [urgent]);
+    assert_eq!((stage.agent("anna")["state"].clone(), stage.state(patient)), ("quiet".into(), "pending".to_owned()));
+    stage.configure(&[("anna", WORKS, "")], "");
+    stage.once();
+    stage.expect_each_once(&[urgent, patient], &[("anna", 1)]);
+}
+
+#[test]
+fn the_clock_starts_an_agent_once_for_what_was_to_wait() {
+    let stage = Stage { desk: Desk { folder: tempfile::tempdir().unwrap() } };
+    let hours_ago = std::time::SystemTime::now() - Duration::from_secs(2 * 3_600);
+    let hours_ago = hours_ago.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let back_then = format!("{}Z", utc(hours_ago));
+    let send: &[&str] = &["send", "anna", "Findings", "--type", "audit_report", "--as", "lead"];
+    let steps: [&[&str]; 4] = [&["init"], &["register", "lead"], &["register", "anna"], send];
+    for args in steps {
+        let output = stage.desk.command(args).env("POSTE_TEST_CLOCK", &back_then).output().unwrap();
+        expect_success(args, &output);
+    }
+    stage.configure(&[("anna", WORKS, "")], "");
+    stage.once();
+    assert!(stage.numbers().is_empty(), "nobody waits for a report");
+    stage.configure(&[("anna", WORKS, "schedule = \"0 * * * *\"")], "");
+    // Two of its times were missed, and are made up for once.
+    stage.once();
+    assert_eq!(stage.numbers(), [1]);
+    let later = stage.send("anna", "audit_report");
+    stage.once();
+    assert_eq!((stage.numbers(), stage.state(later)), (vec![1], "pending".to_owned()), "that is for the next hour");
+    assert!(stage.agent("anna")["schedule_next"].is_string());
+}
+
+/// A moment as RFC 3339 has it, without its zone.
+fn utc(seconds: u64) -> String {
+    let output =
+        Command::new("date").args(["-u", "-d", &format!("@{seconds}"), "+%Y-%m-%dT%H:%M:%S"]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn who_is_kept_running_runs_once_and_is_stopped_with_the_dispatcher() {
+    let script = "echo $$ >>\"$AGENT_FOLDER/up\"; exec sleep 600";
+    let stage = Stage::new(&[("anna", script, "mode = \"resident\"\ngrace = \"1s\"")], "");
+    let mut dispatcher = stage.dispatch(&["--stop-runs"]).spawn().unwrap();
+    until("the start", || stage.path("up").exists() && stage.agent("anna")["state"] == "running");
+    let second = stage.dispatch(&["--once"]).output().unwrap();
+    expect_success(&["dispatch", "--once"], &second);
+    assert_eq!(fs::read_to_string(stage.path("up")).unwrap().lines().count(), 1);
+    signal(&dispatcher, Signal::INT);
+    assert!(dispatcher.wait().unwrap().success());
+    stage.until_nobody();
+}
+
+#[test]
+fn a_request_is_answered_without_a_dispatcher() {
+    let stage = Stage::new(&[("anna", "cat >/dev/null; echo forty-two", "")], "");
+    let output =
+        stage.dispatch(&["send", "anna", "How many?", "--wait", "30s", "--as", "lead", "--json"]).output().unwrap();
+    expect_success(&["dispatch", "send"], &output);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&answer["from"], &answer["body"]), (&"anna".into(), &"forty-two".into()));
+    assert_eq!(answer["payload"]["request_id"], 1);
+    stage.until_nobody();
+}
+
+#[test]
+fn an_agent_that_fails_whatever_it_is_for_is_given_a_rest() {
+    let stage = Stage::new(&[("anna", "cat >/dev/null; exit 3", "retries = 1")], "");
+    let messages: Vec<u64> = (0..8).map(|_| stage.send("anna", "question")).collect();
+    stage.once();
+    let states: Vec<String> = messages.iter().map(|number| stage.state(*number)).collect();
+    assert_eq!(states.iter().filter(|state| *state == "failed").count(), 5, "{states:?}");
+    assert_eq!(states.iter().filter(|state| *state == "pending").count(), 3, "the others are spared");
+    assert_eq!(stage.agent("anna")["holds"][0]["why"], "failing");
+}
+
+#[test]
+fn whoever_has_no_session_is_woken_by_starting_it() {
+    let quiet = format!("quiet = \"{}-{}\"", clock(-2), clock(2));
+    let stage = Stage::new(&[("anna", WORKS, ""), ("ben", WORKS, &quiet)], "");
+    let message = stage.send("anna", "question");
+    let wake = |who: &str| {
+        let mut command = stage.desk.command(&["wake", who, "--as", "lead", "--json"]);
+        command.env("PATH", "/usr/bin:/bin").env("AGENT_FOLDER", stage.desk.folder.path()).env("TZ", "UTC");
+        serde_json::from_slice::<Value>(&command.output().unwrap().stdout).unwrap()["rung"][0].clone()
+    };
+    let rung = wake("anna");
+    assert_eq!((&rung["tried"][0]["how"], &rung["outcome"]), (&"spawn".into(), &"requested".into()));
+    until("the answer", || stage.state(message) == "done");
+    let track = stage.desk.json(&["track", &message.to_string()]).to_string();
+    assert!(track.contains("wake_requested") && track.contains("run_started"), "{track}");
+    // What a dispatcher would not start, nobody starts by ringing for it.
+    let patient = stage.send("ben", "question");
+    let rung = wake("ben");
+    assert_eq!((&rung["tried"][0]["how"], &rung["outcome"]), (&"none".into(), &"failed".into()));
+    assert!(rung["tried"][0]["reason"].as_str().unwrap().contains("quiet hours"), "{rung}");
+    assert_eq!(stage.state(patient), "pending");
+    stage.expect_each_once(&[message], &[("anna", 1)]);
+    stage.until_nobody();
+}
+
+#[test]
+fn a_program_that_speaks_with_the_server_can_dispatch() {
+    let stage = Stage::new(&[("anna", "cat >/dev/null; echo forty-two", "")], "");
+    let call = |args: &str, id: u32| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"poste","arguments":{{"args":{args}}}}}}}"#
+        )
+    };
+    let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
+    let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    let lines = [
+        hello.to_owned(),
+        ready.to_owned(),
+        call(r#"["register","boss","--role","boss"]"#, 1),
+        call(r#"["dispatch","send","anna","How many?"]"#, 2),
+        call(r#"["dispatch","poll"]"#, 3),
+        call(r#"["dispatch","poll","--no-wait"]"#, 4),
+        call(r#"["dispatch","status"]"#, 5),
+    ];
+    let mut server = stage.desk.command(&["mcp"]);
+    server.env("PATH", "/usr/bin:/bin").stdin(std::process::Stdio::piped());
+    let mut server = server.spawn().unwrap();
+    let mut stdin = server.stdin.take().unwrap();
+    let mut answers = std::io::BufRead::lines(std::io::BufReader::new(server.stdout.take().unwrap()));
+    let mut said = Vec::new();
+    for line in lines {
+        std::io::Write::write_all(&mut stdin, format!("{line}\n").as_bytes()).unwrap();
+        if line.contains("\"id\"") {
+            // What the server tells on its own has no number.
+            let id = format!("\"id\":{}", said.len());
+            said.push(answers.by_ref().map_while(Result::ok).find(|answer| answer.contains(&id)).expect("an answer"));
+        }
+    }
+    drop(stdin);
+    server.wait().unwrap();
+    assert!(said[2].contains("#1 stored for anna"), "{}", said[2]);
+    assert!(said[3].contains("waiting is done with the tool wait_for_mail"), "{}", said[3]);
+    assert!(said[4].contains("anna started for #1"), "{}", said[4]);
+    assert!(said[5].contains("places taken"), "{}", said[5]);
+    until("the answer", || stage.state(1) == "done");
+    stage.until_nobody();
+}
