@@ -103,6 +103,7 @@ fn notice_subject(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<S
         Some(Notice::Closed) => "was closed with its conversation while you held it",
         Some(Notice::Withdrawn) => "is a handoff that was withdrawn",
         Some(Notice::Overdue) => "was not answered in time",
+        Some(Notice::Stopped) => "waits: whom it is for is stopped",
         Some(Notice::Defaulted | Notice::Settled | Notice::Unanswered) => {
             let approval = tables.approval(about.message)?;
             let what = approval.map_or_else(|| "was decided".to_owned(), |approval| approval_notice(&approval));

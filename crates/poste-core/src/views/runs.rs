@@ -106,6 +106,12 @@ pub fn running(store: &Store, agent: &Name) -> Result<Vec<RunView>, Error> {
     tables.running(agent)?.into_iter().map(|row| view(store, &tables, row)).collect()
 }
 
+/// The runs of an agent that began last, the newest first.
+pub fn last_runs(store: &Store, agent: &Name, limit: u32) -> Result<Vec<RunView>, Error> {
+    let tables = store.tables()?;
+    tables.runs_of(agent, limit)?.into_iter().map(|row| view(store, &tables, row)).collect()
+}
+
 /// Who was started for a message.
 pub fn runs_of(store: &Store, message: MessageNo) -> Result<Vec<RunView>, Error> {
     let tables = store.tables()?;

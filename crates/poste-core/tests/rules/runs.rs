@@ -2,7 +2,7 @@
 
 use poste_core::fold::{Code, Effect};
 use poste_core::log::{HoldReason, Intent, RunEnd, RunHold, RunOutcome, RunResume, RunStart, SessionProcess};
-use poste_core::store::tables::{Event, Spent};
+use poste_core::store::tables::{Event, Notice, Spent, State};
 use poste_core::views::{self, Startable};
 use poste_core::{MessageNo, Position, limits};
 
@@ -223,4 +223,48 @@ fn a_hold_tells_whom_it_concerns() {
     accepted(desk.say("coder", held, Some(text("10 runs an hour are used up"))));
     assert_eq!(desk.message(desk.last_message()).sender.as_str(), "coder");
     assert_eq!(desk.news("lead"), [desk.last_message()]);
+}
+
+fn stopped() -> Intent {
+    hold(None, HoldReason::Stopped, None)
+}
+
+#[test]
+fn nothing_is_started_for_who_is_stopped_until_somebody_lets_it() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let number = desk.send("lead", "coder", "directive");
+    accepted(desk.ask("coder", hold(None, HoldReason::Budget, Some(HOUR))));
+    accepted(desk.ask("coder", stopped()));
+    refused(desk.ask("coder", stopped()), Code::NothingToDo);
+    refused(desk.ask("coder", hold(None, HoldReason::Budget, Some(HOUR))), Code::NothingToDo);
+    desk.pass(2 * HOUR);
+    assert_eq!(startable(&desk, "coder"), []);
+    refused(desk.ask("coder/r1", start("r1", &[number])), Code::Busy);
+    refused(desk.ask("coder/r1", start("r1", &[])), Code::Busy);
+    accepted(desk.ask("lead", resume("coder", None)));
+    run_for(&mut desk, "coder", "r1", number);
+}
+
+#[test]
+fn whoever_waits_for_who_is_stopped_is_told_once() {
+    let mut desk = Desk::with(&["lead", "anna", "coder", "other"]);
+    let [first, second] = [0, 1].map(|_| desk.send("lead", "coder", "directive"));
+    let to_other = desk.send("anna", "other", "directive");
+    accepted(desk.ask("coder", stopped()));
+    assert_eq!(desk.told_of(first), [("lead".to_owned(), Notice::Stopped)]);
+    assert_eq!(desk.told_of(second), []);
+    let asked = desk.send("anna", "coder", "shutdown_request");
+    let [third, fourth] = [0, 1].map(|_| desk.send("anna", "coder", "message"));
+    assert_eq!((desk.told_of(asked), desk.told_of(third).len(), desk.told_of(fourth)), (vec![], 1, vec![]));
+    let last = desk.send("lead", "coder", "question");
+    assert_eq!((desk.told_of(last), desk.told_of(to_other)), (vec![], vec![]));
+    assert_eq!(desk.state(last), State::Pending);
+    let notice = desk.notices().into_iter().find(|told| told.about == third).expect("a notice");
+    assert!(startable(&desk, "anna").is_empty(), "what the office says starts nobody: {notice:?}");
+
+    accepted(desk.ask("lead", resume("coder", None)));
+    let unhindered = desk.send("other", "coder", "directive");
+    assert_eq!(desk.told_of(unhindered), []);
+    accepted(desk.ask("coder", stopped()));
+    assert_eq!(desk.told_of(first).len(), 2, "stopped once more, so told once more");
 }

@@ -334,6 +334,12 @@ fn started(log: &mut Scribe) {
     log.in_session("fay", "run-1", end(RunOutcome::Exited, None)); // refused: it has no code
     log.in_session("fay", "run-1", end(RunOutcome::Exited, Some(0)));
     log.in_session("fay", "run-1", end(RunOutcome::Lost, None)); // refused: it is over
+    let stop = |why: HoldReason| Intent::RunHold(RunHold { message: None, why, until: None, mail: None });
+    log.write("fay", stop(HoldReason::Stopped));
+    log.write("fay", stop(HoldReason::Budget)); // refused: it is stopped
+    log.says("ann", Intent::Send(send("directive", &["fay"]))); // ann is told
+    log.in_session("fay", "run-3", start("run-3")); // refused: it is stopped
+    log.write("ann", Intent::RunResume(RunResume { agent: text("fay"), message: None }));
 }
 
 /// Reminders, a dropped message, conversations that are closed, opened again and archived, words that are erased.

@@ -73,6 +73,8 @@ worded_enum!(
         Failing = 3 "failing",
         /// It cannot be started as it is configured.
         Misconfigured = 4 "misconfigured",
+        /// Somebody asked it to stop, until somebody lets it go on.
+        Stopped = 5 "stopped",
     }
 );
 

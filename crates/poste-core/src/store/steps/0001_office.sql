@@ -490,3 +490,10 @@ CREATE TABLE run_holds (
   PRIMARY KEY (agent, delivery)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_holds_delivery ON run_holds (delivery) WHERE delivery > 0;
+
+-- Who was told that an agent is stopped, since it is.
+CREATE TABLE stop_told (
+  agent TEXT NOT NULL,
+  sender TEXT NOT NULL,
+  PRIMARY KEY (agent, sender)
+) STRICT, WITHOUT ROWID;

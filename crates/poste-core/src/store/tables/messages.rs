@@ -30,6 +30,8 @@ worded_enum!(
         Unanswered = 10 "unanswered",
         /// A handoff was taken back by whoever offered it.
         Withdrawn = 7 "withdrawn",
+        /// Whom it is for was asked to stop: it waits.
+        Stopped = 20 "stopped",
     }
 );
 
