@@ -12,9 +12,7 @@ use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
 use crate::log::{DeliveryNo, HoldReason, MessageNo, RunEnd, RunHold, RunOutcome, RunResume, RunStart, Send};
-use crate::store::tables::{
-    Agent, Delivery, Event, HoldRow, Message, Notice, RunEnded, RunRow, State, Tables,
-};
+use crate::store::tables::{Agent, Delivery, Event, HoldRow, Message, Notice, RunEnded, RunRow, State, Tables};
 use crate::text::{Name, Session};
 use crate::time::Timestamp;
 
@@ -225,7 +223,7 @@ impl Rule for RunResume {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Vec<HoldRow>, Stop> {
         speaker(tables, cx)?;
         let agent = active_agent(tables, &self.agent)?;
-        let holds = match self.message {
+        let mut holds = match self.message {
             None => tables.holds_of(&agent.name)?,
             Some(number) => {
                 let message = delivery::message(tables, number)?;
@@ -233,6 +231,9 @@ impl Rule for RunResume {
                 tables.hold(&agent.name, Some(own.number))?.into_iter().collect()
             }
         };
+        if let Some(why) = self.why {
+            holds.retain(|hold| hold.why == why && hold.delivery.is_some() == self.message.is_some());
+        }
         if holds.is_empty() {
             return Err(refuse(Code::NothingToDo, format!("nothing of that is held for {}", self.agent)));
         }

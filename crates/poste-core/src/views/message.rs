@@ -223,7 +223,9 @@ fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(Str
         Some(Notice::Unanswered) => format!("If it still has to be decided, ask again: poste approvals {about}"),
         Some(Notice::Withdrawn) => format!("Stop working on it. What it was: poste handoff show {about}"),
         Some(Notice::Stopped) => {
-            format!("It stays where it is, and is taken up once somebody lets it go on: poste team up. See it: poste track {about}")
+            format!(
+                "It stays where it is, and is taken up once somebody lets it go on: poste team up. See it: poste track {about}"
+            )
         }
         Some(Notice::Overdue) => format!("See who has it: poste track {about}. What else is late: poste overdue"),
         _ => format!("See what happened: poste track {about}. Give it another chance: poste retry {about}"),

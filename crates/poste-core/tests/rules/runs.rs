@@ -34,7 +34,7 @@ fn hold(message: Option<MessageNo>, why: HoldReason, until_ms: Option<i64>) -> I
 }
 
 fn resume(agent: &str, message: Option<MessageNo>) -> Intent {
-    Intent::RunResume(RunResume { agent: agent.parse().expect("a name"), message })
+    Intent::RunResume(RunResume { agent: agent.parse().expect("a name"), message, why: None })
 }
 
 fn startable(desk: &Desk, who: &str) -> Vec<MessageNo> {
@@ -267,4 +267,23 @@ fn whoever_waits_for_who_is_stopped_is_told_once() {
     assert_eq!(desk.told_of(unhindered), []);
     accepted(desk.ask("coder", stopped()));
     assert_eq!(desk.told_of(first).len(), 2, "stopped once more, so told once more");
+}
+
+#[test]
+fn letting_somebody_go_on_leaves_what_is_held_for_another_reason() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let coder = "coder".parse().unwrap();
+    let number = desk.send("lead", "coder", "directive");
+    accepted(desk.ask("coder", hold(Some(number), HoldReason::Hops, None)));
+    accepted(desk.ask("coder", stopped()));
+    let resume = |why: HoldReason| {
+        Intent::RunResume(RunResume { agent: "coder".parse().unwrap(), message: None, why: Some(why) })
+    };
+    refused(desk.ask("lead", resume(HoldReason::Hops)), Code::NothingToDo);
+    accepted(desk.ask("lead", resume(HoldReason::Stopped)));
+    let left = views::holds(desk.office.store(), &coder, desk.now()).unwrap();
+    assert_eq!(
+        left.iter().map(|hold| (hold.message, hold.why)).collect::<Vec<_>>(),
+        [(Some(number), HoldReason::Hops)]
+    );
 }

@@ -85,6 +85,7 @@ impl Generator {
         let waiting = sight.in_state(|seen| seen.state == State::Pending);
         let message = self.rng.pick_any(&waiting).map(|seen| seen.message).filter(|_| self.rng.chance(400));
         let agent = self.somebody(sight);
-        self.draft(actor, Intent::RunResume(RunResume { agent, message }))
+        let why = self.rng.chance(300).then(|| *self.rng.pick(HoldReason::ALL));
+        self.draft(actor, Intent::RunResume(RunResume { agent, message, why }))
     }
 }

@@ -162,7 +162,7 @@ pub(super) fn golden_proposals() -> Vec<Proposal> {
             until: Some(When::InMs(60_000)),
             mail: Some(Send::plain(text("alert"), vec![text("ann")])),
         }),
-        Intent::RunResume(RunResume { agent: text("bob"), message: Some(message) }),
+        Intent::RunResume(RunResume { agent: text("bob"), message: Some(message), why: None }),
         Intent::ContextCreate(ContextCreate {
             name: text("plan"),
             kind: text("decisions"),

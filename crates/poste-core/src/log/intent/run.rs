@@ -100,4 +100,7 @@ pub struct RunResume {
     /// Only for this message; otherwise everything that is held for the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageNo>,
+    /// Only what is held for this reason, and without a message, only the agent itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<HoldReason>,
 }
