@@ -459,9 +459,7 @@ pub(super) fn read_team(reader: &mut Reader<'_>, name: &Named<'_>, value: &DeVal
     for (name, value) in fields {
         let found = match name.get_ref().as_ref() {
             "lead" => text(value.get_ref()).and_then(|lead| parsed(&lead)).map(|lead| reader.team.lead = Some(lead)),
-            "members" => words(value.get_ref(), "[\"coder\", \"reviewer\"]")
-                .and_then(|names| names.iter().map(|name| parsed(name)).collect())
-                .map(|members| reader.team.members = members),
+            "members" => members(value.get_ref()).map(|members| reader.team.members = members),
             STUCK_AFTER => stuck_after(value.get_ref()).map(|ms| reader.team.stuck_after_ms = Some(ms)),
             other => {
                 let message = keys::unknown("key", other, ["lead", "members", STUCK_AFTER].into_iter());
@@ -472,6 +470,14 @@ pub(super) fn read_team(reader: &mut Reader<'_>, name: &Named<'_>, value: &DeVal
         if let Err(why) = found {
             reader.say(Some(value.span()), format!("team.{}: {why}", name.get_ref()));
         }
+    }
+}
+
+fn members(value: &DeValue<'_>) -> Result<Vec<Name>, String> {
+    match value {
+        // A lead whose teammates are added as they are needed.
+        DeValue::Array(items) if items.is_empty() => Ok(Vec::new()),
+        _ => words(value, "[\"coder\", \"reviewer\"]")?.iter().map(|name| parsed(name)).collect(),
     }
 }
 
@@ -601,6 +607,7 @@ mod tests {
         let (file, problems) = ConfigFile::check(text);
         assert_eq!(problems, []);
         assert_eq!(file.team.stuck_after_ms, Some(300_000));
+        assert_eq!(ConfigFile::check("[team]\nmembers = []\n").1, []);
         assert!(ConfigFile::check("[team]\nstuck_after = 3\n").1[0].message.starts_with("team.stuck_after: "));
         assert_eq!((file.team.lead.as_ref().map(Name::as_str), file.team.members.len()), (Some("boss"), 2));
         assert!(ConfigFile::check("[team]\nmember = []\n").1[0].message.contains("did you mean members?"));

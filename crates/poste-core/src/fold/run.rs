@@ -169,7 +169,7 @@ impl Rule for RunHold {
     type Plan = HoldPlan;
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<HoldPlan, Stop> {
-        let agent = speaker(tables, cx)?;
+        let agent = self.whom(tables, speaker(tables, cx)?)?;
         let until = message::future(cx, "the end of the hold", self.until, false)?;
         let delivery = match self.message {
             None => None,
@@ -217,6 +217,17 @@ impl Rule for RunHold {
     }
 }
 
+impl RunHold {
+    /// Whoever leads may stop somebody; everything else an agent is held for is said in its own name.
+    fn whom(&self, tables: &Tables<'_>, speaker: Agent) -> Result<Agent, Stop> {
+        let Some(name) = self.agent.as_ref().filter(|name| **name != speaker.name) else { return Ok(speaker) };
+        if self.why != HoldReason::Stopped || self.message.is_some() {
+            return Err(refuse(Code::NotAllowed, format!("{name} can be stopped, and held for nothing else")));
+        }
+        active_agent(tables, name)
+    }
+}
+
 impl Rule for RunResume {
     type Plan = Vec<HoldRow>;
 
@@ -231,6 +242,7 @@ impl Rule for RunResume {
                 tables.hold(&agent.name, Some(own.number))?.into_iter().collect()
             }
         };
+        holds.retain(|hold| !hold.is_over(cx.at));
         if let Some(why) = self.why {
             holds.retain(|hold| hold.why == why && hold.delivery.is_some() == self.message.is_some());
         }
@@ -240,11 +252,13 @@ impl Rule for RunResume {
         Ok(holds)
     }
 
-    fn apply(holds: Vec<HoldRow>, tables: &mut Tables<'_>, _: &Context) -> Result<Effect, Error> {
-        for hold in &holds {
-            tables.lift_hold(hold)?;
+    /// It stays as one that is over: whoever looks again must know that somebody let it go in spite of the reason.
+    fn apply(holds: Vec<HoldRow>, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
+        let count = holds.len();
+        for hold in holds {
+            tables.set_hold(&HoldRow { until: Some(cx.at), ..hold })?;
         }
-        Ok(Effect::Touched(holds.len()))
+        Ok(Effect::Touched(count))
     }
 }
 

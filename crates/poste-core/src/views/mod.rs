@@ -67,7 +67,7 @@ pub use reservations::{
     held_paths, is_anything_held, reservation_conflicts, reservations, why_reservation,
 };
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
-pub use runs::{HoldView, RunView, Startable, holds, last_runs, run, running, runs_of, spent, startable};
+pub use runs::{HoldView, RunView, Startable, holds, latest_runs, run, running, runs_of, spent, startable};
 pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateCount, search};
 pub use sessions::{
     Held, Lease, NoteView, QuestionView, SessionContext, SessionView, Sessions, held_in, leases, live_session, session,

@@ -106,10 +106,14 @@ pub fn running(store: &Store, agent: &Name) -> Result<Vec<RunView>, Error> {
     tables.running(agent)?.into_iter().map(|row| view(store, &tables, row)).collect()
 }
 
-/// The runs of an agent that began last, the newest first.
-pub fn last_runs(store: &Store, agent: &Name, limit: u32) -> Result<Vec<RunView>, Error> {
+/// The latest runs of an agent, or of all, the newest first.
+pub fn latest_runs(store: &Store, agent: Option<&Name>, limit: u32) -> Result<Vec<RunView>, Error> {
     let tables = store.tables()?;
-    tables.runs_of(agent, limit)?.into_iter().map(|row| view(store, &tables, row)).collect()
+    let rows = match agent {
+        Some(agent) => tables.latest_runs(agent, limit)?,
+        None => tables.newest_runs(limit)?,
+    };
+    rows.into_iter().map(|row| view(store, &tables, row)).collect()
 }
 
 /// Who was started for a message.

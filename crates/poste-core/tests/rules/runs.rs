@@ -30,7 +30,7 @@ fn end(run: &str, how: RunOutcome, code: Option<u8>) -> Intent {
 }
 
 fn hold(message: Option<MessageNo>, why: HoldReason, until_ms: Option<i64>) -> Intent {
-    Intent::RunHold(RunHold { message, why, until: until_ms.and_then(after), mail: None })
+    Intent::RunHold(RunHold { agent: None, message, why, until: until_ms.and_then(after), mail: None })
 }
 
 fn resume(agent: &str, message: Option<MessageNo>) -> Intent {
@@ -219,7 +219,8 @@ fn whoever_takes_or_ends_it_lifts_what_held_it() {
 fn a_hold_tells_whom_it_concerns() {
     let mut desk = Desk::with(&["lead", "coder"]);
     let mail = Some(letter("lead", "alert"));
-    let held = Intent::RunHold(RunHold { message: None, why: HoldReason::Budget, until: after(HOUR), mail });
+    let held =
+        Intent::RunHold(RunHold { agent: None, message: None, why: HoldReason::Budget, until: after(HOUR), mail });
     accepted(desk.say("coder", held, Some(text("10 runs an hour are used up"))));
     assert_eq!(desk.message(desk.last_message()).sender.as_str(), "coder");
     assert_eq!(desk.news("lead"), [desk.last_message()]);
@@ -227,6 +228,23 @@ fn a_hold_tells_whom_it_concerns() {
 
 fn stopped() -> Intent {
     hold(None, HoldReason::Stopped, None)
+}
+
+#[test]
+fn a_lead_stops_somebody_and_holds_it_for_nothing_else() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let number = desk.send("lead", "coder", "directive");
+    let of_coder = |message: Option<MessageNo>, why: HoldReason| {
+        let agent = Some("coder".parse().unwrap());
+        Intent::RunHold(RunHold { agent, message, why, until: None, mail: None })
+    };
+    refused(desk.ask("lead", of_coder(None, HoldReason::Budget)), Code::NotAllowed);
+    refused(desk.ask("lead", of_coder(Some(number), HoldReason::Stopped)), Code::NotAllowed);
+    accepted(desk.ask("lead", of_coder(None, HoldReason::Stopped)));
+    refused(desk.ask("coder", of_coder(None, HoldReason::Stopped)), Code::NothingToDo);
+    assert_eq!(startable(&desk, "coder"), []);
+    accepted(desk.retire("lead", "coder"));
+    refused(desk.ask("lead", of_coder(None, HoldReason::Stopped)), Code::Retired);
 }
 
 #[test]

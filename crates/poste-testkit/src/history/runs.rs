@@ -71,7 +71,9 @@ impl Generator {
             let to = vec![self.address(sight)];
             self.send_header(to)
         });
+        let agent = self.rng.chance(200).then(|| self.somebody(sight));
         let hold = RunHold {
+            agent,
             message: seen.map(|seen| seen.message),
             why: *self.rng.pick(HoldReason::ALL),
             until: self.rng.chance(500).then(|| When::InMs(self.rng.between(1, limits::HOUR_MS))),

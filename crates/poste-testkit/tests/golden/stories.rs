@@ -321,7 +321,9 @@ fn started(log: &mut Scribe) {
     let end = |how: RunOutcome, code: Option<u8>| {
         Intent::RunEnd(RunEnd { run: text("run-1"), how, code, took_ms: 900, cost_micros: None })
     };
-    let hold = |why: HoldReason| Intent::RunHold(RunHold { message: Some(message), why, until: None, mail: None });
+    let hold = |why: HoldReason| {
+        Intent::RunHold(RunHold { agent: None, message: Some(message), why, until: None, mail: None })
+    };
     log.write("fay", hold(HoldReason::Hops));
     log.write("fay", hold(HoldReason::Hops)); // refused: it is held
     log.write("ann", Intent::RunResume(RunResume { agent: text("fay"), message: Some(message), why: None }));
@@ -334,7 +336,7 @@ fn started(log: &mut Scribe) {
     log.in_session("fay", "run-1", end(RunOutcome::Exited, None)); // refused: it has no code
     log.in_session("fay", "run-1", end(RunOutcome::Exited, Some(0)));
     log.in_session("fay", "run-1", end(RunOutcome::Lost, None)); // refused: it is over
-    let stop = |why: HoldReason| Intent::RunHold(RunHold { message: None, why, until: None, mail: None });
+    let stop = |why: HoldReason| Intent::RunHold(RunHold { agent: None, message: None, why, until: None, mail: None });
     log.write("fay", stop(HoldReason::Stopped));
     log.write("fay", stop(HoldReason::Budget)); // refused: it is stopped
     log.says("ann", Intent::Send(send("directive", &["fay"]))); // ann is told

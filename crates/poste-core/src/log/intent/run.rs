@@ -83,6 +83,9 @@ worded_enum!(
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunHold {
+    /// Somebody else who is stopped; otherwise the actor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Name>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageNo>,
     pub why: HoldReason,

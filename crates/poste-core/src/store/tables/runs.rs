@@ -128,6 +128,14 @@ impl Tables<'_> {
         Ok(self.conn.prepare_cached(&SQL)?.query_map([limit], run_row)?.collect::<Result<_, _>>()?)
     }
 
+    /// Of an agent, the newest first.
+    pub fn latest_runs(&self, agent: &Name, limit: u32) -> Result<Vec<RunRow>, Error> {
+        static SQL: LazyLock<String> = LazyLock::new(|| {
+            format!("SELECT {COLUMNS} FROM runs WHERE agent = ?1 ORDER BY at DESC, position DESC LIMIT ?2")
+        });
+        Ok(self.conn.prepare_cached(&SQL)?.query_map(params![agent, limit], run_row)?.collect::<Result<_, _>>()?)
+    }
+
     /// Of an agent, the oldest first.
     pub fn running(&self, agent: &Name) -> Result<Vec<RunRow>, Error> {
         static SQL: LazyLock<String> = LazyLock::new(|| {
@@ -249,14 +257,6 @@ impl Tables<'_> {
     pub fn insert_stop_told(&mut self, agent: &Name, sender: &Name) -> Result<bool, Error> {
         let sql = "INSERT OR IGNORE INTO stop_told (agent, sender) VALUES (?1, ?2)";
         Ok(self.conn.prepare_cached(sql)?.execute(params![agent, sender])? == 1)
-    }
-
-    /// Of an agent, the newest first.
-    pub fn runs_of(&self, agent: &Name, limit: u32) -> Result<Vec<RunRow>, Error> {
-        static SQL: LazyLock<String> = LazyLock::new(|| {
-            format!("SELECT {COLUMNS} FROM runs WHERE agent = ?1 ORDER BY at DESC, position DESC LIMIT ?2")
-        });
-        Ok(self.conn.prepare_cached(&SQL)?.query_map(params![agent, limit], run_row)?.collect::<Result<_, _>>()?)
     }
 
     /// Whatever was not started for a delivery, whoever's it is.
