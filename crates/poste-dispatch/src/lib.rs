@@ -4,3 +4,4 @@
 //! and propose records, and any number of them may do so at once.
 
 pub mod run;
+pub mod team;

@@ -153,6 +153,8 @@ commands! {
     Approve => approve,
     Deny => deny,
     Session => session,
+    Team => team,
+    Spawn => spawn,
     Thread => thread,
     Threads => threads,
     Overdue => overdue,

@@ -37,6 +37,7 @@ mod setup;
 mod setup_proof;
 mod shells;
 mod status;
+mod team;
 mod times;
 mod topics;
 mod trust;

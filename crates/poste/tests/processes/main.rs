@@ -24,5 +24,6 @@ mod reserving;
 mod run_agent;
 mod searching;
 mod sending;
+mod team;
 mod waiting;
 mod waking;
