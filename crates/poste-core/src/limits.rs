@@ -77,6 +77,8 @@ pub const POLICY_TYPES_MAX: usize = 200;
 pub const GATES_MAX: usize = 64;
 /// Messages one run works on.
 pub const RUN_CLAIMS_MAX: usize = 64;
+/// Senders of what waits that are told when an agent is stopped; others when they write again.
+pub const STOP_TOLD_MAX: usize = 256;
 /// Milliseconds, or millionths of a dollar, one run takes: sums of them stay far from every edge.
 pub const RUN_NUMBER_MAX: i64 = 1_000_000_000_000;
 /// Rules that tell people of mail, ever taken in one office.

@@ -11,3 +11,4 @@ mod speaker;
 pub mod workflow;
 
 pub use speaker::{SPEAKER, speaker};
+pub mod team;

@@ -470,6 +470,11 @@ const CHECKS: &[Check] = &[
             OR (h.delivery > 0 AND d.state IS NOT 0)",
     ),
     check(
+        "I9 only of who is stopped anybody was told so",
+        "SELECT t.agent FROM stop_told t LEFT JOIN run_holds h ON h.agent = t.agent AND h.delivery = 0
+         WHERE h.why IS NOT 5 OR t.sender NOT IN (SELECT name FROM agents) OR t.sender = t.agent",
+    ),
+    check(
         "I9 what agents have belongs to an agent",
         "SELECT agent FROM capabilities WHERE agent NOT IN (SELECT name FROM agents)
          UNION ALL SELECT 'delivery ' || number FROM deliveries

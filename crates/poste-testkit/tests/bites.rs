@@ -287,6 +287,11 @@ const DAMAGE_OF_RUNS: &[(&str, &str)] = &[
         "I9 only what waits is held back, and for who is there",
         "UPDATE OR IGNORE run_holds SET delivery = 1000000 WHERE delivery > 0",
     ),
+    ("I9 only of who is stopped anybody was told so", "UPDATE OR IGNORE stop_told SET sender = agent"),
+    (
+        "I9 only of who is stopped anybody was told so",
+        "UPDATE run_holds SET why = 0 WHERE delivery = 0 AND agent IN (SELECT agent FROM stop_told)",
+    ),
 ];
 
 /// Whether archives are part of the history.

@@ -157,6 +157,8 @@ commands! {
     Deny => deny,
     Session => session,
     Workflow => workflow,
+    Team => team,
+    Spawn => spawn,
     Thread => thread,
     Threads => threads,
     Overdue => overdue,

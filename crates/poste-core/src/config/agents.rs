@@ -41,7 +41,7 @@ macro_rules! words {
                 match self { $(Self::$variant => $word),+ }
             }
 
-            fn of(word: &str) -> Option<Self> {
+            pub fn of(word: &str) -> Option<Self> {
                 match word { $($word => Some(Self::$variant),)+ _ => None }
             }
         }
@@ -446,6 +446,8 @@ pub const TEAM: &str = "team";
 pub struct TeamConfig {
     pub lead: Option<Name>,
     pub members: Vec<Name>,
+    /// Whoever works and prints nothing for so long is stuck.
+    pub stuck_after_ms: Option<i64>,
     pub line: usize,
 }
 
@@ -457,11 +459,10 @@ pub(super) fn read_team(reader: &mut Reader<'_>, name: &Named<'_>, value: &DeVal
     for (name, value) in fields {
         let found = match name.get_ref().as_ref() {
             "lead" => text(value.get_ref()).and_then(|lead| parsed(&lead)).map(|lead| reader.team.lead = Some(lead)),
-            "members" => words(value.get_ref(), "[\"coder\", \"reviewer\"]")
-                .and_then(|names| names.iter().map(|name| parsed(name)).collect())
-                .map(|members| reader.team.members = members),
+            "members" => members(value.get_ref()).map(|members| reader.team.members = members),
+            STUCK_AFTER => stuck_after(value.get_ref()).map(|ms| reader.team.stuck_after_ms = Some(ms)),
             other => {
-                let message = keys::unknown("key", other, ["lead", "members"].into_iter());
+                let message = keys::unknown("key", other, ["lead", "members", STUCK_AFTER].into_iter());
                 reader.say(Some(name.span()), format!("[team]: {message}"));
                 continue;
             }
@@ -469,6 +470,24 @@ pub(super) fn read_team(reader: &mut Reader<'_>, name: &Named<'_>, value: &DeVal
         if let Err(why) = found {
             reader.say(Some(value.span()), format!("team.{}: {why}", name.get_ref()));
         }
+    }
+}
+
+fn members(value: &DeValue<'_>) -> Result<Vec<Name>, String> {
+    match value {
+        // A lead whose teammates are added as they are needed.
+        DeValue::Array(items) if items.is_empty() => Ok(Vec::new()),
+        _ => words(value, "[\"coder\", \"reviewer\"]")?.iter().map(|name| parsed(name)).collect(),
+    }
+}
+
+const STUCK_AFTER: &str = "stuck_after";
+
+fn stuck_after(value: &DeValue<'_>) -> Result<i64, String> {
+    let takes = Takes::Length { min: limits::LEASE_MS_MIN, max: limits::LEASE_MS_MAX };
+    match read_value(&Key { section: TEAM, name: STUCK_AFTER, takes, built_in: None }, value)? {
+        Value::Length(ms) => Ok(ms),
+        other => unreachable!("{other:?}"),
     }
 }
 
@@ -584,8 +603,12 @@ mod tests {
 
     #[test]
     fn a_team_is_a_lead_and_members() {
-        let (file, problems) = ConfigFile::check("[team]\nlead = \"boss\"\nmembers = [\"coder\", \"tester\"]\n");
+        let text = "[team]\nlead = \"boss\"\nmembers = [\"coder\", \"tester\"]\nstuck_after = \"5m\"\n";
+        let (file, problems) = ConfigFile::check(text);
         assert_eq!(problems, []);
+        assert_eq!(file.team.stuck_after_ms, Some(300_000));
+        assert_eq!(ConfigFile::check("[team]\nmembers = []\n").1, []);
+        assert!(ConfigFile::check("[team]\nstuck_after = 3\n").1[0].message.starts_with("team.stuck_after: "));
         assert_eq!((file.team.lead.as_ref().map(Name::as_str), file.team.members.len()), (Some("boss"), 2));
         assert!(ConfigFile::check("[team]\nmember = []\n").1[0].message.contains("did you mean members?"));
     }

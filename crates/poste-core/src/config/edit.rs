@@ -6,8 +6,8 @@ use std::str::FromStr;
 use toml_edit::{DocumentMut, Item, Table, TableLike};
 
 use super::keys::{self, Key, SchemaSource, TYPES, Value};
-use super::{ConfigFile, Problem};
-use crate::text::TypeName;
+use super::{AgentConfig, ConfigFile, Mode, Preset, Problem, read_local};
+use crate::text::{Name, TypeName, Word};
 
 /// A key by its full name: `delivery.lease`, `types.deploy.priority`; or `types.deploy`, to take a type away.
 #[derive(Debug, Clone)]
@@ -98,6 +98,65 @@ pub fn change(text: &str, key: &KeyPath, value: Option<&Value>) -> Result<Change
     }
     let new = if before.is_none() && value.is_none() { text.to_owned() } else { new };
     Ok(Change { text: new, before, after: value.map(Value::text) })
+}
+
+/// An agent that is added to a `local.toml`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewAgent {
+    pub name: Name,
+    pub preset: Option<Preset>,
+    /// What is run instead of what the preset runs.
+    pub run: Vec<String>,
+    pub mode: Option<Mode>,
+    pub role: Option<Word>,
+    pub prompt: Option<String>,
+    pub worktree: bool,
+    /// It goes on with the conversation it had before.
+    pub resume: bool,
+}
+
+/// The text of a `local.toml` with one more agent. None: it is there already, just like this. What is there otherwise is left
+/// alone, as somebody may have written more than is known here.
+pub fn add_agent(text: &str, agent: &NewAgent) -> Result<Option<String>, Vec<Problem>> {
+    let (file, problems) = read_local(text);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
+        vec![Problem { line: None, column: None, message: error.message().to_owned() }]
+    })?;
+    let head = if document.is_empty() { head_of(&mut document, text) } else { String::new() };
+    let mut fields = Table::new();
+    let mut set = |name: &str, value: Option<toml_edit::Value>| {
+        if let Some(value) = value {
+            fields.insert(name, Item::Value(value));
+        }
+    };
+    set("preset", agent.preset.map(|preset| preset.word().into()));
+    set("run", (!agent.run.is_empty()).then(|| agent.run.iter().collect::<toml_edit::Array>().into()));
+    set("mode", agent.mode.map(|mode| mode.word().into()));
+    set("role", agent.role.as_ref().map(|role| role.as_str().into()));
+    set("prompt", agent.prompt.as_deref().map(Into::into));
+    set("worktree", agent.worktree.then(|| true.into()));
+    set("resume", agent.resume.then(|| true.into()));
+    if let Some(known) = file.agents.get(&agent.name) {
+        let wanted = format!("[{}.{}]\n{fields}", super::AGENT, agent.name);
+        let same = read_local(&wanted).0.agents.remove(&agent.name);
+        return match same.is_some_and(|same| AgentConfig { line: known.line, ..same } == *known) {
+            true => Ok(None),
+            false => {
+                let message = format!("agent.{} is there already, and says something else", agent.name);
+                Err(vec![Problem { line: Some(known.line), column: None, message }])
+            }
+        };
+    }
+    let agents = section(document.as_table_mut(), super::AGENT, true);
+    if let Some(agents) = agents {
+        agents.insert(agent.name.as_str(), Item::Table(fields));
+    }
+    let new = with_line_ends_of(text, format!("{head}{document}"));
+    let (_, problems) = read_local(&new);
+    if problems.is_empty() { Ok(Some(new)) } else { Err(problems) }
 }
 
 /// Takes the comments out of a document that is nothing else, to stand before what comes.
@@ -257,5 +316,38 @@ mod tests {
             change("[delivery]\nlease = 'soon'\n", &lease, Some(&value)).is_ok(),
             "the mistake itself can be mended"
         );
+    }
+
+    fn coder() -> NewAgent {
+        NewAgent {
+            name: "coder".parse().unwrap(),
+            preset: None,
+            run: vec!["./agent.sh".to_owned(), "say \"hi\"".to_owned()],
+            mode: Some(Mode::Resident),
+            role: Some("builder".parse().unwrap()),
+            prompt: Some("You write code.\nAll of it.".to_owned()),
+            worktree: false,
+            resume: false,
+        }
+    }
+
+    #[test]
+    fn an_agent_is_added_once_and_nobody_else_is_touched() {
+        let before = "# Ours.\n\n[agent.tester]  # tests\nrun = ['x']\n";
+        let after = add_agent(before, &coder()).unwrap().expect("it is new");
+        assert!(after.starts_with(before), "{after}");
+        let (file, problems) = read_local(&after);
+        assert_eq!(problems, []);
+        let found = &file.agents[&coder().name];
+        assert_eq!((found.run.as_deref(), found.mode), (Some(coder().run.as_slice()), Mode::Resident));
+        assert_eq!(found.prompt.as_deref(), Some("You write code.\nAll of it."));
+        assert_eq!(add_agent(&after, &coder()).unwrap(), None, "it is there");
+        let other = NewAgent { mode: None, ..coder() };
+        assert!(add_agent(&after, &other).unwrap_err()[0].message.contains("says something else"));
+        let empty = NewAgent { run: Vec::new(), ..coder() };
+        assert!(add_agent("", &empty).unwrap_err()[0].message.contains("neither what to run nor a preset"));
+        let only = add_agent("", &NewAgent { prompt: None, role: None, ..coder() }).unwrap().unwrap();
+        assert_eq!(only, "[agent.coder]\nrun = [\"./agent.sh\", 'say \"hi\"']\nmode = \"resident\"\n");
+        assert!(add_agent("[agent\n", &coder()).is_err());
     }
 }

@@ -15,7 +15,7 @@ pub use agents::{
     AGENT, AgentConfig, AnswerBy, Budget, BudgetTime, Input, Mode, Preset, Quiet, RUN_TEMPLATES, Runners, TEAM,
     TeamConfig, schedule,
 };
-pub use edit::{Change, KeyPath, change};
+pub use edit::{Change, KeyPath, NewAgent, add_agent, change};
 pub use gates::GATE;
 pub(crate) use gates::unknown_type;
 pub use keys::{KEYS, Key, MACHINE_SECTIONS, ON_END, SCHEMA, SchemaSource, TYPES, Takes, Value, length_text};

@@ -206,7 +206,8 @@ impl Rule for Send {
         tables.delete_closed(&message.conversation)?; // something is open in it again
         tables.insert_message(&message)?;
         for address in &plan.deliveries {
-            deliver(tables, &message, address.clone(), cx.at)?;
+            let delivery = deliver(tables, &message, address.clone(), cx.at)?;
+            run::tell_of_stop(tables, cx, &message, address, delivery)?;
         }
         if let Some(topic) = &message.topic {
             tables.count_publication(topic, number, cx.at)?;

@@ -3,14 +3,18 @@
 //! A start takes its messages as a claim would, so of two dispatchers that start somebody for one message, one does. Whether its
 //! processes are alive is nothing the fold can know.
 
+use std::collections::BTreeSet;
+
 use super::delivery::{self, own_delivery};
 use super::outcome::{Code, Effect, Stop, refuse};
-use super::{Context, Rule, active_agent, claim, message, speaker};
+use super::{Context, Rule, active_agent, claim, message, notice, speaker};
+use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
-use crate::log::{MessageNo, RunEnd, RunHold, RunOutcome, RunResume, RunStart, Send};
-use crate::store::tables::{Agent, Delivery, Event, HoldRow, RunEnded, RunRow, State, Tables};
+use crate::log::{DeliveryNo, HoldReason, MessageNo, RunEnd, RunHold, RunOutcome, RunResume, RunStart, Send};
+use crate::store::tables::{Agent, Delivery, Event, HoldRow, Message, Notice, RunEnded, RunRow, State, Tables};
 use crate::text::{Name, Session};
+use crate::time::Timestamp;
 
 pub(crate) struct StartPlan {
     run: RunRow,
@@ -30,6 +34,9 @@ impl Rule for RunStart {
         }
         if cx.session.as_ref() != Some(&self.run) {
             return Err(refuse(Code::Malformed, "a run is started in the session of its name"));
+        }
+        if is_stopped(tables, &agent.name, cx.at)? {
+            return Err(refuse(Code::Busy, format!("{} is stopped: nothing is started for it", agent.name)));
         }
         let running = tables.running(&agent.name)?.len();
         if self.limit.is_some_and(|limit| running >= limit as usize) {
@@ -162,7 +169,7 @@ impl Rule for RunHold {
     type Plan = HoldPlan;
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<HoldPlan, Stop> {
-        let agent = speaker(tables, cx)?;
+        let agent = self.whom(tables, speaker(tables, cx)?)?;
         let until = message::future(cx, "the end of the hold", self.until, false)?;
         let delivery = match self.message {
             None => None,
@@ -183,6 +190,9 @@ impl Rule for RunHold {
         if before.is_some_and(|before| before.why == self.why) {
             return Err(refuse(Code::NothingToDo, format!("it is held already ({})", self.why)));
         }
+        if delivery.is_none() && is_stopped(tables, &agent.name, cx.at)? {
+            return Err(refuse(Code::NothingToDo, format!("{} is stopped, which ends by nothing else", agent.name)));
+        }
         if self.mail.as_ref().is_some_and(|mail| mail.ends.is_some() || mail.reply_to.is_some()) {
             return Err(refuse(Code::Malformed, "a hold answers and ends no message"));
         }
@@ -194,6 +204,9 @@ impl Rule for RunHold {
 
     fn apply(plan: HoldPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
         tables.set_hold(&plan.hold)?;
+        if plan.hold.delivery.is_none() && plan.hold.why == HoldReason::Stopped {
+            tell_who_waits(tables, cx, &plan.hold.agent)?;
+        }
         if let Some(delivery) = &plan.delivery {
             delivery::record_event(tables, cx, delivery, Event::Held, Some(plan.hold.why.number().into()))?;
         }
@@ -201,6 +214,17 @@ impl Rule for RunHold {
             Some(mail) => Send::apply(mail, tables, cx),
             None => Ok(Effect::Noted),
         }
+    }
+}
+
+impl RunHold {
+    /// Whoever leads may stop somebody; everything else an agent is held for is said in its own name.
+    fn whom(&self, tables: &Tables<'_>, speaker: Agent) -> Result<Agent, Stop> {
+        let Some(name) = self.agent.as_ref().filter(|name| **name != speaker.name) else { return Ok(speaker) };
+        if self.why != HoldReason::Stopped || self.message.is_some() {
+            return Err(refuse(Code::NotAllowed, format!("{name} can be stopped, and held for nothing else")));
+        }
+        active_agent(tables, name)
     }
 }
 
@@ -219,6 +243,9 @@ impl Rule for RunResume {
             }
         };
         holds.retain(|hold| !hold.is_over(cx.at));
+        if let Some(why) = self.why {
+            holds.retain(|hold| hold.why == why && hold.delivery.is_some() == self.message.is_some());
+        }
         if holds.is_empty() {
             return Err(refuse(Code::NothingToDo, format!("nothing of that is held for {}", self.agent)));
         }
@@ -233,6 +260,61 @@ impl Rule for RunResume {
         }
         Ok(Effect::Touched(count))
     }
+}
+
+/// Whether somebody asked an agent to stop, and nobody let it go on since.
+fn is_stopped(tables: &Tables<'_>, agent: &Name, now: Timestamp) -> Result<bool, Error> {
+    let hold = tables.hold(agent, None)?;
+    Ok(hold.is_some_and(|hold| hold.why == HoldReason::Stopped && !hold.is_over(now)))
+}
+
+/// Tells everybody who waits for a stopped agent, each once, by the oldest of what waits.
+fn tell_who_waits(tables: &mut Tables<'_>, cx: &Context, agent: &Name) -> Result<(), Error> {
+    let mut senders = BTreeSet::new();
+    let waiting = "address = ?1 AND state = 0 ORDER BY message";
+    let first_of_each = tables.scan_inbox(waiting, [agent], limits::STOP_TOLD_MAX, |message, _| {
+        concerns(message, agent) && senders.insert(message.sender.clone())
+    })?;
+    for (message, delivery) in first_of_each {
+        tell_sender(tables, cx, agent, &message, &delivery)?;
+    }
+    Ok(())
+}
+
+/// Somebody wrote to an agent that may be stopped: it is told, unless it was.
+pub(crate) fn tell_of_stop(
+    tables: &mut Tables<'_>,
+    cx: &Context,
+    message: &Message,
+    to: &Address,
+    number: DeliveryNo,
+) -> Result<(), Error> {
+    let Address::Agent(agent) = to else { return Ok(()) };
+    if !concerns(message, agent) || !is_stopped(tables, agent, cx.at)? {
+        return Ok(());
+    }
+    match tables.delivery(number)? {
+        Some(delivery) => tell_sender(tables, cx, agent, message, &delivery),
+        None => Ok(()),
+    }
+}
+
+/// Whoever asks somebody to stop, or answers that, knows.
+fn concerns(message: &Message, agent: &Name) -> bool {
+    !message.kind.as_str().starts_with("shutdown_") && message.notice.is_none() && message.sender != *agent
+}
+
+fn tell_sender(
+    tables: &mut Tables<'_>,
+    cx: &Context,
+    agent: &Name,
+    message: &Message,
+    delivery: &Delivery,
+) -> Result<(), Error> {
+    if !tables.insert_stop_told(agent, &message.sender)? {
+        return Ok(());
+    }
+    notice::tell(tables, cx, Address::Agent(message.sender.clone()), Notice::Stopped, message, delivery)
 }
 
 /// How many runs a message came out of, one after the other, that is sent in this session.

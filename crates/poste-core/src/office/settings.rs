@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::Office;
-use crate::config::{self, Change, ConfigFile, FilePolicy, KeyPath, Value};
+use crate::config::{self, Change, ConfigFile, FilePolicy, KeyPath, NewAgent, Value};
 use crate::error::Error;
 use crate::log::{Intent, Policy, Proposal};
 use crate::payload::PayloadSchemas;
@@ -129,6 +129,20 @@ impl Office<LocalLog> {
         };
         self.propose(&proposal)?.verdict.accepted()?;
         Ok(())
+    }
+
+    /// Adds an agent to this machine's own file, `.poste/local.toml`. Says whether it was not there.
+    pub fn add_agent(&mut self, agent: &NewAgent) -> Result<bool, Error> {
+        let path = self.path()?.join(config::LOCAL_FILE);
+        let _guard = self.log.hold()?;
+        let old = read_config(&path)?;
+        let new = config::add_agent(old.as_deref().unwrap_or_default(), agent).map_err(|problems| {
+            let message = problems.first().map_or_else(String::new, ToString::to_string);
+            Error::Config { path: path.clone(), message }
+        })?;
+        let Some(new) = new else { return Ok(false) };
+        replace_config(&path, old.as_deref(), &new)?;
+        Ok(true)
     }
 
     /// Sets one key of this machine's `poste.toml`, or unsets it. The file is only written if it is then sound; it

@@ -212,6 +212,9 @@ fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(Str
         Found::Never | Found::Gone | Found::Redacted(_) => String::new(),
     };
     let about = row.reply_to.unwrap_or_default();
+    // Told at once, by the very record that stored the message: nobody needs to be told what they just wrote.
+    let is_own = tables.message(about)?.is_some_and(|message| message.position == row.position);
+    let said = if is_own { String::new() } else { said };
     let next = match row.notice {
         Some(Notice::Late) => format!("The result is kept as late: poste track {about}"),
         Some(Notice::Closed) => format!("Stop working on it; a result would be kept as late: poste track {about}"),
@@ -220,6 +223,11 @@ fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(Str
         Some(Notice::Unanswered) => format!("If it still has to be decided, ask again: poste approvals {about}"),
         Some(Notice::StepOver) => format!("Stop working on it; a result would be kept as late: poste track {about}"),
         Some(Notice::Withdrawn) => format!("Stop working on it. What it was: poste handoff show {about}"),
+        Some(Notice::Stopped) => {
+            format!(
+                "It stays where it is, and is taken up once somebody lets it go on: poste team up. See it: poste track {about}"
+            )
+        }
         Some(Notice::Overdue) => format!("See who has it: poste track {about}. What else is late: poste overdue"),
         _ => format!("See what happened: poste track {about}. Give it another chance: poste retry {about}"),
     };

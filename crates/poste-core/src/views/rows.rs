@@ -104,6 +104,7 @@ fn notice_subject(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<S
         Some(Notice::Withdrawn) => "is a handoff that was withdrawn",
         Some(Notice::StepOver) => "is a step of a workflow that is over, or its time is, while you held it",
         Some(Notice::Overdue) => "was not answered in time",
+        Some(Notice::Stopped) => "waits: whom it is for is stopped",
         Some(Notice::Defaulted | Notice::Settled | Notice::Unanswered) => {
             let approval = tables.approval(about.message)?;
             let what = approval.map_or_else(|| "was decided".to_owned(), |approval| approval_notice(&approval));

@@ -2,7 +2,7 @@
 
 use poste_core::fold::{Code, Effect};
 use poste_core::log::{HoldReason, Intent, RunEnd, RunHold, RunOutcome, RunResume, RunStart, SessionProcess};
-use poste_core::store::tables::{Event, Spent};
+use poste_core::store::tables::{Event, Notice, Spent, State};
 use poste_core::views::{self, Startable};
 use poste_core::{MessageNo, Position, limits};
 
@@ -30,11 +30,11 @@ fn end(run: &str, how: RunOutcome, code: Option<u8>) -> Intent {
 }
 
 fn hold(message: Option<MessageNo>, why: HoldReason, until_ms: Option<i64>) -> Intent {
-    Intent::RunHold(RunHold { message, why, until: until_ms.and_then(after), mail: None })
+    Intent::RunHold(RunHold { agent: None, message, why, until: until_ms.and_then(after), mail: None })
 }
 
 fn resume(agent: &str, message: Option<MessageNo>) -> Intent {
-    Intent::RunResume(RunResume { agent: agent.parse().expect("a name"), message })
+    Intent::RunResume(RunResume { agent: agent.parse().expect("a name"), message, why: None })
 }
 
 fn startable(desk: &Desk, who: &str) -> Vec<MessageNo> {
@@ -222,7 +222,8 @@ fn whoever_takes_or_ends_it_lifts_what_held_it() {
 fn a_hold_tells_whom_it_concerns() {
     let mut desk = Desk::with(&["lead", "coder"]);
     let mail = Some(letter("lead", "alert"));
-    let held = Intent::RunHold(RunHold { message: None, why: HoldReason::Budget, until: after(HOUR), mail });
+    let held =
+        Intent::RunHold(RunHold { agent: None, message: None, why: HoldReason::Budget, until: after(HOUR), mail });
     accepted(desk.say("coder", held, Some(text("10 runs an hour are used up"))));
     assert_eq!(desk.message(desk.last_message()).sender.as_str(), "coder");
     assert_eq!(desk.news("lead"), [desk.last_message()]);
@@ -232,7 +233,7 @@ fn a_hold_tells_whom_it_concerns() {
 fn whoever_is_told_of_a_hold_is_not_started_for_that() {
     let mut desk = Desk::with(&["lead", "coder"]);
     let mail = Some(letter("lead", "alert"));
-    let held = Intent::RunHold(RunHold { message: None, why: HoldReason::Hops, until: None, mail });
+    let held = Intent::RunHold(RunHold { agent: None, message: None, why: HoldReason::Hops, until: None, mail });
     accepted(desk.say("coder", held, Some(text("a loop was stopped"))));
     assert_eq!(startable(&desk, "lead"), [], "a loop would begin anew");
     let alert = desk.send("coder", "lead", "alert");
@@ -290,4 +291,84 @@ fn the_latest_runs_come_first() {
     assert_eq!(names(views::latest_runs(store, Some(&coder), 10).unwrap()), ["r3", "r1"]);
     assert_eq!(names(views::latest_runs(store, None, 2).unwrap()), ["r3", "r2"]);
     assert_eq!(names(views::all_running(store).unwrap()), ["r3", "r2"]);
+}
+
+fn stopped() -> Intent {
+    hold(None, HoldReason::Stopped, None)
+}
+
+#[test]
+fn a_lead_stops_somebody_and_holds_it_for_nothing_else() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let number = desk.send("lead", "coder", "directive");
+    let of_coder = |message: Option<MessageNo>, why: HoldReason| {
+        let agent = Some("coder".parse().unwrap());
+        Intent::RunHold(RunHold { agent, message, why, until: None, mail: None })
+    };
+    refused(desk.ask("lead", of_coder(None, HoldReason::Budget)), Code::NotAllowed);
+    refused(desk.ask("lead", of_coder(Some(number), HoldReason::Stopped)), Code::NotAllowed);
+    accepted(desk.ask("lead", of_coder(None, HoldReason::Stopped)));
+    refused(desk.ask("coder", of_coder(None, HoldReason::Stopped)), Code::NothingToDo);
+    assert_eq!(startable(&desk, "coder"), []);
+    accepted(desk.retire("lead", "coder"));
+    refused(desk.ask("lead", of_coder(None, HoldReason::Stopped)), Code::Retired);
+}
+
+#[test]
+fn nothing_is_started_for_who_is_stopped_until_somebody_lets_it() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let number = desk.send("lead", "coder", "directive");
+    accepted(desk.ask("coder", hold(None, HoldReason::Budget, Some(HOUR))));
+    accepted(desk.ask("coder", stopped()));
+    refused(desk.ask("coder", stopped()), Code::NothingToDo);
+    refused(desk.ask("coder", hold(None, HoldReason::Budget, Some(HOUR))), Code::NothingToDo);
+    desk.pass(2 * HOUR);
+    assert_eq!(startable(&desk, "coder"), []);
+    refused(desk.ask("coder/r1", start("r1", &[number])), Code::Busy);
+    refused(desk.ask("coder/r1", start("r1", &[])), Code::Busy);
+    accepted(desk.ask("lead", resume("coder", None)));
+    run_for(&mut desk, "coder", "r1", number);
+}
+
+#[test]
+fn whoever_waits_for_who_is_stopped_is_told_once() {
+    let mut desk = Desk::with(&["lead", "anna", "coder", "other"]);
+    let [first, second] = [0, 1].map(|_| desk.send("lead", "coder", "directive"));
+    let to_other = desk.send("anna", "other", "directive");
+    accepted(desk.ask("coder", stopped()));
+    assert_eq!(desk.told_of(first), [("lead".to_owned(), Notice::Stopped)]);
+    assert_eq!(desk.told_of(second), []);
+    let asked = desk.send("anna", "coder", "shutdown_request");
+    let [third, fourth] = [0, 1].map(|_| desk.send("anna", "coder", "message"));
+    assert_eq!((desk.told_of(asked), desk.told_of(third).len(), desk.told_of(fourth)), (vec![], 1, vec![]));
+    let last = desk.send("lead", "coder", "question");
+    assert_eq!((desk.told_of(last), desk.told_of(to_other)), (vec![], vec![]));
+    assert_eq!(desk.state(last), State::Pending);
+    let notice = desk.notices().into_iter().find(|told| told.about == third).expect("a notice");
+    assert!(startable(&desk, "anna").is_empty(), "what the office says starts nobody: {notice:?}");
+
+    accepted(desk.ask("lead", resume("coder", None)));
+    let unhindered = desk.send("other", "coder", "directive");
+    assert_eq!(desk.told_of(unhindered), []);
+    accepted(desk.ask("coder", stopped()));
+    assert_eq!(desk.told_of(first).len(), 2, "stopped once more, so told once more");
+}
+
+#[test]
+fn letting_somebody_go_on_leaves_what_is_held_for_another_reason() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let coder = "coder".parse().unwrap();
+    let number = desk.send("lead", "coder", "directive");
+    accepted(desk.ask("coder", hold(Some(number), HoldReason::Hops, None)));
+    accepted(desk.ask("coder", stopped()));
+    let resume = |why: HoldReason| {
+        Intent::RunResume(RunResume { agent: "coder".parse().unwrap(), message: None, why: Some(why) })
+    };
+    refused(desk.ask("lead", resume(HoldReason::Hops)), Code::NothingToDo);
+    accepted(desk.ask("lead", resume(HoldReason::Stopped)));
+    let left = views::holds(desk.office.store(), &coder, desk.now()).unwrap();
+    assert_eq!(
+        left.iter().map(|hold| (hold.message, hold.why)).collect::<Vec<_>>(),
+        [(Some(number), HoldReason::Hops)]
+    );
 }

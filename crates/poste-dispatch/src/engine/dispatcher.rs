@@ -20,6 +20,7 @@ use serde::Serialize;
 use super::choose::{Hold, Start, choose};
 use super::facts::{Own, Rest, Scope, Starting, look_with};
 use super::hold;
+use crate::notify::Line;
 use crate::run::NOT_TAKEN;
 
 /// It looks after so long in any case: nobody rings for a file that was changed, or for a supervisor on another machine.
@@ -92,6 +93,10 @@ pub enum Event {
     },
     Registered {
         agent: Name,
+    },
+    /// A rule told somebody of mail, or could not.
+    Watched {
+        line: Line,
     },
     /// A supervisor died; what was left of its run was ended.
     Lost {
@@ -359,7 +364,7 @@ impl<H: Hooks> Dispatcher<H> {
     }
 
     fn resume(&mut self, agent: &Name) -> Result<bool, Error> {
-        let intent = Intent::RunResume(RunResume { agent: agent.clone(), message: None });
+        let intent = Intent::RunResume(RunResume { agent: agent.clone(), message: None, why: None });
         let proposal = proposal(&self.office, agent, intent);
         let resumed = matches!(self.office.propose(&proposal)?.verdict, Verdict::Accepted(_));
         if resumed {

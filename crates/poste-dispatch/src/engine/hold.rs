@@ -41,7 +41,7 @@ fn propose(office: &mut Office, hold: &Hold, told: &[Name]) -> Result<Option<Opt
     let to: Vec<Address> = told.iter().cloned().map(Address::Agent).collect();
     let kind = "alert".parse().map_err(|_| Error::Damaged("alert is no type".to_owned()))?;
     let mail = (!to.is_empty()).then(|| Send::plain(kind, to));
-    let header = RunHold { message: hold.message, why: hold.why, until: hold.until.map(When::At), mail };
+    let header = RunHold { agent: None, message: hold.message, why: hold.why, until: hold.until.map(When::At), mail };
     let mut proposal = proposal(office, &hold.agent, Intent::RunHold(header));
     proposal.content = Some(content(hold));
     match office.propose(&proposal)?.verdict {

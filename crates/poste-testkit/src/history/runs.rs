@@ -71,7 +71,9 @@ impl Generator {
             let to = vec![self.address(sight)];
             self.send_header(to)
         });
+        let agent = self.rng.chance(200).then(|| self.somebody(sight));
         let hold = RunHold {
+            agent,
             message: seen.map(|seen| seen.message),
             why: *self.rng.pick(HoldReason::ALL),
             until: self.rng.chance(500).then(|| When::InMs(self.rng.between(1, limits::HOUR_MS))),
@@ -85,6 +87,7 @@ impl Generator {
         let waiting = sight.in_state(|seen| seen.state == State::Pending);
         let message = self.rng.pick_any(&waiting).map(|seen| seen.message).filter(|_| self.rng.chance(400));
         let agent = self.somebody(sight);
-        self.draft(actor, Intent::RunResume(RunResume { agent, message }))
+        let why = self.rng.chance(300).then(|| *self.rng.pick(HoldReason::ALL));
+        self.draft(actor, Intent::RunResume(RunResume { agent, message, why }))
     }
 }

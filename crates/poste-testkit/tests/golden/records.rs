@@ -159,12 +159,13 @@ pub(super) fn golden_proposals() -> Vec<Proposal> {
             cost_micros: Some(1_200),
         }),
         Intent::RunHold(RunHold {
+            agent: Some(text("bob")),
             message: Some(message),
             why: HoldReason::Hops,
             until: Some(When::InMs(60_000)),
             mail: Some(Send::plain(text("alert"), vec![text("ann")])),
         }),
-        Intent::RunResume(RunResume { agent: text("bob"), message: Some(message) }),
+        Intent::RunResume(RunResume { agent: text("bob"), message: Some(message), why: Some(HoldReason::Stopped) }),
         Intent::HandlerTake(HandlerTake {
             rule: text("pager"),
             lease_ms: 30_000,
@@ -186,6 +187,7 @@ pub(super) fn golden_proposals() -> Vec<Proposal> {
             how: Settling::Sent,
             token: Some(Position(40)),
         }),
+        Intent::RunResume(RunResume { agent: text("bob"), message: Some(message), why: Some(HoldReason::Hops) }),
         Intent::ContextCreate(ContextCreate {
             name: text("plan"),
             kind: text("decisions"),

@@ -359,10 +359,12 @@ fn started(log: &mut Scribe) {
     let end = |how: RunOutcome, code: Option<u8>| {
         Intent::RunEnd(RunEnd { run: text("run-1"), how, code, took_ms: 900, cost_micros: None })
     };
-    let hold = |why: HoldReason| Intent::RunHold(RunHold { message: Some(message), why, until: None, mail: None });
+    let hold = |why: HoldReason| {
+        Intent::RunHold(RunHold { agent: None, message: Some(message), why, until: None, mail: None })
+    };
     log.write("fay", hold(HoldReason::Hops));
     log.write("fay", hold(HoldReason::Hops)); // refused: it is held
-    log.write("ann", Intent::RunResume(RunResume { agent: text("fay"), message: Some(message) }));
+    log.write("ann", Intent::RunResume(RunResume { agent: text("fay"), message: Some(message), why: None }));
     log.in_session("fay", "run-1", start("run-2")); // refused: another session
     let token = log.in_session("fay", "run-1", start("run-1"));
     log.in_session("fay", "run-2", start("run-2")); // refused: one is under way
@@ -372,6 +374,14 @@ fn started(log: &mut Scribe) {
     log.in_session("fay", "run-1", end(RunOutcome::Exited, None)); // refused: it has no code
     log.in_session("fay", "run-1", end(RunOutcome::Exited, Some(0)));
     log.in_session("fay", "run-1", end(RunOutcome::Lost, None)); // refused: it is over
+    let stop = |why: HoldReason| Intent::RunHold(RunHold { agent: None, message: None, why, until: None, mail: None });
+    log.write("fay", stop(HoldReason::Stopped));
+    log.write("fay", stop(HoldReason::Budget)); // refused: it is stopped
+    log.says("ann", Intent::Send(send("directive", &["fay"]))); // ann is told
+    log.in_session("fay", "run-3", start("run-3")); // refused: it is stopped
+    let resume = |why: HoldReason| Intent::RunResume(RunResume { agent: text("fay"), message: None, why: Some(why) });
+    log.write("ann", resume(HoldReason::Budget)); // refused: that does not hold it
+    log.write("ann", resume(HoldReason::Stopped));
 }
 
 /// Reminders, a dropped message, conversations that are closed, opened again and archived, words that are erased.

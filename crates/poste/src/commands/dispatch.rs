@@ -10,6 +10,7 @@ use poste_dispatch::engine::{
     self, AgentPicture, AgentState, Choice, Dispatcher, Hold, Picture, Scope, SpentPicture, Start, Until, Wait,
     WaitReason,
 };
+use poste_dispatch::notify::Watcher;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -157,12 +158,19 @@ fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
         let agents = ui::count(runners.agents.len(), "agent");
         cx.ui.say(format!("dispatching for {agents}; Ctrl-C ends, and what runs goes on to its end"));
     }
+    let watcher = match until {
+        Until::Stopped => desk.watch(&place, &office)?,
+        Until::Idle | Until::Started => None,
+    };
     let mut dispatcher = Dispatcher::new(place, office, desk);
     dispatcher.only(which.agent).stops_runs(stop_runs);
     if !cx.ui.is_kept() {
         super::dispatch_live::on_signals(&dispatcher.stopper(), stop_runs, cx.ui.json)?;
     }
-    dispatcher.run(until)?;
+    let ran = dispatcher.run(until);
+    let watched = watcher.map_or(Ok(()), Watcher::stop);
+    ran?;
+    watched?;
     dispatcher.hooks().finish()
 }
 
@@ -370,7 +378,7 @@ fn resume(cx: &mut Cx, args: ResumeArgs) -> Result {
     if office.agent(&args.agent)?.is_none() {
         return Err(unknown_agent(&office, &args.agent)?);
     }
-    let intent = Intent::RunResume(RunResume { agent: args.agent.clone(), message: args.number });
+    let intent = Intent::RunResume(RunResume { agent: args.agent.clone(), message: args.number, why: None });
     let proposal = cx.proposal(&office, intent, content, args.id)?;
     let (outcome, effect) = cx.decide(&mut office, &proposal)?;
     let lifted = match effect {

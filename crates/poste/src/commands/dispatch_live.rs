@@ -4,15 +4,17 @@ use std::io::{self, Read as _, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use poste_core::config::Runners;
 use poste_core::log::{MessageNo, RunOutcome};
-use poste_core::office::Office;
+use poste_core::office::{Office, Place};
 use poste_core::text::{Name, Session};
 use poste_core::time::length;
 use poste_dispatch::engine::{self, Event, Hooks, Picture, Stopper};
-use poste_dispatch::run;
+use poste_dispatch::notify::{Line, WatchOptions, Watcher};
+use poste_dispatch::{run, team, workflow};
 
 use super::dispatch::{DRAWN_PERIOD, HEADER, for_what, held_text, rows};
 use crate::Result;
@@ -37,6 +39,8 @@ pub(super) struct Desk<'c> {
     counts: Counts,
     /// Nobody reads what it prints.
     failed: Option<CommandError>,
+    /// What the rules of this machine tell.
+    lines: Option<mpsc::Receiver<Line>>,
     /// Whoever asked wants only what comes of it.
     pub is_silent: bool,
 }
@@ -63,8 +67,30 @@ impl<'c> Desk<'c> {
             drawn_at: None,
             counts: Counts::default(),
             failed: None,
+            lines: None,
             is_silent: false,
         })
+    }
+
+    /// Sees to the rules of this machine that tell people of mail, beside whoever else does.
+    pub(super) fn watch(&mut self, place: &Place, office: &Office) -> Result<Option<Watcher>> {
+        if office.on_rules()?.rules.is_empty() {
+            return Ok(None);
+        }
+        let (lines, received) = mpsc::channel();
+        self.lines = Some(received);
+        let report = Arc::new(move |line: &Line| drop(lines.send(line.clone())));
+        Ok(Some(Watcher::start(WatchOptions { place: place.clone(), speaker: None, only: Vec::new(), report })?))
+    }
+
+    /// Whoever sent it, its recipients are woken if it is urgent.
+    fn ring_for(&self, office: &Office, numbers: &[MessageNo]) -> std::result::Result<(), poste_core::Error> {
+        for number in numbers {
+            if let Some(message) = office.store().tables()?.message(*number)? {
+                wake::after_send_as(self.cx, office, &message.sender, &[*number]);
+            }
+        }
+        Ok(())
     }
 
     /// The last word.
@@ -165,8 +191,19 @@ impl Hooks for Desk<'_> {
         // Within a run, what is swept up may be this very process.
         match std::env::var_os(run::RUN) {
             Some(_) => Ok(Vec::new()),
-            None => Ok(run::sweep(office, None)?.lost),
+            None => {
+                let lost = run::sweep(office, None)?.lost;
+                let alerts = team::alerts(office)?;
+                self.ring_for(office, &alerts)?;
+                Ok(lost)
+            }
         }
+    }
+
+    fn advance(&mut self, office: &mut Office) -> std::result::Result<bool, poste_core::Error> {
+        let advanced = workflow::advance(office)?;
+        self.ring_for(office, &advanced.sent)?;
+        Ok(advanced.records > 0)
     }
 
     fn ring(&mut self, agent: &Name, _: &[MessageNo]) {
@@ -193,6 +230,8 @@ impl Hooks for Desk<'_> {
 
     fn show(&mut self, office: &Office, runners: &Runners) -> std::result::Result<(), poste_core::Error> {
         self.ui.now = office.now()?;
+        let lines: Vec<Line> = self.lines.iter().flat_map(mpsc::Receiver::try_iter).collect();
+        lines.into_iter().for_each(|line| self.tell(&Event::Watched { line }));
         if !self.is_live || self.drawn_at.is_some_and(|at| at.elapsed() < DRAWN_PERIOD) {
             return Ok(());
         }
@@ -230,6 +269,7 @@ impl Answer for Event {
             Self::Held { hold, .. } => writeln!(out, "{} {}", ui.paint(Paint::Bad, "held"), held_text(ui, hold)),
             Self::Resumed { agent } => writeln!(out, "{agent} can be started again: what it was held for is over"),
             Self::Registered { agent } => writeln!(out, "{agent} registered, as poste.toml runs something for it"),
+            Self::Watched { line } => line.print(ui, out),
             Self::Lost { run } => writeln!(out, "run {run} lost its supervisor; what was left of it was ended"),
             Self::Trouble { text } => writeln!(out, "{} {}", ui.paint(Paint::Bad, "trouble:"), escape::line(text)),
         }

@@ -39,6 +39,7 @@ mod setup;
 mod setup_proof;
 mod shells;
 mod status;
+mod team;
 mod times;
 mod topics;
 mod trust;

@@ -64,6 +64,7 @@ pages! {
     runners: "docs/runners.md",
     search: "docs/search.md",
     sessions: "docs/sessions.md",
+    teams: "docs/teams.md",
     status: "docs/status.md",
     topics: "docs/topics.md",
     types: "docs/types.md",

@@ -27,6 +27,7 @@ mod reserving;
 mod run_agent;
 mod searching;
 mod sending;
+mod team;
 mod waiting;
 mod waking;
 mod workflows;

@@ -73,6 +73,8 @@ worded_enum!(
         Failing = 3 "failing",
         /// It cannot be started as it is configured.
         Misconfigured = 4 "misconfigured",
+        /// Somebody asked it to stop, until somebody lets it go on.
+        Stopped = 5 "stopped",
     }
 );
 
@@ -81,6 +83,9 @@ worded_enum!(
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunHold {
+    /// Somebody else who is stopped; otherwise the actor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Name>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageNo>,
     pub why: HoldReason,
@@ -98,4 +103,7 @@ pub struct RunResume {
     /// Only for this message; otherwise everything that is held for the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageNo>,
+    /// Only what is held for this reason, and without a message, only the agent itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<HoldReason>,
 }

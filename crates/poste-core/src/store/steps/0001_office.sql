@@ -553,6 +553,7 @@ CREATE TABLE numbered_steps (
   PRIMARY KEY (workflow, step, delivery)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX messages_workflow ON messages (workflow, number) WHERE workflow IS NOT NULL;
+
 -- Rules that tell people of mail: everything up to the cursor was seen to, and one process at a time sees to the rest.
 CREATE TABLE handlers (
   number INTEGER PRIMARY KEY,
@@ -572,4 +573,11 @@ CREATE TABLE handler_dead (
   at INTEGER NOT NULL,
   attempts INTEGER NOT NULL,
   PRIMARY KEY (rule, message)
+) STRICT, WITHOUT ROWID;
+
+-- Who was told that an agent is stopped, since it is.
+CREATE TABLE stop_told (
+  agent TEXT NOT NULL,
+  sender TEXT NOT NULL,
+  PRIMARY KEY (agent, sender)
 ) STRICT, WITHOUT ROWID;

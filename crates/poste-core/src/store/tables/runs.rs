@@ -230,6 +230,9 @@ impl Tables<'_> {
             format!("INSERT OR REPLACE INTO run_holds ({HOLD_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
         });
         let HoldRow { agent, delivery, why, position, at, until } = hold;
+        if delivery.is_none() {
+            self.forget_stop_told(agent)?;
+        }
         let delivery = delivery.unwrap_or(NO_DELIVERY);
         self.conn.prepare_cached(&SQL)?.execute(params![agent, delivery, why, position, at, until])?;
         Ok(())
@@ -239,7 +242,21 @@ impl Tables<'_> {
         let delivery = hold.delivery.unwrap_or(NO_DELIVERY);
         let sql = "DELETE FROM run_holds WHERE agent = ?1 AND delivery = ?2";
         self.conn.prepare_cached(sql)?.execute(params![hold.agent, delivery])?;
+        if hold.delivery.is_none() {
+            self.forget_stop_told(&hold.agent)?;
+        }
         Ok(())
+    }
+
+    fn forget_stop_told(&mut self, agent: &Name) -> Result<(), Error> {
+        self.conn.prepare_cached("DELETE FROM stop_told WHERE agent = ?1")?.execute([agent])?;
+        Ok(())
+    }
+
+    /// Whether a sender was not told before that an agent is stopped.
+    pub fn insert_stop_told(&mut self, agent: &Name, sender: &Name) -> Result<bool, Error> {
+        let sql = "INSERT OR IGNORE INTO stop_told (agent, sender) VALUES (?1, ?2)";
+        Ok(self.conn.prepare_cached(sql)?.execute(params![agent, sender])? == 1)
     }
 
     /// Whatever was not started for a delivery, whoever's it is.

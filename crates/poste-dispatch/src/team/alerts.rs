@@ -1,0 +1,94 @@
+//! Troubles are told to whoever leads, once each.
+
+use poste_core::address::Address;
+use poste_core::fold::Verdict;
+use poste_core::log::{Content, Intent, MessageNo, Proposal, Send};
+use poste_core::office::Office;
+use poste_core::text::{Name, Word};
+use poste_core::{Error, Timestamp};
+use serde_json::value::RawValue;
+
+use super::facts::{self, Member};
+use super::state::{self, Trouble};
+
+/// Looks at everybody something is run for here and tells whoever leads them what is wrong, each occurrence once, however
+/// many look. For a dispatcher to call now and then; it is cheap when nothing is wrong.
+pub fn alerts(office: &mut Office) -> Result<Vec<MessageNo>, Error> {
+    let runners = office.runners()?;
+    let patience_ms = facts::patience_ms(&runners);
+    let mut sent = Vec::new();
+    for member in facts::members(&runners).into_iter().filter(|member| member.config.is_some()) {
+        let now = office.now()?;
+        let facts = facts::facts(office, &member)?;
+        for trouble in state::troubles(&facts, now, patience_ms) {
+            sent.extend(tell(office, &member, runners.team.lead.as_ref(), &trouble, now)?);
+        }
+    }
+    Ok(sent)
+}
+
+fn tell(
+    office: &mut Office,
+    member: &Member,
+    team_lead: Option<&Name>,
+    trouble: &Trouble,
+    now: Timestamp,
+) -> Result<Option<MessageNo>, Error> {
+    // Whoever sweeps sees to that, and the log tells it.
+    if matches!(trouble, Trouble::Unwatched { .. }) {
+        return Ok(None);
+    }
+    let (Some(id), Some(lead)) = (trouble.id(), lead_of(office, &member.name, team_lead)?) else { return Ok(None) };
+    if office.store().tables()?.id(&id)?.is_some() {
+        return Ok(None);
+    }
+    let name = &member.name;
+    let what = trouble.text(now);
+    let run = match trouble {
+        Trouble::Silent { run, .. } | Trouble::LeaseNearlyOut { run, .. } | Trouble::Unwatched { run } => run,
+        Trouble::Failing(failures) => &failures.last,
+    };
+    let payload = serde_json::json!({ "agent": name, "run": run, "trouble": word(trouble) });
+    let body = format!(
+        "{name}, run {run}: {what}.\n\nLook at it: `poste team status {name}`, `poste team logs {name}`. End it: \
+         `poste team stop {name}`."
+    );
+    let content = Content {
+        subject: format!("{name} is stuck: {what}"),
+        body: body.as_str().into(),
+        payload: RawValue::from_string(payload.to_string()).ok(),
+        ..Content::default()
+    };
+    let kind = "alert".parse().expect("a built-in type");
+    let intent = Intent::Send(Send::plain(kind, vec![lead]));
+    let sent_at = office.wall();
+    let proposal = Proposal { id, actor: name.clone(), session: None, sent_at, intent, content: Some(content) };
+    // Refused, when it retired or somebody else told of it this moment: then there is nothing to tell.
+    match office.propose(&proposal)?.verdict {
+        Verdict::Accepted(effect) => Ok(effect.message()),
+        Verdict::Rejected(_) => Ok(None),
+    }
+}
+
+fn word(trouble: &Trouble) -> &'static str {
+    match trouble {
+        Trouble::Silent { .. } => "silent",
+        Trouble::LeaseNearlyOut { .. } => "lease_nearly_out",
+        Trouble::Unwatched { .. } => "unwatched",
+        Trouble::Failing(_) => "failing",
+    }
+}
+
+/// The lead it is registered with, else that of `[team]`, else whoever has the role; never itself.
+fn lead_of(office: &Office, name: &Name, team_lead: Option<&Name>) -> Result<Option<Address>, Error> {
+    let tables = office.store().tables()?;
+    let registered = tables.agent(name.as_str())?.and_then(|agent| agent.lead);
+    for lead in registered.iter().chain(team_lead).filter(|lead| *lead != name) {
+        if tables.agent(lead.as_str())?.is_some_and(|lead| lead.is_active()) {
+            return Ok(Some(Address::Agent(lead.clone())));
+        }
+    }
+    let role: Word = "lead".parse().expect("a word");
+    let others = tables.active_with_role(&role)?.into_iter().any(|lead| lead != *name);
+    Ok(others.then_some(Address::Role(role)))
+}

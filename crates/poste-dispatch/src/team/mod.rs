@@ -1,0 +1,15 @@
+//! Teams: who is on it, what each does now, how they are started and how they are asked to stop.
+
+mod alerts;
+mod facts;
+mod start;
+mod state;
+mod stop;
+
+pub use alerts::alerts;
+pub use facts::{Member, PATIENCE_MS, Teammate, TeammateRun, facts, members, patience_ms, status};
+pub use start::{Started, StartedHow, start};
+pub use state::{
+    FAILURES, Facts, Failures, HoldFacts, LeaseFacts, RunFacts, SessionFacts, Shown, State, Trouble, shown, troubles,
+};
+pub use stop::{Stop, StopError, Stopped, StoppedHow, Stopping};

@@ -1,0 +1,395 @@
+//! What a teammate does, told from what is true of it now and not from what was last said.
+//!
+//! Pure: facts in, a state and its troubles out. Where the facts come from, [`super::facts`] says.
+
+use poste_core::config::Mode;
+use poste_core::log::{HoldReason, MessageNo, RunOutcome};
+use poste_core::store::processes::Presence;
+use poste_core::text::{RecordId, Session};
+use poste_core::time::length;
+use poste_core::{Position, Timestamp};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The same failure so often in a row is no accident.
+pub const FAILURES: usize = 3;
+/// A lease is nearly out when less than this part of it is left: whoever renews it does so long before.
+const LEASE_PART: i64 = 8;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Its supervisor runs, its program does not yet.
+    Starting,
+    /// Nothing to do, and ready to.
+    Idle,
+    Working,
+    /// It has something to do and does not get on with it.
+    Stuck,
+    /// Nothing is run for it.
+    Stopped,
+}
+
+impl State {
+    pub const ALL: [Self; 5] = [Self::Starting, Self::Idle, Self::Working, Self::Stuck, Self::Stopped];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Idle => "idle",
+            Self::Working => "working",
+            Self::Stuck => "stuck",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// What is true of a teammate.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// How its program is run here; none: nothing is.
+    pub mode: Option<Mode>,
+    /// A person here trusts what would be run.
+    pub trusted: bool,
+    /// What keeps everything from being started for it.
+    pub hold: Option<HoldFacts>,
+    /// Runs that are not over, the oldest first.
+    pub runs: Vec<RunFacts>,
+    /// The session it runs as, if somebody started one.
+    pub session: Option<SessionFacts>,
+    /// The runs before those that ended alike, and not well, without one that did between them.
+    pub failures: Option<Failures>,
+    /// Its program ended, and what watches over it starts it again in a moment.
+    pub restarts: bool,
+    /// When the last of its runs was over.
+    pub last_end: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HoldFacts {
+    pub why: HoldReason,
+    pub since: Timestamp,
+    /// Of the record that holds it.
+    pub position: Position,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunFacts {
+    pub run: Session,
+    pub messages: Vec<MessageNo>,
+    pub started_at: Timestamp,
+    pub supervisor: Presence,
+    /// The program itself was started.
+    pub has_program: bool,
+    /// When it printed something last.
+    pub last_output: Option<Timestamp>,
+    /// Another one each time it prints something.
+    pub output_mark: u64,
+    pub leases: Vec<LeaseFacts>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseFacts {
+    pub message: MessageNo,
+    pub until: Timestamp,
+    pub length_ms: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionFacts {
+    pub id: Session,
+    pub started_at: Timestamp,
+    pub process: Presence,
+    /// How much it holds.
+    pub holds: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failures {
+    pub how: RunOutcome,
+    pub code: Option<u8>,
+    pub times: usize,
+    /// The first of them. None: longer ago than anybody looks.
+    pub first: Option<Session>,
+    pub last: Session,
+    pub last_at: Timestamp,
+}
+
+/// What a teammate does, since when, and why if that needs to be said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    pub state: State,
+    pub since: Option<Timestamp>,
+    pub why: Option<String>,
+}
+
+/// Why somebody should look after a teammate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// It printed nothing for too long.
+    Silent {
+        run: Session,
+        since: Timestamp,
+        /// Of the last thing it printed.
+        mark: u64,
+    },
+    /// Its supervisor lives and does not renew.
+    LeaseNearlyOut {
+        run: Session,
+        message: MessageNo,
+        until: Timestamp,
+    },
+    /// Its supervisor is gone, and what it held was not taken back yet.
+    Unwatched {
+        run: Session,
+    },
+    Failing(Failures),
+}
+
+impl Trouble {
+    /// The name of this occurrence: it is told once, by whoever sees it first.
+    pub fn id(&self) -> Option<RecordId> {
+        let name = match self {
+            Self::Silent { run, mark, .. } => format!("team silent {run} {mark}"),
+            // However often the lease is renewed in the last moment, that is one trouble of one run.
+            Self::LeaseNearlyOut { run, .. } => format!("team lease {run}"),
+            Self::Unwatched { run } => format!("team unwatched {run}"),
+            Self::Failing(failures) => format!("team failing {}", failures.first.as_ref()?),
+        };
+        // A run may be named by anything; what does not fit is named by its digest.
+        let whole = name.parse();
+        whole.or_else(|_| format!("team {}", poste_core::digest::Digest::of(name.as_bytes())).parse()).ok()
+    }
+
+    pub fn text(&self, now: Timestamp) -> String {
+        match self {
+            Self::Silent { since, .. } => format!("it printed nothing for {}", length(now.since_ms(*since).max(0))),
+            Self::LeaseNearlyOut { message, until, .. } => {
+                let left = length(until.since_ms(now).max(0));
+                format!("its claim of #{message} is not renewed: {left} left")
+            }
+            Self::Unwatched { .. } => "what watched over it is gone".to_owned(),
+            Self::Failing(failures) => {
+                let how = match (failures.how, failures.code) {
+                    (RunOutcome::Exited, Some(code)) => format!("ended with code {code}"),
+                    (RunOutcome::Signalled, Some(signal)) => format!("ended by signal {signal}"),
+                    (how, _) => format!("ended as {how}"),
+                };
+                format!("its last {} runs each {how}", failures.times)
+            }
+        }
+    }
+}
+
+/// Everything that is wrong with a teammate, the worst first.
+pub fn troubles(facts: &Facts, now: Timestamp, patience_ms: i64) -> Vec<Trouble> {
+    let mut found = Vec::new();
+    // Whoever was told that it is held for its failures needs not be told of them.
+    let is_held = facts.hold.is_some_and(|hold| matches!(hold.why, HoldReason::Stopped | HoldReason::Failing));
+    for run in &facts.runs {
+        if run.supervisor == Presence::Gone {
+            found.push(Trouble::Unwatched { run: run.run.clone() });
+            continue;
+        }
+        let nearly_out = |lease: &&LeaseFacts| lease.until.since_ms(now) < lease.length_ms / LEASE_PART;
+        if let Some(lease) = run.leases.iter().filter(nearly_out).min_by_key(|lease| lease.until) {
+            let LeaseFacts { message, until, .. } = *lease;
+            found.push(Trouble::LeaseNearlyOut { run: run.run.clone(), message, until });
+        }
+        let since = run.last_output.map_or(run.started_at, |last| last.max(run.started_at));
+        if run.is_working() && now.since_ms(since) >= patience_ms {
+            found.push(Trouble::Silent { run: run.run.clone(), since, mark: run.output_mark });
+        }
+    }
+    if facts.runs.is_empty()
+        && !is_held
+        && let Some(failures) = facts.failures.clone().filter(|failures| failures.times >= FAILURES)
+    {
+        found.push(Trouble::Failing(failures));
+    }
+    found
+}
+
+impl RunFacts {
+    /// It has mail to work on; a program that is kept running may have none.
+    fn is_working(&self) -> bool {
+        self.has_program && !self.leases.is_empty()
+    }
+}
+
+pub fn shown(facts: &Facts, now: Timestamp, patience_ms: i64) -> Shown {
+    let stop = facts.hold.filter(|hold| hold.why == HoldReason::Stopped);
+    let watched: Vec<&RunFacts> = facts.runs.iter().filter(|run| run.supervisor != Presence::Gone).collect();
+    let say = |state: State, since: Option<Timestamp>, why: Option<String>| Shown { state, since, why };
+    // Whoever is stopped and has nothing that runs has no trouble any more.
+    if !(watched.is_empty() && stop.is_some())
+        && let Some(worst) = troubles(facts, now, patience_ms).first()
+    {
+        let since = match worst {
+            Trouble::Silent { since, .. } => Some(*since),
+            Trouble::Failing(failures) => Some(failures.last_at),
+            Trouble::LeaseNearlyOut { .. } | Trouble::Unwatched { .. } => facts.runs.first().map(|run| run.started_at),
+        };
+        return say(State::Stuck, since, Some(worst.text(now)));
+    }
+    if let Some(first) = watched.first() {
+        let why = stop.map(|_| "it was asked to stop".to_owned());
+        if let Some(working) = watched.iter().find(|run| run.is_working()) {
+            return say(State::Working, Some(working.started_at), why);
+        }
+        let state = if first.has_program { State::Idle } else { State::Starting };
+        return say(state, Some(first.started_at), why);
+    }
+    if let Some(stop) = stop {
+        return say(State::Stopped, Some(stop.since), Some("it was asked to stop".to_owned()));
+    }
+    if let Some(session) = facts.session.as_ref().filter(|session| session.process != Presence::Gone) {
+        let state = if session.holds > 0 { State::Working } else { State::Idle };
+        return say(state, Some(session.started_at), Some(format!("in session {}", session.id)));
+    }
+    let held = facts.hold.map(|hold| (hold.since, format!("held: {}", hold.why)));
+    match (facts.mode, facts.hold.map(|hold| hold.why)) {
+        (None, _) => say(State::Stopped, None, Some("nothing is run for it here".to_owned())),
+        (Some(_), _) if !facts.trusted => {
+            say(State::Stopped, None, Some("poste.toml is not trusted: poste trust".to_owned()))
+        }
+        (Some(_), Some(HoldReason::Failing | HoldReason::Misconfigured)) => {
+            say(State::Stuck, held.as_ref().map(|(since, _)| *since), held.map(|(_, why)| why))
+        }
+        (Some(Mode::Resident), _) if facts.restarts => {
+            say(State::Starting, facts.last_end, Some("its program ended and is started again".to_owned()))
+        }
+        (Some(Mode::Resident), _) => say(State::Stopped, facts.last_end, Some("its program does not run".to_owned())),
+        // Ready to be started, as soon as whatever holds it is over.
+        (Some(Mode::Session | Mode::Subagent), _) => say(State::Idle, facts.last_end, held.map(|(_, why)| why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: i64 = 60_000;
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_ms(ms)
+    }
+
+    fn ready(mode: Option<Mode>) -> Facts {
+        Facts {
+            mode,
+            trusted: true,
+            hold: None,
+            runs: Vec::new(),
+            session: None,
+            failures: None,
+            restarts: false,
+            last_end: None,
+        }
+    }
+
+    fn run() -> RunFacts {
+        RunFacts {
+            run: "r1".parse().unwrap(),
+            messages: vec![MessageNo(4)],
+            started_at: at(1_000),
+            supervisor: Presence::Running,
+            has_program: true,
+            last_output: Some(at(2_000)),
+            output_mark: 7,
+            leases: vec![LeaseFacts { message: MessageNo(4), until: at(600_000), length_ms: 600_000 }],
+        }
+    }
+
+    fn with(run: RunFacts) -> Facts {
+        Facts { runs: vec![run], ..ready(Some(Mode::Session)) }
+    }
+
+    fn held(why: HoldReason) -> Option<HoldFacts> {
+        Some(HoldFacts { why, since: at(500), position: Position(3) })
+    }
+
+    fn failing(times: usize) -> Option<Failures> {
+        let (first, last) = (Some("r1".parse().unwrap()), "r3".parse().unwrap());
+        Some(Failures { how: RunOutcome::Exited, code: Some(1), times, first, last, last_at: at(900) })
+    }
+
+    fn session(process: Presence, holds: usize) -> Option<SessionFacts> {
+        Some(SessionFacts { id: "s1".parse().unwrap(), started_at: at(1), process, holds })
+    }
+
+    #[test]
+    fn a_state_is_what_is_true() {
+        use State::*;
+        let idle_resident = RunFacts { leases: Vec::new(), messages: Vec::new(), last_output: None, ..run() };
+        let starting = RunFacts { has_program: false, last_output: None, ..run() };
+        let gone = RunFacts { supervisor: Presence::Gone, ..run() };
+        let elsewhere = RunFacts { supervisor: Presence::Unknown, ..run() };
+        let old = LeaseFacts { message: MessageNo(4), until: at(12_000), length_ms: 600_000 };
+        let unrenewed = RunFacts { leases: vec![old], ..run() };
+        let mailless = RunFacts { leases: Vec::new(), last_output: Some(at(0)), ..run() };
+        let base = || ready(Some(Mode::Session));
+        let stopped = || Facts { hold: held(HoldReason::Stopped), ..base() };
+        let table: Vec<(&str, Facts, i64, State, &str)> = vec![
+            ("nothing is known", ready(None), 10_000, Stopped, "nothing is run for it here"),
+            ("ready", base(), 10_000, Idle, ""),
+            ("a subagent is ready", ready(Some(Mode::Subagent)), 10_000, Idle, ""),
+            ("resident, and not there", ready(Some(Mode::Resident)), 10_000, Stopped, "its program does not run"),
+            ("between two", Facts { restarts: true, ..ready(Some(Mode::Resident)) }, 10_000, Starting, "started again"),
+            ("untrusted", Facts { trusted: false, ..base() }, 10_000, Stopped, "not trusted"),
+            ("over budget", Facts { hold: held(HoldReason::Budget), ..base() }, 10_000, Idle, "held: budget"),
+            ("unfit", Facts { hold: held(HoldReason::Misconfigured), ..base() }, 10_000, Stuck, "held: misconfigured"),
+            ("stopped", stopped(), 10_000, Stopped, "asked to stop"),
+            ("starting", with(starting), 10_000, Starting, ""),
+            ("works", with(run()), 10_000, Working, ""),
+            ("works elsewhere", with(elsewhere), 10_000, Working, ""),
+            ("silent", with(run()), 62_000, Stuck, "it printed nothing for 1m"),
+            ("about to be silent", with(run()), 61_999, Working, ""),
+            ("never said a word", with(RunFacts { last_output: None, ..run() }), 61_000, Stuck, "printed nothing"),
+            ("not renewed", with(unrenewed), 10_000, Stuck, "its claim of #4 is not renewed"),
+            ("unwatched", with(gone.clone()), 10_000, Stuck, "what watched over it is gone"),
+            ("unwatched and stopped", Facts { runs: vec![gone], ..stopped() }, 10_000, Stopped, "asked to stop"),
+            ("kept running", with(idle_resident), 900_000, Idle, ""),
+            ("finished its mail and is quiet", with(mailless), 900_000, Idle, ""),
+            ("to stop", Facts { runs: vec![run()], ..stopped() }, 10_000, Working, "asked to stop"),
+            ("failed twice", Facts { failures: failing(2), ..base() }, 10_000, Idle, ""),
+            ("failed thrice", Facts { failures: failing(3), ..base() }, 10_000, Stuck, "each ended with code 1"),
+            ("tries once more", Facts { failures: failing(3), ..with(run()) }, 10_000, Working, ""),
+            ("failed and stopped", Facts { failures: failing(3), ..stopped() }, 10_000, Stopped, "asked to stop"),
+            (
+                "somebody's own",
+                Facts { session: session(Presence::Running, 0), ..ready(None) },
+                10,
+                Idle,
+                "in session s1",
+            ),
+            ("at work", Facts { session: session(Presence::Unknown, 2), ..ready(None) }, 10, Working, "in session s1"),
+            ("left", Facts { session: session(Presence::Gone, 2), ..ready(None) }, 10, Stopped, "nothing is run"),
+        ];
+        for (name, facts, now, state, why) in table {
+            let found = shown(&facts, at(now), PATIENCE);
+            assert_eq!(found.state, state, "{name}: {found:?}");
+            let said = found.why.as_deref().unwrap_or_default();
+            assert!(said.contains(why) && said.is_empty() == why.is_empty(), "{name}: {found:?}");
+        }
+        assert_eq!(shown(&stopped(), at(10), PATIENCE).since, Some(at(500)));
+    }
+
+    #[test]
+    fn an_occurrence_has_one_name() {
+        let silent =
+            |mark: u64, since: i64| Trouble::Silent { run: "r1".parse().unwrap(), since: at(since), mark }.id();
+        assert_eq!(silent(5, 100), silent(5, 101));
+        assert_ne!(silent(5, 100), silent(6, 100), "it spoke and fell silent again");
+        let lease = |until: i64| {
+            let run = "r1".parse().unwrap();
+            Trouble::LeaseNearlyOut { run, message: MessageNo(4), until: at(until) }.id()
+        };
+        assert_eq!(lease(5), lease(6));
+        let long = Trouble::Unwatched { run: "r".repeat(128).parse().unwrap() };
+        assert!(long.id().is_some(), "a name too long for an id");
+        let mut failures = failing(200).unwrap();
+        failures.first = None;
+        assert_eq!(Trouble::Failing(failures).id(), None, "it was told when it began");
+    }
+}

@@ -1,0 +1,354 @@
+//! A team of real programs: up, what each does, stopping by agreement and by force, and who is told.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Output};
+use std::sync::Arc;
+
+use poste_core::office::Place;
+use poste_core::store::Options;
+use poste_core::store::clock::SystemClock;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::common::{Desk, expect_success, until};
+
+/// An office whose lead has teammates that are programs of the test kit.
+struct Crew {
+    desk: Desk,
+}
+
+impl Crew {
+    /// Each teammate by its name, its program, and more of its section.
+    fn new(team: &[(&str, &str, &str)], of_team: &str) -> Self {
+        let desk = Desk::new(&["lead", "anna"]);
+        let kit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../poste-testkit/agents");
+        let names: Vec<String> = team.iter().map(|(name, ..)| format!("\"{name}\"")).collect();
+        let shared = format!(
+            "[delivery]\nretry_delay = \"0s\"\n[team]\nlead = \"lead\"\nmembers = [{}]\n{of_team}\n",
+            names.join(", ")
+        );
+        fs::write(desk.folder.path().join("poste.toml"), shared).unwrap();
+        let own: Vec<String> = team
+            .iter()
+            .map(|(name, program, more)| {
+                let program = kit.join(program);
+                format!(
+                    "[agent.{name}]\nrun = [\"{}\"]\nenvironment = [\"AGENT_*\"]\ngrace = \"300ms\"\n{more}\n",
+                    program.display()
+                )
+            })
+            .collect();
+        fs::write(desk.office().join("local.toml"), own.join("\n")).unwrap();
+        Self { desk }
+    }
+
+    fn command(&self, args: &[&str]) -> std::process::Command {
+        let programs = Path::new(env!("CARGO_BIN_EXE_poste")).parent().unwrap();
+        let mut command = self.desk.command(args);
+        command
+            .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", programs.display()))
+            .env("AGENT_FOLDER", self.desk.folder.path());
+        command
+    }
+
+    fn output(&self, args: &[&str]) -> Output {
+        self.command(args).output().expect("the program runs")
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let args = [&["--json"], args].concat();
+        let output = self.output(&args);
+        expect_success(&args, &output);
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    fn stop(&self, args: &[&str]) -> Value {
+        self.json(&[&["team", "stop", "--as", "lead"], args].concat())["stopped"][0].clone()
+    }
+
+    fn status(&self, name: &str) -> Value {
+        self.json(&["team", "status", name])["team"][0].clone()
+    }
+
+    fn state(&self, name: &str) -> String {
+        self.status(name)["state"].as_str().expect("a state").to_owned()
+    }
+
+    fn send(&self, from: &str, to: &str, kind: &str) -> String {
+        self.json(&["send", to, "Something", "--type", kind, "--as", from])["number"].to_string()
+    }
+
+    fn delivery(&self, number: &str) -> Value {
+        self.json(&["track", number])["deliveries"][0].clone()
+    }
+
+    /// As a dispatcher would.
+    fn dispatch(&self, name: &str, numbers: &[&str]) -> Child {
+        self.command(&[&["run-agent", name], numbers].concat()).spawn().expect("it starts")
+    }
+
+    fn alerts(&self) -> Vec<String> {
+        let place = Place { path: self.desk.office(), clock: Arc::new(SystemClock), options: Options::default() };
+        let mut office = place.open().expect("an office");
+        let sent = poste_dispatch::team::alerts(&mut office).expect("alerts");
+        sent.iter().map(ToString::to_string).collect()
+    }
+
+    fn file(&self, name: &str) -> std::path::PathBuf {
+        self.desk.folder.path().join(name)
+    }
+
+    /// Nobody is left of what was started here.
+    fn expect_nobody(&self) {
+        let home = format!("POSTE_HOME={}", self.desk.office().canonicalize().unwrap().display());
+        let is_ours = |pid: &u32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|pair| pair == home.as_bytes())
+        };
+        let pids = || -> Vec<u32> {
+            let entries = fs::read_dir("/proc").expect("a list of processes").flatten();
+            entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_ours).collect()
+        };
+        until("the end of everything that was started", || pids().is_empty());
+    }
+}
+
+impl Drop for Crew {
+    /// A test that fails leaves nothing running.
+    fn drop(&mut self) {
+        let args = ["team", "stop", "--all", "--within", "0s", "--force", "--as", "lead"];
+        let _ = self.command(&args).output();
+    }
+}
+
+fn signal(pid: &Value, signal: Signal) {
+    let pid = i32::try_from(pid.as_i64().expect("a pid")).unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+}
+
+/// The process that watches over a teammate.
+fn supervisor(crew: &Crew, name: &str) -> Value {
+    let run = crew.status(name)["runs"][0]["run"].as_str().expect("a run").to_owned();
+    let about = fs::read(crew.desk.office().join("runs").join(run).join("run.json")).expect("a folder");
+    let about: Value = serde_json::from_slice(&about).expect("JSON");
+    about["supervisor"]["pid"].clone()
+}
+
+#[test]
+fn a_team_comes_up_once_works_and_stops_as_it_is_asked() {
+    let crew =
+        Crew::new(&[("keeper", "polite.sh", "mode = \"resident\"\nrole = \"watch\""), ("coder", "answer.sh", "")], "");
+    assert_eq!(crew.state("keeper"), "stopped");
+    let up = crew.json(&["team", "up"])["team"].clone();
+    let how = |up: &Value| {
+        up.as_array().unwrap().iter().map(|one| format!("{} {}", one["agent"], one["how"])).collect::<Vec<_>>()
+    };
+    let expected = ["\"lead\" \"registered\"", "\"keeper\" \"started\"", "\"coder\" \"ready\""];
+    assert_eq!(how(&up), expected);
+    let run = up[1]["run"].clone();
+    let again = crew.json(&["team", "up"])["team"].clone();
+    assert_eq!((&again[1]["how"], &again[1]["run"]), (&Value::from("running"), &run));
+    let keeper = crew.json(&["agents", "--all"]).to_string();
+    assert!(keeper.contains("\"role\":\"watch\"") && keeper.contains("\"lead\":\"lead\""), "{keeper}");
+    until("that it is idle", || crew.state("keeper") == "idle");
+    assert_eq!(crew.state("coder"), "idle");
+
+    let number = crew.send("lead", "keeper", "directive");
+    until("its work", || crew.delivery(&number)["state"] == "done");
+    until("its output", || {
+        let logs = crew.json(&["team", "logs", "keeper"]);
+        let text = logs["text"].as_str().unwrap_or_default();
+        logs["run"] == run && text.starts_with(&format!("ready\nworking on {number}\n"))
+    });
+
+    let stopped = crew.json(&["team", "stop", "--all", "--within", "20s", "--as", "lead"])["stopped"].clone();
+    let how: Vec<(&Value, &Value)> =
+        stopped.as_array().unwrap().iter().map(|one| (&one["agent"], &one["how"])).collect();
+    assert_eq!(how, [(&"coder".into(), &"finished".into()), (&"keeper".into(), &"answered".into())]);
+    let answer = crew.json(&["read", &stopped[1]["response"].to_string()]);
+    assert_eq!((&answer["type"], &answer["body"]), (&"shutdown_response".into(), &"Bye".into()));
+    let for_it = crew.json(&["read", &stopped[0]["response"].to_string()]);
+    assert_eq!((&for_it["type"], &for_it["payload"]["forced"]), (&"shutdown_response".into(), &false.into()));
+    crew.expect_nobody();
+    assert_eq!((crew.state("keeper").as_str(), crew.state("coder").as_str()), ("stopped", "stopped"));
+    assert_eq!(crew.stop(&["keeper"])["how"], "already");
+    crew.desk.verify();
+}
+
+#[test]
+fn whoever_does_not_stop_is_ended_and_what_it_held_comes_back() {
+    let crew = Crew::new(&[("coder", "holds-on.sh", "mode = \"resident\"")], "");
+    crew.json(&["team", "up"]);
+    let number = crew.send("lead", "coder", "directive");
+    until("that it has it", || crew.file("holds").exists());
+    assert_eq!(crew.state("coder"), "working");
+    let stopped = crew.stop(&["coder", "--within", "500ms", "--reason", "Too slow"]);
+    assert_eq!((&stopped["how"], &stopped["returned"][0].to_string()), (&"forced".into(), &number));
+    crew.expect_nobody();
+    let back = crew.delivery(&number);
+    assert_eq!((&back["state"], &back["attempts"]), (&"pending".into(), &0.into()), "handed back, not failed: {back}");
+    let answer = crew.json(&["read", &stopped["response"].to_string()]);
+    assert_eq!((&answer["payload"]["forced"], &answer["payload"]["killed"]), (&true.into(), &false.into()));
+    assert!(answer["body"].as_str().unwrap().contains(&format!("Handed back: #{number}")), "{answer}");
+    let log = crew.desk.run(&["--json", "log", "show", "--limit", "1000"]);
+    assert!(log.contains("\"how\":\"stopped\""), "the end of the run says so: {log}");
+    assert_eq!(crew.state("coder"), "stopped");
+    crew.desk.verify();
+}
+
+#[test]
+fn a_supervisor_that_does_not_answer_is_killed_and_swept_after() {
+    let crew = Crew::new(&[("coder", "holds-on.sh", "mode = \"resident\"")], "");
+    crew.json(&["team", "up"]);
+    let number = crew.send("lead", "coder", "directive");
+    until("that it has it", || crew.file("holds").exists());
+    signal(&supervisor(&crew, "coder"), Signal::STOP);
+    let stopped = crew.stop(&["coder", "--within", "0s"]);
+    assert_eq!(stopped["how"], "forced");
+    let answer = crew.json(&["read", &stopped["response"].to_string()]);
+    assert_eq!(answer["payload"]["killed"], true);
+    crew.expect_nobody();
+    assert_eq!(crew.delivery(&number)["state"], "pending");
+    assert!(crew.desk.run(&["--json", "log", "show", "--limit", "1000"]).contains("\"how\":\"lost\""));
+    crew.desk.verify();
+}
+
+#[test]
+fn a_no_is_heard_unless_force_is_meant() {
+    let crew = Crew::new(&[("coder", "says-no.sh", "mode = \"resident\"")], "");
+    crew.json(&["team", "up"]);
+    let output = crew.output(&["team", "stop", "coder", "--within", "20s", "--as", "lead"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(12), "{said}");
+    assert!(said.contains("goes on: it said no") && said.contains("The release is half done"), "{said}");
+    until("that it goes on", || crew.state("coder") == "idle");
+    let stopped = crew.stop(&["coder", "--within", "1s", "--force"]);
+    assert_eq!(stopped["how"], "forced");
+    crew.expect_nobody();
+}
+
+#[test]
+fn mail_to_who_is_stopped_waits_and_its_sender_knows() {
+    let crew = Crew::new(&[("coder", "answer.sh", "")], "");
+    crew.json(&["team", "up"]);
+    let before = crew.send("lead", "coder", "question");
+    assert_eq!(crew.stop(&["coder", "--within", "5s", "--reason", "Enough for today"])["how"], "finished");
+    let [first, second] = [0, 1].map(|_| crew.send("anna", "coder", "question"));
+    let refused = crew.dispatch("coder", &[&before]).wait().unwrap();
+    assert_eq!(refused.code(), Some(75), "nothing is started for who is stopped");
+    for number in [&before, &first, &second] {
+        assert_eq!(crew.delivery(number)["state"], "pending");
+    }
+    let notices = |who: &str| {
+        let inbox = crew.json(&["inbox", "--as", who, "--type", "alert"]);
+        let subjects =
+            inbox["messages"].as_array().unwrap().iter().map(|item| item["subject"].as_str().unwrap().to_owned());
+        subjects.collect::<Vec<String>>()
+    };
+    assert_eq!(notices("anna"), [format!("#{first} to coder waits: whom it is for is stopped")]);
+    assert_eq!(notices("lead"), [format!("#{before} to coder waits: whom it is for is stopped")]);
+    let up = crew.json(&["team", "up", "coder"])["team"][0].clone();
+    assert_eq!((&up["how"], &up["resumed"]), (&"ready".into(), &true.into()));
+    assert!(crew.dispatch("coder", &[&before]).wait().unwrap().success());
+    assert_eq!(crew.delivery(&before)["state"], "done");
+}
+
+#[test]
+fn who_works_is_seen_to_and_who_is_stuck_is_told_of_once() {
+    let crew = Crew::new(&[("coder", "slow.sh", "")], "stuck_after = \"2s\"");
+    crew.json(&["team", "up"]);
+    let number = crew.send("anna", "coder", "question");
+    let mut child = crew.dispatch("coder", &[&number]);
+    until("that it works", || crew.state("coder") == "working");
+    let status = crew.status("coder");
+    assert_eq!(status["runs"][0]["messages"][0].to_string(), number);
+    assert!(status["runs"][0]["lease_left_ms"].as_i64().is_some_and(|left| left > 60_000), "{status}");
+    let logs = crew.desk.run(&["team", "logs", "coder"]);
+    assert!(logs.contains("thinking") && !logs.contains('\u{1b}'), "{logs:?}");
+    assert_eq!(crew.alerts(), Vec::<String>::new(), "nothing is wrong yet");
+    until("that it is stuck", || crew.state("coder") == "stuck");
+    assert!(crew.status("coder")["why"].as_str().unwrap().contains("printed nothing"));
+    let told = crew.alerts();
+    assert_eq!(told.len(), 1);
+    assert_eq!(crew.alerts(), Vec::<String>::new(), "told once");
+    let alert = crew.json(&["read", &told[0], "--as", "lead"]);
+    assert_eq!((&alert["type"], &alert["payload"]["trouble"]), (&"alert".into(), &"silent".into()));
+    fs::write(crew.file("go"), "").unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!((crew.state("coder").as_str(), crew.delivery(&number)["state"].as_str()), ("idle", Some("done")));
+    crew.expect_nobody();
+}
+
+#[test]
+fn a_teammate_whose_supervisor_died_is_not_said_to_work() {
+    let crew = Crew::new(&[("coder", "slow.sh", "")], "");
+    crew.json(&["team", "up"]);
+    let number = crew.send("anna", "coder", "question");
+    let mut child = crew.dispatch("coder", &[&number]);
+    until("that it works", || crew.state("coder") == "working");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let status = crew.status("coder");
+    assert_eq!((&status["state"], &status["why"]), (&"stuck".into(), &"what watched over it is gone".into()));
+    let stopped = crew.stop(&["coder", "--within", "0s"]);
+    assert_eq!(stopped["how"], "finished", "there was nobody to end: {stopped}");
+    assert_eq!((crew.state("coder").as_str(), crew.delivery(&number)["state"].as_str()), ("stopped", Some("pending")));
+    crew.expect_nobody();
+}
+
+#[test]
+fn the_same_failure_thrice_is_told_once() {
+    let crew = Crew::new(&[("coder", "crashes.sh", "retries = 9\nbackoff = \"0s\"")], "");
+    crew.json(&["team", "up"]);
+    let number = crew.send("anna", "coder", "question");
+    for round in 1..=4 {
+        assert!(crew.dispatch("coder", &[&number]).wait().unwrap().success());
+        let told = crew.alerts();
+        assert_eq!(told.len(), usize::from(round == 3), "round {round}");
+    }
+    assert_eq!(crew.state("coder"), "stuck");
+    let subject = crew.json(&["inbox", "--as", "lead", "--type", "alert"])["messages"][0]["subject"].clone();
+    assert!(subject.as_str().unwrap().starts_with("coder is stuck: its last 3 runs each ended"), "{subject}");
+}
+
+#[test]
+fn a_plan_waits_for_its_approval_and_then_goes_on() {
+    let crew = Crew::new(&[("coder", "plans.sh", "")], "");
+    crew.json(&["team", "up"]);
+    let number = crew.send("anna", "coder", "directive");
+    let mut child = crew.dispatch("coder", &[&number]);
+    let open = || crew.json(&["approvals", "--mine", "--as", "lead"])["approvals"].clone();
+    until("the question", || open().as_array().is_some_and(|open| open.len() == 1));
+    assert_eq!(crew.state("coder"), "working");
+    assert!(child.try_wait().unwrap().is_none(), "it waits");
+    crew.json(&["approve", &open()[0]["number"].to_string(), "--as", "lead"]);
+    assert!(child.wait().unwrap().success());
+    let delivery = crew.delivery(&number);
+    assert_eq!(delivery["state"], "done");
+    let answer = crew.json(&["read", &delivery["answer"].to_string()]);
+    assert_eq!(answer["body"], "went on after: approve");
+}
+
+#[test]
+fn a_teammate_is_added_while_the_others_work() {
+    let crew = Crew::new(&[], "");
+    let polite = Path::new(env!("CARGO_MANIFEST_DIR")).join("../poste-testkit/agents/polite.sh");
+    let polite = polite.display().to_string();
+    let words = ["spawn", "helper", "--role", "builder", "--mode", "resident", "--prompt", "You help.", "--", &polite];
+    let added = crew.json(&words);
+    assert_eq!((&added["added"], &added["how"]), (&true.into(), &"started".into()));
+    let again = crew.json(&words);
+    assert_eq!((&again["added"], &again["how"]), (&false.into(), &"running".into()));
+    let listed = crew.json(&["team", "list"])["team"].clone();
+    assert_eq!(
+        (&listed[1]["agent"], &listed[1]["file"], &listed[1]["listed"]),
+        (&"helper".into(), &"local.toml".into(), &true.into())
+    );
+    assert_eq!(crew.stop(&["helper", "--within", "20s"])["how"], "answered");
+    // Let go on by adding it once more.
+    assert_eq!(crew.json(&words)["resumed"], true);
+    until("that it is idle", || crew.state("helper") == "idle");
+    assert_eq!(crew.stop(&["helper", "--within", "20s"])["how"], "answered");
+    crew.expect_nobody();
+}
