@@ -138,6 +138,12 @@ impl Desk for Supervised<'_> {
 
     fn sent(&self, office: &mut Office, messages: &[MessageNo]) {
         crate::wake::after_send(self.cx, office, messages);
+        for number in messages {
+            let answered = office.store().tables().and_then(|tables| tables.message(*number));
+            if let Some(step) = answered.ok().flatten().and_then(|answer| answer.reply_to) {
+                super::workflow::go_on_with(self.cx, office, step);
+            }
+        }
     }
 
     fn gates(

@@ -370,7 +370,13 @@ pub(crate) fn go_on_after(cx: &Cx, office: &mut Office, intent: &Intent) {
         Intent::ApprovalAnswer(answer) => answer.mail.reply_to,
         other => other.mail().and_then(|mail| mail.ends.as_ref()).map(|ends| ends.message),
     };
-    let Some(number) = ended else { return };
+    if let Some(number) = ended {
+        go_on_with(cx, office, number);
+    }
+}
+
+/// Goes on with the workflow of a message that is over, if it is a step of one.
+pub(crate) fn go_on_with(cx: &Cx, office: &mut Office, number: MessageNo) {
     // What was written is written, whatever becomes of the next step: whoever looks next goes on.
     let gone_on = views::workflow_of(office.store(), number)
         .and_then(|label| label.map(|label| go_on(cx, office, &label)).transpose());
