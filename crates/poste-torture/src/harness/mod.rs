@@ -3,6 +3,7 @@
 pub(crate) mod clocks;
 pub(crate) mod crowd;
 pub(crate) mod damage;
+pub(crate) mod dispatch;
 pub(crate) mod errno;
 pub(crate) mod full_disk;
 pub(crate) mod kill;
@@ -50,6 +51,11 @@ pub(crate) const ALL: &[Harness] = &[
         name: "reached",
         what: "SIGKILL before every system call of a hook, the server of tools and a ring",
         run: reached::run,
+    },
+    Harness {
+        name: "dispatch",
+        what: "dispatchers, supervisors and agents killed at random, and dispatchers at every step of a workflow",
+        run: dispatch::run,
     },
     Harness { name: "million", what: "one million records: replay, digest, size, growth", run: million::run },
 ];
