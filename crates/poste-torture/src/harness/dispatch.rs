@@ -134,9 +134,13 @@ fn dispatcher(rig: &Rig, desk: &Desk) -> Result<Child> {
 }
 
 fn open_deliveries(rig: &Rig, desk: &Desk) -> Result<u64> {
-    let status = desk.json(&rig.sound.poste, &["status"])?;
-    let counts = |state: &str| status.pointer(&format!("/deliveries/{state}")).and_then(Value::as_u64).unwrap_or(0);
-    Ok(counts("pending") + counts("claimed"))
+    let everybody = desk.json(&rig.sound.poste, &["agents"])?;
+    let agents = everybody["agents"].as_array().ok_or("no agents are listed")?;
+    let workers = agents.iter().filter(|agent| agent["name"] != "lead");
+    workers
+        .map(|agent| Some(agent["pending"].as_u64()? + agent["claimed"].as_u64()?))
+        .sum::<Option<u64>>()
+        .ok_or_else(|| "the list of agents does not tell what waits".to_owned())
 }
 
 /// Everybody of this office, by what they are.
@@ -190,15 +194,16 @@ fn kill(process: u32, office: &Path) -> bool {
 /// Every message was answered once, and the office is sound.
 fn all_answered(rig: &Rig, tally: &Tally, desk: &Desk, total: usize) -> Result {
     let status = desk.json(&rig.sound.poste, &["status"])?;
-    let dead = status.pointer("/deliveries/dead").and_then(Value::as_u64);
+    let dead = status["dead"]["count"].as_u64();
     tally.check(dead == Some(0), || format!("{dead:?} deliveries were given up"));
     let mut answered = 0;
     for number in 1..=total {
         let track = desk.json(&rig.sound.poste, &["track", &number.to_string()])?;
-        let done = track["deliveries"].as_array().is_some_and(|all| all.iter().all(|one| one["state"] == "done"));
-        let replies = track["replies"].as_array().map_or(0, Vec::len);
-        answered += usize::from(done);
-        tally.check(done && replies == 1, || format!("message {number} is done: {done}, with {replies} replies"));
+        let delivery = &track["deliveries"][0];
+        let (state, events) = (&delivery["state"], delivery["history"].as_array().cloned().unwrap_or_default());
+        let answers = events.iter().filter(|event| event["event"] == "answered").count();
+        answered += usize::from(state == "done");
+        tally.check(state == "done" && answers == 1, || format!("message {number} is {state}, with {answers} answers"));
     }
     tally.check(answered == total, || format!("{answered} of {total} messages are done"));
     if let Err(broken) = check::sound(&desk.office(), &[]) {
