@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use poste_testkit::rng::Rng;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use serde_json::Value;
 
 use crate::check;
 use crate::desk::{self, Desk};
@@ -311,7 +310,7 @@ fn kill_at_steps(rig: &Rig, desk: &Desk, rng: &mut Rng, worked: &PathBuf, steps:
 }
 
 fn is_finished(rig: &Rig, desk: &Desk) -> Result<bool> {
-    let list = desk.json(&rig.sound.poste, &["workflow", "list"])?;
+    let list = desk.json(&rig.sound.poste, &["workflow", "list", "--all"])?;
     let workflows = list["workflows"].as_array().or_else(|| list.as_array()).cloned().unwrap_or_default();
     Ok(!workflows.is_empty() && workflows.iter().all(|workflow| workflow["state"] == "finished"))
 }
