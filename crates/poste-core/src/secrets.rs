@@ -263,23 +263,28 @@ fn contains_ignoring_case(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word))
 }
 
-/// `-----BEGIN … PRIVATE KEY-----` with something behind it.
+/// `-----BEGIN … PRIVATE KEY-----` with something behind it, or the `END` of one with something before it: the beginning of a
+/// text may be cut off.
 fn private_key(text: &[u8], at: usize) -> Option<(Hit, usize)> {
     const BEGIN: &[u8] = b"-----BEGIN ";
+    const END: &[u8] = b"-----END ";
     const LABEL_MAX: usize = 48;
     const BODY_MAX: usize = 512;
     const KEY_RUN_MIN: usize = 24;
-    let rest = text[at..].strip_prefix(BEGIN)?;
+    let (begin, rest) = [BEGIN, END].iter().find_map(|sign| Some((*sign, text[at..].strip_prefix(*sign)?)))?;
     let window = &rest[..rest.len().min(LABEL_MAX)];
     let end = window.windows(5).position(|five| five == b"-----")?;
     if !contains_ignoring_case(&window[..end], b"private key") {
         return None;
     }
-    let body = &rest[end + 5..];
+    let body = match begin == BEGIN {
+        true => &rest[end + 5..],
+        false => &text[at.saturating_sub(BODY_MAX)..at],
+    };
     let body = &body[..body.len().min(BODY_MAX)];
     let is_key = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
     let longest = body.split(|byte| !is_key(*byte)).map(<[u8]>::len).max().unwrap_or(0);
-    (longest >= KEY_RUN_MIN).then_some((Hit { what: "a private key", at }, at + BEGIN.len() + end))
+    (longest >= KEY_RUN_MIN).then_some((Hit { what: "a private key", at }, at + begin.len() + end))
 }
 
 /// `eyJ….eyJ….…`: three parts, the first two JSON objects in base64url.

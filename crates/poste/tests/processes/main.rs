@@ -22,6 +22,7 @@ mod racing;
 mod redacting;
 mod reserving;
 mod run_agent;
+mod run_agent_hostile;
 mod searching;
 mod sending;
 mod waiting;
