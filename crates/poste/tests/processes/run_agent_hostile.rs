@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use poste_core::log::{Intent, Proposal, RunStart};
+use poste_core::log::{Intent, MessageNo, Proposal, RunStart};
 use poste_core::store::{host_name, processes};
 use poste_core::text::Session;
 use poste_dispatch::run;
@@ -89,7 +89,7 @@ fn pid_in(file: &Path) -> u32 {
 #[test]
 fn mail_of_a_role_has_one_worker_when_the_first_ones_supervisor_was_stopped() {
     let stage = Stage::running(WORKS).with("other", WORKS).policy("lease = \"2s\"\nretry_delay = \"0s\"");
-    let number = stage.send(&["role:worker", "Do it", "--type", "task"]);
+    let number = stage.send(&["role:worker", "Do it", "--type", "question"]);
     let first = Reaped(stage.supervisor(&[&number]).spawn().unwrap());
     let program = pid_in(&stage.file("worker"));
     kill(&first.0, Signal::STOP);
@@ -107,7 +107,7 @@ fn mail_of_a_role_has_one_worker_when_the_first_ones_supervisor_was_killed() {
     let leaves =
         "run = [\"/bin/sh\", \"-c\", \"sh -c 'echo $$ > \\\"$AGENT_FOLDER/worker\\\"; exec sleep 600'; true\"]";
     let stage = Stage::running(leaves).with("other", WORKS).policy("lease = \"2s\"\nretry_delay = \"0s\"");
-    let number = stage.send(&["role:worker", "Do it", "--type", "task"]);
+    let number = stage.send(&["role:worker", "Do it", "--type", "question"]);
     let first = Reaped(stage.supervisor(&[&number]).spawn().unwrap());
     let below = pid_in(&stage.file("worker"));
     drop(first);
@@ -195,7 +195,7 @@ fn a_supervisor_that_hangs_is_ended_once_it_has_held_nothing_for_a_lease() {
     let mut first = Reaped(command.args(["-c", line, "sh"]).args([&lock, &ready, &holds]).spawn().unwrap());
     until("the shell as it stays", || is_there(first.0.id()));
     let supervisor = processes::written_down(first.0.id());
-    let messages = vec![number.parse().unwrap()];
+    let messages = vec![MessageNo(number.parse().unwrap())];
     let about = run::About {
         run: run.clone(),
         agent: "worker".parse().unwrap(),
