@@ -469,7 +469,7 @@ fn unfit(config: &AgentConfig, fields: &DeTable<'_>) -> Option<String> {
         return Some("its runs would share one worktree: with worktree, concurrency is 1".to_owned());
     }
     let may_leave = config.source == Source::Machine;
-    if config.folder.as_deref().is_some_and(|folder| leaves(folder)) && !may_leave {
+    if config.folder.as_deref().is_some_and(leaves) && !may_leave {
         return Some("its folder is not within the project; only .poste/local.toml may name such a one".to_owned());
     }
     if config.mode == Mode::Subagent && config.answer == Some(AnswerBy::Poste) {

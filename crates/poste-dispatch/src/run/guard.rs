@@ -85,6 +85,13 @@ impl Holder {
     }
 }
 
+/// How long it may hold what it has, and how long its program may take to end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    pub lease_ms: i64,
+    pub grace_ms: i64,
+}
+
 struct Open {
     number: MessageNo,
     until: Timestamp,
@@ -114,14 +121,13 @@ impl<'a> Guard<'a> {
         desk: &'a dyn Desk,
         holder: Holder,
         claimed: &Claimed,
-        lease_ms: i64,
-        grace: Duration,
+        terms: Terms,
         folder: &'a RunFolder,
         about: About,
     ) -> Self {
         let open: Vec<Open> =
             claimed.items.iter().map(|item| Open { number: item.number, until: item.lease_until }).collect();
-        let grace_ms = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
+        let Terms { lease_ms, grace_ms } = terms;
         let (given_back, lost) = (0, 0);
         Self {
             office,

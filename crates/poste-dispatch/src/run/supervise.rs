@@ -23,7 +23,7 @@ use poste_run::{
 
 use super::conversation::{self, Conversation};
 use super::folder::{self, About, Ended, RunFolder};
-use super::guard::{Guard, Holder, Standing};
+use super::guard::{Guard, Holder, Standing, Terms};
 use super::outcome::{self, Result as RunResult};
 use super::preset::{self, Templates, Ways};
 use super::sweep::{self, sweep};
@@ -461,9 +461,8 @@ impl Supervisor<'_> {
 
     fn guard<'a>(&'a mut self, run: &'a Run) -> Guard<'a> {
         let holder = self.holder(run);
-        let grace = length(self.config.grace_ms);
-        let about = run.about.clone();
-        Guard::new(&mut self.office, self.desk, holder, &run.claimed, run.lease_ms, grace, &run.folder, about)
+        let terms = Terms { lease_ms: run.lease_ms, grace_ms: self.config.grace_ms };
+        Guard::new(&mut self.office, self.desk, holder, &run.claimed, terms, &run.folder, run.about.clone())
     }
 
     fn task(

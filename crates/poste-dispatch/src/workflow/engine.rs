@@ -74,7 +74,7 @@ pub fn folders(office: &Path) -> [PathBuf; 2] {
 
 /// The definition of this name, or in this file.
 pub fn find(office: &Path, name: &str) -> Result<Option<Source>, Error> {
-    let is_path = name.contains('/') || Path::new(name).extension().is_some_and(|ending| is_ending(ending));
+    let is_path = name.contains('/') || Path::new(name).extension().is_some_and(is_ending);
     if is_path {
         let path = PathBuf::from(name);
         let Some(text) = read_file(&path)? else { return Ok(None) };

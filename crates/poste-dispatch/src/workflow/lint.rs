@@ -8,7 +8,7 @@ use poste_core::text::{Label, nearest};
 
 use super::definition::{Definition, ForEach, OnFail, Step, Target, line_of};
 use super::source::{Format, problem};
-use super::words::{Condition, Reference};
+use super::words::Reference;
 
 /// Whom a step can be sent to: an agent that is there, or a group that has somebody in it.
 pub trait Known {
@@ -185,8 +185,7 @@ impl Lint<'_> {
             }
             let request = step.request.references();
             spoken.extend(request.map(|reference| ("request", step.request_line, reference.clone(), false)));
-            let conditions: [(&'static str, &Option<(Condition, usize)>, bool); 2] =
-                [("when", &step.when, false), ("until", &step.until, true)];
+            let conditions = [("when", &step.when, false), ("until", &step.until, true)];
             for (what, condition, own) in conditions {
                 spoken.extend(condition.iter().flat_map(|(condition, line)| {
                     condition.references().map(move |reference| (what, *line, reference.clone(), own))
