@@ -98,7 +98,11 @@ fn scan(text: &[u8], hits_max: usize) -> Vec<Hit> {
     {
         from = at + 1;
         if let Some((hit, end)) = sign_at(text, at) {
-            hits.push(hit);
+            // The end of a key whose beginning was found is the same one.
+            let is_same = hits.last().is_some_and(|last| last.what == hit.what) && text[at..].starts_with(KEY_END);
+            if !is_same {
+                hits.push(hit);
+            }
             from = from.max(end);
         }
     }
@@ -263,15 +267,16 @@ fn contains_ignoring_case(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word))
 }
 
+const KEY_END: &[u8] = b"-----END ";
+
 /// `-----BEGIN … PRIVATE KEY-----` with something behind it, or the `END` of one with something before it: the beginning of a
 /// text may be cut off.
 fn private_key(text: &[u8], at: usize) -> Option<(Hit, usize)> {
     const BEGIN: &[u8] = b"-----BEGIN ";
-    const END: &[u8] = b"-----END ";
     const LABEL_MAX: usize = 48;
     const BODY_MAX: usize = 512;
     const KEY_RUN_MIN: usize = 24;
-    let (begin, rest) = [BEGIN, END].iter().find_map(|sign| Some((*sign, text[at..].strip_prefix(*sign)?)))?;
+    let (begin, rest) = [BEGIN, KEY_END].iter().find_map(|sign| Some((*sign, text[at..].strip_prefix(*sign)?)))?;
     let window = &rest[..rest.len().min(LABEL_MAX)];
     let end = window.windows(5).position(|five| five == b"-----")?;
     if !contains_ignoring_case(&window[..end], b"private key") {
