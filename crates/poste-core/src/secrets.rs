@@ -98,7 +98,11 @@ fn scan(text: &[u8], hits_max: usize) -> Vec<Hit> {
     {
         from = at + 1;
         if let Some((hit, end)) = sign_at(text, at) {
-            hits.push(hit);
+            // The end of a key whose beginning was found is the same one.
+            let is_same = hits.last().is_some_and(|last| last.what == hit.what) && text[at..].starts_with(KEY_END);
+            if !is_same {
+                hits.push(hit);
+            }
             from = from.max(end);
         }
     }
@@ -263,23 +267,29 @@ fn contains_ignoring_case(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word))
 }
 
-/// `-----BEGIN … PRIVATE KEY-----` with something behind it.
+const KEY_END: &[u8] = b"-----END ";
+
+/// `-----BEGIN … PRIVATE KEY-----` with something behind it, or the `END` of one with something before it: the beginning of a
+/// text may be cut off.
 fn private_key(text: &[u8], at: usize) -> Option<(Hit, usize)> {
     const BEGIN: &[u8] = b"-----BEGIN ";
     const LABEL_MAX: usize = 48;
     const BODY_MAX: usize = 512;
     const KEY_RUN_MIN: usize = 24;
-    let rest = text[at..].strip_prefix(BEGIN)?;
+    let (begin, rest) = [BEGIN, KEY_END].iter().find_map(|sign| Some((*sign, text[at..].strip_prefix(*sign)?)))?;
     let window = &rest[..rest.len().min(LABEL_MAX)];
     let end = window.windows(5).position(|five| five == b"-----")?;
     if !contains_ignoring_case(&window[..end], b"private key") {
         return None;
     }
-    let body = &rest[end + 5..];
+    let body = match begin == BEGIN {
+        true => &rest[end + 5..],
+        false => &text[at.saturating_sub(BODY_MAX)..at],
+    };
     let body = &body[..body.len().min(BODY_MAX)];
     let is_key = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
     let longest = body.split(|byte| !is_key(*byte)).map(<[u8]>::len).max().unwrap_or(0);
-    (longest >= KEY_RUN_MIN).then_some((Hit { what: "a private key", at }, at + BEGIN.len() + end))
+    (longest >= KEY_RUN_MIN).then_some((Hit { what: "a private key", at }, at + begin.len() + end))
 }
 
 /// `eyJ….eyJ….…`: three parts, the first two JSON objects in base64url.

@@ -33,6 +33,7 @@ fn secrets_of_every_kind_are_found() {
         (format!("npm_{}", random(36)), "an npm token"),
         (format!("Bearer eyJ{}.eyJ{}.{}", random(20), random(40), random(43)), "a web token (JWT)"),
         (format!("-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----", random(64)), "a private key"),
+        (format!("{}\n-----END RSA PRIVATE KEY-----", random(64)), "a private key"),
         (format!("-----BEGIN OPENSSH PRIVATE KEY-----\\n{}", random(70)), "a private key"),
         (format!("-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{}", random(64)), "a private key"),
         (format!("postgres://app:{}@db.internal:5432/main", random(12)), "a password in an address"),
@@ -50,6 +51,12 @@ fn secrets_of_every_kind_are_found() {
         assert_eq!(kinds(&text).first(), Some(&what), "{text}");
         assert_eq!(kinds(&format!("Ünïcode before it — {text}\nand after")).first(), Some(&what), "{text}");
     }
+}
+
+#[test]
+fn a_whole_key_is_one() {
+    let key = format!("-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----", random(64));
+    assert_eq!(kinds(&key), ["a private key"]);
 }
 
 #[test]

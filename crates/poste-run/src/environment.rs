@@ -11,24 +11,31 @@ pub const ALLOWED: &[&str] = &["PATH", "HOME", "LANG", "LC_*", "TZ", "TMPDIR", "
 #[derive(Debug, Clone)]
 pub struct Environment {
     allowed: Vec<String>,
+    never: Vec<String>,
     set: BTreeMap<OsString, OsString>,
 }
 
 impl Default for Environment {
     fn default() -> Self {
-        Self { allowed: ALLOWED.iter().map(|name| (*name).to_owned()).collect(), set: BTreeMap::new() }
+        Self { allowed: ALLOWED.iter().map(|name| (*name).to_owned()).collect(), ..Self::empty() }
     }
 }
 
 impl Environment {
     /// Nothing but what is set.
     pub fn empty() -> Self {
-        Self { allowed: Vec::new(), set: BTreeMap::new() }
+        Self { allowed: Vec::new(), never: Vec::new(), set: BTreeMap::new() }
     }
 
     /// Also passes this variable on, if it is set. `NAME*` passes on all that begin so.
     pub fn allow(&mut self, name: &str) -> &mut Self {
         self.allowed.push(name.to_owned());
+        self
+    }
+
+    /// Whatever else is said, this variable is not passed on.
+    pub fn never(&mut self, name: &str) -> &mut Self {
+        self.never.push(name.to_owned());
         self
     }
 
@@ -39,10 +46,11 @@ impl Environment {
 
     fn allows(&self, name: &OsStr) -> bool {
         let Some(name) = name.to_str() else { return false };
-        self.allowed.iter().any(|allowed| match allowed.strip_suffix('*') {
+        let is_allowed = self.allowed.iter().any(|allowed| match allowed.strip_suffix('*') {
             Some(beginning) => name.starts_with(beginning),
             None => name == allowed,
-        })
+        });
+        is_allowed && !self.never.iter().any(|never| never == name)
     }
 
     /// The variables out of `ours` that the command gets, and what was set for it.
@@ -78,6 +86,8 @@ mod tests {
         assert!(names(&Environment::empty(), &ours).is_empty());
         let mut some = Environment::default();
         some.allow("HOMEWORK").set("POSTE_HOME", "/office");
+        assert_eq!(names(&some, &ours), ["HOMEWORK=none", "LC_ALL=C", "PATH=/bin", "POSTE_HOME=/office"]);
+        some.allow("GITHUB_*").never("GITHUB_TOKEN");
         assert_eq!(names(&some, &ours), ["HOMEWORK=none", "LC_ALL=C", "PATH=/bin", "POSTE_HOME=/office"]);
     }
 }

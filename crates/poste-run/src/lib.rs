@@ -10,6 +10,7 @@
 
 mod capture;
 mod environment;
+pub mod files;
 mod group;
 mod interrupt;
 mod run;

@@ -1,11 +1,11 @@
 //! What a command prints, in a file that anybody may read meanwhile, and that never grows beyond a limit.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::capture::{Captured, Keep};
+use crate::files;
 
 /// Where output goes, and how much of it is kept: at first all of it; once there is too much, its beginning and its end.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub(crate) struct Transcript {
 
 impl Transcript {
     pub(crate) fn create(to: &TranscriptFile) -> io::Result<Self> {
-        let file = open(&to.path)?;
+        let file = files::anew(&to.path)?;
         Ok(Self { to: to.clone(), file: Some(file), length: 0, captured: Captured::default(), failed: None })
     }
 
@@ -53,9 +53,9 @@ impl Transcript {
     fn write_anew(&mut self) -> io::Result<usize> {
         let fresh = self.to.path.with_extension("new");
         let text = self.captured.with_gap();
-        let mut file = open(&fresh)?;
+        let mut file = files::anew(&fresh)?;
         file.write_all(&text)?;
-        std::fs::rename(&fresh, &self.to.path)?;
+        files::put(&fresh, &self.to.path)?;
         self.file = Some(file);
         Ok(text.len())
     }
@@ -63,10 +63,6 @@ impl Transcript {
     pub(crate) fn failed(&mut self) -> Option<io::Error> {
         self.failed.take()
     }
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
 #[cfg(test)]
@@ -91,18 +87,28 @@ mod tests {
 
     #[test]
     fn one_that_cannot_be_written_stops_nobody() {
-        let to = TranscriptFile { path: PathBuf::from("/dev/full"), keep: Keep::default(), max: 1 << 20 };
-        let mut transcript = Transcript {
-            to,
-            ..Transcript::create(&TranscriptFile {
-                path: PathBuf::from("/dev/full"),
-                keep: Keep::default(),
-                max: 1 << 20,
-            })
-            .unwrap()
-        };
+        let to = TranscriptFile { path: PathBuf::from("never-opened"), keep: Keep::default(), max: 1 << 20 };
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut transcript =
+            Transcript { to, file: Some(full), length: 0, captured: Captured::default(), failed: None };
         transcript.push(b"one");
         transcript.push(b"two");
         assert_eq!(transcript.failed().map(|failed| failed.kind()), Some(io::ErrorKind::StorageFull));
+    }
+
+    #[test]
+    fn what_is_put_in_its_place_holds_nobody_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let to = TranscriptFile { path: folder.path().join("output"), keep: Keep { head: 10, tail: 20 }, max: 100 };
+        let mut transcript = Transcript::create(&to).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(folder.path().join("output.new")).status().unwrap();
+        assert!(made.success());
+        std::fs::remove_file(&to.path).unwrap();
+        std::fs::create_dir(&to.path).unwrap();
+        for _ in 0..40 {
+            transcript.push(b"0123456789");
+        }
+        assert!(transcript.failed().is_none());
+        assert!(std::fs::metadata(&to.path).unwrap().is_file());
     }
 }

@@ -22,9 +22,11 @@ const PAUSE_MAX: Duration = Duration::from_millis(20);
 pub struct Mark {
     pub variable: String,
     pub value: String,
-    /// A process of this very program with this variable watches over a run of its own: neither it nor what is below it belongs
-    /// here.
+    /// A process of this very program with this variable, …
     pub another: String,
+    /// … and with one of these as its first argument, is none of the run's: it watches over a run of its own. Neither it nor what
+    /// is below it belongs here.
+    pub another_by: Vec<String>,
 }
 
 impl Mark {
@@ -36,7 +38,14 @@ impl Mark {
     fn is_another(&self, pid: u32, environment: &[u8]) -> bool {
         let beginning = format!("{}=", self.another);
         let has_one = environment.split(|byte| *byte == 0).any(|own| own.starts_with(beginning.as_bytes()));
-        has_one && pid != std::process::id() && is_this_program(pid)
+        has_one && pid != std::process::id() && is_this_program(pid) && self.is_command_of_another(pid)
+    }
+
+    /// Anybody can set a variable, and start this program to do something that never ends.
+    fn is_command_of_another(&self, pid: u32) -> bool {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let first = line.split(|byte| *byte == 0).nth(1).unwrap_or_default();
+        self.another_by.iter().any(|command| command.as_bytes() == first)
     }
 }
 
@@ -130,9 +139,12 @@ pub fn end_marked(mark: &Mark, at_most: Duration) -> Vec<u32> {
 
 /// Ends everything below this process, and whatever carries the mark. Says who is left. The leader stays to be reaped.
 pub(crate) fn end_below(mark: &Mark, leader: Pid, at_most: Duration) -> Vec<u32> {
-    // Mostly there is nobody, and to look at every process of the machine takes longer than many a command.
+    // Mostly there is nobody, and to look at every process of the machine takes longer than many a command. The kernel's list may
+    // leave one out while another one goes from it. Only this process takes any from it, by reaping, and it does not do so here;
+    // still a list is only believed if it stays the same.
     let is_over = |pid: &u32| i32::try_from(*pid).is_ok_and(|pid| pid == leader.as_raw_pid()) && is_dead(*pid);
-    if children().is_some_and(|children| children.iter().all(is_over)) {
+    let first = children();
+    if first.as_ref().is_some_and(|children| children.iter().all(is_over)) && first == children() {
         return Vec::new();
     }
     end(|all| own(all, mark), Some(leader), at_most)

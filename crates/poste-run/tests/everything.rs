@@ -30,7 +30,12 @@ fn pid_in(file: &Path) -> u32 {
 
 fn mark(folder: &Path) -> Mark {
     let value = folder.file_name().expect("a name").to_string_lossy().into_owned();
-    Mark { variable: "RUN_MARK".to_owned(), value, another: "RUN_ANOTHER".to_owned() }
+    Mark {
+        variable: "RUN_MARK".to_owned(),
+        value,
+        another: "RUN_ANOTHER".to_owned(),
+        another_by: vec!["sleep".to_owned()],
+    }
 }
 
 fn supervise(folder: &Path, line: &str, limit: Option<&str>) -> Child {
@@ -96,6 +101,7 @@ fn who_watches_over_another_run_is_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let line = format!(
         "(RUN_ANOTHER=x setsid {RUN_ONE} sleep >/dev/null 2>&1 & echo $! > other); \
+         (RUN_ANOTHER=x setsid {RUN_ONE} linger >/dev/null 2>&1 & echo $! > lingers); \
          (RUN_ANOTHER=x setsid sleep 60 >/dev/null 2>&1 & echo $! > fake); sleep 0.2"
     );
     let child = supervise(folder.path(), &line, None);
@@ -103,6 +109,7 @@ fn who_watches_over_another_run_is_left_alone() {
     let other = pid_in(&folder.path().join("other"));
     assert!(is_there(other), "it has limits of its own");
     assert!(!is_there(pid_in(&folder.path().join("fake"))), "a variable alone is nothing to hide behind");
+    assert!(!is_there(pid_in(&folder.path().join("lingers"))), "nor is this program, when it watches over nothing");
     let other = Pid::from_raw(i32::try_from(other).expect("a pid")).expect("positive");
     kill_process(other, Signal::KILL).expect("ours");
 }

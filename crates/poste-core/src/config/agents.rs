@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::{Component, Path};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -228,6 +229,8 @@ const VALUES: &[Key] = &[
     key("resume", Takes::Flag),
 ];
 
+/// Ten million dollars.
+const COST_MICROS_MAX: u64 = 10_000_000_000_000;
 const TEXTS: &[&str] = &["folder", "quiet", "schedule", "role", "prompt"];
 const RUN: &str = "run";
 const ENVIRONMENT: &str = "environment";
@@ -355,7 +358,8 @@ fn environment(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     };
     let is_name = |name: &str| {
         let name = name.strip_suffix('*').unwrap_or(name);
-        name.chars().all(|sign| sign.is_ascii_alphanumeric() || sign == '_')
+        // A star alone would pass on everything, every secret included.
+        !name.is_empty() && name.chars().all(|sign| sign.is_ascii_alphanumeric() || sign == '_')
     };
     match names.iter().find(|name| !is_name(name)) {
         // Values belong into the environment, not into a file that is shared.
@@ -415,13 +419,42 @@ fn count(name: &str, value: &DeValue<'_>) -> Result<u64, String> {
 }
 
 fn cost(value: &DeValue<'_>) -> Result<u64, String> {
-    let dollars: Option<f64> = match value {
-        DeValue::Integer(number) => number.as_str().parse().ok(),
-        DeValue::Float(number) => number.as_str().parse().ok(),
+    let micros = match value {
+        DeValue::Integer(number) => micros(number.as_str()),
+        DeValue::Float(number) => micros(number.as_str()),
         _ => None,
     };
-    let micros = dollars.map(|dollars| (dollars * 1e6).round()).filter(|micros| (1.0..1e13).contains(micros));
-    micros.map(|micros| micros as u64).ok_or_else(|| "cost: it is an amount in dollars, for example 2.50".to_owned())
+    let micros = micros.filter(|micros| (1..COST_MICROS_MAX).contains(micros));
+    micros.ok_or_else(|| "cost: it is an amount in dollars, for example 2.50".to_owned())
+}
+
+/// An amount like `2.50` or `1.2e-3` in millionths, to the nearest. As text, as money is never counted in binary fractions.
+pub fn micros(amount: &str) -> Option<u64> {
+    const PLACES: i32 = 6;
+    let (digits, exponent) = match amount.split_once(['e', 'E']) {
+        Some((digits, exponent)) => (digits, exponent.parse::<i32>().ok()?),
+        None => (amount, 0),
+    };
+    let digits = digits.strip_prefix('+').unwrap_or(digits);
+    let (whole, rest) = digits.split_once('.').unwrap_or((digits, ""));
+    let all: Vec<u8> = whole.bytes().chain(rest.bytes()).filter(|sign| *sign != b'_').collect();
+    if all.is_empty() || !all.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let places = i32::try_from(rest.bytes().filter(|sign| *sign != b'_').count()).ok()?;
+    // How many of the digits count; those after them only for the rounding.
+    let shift = exponent.checked_add(PLACES)?.checked_sub(places)?;
+    let kept = i64::try_from(all.len()).ok()?.checked_add(shift.into())?;
+    let digit = |at: i64| usize::try_from(at).ok().and_then(|at| all.get(at)).map_or(0, |sign| u64::from(sign - b'0'));
+    let mut micros = 0_u64;
+    // More than this is no amount; and the first digits may be zeros.
+    for at in 0..kept.clamp(0, 400) {
+        micros = micros.checked_mul(10)?.checked_add(digit(at))?;
+    }
+    if kept > 400 && micros > 0 {
+        return None;
+    }
+    micros.checked_add(u64::from(kept >= 0 && digit(kept) >= 5))
 }
 
 /// What no key says alone.
@@ -432,10 +465,28 @@ fn unfit(config: &AgentConfig, fields: &DeTable<'_>) -> Option<String> {
     if config.folder.is_some() && config.worktree {
         return Some("it has a folder and a worktree; one of them is enough".to_owned());
     }
+    if config.worktree && config.concurrency > 1 {
+        return Some("its runs would share one worktree: with worktree, concurrency is 1".to_owned());
+    }
+    let may_leave = config.source == Source::Machine;
+    if config.folder.as_deref().is_some_and(leaves) && !may_leave {
+        return Some("its folder is not within the project; only .poste/local.toml may name such a one".to_owned());
+    }
+    if config.mode == Mode::Subagent && config.answer == Some(AnswerBy::Poste) {
+        return Some(
+            "a subagent has a name of its own and cannot end the message by itself: its answer is stdout or file"
+                .to_owned(),
+        );
+    }
     if config.mode == Mode::Resident && fields.get("batch").is_some() {
         return Some("a program that is kept running takes its mail itself: there is no batch".to_owned());
     }
     None
+}
+
+/// Whether a path leads out of where it starts.
+fn leaves(path: &str) -> bool {
+    !Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
 /// The name of the section.
@@ -524,7 +575,7 @@ mod tests {
     fn an_agent_is_read_whole() {
         let coder = agent(
             "[agent.coder]\npreset = \"claude-code\"\nrun = [\"claude\", \"-p\", \"--resume={conversation}\"]\ninput = \"stdin\"\n\
-             answer = \"file\"\nmode = \"subagent\"\nbatch = 5\nconcurrency = 3\ntime_limit = \"20m\"\ngrace = \"3s\"\nworktree = true\n\
+             answer = \"file\"\nmode = \"subagent\"\nbatch = 5\nconcurrency = 1\ntime_limit = \"20m\"\ngrace = \"3s\"\nworktree = true\n\
              environment = [\"ANTHROPIC_*\"]\nretries = 2\nbackoff = \"10s\"\nquiet = \"22:00-07:00\"\nschedule = \"*/30 * * * *\"\n\
              budget = { runs = 20, minutes = 90, cost = 2.5, per = \"hour\" }\nmax_hops = 4\nstarts_per_minute = 9\nresume = true\n\
              role = \"builder\"\nprompt = \"You write code.\"\n",
@@ -533,7 +584,7 @@ mod tests {
             (coder.preset, coder.mode, coder.answer),
             (Preset::ClaudeCode, Mode::Subagent, Some(AnswerBy::File))
         );
-        assert_eq!((coder.batch, coder.concurrency, coder.retries), (5, 3, Some(2)));
+        assert_eq!((coder.batch, coder.concurrency, coder.retries), (5, 1, Some(2)));
         assert_eq!((coder.time_limit_ms, coder.grace_ms, coder.backoff_ms), (1_200_000, 3_000, Some(10_000)));
         let budget = coder.budget.expect("a budget");
         assert_eq!((budget.cost_micros, budget.minutes, budget.per), (Some(2_500_000), Some(90), BudgetTime::Hour));
@@ -571,6 +622,11 @@ mod tests {
             ("run = [\"a\"]\nenvironment = [\"KEY=secret\"]\n", "is no name of a variable"),
             ("run = [\"a\"]\nworktree = true\nfolder = \"x\"\n", "one of them is enough"),
             ("run = [\"a\"]\nmode = \"resident\"\nbatch = 2\n", "there is no batch"),
+            ("run = [\"a\"]\nworktree = true\nconcurrency = 2\n", "would share one worktree"),
+            ("run = [\"a\"]\nmode = \"subagent\"\nanswer = \"poste\"\n", "cannot end the message by itself"),
+            ("run = [\"a\"]\nenvironment = [\"*\"]\n", "is no name of a variable"),
+            ("run = [\"a\"]\nfolder = \"../other\"\n", "not within the project"),
+            ("run = [\"a\"]\nfolder = \"/etc\"\n", "not within the project"),
         ] {
             let found = wrong(lines);
             assert!(found.contains(expected), "{lines:?}: {found}");
@@ -590,6 +646,41 @@ mod tests {
         let (local, problems) = read_local("[agent.a]\nrun = [\"x\"]\n");
         assert_eq!(problems, []);
         assert!(local.agents.values().all(|agent| agent.trusted));
+    }
+
+    #[test]
+    fn the_files_of_this_machine_may_name_any_folder() {
+        let (local, problems) = read_local("[agent.a]\nrun = [\"x\"]\nfolder = \"../other\"\n");
+        assert_eq!(problems, []);
+        assert_eq!(local.agents.values().next().and_then(|agent| agent.folder.as_deref()), Some("../other"));
+    }
+
+    #[test]
+    fn an_amount_is_read_to_the_millionth() {
+        for (text, expected) in [
+            ("2.5", Some(2_500_000)),
+            ("1_000", Some(1_000_000_000)),
+            ("+0.1", Some(100_000)),
+            ("0.0123", Some(12_300)),
+            ("1.2e-3", Some(1_200)),
+            ("5e-7", Some(1)),
+            ("4e-7", Some(0)),
+            ("0.0000015", Some(2)),
+            ("1.5E3", Some(1_500_000_000)),
+            ("0", Some(0)),
+            ("0e999", Some(0)),
+            ("1e300", None),
+            ("1e2000000000", None),
+            ("-1", None),
+            ("inf", None),
+            ("nan", None),
+            ("", None),
+            (".", None),
+            ("1.2.3", None),
+            ("99999999999999999999", None),
+        ] {
+            assert_eq!(micros(text), expected, "{text}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::path::Path;
 
 pub use agents::{
     AGENT, AgentConfig, AnswerBy, Budget, BudgetTime, Input, Mode, Preset, Quiet, RUN_TEMPLATES, Runners, TEAM,
-    TeamConfig, schedule,
+    TeamConfig, micros, schedule,
 };
 pub use edit::{Change, KeyPath, NewAgent, add_agent, change};
 pub use gates::GATE;

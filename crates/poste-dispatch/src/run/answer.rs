@@ -3,6 +3,8 @@
 use poste_core::config::Preset;
 use serde_json::Value;
 
+use super::conversation::is_id;
+
 /// What was found in the output of a program.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Said {
@@ -38,12 +40,7 @@ fn claude(stdout: &str) -> Option<Said> {
         "" => result["subtype"].as_str().unwrap_or("it says that it failed").to_owned(),
         text => text.to_owned(),
     });
-    Some(Said {
-        text,
-        conversation: string(&result["session_id"]),
-        cost_micros: micros(&result["total_cost_usd"]),
-        failed,
-    })
+    Some(Said { text, conversation: id(&result["session_id"]), cost_micros: micros(&result["total_cost_usd"]), failed })
 }
 
 /// Its last message is in the answer file; what is printed tells of the thread.
@@ -53,7 +50,7 @@ fn codex(stdout: &str) -> Said {
     for event in lines(stdout) {
         is_event = true;
         match event["type"].as_str() {
-            Some("thread.started") => said.conversation = string(&event["thread_id"]),
+            Some("thread.started") => said.conversation = id(&event["thread_id"]),
             Some("item.completed") if event["item"]["type"] == "agent_message" => {
                 said.text = event["item"]["text"].as_str().unwrap_or_default().trim().to_owned();
             }
@@ -74,7 +71,7 @@ fn gemini(stdout: &str) -> Option<Said> {
     let object: Value = serde_json::from_str(stdout.get(stdout.find('{')?..)?.trim()).ok()?;
     Some(Said {
         text: object["response"].as_str().unwrap_or_default().trim().to_owned(),
-        conversation: string(&object["session_id"]),
+        conversation: id(&object["session_id"]),
         cost_micros: None,
         failed: string(&object["error"]["message"]),
     })
@@ -86,7 +83,7 @@ fn opencode(stdout: &str) -> Option<Said> {
     for event in lines(stdout) {
         let Some(kind) = event["type"].as_str() else { continue };
         is_event = true;
-        said.conversation = string(&event["sessionID"]).or(said.conversation);
+        said.conversation = id(&event["sessionID"]).or(said.conversation);
         match kind {
             "text" => texts.extend(string(&event["part"]["text"])),
             // What was said before a tool was used is not the answer.
@@ -107,7 +104,7 @@ fn opencode(stdout: &str) -> Option<Said> {
 fn aider(stdout: &str) -> Said {
     let cost = |line: &str| {
         let (_, after) = line.split_once("Cost: $")?;
-        dollars(after.split_whitespace().next()?.parse().ok()?)
+        dollars(after.split_whitespace().next()?)
     };
     let costs: Vec<u64> = stdout.lines().filter(|line| line.starts_with("Tokens: ")).filter_map(cost).collect();
     let said = stdout.lines().filter(|line| !line.starts_with("Tokens: ")).collect::<Vec<_>>().join("\n");
@@ -128,14 +125,17 @@ fn string(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned).filter(|text| !text.is_empty())
 }
 
-fn micros(value: &Value) -> Option<u64> {
-    dollars(value.as_f64()?)
+/// What is no plain word is no id, whoever says so.
+fn id(value: &Value) -> Option<String> {
+    string(value).filter(|id| is_id(id))
 }
 
-fn dollars(dollars: f64) -> Option<u64> {
-    let micros = (dollars * 1e6).round();
-    let max = poste_core::limits::RUN_NUMBER_MAX as f64;
-    (micros >= 0.0 && micros <= max).then_some(micros as u64)
+fn micros(value: &Value) -> Option<u64> {
+    dollars(&value.as_number()?.to_string())
+}
+
+fn dollars(amount: &str) -> Option<u64> {
+    poste_core::config::micros(amount).filter(|micros| *micros <= poste_core::limits::RUN_NUMBER_MAX.unsigned_abs())
 }
 
 #[cfg(test)]
@@ -194,5 +194,13 @@ mod tests {
             let line = format!(r#"{{"type":"result","result":"x","total_cost_usd":{cost}}}"#);
             assert_eq!(read(Preset::ClaudeCode, &line).cost_micros, None, "{cost}");
         }
+    }
+
+    #[test]
+    fn an_option_is_no_conversation() {
+        let line = r#"{"type":"result","result":"x","session_id":"--dangerously-skip-permissions"}"#;
+        assert_eq!(read(Preset::ClaudeCode, line).conversation, None);
+        let long = format!(r#"{{"type":"thread.started","thread_id":"{}"}}"#, "x".repeat(300_000));
+        assert_eq!(read(Preset::Codex, &long).conversation, None);
     }
 }

@@ -5,11 +5,14 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use poste_core::text::Name;
+use poste_run::files;
 use serde::{Deserialize, Serialize};
 
 use super::folder::{RUNS, RunFolder};
 
 const FOLDER: &str = ".conversations";
+const ID_BYTES_MAX: usize = 128;
+const BYTES_MAX: u64 = 64 * 1024;
 /// So many failures in a row, and it is better to begin anew.
 const FAILURES_MAX: u32 = 2;
 
@@ -23,14 +26,27 @@ pub(crate) struct Conversation {
     pub failures: u32,
 }
 
+/// An id becomes a word of a command line, so it is a plain one: nothing that could be an option or a path, and not long.
+pub(crate) fn is_id(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'-');
+    text.len() <= ID_BYTES_MAX
+        && text.bytes().all(is_plain)
+        && text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// The next run begins anew.
+pub(crate) fn forget(office: &Path, agent: &Name) {
+    let _ = files::clear(&path(office, agent));
+}
+
 fn path(office: &Path, agent: &Name) -> PathBuf {
     office.join(RUNS).join(FOLDER).join(format!("{agent}.json"))
 }
 
 /// The one to go on with, if it is of this program in this folder.
 pub(crate) fn last(office: &Path, agent: &Name, runner: &str, folder: &Path) -> Option<Conversation> {
-    let found: Conversation = serde_json::from_slice(&fs::read(path(office, agent)).ok()?).ok()?;
-    (found.runner == runner && found.folder == folder).then_some(found)
+    let found: Conversation = serde_json::from_slice(&files::beginning(&path(office, agent), BYTES_MAX).ok()?).ok()?;
+    (found.runner == runner && found.folder == folder && is_id(&found.id)).then_some(found)
 }
 
 /// Remembers it; where that fails, the next one begins anew, and nothing else is lost.
@@ -42,7 +58,7 @@ pub(crate) fn keep(office: &Path, agent: &Name, conversation: &Conversation) {
     let fresh = path.with_extension("new");
     let written = serde_json::to_vec(conversation).map_err(std::io::Error::from);
     if written.and_then(|bytes| RunFolder::write(&fresh, &bytes)).is_ok() {
-        let _ = fs::rename(fresh, path);
+        let _ = files::put(&fresh, &path);
     }
 }
 
@@ -52,7 +68,7 @@ pub(crate) fn failed(office: &Path, agent: &Name, mut conversation: Conversation
     let is_gone = ["no conversation found", "session not found", "no session", "no rollout found", "invalid session"];
     conversation.failures += 1;
     if conversation.failures >= FAILURES_MAX || is_gone.iter().any(|words| said.contains(words)) {
-        let _ = fs::remove_file(path(office, agent));
+        forget(office, agent);
     } else {
         keep(office, agent, &conversation);
     }
@@ -79,5 +95,15 @@ mod tests {
         keep(office.path(), &agent, &own);
         failed(office.path(), &agent, own, "No conversation found with session ID: c");
         assert_eq!(find("claude-code", "/x"), None);
+    }
+
+    #[test]
+    fn only_a_plain_word_is_an_id() {
+        for id in ["0a1b-2c", "ses_01H:x.y", "folder"] {
+            assert!(is_id(id), "{id}");
+        }
+        for odd in ["", "--dangerously-skip-permissions", "-r", ".hidden", "a b", "a/b", "ü", &"x".repeat(129)] {
+            assert!(!is_id(odd), "{odd}");
+        }
     }
 }

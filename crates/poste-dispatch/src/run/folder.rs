@@ -3,9 +3,9 @@
 //! Whether the supervisor lives is told by the lock on one of its files, which goes with it however it ends, and not by a
 //! process number, which may be somebody else's tomorrow.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -13,6 +13,7 @@ use poste_core::Timestamp;
 use poste_core::log::{MessageNo, RunOutcome, SessionProcess};
 use poste_core::store::run_folders;
 use poste_core::text::{Name, Session};
+use poste_run::files;
 use serde::{Deserialize, Serialize};
 
 /// Below the office.
@@ -22,6 +23,8 @@ const KEPT_MAX: usize = 200;
 /// … and so many bytes of them.
 const KEPT_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
+/// No file of ours is longer than this.
+const OWN_BYTES_MAX: u64 = 64 * 1024;
 /// Nobody takes longer to write what a run is about.
 const UNFINISHED: Duration = Duration::from_secs(3_600);
 
@@ -31,6 +34,8 @@ const TROUBLE: &str = ".trouble";
 const LOCK: &str = "lock";
 const ABOUT: &str = "run.json";
 const END: &str = "end.json";
+/// What the program may write, apart from what others go by.
+const OWN: &str = "own";
 
 /// What is known of a run from its folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,10 +91,11 @@ impl RunFolder {
         }
         let folder = Self::of(office, &about.run);
         // First the sign that something is to be looked after: whoever dies from here on is found by it.
-        write_new(&folder.sign())?;
+        files::anew(&folder.sign())?;
         // One that is there already is of another run.
         private(&folder.path)?;
-        let lock = write_new(&folder.path.join(LOCK))?;
+        private(&folder.path.join(OWN))?;
+        let lock = files::anew(&folder.path.join(LOCK))?;
         lock.try_lock().map_err(|failed| match failed {
             fs::TryLockError::Error(failed) => failed,
             fs::TryLockError::WouldBlock => io::ErrorKind::ResourceBusy.into(),
@@ -111,22 +117,29 @@ impl RunFolder {
         self.path.join("output")
     }
 
-    /// Where the program may put its answer, and where it is kept.
+    /// Where the program may put its answer.
+    pub fn own_answer(&self) -> PathBuf {
+        self.path.join(OWN).join("answer")
+    }
+
+    /// Where the answer is kept, wherever it came from.
     pub fn answer(&self) -> PathBuf {
         self.path.join("answer")
     }
 
     pub fn about(&self) -> Option<About> {
-        serde_json::from_slice(&fs::read(self.path.join(ABOUT)).ok()?).ok()
+        let about: About = read(&self.path.join(ABOUT))?;
+        // What speaks of another run than the one this folder is named for is forged.
+        (self.path.file_name() == Some(run_folders::name(&about.run).as_ref())).then_some(about)
     }
 
     pub fn ended(&self) -> Option<Ended> {
-        serde_json::from_slice(&fs::read(self.path.join(END)).ok()?).ok()
+        read(&self.path.join(END))
     }
 
     /// When it printed something last.
     pub fn last_output(&self) -> Option<SystemTime> {
-        fs::metadata(self.output()).ok()?.modified().ok()
+        fs::symlink_metadata(self.output()).ok()?.modified().ok()
     }
 
     pub fn write_about(&self, about: &About) -> io::Result<()> {
@@ -153,7 +166,7 @@ impl RunFolder {
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let fresh = self.path.join(format!("{name}.new"));
         write(&fresh, bytes)?;
-        fs::rename(fresh, self.path.join(name))
+        files::put(&fresh, &self.path.join(name))
     }
 
     pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -171,7 +184,7 @@ impl RunFolder {
     }
 
     fn lock(&self) -> io::Result<File> {
-        let file = OpenOptions::new().write(true).open(self.path.join(LOCK))?;
+        let file = files::existing(&self.path.join(LOCK))?;
         match file.try_lock() {
             Ok(()) => Ok(file),
             Err(fs::TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
@@ -186,17 +199,18 @@ impl RunFolder {
     }
 }
 
-fn write_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    files::anew(path)?.write_all(bytes)
 }
 
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    write_new(path)?.write_all(bytes)
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
+    serde_json::from_slice(&files::beginning(path, OWN_BYTES_MAX).ok()?).ok()
 }
 
 /// Why nothing could be started for an agent the last time.
 pub fn trouble(office: &Path, agent: &Name) -> Option<String> {
-    fs::read_to_string(trouble_file(office, agent)).ok()
+    let bytes = files::beginning(&trouble_file(office, agent), OWN_BYTES_MAX).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 pub(crate) fn note_trouble(office: &Path, agent: &Name, why: &str) {
@@ -224,11 +238,10 @@ pub fn folders(office: &Path) -> io::Result<Vec<RunFolder>> {
     };
     let mut found = Vec::new();
     for entry in entries {
-        let path = entry?.path();
-        let about = fs::read(path.join(ABOUT)).ok().and_then(|bytes| serde_json::from_slice::<About>(&bytes).ok());
-        let made = fs::metadata(path.join(LOCK)).and_then(|meta| meta.modified());
-        if let (Some(about), Ok(made)) = (about, made) {
-            found.push((made, RunFolder { path, run: about.run }));
+        let folder = RunFolder { path: entry?.path(), run: unnamed() };
+        let made = fs::symlink_metadata(folder.path.join(LOCK)).and_then(|meta| meta.modified());
+        if let (Some(about), Ok(made)) = (folder.about(), made) {
+            found.push((made, RunFolder { run: about.run, ..folder }));
         }
     }
     found.sort_by(|(a, first), (b, second)| (a, &first.path).cmp(&(b, &second.path)));
@@ -260,6 +273,11 @@ fn age(entry: &fs::DirEntry) -> Option<Duration> {
     entry.metadata().and_then(|meta| meta.modified()).ok()?.elapsed().ok()
 }
 
+/// Whether nobody has dropped any for long.
+pub(crate) fn is_overfull(office: &Path) -> bool {
+    fs::read_dir(office.join(RUNS)).is_ok_and(|entries| entries.count() > 2 * KEPT_MAX)
+}
+
 /// Drops the oldest of those that are over: too many, or too large in all. Also what somebody who died in the making has left.
 pub(crate) fn prune(office: &Path) -> io::Result<usize> {
     let mut over: Vec<RunFolder> = folders(office)?.into_iter().filter(|folder| folder.ended().is_some()).collect();
@@ -287,10 +305,11 @@ fn unnamed() -> Session {
     "unfinished".parse().expect("a plain word is a session")
 }
 
-/// What the files of a folder come to; an agent may have put anything there, so no deeper.
+/// What the files of a folder come to; an agent may have put anything there, so no deeper than it was told to.
 fn size(path: &Path) -> u64 {
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum()
+    let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+    let all = entries(path).chain(entries(&path.join(OWN)));
+    all.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum()
 }
 
 #[cfg(test)]
@@ -325,6 +344,15 @@ mod tests {
         assert!(!folder.is_held());
         assert_eq!(live(office.path()).unwrap().len(), 1, "nobody has looked after it yet");
         folder.write_end(&Ended { how: RunOutcome::Exited, code: Some(0), took_ms: 1, why: None }).unwrap();
+        assert_eq!(live(office.path()).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn what_speaks_of_another_run_is_not_believed() {
+        let office = tempfile::tempdir().unwrap();
+        let (folder, _held) = RunFolder::create(office.path(), &about("one")).unwrap();
+        folder.write_about(&about("two")).unwrap();
+        assert_eq!(folder.about(), None);
         assert_eq!(live(office.path()).unwrap().len(), 0);
     }
 

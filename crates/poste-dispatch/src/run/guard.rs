@@ -26,8 +26,32 @@ pub(crate) enum Standing {
     Held,
     /// In the session of the run: the program finished it.
     Finished,
-    /// Somebody else has it now, or ended it, or may take it.
+    /// It is not its own any more, as its program gave it back.
+    GivenBack,
+    /// The same by somebody else's act, or as the lease ran out.
     Lost,
+}
+
+impl Standing {
+    /// Somebody else has it, ended it, or may take it.
+    pub(crate) fn is_lost(self) -> bool {
+        matches!(self, Self::GivenBack | Self::Lost)
+    }
+}
+
+/// Whether a delivery is not held any more after this.
+pub(crate) fn lets_go(event: Event) -> bool {
+    matches!(
+        event,
+        Event::Released
+            | Event::LeaseExpired
+            | Event::Done
+            | Event::Failed
+            | Event::AttemptFailed
+            | Event::Dead
+            | Event::Expired
+            | Event::Returned
+    )
 }
 
 /// Who holds what by which right.
@@ -43,11 +67,15 @@ impl Holder {
         let tables = office.store().tables()?;
         // None once its conversation is archived.
         let Some(delivery) = tables.won_by(number, &self.agent, self.token)? else { return Ok(Standing::Lost) };
-        if delivery.token != Some(self.token) || delivery.state == State::Pending {
-            return Ok(Standing::Lost);
-        }
-        if delivery.state == State::Claimed {
+        let is_latest = delivery.token == Some(self.token);
+        if is_latest && delivery.state == State::Claimed {
             return Ok(Standing::Held);
+        }
+        if !is_latest || delivery.state == State::Pending {
+            let events = tables.events_of_delivery(&delivery)?;
+            let let_go = events.iter().find(|row| row.position > self.token && lets_go(row.event));
+            let by_itself = let_go.is_some_and(|row| row.session.as_ref() == Some(&self.run));
+            return Ok(if by_itself { Standing::GivenBack } else { Standing::Lost });
         }
         let is_end = |event: Event| matches!(event, Event::Done | Event::Failed | Event::Dead | Event::Returned);
         let events = tables.events_of_delivery(&delivery)?;
@@ -55,6 +83,13 @@ impl Holder {
             events.iter().rfind(|row| is_end(row.event)).is_some_and(|row| row.session.as_ref() == Some(&self.run));
         Ok(if by_itself { Standing::Finished } else { Standing::Lost })
     }
+}
+
+/// How long it may hold what it has, and how long its program may take to end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    pub lease_ms: i64,
+    pub grace_ms: i64,
 }
 
 struct Open {
@@ -67,7 +102,7 @@ pub(crate) struct Guard<'a> {
     pub desk: &'a dyn Desk,
     holder: Holder,
     open: Vec<Open>,
-    finished: usize,
+    given_back: usize,
     lost: usize,
     lease_ms: i64,
     grace_ms: i64,
@@ -76,6 +111,8 @@ pub(crate) struct Guard<'a> {
     about: About,
     /// Why the program was ended.
     pub why: Option<String>,
+    /// The rest of its messages is none the worse for it.
+    pub gives_back: bool,
 }
 
 impl<'a> Guard<'a> {
@@ -84,23 +121,20 @@ impl<'a> Guard<'a> {
         desk: &'a dyn Desk,
         holder: Holder,
         claimed: &Claimed,
-        grace: Duration,
+        terms: Terms,
         folder: &'a RunFolder,
         about: About,
-    ) -> Result<Self, Error> {
-        let now = office.now()?;
+    ) -> Self {
         let open: Vec<Open> =
             claimed.items.iter().map(|item| Open { number: item.number, until: item.lease_until }).collect();
-        let left = open.iter().map(|open| open.until.since_ms(now)).min();
-        let lease_ms = left.unwrap_or(limits::LEASE_MS_DEFAULT).clamp(limits::LEASE_MS_MIN, limits::LEASE_MS_MAX);
-        let grace_ms = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
-        let (finished, lost) = (0, 0);
-        Ok(Self {
+        let Terms { lease_ms, grace_ms } = terms;
+        let (given_back, lost) = (0, 0);
+        Self {
             office,
             desk,
             holder,
             open,
-            finished,
+            given_back,
             lost,
             lease_ms,
             grace_ms,
@@ -108,7 +142,15 @@ impl<'a> Guard<'a> {
             folder,
             about,
             why: None,
-        })
+            gives_back: false,
+        }
+    }
+
+    /// How long the lease of what was just taken is.
+    pub(crate) fn lease_ms(office: &Office, claimed: &Claimed) -> Result<i64, Error> {
+        let now = office.now()?;
+        let left = claimed.items.iter().map(|item| item.lease_until.since_ms(now)).min();
+        Ok(left.unwrap_or(limits::LEASE_MS_DEFAULT).clamp(limits::LEASE_MS_MIN, limits::LEASE_MS_MAX))
     }
 
     pub(crate) fn look_every(&self) -> Duration {
@@ -130,7 +172,8 @@ impl<'a> Guard<'a> {
             for own in std::mem::take(&mut self.open) {
                 match self.holder.standing(self.office, own.number)? {
                     Standing::Held => open.push(own),
-                    Standing::Finished => self.finished += 1,
+                    Standing::Finished => {}
+                    Standing::GivenBack => self.given_back += 1,
                     Standing::Lost => self.lost += 1,
                 }
             }
@@ -199,9 +242,14 @@ impl Watcher for Guard<'_> {
             Err(_) => return Watch::GoOn,
             Ok(()) => {}
         }
-        // Whoever finished everything may still tidy up; whoever works on what is not its own any more may not.
-        if self.open.is_empty() && self.lost > 0 {
-            self.why = Some("the lease was lost".to_owned());
+        // Whoever finished everything may still tidy up; whoever works on what is not its own any more may not. Nobody can tell on
+        // which of several messages a program works, so it goes on only if it knows itself what it gave back.
+        if self.lost > 0 || self.open.is_empty() && self.given_back > 0 {
+            self.gives_back = !self.open.is_empty();
+            self.why = Some(match self.gives_back {
+                true => "another message it had was taken away".to_owned(),
+                false => "the lease was lost".to_owned(),
+            });
             return Watch::End;
         }
         Watch::GoOn

@@ -37,6 +37,8 @@ pub const SUPERVISES: &str = "POSTE_SUPERVISES";
 /// The hidden commands: a supervisor, and the step that ties the program to it.
 pub const RUN_AGENT: &str = "run-agent";
 pub const RUN_CHILD: &str = "run-child";
+/// What is started from within a run and does not end with it: another supervisor, and who rings for a message that was sent last.
+const ANOTHER_BY: [&str; 2] = [RUN_AGENT, "wake"];
 /// The exit code of a supervisor that did not get the message.
 pub const NOT_TAKEN: u8 = 75;
 
@@ -47,7 +49,12 @@ pub fn takes_mail_itself(config: &AgentConfig) -> bool {
 
 /// What tells the processes of a run from all others.
 pub fn mark(run: &Session) -> Mark {
-    Mark { variable: RUN.to_owned(), value: run.to_string(), another: SUPERVISES.to_owned() }
+    Mark {
+        variable: RUN.to_owned(),
+        value: run.to_string(),
+        another: SUPERVISES.to_owned(),
+        another_by: ANOTHER_BY.map(str::to_owned).to_vec(),
+    }
 }
 
 /// A supervisor for these messages of an agent, or to let it look through its inbox. It needs nothing of who starts it, and

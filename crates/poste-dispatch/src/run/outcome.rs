@@ -29,6 +29,8 @@ pub(crate) struct Result {
     pub printed: String,
     pub cost_micros: Option<u64>,
     pub conversation: Option<String>,
+    /// It was ended for what happened to another message: this one is none the worse for it.
+    pub gives_back: bool,
 }
 
 impl Result {
@@ -42,6 +44,7 @@ impl Result {
             printed: String::new(),
             cost_micros: None,
             conversation: None,
+            gives_back: false,
         }
     }
 
@@ -61,7 +64,7 @@ pub(crate) fn of_message(
     run: &str,
 ) -> Vec<(Intent, Option<Content>)> {
     let number = message.number;
-    if result.how == RunOutcome::Stopped {
+    if result.how == RunOutcome::Stopped || result.gives_back {
         return vec![(Intent::Release(Release { message: number, token: Some(token) }), None)];
     }
     if let Some(problem) = &result.problem {
@@ -88,15 +91,15 @@ pub(crate) fn of_message(
     }
 }
 
-/// The same for one that could not even be read.
+/// The same for one that could not even be read, or whose supervisor died.
 pub(crate) fn of_unread(
-    config: &AgentConfig,
+    config: Option<&AgentConfig>,
     number: MessageNo,
     attempts: u32,
     token: Position,
     why: &str,
 ) -> (Intent, Option<Content>) {
-    fail(number, token, why, retry(config, attempts))
+    fail(number, token, why, config.map_or(Some(Again { delay_ms: None }), |config| retry(config, attempts)))
 }
 
 fn response(number: MessageNo, token: Position) -> Send {
@@ -161,36 +164,81 @@ fn retry(config: &AgentConfig, attempts: u32) -> Option<Again> {
 fn fail(message: MessageNo, token: Position, why: &str, again: Option<Again>) -> (Intent, Option<Content>) {
     let delay_ms = again.and_then(|again| again.delay_ms);
     let intent = Intent::Fail(Fail { message, token: Some(token), retry: again.is_some(), delay_ms });
-    (intent, Some(unsecret(Content { body: Body(why.as_bytes().to_vec()), ..Content::default() })))
-}
-
-/// It is tried again, as the office says.
-pub(crate) fn fail_again(message: MessageNo, token: Position, why: &str) -> (Intent, Option<Content>) {
-    fail(message, token, why, Some(Again { delay_ms: None }))
+    let whole = unsecret(Content { body: Body(why.as_bytes().to_vec()), ..Content::default() });
+    let text = String::from_utf8_lossy(&whole.body.0);
+    (intent, Some(Content { body: Body(tail(&text).as_bytes().to_vec()), ..Content::default() }))
 }
 
 /// What is in the log can only be redacted, so what looks like a secret does not get there.
 fn unsecret(content: Content) -> Content {
     match secrets::find(&content).first() {
         None => content,
-        Some(found) => {
-            let text = format!("(not kept here: it seems to hold {})", found.what);
-            Content { body: Body(text.into_bytes()), metadata: content.metadata, ..Content::default() }
-        }
+        Some(found) => not_kept(found.what),
     }
+}
+
+fn not_kept(what: &str) -> Content {
+    Content { body: Body(format!("(not kept here: it seems to hold {what})").into_bytes()), ..Content::default() }
 }
 
 /// What the end of a run says: what was printed last, and where everything is.
 pub(crate) fn end_content(result: &Result, run: &str) -> Content {
-    let printed = result.printed.trim();
-    let from = printed.len().saturating_sub(TAIL_BYTES);
-    let from = (from..=printed.len()).find(|from| printed.is_char_boundary(*from)).unwrap_or(printed.len());
-    let tail = match (&result.problem, &printed[from..]) {
-        (Some(problem), "") => problem.clone(),
-        (Some(problem), tail) => format!("{problem}\n\n{tail}"),
-        (None, tail) => tail.to_owned(),
-    };
-    let mut metadata = BTreeMap::from([("transcript".to_owned(), format!(".poste/runs/{run}/output"))]);
+    let transcript = BTreeMap::from([("transcript".to_owned(), format!(".poste/runs/{run}/output"))]);
+    let mut metadata = transcript.clone();
     metadata.extend(result.conversation.clone().map(|id| ("conversation".to_owned(), id)));
-    unsecret(Content { body: Body(tail.into_bytes()), metadata, ..Content::default() })
+    let problem = result.problem.as_deref().unwrap_or_default();
+    // In all of it: a piece of a key is not known for one any more.
+    let whole =
+        Content { body: Body(format!("{problem}\n{}", result.printed).into_bytes()), metadata, ..Content::default() };
+    if let Some(found) = secrets::find(&whole).first() {
+        return Content { metadata: transcript, ..not_kept(found.what) };
+    }
+    let body = match (problem, tail(result.printed.trim())) {
+        (problem, "") => tail(problem).to_owned(),
+        ("", printed) => printed.to_owned(),
+        (problem, printed) => format!("{}\n\n{printed}", tail(problem)),
+    };
+    unsecret(Content { body: Body(body.into_bytes()), metadata: whole.metadata, ..Content::default() })
+}
+
+fn tail(text: &str) -> &str {
+    let from = text.len().saturating_sub(TAIL_BYTES);
+    let from = (from..=text.len()).find(|from| text.is_char_boundary(*from)).unwrap_or(text.len());
+    &text[from..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(text: String, conversation: Option<&str>) -> Content {
+        let conversation = conversation.map(str::to_owned);
+        end_content(&Result { printed: text, conversation, ..Result::not_started("it failed".to_owned()) }, "r")
+    }
+
+    #[test]
+    fn a_secret_is_looked_for_in_everything_that_was_printed() {
+        let begin = concat!("-----BEGIN RSA PRIV", "ATE KEY-----");
+        let lines = "MIIEowIBAAKCAQEA7bq2l3Zk9xQe4Yt1Vw8Rr5sP0uHnJc6dXfGaBmKyTzLoWiEv\n".repeat(70);
+        let content = printed(format!("{begin}\n{lines}"), Some("id-1"));
+        let text = String::from_utf8(content.body.0).unwrap();
+        assert_eq!(text, "(not kept here: it seems to hold a private key)");
+        assert_eq!(content.metadata.keys().collect::<Vec<_>>(), ["transcript"]);
+    }
+
+    #[test]
+    fn a_secret_in_what_goes_beside_it_is_not_kept_either() {
+        let token = concat!("gh", "p_", "16C7e42F292c6912E7710c838347Ae178B4a");
+        let content = printed("nothing to see".to_owned(), Some(token));
+        assert!(!format!("{content:?}").contains(token));
+        let plain = printed("nothing to see".to_owned(), Some("id-1"));
+        assert_eq!(plain.metadata["conversation"], "id-1");
+        assert_eq!(plain.body.0, b"it failed\n\nnothing to see");
+    }
+
+    #[test]
+    fn only_the_end_of_much_is_kept() {
+        let content = printed("line of text\n".repeat(10_000), None);
+        assert!(content.body.0.len() < 2 * TAIL_BYTES && content.body.0.ends_with(b"line of text"));
+    }
 }

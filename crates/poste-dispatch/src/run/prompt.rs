@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use poste_core::config::{AgentConfig, AnswerBy};
+use poste_core::config::{AgentConfig, AnswerBy, Mode};
 use poste_core::text::Name;
 use poste_core::views::MessageView;
 
@@ -66,6 +66,11 @@ pub(crate) fn prompt(
                     .join("; ")
             );
         }
+    }
+    // A name of its own holds no message, so it cannot end one either.
+    if config.mode == Mode::Subagent {
+        text.push_str("If you cannot do it, answer that, and why.\n");
+        return text;
     }
     let _ = writeln!(text, "If you cannot do it, say so with `poste fail {} --reason TEXT`.", numbers.join(" or "));
     text

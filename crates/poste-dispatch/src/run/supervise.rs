@@ -1,32 +1,39 @@
 //! The supervisor of a run: one process that does nothing else.
 
+use std::cmp::Reverse;
 use std::ffi::OsString;
-use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use poste_core::config::{AgentConfig, AnswerBy, Input, Mode, Preset};
 use poste_core::fold::{Claimed, Effect, Outcome, Verdict};
-use poste_core::log::{Content, Intent, MessageNo, Proposal, Register, Retire, RunEnd, RunOutcome, RunStart};
+use poste_core::gates::Source;
+use poste_core::log::{Content, Intent, MessageNo, Proposal, Register, Release, Retire, RunEnd, RunOutcome, RunStart};
 use poste_core::office::{Office, Place};
 use poste_core::store::{host_name, processes};
 use poste_core::text::{Name, RecordId, Session};
 use poste_core::views::{self, MessageView};
 use poste_core::{Error, limits};
-use poste_run::{End, Environment, Finished, HeldBack, Keep, Output, StartError, Stopped, Task, TranscriptFile};
+use poste_run::{
+    End, Environment, Finished, HeldBack, Keep, Output, StartError, Stopped, Task, TranscriptFile, Watch, Watcher,
+    files,
+};
 
 use super::conversation::{self, Conversation};
 use super::folder::{self, About, Ended, RunFolder};
-use super::guard::{Guard, Holder, Standing};
+use super::guard::{Guard, Holder, Standing, Terms};
 use super::outcome::{self, Result as RunResult};
 use super::preset::{self, Templates, Ways};
-use super::{RUN_CHILD, answer, mark, prompt, sweep, worktree};
+use super::sweep::{self, sweep};
+use super::{RUN_CHILD, SUPERVISES, answer, mark, prompt, worktree};
 
 /// How long it tries to write its start, and its end, to an office that cannot be written.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 const END_PATIENCE: Duration = Duration::from_secs(600);
+/// How long who lost a message may take to end before somebody else begins with it.
+const LETTING_GO: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// What is kept in memory of what a program prints: its answer is in there.
@@ -168,6 +175,7 @@ struct Run {
     folder: RunFolder,
     about: About,
     claimed: Claimed,
+    lease_ms: i64,
     messages: Vec<MessageView>,
     /// Who the program is: of a subagent, a name that goes with it.
     name: Name,
@@ -231,6 +239,9 @@ impl Supervisor<'_> {
 
     fn once(&mut self, run: &Session) -> Result<Came, RunError> {
         let wanted = self.wanted()?;
+        if let Some(why) = self.still_at_it(&wanted)? {
+            return Ok(Came::NotTaken(why));
+        }
         if let Some(why) = self.desk.refuses(&self.office, &wanted)? {
             return Err(RunError::Refused(why));
         }
@@ -258,6 +269,7 @@ impl Supervisor<'_> {
             run: run.clone(),
             folder,
             about,
+            lease_ms: Guard::lease_ms(&self.office, &claimed)?,
             claimed,
             messages: Vec::new(),
             name: self.errand.agent.clone(),
@@ -286,12 +298,27 @@ impl Supervisor<'_> {
         let tables = self.office.store().tables()?;
         let mut found = Vec::new();
         for address in agent.addresses() {
-            let room = self.config.batch.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
-            let claimable = tables.claimable(&address, &[], room, &agent.name)?;
-            found.extend(claimable.into_iter().map(|delivery| delivery.message));
+            let claimable = tables.claimable(&address, &[], self.config.batch, &agent.name)?;
+            found.extend(claimable.into_iter().map(|delivery| (Reverse(delivery.priority.number()), delivery.message)));
         }
-        found.dedup();
-        Ok(found)
+        found.sort_unstable();
+        // One may have come by several addresses.
+        found.dedup_by_key(|(_, message)| *message);
+        found.truncate(usize::try_from(self.config.batch).unwrap_or(usize::MAX));
+        Ok(found.into_iter().map(|(_, message)| message).collect())
+    }
+
+    /// Nobody may still work on what is to be taken. Who had to let go of it is ended if dead, and waited for if not.
+    fn still_at_it(&mut self, wanted: &[MessageNo]) -> Result<Option<String>, RunError> {
+        let until = Instant::now() + LETTING_GO;
+        loop {
+            let still = patiently(START_PATIENCE, || sweep::sweep_messages(&mut self.office, wanted))?;
+            let Some(row) = still else { return Ok(None) };
+            if Instant::now() >= until || self.signals.signal().is_some() {
+                return Ok(Some(format!("run {} of {} lost it and has not ended yet", row.run, row.agent)));
+            }
+            std::thread::sleep(PAUSE);
+        }
     }
 
     fn start(&mut self, about: &About) -> Result<Result<Claimed, String>, RunError> {
@@ -356,14 +383,14 @@ impl Supervisor<'_> {
             run.name = self.register_subagent(run)?;
         }
         let office = self.office.path().map_err(said)?.to_owned();
-        let folder = self.working_folder(&office)?;
+        let folder = self.working_folder(run, &office)?;
         let mut ways = preset::ways(&self.config);
         // Two that run at once cannot go on with the same one.
         let may_resume = self.config.resume && self.config.concurrency == 1;
         let last =
             may_resume.then(|| conversation::last(&office, &self.errand.agent, &run.about.runner, &folder)).flatten();
         preset::resumed(&self.config, &mut ways.words, last.as_ref().map(|last| last.id.as_str()));
-        let answer_file = run.folder.answer();
+        let answer_file = run.folder.own_answer();
         let prompt = prompt::prompt(
             &run.name,
             &self.config,
@@ -373,17 +400,19 @@ impl Supervisor<'_> {
             &answer_file.display().to_string(),
         );
         RunFolder::write(&run.folder.prompt(), prompt.as_bytes()).map_err(|failed| failed.to_string())?;
-        let task = self.task(run, &ways, &office, &folder, &prompt, last.as_ref())?;
+        let task = self.task(run, &ways, &office, &folder, &prompt, last.as_ref()).inspect_err(|_| {
+            // It may be that very conversation that is in the way, and then it would be for ever.
+            if last.is_some() {
+                conversation::forget(&office, &self.errand.agent);
+            }
+        })?;
         Ok(Prepared { task, ways, folder, last })
     }
 
     /// A name for this run alone, under whoever asked.
     fn register_subagent(&mut self, run: &Run) -> Result<Name, String> {
         let said = |error: Error| error.to_string();
-        let tail: String = run.run.as_str().chars().filter(char::is_ascii_alphanumeric).collect();
-        let tail = &tail[tail.len().saturating_sub(8)..];
-        let base: String = self.errand.agent.as_str().chars().take(limits::NAME_BYTES_MAX / 2).collect();
-        let name: Name = format!("{base}-{}", tail.to_ascii_lowercase()).parse().map_err(|why| format!("{why}"))?;
+        let name = subagent_name(&self.errand.agent, &run.run).ok_or("there is no name for it")?;
         let requester = run.messages.first().and_then(|message| message.from.parse::<Name>().ok());
         let is_active =
             |name: &Name| self.office.agent(name).is_ok_and(|agent| agent.is_some_and(|agent| agent.is_active()));
@@ -398,16 +427,42 @@ impl Supervisor<'_> {
         }
     }
 
-    fn working_folder(&self, office: &Path) -> Result<PathBuf, String> {
+    fn working_folder(&mut self, run: &Run, office: &Path) -> Result<PathBuf, String> {
         let project = office.parent().unwrap_or(office);
         if self.config.worktree {
-            return worktree::of(office, project, &self.errand.agent);
+            return self.worktree(run, office, project);
         }
         let folder = self.config.folder.as_ref().map_or_else(|| project.to_owned(), |folder| project.join(folder));
-        match folder.is_dir() {
-            true => Ok(folder),
-            false => Err(format!("the folder {} to run in is not there", folder.display())),
+        if !folder.is_dir() {
+            return Err(format!("the folder {} to run in is not there", folder.display()));
         }
+        // What comes with a repository is for that project; a link in it may lead anywhere.
+        if self.config.source != Source::Machine && !is_within(&folder, project) {
+            return Err(format!("the folder {} to run in is not within the project", folder.display()));
+        }
+        Ok(folder)
+    }
+
+    /// Git takes its time in a large project, so the lease is kept meanwhile, and whatever it starts ends with this process.
+    fn worktree(&mut self, run: &Run, office: &Path, project: &Path) -> Result<PathBuf, String> {
+        let program = self.errand.program.clone();
+        let agent = self.errand.agent.clone();
+        let mut guard = self.guard(run);
+        let every = guard.look_every();
+        let made = worktree::of(office, project, &agent, &mut |task: &mut Task| {
+            task.tied_by(&program, &[RUN_CHILD]).everything(mark(&run.run)).watch_every(every);
+            task.run_watched(&mut |running_for| guard.look(running_for))
+        });
+        match guard.why.take() {
+            Some(why) => Err(why),
+            None => made,
+        }
+    }
+
+    fn guard<'a>(&'a mut self, run: &'a Run) -> Guard<'a> {
+        let holder = self.holder(run);
+        let terms = Terms { lease_ms: run.lease_ms, grace_ms: self.config.grace_ms };
+        Guard::new(&mut self.office, self.desk, holder, &run.claimed, terms, &run.folder, run.about.clone())
     }
 
     fn task(
@@ -429,7 +484,7 @@ impl Supervisor<'_> {
             folder: text(folder)?,
             message: prompt.to_owned(),
             prompt_file: text(&run.folder.prompt())?,
-            answer_file: text(&run.folder.answer())?,
+            answer_file: text(&run.folder.own_answer())?,
             conversation: last.map(|last| last.id.clone()),
         };
         let mut words = templates.fill(&ways.words);
@@ -473,6 +528,7 @@ impl Supervisor<'_> {
         for name in &self.config.environment {
             environment.allow(name);
         }
+        environment.never(SUPERVISES);
         environment.set("PATH", path_with(&self.errand.program));
         environment.set("POSTE_HOME", office);
         environment.set("POSTE_AGENT", run.name.as_str());
@@ -480,7 +536,7 @@ impl Supervisor<'_> {
         environment.set("POSTE_MESSAGE", numbers.first().map(String::as_str).unwrap_or_default());
         environment.set("POSTE_MESSAGES", numbers.join(","));
         environment.set("POSTE_PROMPT_FILE", run.folder.prompt());
-        environment.set("POSTE_ANSWER_FILE", run.folder.answer());
+        environment.set("POSTE_ANSWER_FILE", run.folder.own_answer());
         if ways.input == Input::Environment {
             environment.set("POSTE_PROMPT", prompt);
         }
@@ -489,22 +545,26 @@ impl Supervisor<'_> {
 
     fn follow(&mut self, run: &mut Run, prepared: Prepared) -> RunResult {
         let Prepared { mut task, ways, folder, last } = prepared;
-        let holder = self.holder(run);
-        let grace = length(self.config.grace_ms);
-        let guard =
-            Guard::new(&mut self.office, self.desk, holder, &run.claimed, grace, &run.folder, run.about.clone());
-        let mut guard = match guard {
-            Ok(guard) => guard,
-            Err(error) => return RunResult::not_started(error.to_string()),
-        };
+        let mut guard = self.guard(run);
         task.watch_every(guard.look_every());
-        let finished = task.run_under(&mut guard);
-        let why = guard.why.take();
-        let finished = match finished {
-            Ok(finished) => finished,
-            Err(error) => return RunResult::not_started(start_error(&error)),
+        // Gates and git took their time: what was lost meanwhile is not even begun.
+        let finished = match guard.look(Duration::ZERO) {
+            Watch::GoOn => Some(task.run_under(&mut guard)),
+            Watch::Stop | Watch::End => None,
         };
-        let result = result(&finished, why, &self.config, ways.answer, &run.folder, self.config.time_limit_ms);
+        let (why, gives_back) = (guard.why.take(), guard.gives_back);
+        let result = match finished {
+            None => {
+                let why = why.unwrap_or_else(|| "the lease was lost".to_owned());
+                return RunResult { how: RunOutcome::LeaseLost, gives_back, ..RunResult::not_started(why) };
+            }
+            Some(Err(error)) => RunResult::not_started(start_error(&error)),
+            Some(Ok(finished)) => {
+                let limit_ms = self.config.time_limit_ms;
+                let result = result(&finished, why, &self.config, ways.answer, &run.folder, limit_ms);
+                RunResult { gives_back, ..result }
+            }
+        };
         self.remember(run, &result, folder, last);
         result
     }
@@ -543,7 +603,7 @@ impl Supervisor<'_> {
             let Some(message) = run.messages.iter().find(|message| message.number == number) else {
                 // Its gates could not even be asked.
                 let why = result.problem.as_deref().unwrap_or("it could not be started");
-                let again = outcome::of_unread(&self.config, number, attempts, run.claimed.token, why);
+                let again = outcome::of_unread(Some(&self.config), number, attempts, run.claimed.token, why);
                 proposals.push(self.proposal(&agent, &run.run, again.0, again.1));
                 otherwise.push(Vec::new());
                 continue;
@@ -564,8 +624,9 @@ impl Supervisor<'_> {
             cost_micros: result.cost_micros,
         };
         let content = outcome::end_content(result, run.run.as_str());
-        proposals.push(self.proposal(&agent, &run.run, Intent::RunEnd(end), Some(content)));
-        let outcomes = self.store(END_PATIENCE, &proposals)?;
+        proposals.push(self.proposal(&agent, &run.run, Intent::RunEnd(end.clone()), Some(content)));
+        let mut outcomes = self.store(END_PATIENCE, &proposals)?;
+        let ended = outcomes.pop().map(|outcome| outcome.verdict);
         let sent = |outcome: &Outcome| match &outcome.verdict {
             Verdict::Accepted(effect) => effect.message(),
             Verdict::Rejected(_) => None,
@@ -581,7 +642,35 @@ impl Supervisor<'_> {
                 }
             }
         }
+        self.let_go(run, &holder)?;
+        match ended {
+            Some(Verdict::Accepted(_)) => Ok(()),
+            _ => self.end_plainly(&agent, &run.run, end),
+        }
+    }
+
+    /// What is held after everything was said was refused: it goes back, as nobody looks after it from here on.
+    fn let_go(&mut self, run: &Run, holder: &Holder) -> Result<(), RunError> {
+        for (number, _) in patiently(END_PATIENCE, || self.standing(holder, &run.claimed))? {
+            let release = Intent::Release(Release { message: number, token: Some(run.claimed.token) });
+            let proposal = self.proposal(&holder.agent, &run.run, release, None);
+            if let Verdict::Rejected(why) = self.next_best(&proposal)? {
+                return Err(RunError::Refused(format!("message {number} could not be given back: {why}")));
+            }
+        }
         Ok(())
+    }
+
+    /// The end was refused, perhaps for what it says. Without one the run would count for ever.
+    fn end_plainly(&mut self, agent: &Name, run: &Session, end: RunEnd) -> Result<(), RunError> {
+        let proposal = self.proposal(agent, run, Intent::RunEnd(end), Some(Content::default()));
+        let Verdict::Rejected(why) = self.next_best(&proposal)? else { return Ok(()) };
+        let row = patiently(END_PATIENCE, || self.office.store().tables()?.run(run))?;
+        // Somebody took this one for dead, and wrote its end.
+        if row.is_some_and(|row| !row.is_running()) {
+            return Ok(());
+        }
+        Err(RunError::Refused(format!("the end of run {run} could not be recorded: {why}")))
     }
 
     fn next_best(&mut self, proposal: &Proposal) -> Result<Verdict, RunError> {
@@ -601,6 +690,14 @@ impl Supervisor<'_> {
         }
         Ok(held)
     }
+}
+
+/// What the program of a run is called that has a name of its own.
+pub(crate) fn subagent_name(agent: &Name, run: &Session) -> Option<Name> {
+    let tail: String = run.as_str().chars().filter(char::is_ascii_alphanumeric).collect();
+    let tail = &tail[tail.len().saturating_sub(8)..];
+    let base: String = agent.as_str().chars().take(limits::NAME_BYTES_MAX / 2).collect();
+    format!("{base}-{}", tail.to_ascii_lowercase()).parse().ok()
 }
 
 struct Prepared {
@@ -664,7 +761,7 @@ fn result(
     let answer = match answer {
         AnswerBy::Poste => String::new(),
         AnswerBy::Stdout => said.text,
-        AnswerBy::File => match (answer_file(&folder.answer()), config.preset) {
+        AnswerBy::File => match (answer_file(&folder.own_answer()), config.preset) {
             (text, _) if !text.is_empty() => text,
             // It is in what it printed, too.
             (_, Preset::Codex) => said.text,
@@ -680,7 +777,13 @@ fn result(
         printed: printed(&stdout, &finished.stderr.text()),
         cost_micros: said.cost_micros,
         conversation: said.conversation,
+        gives_back: false,
     }
+}
+
+/// Whether a folder is one of the project, wherever links lead.
+fn is_within(folder: &Path, project: &Path) -> bool {
+    matches!((folder.canonicalize(), project.canonicalize()), (Ok(folder), Ok(project)) if folder.starts_with(&project))
 }
 
 fn printed(stdout: &str, stderr: &str) -> String {
@@ -694,11 +797,6 @@ fn printed(stdout: &str, stderr: &str) -> String {
 /// What a program put into its file; it may be anything, also something that never ends.
 fn answer_file(path: &Path) -> String {
     const MAX: u64 = 4 * 1024 * 1024;
-    let is_file = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file());
-    let mut bytes = Vec::new();
-    let read = is_file.then(|| fs::File::open(path).and_then(|file| file.take(MAX).read_to_end(&mut bytes)));
-    match read {
-        Some(Ok(_)) => String::from_utf8_lossy(&bytes).trim().to_owned(),
-        _ => String::new(),
-    }
+    let bytes = files::beginning(path, MAX).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).trim().to_owned()
 }

@@ -3,18 +3,20 @@
 //! Any number may sweep at once: a folder is swept by who holds its lock, and the log takes each end once.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use poste_core::log::{Body, Content, Intent, MessageNo, Proposal, RunEnd, RunOutcome, SessionProcess};
+use poste_core::config::AgentConfig;
+use poste_core::log::{Body, Content, Intent, MessageNo, Proposal, Retire, RunEnd, RunOutcome};
 use poste_core::office::Office;
 use poste_core::store::host_name;
 use poste_core::store::processes::{self, Presence};
 use poste_core::store::tables::RunRow;
 use poste_core::text::{Name, RecordId, Session};
-use poste_core::{Digest, Error, limits};
+use poste_core::{Digest, Error, Timestamp, limits};
 
 use super::folder::{self, Ended, RunFolder};
-use super::guard::{Holder, Standing};
+use super::guard::{Holder, Standing, lets_go};
+use super::supervise::subagent_name;
 use super::{mark, outcome};
 
 /// How long the processes of one run may take to be gone once they were killed.
@@ -44,26 +46,67 @@ pub fn sweep(office: &mut Office, only: Option<&Name>) -> Result<Swept, Error> {
         if only.is_some_and(|only| *only != about.agent) {
             continue;
         }
-        looked_after.push(about.run.clone());
-        match folder.take_over() {
-            Ok(_held) => sweep_folder(office, &folder, &mut swept)?,
-            Err(held) if held.kind() == io::ErrorKind::WouldBlock => {
-                end_stopped(office, &about.run, &about.supervisor, &mut swept)?;
-            }
-            // Somebody else dropped it meanwhile.
-            Err(_) => {}
+        if look_after(office, &folder, &mut swept)? {
+            looked_after.push(about.run);
         }
     }
     for row in running(office, only)? {
-        if !looked_after.contains(&row.run) && is_gone(office, &row)? {
-            swept.not_ended.extend(poste_run::end_marked(&mark(&row.run), NOBODY_LEFT));
-            end_lost(office, &row, &mut swept)?;
+        if !looked_after.contains(&row.run) {
+            look_after_row(office, &row, &mut swept)?;
         }
     }
-    if only.is_none() {
+    // Who starts one agent has no time for that, unless nobody else ever does it.
+    if only.is_none() || folder::is_overfull(&path) {
         swept.pruned = folder::prune(&path).map_err(failed)?;
     }
     Ok(swept)
+}
+
+/// Looks after every run that took one of these messages and is not over, whoever's it is, and tells of one that had to let go
+/// of its message and may still work on it. A message comes back not only by a sweep, but also when a lease runs out, and then
+/// nobody has looked whether its last worker is gone.
+pub(crate) fn sweep_messages(office: &mut Office, messages: &[MessageNo]) -> Result<Option<RunRow>, Error> {
+    let path = office.path()?.to_owned();
+    let mut swept = Swept::default();
+    let mut still = None;
+    for number in messages {
+        for row in unfinished(office, *number)? {
+            if !look_after(office, &RunFolder::of(&path, &row.run), &mut swept)? {
+                look_after_row(office, &row, &mut swept)?;
+            }
+        }
+        for row in unfinished(office, *number)? {
+            if holder(&row).standing(office, *number)?.is_lost() {
+                still = Some(row);
+            }
+        }
+    }
+    Ok(still)
+}
+
+fn unfinished(office: &Office, message: MessageNo) -> Result<Vec<RunRow>, Error> {
+    let mut rows = office.store().tables()?.runs_of_message(message)?;
+    rows.retain(RunRow::is_running);
+    Ok(rows)
+}
+
+/// By its folder; false: that tells nothing.
+fn look_after(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> Result<bool, Error> {
+    match folder.take_over() {
+        Ok(_held) => sweep_folder(office, folder, swept)?,
+        Err(held) if held.kind() == io::ErrorKind::WouldBlock => end_stuck(office, folder, swept)?,
+        Err(_) => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// By the log alone.
+fn look_after_row(office: &mut Office, row: &RunRow, swept: &mut Swept) -> Result<(), Error> {
+    if is_gone(office, row)? {
+        swept.not_ended.extend(poste_run::end_marked(&mark(&row.run), NOBODY_LEFT));
+        end_lost(office, row, swept)?;
+    }
+    Ok(())
 }
 
 fn running(office: &Office, only: Option<&Name>) -> Result<Vec<RunRow>, Error> {
@@ -98,21 +141,48 @@ fn sweep_folder(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> R
     Ok(())
 }
 
-/// A supervisor that somebody stopped (SIGSTOP) keeps nothing: once it lost everything, neither it nor its program may go on.
-fn end_stopped(
-    office: &mut Office,
-    run: &Session,
-    supervisor: &SessionProcess,
-    swept: &mut Swept,
-) -> Result<(), Error> {
-    let Some(row) = office.store().tables()?.run(run)?.filter(RunRow::is_running) else { return Ok(()) };
-    let is_stopped = Presence::of(Some(supervisor)) == Presence::Running && processes::is_stopped(supervisor.pid);
-    if !is_stopped || holds_something(office, &row)? != Some(false) {
+/// A supervisor that lives and holds nothing any more has to end by itself, and soon. One that somebody stopped (SIGSTOP) cannot,
+/// and one that hangs does not: neither it nor its program may go on.
+fn end_stuck(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> Result<(), Error> {
+    // By the log: what stands in the folder, the program may have written.
+    let Some(row) = office.store().tables()?.run(&folder.run)?.filter(RunRow::is_running) else { return Ok(()) };
+    if Presence::of(Some(&row.supervisor)) != Presence::Running || holds_something(office, &row)? != Some(false) {
         return Ok(());
     }
-    swept.not_ended.extend(poste_run::end_marked(&mark(run), NOBODY_LEFT));
-    poste_run::end_process(supervisor.pid);
+    if !processes::is_stopped(row.supervisor.pid) && office.now()? < over_at_latest(office, &row)? {
+        return Ok(());
+    }
+    swept.not_ended.extend(poste_run::end_marked(&mark(&row.run), NOBODY_LEFT));
+    poste_run::end_process(row.supervisor.pid);
+    let until = Instant::now() + NOBODY_LEFT;
+    while Instant::now() < until {
+        if let Ok(_held) = folder.take_over() {
+            return sweep_folder(office, folder, swept);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
     Ok(())
+}
+
+/// When the supervisor of a run that holds nothing must have ended by itself: a lease after it lost the last of its messages, or,
+/// if its program finished them all and tidies up, a lease after that program's time.
+fn over_at_latest(office: &Office, row: &RunRow) -> Result<Timestamp, Error> {
+    let tables = office.store().tables()?;
+    let lease_ms = tables.policy()?.settings.lease_ms.unwrap_or(limits::LEASE_MS_DEFAULT);
+    let (mut since, mut lost) = (row.at, false);
+    for number in tables.messages_of_run(&row.run)? {
+        lost |= holder(row).standing(office, number)?.is_lost();
+        let Some(delivery) = tables.won_by(number, &row.agent, row.position)? else { continue };
+        let events = tables.events_of_delivery(&delivery)?;
+        let let_go = events.iter().find(|event| event.position > row.position && lets_go(event.event));
+        since = since.max(let_go.map_or(row.at, |event| event.at));
+    }
+    let work_ms = match config(office, &row.agent) {
+        _ if lost => 0,
+        Some(config) => config.time_limit_ms.saturating_add(config.grace_ms),
+        None => SURELY_OVER_MS,
+    };
+    Ok(since.max(row.at.plus_ms(work_ms)).plus_ms(lease_ms))
 }
 
 /// Whether a run still holds a message; `None`: it never took one.
@@ -124,11 +194,19 @@ fn holds_something(office: &Office, row: &RunRow) -> Result<Option<bool>, Error>
     Ok(Some(!held(office, row, &messages)?.is_empty()))
 }
 
+fn holder(row: &RunRow) -> Holder {
+    Holder { agent: row.agent.clone(), run: row.run.clone(), token: row.position }
+}
+
+/// As this machine's files say; whoever cannot read them goes by what the office says.
+fn config(office: &Office, agent: &Name) -> Option<AgentConfig> {
+    office.runners().ok()?.agents.remove(agent)
+}
+
 fn held(office: &Office, row: &RunRow, messages: &[MessageNo]) -> Result<Vec<MessageNo>, Error> {
-    let holder = Holder { agent: row.agent.clone(), run: row.run.clone(), token: row.position };
     let mut held = Vec::new();
     for number in messages {
-        if holder.standing(office, *number)? == Standing::Held {
+        if holder(row).standing(office, *number)? == Standing::Held {
             held.push(*number);
         }
     }
@@ -158,9 +236,17 @@ fn took_ms(office: &Office, row: &RunRow) -> Result<u64, Error> {
 fn end_lost(office: &mut Office, row: &RunRow, swept: &mut Swept) -> Result<(), Error> {
     let messages = office.store().tables()?.messages_of_run(&row.run)?;
     let mut proposals = Vec::new();
+    let config = config(office, &row.agent);
     for number in held(office, row, &messages)? {
-        let (intent, content) = outcome::fail_again(number, row.position, "the supervisor of its run died");
+        let delivery = office.store().tables()?.won_by(number, &row.agent, row.position)?;
+        let attempts = delivery.map_or(0, |delivery| delivery.attempts);
+        let why = "the supervisor of its run died";
+        let (intent, content) = outcome::of_unread(config.as_ref(), number, attempts, row.position, why);
         proposals.push(proposal(office, row, &format!("fail {number}"), intent, content));
+    }
+    if let Some(name) = subagent(office, row)? {
+        let retire = Intent::Retire(Retire { name: name.clone() });
+        proposals.push(Proposal { actor: name, ..proposal(office, row, "retire", retire, None) });
     }
     let end = RunEnd {
         run: row.run.clone(),
@@ -178,6 +264,13 @@ fn end_lost(office: &mut Office, row: &RunRow, swept: &mut Swept) -> Result<(), 
         swept.lost.push(row.run.clone());
     }
     Ok(())
+}
+
+/// The name that was made for this run and goes with it. It follows from the run, so nobody can have another one retired.
+fn subagent(office: &Office, row: &RunRow) -> Result<Option<Name>, Error> {
+    let Some(name) = subagent_name(&row.agent, &row.run) else { return Ok(None) };
+    let agent = office.agent(&name)?;
+    Ok(agent.filter(|agent| agent.is_active() && agent.registered_at >= row.at).map(|agent| agent.name))
 }
 
 fn proposal(office: &Office, row: &RunRow, what: &str, intent: Intent, content: Option<Content>) -> Proposal {

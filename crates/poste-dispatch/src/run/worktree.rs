@@ -5,44 +5,150 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use poste_core::text::Name;
-use poste_run::{Output, Task};
+use poste_run::{Finished, Output, StartError, Task, files};
 
 /// Below the office, one for each agent.
 pub const WORKTREES: &str = "worktrees";
-const GIT_LIMIT: Duration = Duration::from_secs(120);
+const GIT_LIMIT: Duration = Duration::from_secs(600);
+/// Of the small files of git that say what belongs together.
+const LINK_BYTES_MAX: u64 = 16 * 1024;
 
-/// The worktree of an agent: the one it has, or a new one on a branch of its name.
-pub(crate) fn of(office: &Path, project: &Path, agent: &Name) -> Result<PathBuf, String> {
-    let path = office.join(WORKTREES).join(agent.as_str());
+/// Runs a task of git under whoever watches over the run.
+pub(crate) type Runs<'a> = &'a mut dyn FnMut(&mut Task) -> Result<Finished, StartError>;
+
+/// The worktree of an agent: the one it has, or a new one on a branch of its name. It is made aside and moved into its place
+/// when it is whole: who is killed meanwhile leaves nothing that could be taken for one.
+pub(crate) fn of(office: &Path, project: &Path, agent: &Name, runs: Runs<'_>) -> Result<PathBuf, String> {
+    let above = office.join(WORKTREES);
+    let path = above.join(agent.as_str());
+    let folder = path.to_str().ok_or("the path of the office is no UTF-8")?;
     if path.join(".git").exists() {
+        // Who was killed right after the move could not tell git where it is now, and git would drop it one day.
+        if !is_known(&path) {
+            git(project, &["worktree", "repair", folder], runs)?;
+        }
         return Ok(path);
     }
-    let above = office.join(WORKTREES);
     match std::fs::DirBuilder::new().mode(0o700).create(&above) {
         Err(failed) if failed.kind() != std::io::ErrorKind::AlreadyExists => {
             return Err(format!("{}: {failed}", above.display()));
         }
         _ => {}
     }
-    let branch = format!("poste/{agent}");
-    // What a worktree that somebody deleted by hand has left behind is in the way.
-    git(project, &["worktree", "prune"])?;
-    let has_branch = git(project, &["rev-parse", "--verify", "--quiet", &format!("refs/heads/{branch}")]).is_ok();
-    let folder = path.to_str().ok_or("the path of the office is no UTF-8")?;
-    match has_branch {
-        true => git(project, &["worktree", "add", folder, &branch])?,
-        false => git(project, &["worktree", "add", "-b", &branch, folder])?,
+    let aside = aside(&above, agent);
+    let fresh = aside.to_str().ok_or("the path of the office is no UTF-8")?;
+    if aside.symlink_metadata().is_ok() {
+        // Locked, if git was killed in the middle of it: only twice is force enough.
+        let _ = git(project, &["worktree", "remove", "--force", "--force", fresh], runs);
+        files::clear(&aside).map_err(|failed| format!("{}: {failed}", aside.display()))?;
     }
+    let _ = git(project, &["worktree", "unlock", fresh], runs);
+    // What a worktree that somebody deleted by hand has left behind is in the way.
+    git(project, &["worktree", "prune"], runs)?;
+    let branch = format!("poste/{agent}");
+    let has_branch = git(project, &["rev-parse", "--verify", "--quiet", &format!("refs/heads/{branch}")], runs).is_ok();
+    match has_branch {
+        true => git(project, &["worktree", "add", fresh, &branch], runs)?,
+        false => git(project, &["worktree", "add", "-b", &branch, fresh], runs)?,
+    }
+    git(project, &["worktree", "move", fresh, folder], runs)?;
     Ok(path)
 }
 
-fn git(project: &Path, words: &[&str]) -> Result<(), String> {
+/// No agent is called so.
+fn aside(above: &Path, agent: &Name) -> PathBuf {
+    above.join(format!(".{agent}.new"))
+}
+
+/// Whether git knows where it is.
+fn is_known(path: &Path) -> bool {
+    let read = |path: &Path| {
+        let bytes = files::beginning(path, LINK_BYTES_MAX).ok()?;
+        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+    };
+    let own = path.join(".git");
+    let link = read(&own).and_then(|text| text.strip_prefix("gitdir: ").map(PathBuf::from));
+    let known = link.and_then(|link| read(&path.join(link).join("gitdir")));
+    known.is_some_and(|known| Path::new(&known).canonicalize().ok() == own.canonicalize().ok())
+}
+
+fn git(project: &Path, words: &[&str], runs: Runs<'_>) -> Result<(), String> {
     let mut task = Task::new("git", words);
     task.folder(project).limit(GIT_LIMIT).output(Output::Together);
     let what = || format!("git {}", words.iter().take(2).copied().collect::<Vec<_>>().join(" "));
-    match task.run() {
+    match runs(&mut task) {
         Ok(finished) if finished.passed() => Ok(()),
         Ok(finished) => Err(format!("{}: {}", what(), finished.stdout.text().trim())),
         Err(error) => Err(format!("{}: {error}", what())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn sure(project: &Path, words: &[&str]) -> String {
+        let ran = std::process::Command::new("git")
+            .args(["-c", "user.name=n", "-c", "user.email=e@x"])
+            .args(words)
+            .current_dir(project)
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap()
+    }
+
+    fn project() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let office = folder.path().join(".poste");
+        fs::create_dir(&office).unwrap();
+        sure(folder.path(), &["init", "-q"]);
+        fs::write(folder.path().join("file"), "text").unwrap();
+        sure(folder.path(), &["add", "file"]);
+        sure(folder.path(), &["commit", "-qm", "first"]);
+        (folder, office)
+    }
+
+    #[test]
+    fn one_that_was_half_made_is_made_anew() {
+        let (folder, office) = project();
+        let agent: Name = "coder".parse().unwrap();
+        let half = aside(&office.join(WORKTREES), &agent);
+        // As git leaves it when it is killed: known, locked, on the branch, and empty.
+        let words = ["worktree", "add", "-q", "--lock", "--no-checkout", "-b", "poste/coder", half.to_str().unwrap()];
+        sure(folder.path(), &words);
+        let made = of(&office, folder.path(), &agent, &mut |task| task.run()).unwrap();
+        assert_eq!(fs::read_to_string(made.join("file")).unwrap(), "text");
+        assert_eq!(sure(&made, &["status", "--porcelain"]), "");
+        assert!(!half.exists() && is_known(&made));
+    }
+
+    #[test]
+    fn one_that_is_nowhere_but_in_the_memory_of_git_is_made_anew() {
+        let (folder, office) = project();
+        let agent: Name = "coder".parse().unwrap();
+        let half = aside(&office.join(WORKTREES), &agent);
+        let words = ["worktree", "add", "-q", "--lock", "-b", "poste/coder", half.to_str().unwrap()];
+        sure(folder.path(), &words);
+        fs::remove_dir_all(&half).unwrap();
+        let made = of(&office, folder.path(), &agent, &mut |task| task.run()).unwrap();
+        assert_eq!(sure(&made, &["status", "--porcelain"]), "");
+    }
+
+    #[test]
+    fn one_that_git_was_not_told_of_any_more_is_known_again() {
+        let (folder, office) = project();
+        let agent: Name = "coder".parse().unwrap();
+        let path = office.join(WORKTREES).join("coder");
+        let half = aside(&office.join(WORKTREES), &agent);
+        sure(folder.path(), &["worktree", "add", "-q", "-b", "poste/coder", half.to_str().unwrap()]);
+        fs::rename(&half, &path).unwrap();
+        fs::write(path.join("work"), "of hours").unwrap();
+        assert!(!is_known(&path));
+        assert_eq!(of(&office, folder.path(), &agent, &mut |task| task.run()).unwrap(), path);
+        sure(folder.path(), &["worktree", "prune"]);
+        assert_eq!(sure(&path, &["status", "--porcelain"]), "?? work\n");
     }
 }

@@ -1,7 +1,7 @@
 //! Runs one command line with `/bin/sh`, for tests of what becomes of it when something happens to this process.
 //!
 //! `tied …` is the step in between of a command that ends with its supervisor, `all MARK LINE` is such a supervisor, and
-//! `sleep` does nothing for a minute.
+//! `sleep` and `linger` do nothing for a minute.
 
 use std::io::Write;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             writeln!(std::io::stderr(), "{why}")?;
             std::process::exit(code.into());
         }
-        "sleep" => {
+        "sleep" | "linger" => {
             std::thread::sleep(Duration::from_secs(60));
             Ok(())
         }
@@ -25,7 +25,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let mut text = || words.next().and_then(|word| word.into_string().ok()).ok_or("what else?");
             let (value, line) = (text()?, text()?);
             adopt_orphans()?;
-            let mark = Mark { variable: "RUN_MARK".to_owned(), value, another: "RUN_ANOTHER".to_owned() };
+            let mark = Mark {
+                variable: "RUN_MARK".to_owned(),
+                value,
+                another: "RUN_ANOTHER".to_owned(),
+                another_by: vec!["sleep".to_owned()],
+            };
             let path = std::env::current_dir()?.join("transcript");
             let mut task = Task::shell(&line);
             task.tied_by(std::env::current_exe()?, &["tied"]).everything(mark).grace(Duration::from_millis(200));

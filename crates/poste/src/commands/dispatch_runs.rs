@@ -146,7 +146,7 @@ pub(super) fn logs(cx: &mut Cx, args: &LogsArgs) -> Result {
         return follow(cx, &mut office, &run, &folder);
     }
     // What was kept of it in the folder is more than the log has, and gone one day.
-    let output = match File::open(folder.output()) {
+    let output = match poste_run::files::readable(&folder.output()) {
         Ok(mut file) => read_some(&mut file)?,
         Err(_) => run.said.clone().unwrap_or_default(),
     };
@@ -170,7 +170,7 @@ fn follow(cx: &Cx, office: &mut Office, run: &RunView, folder: &RunFolder) -> Re
     let mut at = 0;
     loop {
         let is_over = views::run(office.store(), &run.run)?.is_none_or(|run| run.how.is_some());
-        if let Ok(mut file) = File::open(folder.output()) {
+        if let Ok(mut file) = poste_run::files::readable(&folder.output()) {
             file.seek(SeekFrom::Start(at))?;
             let more = read_some(&mut file)?;
             at = file.stream_position()?;

@@ -25,6 +25,7 @@ mod racing;
 mod redacting;
 mod reserving;
 mod run_agent;
+mod run_agent_hostile;
 mod searching;
 mod sending;
 mod team;

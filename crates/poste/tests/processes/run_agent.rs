@@ -16,17 +16,17 @@ use serde_json::Value;
 use crate::common::{Desk, until};
 
 /// An office with a lead and a worker that is run by one of the programs of the test kit.
-struct Stage {
-    desk: Desk,
+pub(crate) struct Stage {
+    pub desk: Desk,
 }
 
 impl Stage {
-    fn new(agent: &str, config: &str) -> Self {
+    pub(crate) fn new(agent: &str, config: &str) -> Self {
         let agent = Path::new(env!("CARGO_MANIFEST_DIR")).join("../poste-testkit/agents").join(agent);
         Self::running(&format!("run = [\"{}\"]\n{config}", agent.display()))
     }
 
-    fn running(config: &str) -> Self {
+    pub(crate) fn running(config: &str) -> Self {
         let desk = Desk::new(&["lead", "worker"]);
         fs::write(desk.folder.path().join("poste.toml"), "[delivery]\nretry_delay = \"0s\"\n").unwrap();
         let config = format!("[agent.worker]\n{config}\nenvironment = [\"AGENT_*\"]\n");
@@ -36,38 +36,38 @@ impl Stage {
     }
 
     /// A question for the worker.
-    fn ask(&self) -> String {
+    pub(crate) fn ask(&self) -> String {
         let sent = self.desk.json(&["send", "worker", "A question", "How many?", "--type", "question", "--as", "lead"]);
         sent["number"].to_string()
     }
 
-    fn supervisor(&self, numbers: &[&str]) -> Command {
+    pub(crate) fn supervisor(&self, numbers: &[&str]) -> Command {
         let mut command = self.desk.command(&[&["run-agent", "worker"], numbers].concat());
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("AGENT_FOLDER", self.desk.folder.path());
         command
     }
 
-    fn run(&self, numbers: &[&str]) -> Output {
+    pub(crate) fn run(&self, numbers: &[&str]) -> Output {
         self.supervisor(numbers).output().expect("it runs")
     }
 
     /// Runs it and expects that it recorded an end.
-    fn ran(&self, number: &str) -> Value {
+    pub(crate) fn ran(&self, number: &str) -> Value {
         let output = self.run(&[number]);
         assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
         self.delivery(number)
     }
 
-    fn delivery(&self, number: &str) -> Value {
+    pub(crate) fn delivery(&self, number: &str) -> Value {
         self.desk.json(&["track", number])["deliveries"][0].clone()
     }
 
-    fn state(&self, number: &str) -> String {
+    pub(crate) fn state(&self, number: &str) -> String {
         self.delivery(number)["state"].as_str().expect("a state").to_owned()
     }
 
     /// The answers the lead got.
-    fn answers(&self) -> Vec<Value> {
+    pub(crate) fn answers(&self) -> Vec<Value> {
         let inbox = self.desk.json(&["inbox", "--as", "lead", "--all"]);
         let numbers: Vec<String> = inbox["messages"]
             .as_array()
@@ -79,18 +79,18 @@ impl Stage {
         numbers.iter().map(|number| self.desk.json(&["read", number])).collect()
     }
 
-    fn pids(&self) -> Vec<u32> {
+    pub(crate) fn pids(&self) -> Vec<u32> {
         let text = fs::read_to_string(self.desk.folder.path().join("pids")).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    fn run_folders(&self) -> Vec<PathBuf> {
+    pub(crate) fn run_folders(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.desk.office().join("runs")).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).filter(|path| path.join("run.json").exists()).collect()
     }
 
     /// How the newest run ended, as its folder says.
-    fn end(&self) -> Value {
+    pub(crate) fn end(&self) -> Value {
         let ends: Vec<Value> = self
             .run_folders()
             .iter()
@@ -102,7 +102,7 @@ impl Stage {
     }
 
     /// Nobody is left of any run of this office.
-    fn expect_nobody(&self) {
+    pub(crate) fn expect_nobody(&self) {
         let office = format!("POSTE_HOME={}", self.desk.office().canonicalize().unwrap().display());
         let left: Vec<u32> = processes()
             .filter(|pid| {
@@ -117,17 +117,17 @@ impl Stage {
     }
 }
 
-fn processes() -> impl Iterator<Item = u32> {
+pub(crate) fn processes() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").expect("a list of processes").flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|pid| is_there(*pid))
 }
 
-fn is_there(pid: u32) -> bool {
+pub(crate) fn is_there(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
 
-fn kill(child: &Child, signal: Signal) {
+pub(crate) fn kill(child: &Child, signal: Signal) {
     let _ = kill_process(Pid::from_child(child), signal);
 }
 
@@ -538,7 +538,7 @@ fn a_stopped_supervisor_that_lost_its_lease_is_ended_with_its_program() {
     stage.expect_nobody();
 }
 
-fn open(stage: &Stage) -> Office {
+pub(crate) fn open(stage: &Stage) -> Office {
     let place = Place { path: stage.desk.office(), clock: Arc::new(SystemClock), options: Options::default() };
     place.open().expect("the office opens")
 }

@@ -1,0 +1,104 @@
+//! Files in a folder that a command may write into as well: it may put a pipe, a link or a folder in any place, at any moment.
+//! Nobody who reads or writes there may be held up, fattened or led elsewhere by that.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Links are not followed, and nobody at the other end of a pipe is waited for.
+fn carefully() -> OpenOptions {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    let mut options = OpenOptions::new();
+    options.custom_flags(flags.cast_signed());
+    options
+}
+
+fn plain(file: File) -> io::Result<File> {
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file")),
+    }
+}
+
+/// A new file of this user alone, in the place of whatever was there.
+pub fn anew(path: &Path) -> io::Result<File> {
+    clear(path)?;
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Whatever is there, it goes; what a link leads to stays.
+pub fn clear(path: &Path) -> io::Result<()> {
+    let gone = match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(failed) => Err(failed),
+    };
+    match gone {
+        Err(none) if none.kind() == io::ErrorKind::NotFound => Ok(()),
+        gone => gone,
+    }
+}
+
+/// Moves a file into the place of whatever is there.
+pub fn put(fresh: &Path, path: &Path) -> io::Result<()> {
+    if fs::rename(fresh, path).is_ok() {
+        return Ok(());
+    }
+    clear(path)?;
+    fs::rename(fresh, path)
+}
+
+/// A plain file that is there, for writing or locking.
+pub fn existing(path: &Path) -> io::Result<File> {
+    plain(carefully().write(true).open(path)?)
+}
+
+/// A plain file that is there, for reading.
+pub fn readable(path: &Path) -> io::Result<File> {
+    plain(carefully().read(true).open(path)?)
+}
+
+/// What is in a plain file, up to a length.
+pub fn beginning(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    readable(path)?.take(max).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn neither_a_pipe_nor_a_link_nor_a_folder_is_in_the_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, path) = (folder.path().join("target"), folder.path().join("file"));
+        fs::write(&target, "precious").unwrap();
+        for what in ["pipe", "link", "folder", "nothing"] {
+            match what {
+                "pipe" => {
+                    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+                    assert!(made.success());
+                }
+                "link" => symlink(&target, &path).unwrap(),
+                "folder" => {
+                    fs::create_dir(&path).unwrap();
+                    fs::write(path.join("inside"), "x").unwrap();
+                }
+                _ => {}
+            }
+            assert!(beginning(&path, 9).is_err() && existing(&path).is_err(), "{what}");
+            anew(&path).unwrap().write_all(what.as_bytes()).unwrap();
+            assert_eq!(beginning(&path, 3).unwrap(), what.as_bytes()[..3], "{what}");
+            assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
+            fs::remove_file(&path).unwrap();
+        }
+        assert!(beginning(Path::new("/dev/zero"), 9).is_err());
+    }
+}
