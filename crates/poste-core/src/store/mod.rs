@@ -317,6 +317,13 @@ impl Store {
         Ok(answer)
     }
 
+    /// Whether the end of the file is missing. A page that lacks only zeros at its end reads as if it were whole.
+    pub(crate) fn ends_within_a_page(&self) -> bool {
+        const PAGE_BYTES: u64 = 4096;
+        let file = self.path().and_then(|folder| fs::metadata(folder.join("office.db")).ok());
+        file.is_some_and(|file| file.len() % PAGE_BYTES != 0)
+    }
+
     pub fn path(&self) -> Option<&Path> {
         self.folder.as_ref().map(|folder| folder.path.as_path())
     }
