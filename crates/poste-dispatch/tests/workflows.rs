@@ -631,3 +631,101 @@ fn check_order(desk: &Desk, flow: &Label, seed: u64) {
     assert!(desk.open(flow).is_empty(), "seed {seed}: something is left open");
     assert!(desk.folder.path().exists());
 }
+
+/// A result that makes what is said of it larger than any message may be.
+fn large(word: &str) -> String {
+    format!("{word}\n{}", "x".repeat(5_000_000))
+}
+
+#[test]
+fn results_too_large_for_one_message_neither_stop_the_end_nor_anybody_else() {
+    let mut desk = Desk::new();
+    let text = "[[step]]\nkey = 'a'\nagent = 'writer'\nrequest = 'A'\n\
+                [[step]]\nkey = 'b'\nagent = 'reviewer'\nrequest = 'B'\n";
+    let label = desk.start(text, &[]);
+    desk.advance();
+    for (_, message) in desk.open(&label) {
+        desk.answer(message, &large("done"));
+    }
+    desk.advance();
+    assert_eq!(desk.see(&label).state, WorkflowState::Finished);
+}
+
+#[test]
+fn a_large_input_is_cut_in_a_text_and_whole_in_a_condition() {
+    let mut desk = Desk::new();
+    let text = "[inputs]\nlong = ''\n[[step]]\nkey = 'a'\nagent = 'writer'\n\
+                when = \"inputs.long contains 'NEEDLE'\"\nrequest = '{{inputs.long}} {{inputs.long}}'\n";
+    let long = format!("{} NEEDLE", large("first"));
+    let label = desk.start(text, &[("long", &long)]);
+    desk.advance();
+    let [(_, message)] = desk.open(&label)[..] else { panic!("it was sent: {:?}", desk.see(&label)) };
+    assert!(desk.body(message).contains("(cut here; whole in input long)"));
+}
+
+#[test]
+fn a_list_of_long_results_keeps_its_items() {
+    let mut desk = Desk::new();
+    let text = "[[step]]\nkey = 'a'\nagent = 'writer'\nfor_each = ['1', '2']\nrequest = 'A'\n\
+                [[step]]\nkey = 'b'\nneeds = ['a']\nagent = 'reviewer'\nfor_each = 'steps.a.results'\nrequest = '{{item}}'\n";
+    let label = desk.start(text, &[]);
+    desk.advance();
+    for (_, message) in desk.open(&label) {
+        desk.answer(message, &"word ".repeat(8_000));
+    }
+    desk.advance();
+    let open = desk.open(&label);
+    assert_eq!(open.len(), 2);
+    assert!(open.iter().all(|(_, message)| desk.body(*message).starts_with("word word")));
+}
+
+#[test]
+fn what_was_let_fail_or_failed_beside_another_is_tried_again_when_asked_to() {
+    let mut desk = Desk::new();
+    let retry = |label: &Label, step: &str| {
+        Intent::WorkflowRetry(WorkflowRetry { workflow: label.clone(), step: Some(step.parse().unwrap()) })
+    };
+    let text = "[[step]]\nkey = 'a'\nagent = 'writer'\nrequest = 'A'\non_fail = 'ask'\n";
+    let label = desk.start(text, &[]);
+    desk.advance();
+    for choice in ["retry", "fail"] {
+        desk.fail(desk.open(&label)[0].1, "no");
+        desk.advance();
+        desk.decide(desk.open(&label)[0].1, choice);
+        desk.advance();
+    }
+    assert_eq!(desk.see(&label).state, WorkflowState::Failed);
+    desk.say("ann", retry(&label, "a"), None);
+    desk.advance();
+    assert_eq!(desk.open(&label).len(), 1, "it is tried once more");
+
+    let text = "[[step]]\nkey = 'a'\nagent = 'writer'\nrequest = 'A'\n\
+                [[step]]\nkey = 'b'\nagent = 'reviewer'\nrequest = 'B'\n";
+    let label = desk.start(text, &[]);
+    desk.advance();
+    for (_, message) in desk.open(&label) {
+        desk.fail(message, "no");
+    }
+    desk.advance();
+    assert_eq!(desk.see(&label).state, WorkflowState::Failed);
+    desk.say("ann", retry(&label, "a"), None);
+    desk.advance();
+    assert_eq!(desk.open(&label).len(), 1);
+}
+
+#[test]
+fn the_answer_to_a_step_starts_nobody() {
+    let mut desk = Desk::new();
+    let label = desk.start("[[step]]\nkey = 'a'\nagent = 'writer'\nrequest = 'A'\n", &[]);
+    desk.advance();
+    let [(_, step)] = desk.open(&label)[..] else { panic!("one step") };
+    let plain = Send::plain("question".parse().unwrap(), vec!["writer".parse().unwrap()]);
+    desk.say("ann", Intent::Send(plain), Some("And you?"));
+    let question = MessageNo(step.0 + 1);
+    desk.answer(step, "done");
+    desk.answer(question, "fine");
+    let ann = desk.office.agent(&"ann".parse().unwrap()).unwrap().unwrap();
+    let found = views::startable(desk.office.store(), &ann, desk.office.now().unwrap(), 10).unwrap();
+    let from: Vec<_> = found.iter().map(|mail| mail.message).collect();
+    assert_eq!(from, [MessageNo(question.0 + 2)], "only what nobody else goes on with");
+}

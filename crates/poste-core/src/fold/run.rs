@@ -15,6 +15,7 @@ use crate::log::{DeliveryNo, HoldReason, MessageNo, RunEnd, RunHold, RunOutcome,
 use crate::store::tables::{Agent, Delivery, Event, HoldRow, Message, Notice, RunEnded, RunRow, State, Tables};
 use crate::text::{Name, Session};
 use crate::time::Timestamp;
+use crate::vocabulary::AgentKind;
 
 pub(crate) struct StartPlan {
     run: RunRow,
@@ -186,7 +187,9 @@ impl Rule for RunHold {
             }
         };
         let number = delivery.as_ref().map(|delivery| delivery.number);
-        let before = tables.hold(&agent.name, number)?.filter(|before| !before.is_over(cx.at));
+        let before = tables.hold(&agent.name, number)?;
+        let let_go_at = before.as_ref().and_then(|before| before.let_go_at);
+        let before = before.filter(|before| !before.is_over(cx.at));
         if before.is_some_and(|before| before.why == self.why) {
             return Err(refuse(Code::NothingToDo, format!("it is held already ({})", self.why)));
         }
@@ -197,8 +200,15 @@ impl Rule for RunHold {
             return Err(refuse(Code::Malformed, "a hold answers and ends no message"));
         }
         let mail = self.mail.as_ref().map(|mail| mail.decide(tables, cx)).transpose()?;
-        let hold =
-            HoldRow { agent: agent.name, delivery: number, why: self.why, position: cx.position, at: cx.at, until };
+        let hold = HoldRow {
+            agent: agent.name,
+            delivery: number,
+            why: self.why,
+            position: cx.position,
+            at: cx.at,
+            until,
+            let_go_at,
+        };
         Ok(HoldPlan { hold, delivery, mail })
     }
 
@@ -232,8 +242,9 @@ impl Rule for RunResume {
     type Plan = Vec<HoldRow>;
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Vec<HoldRow>, Stop> {
-        speaker(tables, cx)?;
+        let by = speaker(tables, cx)?;
         let agent = active_agent(tables, &self.agent)?;
+        self.may(tables, cx, &by, &agent)?;
         let mut holds = match self.message {
             None => tables.holds_of(&agent.name)?,
             Some(number) => {
@@ -256,9 +267,41 @@ impl Rule for RunResume {
     fn apply(holds: Vec<HoldRow>, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
         let count = holds.len();
         for hold in holds {
-            tables.set_hold(&HoldRow { until: Some(cx.at), ..hold })?;
+            // In its own name it only goes on as before; whoever else lets it go gives it a new beginning.
+            let let_go_at = if hold.agent == cx.actor { hold.let_go_at } else { Some(cx.at) };
+            tables.set_hold(&HoldRow { until: Some(cx.at), let_go_at, ..hold })?;
         }
         Ok(Effect::Touched(count))
+    }
+}
+
+impl RunResume {
+    /// A dispatcher and whoever brings a team up name the reason that is over; those that end by themselves are not among them.
+    fn is_of_the_office(&self) -> bool {
+        use HoldReason::{Budget, Failing, Misconfigured, Stopped};
+        self.message.is_none() && matches!(self.why, Some(Budget | Failing | Misconfigured | Stopped))
+    }
+
+    /// What is held for a loop or for money must not be let go by the very program that is held, nor by another one that was
+    /// started for its mail: people do so, and who leads it. In the agent's own name a dispatcher lifts what has lost its reason.
+    fn may(&self, tables: &Tables<'_>, cx: &Context, by: &Agent, agent: &Agent) -> Result<(), Stop> {
+        if by.kind == AgentKind::Human || agent.lead.as_ref() == Some(&by.name) {
+            return Ok(());
+        }
+        let runs = cx.session.as_ref().map(|session| tables.run(session)).transpose()?.flatten();
+        let is_run = runs.is_some_and(|run| run.is_running());
+        let may = match by.name == agent.name {
+            true => self.is_of_the_office() && cx.session.is_none(),
+            false => !is_run,
+        };
+        if may {
+            return Ok(());
+        }
+        let who = match &agent.lead {
+            Some(lead) => format!("{lead} or a person"),
+            None => "a person".to_owned(),
+        };
+        Err(refuse(Code::NotAllowed, format!("{} cannot let {} go: {who} can", by.name, agent.name)))
     }
 }
 

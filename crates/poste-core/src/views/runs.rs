@@ -45,6 +45,19 @@ pub fn queued(store: &Store, agent: &Agent, now: Timestamp, limit: usize) -> Res
     find(&tables, agent, now, limit, |message| starts(&tables, message))
 }
 
+/// Mail that comes back by itself: how much, and when the first of it does. It failed before, or was sent for later.
+pub fn delayed(store: &Store, agent: &Agent, limit: usize) -> Result<(usize, Option<Timestamp>), Error> {
+    let tables = store.tables()?;
+    let mut times = Vec::new();
+    for address in agent.addresses() {
+        let later = "address = ?1 AND state = 0 AND ready = 0 ORDER BY rank, message";
+        let found =
+            tables.scan_inbox(later, [&address], limit, |message, _| starts(&tables, message).unwrap_or(true))?;
+        times.extend(found.into_iter().filter_map(|(_, delivery)| delivery.ready_at));
+    }
+    Ok((times.len(), times.into_iter().min()))
+}
+
 fn is_held(tables: &Tables<'_>, agent: &Name, now: Timestamp) -> Result<bool, Error> {
     Ok(tables.hold(agent, None)?.is_some_and(|hold| !hold.is_over(now)))
 }
@@ -102,6 +115,11 @@ fn find(
 fn starts(tables: &Tables<'_>, message: &Message) -> Result<bool, Error> {
     let is_soon = matches!(message.urgency, Urgency::Now | Urgency::Turn);
     if message.notice.is_some() || message.urgency == Urgency::Later || !(message.work || is_soon) {
+        return Ok(false);
+    }
+    // The workflow goes on with the answer to a step by itself; whoever started it would be run for each of them.
+    let answers_step = |number: MessageNo| tables.task(number).map(|task| task.is_some());
+    if !message.wants_response && message.reply_to.map(answers_step).transpose()?.unwrap_or(false) {
         return Ok(false);
     }
     // Whoever is told that a loop was stopped must not begin it anew.
@@ -187,6 +205,30 @@ pub fn runs_of(store: &Store, message: MessageNo) -> Result<Vec<RunView>, Error>
     tables.runs_of_message(message)?.into_iter().map(|row| view(store, &tables, row)).collect()
 }
 
+/// Who sent the message at the beginning of a chain of runs: what it was sent out of, what that run was started for, and so on.
+pub fn began_by(store: &Store, message: MessageNo) -> Result<Option<Name>, Error> {
+    // Longer than any chain that is let go on.
+    const CHAIN_MAX: usize = 1_000;
+    let tables = store.tables()?;
+    let mut found = tables.message(message)?;
+    for _ in 0..CHAIN_MAX {
+        let Some(message) = &found else { return Ok(None) };
+        let record = tables.record(message.position)?;
+        let session = record.and_then(|record| record.sealed.envelope.session);
+        let run = session.map(|session| tables.run(&session)).transpose()?.flatten();
+        let before = match run {
+            Some(run) => tables.messages_of_run(&run.run)?.into_iter().min(),
+            None => None,
+        };
+        match before {
+            // Only ever backwards.
+            Some(before) if before < message.number => found = tables.message(before)?,
+            _ => return Ok(Some(message.sender.clone())),
+        }
+    }
+    Ok(found.map(|message| message.sender))
+}
+
 fn view(store: &Store, tables: &Tables<'_>, row: RunRow) -> Result<RunView, Error> {
     let messages = tables.messages_of_run(&row.run)?;
     let said = row.end.map(|end| said(store, end.position)).transpose()?.flatten();
@@ -226,6 +268,9 @@ pub struct HoldView {
     pub since: Timestamp,
     #[serde(serialize_with = "rfc3339_option")]
     pub until: Option<Timestamp>,
+    /// When somebody last let it go, whatever it was held for since: what is used up is counted from then.
+    #[serde(skip)]
+    pub let_go_at: Option<Timestamp>,
 }
 
 impl HoldView {
@@ -252,6 +297,7 @@ pub fn all_holds(store: &Store, agent: &Name) -> Result<Vec<HoldView>, Error> {
             position: hold.position,
             since: hold.at,
             until: hold.until,
+            let_go_at: hold.let_go_at,
         });
     }
     Ok(found)

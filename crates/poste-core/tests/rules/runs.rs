@@ -372,3 +372,40 @@ fn letting_somebody_go_on_leaves_what_is_held_for_another_reason() {
         [(Some(number), HoldReason::Hops)]
     );
 }
+
+#[test]
+fn an_agent_does_not_let_itself_go() {
+    let mut desk = Desk::with(&["lead", "coder", "peer"]);
+    accepted(desk.ask("anna", Intent::Register(human())));
+    let number = desk.send("lead", "coder", "directive");
+    accepted(desk.ask("coder", hold(Some(number), HoldReason::Hops, None)));
+    accepted(desk.ask("coder", hold(None, HoldReason::Budget, Some(HOUR))));
+    refused(desk.ask("coder", resume("coder", None)), Code::NotAllowed);
+    refused(desk.ask("coder", resume("coder", Some(number))), Code::NotAllowed);
+    let work = desk.send("lead", "peer", "directive");
+    run_for(&mut desk, "peer", "r1", work);
+    refused(desk.ask("peer/r1", resume("coder", None)), Code::NotAllowed);
+    let of_budget = RunResume { agent: "coder".parse().unwrap(), message: None, why: Some(HoldReason::Budget) };
+    refused(desk.ask("coder/r2", Intent::RunResume(of_budget.clone())), Code::NotAllowed);
+    accepted(desk.ask("coder", Intent::RunResume(of_budget)));
+    let left = views::holds(desk.office.store(), &"coder".parse().unwrap(), desk.now()).unwrap();
+    assert_eq!(left.iter().map(|hold| hold.message).collect::<Vec<_>>(), [Some(number)], "a loop stays held");
+    accepted(desk.ask("anna", resume("coder", None)));
+}
+
+#[test]
+fn only_who_lets_an_agent_go_gives_it_a_new_beginning() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    let coder = "coder".parse().unwrap();
+    let let_go_at = |desk: &Desk| views::all_holds(desk.office.store(), &coder).unwrap()[0].let_go_at;
+    accepted(desk.ask("coder", hold(None, HoldReason::Rate, Some(1_000))));
+    desk.pass(2_000);
+    assert_eq!(let_go_at(&desk), None, "it ran out by itself");
+    accepted(desk.ask("coder", hold(None, HoldReason::Budget, Some(HOUR))));
+    accepted(desk.ask("lead", resume("coder", None)));
+    let at = let_go_at(&desk);
+    assert!(at.is_some());
+    desk.pass(1_000);
+    accepted(desk.ask("coder", hold(None, HoldReason::Rate, Some(1_000))));
+    assert_eq!(let_go_at(&desk), at, "another hold does not forget it");
+}

@@ -64,6 +64,8 @@ pub struct AgentFacts {
     pub let_go: Vec<MessageNo>,
     /// After a start that came to nothing.
     pub rests_until: Option<Timestamp>,
+    /// Mail that comes back later, and when the first of it does; only for people.
+    pub delayed: (usize, Option<Timestamp>),
 }
 
 /// Its last runs in a row that failed.
@@ -79,8 +81,8 @@ pub struct Failures {
 pub struct Choice {
     pub starts: Vec<Start>,
     pub holds: Vec<Hold>,
-    /// Agents whose hold has lost its reason.
-    pub resumes: Vec<Name>,
+    /// Agents whose hold has lost its reason, with that.
+    pub resumes: Vec<(Name, HoldReason)>,
     /// Programs that are kept running, and what waits for them.
     pub rings: Vec<Start>,
     pub waits: Vec<Wait>,
@@ -108,6 +110,9 @@ pub struct Hold {
     /// Whose mail it stops.
     #[serde(skip)]
     pub senders: Vec<Name>,
+    /// That mail, the first of each sender: whoever began what led to it is told.
+    #[serde(skip)]
+    pub about: Vec<MessageNo>,
 }
 
 /// Mail that waits for a reason that needs no hold.
@@ -131,6 +136,8 @@ pub enum WaitReason {
     Held,
     /// Its last start came to nothing a moment ago.
     Resting,
+    /// It failed, and comes back for the next attempt; or it was sent for later.
+    Later,
 }
 
 /// One agent, while places are given out.
@@ -175,6 +182,9 @@ pub fn choose(facts: &Facts) -> Choice {
         let why = if queue.free == 0 { WaitReason::Busy } else { WaitReason::NoPlace };
         choice.wait(queue.facts, why, queue.mail.len(), None);
     }
+    for agent in &facts.agents {
+        choice.wait(agent, WaitReason::Later, agent.delayed.0, agent.delayed.1);
+    }
     choice.look_again = choice.look_again.filter(|at| *at > facts.now);
     choice
 }
@@ -197,7 +207,7 @@ fn queue<'f>(facts: &Facts, agent: &'f AgentFacts, choice: &mut Choice) -> Optio
     choice.look_at(agent.clock_next);
     if let Some(held) = &agent.held {
         if has_lost_its_reason(agent, held) {
-            choice.resumes.push(agent.name.clone());
+            choice.resumes.push((agent.name.clone(), held.why));
         } else {
             choice.look_at(held.until);
             choice.wait(agent, WaitReason::Held, agent.mail.len(), held.until);
@@ -273,6 +283,7 @@ fn hold_back_chains<'f>(agent: &'f AgentFacts, choice: &mut Choice) -> Vec<&'f S
             until: None,
             text,
             senders,
+            about: vec![found.message],
         };
         choice.holds.push(hold);
     }
@@ -282,13 +293,14 @@ fn hold_back_chains<'f>(agent: &'f AgentFacts, choice: &mut Choice) -> Vec<&'f S
 /// Why an agent that has something to do is not started at all.
 fn stop(facts: &Facts, agent: &AgentFacts, mail: &[&Startable]) -> Option<Hold> {
     let hold = |why, until, text| {
-        let mut senders: Vec<Name> = Vec::new();
-        for sender in mail.iter().map(|mail| &mail.sender) {
-            if !senders.contains(sender) && senders.len() < TOLD_MAX {
-                senders.push(sender.clone());
+        let (mut senders, mut about): (Vec<Name>, Vec<MessageNo>) = (Vec::new(), Vec::new());
+        for mail in mail {
+            if !senders.contains(&mail.sender) && senders.len() < TOLD_MAX {
+                senders.push(mail.sender.clone());
+                about.push(mail.message);
             }
         }
-        Some(Hold { agent: agent.name.clone(), message: None, why, until, text, senders })
+        Some(Hold { agent: agent.name.clone(), message: None, why, until, text, senders, about })
     };
     let name = &agent.name;
     if !agent.config.trusted {

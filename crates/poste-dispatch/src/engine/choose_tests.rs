@@ -33,6 +33,7 @@ fn agent(who: &str, lines: &str, mail: Vec<Startable>) -> AgentFacts {
         held: None,
         let_go: Vec::new(),
         rests_until: None,
+        delayed: (0, None),
     }
 }
 
@@ -214,15 +215,22 @@ fn too_many_starts_failures_and_strange_files_stop_it() {
 
 #[test]
 fn what_is_held_waits_and_goes_on_when_a_person_changed_the_reason() {
-    let view =
-        |why| HoldView { agent: name("a"), message: None, why, position: Position(7), since: at(0), until: None };
+    let view = |why| HoldView {
+        agent: name("a"),
+        message: None,
+        why,
+        position: Position(7),
+        since: at(0),
+        until: None,
+        let_go_at: None,
+    };
     let mut one = agent("a", "", some(&[1]));
     one.held = Some(view(HoldReason::Failing));
     let choice = choose(&facts(8, vec![one.clone()]));
     assert_eq!((told(&choice), choice.resumes.len(), choice.waits[0].why), (vec![], 0, WaitReason::Held));
     for why in [HoldReason::Misconfigured, HoldReason::Budget] {
         one.held = Some(view(why));
-        assert_eq!(choose(&facts(8, vec![one.clone()])).resumes, [name("a")], "{why:?}");
+        assert_eq!(choose(&facts(8, vec![one.clone()])).resumes, [(name("a"), why)], "{why:?}");
     }
 }
 
@@ -329,6 +337,7 @@ impl Simulation {
                         position: Position(1),
                         since: now,
                         until: hold.until,
+                        let_go_at: None,
                     });
                 }
             }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use poste_core::config::{Mode, Runners};
 use poste_core::error::Error;
 use poste_core::fold::{Code, Verdict};
-use poste_core::log::{Intent, MessageNo, Proposal, Register, RunOutcome, RunResume};
+use poste_core::log::{HoldReason, Intent, MessageNo, Proposal, Register, RunOutcome, RunResume};
 use poste_core::office::{Office, Place, head};
 use poste_core::text::{Name, RecordId, Session};
 use poste_core::time::Timestamp;
@@ -308,8 +308,8 @@ impl<H: Hooks> Dispatcher<H> {
                 self.hooks.tell(&Event::Held { hold: hold.clone(), mail });
             }
         }
-        for agent in &choice.resumes {
-            changed += usize::from(self.resume(agent)?);
+        for (agent, why) in &choice.resumes {
+            changed += usize::from(self.resume(agent, *why)?);
         }
         for ring in &choice.rings {
             self.ring(ring);
@@ -363,8 +363,9 @@ impl<H: Hooks> Dispatcher<H> {
         Ok(())
     }
 
-    fn resume(&mut self, agent: &Name) -> Result<bool, Error> {
-        let intent = Intent::RunResume(RunResume { agent: agent.clone(), message: None, why: None });
+    /// Only what has lost its reason: messages that are held as a loop stay so.
+    fn resume(&mut self, agent: &Name, why: HoldReason) -> Result<bool, Error> {
+        let intent = Intent::RunResume(RunResume { agent: agent.clone(), message: None, why: Some(why) });
         let proposal = proposal(&self.office, agent, intent);
         let resumed = matches!(self.office.propose(&proposal)?.verdict, Verdict::Accepted(_));
         if resumed {

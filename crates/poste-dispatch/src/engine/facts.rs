@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::tz::TimeZone;
 use poste_core::config::{AgentConfig, Mode, Runners};
 use poste_core::error::Error;
-use poste_core::log::{MessageNo, RunOutcome};
+use poste_core::log::{HoldReason, MessageNo, RunOutcome};
 use poste_core::office::Office;
 use poste_core::store::processes;
 use poste_core::store::tables::{Agent, Spent};
@@ -119,8 +119,14 @@ impl Looking<'_> {
         }
         let holds = views::all_holds(self.office.store(), name)?;
         let (held, over): (Vec<HoldView>, Vec<HoldView>) = holds.into_iter().partition(|hold| !hold.is_over(now));
-        let held = held.into_iter().find(|hold| hold.message.is_none());
-        let let_go_at = over.iter().find(|hold| hold.message.is_none()).and_then(|hold| hold.until);
+        let of_agent = |holds: &[HoldView]| holds.iter().find(|hold| hold.message.is_none()).cloned();
+        let (held, passed) = (of_agent(&held), of_agent(&over));
+        let let_go_at = held.as_ref().or(passed.as_ref()).and_then(|hold| hold.let_go_at);
+        // What ran out by itself begins only its own count anew: a rest must not give an agent its budget back.
+        let since = |why: HoldReason| {
+            let ran_out = passed.as_ref().filter(|hold| hold.why == why).and_then(|hold| hold.until);
+            [let_go_at, ran_out].into_iter().flatten().max()
+        };
         let runs = views::latest_runs(self.office.store(), Some(name), RUNS_MAX)?;
         let last_run = runs.first().map(|run| run.started_at);
         let last_started = starting.clone().map(|starting| starting.at).chain(last_run).max();
@@ -141,15 +147,19 @@ impl Looking<'_> {
             return Ok(clock_next.map(|_| self.quiet_facts(running, clock_next)));
         }
         Ok(Some(AgentFacts {
-            lately: self.lately(&runs, let_go_at)?,
+            lately: self.lately(&runs, since(HoldReason::Rate))?,
             spent: self.spent(let_go_at)?,
-            failures: failures(&runs, let_go_at),
+            failures: failures(&runs, since(HoldReason::Failing)),
             last_started,
             clock_due,
             mail,
             held,
             let_go: over.into_iter().filter_map(|hold| hold.message).collect(),
             rests_until,
+            delayed: match whole {
+                true => views::delayed(self.office.store(), self.agent, LOOKED_AT_MAX)?,
+                false => (0, None),
+            },
             ..self.quiet_facts(running, clock_next)
         }))
     }
@@ -170,6 +180,7 @@ impl Looking<'_> {
             held: None,
             let_go: Vec::new(),
             rests_until: None,
+            delayed: (0, None),
         }
     }
 

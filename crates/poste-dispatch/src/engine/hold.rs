@@ -16,6 +16,8 @@ use super::dispatcher::{is_moot, proposal};
 
 /// Whoever was told of a rate once is not told again so soon: it comes and goes within minutes.
 const TOLD_AGAIN_MS: i64 = 60 * 60 * 1_000;
+/// People one hold is told to at most.
+const TOLD_MAX: usize = 32;
 
 /// Holds it in the name of the agent, and says which message tells of it. None: it is held already, or somebody saw to it
 /// meanwhile.
@@ -63,8 +65,15 @@ fn content(hold: &Hold) -> Content {
     let stop = if hold.text.contains(": poste ") { "" } else { "." };
     let mut body = format!("{}{stop}\n\nNothing is started for it{until}.", upper_first(&hold.text));
     // Otherwise it would be held again at once.
-    if hold.why != HoldReason::Misconfigured {
-        body.push_str(&format!(" To let it go before that: poste dispatch resume {agent}{number}"));
+    let command = format!("poste dispatch resume {agent}{number}");
+    match (hold.why, hold.until) {
+        (HoldReason::Misconfigured, _) => {}
+        // A longer chain is held again, so one word of a person is one more run.
+        (HoldReason::Hops, _) => {
+            body.push_str(&format!(" A person, or who leads it, may let it go on by one run: {command}"))
+        }
+        (_, Some(_)) => body.push_str(&format!(" A person, or who leads it, may let it go before that: {command}")),
+        (_, None) => body.push_str(&format!(" A person, or who leads it, may let it go: {command}")),
     }
     body.push('\n');
     Content { subject, body: body.as_str().into(), ..Content::default() }
@@ -80,11 +89,19 @@ fn upper_first(text: &str) -> String {
     }
 }
 
-/// Whose mail it stops, and who leads the agent.
+/// Whose mail it stops, who began what led to it, and who leads the agent; every person, if nobody does.
 fn concerned(office: &Office, runners: &Runners, hold: &Hold) -> Result<Vec<Name>, Error> {
     let lead = office.agent(&hold.agent)?.and_then(|agent| agent.lead).or_else(|| runners.team.lead.clone());
+    let lead = match lead {
+        Some(lead) if office.agent(&lead)?.is_some_and(|lead| lead.is_active()) => vec![lead],
+        _ => office.store().tables()?.active_humans()?,
+    };
+    let mut beginners = Vec::new();
+    for message in &hold.about {
+        beginners.extend(views::began_by(office.store(), *message)?);
+    }
     let mut concerned = Vec::new();
-    for name in hold.senders.iter().chain(&lead) {
+    for name in hold.senders.iter().chain(&beginners).chain(&lead).take(TOLD_MAX) {
         let is_there = office.agent(name)?.is_some_and(|agent: Agent| agent.is_active());
         if is_there && *name != hold.agent && !concerned.contains(name) {
             concerned.push(name.clone());

@@ -36,6 +36,13 @@ pub struct AgentPicture {
     pub next: Option<MessageNo>,
     #[serde(serialize_with = "rfc3339_option")]
     pub waits_since: Option<Timestamp>,
+    /// Messages that come back later: they failed, or were sent for a time.
+    pub delayed: usize,
+    /// When the first of them does.
+    #[serde(serialize_with = "rfc3339_option")]
+    pub next_try: Option<Timestamp>,
+    /// Why it is held as soon as a dispatcher looks, in words.
+    pub would_hold: Option<String>,
     /// It is not started, or not for a message.
     pub holds: Vec<HoldView>,
     pub spent: Option<SpentPicture>,
@@ -113,12 +120,12 @@ pub fn picture(office: &Office, runners: &Runners, only: &[Name]) -> Result<Pict
         let found = facts.agents.iter().find(|agent| agent.name == *name);
         let holds = views::holds(office.store(), name, facts.now)?;
         let waits = choice.waits.iter().find(|wait| wait.agent == *name).map(|wait| wait.why);
-        let would_hold = choice.holds.iter().any(|hold| hold.agent == *name && hold.message.is_none());
+        let would_hold = choice.holds.iter().find(|hold| hold.agent == *name && hold.message.is_none());
         let state = match (found, office.agent(name)?) {
             (_, None) => AgentState::NotRegistered,
             (_, Some(agent)) if !agent.is_active() => AgentState::Retired,
             _ if !runs.is_empty() => AgentState::Running,
-            _ if would_hold || holds.iter().any(|hold| hold.message.is_none()) => AgentState::Held,
+            _ if would_hold.is_some() || holds.iter().any(|hold| hold.message.is_none()) => AgentState::Held,
             _ if choice.starts.iter().any(|start| start.agent == *name) => AgentState::Ready,
             _ => match waits {
                 Some(WaitReason::Quiet) => AgentState::Quiet,
@@ -133,6 +140,9 @@ pub fn picture(office: &Office, runners: &Runners, only: &[Name]) -> Result<Pict
             queue: found.map_or(0, |agent| agent.mail.len()),
             next: found.and_then(|agent| agent.mail.first()).map(|mail| mail.message),
             waits_since: found.and_then(|agent| agent.mail.iter().map(|mail| mail.stored_at).min()),
+            delayed: found.map_or(0, |agent| agent.delayed.0),
+            next_try: found.and_then(|agent| agent.delayed.1),
+            would_hold: would_hold.map(|hold| hold.text.clone()),
             holds,
             spent: found.and_then(spent),
             quiet_until: config.quiet.and_then(|quiet| times::quiet_until(quiet, facts.now, &facts.zone)),

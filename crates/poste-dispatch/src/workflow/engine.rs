@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use poste_core::config::Problem;
+use poste_core::config::{AgentConfig, Problem};
 use poste_core::fold::{Code, Effect, Rejection, Verdict};
 use poste_core::log::{
     Body, Content, Intent, Proposal, Send, StepAsk, StepMark, StepSpec, WorkflowEnd, WorkflowEnding, WorkflowMark,
@@ -146,6 +146,12 @@ impl Known for Registered<'_> {
     fn missing(&self, address: &Address) -> Option<String> {
         let tables = self.0.store().tables().ok()?;
         let empty = |members: Result<Vec<Name>, Error>| members.is_ok_and(|members| members.is_empty());
+        // Whoever starts the workflow registers them, as a dispatcher would.
+        let is_registered = |name: &Name| tables.is_active(name.as_str()).is_ok_and(|found| found.is_some());
+        let runners = self.0.runners().unwrap_or_default();
+        if runners.agents.iter().any(|(name, agent)| !is_registered(name) && is_run_as(name, agent, address)) {
+            return None;
+        }
         match address {
             Address::Agent(name) => match tables.is_active(name.as_str()).ok()? {
                 Some(true) => None,
@@ -166,6 +172,31 @@ impl Known for Registered<'_> {
     }
 }
 
+/// Whether mail to this address goes to an agent of `poste.toml`, once it is registered.
+fn is_run_as(name: &Name, agent: &AgentConfig, address: &Address) -> bool {
+    let is_meant = match address {
+        Address::Agent(meant) => meant == name,
+        Address::Role(role) => agent.role.as_ref().is_some_and(|own| own.as_str() == role.as_str()),
+        _ => false,
+    };
+    is_meant && agent.trusted
+}
+
+/// Registers whom a definition names and only `poste.toml` knows yet.
+fn register_agents(office: &mut Office, definition: &Definition) -> Result<(), Error> {
+    let runners = office.runners().unwrap_or_default();
+    for (name, agent) in &runners.agents {
+        let is_named = definition.steps.iter().any(|step| match &step.to {
+            Target::Address(address) => is_run_as(name, agent, address),
+            _ => false,
+        });
+        if is_named && office.agent(name)?.is_none() {
+            crate::engine::register(office, &runners, name)?;
+        }
+    }
+    Ok(())
+}
+
 /// Starts a workflow in somebody's name.
 pub fn start(
     office: &mut Office,
@@ -177,6 +208,7 @@ pub fn start(
     let (definition, problems) = lint(&source.text, source.format, &source.name, &Registered(office));
     let Some(definition) = definition else { return Err(StartError::Unfit(problems)) };
     check_inputs(&definition, inputs).map_err(StartError::Inputs)?;
+    register_agents(office, &definition)?;
     let inputs = serde_json::to_string(&serde_json::json!({ "inputs": inputs })).unwrap_or_default();
     let content = Content {
         subject: definition.title.clone(),
@@ -301,20 +333,27 @@ fn say(
 ) -> Result<usize, Error> {
     let mut proposals = Vec::new();
     let mut told = Vec::new();
+    let mut ended = 0;
     for act in acts {
         let (intent, content) = intent_of(view, definition, &act);
         // Words that do not fit anywhere would stop everything else.
-        if let Some(Err(why)) = content.as_ref().map(Content::check) {
-            wait(office, owner, view, &act, &why, advanced)?;
+        if let Some(Err(why)) = content.as_ref().map(fits) {
+            match &act {
+                Act::End { how, why: reason } => {
+                    advanced.waiting.push(format!("{} is over and nobody is told: {why}", view.workflow));
+                    ended += end_quietly(office, owner, view, *how, reason.as_deref())?;
+                }
+                _ => ended += wait(office, owner, view, &act, &why, advanced)?,
+            }
             continue;
         }
         proposals.push(proposal(office, owner, intent, content));
         told.push(act);
     }
     if proposals.is_empty() {
-        return Ok(0);
+        return Ok(ended);
     }
-    let mut taken = 0;
+    let mut taken = ended;
     for (outcome, act) in office.submit(&proposals)?.into_iter().zip(told) {
         let rejection = match outcome.verdict {
             Verdict::Rejected(rejection) => rejection,
@@ -335,6 +374,17 @@ fn say(
         }
     }
     Ok(taken)
+}
+
+/// What the office would not take at all, with everything else that is said along with it.
+fn fits(content: &Content) -> Result<(), String> {
+    content.check()?;
+    match content.encode().len() {
+        length if length > limits::CONTENT_BYTES_MAX => {
+            Err(format!("its text has {length} bytes, at most {} are allowed", limits::CONTENT_BYTES_MAX))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A step that nobody can be sent for waits until somebody can.
@@ -409,7 +459,10 @@ fn intent_of(view: &WorkflowView, definition: Option<&Definition>, act: &Act) ->
                 ..Send::plain(kind.parse().expect("a built-in type"), vec![Address::Agent(told)])
             });
             let subject = format!("Workflow {} {}", view.workflow, how.word());
-            let reason = why.as_ref().map(|why| format!("{why}\n\n")).unwrap_or_default();
+            let mut reason = why.as_ref().map(|why| format!("{why}\n\n")).unwrap_or_default();
+            if *how == WorkflowEnding::Failed && definition.is_some() {
+                reason.push_str(&format!("Let what failed try again: poste workflow retry {}\n\n", view.workflow));
+            }
             let body = format!("{reason}{}", super::render::results(view));
             let end = WorkflowEnd { workflow: view.workflow.clone(), how: *how, mail };
             let body = Body::from(body.trim_end());

@@ -139,7 +139,7 @@ impl Look<'_> {
             return Vec::new();
         }
         let values = Values { look: self, step, seen, item: None, attempt: 1, failure: "" };
-        if !has_begun && step.when.as_ref().is_some_and(|(when, _)| !when.holds(&|reference| values.of(reference))) {
+        if !has_begun && step.when.as_ref().is_some_and(|(when, _)| !when.holds(&|reference| values.whole(reference))) {
             return mark(StepMark::Skipped, Some("its condition does not hold".to_owned()));
         }
         let list = match self.items(step, seen, &values) {
@@ -157,7 +157,7 @@ impl Look<'_> {
         let list = match &step.for_each {
             None => return Ok(vec![String::new()]),
             Some((ForEach::List(list), _)) => list.clone(),
-            Some((ForEach::Value(reference), _)) => items(&values.of(reference)),
+            Some((ForEach::Value(reference), _)) => items(&values.whole(reference)),
         };
         if list.len() > limits::WORKFLOW_ITEMS_MAX as usize {
             return Err(format!("its list has {} items, at most {} are done", list.len(), limits::WORKFLOW_ITEMS_MAX));
@@ -184,7 +184,10 @@ impl Look<'_> {
                 Act::Send(Box::new(task))
             };
             match item_state(step, seen, &tasks) {
-                Item::Next(_) if doomed => failed = failed.or(Some("it was not tried again".to_owned())),
+                // Whoever lets a step try again wants that, though another one failed for good.
+                Item::Next(_) if doomed && seen.granted == 0 => {
+                    failed = failed.or(Some("it was not tried again".to_owned()))
+                }
                 Item::Next(attempt) => acts.push(task(attempt, None)),
                 Item::Ask(last) => acts.push(task(last.attempt, Some(failure_of(last)))),
                 Item::Running => runs = true,
@@ -209,7 +212,7 @@ impl Look<'_> {
         let mark = |what, why| vec![Act::Mark { step: step.key.clone(), round: seen.round, what, why }];
         let values = Values { look: self, step, seen, item: None, attempt: 1, failure: "" };
         let Some((until, _)) = &step.until else { return mark(StepMark::Done, None) };
-        if until.holds(&|reference| values.of(reference)) {
+        if until.holds(&|reference| values.whole(reference)) {
             return mark(StepMark::Done, None);
         }
         if seen.round < seen.max_rounds.saturating_add(seen.granted) && !doomed {
@@ -303,12 +306,16 @@ fn item_state<'a>(step: &Step, seen: &StepView, tasks: &[&'a TaskView]) -> Item<
         TaskState::Failed => {}
     }
     let question = tasks.iter().find(|task| task.part == TaskPart::Question && task.attempt == last.attempt);
+    // Each try that somebody chose is one more, and so is each that was granted since, whatever was chosen before that.
+    let chosen =
+        tasks.iter().filter(|task| task.choice.as_ref().is_some_and(|choice| choice.as_str() == RETRY)).count();
+    let tries = step.retries.saturating_add(seen.granted).saturating_add(u32::try_from(chosen).unwrap_or(u32::MAX));
     match question.map(|question| (question.state, question.choice.as_ref().map(|choice| choice.as_str()))) {
         Some((TaskState::Open, _)) => Item::Running,
         Some((_, Some(RETRY))) => Item::Next(last.attempt + 1),
         Some((_, Some(SKIP))) => Item::Skipped(failure_of(last)),
+        _ if last.attempt <= tries => Item::Next(last.attempt + 1),
         Some(_) => Item::Failed(failure_of(last)),
-        None if last.attempt <= step.retries.saturating_add(seen.granted) => Item::Next(last.attempt + 1),
         None if step.on_fail == OnFail::Ask => Item::Ask(last),
         None => Item::Failed(failure_of(last)),
     }
@@ -360,14 +367,26 @@ struct Values<'a> {
 }
 
 impl Values<'_> {
+    /// For a text, which must not become longer than anybody reads.
     fn of(&self, reference: &Reference) -> String {
+        let value = self.whole(reference);
+        match reference {
+            Reference::Input(name) => cut(value, || format!("input {name}")),
+            Reference::Step { key, .. } => match self.look.view.step(key) {
+                Some(step) => cut(value, || numbers(step.tasks.iter())),
+                None => value,
+            },
+            Reference::Item => cut(value, || "its list".to_owned()),
+            _ => value,
+        }
+    }
+
+    /// For lists and conditions: of a part they would come to something else.
+    fn whole(&self, reference: &Reference) -> String {
         let view = self.look.view;
         match reference {
             Reference::Input(name) => self.input(name),
-            Reference::Step { key, field } => match view.step(key) {
-                Some(step) => cut(self.field(step, field), step),
-                None => String::new(),
-            },
+            Reference::Step { key, field } => view.step(key).map(|step| self.field(step, field)).unwrap_or_default(),
             Reference::Item => self.item.map(|(name, ..)| name.to_owned()).unwrap_or_default(),
             Reference::Index => self.item.map_or(1, |(_, index, _)| index).to_string(),
             Reference::Items => self.item.map_or(1, |(.., of)| of).to_string(),
@@ -449,9 +468,9 @@ fn at_path(json: &str, path: &[String]) -> String {
     }
 }
 
-fn cut(text: String, step: &StepView) -> String {
+fn cut(text: String, whole_in: impl Fn() -> String) -> String {
     match text.char_indices().nth(VALUE_CHARS_MAX) {
         None => text,
-        Some((end, _)) => format!("{}\n\n(cut here; whole in {})", &text[..end], numbers(step.tasks.iter())),
+        Some((end, _)) => format!("{}\n\n(cut here; whole in {})", &text[..end], whole_in()),
     }
 }

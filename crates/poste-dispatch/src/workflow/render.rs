@@ -91,7 +91,9 @@ pub fn results(view: &WorkflowView) -> String {
             let _ = writeln!(page, "### {}{item}\n", step.key);
             match &task.result {
                 Some(result) if result.redacted => page.push_str("> (redacted)\n"),
-                Some(result) if !result.text.trim().is_empty() => page.push_str(&quoted(&result.text)),
+                Some(result) if !result.text.trim().is_empty() => {
+                    page.push_str(&quoted(&part(&result.text, page.len(), task)))
+                }
                 _ => match &task.choice {
                     Some(choice) => {
                         let _ = writeln!(page, "> {choice}");
@@ -107,6 +109,17 @@ pub fn results(view: &WorkflowView) -> String {
         }
     }
     page
+}
+
+/// As much of a result as is read among others; the message has all of it.
+fn part<'t>(text: &'t str, before: usize, task: &TaskView) -> std::borrow::Cow<'t, str> {
+    const EACH_CHARS_MAX: usize = 60_000;
+    const ALL_BYTES_MAX: usize = 512 * 1024;
+    let max = if before > ALL_BYTES_MAX { 200 } else { EACH_CHARS_MAX };
+    match text.char_indices().nth(max) {
+        None => text.into(),
+        Some((end, _)) => format!("{}\n\n(cut here; whole: poste track {})", &text[..end], task.message).into(),
+    }
 }
 
 /// The page `workflow-state.md`: checked steps, and what they came to.
@@ -131,6 +144,9 @@ pub fn page(view: &WorkflowView) -> String {
     }
     if let Some(reason) = &view.reason {
         let _ = writeln!(page, "\n{}", plain(reason));
+    }
+    if view.state == WorkflowState::Failed && view.owner.is_some() {
+        let _ = writeln!(page, "\nLet what failed try again: poste workflow retry {}", view.workflow);
     }
     let results = results(view);
     page.push_str("\n## Accumulated Results\n\n");

@@ -239,6 +239,7 @@ impl Answer for PlanAnswer {
                 WaitReason::Quiet => "has quiet hours",
                 WaitReason::Held => "is held",
                 WaitReason::Resting => "rests after a start that came to nothing",
+                WaitReason::Later => "is tried again later",
             };
             let until = wait.until.map(|until| format!(" (ends {})", ui.time(until))).unwrap_or_default();
             writeln!(out, "{} {why}{until}: {}", wait.agent, ui::count(wait.messages, "message"))?;
@@ -272,6 +273,7 @@ fn dry_run(cx: &mut Cx, only: &[Name]) -> Result {
     let runners = configured(cx, &office, only)?;
     let sight = engine::look(&office, &runners, Scope { only, whole: true })?;
     let Choice { starts, holds, resumes, waits, .. } = engine::choose(&sight.facts);
+    let resumes = resumes.into_iter().map(|(agent, _)| agent).collect();
     cx.ui.answer(&PlanAnswer { starts, holds, resumes, waits })
 }
 
@@ -320,6 +322,13 @@ fn note(ui: &Ui, agent: &AgentPicture) -> String {
         let what = hold.message.map(|number| format!("#{number} ")).unwrap_or_default();
         let until = hold.until.map(|until| format!(", ends {}", ui.time(until))).unwrap_or_default();
         notes.push(ui.paint(Paint::Bad, &format!("{what}held: {}{until}", hold.why)));
+    }
+    if let Some(why) = agent.would_hold.as_ref().filter(|_| agent.trusted) {
+        notes.push(ui.paint(Paint::Bad, &format!("held: {}", escape::line(why))));
+    }
+    if agent.delayed > 0 {
+        let next = agent.next_try.map(|at| format!(", the first {}", ui.time(at))).unwrap_or_default();
+        notes.push(ui.paint(Paint::Attention, &format!("{} again later{next}", agent.delayed)));
     }
     if !agent.trusted {
         notes.push(ui.paint(Paint::Attention, "not trusted"));

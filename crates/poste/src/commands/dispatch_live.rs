@@ -112,6 +112,12 @@ impl<'c> Desk<'c> {
             said.push_str(&format!(", {} still under way", started - ended));
         }
         self.ui.say(said);
+        if failed > 0 {
+            self.ui.warn(format!(
+                "{} failed; see why: poste dispatch runs, poste dispatch logs RUN",
+                ui::count(failed, "run")
+            ));
+        }
         Ok(())
     }
 

@@ -76,7 +76,7 @@ impl Answer for RunsAnswer {
     }
 }
 
-fn outcome(ui: &Ui, run: &RunView) -> String {
+pub(super) fn outcome(ui: &Ui, run: &RunView) -> String {
     match (run.how, run.code) {
         (None, _) => ui.paint(Paint::Attention, "running"),
         (Some(RunOutcome::Exited), Some(0)) => ui.paint(Paint::Good, "ended"),

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use poste_core::Address;
 use poste_core::log::MessageNo;
-use poste_core::office::Place;
+use poste_core::office::{Office, Place};
 use poste_core::text::Name;
 use poste_core::views;
 use poste_dispatch::engine::{self, Dispatcher, Stopper, Until};
 
 use super::dispatch_live::Desk;
-use super::send;
+use super::{send, track};
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
@@ -46,7 +46,12 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
     draft.wants_response = Some(true);
     let mut office = cx.open_to_write()?;
     let runners = office.runners()?;
-    let is_run = runners.agents.get(&args.agent).is_some_and(|agent| agent.trusted);
+    let config = runners.agents.get(&args.agent);
+    let is_run = config.is_some_and(|agent| agent.trusted);
+    // Nobody would be started, so there is nothing to wait for; and who is not registered yet cannot even be written to.
+    if config.is_some() && !is_run && (args.wait.is_some() || office.agent(&args.agent)?.is_none()) {
+        return Err(untrusted(&args.agent));
+    }
     if is_run && office.agent(&args.agent)?.is_none() {
         engine::register(&mut office, &runners, &args.agent)?;
     }
@@ -59,6 +64,8 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
     };
     let number = send::submit(cx, &mut office, draft, "directive")?.sent.number;
     cx.ui.say(format!("#{number} stored for {}", args.agent));
+    // Whoever is held already says nothing more by itself.
+    held(cx, &office, number)?.iter().for_each(|why| cx.ui.warn(why));
     let mut desk = Desk::new(cx, office.path()?, vec![args.agent.clone()])?;
     desk.is_silent = true;
     let place = cx.place()?;
@@ -81,11 +88,30 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
         return cx.ui.answer(&message);
     }
     let hint = format!("see how far it is: poste track {number}");
+    let holds = held(cx, &office, number)?;
     let settled = replies.is_some_and(|replies| replies.recipients.iter().all(views::Reply::is_settled));
-    Err(match settled {
+    let error = match settled {
         true => CommandError::not_found(format!("no answer will come from {}", args.agent)).hint(hint),
         false => CommandError::new(Kind::TimedOut, format!("{} has not answered #{number} yet", args.agent)).hint(hint),
-    })
+    };
+    Err(holds.into_iter().fold(error, CommandError::hint))
+}
+
+fn untrusted(agent: &Name) -> CommandError {
+    CommandError::new(
+        Kind::Refused,
+        format!("poste.toml is not trusted on this machine, so nothing is run for {agent}"),
+    )
+    .code("untrusted")
+    .hint("look at it, then: poste trust")
+    .hint(format!("to write without starting anybody: poste send {agent} SUBJECT"))
+}
+
+/// Why nobody is started for a message, in words.
+fn held(cx: &Cx, office: &Office, number: MessageNo) -> Result<Vec<String>> {
+    let Some(track) = views::track(office.store(), number, cx.ui.now)? else { return Ok(Vec::new()) };
+    let holds = track::holds_on(office, &track)?;
+    Ok(holds.iter().map(|hold| track::held_text(&cx.ui, hold)).collect())
 }
 
 /// Tells the dispatcher of this process when it is over.

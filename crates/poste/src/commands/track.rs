@@ -1,12 +1,14 @@
 use std::io::{self, Write};
 
-use poste_core::log::{MessageNo, WakeWay};
+use poste_core::log::{HoldReason, MessageNo, RunOutcome, WakeWay};
+use poste_core::office::Office;
 use poste_core::store::tables::{EndReason, Event, State};
-use poste_core::views::{self, DeliveryView, Track, WakeView};
+use poste_core::text::Name;
+use poste_core::views::{self, DeliveryView, HoldView, RunView, Track, WakeView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::read;
+use super::{dispatch_runs, read};
 use crate::Result;
 use crate::context::Cx;
 use crate::explain::no_message;
@@ -34,6 +36,12 @@ impl Args {
 pub(crate) struct TrackAnswer {
     #[serde(flatten)]
     track: Track,
+    /// Why nobody is started for it now; in JSON, that it is held stands in the history.
+    #[serde(skip)]
+    holds: Vec<HoldView>,
+    /// The last start for it.
+    #[serde(skip)]
+    last_run: Option<RunView>,
     /// JSON always has the history; people get it when they ask.
     #[serde(skip)]
     history: bool,
@@ -41,7 +49,7 @@ pub(crate) struct TrackAnswer {
 
 impl TrackAnswer {
     pub(super) fn with_history(track: Track) -> Self {
-        Self { track, history: true }
+        Self { track, holds: Vec::new(), last_run: None, history: true }
     }
 }
 
@@ -62,12 +70,54 @@ impl Answer for TrackAnswer {
         }
         for delivery in &track.deliveries {
             print_delivery(ui, delivery, track, out)?;
+            for hold in self.holds.iter().filter(|hold| delivery.recipient == hold.agent.as_str()) {
+                writeln!(out, "  {}", ui.paint(Paint::Bad, &held_text(ui, hold)))?;
+            }
+            if let Some(run) = self.last_run.as_ref().filter(|run| delivery.recipient == run.agent.as_str()) {
+                let said = run.said.as_deref().and_then(|said| said.lines().rev().find(|line| !line.trim().is_empty()));
+                let said = said.map(|said| format!(": {}", escape::line(said.trim()))).unwrap_or_default();
+                let how = dispatch_runs::outcome(ui, run);
+                writeln!(out, "  last run {how}{said}; all it printed: poste dispatch logs {}", track.number)?;
+            }
             if self.history {
                 print_history(ui, delivery, out)?;
             }
         }
         Ok(())
     }
+}
+
+/// Why nothing is started, and what to do.
+pub(super) fn held_text(ui: &Ui, hold: &HoldView) -> String {
+    let until = hold.until.map(|until| format!(", ends {}", ui.time(until))).unwrap_or_default();
+    let what = hold.message.map(|number| format!(" {number}")).unwrap_or_default();
+    let what_to_do = match hold.why {
+        HoldReason::Misconfigured => "look at poste.toml, then: poste trust".to_owned(),
+        _ => format!("let it go: poste dispatch resume {}{what}", hold.agent),
+    };
+    format!(
+        "{} is not started{}: held ({}{until}); {what_to_do}",
+        hold.agent,
+        if what.is_empty() { "" } else { " for it" },
+        hold.why
+    )
+}
+
+/// What holds the message itself, and then what holds its recipients, of those who may still be started for it.
+pub(super) fn holds_on(office: &Office, track: &Track) -> Result<Vec<HoldView>> {
+    let mut found = Vec::new();
+    for delivery in track.deliveries.iter().filter(|delivery| delivery.state == State::Pending) {
+        let Ok(agent) = delivery.recipient.parse::<Name>() else { continue };
+        let holds = views::holds(office.store(), &agent, office.now()?)?;
+        found.extend(holds.into_iter().filter(|hold| hold.message.is_none_or(|message| message == track.number)));
+    }
+    Ok(found)
+}
+
+/// The last start for a message, if it failed.
+fn last_failed(office: &Office, number: MessageNo) -> Result<Option<RunView>> {
+    let run = views::runs_of(office.store(), number)?.pop();
+    Ok(run.filter(|run| run.how.is_some_and(|how| how != RunOutcome::Exited || run.code != Some(0))))
 }
 
 fn print_history(ui: &Ui, delivery: &DeliveryView, out: &mut dyn Write) -> io::Result<()> {
@@ -222,5 +272,7 @@ fn ladder(ui: &Ui, delivery: &DeliveryView, track: &Track) -> String {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let office = cx.open()?;
     let track = views::track(office.store(), args.number, cx.ui.now)?.ok_or_else(|| no_message(args.number))?;
-    cx.ui.answer(&TrackAnswer { track, history: args.history })
+    let holds = holds_on(&office, &track)?;
+    let last_run = last_failed(&office, args.number)?;
+    cx.ui.answer(&TrackAnswer { track, holds, last_run, history: args.history })
 }

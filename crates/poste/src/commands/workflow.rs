@@ -445,9 +445,11 @@ fn start(cx: &mut Cx, args: RunArgs) -> Result {
         let view = see(&office)?;
         cx.ui.answer(&RunAnswer { id, repeat: started.repeat, view, waited: false })?;
         cx.ui.say(format!("see how it goes: poste workflow show {label}"));
+        tell_who_starts(cx, &office)?;
         return Ok(());
     }
     cx.ui.say(format!("started {label}; waiting. Killed meanwhile, go on with: --wait --id {id}"));
+    tell_who_starts(cx, &office)?;
     let over = office.wait_for(args.timeout, |office| {
         let advanced = go_on(cx, office, &label)?;
         Ok((advanced.open == 0).then_some(()))
@@ -463,6 +465,15 @@ fn start(cx: &mut Cx, args: RunArgs) -> Result {
             .code("workflow_over")
             .hint(format!("let it try again: poste workflow retry {label}"))),
     }
+}
+
+/// A workflow only sends: that its agents are started is somebody else's, and without runs it looks as if nobody does so.
+fn tell_who_starts(cx: &Cx, office: &Office) -> Result {
+    let runners = office.runners()?;
+    if !runners.agents.is_empty() && views::all_running(office.store())?.is_empty() {
+        cx.ui.say("no agent runs now; if no dispatcher is there to start them: poste dispatch");
+    }
+    Ok(())
 }
 
 fn start_error(source: &Source, error: StartError) -> CommandError {

@@ -287,6 +287,18 @@ fn two_agents_that_start_each_other_are_stopped_and_somebody_is_told() {
 }
 
 #[test]
+fn without_a_lead_whoever_began_a_loop_and_every_person_is_told() {
+    let (to_ben, to_anna) = (writes_to("ben"), writes_to("anna"));
+    let agents = [("anna", to_ben.as_str(), "max_hops = 3"), ("ben", to_anna.as_str(), "max_hops = 3")];
+    let stage = Stage::new(&agents, "");
+    stage.desk.run(&["register", "mary", "--kind", "human"]);
+    stage.send("anna", "directive");
+    stage.once();
+    let told: Vec<usize> = ["lead", "mary", "ben"].map(|name| stage.alerts(name).len()).to_vec();
+    assert_eq!(told, [1, 1, 1]);
+}
+
+#[test]
 fn a_budget_that_is_used_up_is_seen_and_can_be_lifted() {
     let budget = |runs: u32| format!("budget = {{ runs = {runs}, per = \"day\" }}");
     let stage = Stage::new(&[("anna", WORKS, &budget(2))], "");
@@ -481,4 +493,47 @@ fn a_program_that_speaks_with_the_server_can_dispatch() {
     assert!(said[5].contains("places taken"), "{}", said[5]);
     until("the answer", || stage.state(1) == "done");
     stage.until_nobody();
+}
+
+#[test]
+fn what_comes_back_later_and_what_a_run_said_can_be_seen() {
+    let stage = Stage::new(&[("anna", "cat >/dev/null; echo I cannot connect; exit 3", "")], "");
+    fs::write(stage.path("poste.toml"), "[delivery]\nretry_delay = \"1h\"\n").unwrap();
+    let message = stage.send("anna", "question");
+    stage.once();
+    let agent = stage.agent("anna");
+    assert_eq!((&agent["state"], &agent["delayed"]), (&"waiting".into(), &1.into()), "{agent}");
+    assert!(agent["next_try"].is_string());
+    let plan = stage.dispatch(&["--dry-run"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&plan.stdout).contains("anna is tried again later (ends in"));
+    let track = stage.desk.run(&["track", &message.to_string()]);
+    assert!(track.contains(&format!("I cannot connect; all it printed: poste dispatch logs {message}")), "{track}");
+}
+
+#[test]
+fn whoever_writes_to_who_is_held_hears_of_it() {
+    let stage = Stage::new(&[("anna", WORKS, "budget = { runs = 1, per = \"day\" }")], "");
+    for _ in 0..2 {
+        stage.send("anna", "question");
+    }
+    stage.once();
+    let output = stage.dispatch(&["send", "anna", "More", "--wait", "1s", "--as", "lead"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert_eq!(said.matches("anna is not started: held (budget, ends").count(), 2, "at once and at the end: {said}");
+    assert!(said.contains("poste dispatch resume anna"), "{said}");
+    let refused = stage.dispatch(&["resume", "anna", "--as", "anna"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(4), "{}", String::from_utf8_lossy(&refused.stderr));
+}
+
+#[test]
+fn nobody_waits_for_what_is_not_trusted() {
+    let stage = Stage::new(&[("anna", WORKS, "")], "");
+    fs::remove_file(stage.desk.office().join("local.toml")).unwrap();
+    fs::write(stage.path("poste.toml"), stage.sections(&[("anna", WORKS, ""), ("new", WORKS, "")])).unwrap();
+    for name in ["anna", "new"] {
+        let output = stage.dispatch(&["send", name, "Please", "--wait", "1h", "--as", "lead"]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), said.contains("poste trust")), (Some(4), true), "{said}");
+    }
 }

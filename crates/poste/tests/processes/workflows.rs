@@ -273,3 +273,20 @@ fn a_long_workflow_goes_on_whenever_its_engine_is_killed() {
     assert_eq!(desk.json(&["workflow", "list", "--all"])["workflows"].as_array().unwrap().len(), 1);
     desk.verify();
 }
+
+#[test]
+fn an_agent_of_a_trusted_file_need_not_be_registered() {
+    let desk = office(&[]);
+    let section = |name: &str| format!("[agent.{name}]\nrole = \"reader\"\nrun = [\"true\"]\n");
+    let lint = |name: &str| desk.command(&["workflow", "lint", name]).output().unwrap().status.success();
+    assert!(!lint("digest"), "nobody is there");
+    std::fs::write(desk.folder.path().join("poste.toml"), section("reader") + &section("summariser")).unwrap();
+    assert!(!lint("digest"), "nobody trusts it");
+    std::fs::write(desk.office().join("local.toml"), section("reader") + &section("summariser")).unwrap();
+    assert!(lint("digest"));
+    let output = desk.command(&["workflow", "run", "digest", "--input", "files=a", "--as", "ann"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains("poste dispatch"), "{said}");
+    let agents = desk.run(&["agents"]);
+    assert!(agents.contains("summariser") && agents.contains("reader"), "{agents}");
+}

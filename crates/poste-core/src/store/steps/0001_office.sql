@@ -487,6 +487,7 @@ CREATE TABLE run_holds (
   position INTEGER NOT NULL,
   at INTEGER NOT NULL,
   until INTEGER,
+  let_go_at INTEGER,
   PRIMARY KEY (agent, delivery)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_holds_delivery ON run_holds (delivery) WHERE delivery > 0;

@@ -52,6 +52,8 @@ pub struct HoldRow {
     pub position: Position,
     pub at: Timestamp,
     pub until: Option<Timestamp>,
+    /// When somebody last let it go, whatever it was held for since.
+    pub let_go_at: Option<Timestamp>,
 }
 
 impl HoldRow {
@@ -72,7 +74,7 @@ pub struct Spent {
 const COLUMNS: &str = "run, position, at, agent, runner, host, pid, pid_started_ms, pid_place, hops, ended_by, ended_at, \
      how, code, took_ms, cost_micros";
 
-const HOLD_COLUMNS: &str = "agent, delivery, why, position, at, until";
+const HOLD_COLUMNS: &str = "agent, delivery, why, position, at, until, let_go_at";
 
 fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     let ended_by: Option<Position> = row.get(10)?;
@@ -109,6 +111,7 @@ fn hold_row(row: &Row<'_>) -> rusqlite::Result<HoldRow> {
         position: row.get(3)?,
         at: row.get(4)?,
         until: row.get(5)?,
+        let_go_at: row.get(6)?,
     })
 }
 
@@ -227,14 +230,14 @@ impl Tables<'_> {
 
     pub fn set_hold(&mut self, hold: &HoldRow) -> Result<(), Error> {
         static SQL: LazyLock<String> = LazyLock::new(|| {
-            format!("INSERT OR REPLACE INTO run_holds ({HOLD_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+            format!("INSERT OR REPLACE INTO run_holds ({HOLD_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")
         });
-        let HoldRow { agent, delivery, why, position, at, until } = hold;
+        let HoldRow { agent, delivery, why, position, at, until, let_go_at } = hold;
         if delivery.is_none() {
             self.forget_stop_told(agent)?;
         }
         let delivery = delivery.unwrap_or(NO_DELIVERY);
-        self.conn.prepare_cached(&SQL)?.execute(params![agent, delivery, why, position, at, until])?;
+        self.conn.prepare_cached(&SQL)?.execute(params![agent, delivery, why, position, at, until, let_go_at])?;
         Ok(())
     }
 
