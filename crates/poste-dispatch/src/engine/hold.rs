@@ -70,7 +70,7 @@ fn content(hold: &Hold) -> Content {
         (HoldReason::Misconfigured, _) => {}
         // A longer chain is held again, so one word of a person is one more run.
         (HoldReason::Hops, _) => {
-            body.push_str(&format!(" A person, or who leads it, may let it go on by one run: {command}"))
+            body.push_str(&format!(" A person, or who leads it, may let it go on by one run: {command}"));
         }
         (_, Some(_)) => body.push_str(&format!(" A person, or who leads it, may let it go before that: {command}")),
         (_, None) => body.push_str(&format!(" A person, or who leads it, may let it go: {command}")),

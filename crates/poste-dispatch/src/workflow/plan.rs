@@ -186,7 +186,7 @@ impl Look<'_> {
             match item_state(step, seen, &tasks) {
                 // Whoever lets a step try again wants that, though another one failed for good.
                 Item::Next(_) if doomed && seen.granted == 0 => {
-                    failed = failed.or(Some("it was not tried again".to_owned()))
+                    failed = failed.or(Some("it was not tried again".to_owned()));
                 }
                 Item::Next(attempt) => acts.push(task(attempt, None)),
                 Item::Ask(last) => acts.push(task(last.attempt, Some(failure_of(last)))),

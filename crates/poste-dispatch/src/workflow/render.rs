@@ -92,7 +92,7 @@ pub fn results(view: &WorkflowView) -> String {
             match &task.result {
                 Some(result) if result.redacted => page.push_str("> (redacted)\n"),
                 Some(result) if !result.text.trim().is_empty() => {
-                    page.push_str(&quoted(&part(&result.text, page.len(), task)))
+                    page.push_str(&quoted(&part(&result.text, page.len(), task)));
                 }
                 _ => match &task.choice {
                     Some(choice) => {

@@ -74,8 +74,9 @@ impl Answer for TrackAnswer {
                 writeln!(out, "  {}", ui.paint(Paint::Bad, &held_text(ui, hold)))?;
             }
             if let Some(run) = self.last_run.as_ref().filter(|run| delivery.recipient == run.agent.as_str()) {
-                let said = run.said.as_deref().and_then(|said| said.lines().rev().find(|line| !line.trim().is_empty()));
-                let said = said.map(|said| format!(": {}", escape::line(said.trim()))).unwrap_or_default();
+                // Why it could not be started; how a program ended is said already.
+                let said = run.said.as_deref().filter(|_| run.code.is_none());
+                let said = said.map(|said| format!(": {}", escape::line(said))).unwrap_or_default();
                 let how = dispatch_runs::outcome(ui, run);
                 writeln!(out, "  last run {how}{said}; all it printed: poste dispatch logs {}", track.number)?;
             }

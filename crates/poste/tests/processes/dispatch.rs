@@ -507,7 +507,7 @@ fn what_comes_back_later_and_what_a_run_said_can_be_seen() {
     let plan = stage.dispatch(&["--dry-run"]).output().unwrap();
     assert!(String::from_utf8_lossy(&plan.stdout).contains("anna is tried again later (ends in"));
     let track = stage.desk.run(&["track", &message.to_string()]);
-    assert!(track.contains(&format!("I cannot connect; all it printed: poste dispatch logs {message}")), "{track}");
+    assert!(track.contains(&format!("last run exit code 3; all it printed: poste dispatch logs {message}")), "{track}");
 }
 
 #[test]
