@@ -55,9 +55,13 @@ impl<L: Log> Office<L> {
         let path = folder.join(config::LOCAL_FILE);
         let Some(text) = read_config(&path)? else { return Ok(LocalFile::default()) };
         let (file, problems) = config::read_local(&text);
-        match problems.first() {
+        if let Some(problem) = problems.first() {
+            return Err(Error::Config { path, message: problem.to_string() });
+        }
+        // One rule for everything it runs. It is an error and no omission: a gate that is left out would let all through.
+        match file.runs_something().then(|| trust::foreign(&path)).transpose()?.flatten() {
+            Some(message) => Err(Error::Config { path, message }),
             None => Ok(file),
-            Some(problem) => Err(Error::Config { path, message: problem.to_string() }),
         }
     }
 
