@@ -94,10 +94,18 @@ struct Common {
     #[arg(long)]
     priority: Option<Priority>,
     /// What it is known by: the same key is the same message
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = key)]
     key: Option<String>,
     #[command(flatten)]
     secret: SecretArgs,
+}
+
+/// An unset variable of a script must not make everything the same message.
+fn key(text: &str) -> std::result::Result<String, String> {
+    match text.trim().is_empty() {
+        true => Err("an empty key would be everybody's; leave it out, or give one".to_owned()),
+        false => Ok(text.to_owned()),
+    }
 }
 
 fn header(text: &str) -> std::result::Result<(String, String), String> {
