@@ -1,7 +1,7 @@
 //! Seeing to one rule: holding it, telling what is to be told, moving its cursor on, letting go.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use poste_core::config::OnRule;
@@ -223,12 +223,13 @@ impl Folders {
         Ok(Self { office, config })
     }
 
-    fn scene(&self, rule: &OnRule, now: Timestamp) -> Scene<'_> {
+    fn scene<'s>(&'s self, rule: &OnRule, now: Timestamp, stop: &'s AtomicBool) -> Scene<'s> {
         Scene {
             office: &self.office,
             folder: &self.config,
             timeout: Duration::from_millis(rule.timeout_ms.unsigned_abs()),
             now_s: now.ms().div_euclid(1_000),
+            stop,
         }
     }
 }
@@ -254,11 +255,15 @@ impl<'d> Desk<'d> {
             if !self.keep(self.rule.timeout_ms + SLACK_MS)? {
                 return Ok(Told::Lost);
             }
-            let scene = folders.scene(self.rule, self.office.wall());
+            let scene = folders.scene(self.rule, self.office.wall(), &setting.stop);
             let Err(failure) = channels::send(&self.rule.handler, &post, scene) else {
                 setting.say(self.rule, number, What::Told, None, attempt);
                 return Ok(Told::Done);
             };
+            // Not the receiver's failure: it is told by whoever comes next, with the same key.
+            if setting.stop.load(Ordering::Relaxed) {
+                return Ok(Told::Stopped);
+            }
             if failure.is_final || attempt >= self.rule.attempts {
                 setting.say(self.rule, number, What::Dead, Some(failure.why.clone()), attempt);
                 let mail = self.alert(&post.message)?;
@@ -417,6 +422,7 @@ pub fn retry(
     matcher: &Matcher,
     messages: &[MessageNo],
     patience: Duration,
+    stop: &AtomicBool,
 ) -> Result<Option<Vec<Retried>>, Error> {
     let mut office = place.open()?;
     let rule = &matcher.rule;
@@ -431,16 +437,19 @@ pub fn retry(
         if !messages.is_empty() && !messages.contains(&untold.message) {
             continue;
         }
-        if !desk.keep(rule.timeout_ms + SLACK_MS)? {
+        if stop.load(Ordering::Relaxed) || !desk.keep(rule.timeout_ms + SLACK_MS)? {
             break;
         }
         let sent = match views::message(desk.office.store(), untold.message)? {
             None => Err(Failure::from("the message is gone".to_owned())),
             Some(message) => {
-                let scene = folders.scene(rule, desk.office.wall());
+                let scene = folders.scene(rule, desk.office.wall(), stop);
                 channels::send(&rule.handler, &Post::new(&id, &rule.name, message), scene)
             }
         };
+        if sent.is_err() && stop.load(Ordering::Relaxed) {
+            break;
+        }
         let message = untold.message;
         let error = sent.as_ref().err().map(|failure| failure.why.clone());
         retried.push(Retried { rule: rule.name.clone(), message, told: sent.is_ok(), error });
@@ -502,5 +511,5 @@ pub fn test(place: &Place, rule: &OnRule) -> Result<Result<(), Failure>, Error> 
     let mut post = Post::new(&office_id(&office)?, &rule.name, message);
     post.key = format!("poste-test-{}", uuid::Uuid::now_v7());
     let folders = Folders::of(place)?;
-    Ok(channels::send(&rule.handler, &post, folders.scene(rule, now)))
+    Ok(channels::send(&rule.handler, &post, folders.scene(rule, now, &AtomicBool::new(false))))
 }

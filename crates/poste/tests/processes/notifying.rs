@@ -369,6 +369,119 @@ fn a_desktop_is_told_by_its_own_program() {
     assert!(shown.contains("&lt;b&gt;low&lt;/b&gt; &amp; more"), "{shown}");
 }
 
+/// Asks a process to end, and says how it did. Whoever does not end is ended by the test's own time.
+fn end(child: &mut Child, signal: &str) -> Option<i32> {
+    let asked = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
+    assert!(asked.success());
+    child.wait().expect("it ends").code()
+}
+
+#[test]
+fn whoever_ran_a_command_for_a_rule_still_ends_in_order() {
+    let rule = |name: &str, command: &str| {
+        format!("[[on]]\nname = \"{name}\"\ntype = \"alert\"\nhandler = \"exec\"\ncommand = [\"sh\", \"-c\", \"{command}\"]\ntimeout = \"2m\"\n")
+    };
+    let quick = rule("quick", "echo $POSTE_NUMBER >> told.txt");
+    let agent = "[agent.slow]\nrun = [\"sh\", \"-c\", \"touch begun.txt; sleep 2; touch ended.txt\"]\n";
+    let desk = desk(&format!("{quick}{agent}"));
+    let in_folder = |name: &str| desk.folder.path().join(name);
+    desk.run(&["register", "slow"]);
+    let mut dispatching = desk.command(&["dispatch"]).spawn().expect("the program starts");
+    until_begun(&desk, 1);
+    alert(&desk, "one");
+    until("it was told", || in_folder("told.txt").exists());
+    desk.run(&["send", "slow", "Work", "--type", "task_request", "--as", "monitor"]);
+    until("the agent runs", || in_folder("begun.txt").exists());
+    assert_eq!(end(&mut dispatching, "-TERM"), Some(0));
+    assert!(in_folder("ended.txt").exists(), "it waited for what runs");
+
+    std::fs::write(desk.office().join("local.toml"), quick + &rule("long", "touch long.txt; sleep 100")).expect("a file");
+    let mut watching = Watching::start(&desk);
+    until_begun(&desk, 2);
+    alert(&desk, "two");
+    until("a command is under way", || in_folder("long.txt").exists());
+    let started = std::time::Instant::now();
+    assert_eq!(end(&mut watching.0, "-TERM"), Some(0));
+    assert!(started.elapsed() < Duration::from_secs(30), "nobody waits for the command");
+    let status = desk.json(&["watch", "status"]);
+    let rules = status["rules"].as_array().expect("rules");
+    assert!(rules.iter().all(|rule| rule["seen_to"]["holder"].is_null()), "{status}");
+    assert_eq!(desk.json(&["watch", "dead"])["letters"], Value::Array(Vec::new()), "it is told by whoever comes next");
+}
+
+/// A server that repeats the address it was asked for, as it came and in another way of writing it.
+fn echoing_server() -> String {
+    use std::io::Write as _;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut lines = BufReader::new(stream.try_clone().expect("a connection")).lines();
+            let asked = lines.next().expect("a request").expect("text");
+            let path = asked.split(' ').nth(1).expect("a path").to_owned();
+            let body = serde_json::json!({ "error": format!("Cannot POST {path} nor {}", path.replace('-', "%2D")) });
+            let body = body.to_string();
+            let _ = write!(stream, "HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        }
+    });
+    url
+}
+
+#[test]
+fn a_server_that_repeats_the_address_tells_nobody_the_secret_in_it() {
+    let server = echoing_server();
+    let desk = desk(&format!(
+        "[[on]]\nname = \"slack\"\ntype = \"alert\"\nhandler = \"slack\"\nurl_env = \"SLACK\"\nattempts = 1\n\
+         [[on]]\nname = \"telegram\"\ntype = \"alert\"\nhandler = \"telegram\"\ntoken_env = \"TOKEN\"\nchat = \"1\"\nurl = \"{server}\"\n\
+         attempts = 1\n"
+    ));
+    let run = |args: &[&str]| {
+        let slack = format!("{server}/services/T0/slack-secret-4711");
+        let output = with_secrets(desk.command(args)).env("SLACK", slack).output().expect("the program runs");
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    };
+    run(&["watch", "--once"]);
+    alert(&desk, "one");
+    let said = run(&["watch", "--once"]) + &run(&["watch", "dead", "--json"]) + &run(&["watch", "test", "slack"]);
+    assert!(said.contains("HTTP 404"), "{said}");
+    for secret in ["slack-secret-4711", "slack%2Dsecret%2D4711", "telegram-token-4711", "telegram%2Dtoken%2D4711"] {
+        assert!(!said.contains(secret), "{said}");
+        assert!(!found_in(&desk, secret), "{secret} stands in a file of the office");
+    }
+}
+
+#[test]
+fn a_file_of_this_machine_that_came_with_a_repository_runs_nothing() {
+    let git = |folder: &std::path::Path, args: &[&str]| {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=a", "-c", "user.email=a@example.org", "-C"]).arg(folder).args(args);
+        let output = command.output().expect("git runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    for version in ["2", "4"] {
+        let rule = "[[on]]\nname = \"x\"\ntype = \"alert\"\nsince = \"start\"\nhandler = \"exec\"\ncommand = [\"touch\", \"ran.txt\"]\n";
+        let desk = desk(rule);
+        let folder = desk.folder.path();
+        let ran = folder.join("ran.txt");
+        alert(&desk, "one");
+        git(folder, &["init", "-q"]);
+        git(folder, &["config", "index.version", version]);
+        git(folder, &["add", "-f", ".poste/.gitignore", ".poste/local.toml"]);
+        for args in [&["watch", "--once"][..], &["watch", "test", "x"], &["team", "status"], &["dispatch", "--once"]] {
+            let output = desk.command(args).output().expect("the program runs");
+            assert!(!output.status.success(), "{args:?}");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(said.contains("git tracks it"), "{args:?}: {said}");
+        }
+        assert!(!ran.exists());
+        // Its own again, once a person took it out of what comes with the repository.
+        git(folder, &["rm", "-q", "--cached", ".poste/local.toml"]);
+        desk.run(&["watch", "--once"]);
+        assert!(ran.exists());
+    }
+}
+
 fn write_program(path: &std::path::Path, text: &str) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::write(path, text).expect("a file");
