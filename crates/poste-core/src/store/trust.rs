@@ -138,6 +138,7 @@ fn is_named(index: &[u8], name: &Path) -> bool {
     };
     let ends = |at: usize| index.get(at + whole.len()) == Some(&0);
     // Before a name stands its length, so that even a slash there may belong to no longer name.
-    let begins = |at: usize| is_short || whole.len() % 256 == 0x2f || at.checked_sub(1).is_some_and(|at| index[at] != b'/');
+    let begins =
+        |at: usize| is_short || whole.len() % 256 == 0x2f || at.checked_sub(1).is_some_and(|at| index[at] != b'/');
     index.windows(whole.len()).enumerate().any(|(at, found)| found == whole && ends(at) && begins(at))
 }

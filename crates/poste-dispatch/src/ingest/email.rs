@@ -28,7 +28,11 @@ pub fn email(bytes: &[u8]) -> Result<Incoming, Unfit> {
     if mail.from().is_none() && mail.subject().is_none() && mail.message_id().is_none() {
         return Err(Unfit::NoMail("it has neither From nor Subject nor Message-ID"));
     }
-    let mut incoming = Incoming { subject: one_line(mail.subject().unwrap_or_default()), origin: Origin::Email, ..Incoming::default() };
+    let mut incoming = Incoming {
+        subject: one_line(mail.subject().unwrap_or_default()),
+        origin: Origin::Email,
+        ..Incoming::default()
+    };
     let texts: Vec<String> = (0..mail.text_body_count())
         .filter_map(|part| mail.body_text(part))
         .map(|text| text.trim().to_owned())

@@ -62,8 +62,10 @@ pub fn webhook(request: Request<'_>, secret: Option<&str>) -> Result<Incoming, U
     if incoming.subject.is_empty() {
         incoming.subject = "webhook".to_owned();
     }
-    incoming.key =
-        ["webhook-id", "idempotency-key"].iter().find_map(|name| request.header(name).filter(|key| !key.is_empty())).map(ToOwned::to_owned);
+    incoming.key = ["webhook-id", "idempotency-key"]
+        .iter()
+        .find_map(|name| request.header(name).filter(|key| !key.is_empty()))
+        .map(ToOwned::to_owned);
     incoming.origin = if secret.is_some() { Origin::Signed } else { Origin::Unsigned };
     let mut note = |key: &str, value: &str| incoming.metadata.insert(key.to_owned(), one_line(value));
     note("source", "webhook");

@@ -163,7 +163,7 @@ enum Told {
 }
 
 /// Sees to a rule until nothing is left to be told.
-pub(super) fn see_to(setting: &Setting, matcher: &Matcher) -> Result<Seen, Error> {
+pub(super) fn see_to(setting: &Setting, matcher: &Matcher, up_to: Option<Position>) -> Result<Seen, Error> {
     let mut office = setting.place.open()?;
     let rule = &matcher.rule;
     let Some(handling) = take(&mut office, &setting.speaker, rule)? else { return Ok(Seen::Held) };
@@ -179,12 +179,16 @@ pub(super) fn see_to(setting: &Setting, matcher: &Matcher) -> Result<Seen, Error
             desk.finish((next.looked > desk.cursor).then_some(next.looked))?;
             return Ok(Seen::Done);
         };
+        if up_to.is_some_and(|up_to| position > up_to) {
+            desk.finish(None)?;
+            return Ok(Seen::Done);
+        }
         for message in messages {
             // Whoever was here before gave up on it, and did not live to move the cursor.
             if desk.untold(message.number)?.is_some() {
                 continue;
             }
-            match desk.tell(setting, &folder, Post::new(&id, &rule.name, message))? {
+            match desk.tell(setting, &folder, Post::of(desk.office, &id, &rule.name, message)?)? {
                 Told::Done => {}
                 Told::Lost => {
                     setting.say(rule, None, What::Lost, None, 0);
@@ -248,6 +252,18 @@ impl<'d> Desk<'d> {
     fn tell(&mut self, setting: &Setting, folders: &Folders, post: Post) -> Result<Told, Error> {
         let number = Some(post.message.number);
         let mut attempt = 1;
+        let is_new = self.office.wall().since_ms(post.message.at) < limits::HANDLER_PACE_MS;
+        while is_new && let Some(wait) = setting.pace.as_ref().and_then(|pace| pace.wait()) {
+            let (max, seconds) = (limits::HANDLER_PACE_MAX, wait.as_secs() + 1);
+            let why = format!(
+                "it told of {max} messages within a minute and stops for {seconds}s: does it cause them itself?"
+            );
+            setting.say(self.rule, number, What::Problem, Some(why), 0);
+            match self.pause(setting, wait)? {
+                Told::Done => {}
+                other => return Ok(other),
+            }
+        }
         loop {
             if setting.stop.load(Ordering::Relaxed) {
                 return Ok(Told::Stopped);
@@ -361,7 +377,7 @@ impl<'d> Desk<'d> {
     fn alert(&self, message: &MessageView) -> Result<Option<Send>, Error> {
         let tables = self.office.store().tables()?;
         let record = tables.record(message.position)?.and_then(|record| record.sealed.intent().ok().flatten());
-        if matches!(record, Some(Intent::HandlerDead(_))) || !tables.all_untold(Some(&self.rule.name), 1)?.is_empty() {
+        if matches!(record, Some(Intent::HandlerDead(_))) || self.goes_on_failing(message)? {
             return Ok(None);
         }
         let mut to: Vec<Address> = self.rule.tell.clone();
@@ -371,6 +387,22 @@ impl<'d> Desk<'d> {
         to.truncate(limits::ADDRESSES_MAX);
         let alert = "alert".parse().map_err(|error| Error::Damaged(format!("{error}")))?;
         Ok((!to.is_empty()).then(|| Send::plain(alert, to)))
+    }
+
+    /// Whether the message the rule was for before this one is a dead letter, too. One that nobody settles must not
+    /// silence those that come after others were told.
+    fn goes_on_failing(&self, message: &MessageView) -> Result<bool, Error> {
+        let tables = self.office.store().tables()?;
+        let untold = tables.all_untold(Some(&self.rule.name), RETRIED_MAX)?;
+        let earlier = untold.iter().map(|untold| untold.message).filter(|number| *number < message.number).max();
+        let Some(earlier) = earlier.map(|number| tables.message(number)).transpose()?.flatten() else {
+            return Ok(false);
+        };
+        if earlier.position == message.position {
+            return Ok(true);
+        }
+        let next = next_match(self.office, &Matcher::new(self.rule.clone())?, earlier.position)?;
+        Ok(next.found.is_some_and(|(position, _)| position == message.position))
     }
 
     /// False: somebody else has the rule.
@@ -444,7 +476,7 @@ pub fn retry(
             None => Err(Failure::from("the message is gone".to_owned())),
             Some(message) => {
                 let scene = folders.scene(rule, desk.office.wall(), stop);
-                channels::send(&rule.handler, &Post::new(&id, &rule.name, message), scene)
+                channels::send(&rule.handler, &Post::of(desk.office, &id, &rule.name, message)?, scene)
             }
         };
         if sent.is_err() && stop.load(Ordering::Relaxed) {
@@ -508,7 +540,7 @@ pub fn test(place: &Place, rule: &OnRule) -> Result<Result<(), Failure>, Error> 
         archive: None,
         approval: None,
     };
-    let mut post = Post::new(&office_id(&office)?, &rule.name, message);
+    let mut post = Post::of(&office, &office_id(&office)?, &rule.name, message)?;
     post.key = format!("poste-test-{}", uuid::Uuid::now_v7());
     let folders = Folders::of(place)?;
     Ok(channels::send(&rule.handler, &post, folders.scene(rule, now, &AtomicBool::new(false))))

@@ -163,7 +163,7 @@ fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
         poste_run::signals_are_seen_to();
     }
     let watcher = match until {
-        Until::Stopped => desk.watch(&place, &office)?,
+        Until::Stopped => Some(desk.watch(&place)?),
         Until::Idle | Until::Started => None,
     };
     let mut dispatcher = Dispatcher::new(place, office, desk);

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::SecretArgs;
 use crate::Result;
 use crate::context::{Cx, recipients_text};
-use crate::draft::parse_recipients;
+use crate::draft::{note_rule, parse_recipients};
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
 
@@ -177,6 +177,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 fn take_in(cx: &mut Cx, common: Common, mut incoming: Incoming, attach: bool) -> Result {
     let delivery = Delivery { to: parse_recipients(&common.to)?, kind: common.kind, priority: common.priority, attach };
     incoming.key = common.key.or(incoming.key);
+    note_rule(&mut incoming.metadata);
     let content = ingest::content(&incoming);
     content.check_message().map_err(CommandError::usage)?;
     common.secret.check(&content)?;

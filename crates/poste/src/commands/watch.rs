@@ -426,7 +426,9 @@ fn retry(cx: &mut Cx, name: &Label, numbers: &[MessageNo], wait: Duration) -> Re
     }
     cx.ui.answer(&RetryAnswer { retried })?;
     if stop.load(Ordering::Relaxed) {
-        return Err(CommandError::new(Kind::Unhealthy, "it was interrupted; the rest was not tried again").code("untold"));
+        return Err(
+            CommandError::new(Kind::Unhealthy, "it was interrupted; the rest was not tried again").code("untold")
+        );
     }
     match failed {
         0 => Ok(()),

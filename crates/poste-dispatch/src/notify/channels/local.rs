@@ -14,6 +14,7 @@ use poste_run::{End, Environment, Finished, Stopped, Task, Watch};
 use serde_json::json;
 
 use super::{Failure, Post, Scene};
+use crate::notify::matching::RULE_VARIABLE;
 use crate::notify::post::plain;
 
 /// The folder of files that rules write, inside the office.
@@ -65,7 +66,7 @@ pub(super) fn exec(words: &[String], post: &Post, scene: Scene<'_>) -> Result<()
     let mut environment = Environment::default();
     environment
         .set("POSTE_IDEMPOTENCY_KEY", &post.key)
-        .set("POSTE_RULE", post.rule.as_str())
+        .set(RULE_VARIABLE, post.rule.as_str())
         .set("POSTE_NUMBER", message.number.to_string())
         .set("POSTE_TYPE", message.kind.as_str())
         .set("POSTE_PRIORITY", message.priority.word())
@@ -81,7 +82,8 @@ fn finished(task: &mut Task, scene: Scene<'_>) -> Result<(), Failure> {
         true => Watch::Stop,
         false => Watch::GoOn,
     };
-    let finished = task.watch_every(STOP_LOOK).run_watched(&mut look).map_err(|error| Failure::from(error.to_string()))?;
+    let finished =
+        task.watch_every(STOP_LOOK).run_watched(&mut look).map_err(|error| Failure::from(error.to_string()))?;
     match finished.passed() {
         true => Ok(()),
         false => Err(ended(&finished).into()),

@@ -83,7 +83,8 @@ pub(super) fn send(handler: &HandlerConfig, post: &Post, scene: Scene<'_>) -> Re
                 ("webhook-timestamp", scene.now_s.to_string()),
                 ("webhook-signature", signature),
             ];
-            http::post(url, Words::Said, &headers, post, &body, scene.timeout).map_err(|failure| failure.without(&secret))
+            http::post(url, Words::Said, &headers, post, &body, scene.timeout)
+                .map_err(|failure| failure.without(&secret))
         }
         HandlerConfig::Email(config) => email::send(config, post, scene),
         HandlerConfig::Desktop => local::desktop(post, scene),
