@@ -8,6 +8,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 static HANDLERS: LazyLock<Result<Handlers, io::Error>> = LazyLock::new(Handlers::install);
 static RUNNING: Mutex<usize> = Mutex::new(0);
+static SEEN_TO: AtomicBool = AtomicBool::new(false);
+
+/// This process handles the signals that would end it by itself: commands are not ended by them, and neither is this
+/// process. To be said before the first command runs; whoever says it stops its commands by their watcher.
+pub fn signals_are_seen_to() {
+    SEEN_TO.store(true, Ordering::SeqCst);
+}
 
 #[derive(Debug)]
 struct Handlers {
@@ -50,21 +57,25 @@ fn ignored(status: &str) -> Option<u64> {
 /// While one of these exists, a signal that would end this process is held back.
 #[derive(Debug)]
 pub struct HeldBack {
-    handlers: &'static Handlers,
+    /// None: somebody else sees to signals.
+    handlers: Option<&'static Handlers>,
 }
 
 impl HeldBack {
     pub fn new() -> io::Result<Self> {
+        if SEEN_TO.load(Ordering::SeqCst) {
+            return Ok(Self { handlers: None });
+        }
         let handlers = HANDLERS.as_ref().map_err(|failed| io::Error::new(failed.kind(), failed.to_string()))?;
         let mut running = RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *running += 1;
         handlers.idle.store(false, Ordering::SeqCst);
-        Ok(Self { handlers })
+        Ok(Self { handlers: Some(handlers) })
     }
 
     /// The signal that came since.
     pub fn signal(&self) -> Option<i32> {
-        match self.handlers.came.load(Ordering::SeqCst) {
+        match self.handlers?.came.load(Ordering::SeqCst) {
             0 => None,
             signal => i32::try_from(signal).ok(),
         }
@@ -74,14 +85,15 @@ impl HeldBack {
 impl Drop for HeldBack {
     /// The last one to go lets the signal do what it was held back from.
     fn drop(&mut self) {
+        let Some(handlers) = self.handlers else { return };
         let mut running = RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *running -= 1;
         if *running > 0 {
             return;
         }
-        self.handlers.idle.store(true, Ordering::SeqCst);
+        handlers.idle.store(true, Ordering::SeqCst);
         if let Some(signal) = self.signal() {
-            self.handlers.came.store(0, Ordering::SeqCst);
+            handlers.came.store(0, Ordering::SeqCst);
             // If even that fails, the run's result says that it was interrupted.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }

@@ -12,6 +12,7 @@ use poste_core::office::Office;
 use poste_core::text::{Label, Name, RecordId, TypeName};
 use poste_core::time::{When, parse_when};
 use poste_core::vocabulary::Priority;
+use poste_dispatch::notify::{RULE_KEY, RULE_VARIABLE};
 use serde_json::value::RawValue;
 
 use crate::Result;
@@ -118,6 +119,13 @@ pub(crate) struct Draft {
     pub secret: SecretArgs,
 }
 
+/// What the command of a rule sends says so, and does not start that rule again.
+pub(crate) fn note_rule(metadata: &mut BTreeMap<String, String>) {
+    if let Some(rule) = std::env::var(RULE_VARIABLE).ok().filter(|rule| rule.parse::<Label>().is_ok()) {
+        metadata.insert(RULE_KEY.to_owned(), rule);
+    }
+}
+
 impl Draft {
     pub(crate) fn from_args(cx: &Cx, args: MessageArgs, subject: String, body: Option<String>) -> Result<Self> {
         let mut metadata = BTreeMap::new();
@@ -126,6 +134,7 @@ impl Draft {
                 return Err(CommandError::usage(format!("--meta {key} is given twice")));
             }
         }
+        note_rule(&mut metadata);
         Ok(Self {
             kind: args.kind,
             priority: args.priority,

@@ -110,6 +110,16 @@ pub struct LocalFile {
     pub given: BTreeMap<String, Given>,
 }
 
+impl LocalFile {
+    /// Whether anything in it runs a command or reaches out.
+    pub fn runs_something(&self) -> bool {
+        !self.agents.is_empty()
+            || self.wake.command.is_some()
+            || self.gates.iter().any(|gate| gate.program.is_some())
+            || self.on.iter().any(|rule| rule.handler.reaches_out().is_some())
+    }
+}
+
 /// Everything that is wrong with a `local.toml`.
 pub fn check_local(text: &str) -> Vec<Problem> {
     read_local(text).1

@@ -12,6 +12,7 @@ use crate::limits;
 use crate::log::{EndsHow, Intent, Log, MessageNo, Position, Proposal};
 use crate::store::tables::Tables;
 use crate::store::{read_config, trust};
+use crate::vocabulary::AgentKind;
 
 impl<L: Log> Office<L> {
     /// Every gate of `poste.toml` and `.poste/local.toml`, as these are now. One that cannot be read is an error: it
@@ -55,9 +56,13 @@ impl<L: Log> Office<L> {
         let path = folder.join(config::LOCAL_FILE);
         let Some(text) = read_config(&path)? else { return Ok(LocalFile::default()) };
         let (file, problems) = config::read_local(&text);
-        match problems.first() {
+        if let Some(problem) = problems.first() {
+            return Err(Error::Config { path, message: problem.to_string() });
+        }
+        // One rule for everything it runs. It is an error and no omission: a gate that is left out would let all through.
+        match file.runs_something().then(|| trust::foreign(&path)).transpose()?.flatten() {
+            Some(message) => Err(Error::Config { path, message }),
             None => Ok(file),
-            Some(problem) => Err(Error::Config { path, message: problem.to_string() }),
         }
     }
 
@@ -96,6 +101,19 @@ impl<L: Log> Office<L> {
         };
         let mut agents = file.agents;
         agents.extend(local.agents);
+        let tables = self.store().tables()?;
+        for (name, agent) in &agents {
+            // Its answers would be theirs, and a person's word decides what others' does not.
+            if let Some(kind @ (AgentKind::Human | AgentKind::Outside)) =
+                tables.agent(name.as_str())?.map(|known| known.kind)
+            {
+                let message = format!(
+                    "[agent.{name}]: {name} is registered as {kind}, and no program speaks for one; give it another name"
+                );
+                let path = if agent.source == Source::Machine { folder.join(config::LOCAL_FILE) } else { config };
+                return Err(Error::Config { path, message });
+            }
+        }
         Ok(Runners { agents, team: file.team, concurrency })
     }
 

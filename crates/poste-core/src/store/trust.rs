@@ -90,3 +90,55 @@ pub(crate) fn forget(office: &Path) -> Result<bool, Error> {
         Err(error) => Err(Error::io(&path, error)),
     }
 }
+
+/// Why this machine's own file is not its own: others may run nothing by it. Nobody has to say that they trust their own
+/// file, so what came with a repository, or is somebody else's, must not pass for it.
+pub(crate) fn foreign(path: &Path) -> Result<Option<String>, Error> {
+    let meta = match fs::metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io(path, error)),
+    };
+    if meta.uid() != rustix::process::geteuid().as_raw() {
+        return Ok(Some("it belongs to another user, so nothing of it is run; write a file of your own".to_owned()));
+    }
+    Ok(is_tracked(path).then(|| {
+        "git tracks it, so it came with the repository and nothing of it is run; read it, and if you want it: \
+         git rm --cached .poste/local.toml"
+            .to_owned()
+    }))
+}
+
+/// Whether the index of the repository around a file names it. Read as bytes: git itself is not run in a folder that may
+/// be anybody's.
+fn is_tracked(path: &Path) -> bool {
+    let Ok(path) = std::path::absolute(path) else { return true };
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let path = folder.join(path.file_name().unwrap_or_default());
+    let Some(top) = super::discover::git_top(&folder) else { return false };
+    let Ok(name) = path.strip_prefix(&top) else { return false };
+    let git = match fs::read_to_string(top.join(".git")) {
+        Ok(link) => top.join(link.trim().strip_prefix("gitdir:").unwrap_or_default().trim()),
+        Err(_) => top.join(".git"),
+    };
+    let Ok(files) = fs::read_dir(&git) else { return false };
+    let is_index = |name: &str| name == "index" || name.starts_with("sharedindex.");
+    let indexes = files.flatten().filter(|file| file.file_name().to_str().is_some_and(is_index));
+    indexes.into_iter().any(|index| fs::read(index.path()).is_ok_and(|index| is_named(&index, name)))
+}
+
+fn is_named(index: &[u8], name: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt as _;
+    // From version 4 on a name leaves out what it shares with the one before: its end has to do.
+    let is_short = index.get(4..8).is_some_and(|version| version >= [0, 0, 0, 4].as_slice());
+    let whole = match (is_short, name.file_name()) {
+        (true, Some(last)) => last.as_bytes(),
+        _ => name.as_os_str().as_bytes(),
+    };
+    let ends = |at: usize| index.get(at + whole.len()) == Some(&0);
+    // Before a name stands its length, so that even a slash there may belong to no longer name.
+    let begins =
+        |at: usize| is_short || whole.len() % 256 == 0x2f || at.checked_sub(1).is_some_and(|at| index[at] != b'/');
+    index.windows(whole.len()).enumerate().any(|(at, found)| found == whole && ends(at) && begins(at))
+}

@@ -4,7 +4,7 @@ use mail_parser::{Address, MessageParser, MimeHeaders};
 use poste_core::Digest;
 use poste_core::text::size;
 
-use super::{ATTACHMENTS_MAX, Attachment, BYTES_MAX, Incoming, Unfit, bounded, file_name, one_line};
+use super::{ATTACHMENTS_MAX, Attachment, BYTES_MAX, Incoming, Origin, Unfit, bounded, file_name, one_line};
 
 const HEADER_CHARS_MAX: usize = 300;
 
@@ -21,11 +21,18 @@ pub fn email(bytes: &[u8]) -> Result<Incoming, Unfit> {
         true => bytes.iter().position(|byte| *byte == b'\n').map_or(bytes, |end| &bytes[end + 1..]),
         false => bytes,
     };
+    if is_deep(bytes) {
+        return Err(Unfit::NoMail("too many messages are in one another"));
+    }
     let mail = MessageParser::default().parse(bytes).ok_or(Unfit::NoMail("it has no header"))?;
     if mail.from().is_none() && mail.subject().is_none() && mail.message_id().is_none() {
         return Err(Unfit::NoMail("it has neither From nor Subject nor Message-ID"));
     }
-    let mut incoming = Incoming { subject: one_line(mail.subject().unwrap_or_default()), ..Incoming::default() };
+    let mut incoming = Incoming {
+        subject: one_line(mail.subject().unwrap_or_default()),
+        origin: Origin::Email,
+        ..Incoming::default()
+    };
     let texts: Vec<String> = (0..mail.text_body_count())
         .filter_map(|part| mail.body_text(part))
         .map(|text| text.trim().to_owned())
@@ -59,6 +66,20 @@ pub fn email(bytes: &[u8]) -> Result<Incoming, Unfit> {
     note("message_id", mail.message_id().map(ToOwned::to_owned));
     note("mail_date", mail.date().map(|date| date.to_rfc3339()));
     Ok(incoming)
+}
+
+/// Messages that may be in one mail. The parser goes into each, and that of the next, on one stack.
+const MESSAGES_MAX: usize = 1_000;
+
+/// Counts what could begin a message within a message, in headers and what continues them.
+fn is_deep(bytes: &[u8]) -> bool {
+    let holds_one = |line: &&[u8]| {
+        let line = line.to_ascii_lowercase();
+        let is_header = line.first().is_some_and(u8::is_ascii_whitespace) || line.starts_with(b"content-type");
+        let names = |word: &[u8]| line.windows(word.len()).any(|found| found == word);
+        is_header && (names(b"message/") || names(b"multipart/digest"))
+    };
+    bytes.split(|byte| matches!(byte, b'\n' | b'\r')).filter(holds_one).nth(MESSAGES_MAX).is_some()
 }
 
 fn addresses(given: &Address<'_>) -> String {
@@ -123,6 +144,12 @@ mod tests {
         let deep: String =
             (0..5_000).map(|n| format!("--{n}\nContent-Type: multipart/mixed; boundary={}\n\n", n + 1)).collect();
         let _ = email(format!("From: a@b\nSubject: x\nContent-Type: multipart/mixed; boundary=0\n\n{deep}").as_bytes());
+        for header in ["Content-Type: message/rfc822\n\n", "content-TYPE:\n Message/rfc822\n\n"] {
+            let within = email(format!("From: a@b\nSubject: x\n{}", header.repeat(100_000)).as_bytes());
+            assert!(matches!(within, Err(Unfit::NoMail(_))), "{header}");
+        }
+        let words = format!("From: a@b\nSubject: x\n\n{}", "see message/rfc822\n".repeat(5_000));
+        assert!(email(words.as_bytes()).is_ok());
         let long = format!("From: a@b\nSubject: {}\n\n{}", "s".repeat(10_000), "b".repeat(1_000_000));
         let read = email(long.as_bytes()).unwrap();
         assert!(read.subject.len() <= 512 && read.body.len() < 300 * 1024);

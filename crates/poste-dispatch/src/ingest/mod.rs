@@ -53,6 +53,30 @@ pub struct Incoming {
     pub attachments: Vec<Attachment>,
     /// What it is known by, if it says so.
     pub key: Option<String>,
+    /// Whose keys these are: what comes by one way is never taken for what comes by another.
+    pub origin: Origin,
+}
+
+/// By which way something comes in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Origin {
+    #[default]
+    Text,
+    Email,
+    Signed,
+    /// Anybody may have made it, with any key.
+    Unsigned,
+}
+
+impl Origin {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Email => "email",
+            Self::Signed => "signed",
+            Self::Unsigned => "unsigned",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,9 +144,9 @@ pub fn content(incoming: &Incoming) -> Content {
     }
 }
 
-/// Stores it once: what has the same key, from the same source, is the same.
+/// Stores it once: what has the same key, from the same source, for the same recipients, is the same.
 pub fn store(office: &mut Office, from: &Name, to: &Delivery, incoming: &Incoming) -> Result<Stored, Error> {
-    let id = incoming.key.as_ref().map(|key| record_id(from, key)).transpose()?;
+    let id = incoming.key.as_ref().map(|key| record_id(from, to, incoming, key)).transpose()?;
     if let Some(before) = id.as_ref().map(|id| stored_before(office, id)).transpose()?.flatten() {
         return Ok(before);
     }
@@ -145,8 +169,18 @@ pub fn store(office: &mut Office, from: &Name, to: &Delivery, incoming: &Incomin
     }
 }
 
-fn record_id(from: &Name, key: &str) -> Result<RecordId, Error> {
-    let digest = Digest::of(format!("{from}\n{key}").as_bytes()).to_string();
+fn record_id(from: &Name, to: &Delivery, incoming: &Incoming, key: &str) -> Result<RecordId, Error> {
+    let mut recipients: Vec<String> = to.to.iter().map(ToString::to_string).collect();
+    recipients.sort();
+    recipients.dedup();
+    // A Message-ID is anybody's word, so that other words under it are another mail.
+    let words = match incoming.origin {
+        Origin::Email => Digest::of(format!("{}\n{}", incoming.subject, incoming.body).as_bytes()).to_string(),
+        _ => String::new(),
+    };
+    // As JSON: no part can pass for two.
+    let known_by = serde_json::json!([from, incoming.origin.word(), recipients, to.kind, words, key]);
+    let digest = Digest::of(known_by.to_string().as_bytes()).to_string();
     format!("ingest-{}", &digest[..40]).parse().map_err(|error| Error::Damaged(format!("{error}")))
 }
 

@@ -4,7 +4,7 @@ use poste_core::limits;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{BYTES_MAX, Incoming, TEXT_BYTES_MAX, Unfit, bounded, one_line};
+use super::{BYTES_MAX, Incoming, Origin, TEXT_BYTES_MAX, Unfit, bounded, one_line};
 use crate::notify::sign;
 
 /// What came in.
@@ -62,8 +62,11 @@ pub fn webhook(request: Request<'_>, secret: Option<&str>) -> Result<Incoming, U
     if incoming.subject.is_empty() {
         incoming.subject = "webhook".to_owned();
     }
-    incoming.key =
-        ["webhook-id", "idempotency-key"].iter().find_map(|name| request.header(name)).map(ToOwned::to_owned);
+    incoming.key = ["webhook-id", "idempotency-key"]
+        .iter()
+        .find_map(|name| request.header(name).filter(|key| !key.is_empty()))
+        .map(ToOwned::to_owned);
+    incoming.origin = if secret.is_some() { Origin::Signed } else { Origin::Unsigned };
     let mut note = |key: &str, value: &str| incoming.metadata.insert(key.to_owned(), one_line(value));
     note("source", "webhook");
     note("signed", if secret.is_some() { "yes" } else { "no" });

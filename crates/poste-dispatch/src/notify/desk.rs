@@ -1,7 +1,7 @@
 //! Seeing to one rule: holding it, telling what is to be told, moving its cursor on, letting go.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use poste_core::config::OnRule;
@@ -163,7 +163,7 @@ enum Told {
 }
 
 /// Sees to a rule until nothing is left to be told.
-pub(super) fn see_to(setting: &Setting, matcher: &Matcher) -> Result<Seen, Error> {
+pub(super) fn see_to(setting: &Setting, matcher: &Matcher, up_to: Option<Position>) -> Result<Seen, Error> {
     let mut office = setting.place.open()?;
     let rule = &matcher.rule;
     let Some(handling) = take(&mut office, &setting.speaker, rule)? else { return Ok(Seen::Held) };
@@ -179,12 +179,16 @@ pub(super) fn see_to(setting: &Setting, matcher: &Matcher) -> Result<Seen, Error
             desk.finish((next.looked > desk.cursor).then_some(next.looked))?;
             return Ok(Seen::Done);
         };
+        if up_to.is_some_and(|up_to| position > up_to) {
+            desk.finish(None)?;
+            return Ok(Seen::Done);
+        }
         for message in messages {
             // Whoever was here before gave up on it, and did not live to move the cursor.
             if desk.untold(message.number)?.is_some() {
                 continue;
             }
-            match desk.tell(setting, &folder, Post::new(&id, &rule.name, message))? {
+            match desk.tell(setting, &folder, Post::of(desk.office, &id, &rule.name, message)?)? {
                 Told::Done => {}
                 Told::Lost => {
                     setting.say(rule, None, What::Lost, None, 0);
@@ -223,12 +227,13 @@ impl Folders {
         Ok(Self { office, config })
     }
 
-    fn scene(&self, rule: &OnRule, now: Timestamp) -> Scene<'_> {
+    fn scene<'s>(&'s self, rule: &OnRule, now: Timestamp, stop: &'s AtomicBool) -> Scene<'s> {
         Scene {
             office: &self.office,
             folder: &self.config,
             timeout: Duration::from_millis(rule.timeout_ms.unsigned_abs()),
             now_s: now.ms().div_euclid(1_000),
+            stop,
         }
     }
 }
@@ -247,6 +252,18 @@ impl<'d> Desk<'d> {
     fn tell(&mut self, setting: &Setting, folders: &Folders, post: Post) -> Result<Told, Error> {
         let number = Some(post.message.number);
         let mut attempt = 1;
+        let is_new = self.office.wall().since_ms(post.message.at) < limits::HANDLER_PACE_MS;
+        while is_new && let Some(wait) = setting.pace.as_ref().and_then(|pace| pace.wait()) {
+            let (max, seconds) = (limits::HANDLER_PACE_MAX, wait.as_secs() + 1);
+            let why = format!(
+                "it told of {max} messages within a minute and stops for {seconds}s: does it cause them itself?"
+            );
+            setting.say(self.rule, number, What::Problem, Some(why), 0);
+            match self.pause(setting, wait)? {
+                Told::Done => {}
+                other => return Ok(other),
+            }
+        }
         loop {
             if setting.stop.load(Ordering::Relaxed) {
                 return Ok(Told::Stopped);
@@ -254,11 +271,15 @@ impl<'d> Desk<'d> {
             if !self.keep(self.rule.timeout_ms + SLACK_MS)? {
                 return Ok(Told::Lost);
             }
-            let scene = folders.scene(self.rule, self.office.wall());
+            let scene = folders.scene(self.rule, self.office.wall(), &setting.stop);
             let Err(failure) = channels::send(&self.rule.handler, &post, scene) else {
                 setting.say(self.rule, number, What::Told, None, attempt);
                 return Ok(Told::Done);
             };
+            // Not the receiver's failure: it is told by whoever comes next, with the same key.
+            if setting.stop.load(Ordering::Relaxed) {
+                return Ok(Told::Stopped);
+            }
             if failure.is_final || attempt >= self.rule.attempts {
                 setting.say(self.rule, number, What::Dead, Some(failure.why.clone()), attempt);
                 let mail = self.alert(&post.message)?;
@@ -356,7 +377,7 @@ impl<'d> Desk<'d> {
     fn alert(&self, message: &MessageView) -> Result<Option<Send>, Error> {
         let tables = self.office.store().tables()?;
         let record = tables.record(message.position)?.and_then(|record| record.sealed.intent().ok().flatten());
-        if matches!(record, Some(Intent::HandlerDead(_))) || !tables.all_untold(Some(&self.rule.name), 1)?.is_empty() {
+        if matches!(record, Some(Intent::HandlerDead(_))) || self.goes_on_failing(message)? {
             return Ok(None);
         }
         let mut to: Vec<Address> = self.rule.tell.clone();
@@ -366,6 +387,22 @@ impl<'d> Desk<'d> {
         to.truncate(limits::ADDRESSES_MAX);
         let alert = "alert".parse().map_err(|error| Error::Damaged(format!("{error}")))?;
         Ok((!to.is_empty()).then(|| Send::plain(alert, to)))
+    }
+
+    /// Whether the message the rule was for before this one is a dead letter, too. One that nobody settles must not
+    /// silence those that come after others were told.
+    fn goes_on_failing(&self, message: &MessageView) -> Result<bool, Error> {
+        let tables = self.office.store().tables()?;
+        let untold = tables.all_untold(Some(&self.rule.name), RETRIED_MAX)?;
+        let earlier = untold.iter().map(|untold| untold.message).filter(|number| *number < message.number).max();
+        let Some(earlier) = earlier.map(|number| tables.message(number)).transpose()?.flatten() else {
+            return Ok(false);
+        };
+        if earlier.position == message.position {
+            return Ok(true);
+        }
+        let next = next_match(self.office, &Matcher::new(self.rule.clone())?, earlier.position)?;
+        Ok(next.found.is_some_and(|(position, _)| position == message.position))
     }
 
     /// False: somebody else has the rule.
@@ -417,6 +454,7 @@ pub fn retry(
     matcher: &Matcher,
     messages: &[MessageNo],
     patience: Duration,
+    stop: &AtomicBool,
 ) -> Result<Option<Vec<Retried>>, Error> {
     let mut office = place.open()?;
     let rule = &matcher.rule;
@@ -431,16 +469,19 @@ pub fn retry(
         if !messages.is_empty() && !messages.contains(&untold.message) {
             continue;
         }
-        if !desk.keep(rule.timeout_ms + SLACK_MS)? {
+        if stop.load(Ordering::Relaxed) || !desk.keep(rule.timeout_ms + SLACK_MS)? {
             break;
         }
         let sent = match views::message(desk.office.store(), untold.message)? {
             None => Err(Failure::from("the message is gone".to_owned())),
             Some(message) => {
-                let scene = folders.scene(rule, desk.office.wall());
-                channels::send(&rule.handler, &Post::new(&id, &rule.name, message), scene)
+                let scene = folders.scene(rule, desk.office.wall(), stop);
+                channels::send(&rule.handler, &Post::of(desk.office, &id, &rule.name, message)?, scene)
             }
         };
+        if sent.is_err() && stop.load(Ordering::Relaxed) {
+            break;
+        }
         let message = untold.message;
         let error = sent.as_ref().err().map(|failure| failure.why.clone());
         retried.push(Retried { rule: rule.name.clone(), message, told: sent.is_ok(), error });
@@ -499,8 +540,8 @@ pub fn test(place: &Place, rule: &OnRule) -> Result<Result<(), Failure>, Error> 
         archive: None,
         approval: None,
     };
-    let mut post = Post::new(&office_id(&office)?, &rule.name, message);
+    let mut post = Post::of(&office, &office_id(&office)?, &rule.name, message)?;
     post.key = format!("poste-test-{}", uuid::Uuid::now_v7());
     let folders = Folders::of(place)?;
-    Ok(channels::send(&rule.handler, &post, folders.scene(rule, now)))
+    Ok(channels::send(&rule.handler, &post, folders.scene(rule, now, &AtomicBool::new(false))))
 }

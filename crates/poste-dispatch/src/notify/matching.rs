@@ -5,6 +5,11 @@ use poste_core::error::Error;
 use poste_core::views::{MailHeader, MessageView};
 use regex::Regex;
 
+/// Under this key a message says which rule's command sent it.
+pub const RULE_KEY: &str = "poste_rule";
+/// The variable that tells a command which rule runs it.
+pub const RULE_VARIABLE: &str = "POSTE_RULE";
+
 /// A rule, ready to be held against mail.
 #[derive(Debug)]
 pub struct Matcher {
@@ -34,6 +39,8 @@ impl Matcher {
 
     /// What was redacted has no words left to fit.
     pub fn fits_text(&self, message: &MessageView) -> bool {
-        self.text.as_ref().is_none_or(|text| text.is_match(&message.subject) || text.is_match(&message.body))
+        // What its own command sent would make it run again, for ever.
+        let is_own = message.metadata.get(RULE_KEY).is_some_and(|rule| rule == self.rule.name.as_str());
+        !is_own && self.text.as_ref().is_none_or(|text| text.is_match(&message.subject) || text.is_match(&message.body))
     }
 }

@@ -28,9 +28,13 @@ pub(super) fn office_id(office: &Office) -> Result<String, Error> {
 }
 
 impl Post {
-    pub fn new(office_id: &str, rule: &Label, message: MessageView) -> Self {
-        let key = Digest::of(format!("{office_id}\n{}\n{rule}", message.number).as_bytes()).to_string();
-        Self { key: format!("poste-{}", &key[..32]), rule: rule.clone(), message }
+    pub(super) fn of(office: &Office, office_id: &str, rule: &Label, message: MessageView) -> Result<Self, Error> {
+        // After a restore another message may have the number; its record has an id nobody else gets.
+        let record = office.store().tables()?.record(message.position)?;
+        let record = record.map(|record| record.sealed.envelope.id.to_string()).unwrap_or_default();
+        let known_by = format!("{office_id}\n{record}\n{}\n{rule}", message.number);
+        let key = Digest::of(known_by.as_bytes()).to_string();
+        Ok(Self { key: format!("poste-{}", &key[..32]), rule: rule.clone(), message })
     }
 
     /// One line: what it is, from whom, about what.

@@ -49,7 +49,7 @@ pub fn verify(
     now_s: i64,
 ) -> Result<(), Unsigned> {
     let timestamp: i64 = timestamp.trim().parse().map_err(|_| Unsigned::Missing)?;
-    if (now_s - timestamp).abs() > TOLERANCE_S {
+    if now_s.abs_diff(timestamp) > TOLERANCE_S.unsigned_abs() {
         return Err(Unsigned::Stale);
     }
     let given: Vec<Vec<u8>> = signatures
@@ -90,6 +90,7 @@ mod tests {
         assert_eq!(check("a", now, &signature, body, now + TOLERANCE_S), Ok(()));
         assert_eq!(check("a", now, &format!("v1,AAAA {signature}"), body, now), Ok(()));
         assert_eq!(check("a", now, &signature, body, now + TOLERANCE_S + 1), Err(Unsigned::Stale));
+        assert_eq!(check("a", i64::MIN, &signature, body, now), Err(Unsigned::Stale));
         assert_eq!(check("b", now, &signature, body, now), Err(Unsigned::Wrong));
         assert_eq!(check("a", now + 1, &signature, body, now), Err(Unsigned::Wrong));
         assert_eq!(check("a", now, &signature, b"{ }", now), Err(Unsigned::Wrong));

@@ -1,8 +1,8 @@
 //! One thread that hears of news, and one for each rule while it has something to tell.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use poste_core::office::{OnRules, Place};
 use poste_core::text::{Label, Name};
 use poste_core::time::{Timestamp, rfc3339};
 use poste_core::views;
-use poste_core::{MessageNo, Office, Position};
+use poste_core::{MessageNo, Office, Position, limits};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -81,6 +81,28 @@ pub(super) struct Setting {
     pub speaker: Name,
     pub stop: Arc<AtomicBool>,
     report: Arc<dyn Fn(&Line) + Send + Sync>,
+    /// None: it only goes as far as the log was when it began.
+    pub pace: Option<Arc<Pace>>,
+}
+
+/// How fast a rule tells of what was just sent: what is told may itself be what makes the next message.
+#[derive(Debug, Default)]
+pub(super) struct Pace(Mutex<VecDeque<Instant>>);
+
+impl Pace {
+    /// How long to wait before the next one.
+    pub fn wait(&self) -> Option<Duration> {
+        let window = Duration::from_millis(limits::HANDLER_PACE_MS.unsigned_abs());
+        let mut told = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        while told.front().is_some_and(|at| at.elapsed() >= window) {
+            told.pop_front();
+        }
+        if let Some(first) = told.front().filter(|_| told.len() >= limits::HANDLER_PACE_MAX) {
+            return Some(window.saturating_sub(first.elapsed()).max(Duration::from_millis(1)));
+        }
+        told.push_back(Instant::now());
+        None
+    }
 }
 
 impl Setting {
@@ -120,12 +142,25 @@ pub struct Watcher {
 impl Watcher {
     /// The rules stand in this machine's files; that they cannot be read is an error here, and a problem later on.
     pub fn start(options: WatchOptions) -> Result<Self, Error> {
-        let (setting, mut rules) = set_up(&options)?;
-        let stop = Arc::clone(&setting.stop);
+        let stop = Arc::new(AtomicBool::new(false));
+        // Who has no rules writes nothing, and looks whether there are some by now.
+        let ready = match options.place.open()?.on_rules()?.rules.is_empty() {
+            true => None,
+            false => Some(set_up(&options, &stop)?),
+        };
         let thread = std::thread::Builder::new().name("watch".to_owned());
+        let is_stopped = Arc::clone(&stop);
         let thread = thread.spawn(move || {
+            let ready = match ready {
+                Some(ready) => Some(ready),
+                None => first_rules(&options, &is_stopped)?,
+            };
+            let Some((setting, mut rules)) = ready else { return Ok(()) };
             let mut office = setting.place.open()?;
             let ended = watch(&setting, &mut office, &mut rules, &options.only);
+            if let Err(error) = &ended {
+                setting.problem(format!("nobody sees to the rules here any more: {error}"));
+            }
             setting.stop.store(true, Ordering::Relaxed);
             rules.end(&setting, &mut office);
             ended
@@ -162,15 +197,17 @@ impl Drop for Watcher {
 
 /// Tells what is to be told now, and ends. Rules that somebody else sees to are left to them.
 pub fn catch_up(options: &WatchOptions) -> Result<(), Error> {
-    let (setting, mut rules) = set_up(options)?;
+    let (setting, mut rules) = set_up(options, &Arc::new(AtomicBool::new(false)))?;
     let mut office = setting.place.open()?;
+    // What is sent meanwhile is for the next time: a rule may be the reason for it.
+    let up_to = office.store().tables()?.cursor.head.position;
     for watched in rules.watched.values_mut() {
         if office.store().tables()?.handler(&watched.matcher.rule.name)?.is_none() {
             begin(&mut office, &setting.speaker, &watched.matcher.rule)?;
         }
         let next = next_match(&office, &watched.matcher, watched.start(&office)?)?;
         match next.found {
-            Some(_) => watched.work(&setting),
+            Some(_) => watched.work(&setting, Some(up_to)),
             None => watched.clean = next.looked,
         }
     }
@@ -186,15 +223,37 @@ pub fn catch_up(options: &WatchOptions) -> Result<(), Error> {
     ended
 }
 
-fn set_up(options: &WatchOptions) -> Result<(Setting, Rules), Error> {
+/// Waits for the first rules to be written. None: it was stopped before.
+fn first_rules(options: &WatchOptions, stop: &Arc<AtomicBool>) -> Result<Option<(Setting, Rules)>, Error> {
+    const SLICE: Duration = Duration::from_millis(100);
+    let office = options.place.open()?;
+    let mut looked = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(SLICE);
+        if looked.elapsed() < PERIOD {
+            continue;
+        }
+        looked = Instant::now();
+        // A file that cannot be read has no rules yet; whoever mends it is told by `config check`.
+        if office.on_rules().is_ok_and(|read| !read.rules.is_empty())
+            && let Ok(ready) = set_up(options, stop)
+        {
+            return Ok(Some(ready));
+        }
+    }
+    Ok(None)
+}
+
+fn set_up(options: &WatchOptions, stop: &Arc<AtomicBool>) -> Result<(Setting, Rules), Error> {
     let mut office = options.place.open()?;
     office.sync_policy()?;
     let speaker = speaker::speaker(&mut office, options.speaker.clone())?;
     let setting = Setting {
         place: options.place.clone(),
         speaker,
-        stop: Arc::new(AtomicBool::new(false)),
+        stop: Arc::clone(stop),
         report: Arc::clone(&options.report),
+        pace: None,
     };
     let mut rules = Rules::default();
     rules.take(&setting, office.on_rules()?, &options.only)?;
@@ -211,9 +270,7 @@ fn watch(setting: &Setting, office: &mut Office, rules: &mut Rules, only: &[Labe
         match looked {
             Ok(_) => {}
             // The office is full, locked or being restored: that passes, or a person sees to it.
-            Err(
-                error @ (Error::Busy { .. } | Error::DiskFull { .. } | Error::WalFull { .. } | Error::ClockLeap { .. }),
-            ) => {
+            Err(error) if is_passing(&error) => {
                 setting.problem(error.to_string());
                 std::thread::sleep(PERIOD);
             }
@@ -224,10 +281,16 @@ fn watch(setting: &Setting, office: &mut Office, rules: &mut Rules, only: &[Labe
     Ok(())
 }
 
+fn is_passing(error: &Error) -> bool {
+    matches!(error, Error::Busy { .. } | Error::DiskFull { .. } | Error::WalFull { .. } | Error::ClockLeap { .. })
+}
+
 /// The rules that are seen to.
 #[derive(Default)]
 struct Rules {
     watched: BTreeMap<Label, Watched>,
+    /// Workers of rules that are gone.
+    leaving: Vec<JoinHandle<Result<Seen, Error>>>,
     /// As the files said.
     read: OnRules,
     /// What is wrong with the files, told once.
@@ -241,6 +304,11 @@ struct Watched {
     worker: Option<JoinHandle<Result<Seen, Error>>>,
     /// After a failure of the office, not of the receiver.
     not_before: Option<Instant>,
+    /// What that was, told once.
+    troubled: Option<String>,
+    /// Ends its worker: it is to stop, or its rule is another by now.
+    stop: Arc<AtomicBool>,
+    pace: Arc<Pace>,
 }
 
 impl Rules {
@@ -261,6 +329,7 @@ impl Rules {
                 if before.matcher.rule != *rule {
                     // What it passed under its old words is passed.
                     before.matcher = Arc::new(Matcher::new(rule.clone())?);
+                    before.stop.store(true, Ordering::Relaxed);
                 }
                 watched.insert(rule.name.clone(), before);
                 continue;
@@ -269,11 +338,23 @@ impl Rules {
                 setting.say(rule, None, What::Problem, Some(why), 0);
             }
             let matcher = Arc::new(Matcher::new(rule.clone())?);
-            let new = Watched { matcher, clean: Position(0), worker: None, not_before: None };
+            let stop = Arc::new(AtomicBool::new(false));
+            let new = Watched {
+                matcher,
+                clean: Position(0),
+                worker: None,
+                not_before: None,
+                troubled: None,
+                stop,
+                pace: Arc::default(),
+            };
             watched.insert(rule.name.clone(), new);
         }
-        // Workers of rules that are gone end with what they have; nobody waits for them.
-        self.watched = watched;
+        for (_, gone) in std::mem::replace(&mut self.watched, watched) {
+            gone.stop.store(true, Ordering::Relaxed);
+            self.leaving.extend(gone.worker);
+        }
+        self.leaving.retain(|worker| !worker.is_finished());
         self.read = read;
         Ok(())
     }
@@ -302,13 +383,20 @@ impl Rules {
 
     fn look(&mut self, setting: &Setting, office: &mut Office) -> Result<(), Error> {
         for watched in self.watched.values_mut() {
-            watched.look(setting, office)?;
+            match watched.look(setting, office) {
+                Ok(()) => {}
+                Err(error) if is_passing(&error) => return Err(error),
+                // One rule's trouble is none of the others', and may be mended: its speaker may come back.
+                Err(error) => watched.trouble(setting, error.to_string()),
+            }
         }
         Ok(())
     }
 
     /// Everybody ends, and cursors stand where it was looked.
     fn end(&mut self, setting: &Setting, office: &mut Office) {
+        self.watched.values().for_each(|watched| watched.stop.store(true, Ordering::Relaxed));
+        self.leaving.drain(..).for_each(|worker| drop(worker.join()));
         for watched in self.watched.values_mut() {
             if let Some(worker) = watched.worker.take() {
                 let _ = worker.join();
@@ -325,9 +413,13 @@ impl Watched {
         Ok(self.clean.max(cursor.unwrap_or_default()))
     }
 
-    fn work(&mut self, setting: &Setting) {
-        let (setting, matcher) = (setting.clone(), Arc::clone(&self.matcher));
-        self.worker = Some(std::thread::spawn(move || see_to(&setting, &matcher)));
+    /// Tells what is to be told, up to a position if there is one.
+    fn work(&mut self, setting: &Setting, up_to: Option<Position>) {
+        self.stop = Arc::new(AtomicBool::new(false));
+        let pace = up_to.is_none().then(|| Arc::clone(&self.pace));
+        let setting = Setting { stop: Arc::clone(&self.stop), pace, ..setting.clone() };
+        let matcher = Arc::clone(&self.matcher);
+        self.worker = Some(std::thread::spawn(move || see_to(&setting, &matcher, up_to)));
     }
 
     fn look(&mut self, setting: &Setting, office: &mut Office) -> Result<(), Error> {
@@ -335,19 +427,18 @@ impl Watched {
             return Ok(());
         }
         let ended = self.worker.take().map(JoinHandle::join);
-        let rule = &self.matcher.rule;
         let failed = match ended {
             Some(Ok(Err(error))) => Some(error.to_string()),
             Some(Err(_)) => Some("its thread ended with a panic".to_owned()),
             _ => None,
         };
         if let Some(why) = failed {
-            setting.say(rule, None, What::Problem, Some(why), 0);
-            self.not_before = Some(Instant::now() + PERIOD);
+            self.trouble(setting, why);
         }
         if self.not_before.is_some_and(|at| at > Instant::now()) {
             return Ok(());
         }
+        let rule = &self.matcher.rule;
         let Some(handler) = office.store().tables()?.handler(&rule.name)? else {
             return begin(office, &setting.speaker, rule);
         };
@@ -356,13 +447,23 @@ impl Watched {
             // Whoever holds it tells of it, or loses it: both ring.
             Some(_) if handler.lease.is_some() => Ok(()),
             Some(_) => {
-                self.work(setting);
+                self.work(setting, None);
                 Ok(())
             }
             None => {
                 self.clean = next.looked;
-                self.pass(office, setting, PASSED_MAX)
+                self.pass(office, setting, PASSED_MAX)?;
+                self.troubled = None;
+                Ok(())
             }
+        }
+    }
+
+    fn trouble(&mut self, setting: &Setting, why: String) {
+        self.not_before = Some(Instant::now() + PERIOD);
+        if self.troubled.as_ref() != Some(&why) {
+            setting.say(&self.matcher.rule, None, What::Problem, Some(why.clone()), 0);
+            self.troubled = Some(why);
         }
     }
 

@@ -119,7 +119,9 @@ type Kept = (StartedHow, Option<Session>, Option<String>);
 
 fn keep_running(office: &mut Office, program: &Path, name: &Name) -> Result<Kept, Error> {
     if let Some((run, _)) = living(office, name)? {
-        return Ok((StartedHow::Running, Some(run), None));
+        let has_ended = views::run(office.store(), &run)?.is_some_and(|run| run.ended_at.is_some());
+        let why = has_ended.then(|| "its program ended and is started again after a pause".to_owned());
+        return Ok((StartedHow::Running, Some(run), why));
     }
     let folder = office.path()?.to_owned();
     let mut child = match supervisor(program, &folder, name, &[]).current_dir(&folder).spawn() {
@@ -164,7 +166,9 @@ fn living(office: &Office, name: &Name) -> Result<Option<(Session, bool)>, Error
             return Ok(Some((run.run, has_program)));
         }
     }
-    Ok(None)
+    // It crashed, and whatever watches over it waits to start it again: a second one would only add to that.
+    let last = views::latest_runs(office.store(), Some(name), 1)?.into_iter().next();
+    Ok(last.filter(|last| Presence::of(Some(&last.process)) == Presence::Running).map(|last| (last.run, true)))
 }
 
 fn last_words(office: &Office, name: &Name) -> Result<Option<String>, Error> {

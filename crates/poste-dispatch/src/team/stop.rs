@@ -91,6 +91,8 @@ pub struct Stopping {
     answered: Option<Instant>,
     /// When its supervisors were told to end it.
     ended: Option<Instant>,
+    /// When those that wait to start its program again were.
+    let_go: Option<Instant>,
     killed: bool,
     came: Option<Stopped>,
 }
@@ -117,11 +119,12 @@ impl Stop {
             held: Vec::new(),
             answered: None,
             ended: None,
+            let_go: None,
             killed: false,
             came: None,
         };
         let runs = !living(office, &mut stopping)?.is_empty();
-        if was_stopped && !runs && !is_in_session(office, agent)? {
+        if was_stopped && !runs && !is_in_session(office, agent)? && waiting(office, agent)?.is_empty() {
             stopping.came = Some(stopping.outcome(StoppedHow::Already, None));
             return Ok((stopping, None));
         }
@@ -182,7 +185,11 @@ impl Stop {
         let runs = living(office, one)?;
         let in_session = is_in_session(office, &one.agent)? && one.answered.is_none();
         if runs.is_empty() && !in_session {
-            one.came = Some(finish(office, one)?);
+            let waiting = waiting(office, &one.agent)?;
+            match waiting.is_empty() {
+                true => one.came = Some(finish(office, one)?),
+                false => one.let_go(&waiting),
+            }
             return Ok(());
         }
         // Whoever answered has said that it ends, and gets no more than the time to do so.
@@ -231,6 +238,20 @@ impl Stopping {
     /// It was asked by this message.
     pub fn asked(&mut self, request: MessageNo) {
         self.request = Some(request);
+    }
+
+    /// One that waits to start its program again has nothing to wait for.
+    fn let_go(&mut self, waiting: &[SessionProcess]) {
+        match self.let_go {
+            None => {
+                waiting.iter().for_each(|process| signal(process, Signal::TERM));
+                self.let_go = Some(Instant::now());
+            }
+            Some(at) if at.elapsed() >= SUPERVISOR_GRACE => {
+                waiting.iter().for_each(|process| signal(process, Signal::KILL));
+            }
+            Some(_) => {}
+        }
     }
 
     fn outcome(&self, how: StoppedHow, why: Option<String>) -> Stopped {
@@ -284,6 +305,13 @@ fn living(office: &mut Office, one: &mut Stopping) -> Result<Vec<RunView>, Error
     Ok(runs)
 }
 
+/// What watched over its last runs and still lives, though none of them does.
+fn waiting(office: &Office, agent: &Name) -> Result<Vec<SessionProcess>, Error> {
+    const RUNS_MAX: u32 = 20;
+    let last = views::latest_runs(office.store(), Some(agent), RUNS_MAX)?.into_iter();
+    Ok(last.map(|run| run.process).filter(|process| Presence::of(Some(process)) == Presence::Running).collect())
+}
+
 /// Whether it runs in a session that nobody here started for it.
 fn is_in_session(office: &Office, agent: &Name) -> Result<bool, Error> {
     let session = views::live_session(office.store(), agent)?;
@@ -304,10 +332,6 @@ fn said(office: &Office, request: MessageNo) -> Result<Option<String>, Error> {
 
 /// Nothing of it runs any more: what it still holds is handed back, and if it did not answer, it is answered for it.
 fn finish(office: &mut Office, one: &Stopping) -> Result<Stopped, Error> {
-    // One that waits to start its program again has nothing to wait for.
-    for last in views::latest_runs(office.store(), Some(&one.agent), 1)? {
-        signal(&last.process, Signal::TERM);
-    }
     let left = office.store().tables()?.held_by(&one.agent)?;
     for held in left.into_iter().filter(|held| held.session.as_ref().is_some_and(|session| one.runs.contains(session)))
     {

@@ -158,8 +158,12 @@ fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
         let agents = ui::count(runners.agents.len(), "agent");
         cx.ui.say(format!("dispatching for {agents}; Ctrl-C ends, and what runs goes on to its end"));
     }
+    if !cx.ui.is_kept() {
+        // Said before the first rule runs a command, which would see to them itself.
+        poste_run::signals_are_seen_to();
+    }
     let watcher = match until {
-        Until::Stopped => desk.watch(&place, &office)?,
+        Until::Stopped => Some(desk.watch(&place)?),
         Until::Idle | Until::Started => None,
     };
     let mut dispatcher = Dispatcher::new(place, office, desk);

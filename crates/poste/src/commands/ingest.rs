@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::SecretArgs;
 use crate::Result;
 use crate::context::{Cx, recipients_text};
-use crate::draft::parse_recipients;
+use crate::draft::{note_rule, parse_recipients};
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
 
@@ -94,10 +94,18 @@ struct Common {
     #[arg(long)]
     priority: Option<Priority>,
     /// What it is known by: the same key is the same message
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = key)]
     key: Option<String>,
     #[command(flatten)]
     secret: SecretArgs,
+}
+
+/// An unset variable of a script must not make everything the same message.
+fn key(text: &str) -> std::result::Result<String, String> {
+    match text.trim().is_empty() {
+        true => Err("an empty key would be everybody's; leave it out, or give one".to_owned()),
+        false => Ok(text.to_owned()),
+    }
 }
 
 fn header(text: &str) -> std::result::Result<(String, String), String> {
@@ -169,6 +177,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 fn take_in(cx: &mut Cx, common: Common, mut incoming: Incoming, attach: bool) -> Result {
     let delivery = Delivery { to: parse_recipients(&common.to)?, kind: common.kind, priority: common.priority, attach };
     incoming.key = common.key.or(incoming.key);
+    note_rule(&mut incoming.metadata);
     let content = ingest::content(&incoming);
     content.check_message().map_err(CommandError::usage)?;
     common.secret.check(&content)?;

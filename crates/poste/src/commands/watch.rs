@@ -290,13 +290,20 @@ fn once(cx: &mut Cx, only: Vec<Label>) -> Result {
 /// How often it is asked whether anybody reads, and whether it is to end.
 const PERIOD: Duration = Duration::from_millis(100);
 
-fn watch(cx: &mut Cx, only: Vec<Label>, length: Option<Duration>) -> Result {
-    let (options, lines) = options(cx, only)?;
+/// Set by the signals that would end this process, so that it lets go of its rules first.
+fn stop_on_signals() -> Result<Arc<AtomicBool>> {
+    poste_run::signals_are_seen_to();
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
             .map_err(|error| CommandError::new(Kind::Internal, format!("signals: {error}")))?;
     }
+    Ok(stop)
+}
+
+fn watch(cx: &mut Cx, only: Vec<Label>, length: Option<Duration>) -> Result {
+    let (options, lines) = options(cx, only)?;
+    let stop = stop_on_signals()?;
     let watcher = Watcher::start(options)?;
     cx.ui.say("watching; interrupt to end");
     let started = Instant::now();
@@ -406,7 +413,8 @@ fn retry(cx: &mut Cx, name: &Label, numbers: &[MessageNo], wait: Duration) -> Re
         }
     }
     drop(office);
-    let Some(retried) = notify::retry(&cx.place()?, &speaker, &matcher, numbers, wait)? else {
+    let stop = stop_on_signals()?;
+    let Some(retried) = notify::retry(&cx.place()?, &speaker, &matcher, numbers, wait, &stop)? else {
         return Err(CommandError::new(Kind::Busy, format!("somebody else sees to rule {name} just now"))
             .code(Code::RuleHeld.word())
             .hint("see who: poste watch status"));
@@ -417,6 +425,11 @@ fn retry(cx: &mut Cx, name: &Label, numbers: &[MessageNo], wait: Duration) -> Re
         cx.ui.say("nothing waits that could not be told");
     }
     cx.ui.answer(&RetryAnswer { retried })?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(
+            CommandError::new(Kind::Unhealthy, "it was interrupted; the rest was not tried again").code("untold")
+        );
+    }
     match failed {
         0 => Ok(()),
         _ => Err(CommandError::new(Kind::Unhealthy, format!("{} could not be told", ui::count(failed, "message")))

@@ -115,3 +115,33 @@ fn a_text_is_known_by_the_key_it_is_given() {
     let empty = pipe(&desk, &["ingest", "stdin", "ops"], b"");
     assert_eq!(empty.status.code(), Some(4));
 }
+
+#[test]
+fn nothing_is_taken_for_something_else() {
+    let desk = Desk::new(&["ops", "dev"]);
+    let stored = |args: &[&str], input: &[u8]| taken_in(&desk, args, input)["repeat"] == false;
+    assert!(stored(&["ingest", "email", "ops"], MAIL.as_bytes()));
+    assert!(stored(&["ingest", "email", "dev"], MAIL.as_bytes()), "the same mail for somebody else");
+    assert!(!stored(&["ingest", "email", "dev"], MAIL.as_bytes()));
+    assert!(stored(&["ingest", "email", "ops"], MAIL.replace("2 %", "0 %").as_bytes()), "other words");
+    assert_eq!((desk.pending("ops"), desk.pending("dev")), (2, 1));
+    let nobody = pipe(&desk, &["ingest", "email", "nobody"], MAIL.as_bytes());
+    assert_eq!(nobody.status.code(), Some(3), "{}", String::from_utf8_lossy(&nobody.stderr));
+
+    // Who may send anything must not stand in the way of what others send.
+    let unsigned = |id: &str| stored(&["ingest", "webhook", "ops", "--unsigned", "--header", id], b"{\"title\":\"x\"}");
+    assert!(unsigned("webhook-id: message-id 77@x"));
+    assert!(stored(&["ingest", "email", "ops"], b"From: a@b\nMessage-ID: <77@x>\nSubject: y\n\nz"));
+    assert!(unsigned("webhook-id: evt-9"));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs().cast_signed();
+    let signature = sign::sign("s3cret-of-the-hook", "evt-9", now, b"{\"title\":\"real\"}").unwrap();
+    let (at, signature) = (format!("webhook-timestamp: {now}"), format!("webhook-signature: {signature}"));
+    let signed = ["ingest", "webhook", "ops", "--secret-env", "HOOK", "--header", "webhook-id: evt-9"];
+    assert!(stored(&[&signed[..], &["--header", &at, "--header", &signature]].concat(), b"{\"title\":\"real\"}"));
+
+    // No key is no key.
+    assert!(unsigned("webhook-id: ") && unsigned("webhook-id: "));
+    let empty = pipe(&desk, &["ingest", "stdin", "ops", "--key", ""], b"x");
+    assert_eq!(empty.status.code(), Some(2), "{}", String::from_utf8_lossy(&empty.stderr));
+    desk.verify();
+}

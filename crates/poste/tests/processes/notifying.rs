@@ -369,6 +369,243 @@ fn a_desktop_is_told_by_its_own_program() {
     assert!(shown.contains("&lt;b&gt;low&lt;/b&gt; &amp; more"), "{shown}");
 }
 
+/// Asks a process to end, and says how it did. Whoever does not end is ended by the test's own time.
+fn end(child: &mut Child, signal: &str) -> Option<i32> {
+    let asked = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
+    assert!(asked.success());
+    child.wait().expect("it ends").code()
+}
+
+#[test]
+fn whoever_ran_a_command_for_a_rule_still_ends_in_order() {
+    let rule = |name: &str, command: &str| {
+        format!(
+            "[[on]]\nname = \"{name}\"\ntype = \"alert\"\nhandler = \"exec\"\ncommand = [\"sh\", \"-c\", \"{command}\"]\ntimeout = \"2m\"\n"
+        )
+    };
+    let quick = rule("quick", "echo $POSTE_NUMBER >> told.txt");
+    let agent = "[agent.slow]\nrun = [\"sh\", \"-c\", \"touch begun.txt; sleep 2; touch ended.txt\"]\n";
+    let desk = desk(&format!("{quick}{agent}"));
+    let in_folder = |name: &str| desk.folder.path().join(name);
+    desk.run(&["register", "slow"]);
+    let mut dispatching = Watching(desk.command(&["dispatch"]).spawn().expect("the program starts"));
+    until_begun(&desk, 1);
+    alert(&desk, "one");
+    until("it was told", || in_folder("told.txt").exists());
+    desk.run(&["send", "slow", "Work", "--as", "monitor"]);
+    until("the agent runs", || in_folder("begun.txt").exists());
+    assert_eq!(end(&mut dispatching.0, "-TERM"), Some(0));
+    assert!(in_folder("ended.txt").exists(), "it waited for what runs");
+
+    std::fs::write(desk.office().join("local.toml"), quick + &rule("long", "touch long.txt; sleep 100"))
+        .expect("a file");
+    let mut watching = Watching::start(&desk);
+    until_begun(&desk, 2);
+    alert(&desk, "two");
+    until("a command is under way", || in_folder("long.txt").exists());
+    let started = std::time::Instant::now();
+    assert_eq!(end(&mut watching.0, "-TERM"), Some(0));
+    assert!(started.elapsed() < Duration::from_secs(30), "nobody waits for the command");
+    let status = desk.json(&["watch", "status"]);
+    let rules = status["rules"].as_array().expect("rules");
+    assert!(rules.iter().all(|rule| rule["seen_to"]["holder"].is_null()), "{status}");
+    assert_eq!(desk.json(&["watch", "dead"])["letters"], Value::Array(Vec::new()), "it is told by whoever comes next");
+}
+
+/// A server that repeats the address it was asked for, as it came and in another way of writing it.
+fn echoing_server() -> String {
+    use std::io::Write as _;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut lines = BufReader::new(stream.try_clone().expect("a connection")).lines();
+            let asked = lines.next().expect("a request").expect("text");
+            let path = asked.split(' ').nth(1).expect("a path").to_owned();
+            let body = serde_json::json!({ "error": format!("Cannot POST {path} nor {}", path.replace('-', "%2D")) });
+            let body = body.to_string();
+            let _ = write!(
+                stream,
+                "HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+        }
+    });
+    url
+}
+
+#[test]
+fn a_server_that_repeats_the_address_tells_nobody_the_secret_in_it() {
+    let server = echoing_server();
+    let desk = desk(&format!(
+        "[[on]]\nname = \"slack\"\ntype = \"alert\"\nhandler = \"slack\"\nurl_env = \"SLACK\"\nattempts = 1\n\
+         [[on]]\nname = \"telegram\"\ntype = \"alert\"\nhandler = \"telegram\"\ntoken_env = \"TOKEN\"\nchat = \"1\"\nurl = \"{server}\"\n\
+         attempts = 1\n"
+    ));
+    let run = |args: &[&str]| {
+        let slack = format!("{server}/services/T0/slack-secret-4711");
+        let output = with_secrets(desk.command(args)).env("SLACK", slack).output().expect("the program runs");
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    };
+    run(&["watch", "--once"]);
+    alert(&desk, "one");
+    let said = run(&["watch", "--once"]) + &run(&["watch", "dead", "--json"]) + &run(&["watch", "test", "slack"]);
+    assert!(said.contains("HTTP 404"), "{said}");
+    for secret in ["slack-secret-4711", "slack%2Dsecret%2D4711", "telegram-token-4711", "telegram%2Dtoken%2D4711"] {
+        assert!(!said.contains(secret), "{said}");
+        assert!(!found_in(&desk, secret), "{secret} stands in a file of the office");
+    }
+}
+
+#[test]
+fn a_file_of_this_machine_that_came_with_a_repository_runs_nothing() {
+    let git = |folder: &std::path::Path, args: &[&str]| {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=a", "-c", "user.email=a@example.org", "-C"]).arg(folder).args(args);
+        let output = command.output().expect("git runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    for version in ["2", "4"] {
+        let rule = "[[on]]\nname = \"x\"\ntype = \"alert\"\nsince = \"start\"\nhandler = \"exec\"\ncommand = [\"touch\", \"ran.txt\"]\n";
+        let desk = desk(rule);
+        let folder = desk.folder.path();
+        let ran = folder.join("ran.txt");
+        alert(&desk, "one");
+        git(folder, &["init", "-q"]);
+        git(folder, &["config", "index.version", version]);
+        git(folder, &["add", "-f", ".poste/.gitignore", ".poste/local.toml"]);
+        for args in [&["watch", "--once"][..], &["watch", "test", "x"], &["team", "status"], &["dispatch", "--once"]] {
+            let output = desk.command(args).output().expect("the program runs");
+            assert!(!output.status.success(), "{args:?}");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(said.contains("git tracks it"), "{args:?}: {said}");
+        }
+        assert!(!ran.exists());
+        // Its own again, once a person took it out of what comes with the repository.
+        git(folder, &["rm", "-q", "--cached", ".poste/local.toml"]);
+        desk.run(&["watch", "--once"]);
+        assert!(ran.exists());
+    }
+}
+
+#[test]
+fn a_rule_does_not_tell_of_what_its_own_command_sent() {
+    let desk = desk("");
+    let poste = env!("CARGO_BIN_EXE_poste");
+    let rule = format!(
+        "[[on]]\nname = \"echo\"\ntype = \"alert\"\nhandler = \"exec\"\n\
+         command = [\"{poste}\", \"send\", \"ops\", \"again\", \"--type\", \"alert\", \"--as\", \"monitor\"]\n"
+    );
+    std::fs::write(desk.office().join("local.toml"), &rule).expect("a file");
+    let watching = Watching::start(&desk);
+    until_begun(&desk, 1);
+    alert(&desk, "one");
+    until("its command sent something", || desk.pending("ops") == 2);
+    alert(&desk, "two");
+    until("it sent something once more", || desk.pending("ops") == 4);
+    std::thread::sleep(Duration::from_millis(300));
+    let lines = watching.interrupt();
+    assert_eq!(lines.iter().filter(|line| line["what"] == "told").count(), 2, "{lines:?}");
+    assert_eq!(desk.pending("ops"), 4);
+}
+
+#[test]
+fn a_rule_that_is_mended_or_removed_is_no_longer_told_as_it_was() {
+    let rule = |command: &str| {
+        format!(
+            "[[on]]\nname = \"x\"\ntype = \"alert\"\nhandler = \"exec\"\nattempts = 100\nbackoff = \"50ms\"\n\
+             command = [\"sh\", \"-c\", \"{command}\"]\n"
+        )
+    };
+    let desk = desk(&rule("touch failed.txt; exit 1"));
+    let write = |text: &str| std::fs::write(desk.office().join("local.toml"), text).expect("a file");
+    let lines_of = |name: &str| std::fs::read_to_string(desk.folder.path().join(name)).unwrap_or_default();
+    let watching = Watching::start(&desk);
+    until_begun(&desk, 1);
+    let sent = [alert(&desk, "one"), alert(&desk, "two"), alert(&desk, "three")];
+    until("it fails", || desk.folder.path().join("failed.txt").exists());
+    write(&rule("echo $POSTE_NUMBER >> told.txt"));
+    until("the mended rule told them all", || lines_of("told.txt").lines().count() == sent.len());
+    write(&rule("echo x >> tries.txt; exit 1"));
+    std::thread::sleep(Duration::from_secs(2));
+    alert(&desk, "four");
+    until("it is tried", || !lines_of("tries.txt").is_empty());
+    write("");
+    until("nobody sees to it", || desk.json(&["watch", "status"])["rules"][0]["seen_to"]["holder"].is_null());
+    let tries = lines_of("tries.txt");
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(lines_of("tries.txt"), tries);
+    watching.interrupt();
+}
+
+#[test]
+fn a_dispatcher_sees_to_rules_that_come_later_and_goes_on_after_a_refusal() {
+    let desk = desk("[agent.slow]\nrun = [\"true\"]\n");
+    let dispatching = Watching(desk.command(&["dispatch"]).spawn().expect("the program starts"));
+    std::thread::sleep(Duration::from_millis(500));
+    let rule = "[agent.slow]\nrun = [\"true\"]\n[[on]]\nname = \"lines\"\ntype = \"alert\"\nhandler = \"log\"\n";
+    std::fs::write(desk.office().join("local.toml"), rule).expect("a file");
+    until_begun(&desk, 1);
+    let told = || std::fs::read_to_string(desk.office().join("watch/lines.jsonl")).unwrap_or_default().lines().count();
+    alert(&desk, "one");
+    until("it is told", || told() == 1);
+    desk.run(&["retire", "dispatcher", "--as", "anna"]);
+    alert(&desk, "two");
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(told(), 1, "whoever is retired writes nothing");
+    desk.run(&["register", "dispatcher", "--kind", "service", "--update"]);
+    until("it goes on", || told() == 2);
+    drop(dispatching);
+}
+
+#[test]
+fn an_old_dead_letter_silences_nobody() {
+    let endpoint = HttpEndpoint::start(Mood::Refuses(400));
+    let desk = desk(&webhook("pager", &endpoint.url(), ""));
+    let once = || drop(with_secrets(desk.command(&["watch", "--once"])).output().expect("the program runs"));
+    once();
+    let fail = |count: usize| {
+        endpoint.set(Mood::Refuses(400));
+        (0..count).for_each(|nth| drop(alert(&desk, &format!("alert {nth}"))));
+        once();
+    };
+    fail(2);
+    assert_eq!(desk.pending("anna"), 1);
+    fail(1);
+    assert_eq!(desk.pending("anna"), 1, "it goes on failing");
+    endpoint.set(Mood::Takes);
+    alert(&desk, "told");
+    once();
+    fail(2);
+    assert_eq!(desk.pending("anna"), 2, "it failed anew");
+}
+
+#[test]
+fn another_message_of_the_same_number_has_another_key() {
+    let endpoint = HttpEndpoint::start(Mood::Takes);
+    let desk = desk(&webhook("pager", &endpoint.url(), ""));
+    let once = || {
+        let output = with_secrets(desk.command(&["watch", "--once"])).output().expect("the program runs");
+        expect_success(&["watch", "--once"], &output);
+    };
+    once();
+    let snapshot = desk.folder.path().join("snapshot");
+    let snapshot = snapshot.to_str().expect("a path");
+    desk.run(&["snapshot", snapshot]);
+    let first = alert(&desk, "one");
+    once();
+    desk.run(&["restore", snapshot, "--replace"]);
+    std::fs::write(desk.office().join("local.toml"), webhook("pager", &endpoint.url(), "")).expect("a file");
+    assert_eq!(alert(&desk, "another"), first);
+    once();
+    assert_eq!(effective_keys(&endpoint.taken()).len(), 2);
+}
+
+fn effective_keys(taken: &[Received]) -> BTreeSet<String> {
+    taken.iter().map(|received| received.headers["idempotency-key"].clone()).collect()
+}
+
 fn write_program(path: &std::path::Path, text: &str) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::write(path, text).expect("a file");

@@ -352,3 +352,42 @@ fn a_teammate_is_added_while_the_others_work() {
     assert_eq!(crew.stop(&["helper", "--within", "20s"])["how"], "answered");
     crew.expect_nobody();
 }
+
+#[test]
+fn a_teammate_that_crashes_has_one_supervisor_and_none_when_it_is_stopped() {
+    let desk = Desk::new(&["lead"]);
+    fs::write(desk.folder.path().join("poste.toml"), "[team]\nlead = \"lead\"\nmembers = [\"crash\"]\n").unwrap();
+    let own = "[agent.crash]\nrun = [\"sh\", \"-c\", \"exit 9\"]\nmode = \"resident\"\n";
+    fs::write(desk.office().join("local.toml"), own).unwrap();
+    let crew = Crew { desk };
+    let supervisors = || {
+        let office = crew.desk.office();
+        let office = office.canonicalize().unwrap();
+        let found = fs::read_dir("/proc").unwrap().flatten().filter(|process| {
+            let words = fs::read(process.path().join("cmdline")).unwrap_or_default();
+            let words = String::from_utf8_lossy(&words).into_owned();
+            words.contains("run-agent") && fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == office)
+        });
+        found.count()
+    };
+    for _ in 0..3 {
+        crew.output(&["team", "up"]);
+        std::thread::sleep(std::time::Duration::from_millis(400));
+    }
+    assert_eq!(supervisors(), 1);
+    let stopped = crew.stop(&["crash", "--within", "0s", "--force"]);
+    assert_eq!(supervisors(), 0, "{stopped}");
+}
+
+#[test]
+fn no_program_speaks_for_a_person() {
+    let crew = Crew::new(&[], "");
+    crew.desk.run(&["register", "berta", "--kind", "human"]);
+    let refused = crew.output(&["spawn", "berta", "--as", "lead", "--", "sh", "-c", "echo approved"]);
+    assert_eq!(refused.status.code(), Some(4), "{}", String::from_utf8_lossy(&refused.stderr));
+    let local = "[agent.berta]\nrun = [\"true\"]\n";
+    fs::write(crew.desk.office().join("local.toml"), local).unwrap();
+    let refused = crew.output(&["dispatch", "--once"]);
+    assert!(!refused.status.success());
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("registered as human"));
+}

@@ -11,8 +11,17 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// Of an answer that says what is wrong.
 const ANSWER_BYTES_MAX: u64 = 4 * 1024;
 
+/// Whether an answer's own words may be said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Words {
+    Said,
+    /// The address is a secret, and servers repeat addresses: whole, in part, or written differently.
+    Unsaid,
+}
+
 pub(super) fn post(
     url: &str,
+    words: Words,
     headers: &[(&str, String)],
     post: &Post,
     body: &Value,
@@ -50,6 +59,7 @@ pub(super) fn post(
     let answer: Value = serde_json::from_slice(&answer).unwrap_or(Value::Null);
     let seconds = retry_after.or_else(|| answer["parameters"]["retry_after"].as_u64());
     let why = answer["description"].as_str().or_else(|| answer["error"].as_str());
+    let why = why.filter(|_| words == Words::Said);
     let why = why.map(|why| format!(": {}", shortened(why))).unwrap_or_default();
     Err(Failure {
         why: format!("it answered with HTTP {status}{why}"),

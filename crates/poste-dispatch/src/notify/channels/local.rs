@@ -4,15 +4,17 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use poste_core::log::Content;
 use poste_core::vocabulary::Priority;
 use poste_core::{config, secrets};
-use poste_run::{End, Environment, Finished, Stopped, Task};
+use poste_run::{End, Environment, Finished, Stopped, Task, Watch};
 use serde_json::json;
 
 use super::{Failure, Post, Scene};
+use crate::notify::matching::RULE_VARIABLE;
 use crate::notify::post::plain;
 
 /// The folder of files that rules write, inside the office.
@@ -21,6 +23,8 @@ const TITLE_CHARS_MAX: usize = 120;
 const TEXT_CHARS_MAX: usize = 500;
 /// Shorter than what an attempt may take beyond its time limit.
 const GRACE: Duration = Duration::from_millis(500);
+/// How often a command is asked whether it is still wanted.
+const STOP_LOOK: Duration = Duration::from_millis(100);
 
 pub(super) fn desktop(post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
     let title: String = post.title().chars().take(TITLE_CHARS_MAX).collect();
@@ -39,7 +43,7 @@ pub(super) fn desktop(post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
     for name in ["DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"] {
         environment.allow(name);
     }
-    finished(task.environment(environment).limit(scene.timeout).grace(GRACE))
+    finished(task.environment(environment).limit(scene.timeout).grace(GRACE), scene)
 }
 
 pub(super) fn exec(words: &[String], post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
@@ -62,7 +66,7 @@ pub(super) fn exec(words: &[String], post: &Post, scene: Scene<'_>) -> Result<()
     let mut environment = Environment::default();
     environment
         .set("POSTE_IDEMPOTENCY_KEY", &post.key)
-        .set("POSTE_RULE", post.rule.as_str())
+        .set(RULE_VARIABLE, post.rule.as_str())
         .set("POSTE_NUMBER", message.number.to_string())
         .set("POSTE_TYPE", message.kind.as_str())
         .set("POSTE_PRIORITY", message.priority.word())
@@ -70,11 +74,16 @@ pub(super) fn exec(words: &[String], post: &Post, scene: Scene<'_>) -> Result<()
         .set("POSTE_HOME", scene.office);
     let mut task = Task::new(program, arguments);
     task.environment(environment).folder(scene.folder).stdin(post.data().to_string());
-    finished(task.limit(scene.timeout).grace(GRACE))
+    finished(task.limit(scene.timeout).grace(GRACE), scene)
 }
 
-fn finished(task: &Task) -> Result<(), Failure> {
-    let finished = task.run().map_err(|error| Failure::from(error.to_string()))?;
+fn finished(task: &mut Task, scene: Scene<'_>) -> Result<(), Failure> {
+    let mut look = |_| match scene.stop.load(Ordering::Relaxed) {
+        true => Watch::Stop,
+        false => Watch::GoOn,
+    };
+    let finished =
+        task.watch_every(STOP_LOOK).run_watched(&mut look).map_err(|error| Failure::from(error.to_string()))?;
     match finished.passed() {
         true => Ok(()),
         false => Err(ended(&finished).into()),

@@ -5,11 +5,13 @@ mod http;
 mod local;
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use poste_core::config::HandlerConfig;
 use serde_json::json;
 
+use self::http::Words;
 use super::post::Post;
 use super::secret::{self, Secret};
 use super::sign;
@@ -45,6 +47,8 @@ pub(super) struct Scene<'s> {
     pub timeout: Duration,
     /// Seconds, for signatures.
     pub now_s: i64,
+    /// Set when whoever tells is to end: a command is not waited for then.
+    pub stop: &'s AtomicBool,
 }
 
 /// Longer texts are cut: a chat takes no more of one message.
@@ -57,7 +61,7 @@ pub(super) fn send(handler: &HandlerConfig, post: &Post, scene: Scene<'_>) -> Re
             // Without a parse mode it is text, and nothing in it is markup.
             let body = json!({ "chat_id": chat, "text": post.text(CHAT_CHARS_MAX), "link_preview_options": { "is_disabled": true } });
             let url = format!("{}/bot{}/sendMessage", url.trim_end_matches('/'), token.get());
-            http::post(&url, &[], post, &body, scene.timeout).map_err(|failure| failure.without(&token))
+            http::post(&url, Words::Unsaid, &[], post, &body, scene.timeout)
         }
         HandlerConfig::Slack { url } => {
             let url = secret::read(url, scene.folder)?;
@@ -66,7 +70,7 @@ pub(super) fn send(handler: &HandlerConfig, post: &Post, scene: Scene<'_>) -> Re
             }
             let text = slack_text(&post.text(CHAT_CHARS_MAX));
             let body = json!({ "text": text, "mrkdwn": false, "unfurl_links": false, "unfurl_media": false });
-            http::post(url.get(), &[], post, &body, scene.timeout).map_err(|failure| failure.without(&url))
+            http::post(url.get(), Words::Unsaid, &[], post, &body, scene.timeout)
         }
         HandlerConfig::Webhook { url, secret } => {
             let secret = secret::read(secret, scene.folder)?;
@@ -79,7 +83,8 @@ pub(super) fn send(handler: &HandlerConfig, post: &Post, scene: Scene<'_>) -> Re
                 ("webhook-timestamp", scene.now_s.to_string()),
                 ("webhook-signature", signature),
             ];
-            http::post(url, &headers, post, &body, scene.timeout).map_err(|failure| failure.without(&secret))
+            http::post(url, Words::Said, &headers, post, &body, scene.timeout)
+                .map_err(|failure| failure.without(&secret))
         }
         HandlerConfig::Email(config) => email::send(config, post, scene),
         HandlerConfig::Desktop => local::desktop(post, scene),

@@ -5,6 +5,7 @@ use poste_core::config::{self, Mode, NewAgent, Preset};
 use poste_core::gates::Source;
 use poste_core::log::{Intent, Register};
 use poste_core::text::{Name, Word};
+use poste_core::vocabulary::AgentKind;
 use poste_dispatch::team::{self, Started};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -85,6 +86,11 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     if runners.agents.get(&args.name).is_some_and(|known| known.source != Source::Machine) {
         let message = format!("{} is in {} already", args.name, config::FILE);
         return Err(CommandError::new(Kind::Conflict, message).hint(format!("start it: poste team up {}", args.name)));
+    }
+    let known = office.agent(&args.name)?.map(|known| known.kind);
+    if let Some(kind @ (AgentKind::Human | AgentKind::Outside)) = known {
+        let message = format!("{} is registered as {kind}, and no program speaks for one", args.name);
+        return Err(CommandError::new(Kind::Refused, message).code("not_an_agent").hint("give it another name"));
     }
     let lead = args.lead.or_else(|| runners.team.lead.clone());
     let agent = NewAgent {
