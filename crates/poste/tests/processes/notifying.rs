@@ -392,7 +392,7 @@ fn whoever_ran_a_command_for_a_rule_still_ends_in_order() {
     until_begun(&desk, 1);
     alert(&desk, "one");
     until("it was told", || in_folder("told.txt").exists());
-    desk.run(&["send", "slow", "Work", "--as", "monitor"]);
+    desk.run(&["send", "slow", "Work", "--type", "directive", "--as", "monitor"]);
     until("the agent runs", || in_folder("begun.txt").exists());
     assert_eq!(end(&mut dispatching.0, "-TERM"), Some(0));
     assert!(in_folder("ended.txt").exists(), "it waited for what runs");
@@ -567,7 +567,9 @@ fn an_old_dead_letter_silences_nobody() {
     once();
     let fail = |count: usize| {
         endpoint.set(Mood::Refuses(400));
-        (0..count).for_each(|nth| drop(alert(&desk, &format!("alert {nth}"))));
+        for nth in 0..count {
+            alert(&desk, &format!("alert {nth}"));
+        }
         once();
     };
     fail(2);
