@@ -294,6 +294,30 @@ const DAMAGE_OF_RUNS: &[(&str, &str)] = &[
     ),
 ];
 
+/// Damage to workflows.
+const DAMAGE_OF_WORKFLOWS: &[(&str, &str)] = &[
+    ("I8 a workflow is over or somebody speaks for it", "UPDATE workflows SET ended_at = 1 WHERE state = 0"),
+    ("I8 a workflow is over or somebody speaks for it", "UPDATE workflows SET owner = 'ghost' WHERE state = 0"),
+    ("I8 a workflow is over or somebody speaks for it", "UPDATE workflows SET label = 'ghost-' || number"),
+    (
+        "I8 a step is sent when what it needs is over, and is done when all of it is",
+        "UPDATE OR IGNORE workflow_mail SET round = round + 100",
+    ),
+    (
+        "I8 a step's message is what its delivery says, and one attempt follows the failure of another",
+        "UPDATE workflow_mail SET state = 1 WHERE state = 0",
+    ),
+    (
+        "I8 a step's message is what its delivery says, and one attempt follows the failure of another",
+        "UPDATE workflow_mail SET message = 1000000 + message",
+    ),
+    ("I8 a numbered step holds up others until it is done or dropped", "DELETE FROM numbered_steps"),
+    (
+        "I8 a numbered step holds up others until it is done or dropped",
+        "UPDATE numbered_steps SET delivery = 1000000 + delivery",
+    ),
+];
+
 /// Whether archives are part of the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Archives {
@@ -374,7 +398,9 @@ fn names_of(store: &Store, refusals: Refusals) -> BTreeSet<&'static str> {
 
 #[test]
 fn every_check_sees_the_damage_it_is_for() {
-    let of_the_living = [DAMAGE, DAMAGE_OF_QUESTIONS, DAMAGE_OF_GATES, DAMAGE_OF_SESSIONS, DAMAGE_OF_RUNS].concat();
+    let of_the_living =
+        [DAMAGE, DAMAGE_OF_QUESTIONS, DAMAGE_OF_GATES, DAMAGE_OF_SESSIONS, DAMAGE_OF_RUNS, DAMAGE_OF_WORKFLOWS]
+            .concat();
     let (office, mut bitten) = bite(Archives::Never, &of_the_living);
     // The one check that is about the log and not about a row: this log keeps refusals, and says it drops them.
     let dropped = invariants::quick(office.store(), Refusals::Dropped).unwrap();

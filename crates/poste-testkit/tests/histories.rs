@@ -20,7 +20,7 @@ use poste_testkit::rng::Rng;
 use poste_testkit::{reports, seeds};
 use rusqlite::types::Value;
 
-const SEEDS: u64 = 96;
+const SEEDS: u64 = 128;
 const STEPS: usize = 150;
 /// The whole tables are looked at this often; a replayed seed looks after each step.
 const STEPS_BETWEEN_LOOKS: usize = 10;

@@ -23,8 +23,8 @@ fn a_body_of_nothing_and_one_of_the_limit_are_sent_and_one_byte_more_is_refused(
 }
 
 /// Enough for the largest message in all the forms it takes on its way, and far less than what is sent.
-const MEMORY_KIB: u64 = 96 * 1024;
-const FLOOD: u64 = 100 * 1024 * 1024;
+const MEMORY_KIB: u64 = 144 * 1024;
+const FLOOD: u64 = 256 * 1024 * 1024;
 
 #[test]
 fn a_flood_is_refused_after_the_limit_was_read_and_no_more_is_held() {

@@ -327,6 +327,8 @@ impl Tables<'_> {
         if message.notice.is_none() {
             positions.push(message.position);
         }
+        let shared = self.said_of_several(number)?;
+        positions.retain(|position| !shared.contains(position));
         positions.sort_unstable();
         positions.dedup();
         let mut with_content = Vec::with_capacity(positions.len());
@@ -336,6 +338,17 @@ impl Tables<'_> {
             }
         }
         Ok(with_content)
+    }
+
+    /// The ends of runs that worked on other messages, too: what they said belongs to none of them alone, and stays.
+    fn said_of_several(&self, number: MessageNo) -> Result<Vec<Position>, Error> {
+        let mut found = Vec::new();
+        for run in self.runs_of_message(number)? {
+            if self.messages_of_run(&run.run)?.len() > 1 {
+                found.extend(run.end.map(|end| end.position));
+            }
+        }
+        Ok(found)
     }
 
     /// Whether a record came with content, by its header.
