@@ -388,7 +388,8 @@ fn whoever_ran_a_command_for_a_rule_still_ends_in_order() {
     let desk = desk(&format!("{quick}{agent}"));
     let in_folder = |name: &str| desk.folder.path().join(name);
     desk.run(&["register", "slow"]);
-    let mut dispatching = Watching(desk.command(&["dispatch"]).spawn().expect("the program starts"));
+    let mut command = desk.command(&["dispatch"]);
+    let mut dispatching = Watching(command.env("PATH", "/usr/bin:/bin").spawn().expect("the program starts"));
     until_begun(&desk, 1);
     alert(&desk, "one");
     until("it was told", || in_folder("told.txt").exists());
