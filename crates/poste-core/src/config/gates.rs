@@ -277,9 +277,13 @@ pub(crate) fn unknown_type(gate: &Gate, is_known: impl Fn(&TypeName) -> bool) ->
     if built_in(kind.as_str()).is_some() || is_known(kind) {
         return None;
     }
+    Some(format!("gate {}: {}", gate.name, no_such_type(kind)))
+}
+
+pub(super) fn no_such_type(kind: &TypeName) -> String {
     let near = nearest(kind.as_str(), crate::vocabulary::BUILT_IN.iter().map(|word| word.name));
     let near = near.first().map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-    Some(format!("gate {}: there is no type {kind}{near}", gate.name))
+    format!("there is no type {kind}{near}")
 }
 
 #[cfg(test)]

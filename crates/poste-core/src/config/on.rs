@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::gates::{text, unknown_template, words};
+use super::gates::{no_such_type, text, unknown_template, words};
 use super::keys::{self, Key, Takes, Value};
 use super::read::{Reader, read_value};
 use crate::address::Address;
 use crate::gates::{Program, Source};
 use crate::limits;
 use crate::log::Content;
-use crate::text::{Label, Name, Topic, TypeName, nearest};
-use crate::vocabulary::{BUILT_IN, Priority, built_in};
+use crate::text::{Label, Name, Topic, TypeName};
+use crate::vocabulary::{Priority, built_in};
 
 /// The name of the list.
 pub const ON: &str = "on";
@@ -497,9 +497,7 @@ fn texts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
 /// A rule for a type that there is not would never tell anybody.
 pub(crate) fn unknown_type(rule: &OnRule, is_known: impl Fn(&TypeName) -> bool) -> Option<String> {
     let unknown = rule.matches.types.iter().find(|kind| built_in(kind.as_str()).is_none() && !is_known(kind))?;
-    let near = nearest(unknown.as_str(), BUILT_IN.iter().map(|word| word.name));
-    let near = near.first().map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-    Some(format!("on {}: there is no type {unknown}{near}", rule.name))
+    Some(format!("on {}: {}", rule.name, no_such_type(unknown)))
 }
 
 #[cfg(test)]
