@@ -38,6 +38,15 @@ fn main() -> ExitCode {
         ["test"] => test(),
         ["conformance"] => conformance::run(conformance::Tools::install_aside()),
         ["agents", options @ ..] => agents::run(options),
+        // Nobody waits for a release build to be told what there is.
+        ["torture", "--help"] => step(
+            "harnesses",
+            cargo().args(["run", "--quiet", "--locked", "--package", "poste-torture", "--", "--help"]),
+        ),
+        ["bench", "--help"] => {
+            say(USAGE);
+            Ok(())
+        }
         ["bench", options @ ..] => bench(options),
         ["torture", "hostile"] => hostile(),
         ["torture", "fuzz", options @ ..] => fuzz(options),

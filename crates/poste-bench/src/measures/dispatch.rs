@@ -25,6 +25,7 @@ const BRIEF: [&str; 3] = ["sh", "-c", "cat >/dev/null; echo done"];
 
 pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
     overhead(bench, folder, report)?;
+    one_by_one(bench, folder, report)?;
     many_agents(bench, folder, report)
 }
 
@@ -33,7 +34,7 @@ fn overhead(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
     let (rounds, count) = if bench.short { (1, AT_ONCE) } else { (3, 25 * AT_ONCE) };
     let (mut bare, mut dispatched) = (Vec::new(), Vec::new());
     for round in 0..rounds {
-        bare.push(spawn_all(count)?);
+        bare.push(spawn_all(&PROGRAM, AT_ONCE, count)?);
         let office = folder.join(format!("overhead-{round}/.poste"));
         let agents = ["worker".to_owned()];
         waiting(&office, &agents, count, &PROGRAM, AT_ONCE)?;
@@ -62,18 +63,34 @@ fn overhead(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
     Ok(())
 }
 
+/// What a message costs with nothing beside it: a program that is over at once, one after the other.
+fn one_by_one(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
+    let count = if bench.short { 5 } else { 100 };
+    let bare = spawn_all(&BRIEF, 1, count)?;
+    let office = folder.join("alone/.poste");
+    waiting(&office, &["worker".to_owned()], count, &BRIEF, 1)?;
+    let started = Instant::now();
+    let ended = Dispatch::start(bench, &office)?.finish()?.ended;
+    expect(ended.len() as u64, count)?;
+    let (bare, dispatched) = (bare.as_secs_f64() * 1e3, started.elapsed().as_secs_f64() * 1e3);
+    let what = "one at a time, a program that is over at once: what a message takes longer than the bare start";
+    let detail = format!("{:.1} ms against {:.1} ms", dispatched / count as f64, bare / count as f64);
+    report.add(Line::new(GROUP, what, (dispatched - bare) / count as f64, "ms").detail(detail));
+    Ok(())
+}
+
 /// The same program so often, with as many at once, and nothing else.
-fn spawn_all(count: u64) -> Result<Duration> {
+fn spawn_all(program: &[&str; 3], at_once: u64, count: u64) -> Result<Duration> {
     let left = AtomicU64::new(count);
     let started = Instant::now();
     std::thread::scope(|scope| -> Result {
-        let workers: Vec<_> = (0..AT_ONCE)
+        let workers: Vec<_> = (0..at_once)
             .map(|_| {
                 scope.spawn(|| -> std::io::Result<()> {
                     let take = || left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
                     while take().is_ok() {
-                        let mut command = Command::new(PROGRAM[0]);
-                        command.args(&PROGRAM[1..]).stdin(Stdio::null()).stdout(Stdio::null());
+                        let mut command = Command::new(program[0]);
+                        command.args(&program[1..]).stdin(Stdio::null()).stdout(Stdio::null());
                         command.status()?;
                     }
                     Ok(())
