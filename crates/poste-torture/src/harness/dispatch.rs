@@ -26,7 +26,12 @@ const STEPS: usize = 20;
 /// leaves the process group, hangs for a while, or fails.
 const WORKER: &str = r#"#!/bin/sh
 exec 9>"live/$POSTE_MESSAGE"
-flock -n 9 || echo "$POSTE_MESSAGE in $POSTE_RUN" >> twice
+flock -n -E 7 9
+case $? in
+  0) ;;
+  7) echo "$POSTE_MESSAGE in $POSTE_RUN" >> twice ;;
+  *) exit 4 ;; # killed itself
+esac
 case $(( $(od -An -N1 -tu1 /dev/urandom) % 16 )) in
   0) setsid sleep 30 & ;;
   1) sleep 1 ;;
