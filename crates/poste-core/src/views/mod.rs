@@ -74,8 +74,9 @@ pub use reservations::{
 };
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
 pub use runs::{
-    HoldView, RunView, Startable, all_holds, all_running, began_by, delayed, holds, latest_runs, queued, run, running,
-    runs_of, spent, startable, startable_by_clock,
+    HoldView, RunEndView, RunView, Startable, all_holds, all_running, began_by, delayed, first_message, holds,
+    last_start, latest_ends, latest_runs, queued, run, running, runs_of, spent, startable, startable_by_clock,
+    starts_since,
 };
 pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateCount, search};
 pub use sessions::{

@@ -199,6 +199,39 @@ pub fn latest_runs(store: &Store, agent: Option<&Name>, limit: u32) -> Result<Ve
     rows.into_iter().map(|row| view(store, &tables, row)).collect()
 }
 
+/// How a run ended, without what it said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunEndView {
+    pub run: Session,
+    pub started_at: Timestamp,
+    pub how: RunOutcome,
+    pub code: Option<u8>,
+}
+
+/// How those of the latest runs of an agent ended that did, the newest start first.
+pub fn latest_ends(store: &Store, agent: &Name, limit: u32) -> Result<Vec<RunEndView>, Error> {
+    let end = |row: RunRow| {
+        let (run, started_at) = (row.run, row.at);
+        row.end.map(|end| RunEndView { run, started_at, how: end.how, code: end.code })
+    };
+    Ok(store.tables()?.latest_runs(agent, limit)?.into_iter().filter_map(end).collect())
+}
+
+/// When an agent was started last.
+pub fn last_start(store: &Store, agent: &Name) -> Result<Option<Timestamp>, Error> {
+    Ok(store.tables()?.latest_runs(agent, 1)?.first().map(|row| row.at))
+}
+
+/// When an agent was started after a time, the oldest first.
+pub fn starts_since(store: &Store, agent: &Name, since: Timestamp) -> Result<Vec<Timestamp>, Error> {
+    store.tables()?.starts_since(agent, since)
+}
+
+/// The first of the messages a run took.
+pub fn first_message(store: &Store, run: &Session) -> Result<Option<MessageNo>, Error> {
+    Ok(store.tables()?.messages_of_run(run)?.first().copied())
+}
+
 /// Who was started for a message.
 pub fn runs_of(store: &Store, message: MessageNo) -> Result<Vec<RunView>, Error> {
     let tables = store.tables()?;

@@ -11,15 +11,17 @@ use poste_core::store::processes;
 use poste_core::store::tables::{Agent, Spent};
 use poste_core::text::Name;
 use poste_core::time::Timestamp;
-use poste_core::views::{self, HoldView, RunView, Startable};
+use poste_core::views::{self, HoldView, RunEndView, RunView, Startable};
 
 use super::choose::{AgentFacts, FAILING_RUNS, Facts, Failures, RATE_MS};
 use super::times;
 use crate::run;
 
-/// Mail of one agent that is looked at; more than it could be started for at once.
+/// Mail of one agent that is looked at, by people and where it is not the best that counts.
 const LOOKED_AT_MAX: usize = 256;
-/// Runs of one agent that are looked at, beside those a rate is counted over.
+/// More than most agents could be started for at once.
+const LOOKED_AT: usize = 32;
+/// The last runs of an agent that are looked at: enough to say that it fails, also while some are under way.
 const RUNS_MAX: u32 = 64;
 
 /// A supervisor this process started and has not seen end.
@@ -70,7 +72,12 @@ pub fn look(office: &Office, runners: &Runners, scope: Scope<'_>) -> Result<Sigh
     look_with(office, runners, scope, &Own::default())
 }
 
+/// In one transaction: everything is of one moment, and costs one lock instead of one for each question.
 pub(super) fn look_with(office: &Office, runners: &Runners, scope: Scope<'_>, own: &Own) -> Result<Sight, Error> {
+    office.store().read(|_| look_around(office, runners, scope, own))
+}
+
+fn look_around(office: &Office, runners: &Runners, scope: Scope<'_>, own: &Own) -> Result<Sight, Error> {
     let now = office.now()?;
     let running = views::all_running(office.store())?;
     let starting: Vec<&Starting> =
@@ -127,8 +134,7 @@ impl Looking<'_> {
             let ran_out = passed.as_ref().filter(|hold| hold.why == why).and_then(|hold| hold.until);
             [let_go_at, ran_out].into_iter().flatten().max()
         };
-        let runs = views::latest_runs(self.office.store(), Some(name), RUNS_MAX)?;
-        let last_run = runs.first().map(|run| run.started_at);
+        let last_run = views::last_start(self.office.store(), name)?;
         let last_started = starting.clone().map(|starting| starting.at).chain(last_run).max();
         let (last, clock_next) = match &config.schedule {
             Some(schedule) => times::occurrences(schedule, now, &facts.zone),
@@ -140,16 +146,16 @@ impl Looking<'_> {
         let (mail, rests_until) = match held {
             Some(_) if !whole => (Vec::new(), None),
             Some(_) => (views::queued(self.office.store(), self.agent, now, LOOKED_AT_MAX)?, None),
-            None => self.mail(last)?,
+            None => self.mail(last, whole)?,
         };
         let wants = !mail.is_empty() || clock_due || is_resident || held.is_some();
         if !wants && !whole {
             return Ok(clock_next.map(|_| self.quiet_facts(running, clock_next)));
         }
         Ok(Some(AgentFacts {
-            lately: self.lately(&runs, since(HoldReason::Rate))?,
+            lately: self.lately(since(HoldReason::Rate))?,
             spent: self.spent(let_go_at)?,
-            failures: failures(&runs, since(HoldReason::Failing)),
+            failures: self.failures(since(HoldReason::Failing))?,
             last_started,
             clock_due,
             mail,
@@ -185,11 +191,18 @@ impl Looking<'_> {
     }
 
     /// What it may be started for, without what it is being started for; and until when it rests.
-    fn mail(&self, clock: Option<Timestamp>) -> Result<(Vec<Startable>, Option<Timestamp>), Error> {
+    fn mail(&self, clock: Option<Timestamp>, whole: bool) -> Result<(Vec<Startable>, Option<Timestamp>), Error> {
         let (store, now) = (self.office.store(), self.sight.facts.now);
+        // Twice: what it is being started for by this very process still is among it.
+        let at_once = 2 * (self.config.concurrency as usize).saturating_mul(self.config.batch as usize);
+        // In quiet hours what cannot wait may stand behind what can.
+        let limit = match whole || self.config.quiet.is_some() {
+            true => LOOKED_AT_MAX,
+            false => at_once.clamp(LOOKED_AT, LOOKED_AT_MAX),
+        };
         let mut mail = match clock {
-            Some(last) => views::startable_by_clock(store, self.agent, last, now, LOOKED_AT_MAX)?,
-            None => views::startable(store, self.agent, now, LOOKED_AT_MAX)?,
+            Some(last) => views::startable_by_clock(store, self.agent, last, now, limit)?,
+            None => views::startable(store, self.agent, now, limit)?,
         };
         let own = || self.own.starting.iter().filter(|starting| starting.agent == self.agent.name);
         mail.retain(|mail| !own().any(|starting| starting.messages.contains(&mail.message)));
@@ -204,20 +217,29 @@ impl Looking<'_> {
     }
 
     /// Its starts of the last minute, the oldest first.
-    fn lately(&self, runs: &[RunView], let_go_at: Option<Timestamp>) -> Result<Vec<Timestamp>, Error> {
+    fn lately(&self, let_go_at: Option<Timestamp>) -> Result<Vec<Timestamp>, Error> {
         let since = self.sight.facts.now.plus_ms(-RATE_MS).max(let_go_at.unwrap_or(Timestamp::ZERO));
-        let many;
-        let runs = if self.config.starts_per_minute > RUNS_MAX {
-            many = views::latest_runs(self.office.store(), Some(&self.agent.name), self.config.starts_per_minute)?;
-            &many
-        } else {
-            runs
-        };
         let own = self.starting.iter().filter(|starting| starting.agent == self.agent.name).map(|own| own.at);
-        let mut lately: Vec<Timestamp> = runs.iter().map(|run| run.started_at).chain(own).collect();
-        lately.retain(|at| *at > since);
+        let mut lately = views::starts_since(self.office.store(), &self.agent.name, since)?;
+        lately.extend(own.filter(|at| *at > since));
         lately.sort_unstable();
         Ok(lately)
+    }
+
+    /// Its last runs in a row that failed by themselves, since it was let go.
+    fn failures(&self, let_go_at: Option<Timestamp>) -> Result<Failures, Error> {
+        let ends = views::latest_ends(self.office.store(), &self.agent.name, RUNS_MAX)?;
+        let since = |run: &&RunEndView| let_go_at.is_none_or(|at| run.started_at >= at);
+        let row: Vec<&RunEndView> =
+            ends.iter().take_while(|run| since(run) && failed(run)).take(FAILING_RUNS).collect();
+        let (mut messages, mut without) = (BTreeSet::new(), 0);
+        for run in &row {
+            match views::first_message(self.office.store(), &run.run)? {
+                Some(message) => _ = messages.insert(message),
+                None => without += 1,
+            }
+        }
+        Ok(Failures { runs: row.len(), messages: messages.len() + without })
     }
 
     fn spent(&self, let_go_at: Option<Timestamp>) -> Result<Spent, Error> {
@@ -234,18 +256,11 @@ impl Looking<'_> {
     }
 }
 
-/// The last runs in a row that failed by themselves, since it was let go.
-fn failures(runs: &[RunView], let_go_at: Option<Timestamp>) -> Failures {
-    let failed = |run: &RunView| match run.how {
-        Some(RunOutcome::Exited) => run.code != Some(0),
-        Some(RunOutcome::Signalled | RunOutcome::TimedOut | RunOutcome::NotStarted) => true,
-        // Whoever stops it, takes its work or kills its supervisor says nothing of the program.
+/// Whoever stops a run, takes its work or kills its supervisor says nothing of the program.
+fn failed(run: &RunEndView) -> bool {
+    match run.how {
+        RunOutcome::Exited => run.code != Some(0),
+        RunOutcome::Signalled | RunOutcome::TimedOut | RunOutcome::NotStarted => true,
         _ => false,
-    };
-    let ended = runs.iter().filter(|run| run.ended_at.is_some());
-    let since = |run: &&RunView| let_go_at.is_none_or(|at| run.started_at >= at);
-    let row: Vec<&RunView> = ended.take_while(|run| since(run) && failed(run)).take(FAILING_RUNS).collect();
-    let messages: BTreeSet<MessageNo> = row.iter().filter_map(|run| run.messages.first().copied()).collect();
-    let without = row.iter().filter(|run| run.messages.is_empty()).count();
-    Failures { runs: row.len(), messages: messages.len() + without }
+    }
 }

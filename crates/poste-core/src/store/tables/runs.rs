@@ -139,6 +139,12 @@ impl Tables<'_> {
         Ok(self.conn.prepare_cached(&SQL)?.query_map(params![agent, limit], run_row)?.collect::<Result<_, _>>()?)
     }
 
+    pub fn starts_since(&self, agent: &Name, since: Timestamp) -> Result<Vec<Timestamp>, Error> {
+        let mut statement =
+            self.conn.prepare_cached("SELECT at FROM runs WHERE agent = ?1 AND at > ?2 ORDER BY at, position")?;
+        Ok(statement.query_map(params![agent, since], |row| row.get(0))?.collect::<Result<_, _>>()?)
+    }
+
     /// Of an agent, the oldest first.
     pub fn running(&self, agent: &Name) -> Result<Vec<RunRow>, Error> {
         static SQL: LazyLock<String> = LazyLock::new(|| {
