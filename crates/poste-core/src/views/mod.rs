@@ -74,8 +74,8 @@ pub use reservations::{
 };
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
 pub use runs::{
-    HoldView, RunView, Startable, all_holds, all_running, began_by, delayed, holds, latest_runs, queued, run, running,
-    runs_of, spent, startable, startable_by_clock,
+    HoldView, Later, RunView, Startable, WhyLater, all_holds, all_running, began_by, holds, later, latest_runs,
+    printed, queued, run, running, runs_of, spent, startable, startable_by_clock,
 };
 pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateCount, search};
 pub use sessions::{
