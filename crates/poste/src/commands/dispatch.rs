@@ -29,7 +29,8 @@ use crate::ui::{self, Answer, Paint, Ui, escape};
 /// Runs what [agent.NAME] of poste.toml says for whoever has mail: the most urgent first, each agent in turn, never more at
 /// once than it may have. Each start has a supervisor of its own, which takes the message, records the answer and lives on
 /// when this ends. So it may be killed at any time, or run twice. Ctrl-C starts nothing more and waits for what runs; again
-/// stops that too.
+/// stops that too. Who is kept running (mode resident) goes on without it: poste team stop. --once ends with 11 if something
+/// failed or is held.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -177,7 +178,7 @@ fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
     let watched = watcher.map_or(Ok(()), Watcher::stop);
     ran?;
     watched?;
-    dispatcher.hooks().finish()
+    dispatcher.hooks().finish(once)
 }
 
 /// What this machine runs, which must be something, and of these agents.
