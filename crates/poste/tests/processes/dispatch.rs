@@ -241,7 +241,8 @@ fn one_run_can_be_stopped_and_what_it_printed_read() {
     assert!(dispatcher.wait().unwrap().success());
     until("the program", || stage.path("up").exists());
     until("what it printed", || stage.desk.run(&["dispatch", "logs", &number]) == "here I am\n");
-    stage.desk.run(&["dispatch", "stop", &number]);
+    let stopped = stage.desk.command(&["dispatch", "stop", &number]).output().unwrap();
+    assert!(String::from_utf8_lossy(&stopped.stderr).contains("poste team stop anna"), "what ends it for good");
     until("its end", || stage.runs()[0]["how"] == "stopped");
     let again = stage.desk.command(&["dispatch", "stop", &number]).output().unwrap();
     assert!(String::from_utf8_lossy(&again.stderr).contains("over already"));
