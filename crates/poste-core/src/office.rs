@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use gates::gate_schema_problems;
+pub(crate) use gates::local_config;
 pub use handlers::OnRules;
 pub use settings::Standing;
 pub(crate) use settings::{Weighed, weigh_file};

@@ -65,6 +65,17 @@ pub fn quoted(text: &str) -> String {
     format!("\"{shown}\"")
 }
 
+/// The last line of what a program printed that says something, as far as it fits a line.
+pub fn last_line(text: &str) -> Option<String> {
+    const CHARS_MAX: usize = 200;
+    let last = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    let mut line: String = last.chars().take(CHARS_MAX).collect();
+    if line.len() < last.len() {
+        line.push('…');
+    }
+    Some(line)
+}
+
 macro_rules! checked_text {
     ($(#[$doc:meta])* $name:ident, $grammar:ident, $pattern:literal) => {
         $(#[$doc])*

@@ -51,6 +51,11 @@ pub fn put(fresh: &Path, path: &Path) -> io::Result<()> {
     fs::rename(fresh, path)
 }
 
+/// A plain file for locking, which stays where it is: another one in its place would be another lock.
+pub fn lockable(path: &Path) -> io::Result<File> {
+    plain(carefully().write(true).create(true).truncate(false).mode(0o600).open(path)?)
+}
+
 /// A plain file that is there, for writing or locking.
 pub fn existing(path: &Path) -> io::Result<File> {
     plain(carefully().write(true).open(path)?)

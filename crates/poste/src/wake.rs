@@ -296,8 +296,10 @@ impl Spawn {
             WaitReason::Busy | WaitReason::NoPlace => "its program is not started, as enough run already",
             WaitReason::Quiet => "its program is not started in its quiet hours",
             WaitReason::Held | WaitReason::Resting => "its program is held: poste dispatch status",
-            WaitReason::Later => "its program is started later: poste dispatch status",
         });
+        let mut later = sight.facts.agents.iter().flat_map(|agent| &agent.later);
+        let later = later.any(|later| numbers.contains(&later.message));
+        let waits = waits.or(later.then_some("its program is started later: poste dispatch status"));
         let why_not = held.or(waits.map(str::to_owned)).filter(|_| choice.starts.is_empty());
         Ok(Self { starts: choice.starts, why_not })
     }

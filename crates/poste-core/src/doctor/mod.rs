@@ -186,6 +186,7 @@ pub fn examine(place: &Place, request: Request, progress: &mut dyn FnMut(Progres
         scene.check("the file system", folder::file_system);
         scene.check("the room on the disk", folder::room);
         scene.check("the write lock", locks::write_lock);
+        scene.check("local.toml", settings::own_file);
         if let Some(opened) = database::open(&mut scene) {
             scene.check("the end of the log", |scene| database::bell(scene, &opened));
             scene.check("the write-ahead log", |scene| locks::write_ahead_log(scene, &opened));

@@ -3,7 +3,7 @@
 use super::{Finding, Opened, Scene};
 use crate::error::Error;
 use crate::limits::CLOCK_LEAP_MS_MIN;
-use crate::office::{Standing, Weighed, weigh_file};
+use crate::office::{Standing, Weighed, local_config, weigh_file};
 use crate::store::clock::{self, Reading};
 use crate::time::length;
 
@@ -49,6 +49,26 @@ pub(super) fn clock(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error>
         ));
     }
     Ok(())
+}
+
+/// The file of this machine: what is wrong with it stops everything that would run something by it.
+pub(super) fn own_file(scene: &mut Scene<'_>) -> Result<(), Error> {
+    match local_config(&scene.place.path) {
+        Ok(_) => Ok(()),
+        Err(Error::Config { path, message }) => {
+            scene.add(
+                Finding::problem(
+                    "local_file",
+                    format!("{}: {message}", path.display()),
+                    "Nothing is claimed, finished or started until it is mended.",
+                )
+                .advice("correct the file")
+                .command("poste config check"),
+            );
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
 }
 
 pub(super) fn policy(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {

@@ -14,6 +14,21 @@ use crate::store::tables::Tables;
 use crate::store::{read_config, trust};
 use crate::vocabulary::AgentKind;
 
+/// What the own file of this machine says; an error if it cannot be used.
+pub(crate) fn local_config(folder: &Path) -> Result<LocalFile, Error> {
+    let path = folder.join(config::LOCAL_FILE);
+    let Some(text) = read_config(&path)? else { return Ok(LocalFile::default()) };
+    let (file, problems) = config::read_local(&text);
+    if let Some(problem) = problems.first() {
+        return Err(Error::Config { path, message: problem.to_string() });
+    }
+    // One rule for everything it runs. It is an error and no omission: a gate that is left out would let all through.
+    match file.runs_something().then(|| trust::foreign(&path)).transpose()?.flatten() {
+        Some(message) => Err(Error::Config { path, message }),
+        None => Ok(file),
+    }
+}
+
 impl<L: Log> Office<L> {
     /// Every gate of `poste.toml` and `.poste/local.toml`, as these are now. One that cannot be read is an error: it
     /// must not be left out.
@@ -52,18 +67,7 @@ impl<L: Log> Office<L> {
 
     /// What this machine's own file says.
     pub fn local_config(&self) -> Result<LocalFile, Error> {
-        let Some(folder) = self.store().path() else { return Ok(LocalFile::default()) };
-        let path = folder.join(config::LOCAL_FILE);
-        let Some(text) = read_config(&path)? else { return Ok(LocalFile::default()) };
-        let (file, problems) = config::read_local(&text);
-        if let Some(problem) = problems.first() {
-            return Err(Error::Config { path, message: problem.to_string() });
-        }
-        // One rule for everything it runs. It is an error and no omission: a gate that is left out would let all through.
-        match file.runs_something().then(|| trust::foreign(&path)).transpose()?.flatten() {
-            Some(message) => Err(Error::Config { path, message }),
-            None => Ok(file),
-        }
+        self.store().path().map_or_else(|| Ok(LocalFile::default()), local_config)
     }
 
     /// How agents are woken by this machine's files: its own command, else that of `poste.toml` if a person trusts it.

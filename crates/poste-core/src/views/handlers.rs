@@ -167,6 +167,11 @@ pub fn untold(store: &Store, rule: Option<&Label>, limit: usize) -> Result<Vec<U
     })
 }
 
+/// Whether a rule could not tell of a message, and somebody may try again.
+pub fn is_untold(store: &Store, rule: &Label, message: MessageNo) -> Result<bool, Error> {
+    Ok(store.tables()?.untold(rule, message)?.is_some())
+}
+
 fn untold_view(store: &Store, tables: &Tables<'_>, untold: Untold) -> Result<UntoldView, Error> {
     let found = or_damage(rows(store, tables, untold.message))?.ok().flatten();
     let subject = match found {

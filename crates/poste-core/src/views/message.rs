@@ -175,6 +175,19 @@ fn view_rows(store: &Store, tables: &Tables<'_>, found: MessageRows) -> Result<M
     Ok(view)
 }
 
+/// Who sent a message, and what it answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    pub sender: Name,
+    pub reply_to: Option<MessageNo>,
+}
+
+/// Where a message comes from, without a look at what it says.
+pub fn origin(store: &Store, number: MessageNo) -> Result<Option<Origin>, Error> {
+    let found = store.tables()?.message(number)?;
+    Ok(found.map(|found| Origin { sender: found.sender, reply_to: found.reply_to }))
+}
+
 /// Who had content erased, and why.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Redaction {
@@ -193,6 +206,12 @@ pub(super) fn redaction(store: &Store, position: Position) -> Result<Option<Reda
         _ => String::new(),
     };
     Ok(Some(Redaction { by: record.sealed.envelope.actor.to_string(), at: record.at, position, reason }))
+}
+
+/// Whether a record was said in a run, whose program printed something then.
+fn is_of_run(tables: &Tables<'_>, position: Position) -> Result<bool, Error> {
+    let session = tables.record(position)?.and_then(|record| record.sealed.envelope.session);
+    Ok(session.map(|session| tables.run(&session)).transpose()?.flatten().is_some())
 }
 
 /// For bodies that text cannot carry.
@@ -229,7 +248,13 @@ fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(Str
             )
         }
         Some(Notice::Overdue) => format!("See who has it: poste track {about}. What else is late: poste overdue"),
-        _ => format!("See what happened: poste track {about}. Give it another chance: poste retry {about}"),
+        _ => format!(
+            "See what happened: poste track {about}.{printed} Give it another chance: poste retry {about}",
+            printed = match is_of_run(tables, row.position)? {
+                true => format!(" What it printed: poste dispatch logs {about}."),
+                false => String::new(),
+            }
+        ),
     };
     let speaker = tables.record(row.position)?.map(|record| record.sealed.envelope.actor);
     let (Some(speaker), false) = (speaker, said.is_empty()) else { return Ok((subject, next)) };

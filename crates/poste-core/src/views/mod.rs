@@ -46,15 +46,15 @@ pub use dead::{DeadLetter, DeadLetters, DeadQuery, dead_letters};
 pub use digests::{DigestDiff, TableDigests, diff_with_fold, diff_with_other, first_difference};
 pub use finished::{ArchiveBatch, finished};
 pub use handlers::{
-    HandlerHolder, HandlerView, MailHeader, StoredMail, UntoldView, count_after, handler, handlers, stored_after,
-    untold,
+    HandlerHolder, HandlerView, MailHeader, StoredMail, UntoldView, count_after, handler, handlers, is_untold,
+    stored_after, untold,
 };
 pub use handoff::{Decision, HandoffLine, HandoffQuery, HandoffView, Handoffs, handoff, handoffs};
 pub use health::{HeldClaim, SilentAgent, Unreachable, held_claims, silent_agents, unreachable_mail};
 pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_claimable, inbox, news};
 pub use message::{
-    MessageView, Redaction, RepeatingVersion, SaidOf, held_token, is_addressed_to, message, passed_gates,
-    repeating_versions, said_of,
+    MessageView, Origin, Redaction, RepeatingVersion, SaidOf, held_token, is_addressed_to, message, origin,
+    passed_gates, repeating_versions, said_of,
 };
 pub use named_blobs::named_blobs;
 pub use overdue::{LateDelivery, Overdue, Patience, overdue};
@@ -74,9 +74,9 @@ pub use reservations::{
 };
 pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
 pub use runs::{
-    HoldView, RunEndView, RunView, Startable, all_holds, all_running, began_by, delayed, first_message, holds,
-    last_start, latest_ends, latest_runs, queued, run, running, runs_of, spent, startable, startable_by_clock,
-    starts_since,
+    HoldView, Later, RunEndView, RunView, Startable, WhyLater, all_holds, all_running, began_by, first_message, holds,
+    last_start, later, latest_ends, latest_runs, printed, queued, run, running, runs_of, spent, startable,
+    startable_by_clock, starts_since,
 };
 pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateCount, search};
 pub use sessions::{

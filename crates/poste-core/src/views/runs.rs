@@ -3,10 +3,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::track::said;
+use super::track::{first_line, whole_text};
+use super::{Found, content};
 use crate::address::Address;
 use crate::error::Error;
-use crate::log::{HoldReason, MessageNo, Position, RunOutcome, SessionProcess};
+use crate::log::{DeliveryNo, HoldReason, MessageNo, Position, RunOutcome, SessionProcess};
 use crate::store::Store;
 use crate::store::tables::{Agent, Delivery, HoldRow, Message, RunRow, Spent, Tables};
 use crate::text::{Name, Session};
@@ -45,17 +46,71 @@ pub fn queued(store: &Store, agent: &Agent, now: Timestamp, limit: usize) -> Res
     find(&tables, agent, now, limit, |message| starts(&tables, message))
 }
 
-/// Mail that comes back by itself: how much, and when the first of it does. It failed before, or was sent for later.
-pub fn delayed(store: &Store, agent: &Agent, limit: usize) -> Result<(usize, Option<Timestamp>), Error> {
+/// A delivery its recipient is to be started for, and is not yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Later {
+    pub agent: Name,
+    pub message: MessageNo,
+    pub why: WhyLater,
+    /// When it can be taken; null: that has no time.
+    #[serde(serialize_with = "rfc3339_option")]
+    pub until: Option<Timestamp>,
+    /// How often it failed, and how often it may.
+    pub attempts: u32,
+    pub max_attempts: u32,
+    /// The message that has to be done first.
+    pub after: Option<MessageNo>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WhyLater {
+    /// It failed, and comes back for the next attempt.
+    Attempt,
+    /// It was sent for later.
+    Time,
+    /// Nobody is started for it until somebody lets it go.
+    Held,
+    /// An earlier step of its workflow is not done.
+    Step,
+}
+
+/// Mail an agent is not started for yet, what comes first in front: for people.
+pub fn later(store: &Store, agent: &Agent, now: Timestamp, limit: usize) -> Result<Vec<Later>, Error> {
     let tables = store.tables()?;
-    let mut times = Vec::new();
+    let holds = tables.holds_of(&agent.name)?;
+    let is_held = |number: DeliveryNo| holds.iter().any(|hold| hold.delivery == Some(number) && !hold.is_over(now));
+    let waits = |delivery: &Delivery| {
+        !delivery.ready || is_held(delivery.number) || matches!(tables.held_up_by(delivery.number), Ok(Some(_)))
+    };
+    let mut found: Vec<Later> = Vec::new();
     for address in agent.addresses() {
-        let later = "address = ?1 AND state = 0 AND ready = 0 ORDER BY rank, message";
-        let found =
-            tables.scan_inbox(later, [&address], limit, |message, _| starts(&tables, message).unwrap_or(true))?;
-        times.extend(found.into_iter().filter_map(|(_, delivery)| delivery.ready_at));
+        let pending = "address = ?1 AND state = 0 ORDER BY rank, message";
+        let waiting = tables.scan_inbox(pending, [&address], limit, |message, delivery| {
+            waits(delivery) && starts(&tables, message).unwrap_or(true)
+        })?;
+        for (message, delivery) in waiting {
+            let earlier = tables.held_up_by(delivery.number)?.map(|number| tables.delivery(number)).transpose()?;
+            let why = match (delivery.ready, delivery.attempts, is_held(delivery.number)) {
+                (false, 0, _) => WhyLater::Time,
+                (false, ..) => WhyLater::Attempt,
+                (true, _, true) => WhyLater::Held,
+                (true, _, false) => WhyLater::Step,
+            };
+            found.push(Later {
+                agent: agent.name.clone(),
+                message: message.number,
+                why,
+                until: delivery.ready_at.filter(|_| !delivery.ready),
+                attempts: delivery.attempts,
+                max_attempts: message.max_attempts,
+                after: earlier.flatten().map(|earlier| earlier.message),
+            });
+        }
     }
-    Ok((times.len(), times.into_iter().min()))
+    found.sort_by_key(|later| (later.until.is_none(), later.until, later.message));
+    found.dedup_by_key(|later| later.message); // it may wait at two addresses
+    Ok(found)
 }
 
 fn is_held(tables: &Tables<'_>, agent: &Name, now: Timestamp) -> Result<bool, Error> {
@@ -165,8 +220,10 @@ pub struct RunView {
     pub code: Option<u8>,
     pub took_ms: Option<u64>,
     pub cost_micros: Option<u64>,
-    /// What it printed last.
+    /// Why it failed, in one line; of one that went well, the first line it printed.
     pub said: Option<String>,
+    /// The last line it printed.
+    pub last_line: Option<String>,
     #[serde(skip)]
     pub process: SessionProcess,
 }
@@ -264,7 +321,13 @@ pub fn began_by(store: &Store, message: MessageNo) -> Result<Option<Name>, Error
 
 fn view(store: &Store, tables: &Tables<'_>, row: RunRow) -> Result<RunView, Error> {
     let messages = tables.messages_of_run(&row.run)?;
-    let said = row.end.map(|end| said(store, end.position)).transpose()?.flatten();
+    let (mut said, mut last_line) = (None, None);
+    if let Some(end) = row.end
+        && let Found::Content(content) = content(store, end.position)?
+    {
+        last_line = crate::text::last_line(&content.body.text());
+        said = first_line(*content);
+    }
     Ok(RunView {
         run: row.run,
         agent: row.agent,
@@ -280,8 +343,15 @@ fn view(store: &Store, tables: &Tables<'_>, row: RunRow) -> Result<RunView, Erro
         took_ms: row.end.map(|end| end.took_ms),
         cost_micros: row.end.and_then(|end| end.cost_micros),
         said,
+        last_line,
         process: row.supervisor,
     })
+}
+
+/// What the log keeps of what a run printed: the end of it.
+pub fn printed(store: &Store, run: &Session) -> Result<Option<String>, Error> {
+    let end = store.tables()?.run(run)?.and_then(|row| row.end);
+    end.map(|end| whole_text(store, end.position)).transpose().map(Option::flatten)
 }
 
 /// What the runs an agent began since then have come to.

@@ -10,7 +10,7 @@ use poste_core::log::{HoldReason, MessageNo};
 use poste_core::store::tables::Spent;
 use poste_core::text::Name;
 use poste_core::time::{Timestamp, length};
-use poste_core::views::{HoldView, Startable};
+use poste_core::views::{HoldView, Later, Startable};
 use poste_core::vocabulary::Urgency;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -64,8 +64,10 @@ pub struct AgentFacts {
     pub let_go: Vec<MessageNo>,
     /// After a start that came to nothing.
     pub rests_until: Option<Timestamp>,
-    /// Mail that comes back later, and when the first of it does; only for people.
-    pub delayed: (usize, Option<Timestamp>),
+    /// Mail it is not started for yet; only for people.
+    pub later: Vec<Later>,
+    /// Its program, which is kept running, ended, and is started again after a pause; counted among the runs.
+    pub restarts: bool,
 }
 
 /// Its last runs in a row that failed.
@@ -136,8 +138,6 @@ pub enum WaitReason {
     Held,
     /// Its last start came to nothing a moment ago.
     Resting,
-    /// It failed, and comes back for the next attempt; or it was sent for later.
-    Later,
 }
 
 /// One agent, while places are given out.
@@ -181,9 +181,6 @@ pub fn choose(facts: &Facts) -> Choice {
     for queue in queues.iter().filter(|queue| !queue.mail.is_empty() && queue.facts.config.mode != Mode::Resident) {
         let why = if queue.free == 0 { WaitReason::Busy } else { WaitReason::NoPlace };
         choice.wait(queue.facts, why, queue.mail.len(), None);
-    }
-    for agent in &facts.agents {
-        choice.wait(agent, WaitReason::Later, agent.delayed.0, agent.delayed.1);
     }
     choice.look_again = choice.look_again.filter(|at| *at > facts.now);
     choice

@@ -33,7 +33,8 @@ fn agent(who: &str, lines: &str, mail: Vec<Startable>) -> AgentFacts {
         held: None,
         let_go: Vec::new(),
         rests_until: None,
-        delayed: (0, None),
+        later: Vec::new(),
+        restarts: false,
     }
 }
 

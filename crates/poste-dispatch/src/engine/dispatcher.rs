@@ -48,9 +48,9 @@ pub trait Hooks {
     fn tell(&mut self, event: &Event);
     /// Mail was sent that may have to be seen now.
     fn sent(&mut self, _: &Office, _: &Name, _: MessageNo) {}
-    /// After each look.
-    fn show(&mut self, _: &Office, _: &Runners) -> Result<(), Error> {
-        Ok(())
+    /// After each look. Says after how long it is to be called again, if it left something out.
+    fn show(&mut self, _: &Office, _: &Runners) -> Result<Option<Duration>, Error> {
+        Ok(None)
     }
 }
 
@@ -253,7 +253,9 @@ impl<H: Hooks> Dispatcher<H> {
             let is_resident = |name: &Name| {
                 residents.and_then(|runners| runners.agents.get(name)).is_some_and(|agent| agent.mode == Mode::Resident)
             };
-            let is_idle = self.own.starting.iter().all(|starting| is_resident(&starting.agent));
+            // A program that is kept running is not waited for, unless it was asked to stop.
+            let is_left = |starting: &Starting| is_resident(&starting.agent) && !self.stops();
+            let is_idle = self.own.starting.iter().all(is_left);
             let ends = match until {
                 Until::Started => true,
                 Until::Idle => started == 0 && is_idle,
@@ -275,7 +277,7 @@ impl<H: Hooks> Dispatcher<H> {
             }
             if news.asked > 0 {
                 self.asked += news.asked;
-                if self.stops_runs || self.asked > 1 {
+                if self.stops() {
                     self.stop_runs();
                 }
             }
@@ -318,10 +320,12 @@ impl<H: Hooks> Dispatcher<H> {
             changed += 1;
             self.start(start)?;
         }
-        self.hooks.show(&self.office, &runners)?;
+        let shown_again = self.hooks.show(&self.office, &runners)?;
+        let shown_again = shown_again.map(|after| now.plus_ms(i64::try_from(after.as_millis()).unwrap_or(i64::MAX)));
         // What a resume or a step of a workflow brought is looked at at once.
         let at_once = changed > choice.starts.len() || advanced;
-        Ok((changed + usize::from(at_once), if at_once { Some(now) } else { choice.look_again }))
+        let look_again = [choice.look_again, shown_again, at_once.then_some(now)].into_iter().flatten().min();
+        Ok((changed + usize::from(at_once), look_again))
     }
 
     fn runners(&mut self) -> Result<Runners, Error> {
@@ -458,6 +462,11 @@ impl<H: Hooks> Dispatcher<H> {
         let until = now.plus_ms((REST_MS << times.min(10)).min(REST_MS_MAX));
         self.own.resting.push(Rest { agent: agent.clone(), message, until, times: times + 1 });
         Ok(())
+    }
+
+    /// Whether its runs are to end with it.
+    fn stops(&self) -> bool {
+        self.asked > 1 || (self.stops_runs && self.asked > 0)
     }
 
     /// Asks its own supervisors to stop; each releases what it holds and says so.

@@ -120,6 +120,9 @@ impl Looking<'_> {
         let is_resident = config.mode == Mode::Resident;
         let starting = self.starting.iter().filter(|starting| starting.agent == *name);
         let running = self.sight.running.iter().filter(|run| run.agent == *name).count() + starting.clone().count();
+        // Between two starts of a program that is kept running none is under way: what watches over it sees to the next.
+        let restarts = is_resident && running == 0 && run::is_kept(self.office.path()?, name);
+        let running = running + usize::from(restarts);
         let is_full = running >= config.concurrency as usize || facts.taken >= facts.places;
         if is_full && !is_resident && !whole {
             return Ok(None);
@@ -162,10 +165,11 @@ impl Looking<'_> {
             held,
             let_go: over.into_iter().filter_map(|hold| hold.message).collect(),
             rests_until,
-            delayed: match whole {
-                true => views::delayed(self.office.store(), self.agent, LOOKED_AT_MAX)?,
-                false => (0, None),
+            later: match whole {
+                true => views::later(self.office.store(), self.agent, now, LOOKED_AT_MAX)?,
+                false => Vec::new(),
             },
+            restarts,
             ..self.quiet_facts(running, clock_next)
         }))
     }
@@ -186,7 +190,8 @@ impl Looking<'_> {
             held: None,
             let_go: Vec::new(),
             rests_until: None,
-            delayed: (0, None),
+            later: Vec::new(),
+            restarts: false,
         }
     }
 

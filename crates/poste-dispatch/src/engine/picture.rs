@@ -7,13 +7,14 @@ use poste_core::office::Office;
 use poste_core::store::processes::Presence;
 use poste_core::text::{Name, Session};
 use poste_core::time::{Timestamp, rfc3339, rfc3339_option};
-use poste_core::views::{self, HoldView, RunView};
+use poste_core::views::{self, HoldView, Later, RunView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::choose::{AgentFacts, WaitReason, choose};
 use super::facts::{Scope, look};
 use super::times;
+use crate::team;
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Picture {
@@ -29,6 +30,8 @@ pub struct Picture {
 pub struct AgentPicture {
     pub agent: Name,
     pub state: AgentState,
+    /// What the state does not say.
+    pub why: Option<String>,
     pub runs: Vec<RunPicture>,
     /// Messages it can be started for.
     pub queue: usize,
@@ -36,11 +39,8 @@ pub struct AgentPicture {
     pub next: Option<MessageNo>,
     #[serde(serialize_with = "rfc3339_option")]
     pub waits_since: Option<Timestamp>,
-    /// Messages that come back later: they failed, or were sent for a time.
-    pub delayed: usize,
-    /// When the first of them does.
-    #[serde(serialize_with = "rfc3339_option")]
-    pub next_try: Option<Timestamp>,
+    /// Messages it is not started for yet: they failed, were sent for a time, are held or wait for another one.
+    pub later: Vec<Later>,
     /// Why it is held as soon as a dispatcher looks, in words.
     pub would_hold: Option<String>,
     /// It is not started, or not for a message.
@@ -58,6 +58,8 @@ pub struct AgentPicture {
 #[serde(rename_all = "snake_case")]
 pub enum AgentState {
     Running,
+    /// It is kept running, and its program ended: it is started again after a pause, without a dispatcher.
+    Restarting,
     /// It would be started now.
     Ready,
     /// It would be started if there were a place.
@@ -74,6 +76,7 @@ impl AgentState {
     pub fn word(self) -> &'static str {
         match self {
             Self::Running => "running",
+            Self::Restarting => "restarting",
             Self::Ready => "ready",
             Self::Waiting => "waiting",
             Self::Held => "held",
@@ -125,23 +128,28 @@ pub fn picture(office: &Office, runners: &Runners, only: &[Name]) -> Result<Pict
             (_, None) => AgentState::NotRegistered,
             (_, Some(agent)) if !agent.is_active() => AgentState::Retired,
             _ if !runs.is_empty() => AgentState::Running,
+            (Some(found), _) if found.restarts => AgentState::Restarting,
             _ if would_hold.is_some() || holds.iter().any(|hold| hold.message.is_none()) => AgentState::Held,
             _ if choice.starts.iter().any(|start| start.agent == *name) => AgentState::Ready,
             _ => match waits {
                 Some(WaitReason::Quiet) => AgentState::Quiet,
                 Some(_) => AgentState::Waiting,
+                None if found.is_some_and(|agent| !agent.later.is_empty()) => AgentState::Waiting,
                 None => AgentState::Idle,
             },
         };
         agents.push(AgentPicture {
             agent: name.clone(),
+            why: match state {
+                AgentState::Restarting => team::why(office, runners, name)?,
+                _ => None,
+            },
             state,
             runs: runs.into_iter().map(run_picture).collect(),
             queue: found.map_or(0, |agent| agent.mail.len()),
             next: found.and_then(|agent| agent.mail.first()).map(|mail| mail.message),
             waits_since: found.and_then(|agent| agent.mail.iter().map(|mail| mail.stored_at).min()),
-            delayed: found.map_or(0, |agent| agent.delayed.0),
-            next_try: found.and_then(|agent| agent.delayed.1),
+            later: found.map(|agent| agent.later.clone()).unwrap_or_default(),
             would_hold: would_hold.map(|hold| hold.text.clone()),
             holds,
             spent: found.and_then(spent),

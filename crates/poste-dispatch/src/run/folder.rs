@@ -31,6 +31,8 @@ const UNFINISHED: Duration = Duration::from_secs(3_600);
 /// A file for each run that is to be looked after.
 const LIVE: &str = ".live";
 const TROUBLE: &str = ".trouble";
+/// A file for each agent whose program is kept running.
+const KEPT: &str = ".kept";
 const LOCK: &str = "lock";
 const ABOUT: &str = "run.json";
 const END: &str = "end.json";
@@ -81,14 +83,7 @@ impl RunFolder {
     /// Makes it, and holds it as long as the returned value lives.
     pub fn create(office: &Path, about: &About) -> io::Result<(Self, Held)> {
         let private = |path: &Path| DirBuilder::new().mode(0o700).create(path);
-        match private(&office.join(RUNS)) {
-            Err(failed) if failed.kind() != io::ErrorKind::AlreadyExists => return Err(failed),
-            _ => {}
-        }
-        match private(&office.join(RUNS).join(LIVE)) {
-            Err(failed) if failed.kind() != io::ErrorKind::AlreadyExists => return Err(failed),
-            _ => {}
-        }
+        below(office, LIVE)?;
         let folder = Self::of(office, &about.run);
         // First the sign that something is to be looked after: whoever dies from here on is found by it.
         files::anew(&folder.sign())?;
@@ -184,12 +179,7 @@ impl RunFolder {
     }
 
     fn lock(&self) -> io::Result<File> {
-        let file = files::existing(&self.path.join(LOCK))?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(fs::TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
-            Err(fs::TryLockError::Error(failed)) => Err(failed),
-        }
+        locked(files::existing(&self.path.join(LOCK))?)
     }
 
     pub(crate) fn remove(&self) -> io::Result<()> {
@@ -197,6 +187,53 @@ impl RunFolder {
         self.remove_sign();
         Ok(())
     }
+}
+
+/// An error of kind `WouldBlock`: somebody else holds it.
+fn locked(file: File) -> io::Result<File> {
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(fs::TryLockError::Error(failed)) => Err(failed),
+    }
+}
+
+/// A private folder beside those of runs.
+fn below(office: &Path, name: &str) -> io::Result<PathBuf> {
+    let folder = office.join(RUNS).join(name);
+    for folder in [&office.join(RUNS), &folder] {
+        match DirBuilder::new().mode(0o700).create(folder) {
+            Err(failed) if failed.kind() != io::ErrorKind::AlreadyExists => return Err(failed),
+            _ => {}
+        }
+    }
+    Ok(folder)
+}
+
+/// Held by what keeps the program of an agent running, also while it waits to start it again: so there is one, whoever starts
+/// how many. An error of kind `WouldBlock`: there is one.
+pub(crate) fn keep(office: &Path, agent: &Name) -> io::Result<Held> {
+    const TRIES: u32 = 20;
+    const PAUSE: Duration = Duration::from_millis(5);
+    let path = below(office, KEPT)?.join(agent.as_str());
+    let mut held = locked(files::lockable(&path)?);
+    // Whoever asks whether there is one holds it for that moment.
+    for _ in 0..TRIES {
+        match held {
+            Err(busy) if busy.kind() == io::ErrorKind::WouldBlock => {
+                std::thread::sleep(PAUSE);
+                held = locked(files::lockable(&path)?);
+            }
+            _ => break,
+        }
+    }
+    Ok(Held { _lock: held? })
+}
+
+/// Whether something keeps the program of an agent running on this machine.
+pub fn is_kept(office: &Path, agent: &Name) -> bool {
+    let file = files::existing(&office.join(RUNS).join(KEPT).join(agent.as_str()));
+    matches!(file.and_then(locked), Err(failed) if failed.kind() == io::ErrorKind::WouldBlock)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -214,11 +251,8 @@ pub fn trouble(office: &Path, agent: &Name) -> Option<String> {
 }
 
 pub(crate) fn note_trouble(office: &Path, agent: &Name, why: &str) {
-    let file = trouble_file(office, agent);
-    for above in [office.join(RUNS), office.join(RUNS).join(TROUBLE)] {
-        let _ = DirBuilder::new().mode(0o700).create(above);
-    }
-    let _ = write(&file, why.as_bytes());
+    let _ = below(office, TROUBLE);
+    let _ = write(&trouble_file(office, agent), why.as_bytes());
 }
 
 pub(crate) fn forget_trouble(office: &Path, agent: &Name) {
@@ -345,6 +379,19 @@ mod tests {
         assert_eq!(live(office.path()).unwrap().len(), 1, "nobody has looked after it yet");
         folder.write_end(&Ended { how: RunOutcome::Exited, code: Some(0), took_ms: 1, why: None }).unwrap();
         assert_eq!(live(office.path()).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn one_keeps_a_program_running() {
+        let office = tempfile::tempdir().unwrap();
+        let agent: Name = "coder".parse().unwrap();
+        assert!(!is_kept(office.path(), &agent));
+        let held = keep(office.path(), &agent).unwrap();
+        assert!(is_kept(office.path(), &agent));
+        assert_eq!(keep(office.path(), &agent).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert!(keep(office.path(), &"other".parse().unwrap()).is_ok());
+        drop(held);
+        assert!(!is_kept(office.path(), &agent) && keep(office.path(), &agent).is_ok());
     }
 
     #[test]

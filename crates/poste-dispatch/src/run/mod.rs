@@ -25,7 +25,7 @@ use poste_core::log::MessageNo;
 use poste_core::text::{Name, Session};
 use poste_run::Mark;
 
-pub use folder::{About, Ended, RUNS, RunFolder, folders, trouble};
+pub use folder::{About, Ended, RUNS, RunFolder, folders, is_kept, trouble};
 pub use supervise::{Came, Desk, Errand, RunError, supervise};
 pub use sweep::{Swept, sweep};
 pub use worktree::WORKTREES;

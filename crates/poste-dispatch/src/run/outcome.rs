@@ -7,6 +7,7 @@ use poste_core::config::AgentConfig;
 use poste_core::log::{
     Body, Content, Done, Ends, EndsHow, Fail, Intent, MessageNo, Position, Release, RunOutcome, Send,
 };
+use poste_core::text::last_line;
 use poste_core::views::MessageView;
 use poste_core::{limits, secrets};
 use serde_json::value::RawValue;
@@ -68,7 +69,7 @@ pub(crate) fn of_message(
         return vec![(Intent::Release(Release { message: number, token: Some(token) }), None)];
     }
     if let Some(problem) = &result.problem {
-        return vec![fail(number, token, problem, retry(config, attempts))];
+        return vec![fail(number, token, &with_last_words(problem, &result.printed), retry(config, attempts))];
     }
     let wants_answer = message.asks_work || message.wants_response;
     if result.answer.is_empty() {
@@ -169,6 +170,17 @@ fn fail(message: MessageNo, token: Position, why: &str, again: Option<Again>) ->
     (intent, Some(Content { body: Body(tail(&text).as_bytes().to_vec()), ..Content::default() }))
 }
 
+/// Why a run failed is often what it printed last. Not out of something that seems to hold a secret: a piece of one is not known
+/// for one any more. Nor what only a program reads.
+fn with_last_words(problem: &str, printed: &str) -> String {
+    let whole = Content { body: Body(printed.as_bytes().to_vec()), ..Content::default() };
+    let last = last_line(printed).filter(|line| !line.starts_with(['{', '[']) && !problem.contains(line.as_str()));
+    match last.filter(|_| secrets::find(&whole).is_empty()) {
+        Some(line) => format!("{problem}; it printed last: {line}"),
+        None => problem.to_owned(),
+    }
+}
+
 /// What is in the log can only be redacted, so what looks like a secret does not get there.
 fn unsecret(content: Content) -> Content {
     match secrets::find(&content).first() {
@@ -181,7 +193,7 @@ fn not_kept(what: &str) -> Content {
     Content { body: Body(format!("(not kept here: it seems to hold {what})").into_bytes()), ..Content::default() }
 }
 
-/// What the end of a run says: what was printed last, and where everything is.
+/// What the end of a run says: why it failed, what was printed last, and where everything is.
 pub(crate) fn end_content(result: &Result, run: &str) -> Content {
     let transcript = BTreeMap::from([("transcript".to_owned(), format!(".poste/runs/{run}/output"))]);
     let mut metadata = transcript.clone();
@@ -193,12 +205,9 @@ pub(crate) fn end_content(result: &Result, run: &str) -> Content {
     if let Some(found) = secrets::find(&whole).first() {
         return Content { metadata: transcript, ..not_kept(found.what) };
     }
-    let body = match (problem, tail(result.printed.trim())) {
-        (problem, "") => tail(problem).to_owned(),
-        ("", printed) => printed.to_owned(),
-        (problem, printed) => format!("{}\n\n{printed}", tail(problem)),
-    };
-    unsecret(Content { body: Body(body.into_bytes()), metadata: whole.metadata, ..Content::default() })
+    let summary = result.problem.as_deref().map(|problem| tail(problem).to_owned());
+    let body = Body(tail(result.printed.trim()).as_bytes().to_vec());
+    unsecret(Content { summary, body, metadata: whole.metadata, ..Content::default() })
 }
 
 fn tail(text: &str) -> &str {
@@ -233,7 +242,22 @@ mod tests {
         assert!(!format!("{content:?}").contains(token));
         let plain = printed("nothing to see".to_owned(), Some("id-1"));
         assert_eq!(plain.metadata["conversation"], "id-1");
-        assert_eq!(plain.body.0, b"it failed\n\nnothing to see");
+        assert_eq!((plain.summary.as_deref(), &*plain.body.0), (Some("it failed"), &b"nothing to see"[..]));
+    }
+
+    #[test]
+    fn what_was_printed_last_says_why_unless_it_may_be_a_secret() {
+        let said = |printed: &str| with_last_words("it ended with exit code 3", printed);
+        assert_eq!(said(""), "it ended with exit code 3");
+        assert_eq!(said("one\n\ttwo \n\n"), "it ended with exit code 3; it printed last: two");
+        assert_eq!(said("{\"type\":\"result\"}"), "it ended with exit code 3");
+        let long = said(&"x".repeat(100_000));
+        assert!(long.ends_with("x…") && long.chars().count() < 300, "{long}");
+        let begin = concat!("-----BEGIN RSA PRIV", "ATE KEY-----");
+        assert_eq!(
+            said(&format!("{begin}\nMIIEowIBAAKCAQEA7bq2l3Zk9xQe4Yt1Vw8Rr5sP0uHn")),
+            "it ended with exit code 3"
+        );
     }
 
     #[test]

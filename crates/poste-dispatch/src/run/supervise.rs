@@ -212,6 +212,15 @@ impl Supervisor<'_> {
 
     /// A program that is kept running: each start is a run of its own.
     fn keep_running(&mut self) -> Result<Came, RunError> {
+        let office = self.office.path()?.to_owned();
+        // Between two starts no run is under way that would keep another one from beside it.
+        let _kept = match folder::keep(&office, &self.errand.agent) {
+            Ok(kept) => kept,
+            Err(held) if held.kind() == io::ErrorKind::WouldBlock => {
+                return Ok(Came::NotTaken(format!("{} is kept running already", self.errand.agent)));
+            }
+            Err(failed) => return Err(RunError::Folder(office, failed)),
+        };
         let first = self.config.backoff_ms.and_then(|ms| u64::try_from(ms).ok()).map_or(RESTART, Duration::from_millis);
         let mut pause = first;
         for start in 1_u64.. {

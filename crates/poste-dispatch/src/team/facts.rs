@@ -12,12 +12,13 @@ use poste_core::store::tables::Agent;
 use poste_core::text::{Name, Session};
 use poste_core::time::{rfc3339, rfc3339_option};
 use poste_core::views::{self, RunView};
+use poste_core::vocabulary::AgentKind;
 use poste_core::{Error, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::state::{self, Facts, Failures, HoldFacts, LeaseFacts, RunFacts, SessionFacts, State};
-use crate::run::RunFolder;
+use crate::run::{self, RunFolder};
 
 /// How far back the runs of an agent are looked at.
 const RUNS_MAX: u32 = 100;
@@ -108,6 +109,12 @@ pub fn status(office: &Office, only: &[Name]) -> Result<Vec<Teammate>, Error> {
     team.iter().map(|member| teammate(office, member, patience_ms)).collect()
 }
 
+/// What the state of one does not say.
+pub fn why(office: &Office, runners: &Runners, name: &Name) -> Result<Option<String>, Error> {
+    let Some(member) = members(runners).into_iter().find(|member| member.name == *name) else { return Ok(None) };
+    Ok(state::shown(&facts(office, &member)?, office.now()?, patience_ms(runners)).why)
+}
+
 fn teammate(office: &Office, member: &Member, patience_ms: i64) -> Result<Teammate, Error> {
     let now = office.now()?;
     let facts = facts(office, member)?;
@@ -161,11 +168,10 @@ pub fn facts(office: &Office, member: &Member) -> Result<Facts, Error> {
     let last = views::latest_runs(store, Some(&member.name), RUNS_MAX)?;
     Ok(Facts {
         mode: member.config.as_ref().map(|config| config.mode),
+        person: office.agent(&member.name)?.is_some_and(|agent| agent.kind == AgentKind::Human),
         trusted: member.config.as_ref().is_none_or(|config| config.trusted),
         hold: hold.map(|hold| HoldFacts { why: hold.why, since: hold.since, position: hold.position }),
-        restarts: last
-            .first()
-            .is_some_and(|last| last.ended_at.is_some() && Presence::of(Some(&last.process)) == Presence::Running),
+        restarts: runs.is_empty() && run::is_kept(folder, &member.name),
         runs,
         session,
         last_end: last.iter().filter_map(|run| run.ended_at).max(),

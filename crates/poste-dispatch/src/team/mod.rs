@@ -7,7 +7,7 @@ mod state;
 mod stop;
 
 pub use alerts::alerts;
-pub use facts::{Member, PATIENCE_MS, Teammate, TeammateRun, facts, members, patience_ms, status};
+pub use facts::{Member, PATIENCE_MS, Teammate, TeammateRun, facts, members, patience_ms, status, why};
 pub use start::{Started, StartedHow, start};
 pub use state::{
     FAILURES, Facts, Failures, HoldFacts, LeaseFacts, RunFacts, SessionFacts, Shown, State, Trouble, shown, troubles,

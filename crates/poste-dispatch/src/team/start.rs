@@ -135,6 +135,10 @@ fn keep_running(office: &mut Office, program: &Path, name: &Name) -> Result<Kept
             Some((run, true)) => break (StartedHow::Started, Some(run), None),
             // Somebody else started it this moment.
             Some((run, _)) if ended.is_some() => break (StartedHow::Running, Some(run), None),
+            // Somebody else has begun with it, and has not got so far.
+            None if ended.is_some() && run::is_kept(&folder, name) && Instant::now() < until => {
+                std::thread::sleep(PAUSE);
+            }
             None if ended.is_some_and(|ended| ended.code() == Some(i32::from(NOT_TAKEN))) => {
                 break (StartedHow::Failed, None, Some("somebody stopped it meanwhile".to_owned()));
             }

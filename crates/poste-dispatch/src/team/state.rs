@@ -49,6 +49,8 @@ impl State {
 pub struct Facts {
     /// How its program is run here; none: nothing is.
     pub mode: Option<Mode>,
+    /// It is a person, for whom nothing is ever run.
+    pub person: bool,
     /// A person here trusts what would be run.
     pub trusted: bool,
     /// What keeps everything from being started for it.
@@ -249,6 +251,7 @@ pub fn shown(facts: &Facts, now: Timestamp, patience_ms: i64) -> Shown {
     }
     let held = facts.hold.map(|hold| (hold.since, format!("held: {}", hold.why)));
     match (facts.mode, facts.hold.map(|hold| hold.why)) {
+        (None, _) if facts.person => say(State::Idle, None, Some("a person".to_owned())),
         (None, _) => say(State::Stopped, None, Some("nothing is run for it here".to_owned())),
         (Some(_), _) if !facts.trusted => {
             say(State::Stopped, None, Some("poste.toml is not trusted: poste trust".to_owned()))
@@ -278,6 +281,7 @@ mod tests {
     fn ready(mode: Option<Mode>) -> Facts {
         Facts {
             mode,
+            person: false,
             trusted: true,
             hold: None,
             runs: Vec::new(),
@@ -332,6 +336,7 @@ mod tests {
         let stopped = || Facts { hold: held(HoldReason::Stopped), ..base() };
         let table: Vec<(&str, Facts, i64, State, &str)> = vec![
             ("nothing is known", ready(None), 10_000, Stopped, "nothing is run for it here"),
+            ("a person", Facts { person: true, ..ready(None) }, 10_000, Idle, "a person"),
             ("ready", base(), 10_000, Idle, ""),
             ("a subagent is ready", ready(Some(Mode::Subagent)), 10_000, Idle, ""),
             ("resident, and not there", ready(Some(Mode::Resident)), 10_000, Stopped, "its program does not run"),

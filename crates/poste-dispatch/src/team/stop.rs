@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::start::{proposal, resume};
-use crate::run::{RUN, RunFolder, sweep};
+use crate::run::{self, RUN, RunFolder, sweep};
 
 /// What a supervisor takes beyond the grace of its program to write everything down.
 const SUPERVISOR_GRACE: Duration = Duration::from_secs(5);
@@ -187,6 +187,8 @@ impl Stop {
         if runs.is_empty() && !in_session {
             let waiting = waiting(office, &one.agent)?;
             match waiting.is_empty() {
+                // One that has just been started finds out by itself that nothing is, and is then gone.
+                true if run::is_kept(office.path()?, &one.agent) => {}
                 true => one.came = Some(finish(office, one)?),
                 false => one.let_go(&waiting),
             }

@@ -4,14 +4,17 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::check;
-use crate::desk::{Desk, told};
+use crate::desk::{self, Desk, told};
 use crate::rig::{Result, Rig, Tally};
 
 const DISK_BYTES: u64 = 8 * 1024 * 1024;
 const BALLAST_BYTES: usize = 1024 * 1024;
 const DISK_FULL: i32 = 9;
+/// What must happen happens long before this.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Whether reading must go on: not where SQLite cannot even map its shared memory safely.
 const DISKS: &[(&str, Kind, bool)] = &[
     ("tmpfs", Kind::Tmpfs, true),
@@ -54,9 +57,74 @@ pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
             trial.refused.len()
         ));
         if tally.is_enough() {
-            break;
+            return Ok(());
         }
     }
+    supervised(rig, tally)
+}
+
+/// The disk gets full while a program works, and stays so for a while after it has answered: the supervisor waits for room, and
+/// then the answer is there, once.
+fn supervised(rig: &Rig, tally: &Tally) -> Result {
+    const WAITS: Duration = Duration::from_secs(4);
+    let folder = rig.disk.join("tmpfs-supervised");
+    let mounted = match Mounted::make(&folder, Kind::Tmpfs) {
+        Ok(mounted) => mounted,
+        Err(why) => {
+            tally.note(format!("tmpfs under a supervisor: SKIPPED, {why}"));
+            return Ok(());
+        }
+    };
+    let desk = Desk::with_agents(mounted.path.join("desk"), &rig.sound.poste, &["a", "b"])?;
+    // Beside the full disk: what the program and this one say to each other.
+    let (begun, go) = (folder.join("begun"), folder.join("go"));
+    for sign in [&begun, &go] {
+        let _ = fs::remove_file(sign);
+    }
+    let (begun_text, go_text) = (begun.display(), go.display());
+    let script = format!("echo > '{begun_text}'; until [ -e '{go_text}' ]; do sleep 0.05; done; echo here you are");
+    let settings = format!("[agent.b]\nrun = [\"/bin/sh\", \"-c\", \"{script}\"]\n");
+    let own = desk.office().join("local.toml");
+    fs::write(&own, settings).map_err(|error| told(&own, &error))?;
+    desk.must(&rig.sound.poste, &["send", "b", "How many?", "--type", "question", "--as", "a"])?;
+    let mut supervisor = desk::start(&mut desk.command(&rig.tortured.poste, &["run-agent", "b", "1"]))?;
+    let trial = Trial {
+        rig,
+        tally,
+        desk: desk.clone(),
+        disk: "tmpfs under a supervisor",
+        acknowledged: Vec::new(),
+        refused: Vec::new(),
+        sent: 0,
+    };
+    let until = Instant::now() + PATIENCE;
+    while !begun.exists() {
+        if Instant::now() >= until {
+            return Err("the program of the supervisor did not begin".to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    trial.fill("filler-1")?;
+    fs::write(&go, "").map_err(|error| told(&go, &error))?;
+    std::thread::sleep(WAITS);
+    tally.point();
+    let waits = matches!(supervisor.try_wait(), Ok(None));
+    tally.check(waits, || format!("{}: the supervisor gave up", trial.disk));
+    trial.free()?;
+    let ended = desk::finish(supervisor)?;
+    tally.point();
+    tally.check(ended.is_ok(), || format!("{}, freed: the supervisor ended with {}", trial.disk, ended.told()));
+    let track = desk.json(&rig.sound.poste, &["track", "1"])?;
+    let state = &track["deliveries"][0]["state"];
+    tally.check(state == "done", || format!("{}, freed: the message is {state}", trial.disk));
+    let inbox = desk.json(&rig.sound.poste, &["inbox", "--as", "a"])?;
+    let answers =
+        inbox["messages"].as_array().map_or(0, |all| all.iter().filter(|one| one["type"] == "response").count());
+    tally.check(answers == 1, || format!("{}, freed: there are {answers} answers", trial.disk));
+    if let Err(broken) = check::sound(&desk.office(), &[]) {
+        tally.violation(format!("{}, in the end: {broken}", trial.disk));
+    }
+    tally.note(format!("tmpfs under a supervisor: {answers} answer after {} s without room", WAITS.as_secs()));
     Ok(())
 }
 

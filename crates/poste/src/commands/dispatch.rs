@@ -2,15 +2,17 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use poste_core::config::Runners;
-use poste_core::fold::Effect;
+use poste_core::fold::{Code, Effect};
 use poste_core::log::{Intent, MessageNo, Position, RunResume};
 use poste_core::office::Office;
 use poste_core::text::{Name, RecordId};
+use poste_core::views::{self, Later, WhyLater};
 use poste_dispatch::engine::{
     self, AgentPicture, AgentState, Choice, Dispatcher, Hold, Picture, Scope, SpentPicture, Start, Until, Wait,
     WaitReason,
 };
 use poste_dispatch::notify::Watcher;
+use poste_dispatch::run;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -27,7 +29,8 @@ use crate::ui::{self, Answer, Paint, Ui, escape};
 /// Runs what [agent.NAME] of poste.toml says for whoever has mail: the most urgent first, each agent in turn, never more at
 /// once than it may have. Each start has a supervisor of its own, which takes the message, records the answer and lives on
 /// when this ends. So it may be killed at any time, or run twice. Ctrl-C starts nothing more and waits for what runs; again
-/// stops that too.
+/// stops that too. Who is kept running (mode resident) goes on without it: poste team stop. --once ends with 11 if something
+/// failed or is held.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -175,7 +178,7 @@ fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
     let watched = watcher.map_or(Ok(()), Watcher::stop);
     ran?;
     watched?;
-    dispatcher.hooks().finish()
+    dispatcher.hooks().finish(once)
 }
 
 /// What this machine runs, which must be something, and of these agents.
@@ -223,6 +226,8 @@ pub(crate) struct PlanAnswer {
     pub resumes: Vec<Name>,
     /// Mail that waits for another reason.
     pub waits: Vec<Wait>,
+    /// Messages nobody is started for yet.
+    pub later: Vec<Later>,
 }
 
 impl Answer for PlanAnswer {
@@ -243,15 +248,38 @@ impl Answer for PlanAnswer {
                 WaitReason::Quiet => "has quiet hours",
                 WaitReason::Held => "is held",
                 WaitReason::Resting => "rests after a start that came to nothing",
-                WaitReason::Later => "is tried again later",
             };
             let until = wait.until.map(|until| format!(" (ends {})", ui.time(until))).unwrap_or_default();
             writeln!(out, "{} {why}{until}: {}", wait.agent, ui::count(wait.messages, "message"))?;
         }
-        if self.starts.is_empty() && self.holds.is_empty() && self.waits.is_empty() && self.resumes.is_empty() {
+        for later in self.later.iter().take(LATER_MAX) {
+            writeln!(out, "#{} waits for {}: {}", later.message, later.agent, later_text(ui, later))?;
+        }
+        if self.later.len() > LATER_MAX {
+            writeln!(out, "and {} more wait", self.later.len() - LATER_MAX)?;
+        }
+        let is_empty = self.starts.is_empty() && self.holds.is_empty() && self.resumes.is_empty();
+        if is_empty && self.waits.is_empty() && self.later.is_empty() {
             writeln!(out, "nothing waits that somebody could be started for")?;
         }
         Ok(())
+    }
+}
+
+/// How many messages that wait a plan names.
+const LATER_MAX: usize = 20;
+
+/// What a message waits for.
+fn later_text(ui: &Ui, later: &Later) -> String {
+    let until = later.until.map(|until| ui.time(until)).unwrap_or_default();
+    match (later.why, later.after) {
+        (WhyLater::Attempt, _) => format!("again {until}, {} of {} failed", later.attempts, later.max_attempts),
+        (WhyLater::Time, _) => format!("sent for later, {until}"),
+        (WhyLater::Held, _) => {
+            format!("held; let it go: poste dispatch resume {} {}", later.agent, later.message)
+        }
+        (WhyLater::Step, Some(after)) => format!("after #{after}, an earlier step"),
+        (WhyLater::Step, None) => "after an earlier step".to_owned(),
     }
 }
 
@@ -278,7 +306,8 @@ fn dry_run(cx: &mut Cx, only: &[Name]) -> Result {
     let sight = engine::look(&office, &runners, Scope { only, whole: true })?;
     let Choice { starts, holds, resumes, waits, .. } = engine::choose(&sight.facts);
     let resumes = resumes.into_iter().map(|(agent, _)| agent).collect();
-    cx.ui.answer(&PlanAnswer { starts, holds, resumes, waits })
+    let later = sight.facts.agents.into_iter().flat_map(|agent| agent.later).collect();
+    cx.ui.answer(&PlanAnswer { starts, holds, resumes, waits, later })
 }
 
 impl Answer for Picture {
@@ -296,7 +325,7 @@ pub(super) fn rows(ui: &Ui, picture: &Picture) -> Vec<Vec<String>> {
     for agent in &picture.agents {
         let paint = match agent.state {
             AgentState::Running => Paint::Good,
-            AgentState::Held | AgentState::NotRegistered => Paint::Bad,
+            AgentState::Held | AgentState::Restarting | AgentState::NotRegistered => Paint::Bad,
             AgentState::Waiting | AgentState::Quiet => Paint::Attention,
             AgentState::Ready => Paint::Strong,
             AgentState::Idle | AgentState::Retired => Paint::Dim,
@@ -320,8 +349,12 @@ pub(super) fn rows(ui: &Ui, picture: &Picture) -> Vec<Vec<String>> {
     rows
 }
 
+/// How many messages that wait a row names.
+const NOTED_MAX: usize = 3;
+
 fn note(ui: &Ui, agent: &AgentPicture) -> String {
     let mut notes = Vec::new();
+    notes.extend(agent.why.as_ref().map(|why| ui.paint(Paint::Bad, &escape::line(why))));
     for hold in &agent.holds {
         let what = hold.message.map(|number| format!("#{number} ")).unwrap_or_default();
         let until = hold.until.map(|until| format!(", ends {}", ui.time(until))).unwrap_or_default();
@@ -330,9 +363,14 @@ fn note(ui: &Ui, agent: &AgentPicture) -> String {
     if let Some(why) = agent.would_hold.as_ref().filter(|_| agent.trusted) {
         notes.push(ui.paint(Paint::Bad, &format!("held: {}", escape::line(why))));
     }
-    if agent.delayed > 0 {
-        let next = agent.next_try.map(|at| format!(", the first {}", ui.time(at))).unwrap_or_default();
-        notes.push(ui.paint(Paint::Attention, &format!("{} again later{next}", agent.delayed)));
+    // What is held stands there already.
+    let later = || agent.later.iter().filter(|later| later.why != WhyLater::Held);
+    for later in later().take(NOTED_MAX) {
+        notes.push(ui.paint(Paint::Attention, &format!("#{} {}", later.message, later_text(ui, later))));
+    }
+    let more = later().count().saturating_sub(NOTED_MAX);
+    if more > 0 {
+        notes.push(ui.paint(Paint::Attention, &format!("{more} more later")));
     }
     if !agent.trusted {
         notes.push(ui.paint(Paint::Attention, "not trusted"));
@@ -356,7 +394,16 @@ fn spent_text(spent: &SpentPicture) -> String {
 fn status(cx: &mut Cx, only: &[Name]) -> Result {
     let office = cx.open()?;
     let runners = configured(cx, &office, only)?;
-    cx.ui.answer(&engine::picture(&office, &runners, only)?)
+    let picture = engine::picture(&office, &runners, only)?;
+    for agent in picture.agents.iter().filter(|agent| agent.state == AgentState::Restarting) {
+        cx.ui.say(does_not_stay(&agent.agent));
+    }
+    cx.ui.answer(&picture)
+}
+
+/// What to do about a program that ends whenever it is started.
+fn does_not_stay(agent: &Name) -> String {
+    format!("{agent} ends and is started again: see why: poste team logs {agent}; end it: poste team stop {agent}")
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -393,7 +440,16 @@ fn resume(cx: &mut Cx, args: ResumeArgs) -> Result {
     }
     let intent = Intent::RunResume(RunResume { agent: args.agent.clone(), message: args.number, why: None });
     let proposal = cx.proposal(&office, intent, content, args.id)?;
-    let (outcome, effect) = cx.decide(&mut office, &proposal)?;
+    let (outcome, effect) = match cx.decide(&mut office, &proposal) {
+        Err(error) if error.code == Some(Code::NothingToDo.word()) => {
+            let runs = !views::running(office.store(), &args.agent)?.is_empty();
+            return Err(match !runs && run::is_kept(office.path()?, &args.agent) {
+                true => error.hint(does_not_stay(&args.agent)),
+                false => error.hint("see what is held: poste dispatch status"),
+            });
+        }
+        decided => decided?,
+    };
     let lifted = match effect {
         Effect::Touched(lifted) if !outcome.repeat => Some(lifted),
         _ => None,

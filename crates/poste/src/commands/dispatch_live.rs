@@ -5,21 +5,22 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, mpsc};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use poste_core::config::Runners;
+use poste_core::config::{Mode, Runners};
 use poste_core::log::{MessageNo, RunOutcome};
 use poste_core::office::{Office, Place};
 use poste_core::text::{Name, Session};
 use poste_core::time::length;
-use poste_dispatch::engine::{self, Event, Hooks, Picture, Stopper};
+use poste_core::views::{self, WhyLater};
+use poste_dispatch::engine::{self, AgentPicture, AgentState, Event, Hooks, Picture, Stopper};
 use poste_dispatch::notify::{Line, WatchOptions, Watcher};
 use poste_dispatch::{run, team, workflow};
 
 use super::dispatch::{DRAWN_PERIOD, HEADER, for_what, held_text, rows};
 use crate::Result;
 use crate::context::Cx;
-use crate::error::CommandError;
+use crate::error::{CommandError, Kind};
 use crate::ui::{self, Answer, Paint, Ui, escape};
 use crate::wake;
 
@@ -51,6 +52,17 @@ struct Counts {
     ended: usize,
     failed: usize,
     held: usize,
+    not_started: usize,
+}
+
+const SEE_WHY: &str = "see why: poste dispatch runs, poste dispatch logs RUN";
+
+/// Agents, as a dispatcher leaves them.
+struct Left {
+    /// Their programs go on without it.
+    kept: Vec<Name>,
+    /// They are to be started for something, and are not before somebody lets it go or a time is over.
+    held: Vec<Name>,
 }
 
 impl<'c> Desk<'c> {
@@ -83,19 +95,19 @@ impl<'c> Desk<'c> {
     /// Whoever sent it, its recipients are woken if it is urgent.
     fn ring_for(&self, office: &Office, numbers: &[MessageNo]) -> std::result::Result<(), poste_core::Error> {
         for number in numbers {
-            if let Some(message) = office.store().tables()?.message(*number)? {
-                wake::after_send_as(self.cx, office, &message.sender, &[*number]);
+            if let Some(origin) = views::origin(office.store(), *number)? {
+                wake::after_send_as(self.cx, office, &origin.sender, &[*number]);
             }
         }
         Ok(())
     }
 
-    /// The last word.
-    pub(super) fn finish(&mut self) -> Result {
+    /// The last word. Whoever started it once is told by the code, too, whether all is well.
+    pub(super) fn finish(&mut self, once: bool) -> Result {
         if let Some(failed) = self.failed.take() {
             return Err(failed);
         }
-        let Counts { started, ended, failed, held } = self.counts;
+        let Counts { started, ended, failed, held, .. } = self.counts;
         let mut said = format!("{} started", ui::count(started, "run"));
         if started > 0 {
             said.push_str(&format!(", {} ended well", ended - failed));
@@ -109,13 +121,61 @@ impl<'c> Desk<'c> {
             said.push_str(&format!(", {} still under way", started - ended));
         }
         self.ui.say(said);
-        if failed > 0 {
-            self.ui.warn(format!(
-                "{} failed; see why: poste dispatch runs, poste dispatch logs RUN",
-                ui::count(failed, "run")
-            ));
+        let left = self.left();
+        for name in left.iter().flat_map(|left| &left.kept) {
+            self.ui.say(format!("{name} is kept running, also without this; end it: poste team stop {name}"));
         }
-        Ok(())
+        match once {
+            true => self.all_is_well(&left?),
+            false => {
+                self.went_wrong().into_iter().for_each(|wrong| self.ui.warn(format!("{wrong}; {SEE_WHY}")));
+                Ok(())
+            }
+        }
+    }
+
+    fn left(&self) -> Result<Left> {
+        let office = self.cx.place()?.open()?;
+        let runners = office.runners()?;
+        let picture = engine::picture(&office, &runners, &self.only)?;
+        let is_resident = |name: &Name| runners.agents.get(name).is_some_and(|config| config.mode == Mode::Resident);
+        let is_kept = |agent: &&AgentPicture| {
+            matches!(agent.state, AgentState::Running | AgentState::Restarting) && is_resident(&agent.agent)
+        };
+        let holds_mail = |agent: &&AgentPicture| {
+            let is_held = agent.holds.iter().any(|hold| hold.message.is_none());
+            is_held && agent.queue > 0 || agent.later.iter().any(|later| later.why == WhyLater::Held)
+        };
+        let name = |agent: &AgentPicture| agent.agent.clone();
+        Ok(Left {
+            kept: picture.agents.iter().filter(is_kept).map(name).collect(),
+            held: picture.agents.iter().filter(holds_mail).map(name).collect(),
+        })
+    }
+
+    /// Of what was started here.
+    fn went_wrong(&self) -> Vec<String> {
+        let Counts { failed, not_started, .. } = self.counts;
+        let counted = [(failed, "failed"), (not_started, "could not be started")].into_iter();
+        counted
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{} {what}", ui::count(count, "run")))
+            .collect()
+    }
+
+    fn all_is_well(&self, left: &Left) -> Result {
+        let mut wrong = self.went_wrong();
+        let mut hints: Vec<&str> = wrong.first().map(|_| SEE_WHY).into_iter().collect();
+        if !left.held.is_empty() {
+            let names: Vec<&str> = left.held.iter().map(Name::as_str).collect();
+            wrong.push(format!("mail is held for {}", names.join(", ")));
+            hints.push("see what is held: poste dispatch status");
+        }
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        let error = CommandError::new(Kind::Unhealthy, wrong.join("; ")).code("not_all_well");
+        Err(hints.into_iter().fold(error, CommandError::hint))
     }
 
     fn count(&mut self, event: &Event) {
@@ -127,8 +187,10 @@ impl<'c> Desk<'c> {
                 self.counts.failed += usize::from(!went_well);
             }
             // Nothing came of the start.
-            Event::NotTaken { .. } | Event::CouldNotRun { .. } => {
+            Event::NotTaken { .. } => self.counts.started = self.counts.started.saturating_sub(1),
+            Event::CouldNotRun { .. } => {
                 self.counts.started = self.counts.started.saturating_sub(1);
+                self.counts.not_started += 1;
             }
             Event::Held { .. } => self.counts.held += 1,
             _ => {}
@@ -169,7 +231,9 @@ impl<'c> Desk<'c> {
 /// No longer than the terminal is high, or it could not be drawn over.
 fn draw(ui: &Ui, picture: &Picture, out: &mut Vec<u8>) -> io::Result<()> {
     const AROUND: usize = 4;
-    let high = rustix::termios::tcgetwinsize(io::stdout()).map_or(24, |size| usize::from(size.ws_row));
+    const USUAL: usize = 24;
+    let high = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_row));
+    let high = if high == 0 { USUAL } else { high };
     let room = high.saturating_sub(AROUND).max(1);
     let mut rows = rows(ui, picture);
     // Those who do something stay in sight.
@@ -231,18 +295,21 @@ impl Hooks for Desk<'_> {
         }
     }
 
-    fn show(&mut self, office: &Office, runners: &Runners) -> std::result::Result<(), poste_core::Error> {
+    fn show(&mut self, office: &Office, runners: &Runners) -> std::result::Result<Option<Duration>, poste_core::Error> {
         self.ui.now = office.now()?;
         let lines: Vec<Line> = self.lines.iter().flat_map(mpsc::Receiver::try_iter).collect();
         lines.into_iter().for_each(|line| self.tell(&Event::Watched { line }));
-        if !self.is_live || self.drawn_at.is_some_and(|at| at.elapsed() < DRAWN_PERIOD) {
-            return Ok(());
+        if !self.is_live {
+            return Ok(None);
+        }
+        if self.drawn_at.is_some_and(|at| at.elapsed() < DRAWN_PERIOD) {
+            return Ok(Some(DRAWN_PERIOD));
         }
         self.drawn_at = Some(Instant::now());
         self.picture = Some(engine::picture(office, runners, &self.only)?);
         let put = self.put(None);
         self.note(put);
-        Ok(())
+        Ok(None)
     }
 }
 

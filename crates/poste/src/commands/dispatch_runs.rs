@@ -70,9 +70,25 @@ impl Answer for RunsAnswer {
                 outcome(ui, run),
                 ui.time(run.started_at),
                 took,
+                escape::line(&why_failed(run).unwrap_or_default()).into_owned(),
             ]
         });
-        ui.rows(out, &["RUN", "AGENT", "FOR", "STATE", "STARTED", "TOOK"], rows.collect())
+        ui.rows(out, &["RUN", "AGENT", "FOR", "STATE", "STARTED", "TOOK", "WHY"], rows.collect())
+    }
+}
+
+/// Whether it ended otherwise than it should.
+pub(super) fn is_failed(run: &RunView) -> bool {
+    run.how.is_some_and(|how| how != RunOutcome::Exited || run.code != Some(0))
+}
+
+/// Of one that failed: why it could not go on, or the last it printed, as its state says how it ended.
+pub(super) fn why_failed(run: &RunView) -> Option<String> {
+    match (is_failed(run), run.code, &run.last_line) {
+        (false, ..) => None,
+        (true, Some(_), Some(line)) => Some(format!("it printed last: {line}")),
+        (true, Some(_), None) => None,
+        (true, None, _) => run.said.clone(),
     }
 }
 
@@ -120,6 +136,8 @@ pub(crate) struct LogsAnswer {
     pub messages: Vec<MessageNo>,
     /// Null: it is not over.
     pub how: Option<RunOutcome>,
+    /// Why it failed, as far as nothing it printed says so.
+    pub why: Option<String>,
     /// Both streams, as far as they were kept.
     pub output: String,
 }
@@ -148,10 +166,14 @@ pub(super) fn logs(cx: &mut Cx, args: &LogsArgs) -> Result {
     // What was kept of it in the folder is more than the log has, and gone one day.
     let output = match poste_run::files::readable(&folder.output()) {
         Ok(mut file) => read_some(&mut file)?,
-        Err(_) => run.said.clone().unwrap_or_default(),
+        Err(_) => views::printed(office.store(), &run.run)?.unwrap_or_default(),
     };
     let is_empty = output.is_empty();
-    cx.ui.answer(&LogsAnswer { run: run.run, agent: run.agent, messages: run.messages, how: run.how, output })?;
+    let why = run.said.filter(|_| run.how.is_some() && run.code.is_none());
+    if let Some(why) = &why {
+        cx.ui.say(escape::line(why));
+    }
+    cx.ui.answer(&LogsAnswer { run: run.run, agent: run.agent, messages: run.messages, how: run.how, why, output })?;
     if is_empty {
         cx.ui.say(if run.how.is_some() { "it printed nothing" } else { "it has printed nothing yet" });
     }
@@ -222,5 +244,8 @@ pub(super) fn stop(cx: &mut Cx, args: &StopArgs) -> Result {
                 .hint("a dispatcher sweeps up what is left of it: poste dispatch"));
         }
     }
-    cx.ui.answer(&StopAnswer { run: run.run, agent: run.agent, messages: run.messages })
+    let agent = run.agent.clone();
+    cx.ui.answer(&StopAnswer { run: run.run, agent: run.agent, messages: run.messages })?;
+    cx.ui.say(format!("a dispatcher starts {agent} again for what waits; so that nothing is: poste team stop {agent}"));
+    Ok(())
 }

@@ -38,6 +38,10 @@ pub(crate) fn plainly(arguments: &[OsString], schema: Schema) -> Option<ExitCode
     if command != RUN_AGENT {
         return None;
     }
+    if arguments.iter().skip(2).any(|word| word == "--help" || word == "-h") {
+        let _ = io::stdout().write_all(HELP.as_bytes());
+        return Some(ExitCode::SUCCESS);
+    }
     Some(match supervise(&arguments[2..], schema) {
         Ok(Came::Ended(_)) => ExitCode::SUCCESS,
         Ok(Came::NotTaken(why)) => {
@@ -50,6 +54,23 @@ pub(crate) fn plainly(arguments: &[OsString], schema: Schema) -> Option<ExitCode
         }
     })
 }
+
+const HELP: &str = "\
+The supervisor of one run: takes the messages, runs what [agent.NAME] says, records the answer
+
+Dispatchers start it, and it ends with its run: 0 when the end is recorded, however the program ended; 75 when somebody else
+has the messages, or enough runs are under way; 1 when nothing could be started, and stderr says why.
+
+Usage: poste run-agent NAME [NUMBER…]
+
+Arguments:
+  NAME      Whose program
+  [NUMBER…] For these messages; without any, to look through its inbox
+
+Examples:
+  poste run-agent coder 12
+  poste run-agent coder
+";
 
 /// If anybody listens.
 fn say(command: &str, why: &str) {
@@ -139,8 +160,8 @@ impl Desk for Supervised<'_> {
     fn sent(&self, office: &mut Office, messages: &[MessageNo]) {
         crate::wake::after_send(self.cx, office, messages);
         for number in messages {
-            let answered = office.store().tables().and_then(|tables| tables.message(*number));
-            if let Some(step) = answered.ok().flatten().and_then(|answer| answer.reply_to) {
+            let answer = views::origin(office.store(), *number).ok().flatten();
+            if let Some(step) = answer.and_then(|answer| answer.reply_to) {
                 super::workflow::go_on_with(self.cx, office, step);
             }
         }

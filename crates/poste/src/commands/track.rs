@@ -1,6 +1,6 @@
 use std::io::{self, Write};
 
-use poste_core::log::{HoldReason, MessageNo, RunOutcome, WakeWay};
+use poste_core::log::{HoldReason, MessageNo, WakeWay};
 use poste_core::office::Office;
 use poste_core::store::tables::{EndReason, Event, State};
 use poste_core::text::Name;
@@ -36,8 +36,7 @@ impl Args {
 pub(crate) struct TrackAnswer {
     #[serde(flatten)]
     track: Track,
-    /// Why nobody is started for it now; in JSON, that it is held stands in the history.
-    #[serde(skip)]
+    /// Why nobody is started for it now.
     holds: Vec<HoldView>,
     /// The last start for it.
     #[serde(skip)]
@@ -74,9 +73,8 @@ impl Answer for TrackAnswer {
                 writeln!(out, "  {}", ui.paint(Paint::Bad, &held_text(ui, hold)))?;
             }
             if let Some(run) = self.last_run.as_ref().filter(|run| delivery.recipient == run.agent.as_str()) {
-                // Why it could not be started; how a program ended is said already.
-                let said = run.said.as_deref().filter(|_| run.code.is_none());
-                let said = said.map(|said| format!(": {}", escape::line(said))).unwrap_or_default();
+                let said = dispatch_runs::why_failed(run).map(|why| format!(": {}", escape::line(&why)));
+                let said = said.unwrap_or_default();
                 let how = dispatch_runs::outcome(ui, run);
                 writeln!(out, "  last run {how}{said}; all it printed: poste dispatch logs {}", track.number)?;
             }
@@ -118,7 +116,7 @@ pub(super) fn holds_on(office: &Office, track: &Track) -> Result<Vec<HoldView>> 
 /// The last start for a message, if it failed.
 fn last_failed(office: &Office, number: MessageNo) -> Result<Option<RunView>> {
     let run = views::runs_of(office.store(), number)?.pop();
-    Ok(run.filter(|run| run.how.is_some_and(|how| how != RunOutcome::Exited || run.code != Some(0))))
+    Ok(run.filter(dispatch_runs::is_failed))
 }
 
 fn print_history(ui: &Ui, delivery: &DeliveryView, out: &mut dyn Write) -> io::Result<()> {

@@ -407,7 +407,7 @@ fn retry(cx: &mut Cx, name: &Label, numbers: &[MessageNo], wait: Duration) -> Re
     let matcher = Matcher::new(runnable(&rules, name)?.clone())?;
     let speaker = speaker(cx, &mut office)?;
     for number in numbers {
-        if office.store().tables()?.untold(name, *number)?.is_none() {
+        if !views::is_untold(office.store(), name, *number)? {
             let error = CommandError::not_found(format!("rule {name} does not wait to tell of message {number}"));
             return Err(error.hint(format!("what waits: poste watch dead {name}")));
         }

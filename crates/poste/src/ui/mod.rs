@@ -160,7 +160,7 @@ impl Ui {
 
     /// Whether the terminal is wide enough to show these rows uncut.
     pub(crate) fn fits(&self, header: &[&str], rows: &[Vec<String>]) -> bool {
-        let width = comfy_table::Table::new().width().filter(|_| self.terminal);
+        let width = wide(comfy_table::Table::new()).width().filter(|_| self.terminal);
         width.is_none_or(|width| needed_width(header, rows) <= usize::from(width))
     }
 
@@ -180,7 +180,7 @@ impl Ui {
         if rows.is_empty() {
             return Ok(());
         }
-        let mut table = comfy_table::Table::new();
+        let mut table = wide(comfy_table::Table::new());
         table.load_style(comfy_table::presets::NOTHING);
         table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
         table.set_header(header.iter().map(|title| self.paint(Paint::Dim, title)));
@@ -197,6 +197,15 @@ impl Ui {
         }
         Ok(())
     }
+}
+
+/// A terminal that does not know how wide it is has the width that everything is made for.
+fn wide(mut table: comfy_table::Table) -> comfy_table::Table {
+    const USUAL: u16 = 80;
+    if table.width() == Some(0) {
+        table.set_width(USUAL);
+    }
+    table
 }
 
 struct KeptData<'a>(&'a RefCell<Kept>);

@@ -1,7 +1,7 @@
 //! `poste dispatch`, as far as nothing is started: what would be, what is held, and why not.
 
 use crate::assert_transcript;
-use crate::common::Desk;
+use crate::common::{Desk, git};
 
 const AGENTS: &str = r#"[team]
 lead = "lead"
@@ -93,4 +93,24 @@ fn what_is_asked_wrongly_is_explained() {
         ",
     );
     assert_transcript!(desk);
+}
+
+#[test]
+fn a_supervisor_says_what_it_is() {
+    let mut desk = Desk::with(&["lead"]);
+    desk.play("poste run-agent --help");
+    assert_transcript!(desk);
+}
+
+#[test]
+fn a_file_of_this_machine_that_came_with_the_repository_is_told() {
+    let mut desk = Desk::with(&["lead", "coder"]);
+    desk.file(".poste/local.toml", "[agent.coder]\nrun = [\"true\"]\n");
+    for words in [&["init", "-q"][..], &["add", "-f", ".poste/local.toml"]] {
+        git(&desk, &desk.path("."), words);
+    }
+    for command in ["poste config check", "poste doctor --quick", "poste dispatch --once"] {
+        let said = desk.peek(command);
+        assert!(format!("{}{}", said.out(), said.err()).contains("git tracks it"), "{command}: {}", said.out());
+    }
 }

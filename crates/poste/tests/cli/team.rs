@@ -39,6 +39,7 @@ fn what_comes_with_a_repository_is_started_once_it_is_trusted() {
         poste team status anna
         poste team status nobody
         poste team logs coder
+        poste team logs nobody
         ",
     );
     assert_transcript!(desk);
@@ -79,6 +80,7 @@ fn a_teammate_is_stopped_its_senders_are_told_and_it_goes_on() {
         "
         poste send coder 'Fix the login' --type directive --as anna
         poste team stop coder
+        poste team stop --as boss
         poste team stop nobody --as boss
         poste team stop coder --reason 'Enough for today' --as boss
         poste team stop coder --as boss

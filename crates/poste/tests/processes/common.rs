@@ -78,6 +78,38 @@ pub(crate) fn finish(children: Vec<Child>) -> Vec<Output> {
     children.into_iter().map(|child| child.wait_with_output().expect("the program ends")).collect()
 }
 
+/// Ends a process whatever comes of the test.
+pub(crate) struct Reaped(pub Child);
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Reaped {
+    pub(crate) fn ended(&mut self, within: Duration) -> bool {
+        let until = Instant::now() + within;
+        while Instant::now() < until {
+            if self.0.try_wait().unwrap().is_some() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        false
+    }
+
+    /// Waits for its end, and gives what it said.
+    pub(crate) fn finish(&mut self) -> (std::process::ExitStatus, String) {
+        let mut said = String::new();
+        if let Some(mut stderr) = self.0.stderr.take() {
+            std::io::Read::read_to_string(&mut stderr, &mut said).expect("text");
+        }
+        (self.0.wait().expect("it ends"), said)
+    }
+}
+
 /// What must happen happens long before this.
 const SOON: Duration = Duration::from_secs(30);
 

@@ -1,6 +1,6 @@
 //! Dispatchers with real processes: in turn, within limits, killed and doubled, and stopped where something goes wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::common::{Desk, expect_success, finish, until};
+use crate::common::{Desk, Reaped, expect_success, finish, until};
 
 /// An office whose agents are small shell scripts. What they do they write into files beside it.
 struct Stage {
@@ -74,7 +74,9 @@ impl Stage {
 
     fn once(&self) -> Output {
         let output = self.dispatch(&["--once"]).output().expect("it runs");
-        expect_success(&["dispatch", "--once"], &output);
+        let said = String::from_utf8_lossy(&output.stderr);
+        // All is well, or something failed or is held.
+        assert!(matches!(output.status.code(), Some(0 | 11)), "{}: {said}", output.status);
         output
     }
 
@@ -111,16 +113,17 @@ impl Stage {
         self.desk.json(&["dispatch", "runs", "--limit", "1000"])["runs"].as_array().unwrap().clone()
     }
 
-    /// No process works for this office any more.
-    fn until_nobody(&self) {
+    /// Whether a process works for this office.
+    fn is_somebody(&self) -> bool {
         let home = format!("POSTE_HOME={}", self.desk.office().canonicalize().unwrap().display());
-        until("the end of every process", || {
-            let entries = fs::read_dir("/proc").unwrap().flatten();
-            !entries.into_iter().any(|entry| {
-                let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
-                environment.split(|byte| *byte == 0).any(|pair| pair == home.as_bytes())
-            })
-        });
+        fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|pair| pair == home.as_bytes())
+        })
+    }
+
+    fn until_nobody(&self) {
+        until("the end of every process", || !self.is_somebody());
     }
 
     /// What must be true of every office where nothing is left to do.
@@ -238,7 +241,8 @@ fn one_run_can_be_stopped_and_what_it_printed_read() {
     assert!(dispatcher.wait().unwrap().success());
     until("the program", || stage.path("up").exists());
     until("what it printed", || stage.desk.run(&["dispatch", "logs", &number]) == "here I am\n");
-    stage.desk.run(&["dispatch", "stop", &number]);
+    let stopped = stage.desk.command(&["dispatch", "stop", &number]).output().unwrap();
+    assert!(String::from_utf8_lossy(&stopped.stderr).contains("poste team stop anna"), "what ends it for good");
     until("its end", || stage.runs()[0]["how"] == "stopped");
     let again = stage.desk.command(&["dispatch", "stop", &number]).output().unwrap();
     assert!(String::from_utf8_lossy(&again.stderr).contains("over already"));
@@ -405,6 +409,105 @@ fn who_is_kept_running_runs_once_and_is_stopped_with_the_dispatcher() {
 }
 
 #[test]
+fn who_is_kept_running_goes_on_without_the_dispatcher_and_that_is_said() {
+    let script = "echo $$ >>\"$AGENT_FOLDER/up\"; exec sleep 600";
+    let stage = Stage::new(&[("anna", script, "mode = \"resident\"\ngrace = \"1s\"")], "");
+    let mut dispatcher = Reaped(stage.dispatch(&[]).spawn().unwrap());
+    until("the start", || stage.path("up").exists() && stage.agent("anna")["state"] == "running");
+    signal(&dispatcher.0, Signal::INT);
+    let (status, said) = dispatcher.finish();
+    assert!(status.success(), "{said}");
+    assert!(said.contains("anna is kept running, also without this; end it: poste team stop anna"), "{said}");
+    assert_eq!(stage.agent("anna")["state"], "running");
+    stage.desk.run(&["team", "stop", "anna", "--within", "0s", "--force", "--as", "lead"]);
+    assert!(!stage.is_somebody());
+}
+
+#[test]
+fn a_program_that_crashes_is_kept_by_one_however_many_start_it() {
+    let stage = Stage::new(&[("anna", "exit 9", "mode = \"resident\"\nbackoff = \"300ms\"")], "");
+    let both = [(); 2].map(|()| Reaped(stage.dispatch(&[]).spawn().unwrap()));
+    until("a start", || !stage.runs().is_empty());
+    stage.desk.run(&["team", "up", "anna"]);
+    until("a few starts more", || stage.runs().len() >= 4);
+    let supervisors: BTreeSet<u64> = stage.runs().iter().filter_map(|run| run["supervisor"].as_u64()).collect();
+    assert_eq!(supervisors.len(), 1, "{supervisors:?}");
+    // It is not held, so there is nothing to let go; what is wrong and what to do is said.
+    until("that it is seen", || stage.agent("anna")["state"] == "restarting");
+    let agent = stage.agent("anna");
+    assert!(agent["why"].as_str().is_some_and(|why| why.contains("each ended with code 9")), "{agent}");
+    let output = stage.dispatch(&["status"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("end it: poste team stop anna"));
+    let output = stage.dispatch(&["resume", "anna", "--as", "lead"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(4) && said.contains("poste team logs anna"), "{said}");
+    stage.desk.run(&["team", "stop", "anna", "--within", "0s", "--force", "--as", "lead"]);
+    assert!(!stage.is_somebody(), "nothing is left of who is stopped");
+    let runs = stage.runs().len();
+    for mut dispatcher in both {
+        signal(&dispatcher.0, Signal::INT);
+        let (status, said) = dispatcher.finish();
+        assert!(status.success(), "{said}");
+    }
+    assert_eq!(stage.runs().len(), runs);
+}
+
+#[test]
+fn whoever_dispatches_once_learns_by_the_code_whether_all_is_well() {
+    let (fails, budget) = ("cat >/dev/null; exit 3", "budget = { runs = 1, per = \"day\" }");
+    let agents = [("anna", WORKS, ""), ("ben", fails, "retries = 1"), ("carl", WORKS, budget)];
+    let stage = Stage::new(&agents, "");
+    let once = |args: &[&str]| {
+        let output = stage.dispatch(&[&["--once"], args].concat()).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    stage.send("anna", "question");
+    assert_eq!(once(&[]).0, Some(0));
+    stage.send("ben", "question");
+    let (code, said) = once(&[]);
+    assert_eq!(code, Some(11), "{said}");
+    assert!(said.contains("1 run failed") && said.contains("poste dispatch logs RUN"), "{said}");
+    assert_eq!(once(&[]).0, Some(0), "that is over");
+    for _ in 0..2 {
+        stage.send("carl", "question");
+    }
+    for _ in 0..2 {
+        let (code, said) = once(&[]);
+        assert!(code == Some(11) && said.contains("mail is held for carl"), "{code:?}: {said}");
+    }
+    assert_eq!(once(&["--agent", "anna"]).0, Some(0), "that is not of this one");
+    stage.desk.run(&["dispatch", "resume", "carl", "--as", "lead"]);
+    assert_eq!(once(&[]).0, Some(0));
+    // A supervisor that may not even begin: nobody trusts the gate.
+    let gate = "[[gate]]\nname = \"checked\"\ntype = \"question\"\ncommand = [\"true\"]\n";
+    fs::write(stage.path("poste.toml"), gate).unwrap();
+    stage.send("anna", "question");
+    let (code, said) = once(&[]);
+    assert!(code == Some(11) && said.contains("1 run could not be started"), "{code:?}: {said}");
+    stage.until_nobody();
+}
+
+#[test]
+fn a_budget_holds_whatever_else_an_agent_is_held_for() {
+    let limits = "starts_per_minute = 2\nbudget = { runs = 3, per = \"day\" }";
+    let stage = Stage::new(&[("anna", WORKS, limits)], "");
+    let messages: Vec<u64> = (0..7).map(|_| stage.send("anna", "question")).collect();
+    let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    // Midday, so that no day ends meanwhile.
+    let noon = (seconds / 86_400 + 1) * 86_400 + 43_200;
+    let mut ran = Vec::new();
+    for minutes in 0..4 {
+        let now = format!("{}Z", utc(noon + minutes * 61));
+        stage.dispatch(&["--once"]).env("POSTE_TEST_CLOCK", &now).output().unwrap();
+        ran.push(stage.numbers().len());
+    }
+    assert_eq!(ran, [2, 3, 3, 3], "a minute's rest gives nobody a new day");
+    assert_eq!(stage.state(messages[3]), "pending");
+    let track = stage.desk.json(&["track", &messages[3].to_string()]);
+    assert_eq!((&track["holds"][0]["agent"], &track["holds"][0]["why"]), (&"anna".into(), &"budget".into()));
+}
+
+#[test]
 fn a_request_is_answered_without_a_dispatcher() {
     let stage = Stage::new(&[("anna", "cat >/dev/null; echo forty-two", "")], "");
     let output =
@@ -502,12 +605,73 @@ fn what_comes_back_later_and_what_a_run_said_can_be_seen() {
     let message = stage.send("anna", "question");
     stage.once();
     let agent = stage.agent("anna");
-    assert_eq!((&agent["state"], &agent["delayed"]), (&"waiting".into(), &1.into()), "{agent}");
-    assert!(agent["next_try"].is_string());
+    let later = &agent["later"][0];
+    assert_eq!((&agent["state"], &later["why"]), (&"waiting".into(), &"attempt".into()), "{agent}");
+    assert_eq!((&later["attempts"], &later["max_attempts"]), (&1.into(), &5.into()), "{agent}");
+    assert!(later["until"].is_string());
     let plan = stage.dispatch(&["--dry-run"]).output().unwrap();
-    assert!(String::from_utf8_lossy(&plan.stdout).contains("anna is tried again later (ends in"));
+    let plan = String::from_utf8_lossy(&plan.stdout).into_owned();
+    assert!(plan.contains(&format!("#{message} waits for anna: again in")) && plan.contains("1 of 5 failed"), "{plan}");
     let track = stage.desk.run(&["track", &message.to_string()]);
-    assert!(track.contains(&format!("last run exit code 3; all it printed: poste dispatch logs {message}")), "{track}");
+    let said = "last run exit code 3: it printed last: I cannot connect; all it printed: poste dispatch logs";
+    assert!(track.contains(&format!("{said} {message}")), "{track}");
+    let runs = stage.desk.run(&["dispatch", "runs"]);
+    assert!(runs.contains("exit code 3") && runs.contains("it printed last: I cannot connect"), "{runs}");
+}
+
+#[test]
+fn whoever_waits_for_a_run_that_failed_is_told_what_it_printed_last() {
+    let script = "cat >/dev/null; echo nothing of that; printf 'I cannot \\033[31mconnect\\n\\n'; exit 3";
+    let stage = Stage::new(&[("anna", script, "retries = 1"), ("ben", "", "retries = 1")], "");
+    let local = stage.desk.office().join("local.toml");
+    let text = fs::read_to_string(&local).unwrap();
+    let missing = stage.path("ben.sh").display().to_string();
+    fs::write(&local, text.replace(&format!("\"sh\", \"{missing}\""), "\"agents/nope.sh\"")).unwrap();
+    let failed = stage.send("anna", "question");
+    let not_started = stage.send("ben", "question");
+    stage.once();
+    let inbox = stage.desk.json(&["inbox", "--as", "lead", "--all"]);
+    let about = |number: u64| {
+        let all = inbox["messages"].as_array().unwrap();
+        let subject = format!("#{number} ");
+        let found = all.iter().find(|message| message["subject"].as_str().unwrap().starts_with(&subject));
+        stage.desk.run(&["read", &found.expect("an alert")["number"].to_string(), "--as", "lead"])
+    };
+    let alert = about(failed);
+    assert!(alert.contains("> it ended with exit code 3; it printed last: I cannot"), "{alert}");
+    assert!(alert.contains(&format!("poste dispatch logs {failed}")) && !alert.contains('\u{1b}'), "{alert}");
+    let why = "the program agents/nope.sh is not found";
+    assert!(about(not_started).contains(why));
+    let runs = stage.desk.run(&["dispatch", "runs", "ben"]);
+    assert!(runs.contains("not_started") && runs.contains(why), "{runs}");
+    let logs = stage.dispatch(&["logs", &not_started.to_string()]).output().unwrap();
+    assert!(String::from_utf8_lossy(&logs.stderr).contains(why));
+    assert!(stage.desk.json(&["dispatch", "logs", &not_started.to_string()])["why"].as_str().unwrap().contains(why));
+}
+
+#[test]
+fn what_waits_for_an_earlier_step_or_for_a_person_is_seen() {
+    let (to_ben, to_anna) = (writes_to("ben"), writes_to("anna"));
+    let agents = [("anna", to_ben.as_str(), "max_hops = 1"), ("ben", to_anna.as_str(), "max_hops = 1")];
+    let stage = Stage::new(&[agents[0], agents[1], ("carl", WORKS, "")], "");
+    stage.send("anna", "directive");
+    stage.once();
+    let held = stage.agent("anna")["holds"][0]["message"].as_u64().unwrap();
+    let step = |to: &str, step: &str| {
+        let words = ["send", to, "Do it", "--type", "directive", "--workflow", "w", "--step", step, "--as", "lead"];
+        stage.desk.json(&words)["number"].as_u64().unwrap()
+    };
+    let (first, second) = (step("lead", "1"), step("carl", "2"));
+    let plan = stage.dispatch(&["--dry-run"]).output().unwrap();
+    let plan = String::from_utf8_lossy(&plan.stdout).into_owned();
+    let of_held = format!("#{held} waits for anna: held; let it go: poste dispatch resume anna {held}\n");
+    let of_step = format!("#{second} waits for carl: after #{first}, an earlier step\n");
+    assert!(plan.contains(&of_held) && plan.contains(&of_step), "{plan}");
+    let carl = stage.agent("carl");
+    assert_eq!((&carl["state"], &carl["later"][0]["after"]), (&"waiting".into(), &first.into()), "{carl}");
+    let status = stage.desk.run(&["dispatch", "status"]);
+    assert!(status.contains(&format!("#{second} after #{first}, an earlier step")), "{status}");
+    assert_eq!(stage.agent("anna")["state"], "waiting");
 }
 
 #[test]
@@ -535,5 +699,83 @@ fn nobody_waits_for_what_is_not_trusted() {
         let output = stage.dispatch(&["send", name, "Please", "--wait", "1h", "--as", "lead"]).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!((output.status.code(), said.contains("poste trust")), (Some(4), true), "{said}");
+    }
+}
+
+/// A terminal of this size: our end, and the one a program has.
+fn terminal(columns: u16, rows: u16) -> (fs::File, fs::File) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use std::os::unix::ffi::OsStrExt as _;
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&ours).and_then(|()| unlockpt(&ours)).expect("a terminal");
+    let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(&ours, size).expect("a size");
+    let name = ptsname(&ours, Vec::new()).expect("its name");
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(name.as_bytes()));
+    let theirs = fs::OpenOptions::new().read(true).write(true).open(path).expect("its other end");
+    (ours.into(), theirs)
+}
+
+/// What a terminal shows after these signs, as far as the table of a dispatcher uses them: lines, and going up over them.
+fn shown(signs: &str) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    let mut rest = signs;
+    while let Some(sign) = rest.chars().next() {
+        rest = &rest[sign.len_utf8()..];
+        match sign {
+            '\n' => lines.push(String::new()),
+            '\r' => {}
+            '\u{1b}' => {
+                let end = rest.find(|sign: char| sign.is_ascii_alphabetic()).expect("a whole sequence");
+                let (number, letter) = (rest[1..end].parse().unwrap_or(1), &rest[end..=end]);
+                rest = &rest[end + 1..];
+                match letter {
+                    "F" => lines.truncate(lines.len() - number),
+                    "J" => *lines.last_mut().expect("a line") = String::new(),
+                    _ => {} // a colour
+                }
+            }
+            sign => lines.last_mut().expect("a line").push(sign),
+        }
+    }
+    lines
+}
+
+#[test]
+fn at_a_terminal_a_table_is_drawn_anew_in_its_place() {
+    // One that does not know its size is taken for an ordinary one.
+    for (columns, rows) in [(100, 30), (0, 0)] {
+        let stage = Stage::new(&[("anna", WORKS, ""), ("ben", WORKS, "")], "");
+        let (ours, theirs) = terminal(columns, rows);
+        let mut command = stage.dispatch(&[]);
+        command.stdout(theirs.try_clone().unwrap()).stderr(std::process::Stdio::null()).env("AGENT_SLEEP", "2");
+        let mut dispatcher = Reaped(command.spawn().unwrap());
+        drop((command, theirs));
+        let signs = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let seen = std::sync::Arc::clone(&signs);
+        let reader = std::thread::spawn(move || {
+            let (mut ours, mut bytes) = (ours, [0; 4096]);
+            // The last one who has the other end hangs up with an error.
+            while let Ok(read @ 1..) = std::io::Read::read(&mut ours, &mut bytes) {
+                seen.lock().unwrap().extend_from_slice(&bytes[..read]);
+            }
+        });
+        let screen = || shown(&String::from_utf8_lossy(&signs.lock().unwrap()));
+        let row = |name: &str, state: &str| {
+            let is_row = |line: &&String| line.trim_start().starts_with(name) && line.contains("waiting");
+            screen().iter().filter(is_row).map(|line| line.contains(&format!(" {state} "))).eq([true])
+        };
+        until("a table", || row("anna", "idle") && row("ben", "idle"));
+        let number = stage.send("anna", "question");
+        until("who runs in it", || row("anna", "running") && row("ben", "idle"));
+        until("the end", || stage.state(number) == "done");
+        until("who ran", || row("anna", "idle"));
+        signal(&dispatcher.0, Signal::INT);
+        assert!(dispatcher.finish().0.success());
+        reader.join().unwrap();
+        let screen = screen();
+        let count = |what: &str| screen.iter().filter(|line| line.contains(what)).count();
+        assert_eq!(count("places taken"), 1, "drawn over and not below: {screen:#?}");
+        assert_eq!((count("anna started for #1"), count("anna ended for #1")), (1, 1), "{screen:#?}");
     }
 }

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Output};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use poste_core::log::{Intent, Proposal, RunEnd, RunOutcome};
 use poste_core::office::{Office, Place};
 use poste_core::store::Options;
 use poste_core::store::clock::SystemClock;
@@ -41,8 +42,41 @@ impl Stage {
         sent["number"].to_string()
     }
 
+    /// Also configures another one, which shares the role of the worker.
+    pub(crate) fn with(self, name: &str, config: &str) -> Self {
+        let local = self.desk.office().join("local.toml");
+        let more = format!("[agent.{name}]\n{config}\nenvironment = [\"AGENT_*\"]\n");
+        fs::write(&local, fs::read_to_string(&local).unwrap() + &more).unwrap();
+        self.desk.run(&["register", name, "--role", "worker"]);
+        self
+    }
+
+    pub(crate) fn policy(self, delivery: &str) -> Self {
+        fs::write(self.file("poste.toml"), format!("[delivery]\n{delivery}\n")).unwrap();
+        self
+    }
+
+    /// The project is a repository whose first commit has `poste.toml`.
+    pub(crate) fn in_git(self) -> Self {
+        for words in [&["init", "-q"][..], &["add", "poste.toml"], &["commit", "-qm", "first"]] {
+            let mut git = Command::new("git");
+            git.args(["-c", "user.name=n", "-c", "user.email=e@x"]).args(words).current_dir(self.desk.folder.path());
+            let ran = git.output().unwrap();
+            assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        }
+        self
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.desk.folder.path().join(name)
+    }
+
     pub(crate) fn supervisor(&self, numbers: &[&str]) -> Command {
-        let mut command = self.desk.command(&[&["run-agent", "worker"], numbers].concat());
+        self.supervisor_of("worker", numbers)
+    }
+
+    pub(crate) fn supervisor_of(&self, agent: &str, numbers: &[&str]) -> Command {
+        let mut command = self.desk.command(&[&["run-agent", agent], numbers].concat());
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("AGENT_FOLDER", self.desk.folder.path());
         command
     }
@@ -386,20 +420,8 @@ fn what_comes_with_the_repository_is_not_run_before_it_is_trusted() {
 
 #[test]
 fn a_worktree_is_made_once_and_used_again() {
-    let stage = Stage::running("run = [\"/bin/sh\", \"-c\", \"pwd; git branch --show-current; ls\"]\nworktree = true");
-    let git = |words: &[&str]| {
-        let project = stage.desk.folder.path();
-        let ran = Command::new("git")
-            .args(["-c", "user.name=n", "-c", "user.email=e@x"])
-            .args(words)
-            .current_dir(project)
-            .output()
-            .unwrap();
-        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    };
-    git(&["init", "-q"]);
-    git(&["add", "poste.toml"]);
-    git(&["commit", "-qm", "first"]);
+    let script = "pwd; git branch --show-current; ls";
+    let stage = Stage::running(&format!("run = [\"/bin/sh\", \"-c\", \"{script}\"]\nworktree = true")).in_git();
     for _ in 0..2 {
         let number = stage.ask();
         assert_eq!(stage.ran(&number)["state"], "done", "{}", stage.delivery(&number));
@@ -544,6 +566,38 @@ pub(crate) fn open(stage: &Stage) -> Office {
 }
 
 /// A run whose supervisor was killed, and that left somebody behind who got away.
+#[test]
+fn an_end_that_is_refused_does_not_cost_the_answer() {
+    let stage = Stage::running(
+        "run = [\"/bin/sh\", \"-c\", \"echo > begun; until [ -e go ]; do sleep 0.02; done; echo here you are\"]",
+    );
+    let number = stage.ask();
+    let child = stage.supervisor(&[&number]).spawn().unwrap();
+    until("the program", || stage.file("begun").exists());
+    let run = stage.desk.json(&["dispatch", "runs"])["runs"][0]["run"].as_str().unwrap().to_owned();
+    // As if somebody had taken it for dead.
+    let mut office = open(&stage);
+    let end = RunEnd { run: run.parse().unwrap(), how: RunOutcome::Lost, code: None, took_ms: 1, cost_micros: None };
+    let proposal = Proposal {
+        id: "end".parse().unwrap(),
+        actor: "worker".parse().unwrap(),
+        session: Some(run.parse().unwrap()),
+        sent_at: office.wall(),
+        intent: Intent::RunEnd(end),
+        content: None,
+    };
+    office.submit(&[proposal]).unwrap().pop().unwrap().verdict.accepted().unwrap();
+    fs::write(stage.file("go"), "").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(stage.state(&number), "done");
+    assert_eq!(stage.answers().len(), 1);
+    let runs = stage.desk.json(&["dispatch", "runs"])["runs"].clone();
+    assert_eq!((runs.as_array().unwrap().len(), &runs[0]["how"]), (1, &"lost".into()), "it has one end: the first");
+    stage.expect_nobody();
+    stage.desk.verify();
+}
+
 fn killed(stage: &Stage) -> (String, u32) {
     let number = stage.ask();
     let mut child = stage.supervisor(&[&number]).env("AGENT_PAUSE", "9").spawn().unwrap();

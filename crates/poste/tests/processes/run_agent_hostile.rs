@@ -2,10 +2,10 @@
 //! nobody works on what somebody else may work on.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use poste_core::log::{Intent, MessageNo, Proposal, RunStart};
 use poste_core::store::{host_name, processes};
@@ -14,36 +14,20 @@ use poste_dispatch::run;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::until;
+use crate::common::{Reaped, until};
 use crate::run_agent::{Stage, is_there, kill, open};
 
 impl Stage {
-    /// Also configures another one, which shares the role of the worker.
-    fn with(self, name: &str, config: &str) -> Self {
-        let local = self.desk.office().join("local.toml");
-        let more = format!("[agent.{name}]\n{config}\nenvironment = [\"AGENT_*\"]\n");
-        fs::write(&local, fs::read_to_string(&local).unwrap() + &more).unwrap();
-        self.desk.run(&["register", name, "--role", "worker"]);
-        self
-    }
-
-    fn policy(self, delivery: &str) -> Self {
-        fs::write(self.desk.folder.path().join("poste.toml"), format!("[delivery]\n{delivery}\n")).unwrap();
-        self
-    }
-
-    fn supervisor_of(&self, agent: &str, numbers: &[&str]) -> Command {
-        let mut command = self.desk.command(&[&["run-agent", agent], numbers].concat());
-        command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("AGENT_FOLDER", self.desk.folder.path());
-        command
-    }
-
     fn send(&self, words: &[&str]) -> String {
         self.desk.json(&[&["send"], words, &["--as", "lead"]].concat())["number"].to_string()
     }
 
-    fn file(&self, name: &str) -> PathBuf {
-        self.desk.folder.path().join(name)
+    /// What git runs after each checkout.
+    fn hook(&self, line: &str) -> PathBuf {
+        let hook = self.file(".git/hooks/post-checkout");
+        fs::write(&hook, format!("#!/bin/sh\necho $$ > {}\n{line}\n", self.file("hook").display())).unwrap();
+        fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+        hook
     }
 
     fn in_the_log(&self, text: &str) -> bool {
@@ -52,29 +36,6 @@ impl Stage {
             .iter()
             .map(read)
             .any(|bytes| bytes.windows(text.len()).any(|window| window == text.as_bytes()))
-    }
-}
-
-/// Ends a supervisor whatever comes of the test.
-struct Reaped(Child);
-
-impl Drop for Reaped {
-    fn drop(&mut self) {
-        kill(&self.0, Signal::KILL);
-        let _ = self.0.wait();
-    }
-}
-
-impl Reaped {
-    fn ended(&mut self, within: Duration) -> bool {
-        let until = Instant::now() + within;
-        while Instant::now() < until {
-            if self.0.try_wait().unwrap().is_some() {
-                return true;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        false
     }
 }
 
@@ -306,25 +267,8 @@ fn a_message_that_came_by_two_addresses_is_taken_once_and_the_most_urgent_first(
 
 #[test]
 fn what_git_started_ends_with_the_supervisor_and_the_worktree_is_whole() {
-    let stage = Stage::running("run = [\"/bin/sh\", \"-c\", \"git status --porcelain; ls\"]\nworktree = true");
-    let project = stage.desk.folder.path();
-    let git = |words: &[&str]| {
-        let ran = Command::new("git")
-            .args(["-c", "user.name=n", "-c", "user.email=e@x"])
-            .args(words)
-            .current_dir(project)
-            .output()
-            .unwrap();
-        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    };
-    git(&["init", "-q"]);
-    git(&["add", "poste.toml"]);
-    git(&["commit", "-qm", "first"]);
-    let hook = project.join(".git/hooks/post-checkout");
-    fs::write(&hook, format!("#!/bin/sh\necho $$ > {}\nexec sleep 600\n", stage.file("hook").display())).unwrap();
-    let mut permissions = fs::metadata(&hook).unwrap().permissions();
-    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
-    fs::set_permissions(&hook, permissions).unwrap();
+    let stage = Stage::running("run = [\"/bin/sh\", \"-c\", \"git status --porcelain; ls\"]\nworktree = true").in_git();
+    let hook = stage.hook("exec sleep 600");
     let number = stage.ask();
     let first = Reaped(stage.supervisor(&[&number]).spawn().unwrap());
     let below = pid_in(&stage.file("hook"));
@@ -340,25 +284,9 @@ fn what_git_started_ends_with_the_supervisor_and_the_worktree_is_whole() {
 fn a_lease_is_kept_while_git_works_and_what_was_lost_meanwhile_is_not_begun() {
     let stage =
         Stage::running("run = [\"/bin/sh\", \"-c\", \"echo begun > $AGENT_FOLDER/begun; echo x\"]\nworktree = true")
-            .policy("lease = \"1s\"\nretry_delay = \"0s\"");
-    let project = stage.desk.folder.path();
-    let git = |words: &[&str]| {
-        let ran = Command::new("git")
-            .args(["-c", "user.name=n", "-c", "user.email=e@x"])
-            .args(words)
-            .current_dir(project)
-            .output()
-            .unwrap();
-        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    };
-    git(&["init", "-q"]);
-    git(&["add", "poste.toml"]);
-    git(&["commit", "-qm", "first"]);
-    let hook = project.join(".git/hooks/post-checkout");
-    fs::write(&hook, format!("#!/bin/sh\necho $$ > {}\nsleep 3\n", stage.file("hook").display())).unwrap();
-    let mut permissions = fs::metadata(&hook).unwrap().permissions();
-    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
-    fs::set_permissions(&hook, permissions).unwrap();
+            .policy("lease = \"1s\"\nretry_delay = \"0s\"")
+            .in_git();
+    stage.hook("sleep 3");
     let number = stage.ask();
     let mut first = Reaped(stage.supervisor(&[&number]).spawn().unwrap());
     pid_in(&stage.file("hook"));

@@ -14,6 +14,7 @@ use super::current_run;
 use crate::Result;
 use crate::context::Cx;
 use crate::error::CommandError;
+use crate::explain::unknown_agent;
 use crate::ui::{Answer, Ui, escape};
 
 /// Print what the program of a teammate printed, in the run that is under way or the last one
@@ -64,6 +65,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         return Err(CommandError::usage("--follow prints text as it comes, which is no JSON"));
     }
     let mut office = cx.open()?;
+    if office.agent(&args.name)?.is_none() && !office.runners()?.agents.contains_key(&args.name) {
+        return Err(unknown_agent(&office, &args.name)?);
+    }
     let run = match args.run {
         Some(run) => run,
         None => current_run(&office, &args.name)?.ok_or_else(|| {
