@@ -174,7 +174,7 @@ fn kill_at_random(rig: &Rig, desk: &Desk, is_over: &AtomicBool) -> BTreeMap<&'st
     let mut rng: Rng = rig.rng("dispatch");
     let mut killed = BTreeMap::new();
     while !is_over.load(Relaxed) {
-        std::thread::sleep(Duration::from_millis(rng.below(rig.pick(400, 150)) as u64));
+        std::thread::sleep(Duration::from_millis(rng.below(rig.pick(400, 250)) as u64));
         let alive = alive(&desk.office());
         let kinds = ["dispatchers", "supervisors", "agents"];
         let kind = kinds[rng.below(kinds.len())];
