@@ -77,6 +77,49 @@ pub struct MessageView {
     pub approval: Option<ApprovalView>,
 }
 
+impl MessageView {
+    /// Nobody's, with nothing in it: for what is no message of an office and yet shown as one.
+    pub fn blank(kind: TypeName, at: Timestamp) -> Self {
+        Self {
+            number: MessageNo(0),
+            position: Position(0),
+            at,
+            from: "poste".to_owned(),
+            trust: TrustLabel::Poste,
+            to: Vec::new(),
+            kind,
+            priority: Priority::Normal,
+            urgency: Urgency::Later,
+            asks_work: false,
+            conversation: Label::of_number(MessageNo(0)),
+            reply_to: None,
+            forward_of: None,
+            wants_response: false,
+            respond_by: None,
+            not_before: None,
+            expires_at: None,
+            workflow: None,
+            step: None,
+            topic: None,
+            notice: None,
+            subject: String::new(),
+            body: String::new(),
+            body_base64: None,
+            body_bytes: Vec::new(),
+            payload: None,
+            context: None,
+            expect: None,
+            references: Vec::new(),
+            metadata: BTreeMap::new(),
+            artifacts: Vec::new(),
+            content_gone: false,
+            redacted: None,
+            archive: None,
+            approval: None,
+        }
+    }
+}
+
 /// The message of a number, or none.
 pub fn message(store: &Store, number: MessageNo) -> Result<Option<MessageView>, Error> {
     store.read(|conn| {
