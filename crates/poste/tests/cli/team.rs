@@ -39,6 +39,8 @@ fn what_comes_with_a_repository_is_started_once_it_is_trusted() {
         poste team status anna
         poste team status nobody
         poste team logs coder
+        poste team logs nobody
+        poste team stop --as boss
         ",
     );
     assert_transcript!(desk);
@@ -51,6 +53,7 @@ fn a_teammate_is_added_on_this_machine() {
         "
         poste spawn tester --role tester
         poste spawn tester --preset claude
+        poste spawn tester -- ./test.sh {nonsense}
         poste spawn tester --role tester --prompt 'You test.' --preset claude-code --lead boss
         poste spawn tester --role tester --prompt 'You test.' --preset claude-code --lead boss
         poste team add tester --preset codex

@@ -14,6 +14,7 @@ use super::current_run;
 use crate::Result;
 use crate::context::Cx;
 use crate::error::CommandError;
+use crate::explain::unknown_agent;
 use crate::ui::{Answer, Ui, escape};
 
 /// Print what the program of a teammate printed, in the run that is under way or the last one
@@ -66,10 +67,14 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open()?;
     let run = match args.run {
         Some(run) => run,
-        None => current_run(&office, &args.name)?.ok_or_else(|| {
-            CommandError::not_found(format!("{} was never run here", args.name))
-                .hint("see what it does: poste team status")
-        })?,
+        None => match current_run(&office, &args.name)? {
+            Some(run) => run,
+            None if office.agent(&args.name)?.is_none() => return Err(unknown_agent(&office, &args.name)?),
+            None => {
+                let message = format!("{} was never run here", args.name);
+                return Err(CommandError::not_found(message).hint("see what it does: poste team status"));
+            }
+        },
     };
     let view = views::run(office.store(), &run)?.filter(|view| view.agent == args.name);
     let view = view.ok_or_else(|| CommandError::not_found(format!("{} had no run {run}", args.name)))?;

@@ -26,7 +26,6 @@ use crate::ui::{self, Answer, Paint, Ui, escape};
                         poste team stop coder --within 0s --force --as lead")]
 pub(crate) struct Args {
     /// Whom
-    #[arg(required_unless_present = "all")]
     names: Vec<Name>,
     /// Everybody something is run for here, but the speaker
     #[arg(long, conflicts_with = "names")]
@@ -74,6 +73,11 @@ fn row(ui: &Ui, stopped: &Stopped) -> Vec<String> {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    if args.names.is_empty() && !args.all {
+        return Err(
+            CommandError::usage("nobody is named").hint("name whom; or everybody something is run for here: --all")
+        );
+    }
     let mut office = cx.open_to_write()?;
     let by = cx.active_agent(&office)?.name;
     let team = team::members(&office.runners()?);
