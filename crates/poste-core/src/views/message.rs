@@ -139,11 +139,9 @@ fn view_rows(store: &Store, tables: &Tables<'_>, found: MessageRows) -> Result<M
     let mut view = MessageView {
         number: row.number,
         position: row.position,
-        at: row.at,
         from: row.sender.to_string(),
         trust: row.label,
         to: deliveries.iter().map(|delivery| delivery.address.to_string()).collect(),
-        kind: row.kind.clone(),
         priority: row.priority,
         urgency: row.urgency,
         asks_work: row.work,
@@ -158,20 +156,8 @@ fn view_rows(store: &Store, tables: &Tables<'_>, found: MessageRows) -> Result<M
         step: row.step.clone(),
         topic: row.topic.clone(),
         notice: row.notice,
-        subject: String::new(),
-        body: String::new(),
-        body_base64: None,
-        body_bytes: Vec::new(),
-        payload: None,
-        context: None,
-        expect: None,
-        references: Vec::new(),
-        metadata: BTreeMap::new(),
-        artifacts: Vec::new(),
-        content_gone: false,
-        redacted: None,
         archive: archive.map(|archive| archive.file),
-        approval: None,
+        ..MessageView::blank(row.kind.clone(), row.at)
     };
     if row.notice.is_some() {
         let (subject, body) = notice_text(store, tables, &row)?;

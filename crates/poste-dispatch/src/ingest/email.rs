@@ -1,5 +1,7 @@
 //! A mail, as a mail server or a filter pipes it in.
 
+use std::collections::BTreeSet;
+
 use mail_parser::{Address, Message, MessageParser, MimeHeaders};
 use poste_core::Digest;
 use poste_core::text::size;
@@ -59,10 +61,7 @@ pub fn email(bytes: &[u8]) -> Result<Incoming, Unfit> {
         body.push_str(&format!("\n\nAttachments: {}{more}", named.join(", ")));
     }
     incoming.body = bounded(&body);
-    incoming.echo_of = match is_automatic(&mail) {
-        true => mark::all_in(&String::from_utf8_lossy(bytes)),
-        false => mark::all_in(mail.header_raw(OFFICE_HEADER).unwrap_or_default()),
-    };
+    incoming.echo_of = echo_of(&mail, bytes);
     let key = mail.message_id().map(|id| format!("message-id {id}"));
     // What has no name of its own is known by all of its bytes.
     incoming.key = Some(key.unwrap_or_else(|| format!("digest {}", Digest::of(bytes))));
@@ -80,10 +79,18 @@ pub fn email(bytes: &[u8]) -> Result<Incoming, Unfit> {
     Ok(incoming)
 }
 
-/// A notification, a return, an answer of somebody who is away. What it is about stands anywhere in it.
-fn is_automatic(mail: &Message<'_>) -> bool {
-    let says_so = mail.header_raw("Auto-Submitted").is_some_and(|word| !word.trim().eq_ignore_ascii_case("no"));
-    says_so || mail.content_type().is_some_and(|kind| kind.subtype() == Some("report"))
+/// The offices that sent it, or that a program answers with it.
+fn echo_of(mail: &Message<'_>, bytes: &[u8]) -> BTreeSet<String> {
+    let header = |name: &'static str| mark::all_in(mail.header_raw(name).unwrap_or_default());
+    let mut marks = header(OFFICE_HEADER);
+    if mail.content_type().is_some_and(|kind| kind.subtype() == Some("report")) {
+        // A return has what is returned in it.
+        marks.append(&mut mark::all_in(&String::from_utf8_lossy(bytes)));
+    } else if mail.header_raw("Auto-Submitted").is_some_and(|word| !word.trim().eq_ignore_ascii_case("no")) {
+        // What it quotes may be anybody's words: they must not silence it.
+        ["Message-ID", "In-Reply-To", "References"].into_iter().for_each(|name| marks.append(&mut header(name)));
+    }
+    marks
 }
 
 /// Messages that may be in one mail. The parser goes into each, and that of the next, on one stack.
@@ -180,7 +187,7 @@ mod tests {
         assert!(echo(report));
         // People answer, and programs that this office did not make speak.
         assert!(!echo("From: a@b\nIn-Reply-To: <poste-1.MARK@b>\nAuto-Submitted: no\nSubject: x\n\n> MARK"));
-        assert!(!echo("From: a@b\nAuto-Submitted: auto-generated\nSubject: x\n\nhi"));
+        assert!(!echo("From: a@b\nAuto-Submitted: auto-generated\nSubject: MARK\n\nthe log says MARK"));
     }
 
     #[test]

@@ -36,7 +36,8 @@ enum IngestCommand {
     /// A mail, piped in as it is; known by its Message-ID
     #[command(
         after_help = "Examples:\n  poste ingest email ops < alert.eml\n  poste ingest email role:ops --attach --file alert.eml\n  \
-                      In an aliases file:  monitor: \"|poste --office /srv/app/.poste ingest email ops\""
+                      In an aliases file:  monitor: \"|poste --office /srv/app/.poste ingest email ops\"\n\n\
+                      While the office is busy or full it ends with 75, and the mail server tries again later."
     )]
     Email {
         #[command(flatten)]
