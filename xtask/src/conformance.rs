@@ -273,20 +273,7 @@ fn python() -> Result<PathBuf> {
 }
 
 fn install_python_client() -> Result {
-    let folder = npm::tools()?.join(format!("mcp/python-{PYTHON_CLIENT}"));
-    let whole = folder.join(".whole");
-    if whole.exists() {
-        return Ok(());
-    }
-    announce(&format!("installing the Python client mcp {PYTHON_CLIENT} (once)"));
-    let run = |command: &mut Command| match command.stdout(Stdio::null()).status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{command:?}: {status}")),
-        Err(error) => Err(format!("{command:?}: {error}")),
-    };
-    run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-    run(Command::new(folder.join("bin/pip")).args(["install", "--quiet"]).arg(format!("mcp=={PYTHON_CLIENT}")))?;
-    fs::write(&whole, "").map_err(|error| format!("{}: {error}", whole.display()))
+    crate::python::install(&format!("mcp/python-{PYTHON_CLIENT}"), "mcp", PYTHON_CLIENT)
 }
 
 #[cfg(test)]

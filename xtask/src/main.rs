@@ -3,6 +3,7 @@
 mod agents;
 mod conformance;
 mod npm;
+mod python;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -25,8 +26,8 @@ const USAGE: &str = "cargo xtask COMMAND
            hostile names, paths, encodings, sizes, JSON, TOML and fences, given to real processes
   torture fuzz [--seconds N] [--target NAME] [--seed N] [--list]
            inputs no honest program would give, to the fold, every parser and every printer of strangers' words
-  agents [claude-code|codex|gemini] [--short] [--keep]
-           the real programs, installed from npm, asked by a scripted model: mail reaches them within a turn
+  agents [claude-code|codex|gemini|opencode|aider] [--short] [--dispatched] [--keep]
+           the real programs, as they are published, asked by a scripted model: mail reaches them within a turn
   conformance
            the official suite of the protocol, the inspector and the Python client; part of test
   bench    measure this machine into docs/bench/; --short only shows that it runs, --only NAME,… takes some

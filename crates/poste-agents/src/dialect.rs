@@ -1,4 +1,4 @@
-//! The three ways in which programs ask a model, and how each wants its answer.
+//! The four ways in which programs ask a model, and how each wants its answer.
 
 use serde_json::{Value, json};
 
@@ -10,6 +10,8 @@ pub enum Dialect {
     Anthropic,
     /// `POST /v1/responses`
     OpenAi,
+    /// `POST /v1/chat/completions`, of a program that has no tools: all it asks is the conversation.
+    Chat,
     /// `POST /v1beta/models/NAME:generateContent` and `:streamGenerateContent`
     Gemini,
 }
@@ -55,6 +57,8 @@ impl Dialect {
             Some(Self::Anthropic)
         } else if path.ends_with("/responses") {
             Some(Self::OpenAi)
+        } else if path.ends_with("/chat/completions") {
+            Some(Self::Chat)
         } else if path.ends_with(":generateContent") || path.ends_with(":streamGenerateContent") {
             Some(Self::Gemini)
         } else {
@@ -92,7 +96,7 @@ impl Dialect {
 
     fn turns(self, request: &Value) -> &Value {
         match self {
-            Self::Anthropic => &request["messages"],
+            Self::Anthropic | Self::Chat => &request["messages"],
             Self::OpenAi => &request["input"],
             Self::Gemini => &request["contents"],
         }
@@ -102,7 +106,7 @@ impl Dialect {
     pub fn news(self, request: &Value) -> Vec<&Value> {
         let turns: Vec<&Value> = items(self.turns(request)).collect();
         let is_models = |turn: &&Value| match self {
-            Self::Anthropic => turn["role"] == "assistant",
+            Self::Anthropic | Self::Chat => turn["role"] == "assistant",
             Self::Gemini => turn["role"] == "model",
             Self::OpenAi => {
                 turn["role"] == "assistant"
@@ -118,6 +122,7 @@ impl Dialect {
         match self {
             Self::Anthropic => anthropic(said, serial, streamed),
             Self::OpenAi => openai(said, serial),
+            Self::Chat => chat(said, serial),
             Self::Gemini => gemini(said, streamed),
         }
     }
@@ -188,6 +193,19 @@ fn openai(said: &Said, serial: usize) -> Wire {
         json!({ "type": "response.completed", "response": { "id": id, "output": [item], "usage": usage } }),
     ];
     Wire::events(&events, true)
+}
+
+/// Never streamed: who has no tools is asked not to.
+fn chat(said: &Said, serial: usize) -> Wire {
+    let text = match said {
+        Said::Text(text) => text.clone(),
+        Said::Call(tool, _) => format!("there is no tool {}", tool.name),
+    };
+    Wire::json(&json!({
+        "id": format!("chat_{serial:020}"), "object": "chat.completion", "created": 1, "model": "scripted",
+        "choices": [{ "index": 0, "message": { "role": "assistant", "content": text }, "finish_reason": "stop" }],
+        "usage": { "prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010 },
+    }))
 }
 
 fn gemini(said: &Said, streamed: bool) -> Wire {

@@ -76,13 +76,14 @@ fn run(args: &Args) -> Result<bool> {
     let mut checks = Vec::new();
     for program in programs {
         say(&format!("\n== {} {}", program.title(), program.version()));
-        if !args.dispatched {
+        let is_set_up = program.is_set_up() && !args.dispatched;
+        if is_set_up {
             let rig = Rig::new(program, &poste, &tools, args.keep)?;
             checks.extend(played(rig, |rig| scenarios::all(rig, args.short, &mut tell)));
         }
         let rig = Rig::new(program, &poste, &tools, args.keep)?;
         checks.extend(played(rig, |rig| dispatched::all(rig, &mut tell)));
-        if !args.short && !args.dispatched {
+        if is_set_up && !args.short {
             let rig = Rig::new(program, &poste, &tools, args.keep)?;
             checks.extend(played(rig, |rig| scenarios::unnamed(rig, &mut tell)));
         }

@@ -185,7 +185,7 @@ async fn answer(State(shared): State<Arc<Shared>>, method: Method, uri: Uri, bod
     };
     let streamed = body["stream"] == true || path.ends_with(":streamGenerateContent");
     let asked = Asked { dialect, body };
-    let said = if dialect.tools(&asked.body).is_empty() {
+    let said = if dialect != Dialect::Chat && dialect.tools(&asked.body).is_empty() {
         crate::script::Said::Text(aside_text(&asked.body))
     } else {
         let said = heard.script.answer(&asked);

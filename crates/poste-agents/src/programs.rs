@@ -18,10 +18,18 @@ pub enum Program {
     ClaudeCode,
     Codex,
     Gemini,
+    #[value(name = "opencode")]
+    OpenCode,
+    Aider,
 }
 
 impl Program {
-    pub const ALL: [Self; 3] = [Self::ClaudeCode, Self::Codex, Self::Gemini];
+    pub const ALL: [Self; 5] = [Self::ClaudeCode, Self::Codex, Self::Gemini, Self::OpenCode, Self::Aider];
+
+    /// Whether its set-up is played, too; of the others only what a dispatcher starts is.
+    pub fn is_set_up(self) -> bool {
+        !matches!(self, Self::OpenCode | Self::Aider)
+    }
 
     /// As `poste setup` takes it.
     pub fn word(self) -> &'static str {
@@ -29,6 +37,8 @@ impl Program {
             Self::ClaudeCode => "claude-code",
             Self::Codex => "codex",
             Self::Gemini => "gemini",
+            Self::OpenCode => "opencode",
+            Self::Aider => "aider",
         }
     }
 
@@ -37,6 +47,8 @@ impl Program {
             Self::ClaudeCode => "Claude Code",
             Self::Codex => "Codex",
             Self::Gemini => "Gemini CLI",
+            Self::OpenCode => "OpenCode",
+            Self::Aider => "aider",
         }
     }
 
@@ -46,17 +58,21 @@ impl Program {
             Self::ClaudeCode => "2.1.325",
             Self::Codex => "0.166.0",
             Self::Gemini => "0.61.0",
+            Self::OpenCode => "1.18.33",
+            Self::Aider => "0.86.2",
         }
     }
 
     fn executable(self, tools: &Path) -> PathBuf {
-        let name = match self {
-            Self::ClaudeCode => "claude",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
+        let place = match self {
+            Self::ClaudeCode => "node_modules/.bin/claude",
+            Self::Codex => "node_modules/.bin/codex",
+            Self::Gemini => "node_modules/.bin/gemini",
+            Self::OpenCode => "node_modules/.bin/opencode",
+            Self::Aider => "bin/aider",
         };
         let folder = format!("{}-{}", self.word(), self.version());
-        tools.join("agents").join(folder).join("node_modules/.bin").join(name)
+        tools.join("agents").join(folder).join(place)
     }
 
     /// Where its executable is.
@@ -70,6 +86,7 @@ impl Program {
             Self::ClaudeCode => ("Bash", json!({ "command": command, "description": "Wait" })),
             Self::Codex => ("exec_command", json!({ "cmd": command, "yield_time_ms": 30000 })),
             Self::Gemini => ("run_shell_command", json!({ "command": command, "description": "Wait" })),
+            Self::OpenCode | Self::Aider => ("bash", json!({ "command": command, "description": "Wait" })),
         }
     }
 
@@ -101,6 +118,15 @@ impl Program {
                 let settings = json!({ "security": { "auth": { "selectedType": "gemini-api-key" } } });
                 write(&home.join(".gemini/settings.json"), &settings.to_string())
             }
+            Self::OpenCode => {
+                let options = json!({ "baseURL": format!("{}/v1", rig.model().url()), "apiKey": "scripted" });
+                let settings = json!({
+                    "model": "anthropic/claude-sonnet-4-5", "small_model": "anthropic/claude-haiku-4-5",
+                    "autoupdate": false, "share": "disabled", "provider": { "anthropic": { "options": options } },
+                });
+                write(&home.join(".config/opencode/opencode.json"), &settings.to_string())
+            }
+            Self::Aider => Ok(()),
         }
     }
 
@@ -133,6 +159,15 @@ impl Program {
                 ("GEMINI_API_KEY", "scripted".into()),
                 ("GEMINI_CLI_TRUST_WORKSPACE", "true".into()),
             ]),
+            Self::OpenCode => {}
+            Self::Aider => {
+                let base = format!("{}/v1", rig.model().url());
+                all.extend([
+                    ("AIDER_MODEL", "openai/scripted".into()),
+                    ("OPENAI_API_BASE", base.into()),
+                    ("OPENAI_API_KEY", "scripted".into()),
+                ]);
+            }
         }
         all
     }
@@ -156,6 +191,11 @@ impl Program {
                 let again = if again { vec!["--resume", "latest"] } else { vec![] };
                 [&options[..], &again, &["-p", prompt]].concat()
             }
+            Self::OpenCode => {
+                let again = if again { vec!["--continue"] } else { vec![] };
+                [&["run", "--format", "json"][..], &again, &[prompt]].concat()
+            }
+            Self::Aider => vec!["--yes-always", "--message", prompt],
         };
         let mut all = vec![self.executable(rig.tools()).into_os_string()];
         all.extend(words.into_iter().map(OsString::from));

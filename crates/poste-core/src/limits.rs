@@ -95,7 +95,8 @@ pub const HANDLER_BACKOFF_MS_DEFAULT: i64 = SECOND_MS;
 /// … and the longest one.
 pub const HANDLER_PAUSE_MS_MAX: i64 = 5 * MINUTE_MS;
 /// How much of what was just sent a rule tells in a time. Nobody reads more; a rule that causes what it tells would.
-pub const HANDLER_PACE_MAX: usize = 600;
+pub const HANDLER_PACE_DEFAULT: u32 = 600;
+pub const HANDLER_PACE_MAX: u64 = 60_000;
 pub const HANDLER_PACE_MS: i64 = MINUTE_MS;
 /// The text pattern of a rule, compiled.
 pub const TEXT_PATTERN_BYTES_MAX: usize = 1024 * 1024;

@@ -5,6 +5,7 @@
 
 pub mod engine;
 pub mod ingest;
+mod mark;
 pub mod notify;
 pub mod run;
 mod speaker;

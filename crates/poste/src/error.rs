@@ -89,11 +89,24 @@ pub(crate) struct CommandError {
     hints: Vec<String>,
     /// It is about the answer, not about what the command did.
     unprinted: Option<io::ErrorKind>,
+    /// Whoever handed something over is to keep it, if this passes.
+    is_kept: bool,
 }
+
+/// EX_TEMPFAIL of sysexits.h. Mail servers keep what a program ends so for, and try it again.
+const KEEP_IT: u8 = 75;
 
 impl CommandError {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), code: None, causes: Vec::new(), hints: Vec::new(), unprinted: None }
+        Self {
+            kind,
+            message: message.into(),
+            code: None,
+            causes: Vec::new(),
+            hints: Vec::new(),
+            unprinted: None,
+            is_kept: false,
+        }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -136,8 +149,18 @@ impl CommandError {
         self.unprinted.is_some()
     }
 
+    /// What lies with the office passes; what was handed over is tried again then.
+    pub(crate) fn kept_by_sender(mut self) -> Self {
+        self.is_kept = true;
+        self
+    }
+
     pub(crate) fn exit_code(&self) -> u8 {
-        self.kind.exit_code()
+        use Kind::*;
+        match self.kind {
+            Internal | Busy | UnknownOutcome | DiskFull | NeedsUpgrade if self.is_kept => KEEP_IT,
+            kind => kind.exit_code(),
+        }
     }
 
     /// To stderr, for people or as JSON.

@@ -48,8 +48,10 @@ pub fn main(schema: Schema) -> ExitCode {
         }
     };
     let json = cli.global.json;
+    let is_handed_over = matches!(cli.command, cli::Command::Ingest(_));
     let ran = Cx::new(cli.global, cli.command.name(), schema)
-        .and_then(|mut cx| cli.command.run(&mut cx).map_err(|error| cx.unshown(error)));
+        .and_then(|mut cx| cli.command.run(&mut cx).map_err(|error| cx.unshown(error)))
+        .map_err(|error| if is_handed_over { error.kept_by_sender() } else { error });
     match ran {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever closed the pipe has read enough.

@@ -156,6 +156,9 @@ pub fn add_agent(text: &str, agent: &NewAgent) -> Result<Option<String>, Vec<Pro
     }
     let new = with_line_ends_of(text, format!("{head}{document}"));
     let (_, problems) = read_local(&new);
+    // They are of the new section, whose lines nobody has seen.
+    let problems: Vec<Problem> =
+        problems.into_iter().map(|problem| Problem { line: None, column: None, ..problem }).collect();
     if problems.is_empty() { Ok(Some(new)) } else { Err(problems) }
 }
 

@@ -1,14 +1,13 @@
-//! Reads `[[gate]]` of `poste.toml` and `.poste/local.toml`. A gate that cannot be read is a problem of the file, never a
-//! gate that is left out: whoever wrote it counts on it.
+//! Reads `[[gate]]` of `poste.toml` and `.poste/local.toml`.
 
-use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
-use super::keys::{self, Key, Takes, Value};
-use super::read::{Reader, read_value};
+use super::items::{Fields, Shape};
+use super::keys::{Key, Takes, Value};
+use super::read::Reader;
 use crate::gates::{Gate, Program, Source, TEMPLATES, pattern_of};
 use crate::limits;
 use crate::text::{Label, TypeName, nearest, quoted};
@@ -23,7 +22,6 @@ const fn key(name: &'static str, takes: Takes) -> Key {
 
 const SIZE: Takes = Takes::Count { min: 0, max: limits::ARTIFACT_BYTES_MAX };
 
-/// The keys that take what keys of sections take too.
 const VALUES: &[Key] = &[
     key("exists", Takes::Flag),
     key("not_empty", Takes::Flag),
@@ -35,9 +33,17 @@ const VALUES: &[Key] = &[
     key("timeout", Takes::Length { min: limits::GATE_TIMEOUT_MS_MIN, max: limits::GATE_TIMEOUT_MS_MAX }),
 ];
 
-/// Those that take a text, and `command`, which takes a list of them.
-const TEXTS: &[&str] = &["name", "type", "workflow", "step", "name_matches", "shell"];
-const COMMAND: &str = "command";
+const SHAPE: Shape = Shape {
+    list: GATE,
+    several: "gates",
+    max: limits::GATES_MAX,
+    values: VALUES,
+    texts: &["name", "type", "workflow", "step", "name_matches", "shell"],
+    lists: &[],
+    secrets: &[],
+    command: "[\"./check.sh\", \"{artifact}\"]; for a shell line use shell",
+    unknown_template: |word| unknown_template(word, &TEMPLATES.map(|(template, _)| template)),
+};
 
 pub(super) fn read(
     reader: &mut Reader<'_>,
@@ -45,69 +51,21 @@ pub(super) fn read(
     value: &DeValue<'_>,
     source: Source,
 ) {
-    let Some(list) = value.as_array() else {
-        return reader.say(Some(name.span()), "gate is a list: write [[gate]]".to_owned());
-    };
-    if list.len() > limits::GATES_MAX {
-        return reader.say(Some(name.span()), format!("more than {} gates", limits::GATES_MAX));
-    }
-    for item in list.iter() {
-        let Some(fields) = item.get_ref().as_table() else {
-            reader.say(Some(item.span()), "gate is a list of sections: write [[gate]]".to_owned());
-            continue;
-        };
-        let line = reader.line(item.span().start);
-        let mut reading =
-            Reading { reader: &mut *reader, texts: BTreeMap::new(), values: BTreeMap::new(), command: None };
-        let before = reading.reader.problems.len();
-        reading.fields(fields);
-        let sound = reading.reader.problems.len() == before;
-        let gate = if sound { reading.gate(source, line) } else { Err(Vec::new()) };
-        match gate {
-            Ok(gate) if reader.gates.iter().any(|other| other.name == gate.name) => {
-                reader.say(Some(item.span()), format!("gate {}: the name is taken by another gate", gate.name));
-            }
-            Ok(gate) => reader.gates.push(gate),
-            Err(problems) => problems.into_iter().for_each(|problem| reader.say(Some(item.span()), problem)),
+    SHAPE.each(reader, name, value, |reader, fields, line| match Reading(fields).gate(source, line) {
+        Ok(gate) if reader.gates.iter().any(|other| other.name == gate.name) => {
+            vec![format!("gate {}: the name is taken by another gate", gate.name)]
         }
-    }
+        Ok(gate) => {
+            reader.gates.push(gate);
+            Vec::new()
+        }
+        Err(problems) => problems,
+    });
 }
 
-struct Reading<'r, 't> {
-    reader: &'r mut Reader<'t>,
-    texts: BTreeMap<&'static str, String>,
-    values: BTreeMap<&'static str, Value>,
-    command: Option<Vec<String>>,
-}
+struct Reading(Fields);
 
-impl Reading<'_, '_> {
-    fn fields(&mut self, fields: &DeTable<'_>) {
-        for (name, value) in fields {
-            let given = name.get_ref().as_ref();
-            let found = if let Some(known) = VALUES.iter().find(|key| key.name == given) {
-                read_value(known, value.get_ref()).map(|value| {
-                    self.values.insert(known.name, value);
-                })
-            } else if let Some(known) = TEXTS.iter().find(|known| **known == given) {
-                text(value.get_ref()).map(|text| {
-                    self.texts.insert(known, text);
-                })
-            } else if given == COMMAND {
-                words(value.get_ref(), "[\"./check.sh\", \"{artifact}\"]; for a shell line use shell")
-                    .map(|words| self.command = Some(words))
-            } else {
-                let known = VALUES.iter().map(|key| key.name).chain(TEXTS.iter().copied()).chain([COMMAND]);
-                let known: Vec<&str> = known.collect();
-                let message = keys::unknown("key", given, known.iter().copied());
-                self.reader.say(Some(name.span()), format!("[[gate]]: {message}"));
-                continue;
-            };
-            if let Err(why) = found {
-                self.reader.say(Some(value.span()), format!("gate.{given}: {why}"));
-            }
-        }
-    }
-
+impl Reading {
     fn gate(&mut self, source: Source, line: usize) -> Result<Gate, Vec<String>> {
         let mut problems = Vec::new();
         let name: Option<Label> = self.parsed("name", &mut problems);
@@ -116,29 +74,23 @@ impl Reading<'_, '_> {
         let step: Option<Label> = self.parsed("step", &mut problems);
         let shown = name.as_ref().map_or_else(|| "gate".to_owned(), |name| format!("gate {name}"));
         let mut say = |why: &str| problems.push(format!("{shown}: {why}"));
-        if name.is_none() && !self.texts.contains_key("name") {
+        if name.is_none() && !self.0.texts.contains_key("name") {
             say("it has no name");
         }
-        if !["type", "workflow"].iter().any(|key| self.texts.contains_key(key)) {
+        if !["type", "workflow"].iter().any(|key| self.0.texts.contains_key(key)) {
             say("it does not say for which type, or for which workflow");
         }
         if step.is_some() && workflow.is_none() {
             say("a step is one of a workflow: name that too");
         }
-        let shell = self.texts.remove("shell");
-        let command = self.command.take();
+        let shell = self.0.texts.remove("shell");
+        let command = self.0.command.take();
         let program = match (command, shell) {
             (Some(_), Some(_)) => {
                 say("it has a command and a shell line; one of them is enough");
                 None
             }
-            (Some(words), None) => {
-                words
-                    .iter()
-                    .filter_map(|word| unknown_template(word, &TEMPLATES.map(|(template, _)| template)))
-                    .for_each(|why| say(&why));
-                Some(Program::Words(words))
-            }
+            (Some(words), None) => Some(Program::Words(words)),
             (None, Some(line)) => {
                 if TEMPLATES.iter().any(|(template, _)| line.contains(template)) {
                     say("a shell line gets values as variables: write \"$POSTE_ARTIFACT\", not {artifact}");
@@ -147,22 +99,18 @@ impl Reading<'_, '_> {
             }
             (None, None) => None,
         };
-        let name_matches = self.texts.remove("name_matches");
+        let name_matches = self.0.texts.remove("name_matches");
         if let Some(Err(why)) = name_matches.as_ref().map(|pattern| pattern_of(pattern)) {
             say(&format!("name_matches is no pattern: {why}"));
         }
-        let (size_min, size_max) = (self.count("size_min"), self.count("size_max"));
+        let (size_min, size_max) = (self.0.count("size_min"), self.0.count("size_max"));
         if size_min.zip(size_max).is_some_and(|(min, max)| min > max) {
             say("size_min is larger than size_max");
         }
-        let timeout = self.values.remove("timeout");
-        if timeout.is_some() && program.is_none() {
+        let timeout_ms = self.0.length("timeout");
+        if timeout_ms.is_some() && program.is_none() {
             say("a timeout is for a command, and there is none");
         }
-        let timeout_ms = match timeout {
-            Some(Value::Length(ms)) => ms,
-            _ => limits::GATE_TIMEOUT_MS_DEFAULT,
-        };
         let gate = Gate {
             name: name.unwrap_or_else(|| GATE.parse().expect("a label")),
             kind,
@@ -177,7 +125,7 @@ impl Reading<'_, '_> {
             artifact_schema: self.schema("artifact_schema"),
             payload_schema: self.schema("payload_schema"),
             program,
-            timeout_ms,
+            timeout_ms: timeout_ms.unwrap_or(limits::GATE_TIMEOUT_MS_DEFAULT),
             source,
             line,
         };
@@ -192,7 +140,7 @@ impl Reading<'_, '_> {
         key: &'static str,
         problems: &mut Vec<String>,
     ) -> Option<T> {
-        match self.texts.get(key)?.parse() {
+        match self.0.texts.get(key)?.parse() {
             Ok(value) => Some(value),
             Err(why) => {
                 problems.push(format!("gate.{key}: {why}"));
@@ -202,18 +150,11 @@ impl Reading<'_, '_> {
     }
 
     fn flag(&self, key: &str) -> bool {
-        matches!(self.values.get(key), Some(Value::Flag(true)))
-    }
-
-    fn count(&self, key: &str) -> Option<u64> {
-        match self.values.get(key) {
-            Some(Value::Count(count)) => Some(*count),
-            _ => None,
-        }
+        matches!(self.0.values.get(key), Some(Value::Flag(true)))
     }
 
     fn schema(&mut self, key: &str) -> Option<super::SchemaSource> {
-        match self.values.remove(key) {
+        match self.0.values.remove(key) {
             Some(Value::Schema(source)) => Some(source),
             _ => None,
         }

@@ -3,6 +3,7 @@
 mod agents;
 mod edit;
 mod gates;
+mod items;
 mod keys;
 mod on;
 mod read;
@@ -122,7 +123,10 @@ pub fn commands(file: &ConfigFile) -> Vec<Command> {
         let command = rule.handler.reaches_out()?;
         Some(Command { key: format!("{ON}.{}.handler", rule.name), line: rule.line, command })
     });
-    of_keys.chain(file.gates.iter().filter_map(of_gate)).chain(of_wake).chain(of_agents).chain(of_rules).collect()
+    let all = of_keys.chain(file.gates.iter().filter_map(of_gate)).chain(of_wake).chain(of_agents).chain(of_rules);
+    let mut all: Vec<Command> = all.collect();
+    all.sort_by_key(|command| command.line);
+    all
 }
 
 fn of_gate(gate: &Gate) -> Option<Command> {

@@ -1,14 +1,14 @@
-//! Reads `[[on]]` of `poste.toml` and `.poste/local.toml`: which mail people are told of, and how. A rule that cannot be
-//! read is a problem of the file, never one that is left out: somebody counts on being told.
+//! Reads `[[on]]` of `poste.toml` and `.poste/local.toml`: which mail people are told of, and how.
 
 use std::collections::BTreeMap;
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
-use super::gates::{no_such_type, text, unknown_template, words};
-use super::keys::{self, Key, Takes, Value};
-use super::read::{Reader, read_value};
+use super::gates::{no_such_type, unknown_template};
+use super::items::{Fields, Shape};
+use super::keys::{Key, Takes, Value};
+use super::read::Reader;
 use crate::address::Address;
 use crate::gates::{Program, Source};
 use crate::limits;
@@ -35,6 +35,8 @@ pub struct OnRule {
     pub attempts: u32,
     /// After the first attempt; each later pause is twice as long, up to [`limits::HANDLER_PAUSE_MS_MAX`].
     pub backoff_ms: i64,
+    /// New messages it tells of within a minute.
+    pub per_minute: u32,
     /// Whom the alert goes to when it gives up; otherwise to every human.
     pub tell: Vec<Address>,
     pub source: Source,
@@ -143,7 +145,6 @@ const fn key(name: &'static str, takes: Takes) -> Key {
 const HANDLERS: [&str; 7] = ["telegram", "slack", "webhook", "email", "desktop", "exec", "log"];
 const TLS: [&str; 3] = ["starttls", "tls", "none"];
 
-/// The keys that take what keys of sections take too.
 const VALUES: &[Key] = &[
     key("handler", Takes::OneOf(&HANDLERS)),
     key("priority", Takes::Priority),
@@ -151,9 +152,9 @@ const VALUES: &[Key] = &[
     key("timeout", Takes::Length { min: limits::SECOND_MS, max: limits::HANDLER_TIMEOUT_MS_MAX }),
     key("attempts", Takes::Count { min: 1, max: limits::HANDLER_ATTEMPTS_MAX }),
     key("backoff", Takes::Length { min: 10, max: limits::HOUR_MS }),
+    key("per_minute", Takes::Count { min: 1, max: limits::HANDLER_PACE_MAX }),
     key("tls", Takes::OneOf(&TLS)),
 ];
-/// Those that take one text.
 const TEXTS: &[&str] = &[
     "name",
     "text",
@@ -171,11 +172,18 @@ const TEXTS: &[&str] = &[
     "password_env",
     "password_file",
 ];
-/// Those that take a text or a list of them.
-const LISTS: &[&str] = &["type", "from", "to", "topic", "recipients", "tell"];
 const COMMAND: &str = "command";
-/// What people write when they mean the name of a place.
-const SECRETS: &[&str] = &["token", "secret", "password"];
+const SHAPE: Shape = Shape {
+    list: ON,
+    several: "rules",
+    max: limits::ON_RULES_MAX,
+    values: VALUES,
+    texts: TEXTS,
+    lists: &["type", "from", "to", "topic", "recipients", "tell"],
+    secrets: &["token", "secret", "password"],
+    command: "[\"./notify.sh\", \"{number}\"]",
+    unknown_template: |word| unknown_template(word, ON_TEMPLATES),
+};
 
 pub(super) fn read(
     reader: &mut Reader<'_>,
@@ -183,89 +191,24 @@ pub(super) fn read(
     value: &DeValue<'_>,
     source: Source,
 ) {
-    let Some(list) = value.as_array() else {
-        return reader.say(Some(name.span()), "on is a list: write [[on]]".to_owned());
-    };
-    if list.len() > limits::ON_RULES_MAX {
-        return reader.say(Some(name.span()), format!("more than {} rules", limits::ON_RULES_MAX));
-    }
-    for item in list.iter() {
-        let Some(fields) = item.get_ref().as_table() else {
-            reader.say(Some(item.span()), "on is a list of sections: write [[on]]".to_owned());
-            continue;
-        };
-        let line = reader.line(item.span().start);
-        let before = reader.problems.len();
-        let mut reading = Reading::default();
-        reading.fields(reader, fields);
-        if reader.problems.len() > before {
-            continue;
+    SHAPE.each(reader, name, value, |reader, fields, line| match Reading(fields).rule(source, line) {
+        Ok(rule) if reader.on.iter().any(|other| other.name == rule.name) => {
+            vec![format!("on {}: the name is taken by another rule", rule.name)]
         }
-        match reading.rule(source, line) {
-            Ok(rule) if reader.on.iter().any(|other| other.name == rule.name) => {
-                reader.say(Some(item.span()), format!("on {}: the name is taken by another rule", rule.name));
-            }
-            Ok(rule) => reader.on.push(rule),
-            Err(problems) => problems.into_iter().for_each(|problem| reader.say(Some(item.span()), problem)),
+        Ok(rule) => {
+            reader.on.push(rule);
+            Vec::new()
         }
-    }
+        Err(problems) => problems,
+    });
 }
 
-#[derive(Default)]
-struct Reading {
-    texts: BTreeMap<&'static str, String>,
-    lists: BTreeMap<&'static str, Vec<String>>,
-    values: BTreeMap<&'static str, Value>,
-    command: Option<Vec<String>>,
-}
+struct Reading(Fields);
 
 impl Reading {
-    fn fields(&mut self, reader: &mut Reader<'_>, fields: &DeTable<'_>) {
-        for (name, value) in fields {
-            let given = name.get_ref().as_ref();
-            let found = if let Some(known) = VALUES.iter().find(|key| key.name == given) {
-                read_value(known, value.get_ref()).map(|value| {
-                    self.values.insert(known.name, value);
-                })
-            } else if let Some(known) = TEXTS.iter().find(|known| **known == given) {
-                text(value.get_ref()).map(|text| {
-                    self.texts.insert(known, text);
-                })
-            } else if let Some(known) = LISTS.iter().find(|known| **known == given) {
-                texts(value.get_ref()).map(|texts| {
-                    self.lists.insert(known, texts);
-                })
-            } else if given == COMMAND {
-                words(value.get_ref(), "[\"./notify.sh\", \"{number}\"]").and_then(|words| {
-                    match words.iter().find_map(|word| unknown_template(word, ON_TEMPLATES)) {
-                        Some(why) => Err(why),
-                        None => {
-                            self.command = Some(words);
-                            Ok(())
-                        }
-                    }
-                })
-            } else if SECRETS.contains(&given) {
-                let why = "a secret does not belong into a file";
-                let message = format!("on.{given}: {why}; name its place: {given}_env or {given}_file");
-                reader.say(Some(name.span()), message);
-                continue;
-            } else {
-                let known = VALUES.iter().map(|key| key.name).chain(TEXTS.iter().copied()).chain(LISTS.iter().copied());
-                let known: Vec<&str> = known.chain([COMMAND]).collect();
-                let message = keys::unknown("key", given, known.iter().copied());
-                reader.say(Some(name.span()), format!("[[on]]: {message}"));
-                continue;
-            };
-            if let Err(why) = found {
-                reader.say(Some(value.span()), format!("on.{given}: {why}"));
-            }
-        }
-    }
-
     fn rule(mut self, source: Source, line: usize) -> Result<OnRule, Vec<String>> {
         let mut problems = Vec::new();
-        let name: Option<Label> = match self.texts.remove("name").map(|name| name.parse()) {
+        let name: Option<Label> = match self.0.texts.remove("name").map(|name| name.parse()) {
             Some(Ok(name)) => Some(name),
             Some(Err(why)) => {
                 problems.push(format!("on.name: {why}"));
@@ -280,31 +223,42 @@ impl Reading {
         }
         let matches = self.matches(&mut say);
         let tell = self.parsed::<Address>("tell", &mut say);
-        let timeout_ms = self.length("timeout").unwrap_or(limits::HANDLER_TIMEOUT_MS_DEFAULT);
-        let backoff_ms = self.length("backoff").unwrap_or(limits::HANDLER_BACKOFF_MS_DEFAULT);
-        let attempts = match self.values.remove("attempts") {
-            Some(Value::Count(count)) => u32::try_from(count).unwrap_or(u32::MAX),
-            _ => limits::HANDLER_ATTEMPTS_DEFAULT,
-        };
-        let from_start = matches!(self.values.remove("since"), Some(Value::Word("start")));
+        let timeout_ms = self.0.length("timeout").unwrap_or(limits::HANDLER_TIMEOUT_MS_DEFAULT);
+        let backoff_ms = self.0.length("backoff").unwrap_or(limits::HANDLER_BACKOFF_MS_DEFAULT);
+        let mut count =
+            |key: &str, usual: u32| self.0.count(key).map_or(usual, |count| count.try_into().unwrap_or(usual));
+        let attempts = count("attempts", limits::HANDLER_ATTEMPTS_DEFAULT);
+        let per_minute = count("per_minute", limits::HANDLER_PACE_DEFAULT);
+        let from_start = matches!(self.0.values.remove("since"), Some(Value::Word("start")));
         let handler = self.handler(&mut say);
         // What is left was meant for another handler, and would be passed over in silence.
-        let left: Vec<&str> = self.texts.keys().chain(self.lists.keys()).chain(self.values.keys()).copied().collect();
+        let left: Vec<&str> =
+            self.0.texts.keys().chain(self.0.lists.keys()).chain(self.0.values.keys()).copied().collect();
         if let Some(handler) = &handler
-            && let Some(left) = left.first().copied().or(self.command.as_ref().map(|_| COMMAND))
+            && let Some(left) = left.first().copied().or(self.0.command.as_ref().map(|_| COMMAND))
         {
             say(format!("{left} is none of the keys of {}", handler.word()));
         }
         match (handler, name) {
-            (Some(handler), Some(name)) if problems.is_empty() => {
-                Ok(OnRule { name, matches, handler, from_start, timeout_ms, attempts, backoff_ms, tell, source, line })
-            }
+            (Some(handler), Some(name)) if problems.is_empty() => Ok(OnRule {
+                name,
+                matches,
+                handler,
+                from_start,
+                timeout_ms,
+                attempts,
+                backoff_ms,
+                per_minute,
+                tell,
+                source,
+                line,
+            }),
             _ => Err(problems),
         }
     }
 
     fn matches(&mut self, say: &mut impl FnMut(String)) -> Matches {
-        let text = self.texts.remove("text");
+        let text = self.0.texts.remove("text");
         if let Some(pattern) = &text
             && let Err(why) = text_pattern(pattern)
         {
@@ -312,12 +266,12 @@ impl Reading {
             let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
             say(format!("text is no regular expression: {why}"));
         }
-        let priority = match self.values.remove("priority") {
+        let priority = match self.0.values.remove("priority") {
             Some(Value::Priority(priority)) => Some(priority),
             _ => None,
         };
         let mut from = Vec::new();
-        for name in self.lists.remove("from").unwrap_or_default() {
+        for name in self.0.lists.remove("from").unwrap_or_default() {
             match Name::in_log(&name) {
                 Ok(name) => from.push(name),
                 Err(why) => say(format!("from: {why}")),
@@ -339,7 +293,7 @@ impl Reading {
     }
 
     fn handler(&mut self, say: &mut impl FnMut(String)) -> Option<HandlerConfig> {
-        let Some(Value::Word(word)) = self.values.remove("handler") else {
+        let Some(Value::Word(word)) = self.0.values.remove("handler") else {
             say(format!("it has no handler: one of {}", HANDLERS.join(", ")));
             return None;
         };
@@ -354,14 +308,14 @@ impl Reading {
             "webhook" => {
                 let secret = self.secret("secret", say);
                 let url = self.url(say);
-                if url.is_none() && !self.texts.contains_key("url") {
+                if url.is_none() && !self.0.texts.contains_key("url") {
                     say("webhook needs url".to_owned());
                 }
                 HandlerConfig::Webhook { url: url?, secret: secret? }
             }
             "email" => HandlerConfig::Email(self.email(say)?),
             "desktop" => HandlerConfig::Desktop,
-            "exec" => match self.command.take() {
+            "exec" => match self.0.command.take() {
                 Some(words) => HandlerConfig::Exec { words },
                 None => {
                     say("exec needs command, a list of words".to_owned());
@@ -375,7 +329,7 @@ impl Reading {
     fn email(&mut self, say: &mut impl FnMut(String)) -> Option<EmailConfig> {
         let server = self.needed("server", "email", say);
         let sender = self.needed("sender", "email", say);
-        let recipients = self.lists.remove("recipients").unwrap_or_default();
+        let recipients = self.0.lists.remove("recipients").unwrap_or_default();
         if recipients.is_empty() {
             say("email needs recipients".to_owned());
         }
@@ -386,13 +340,13 @@ impl Reading {
                 say(format!("{address:?} is no address of the form name@host"));
             }
         }
-        let tls = match self.values.remove("tls") {
+        let tls = match self.0.values.remove("tls") {
             Some(Value::Word("tls")) => Tls::Wrapped,
             Some(Value::Word("none")) => Tls::Off,
             _ => Tls::Starttls,
         };
-        let user = self.texts.remove("user");
-        let has_password = ["password_env", "password_file"].iter().any(|key| self.texts.contains_key(key));
+        let user = self.0.texts.remove("user");
+        let has_password = ["password_env", "password_file"].iter().any(|key| self.0.texts.contains_key(key));
         let password = if has_password { self.secret("password", say) } else { None };
         if user.is_some() != has_password {
             say("user and password_env or password_file belong together".to_owned());
@@ -406,7 +360,7 @@ impl Reading {
     }
 
     fn needed(&mut self, key: &'static str, handler: &str, say: &mut impl FnMut(String)) -> Option<String> {
-        let given = self.texts.remove(key);
+        let given = self.0.texts.remove(key);
         if given.is_none() {
             say(format!("{handler} needs {key}"));
         }
@@ -418,8 +372,8 @@ impl Reading {
             let key = TEXTS.iter().find(|key| **key == format!("{what}_{end}"))?;
             texts.remove(key)
         };
-        let env = of(&mut self.texts, "env");
-        let file = of(&mut self.texts, "file");
+        let env = of(&mut self.0.texts, "env");
+        let file = of(&mut self.0.texts, "file");
         match (env, file) {
             (Some(name), None) => {
                 let plain = |sign: char| sign.is_ascii_alphanumeric() || sign == '_';
@@ -443,7 +397,7 @@ impl Reading {
 
     /// An address that may stand in a file: nothing in it opens anything.
     fn url(&mut self, say: &mut impl FnMut(String)) -> Option<String> {
-        let url = self.texts.remove("url")?;
+        let url = self.0.texts.remove("url")?;
         let content = Content { body: url.as_str().into(), ..Content::default() };
         let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
         let Some(rest) = rest.filter(|rest| !rest.is_empty() && url.chars().all(|sign| sign.is_ascii_graphic())) else {
@@ -457,20 +411,13 @@ impl Reading {
         Some(url)
     }
 
-    fn length(&mut self, key: &str) -> Option<i64> {
-        match self.values.remove(key) {
-            Some(Value::Length(ms)) => Some(ms),
-            _ => None,
-        }
-    }
-
     fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(
         &mut self,
         key: &str,
         say: &mut impl FnMut(String),
     ) -> Vec<T> {
         let mut parsed = Vec::new();
-        for text in self.lists.remove(key).unwrap_or_default() {
+        for text in self.0.lists.remove(key).unwrap_or_default() {
             match text.parse() {
                 Ok(value) => parsed.push(value),
                 Err(why) => say(format!("{key}: {why}")),
@@ -483,15 +430,6 @@ impl Reading {
 /// The pattern of a rule. Bounded: a pattern comes with a repository, too.
 pub fn text_pattern(pattern: &str) -> Result<regex::Regex, regex::Error> {
     regex::RegexBuilder::new(pattern).size_limit(limits::TEXT_PATTERN_BYTES_MAX).build()
-}
-
-fn texts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
-    const ITEMS_MAX: usize = 64;
-    let DeValue::Array(items) = value else { return text(value).map(|text| vec![text]) };
-    if items.is_empty() || items.len() > ITEMS_MAX {
-        return Err(format!("it is a list of 1 to {ITEMS_MAX} texts"));
-    }
-    items.iter().map(|item| text(item.get_ref())).collect()
 }
 
 /// A rule for a type that there is not would never tell anybody.
@@ -522,7 +460,7 @@ mod tests {
         let text = "\
             [[on]]\nname = \"t\"\ntype = [\"alert\", \"question\"]\npriority = \"high\"\nfrom = \"ci\"\nto = [\"role:ops\", \"ann\"]\n\
             topic = \"Deploys\"\ntext = \"(?i)disk full\"\nhandler = \"telegram\"\ntoken_env = \"BOT\"\nchat = \"-100\"\n\
-            since = \"start\"\ntimeout = \"5s\"\nattempts = 3\nbackoff = \"100ms\"\ntell = \"ann\"\n\
+            since = \"start\"\ntimeout = \"5s\"\nattempts = 3\nbackoff = \"100ms\"\nper_minute = 7\ntell = \"ann\"\n\
             [[on]]\nname = \"s\"\npriority = \"low\"\nhandler = \"slack\"\nurl_file = \"~/slack\"\n\
             [[on]]\nname = \"w\"\ntype = \"alert\"\nhandler = \"webhook\"\nurl = \"https://example.org/hook\"\nsecret_env = \"W\"\n\
             [[on]]\nname = \"e\"\ntype = \"alert\"\nhandler = \"email\"\nserver = \"mail.example.org:587\"\nsender = \"p@example.org\"\n\
@@ -535,7 +473,7 @@ mod tests {
         assert_eq!(words, ["telegram", "slack", "webhook", "email", "desktop", "exec", "log"]);
         let first = &rules[0];
         assert!(first.from_start && first.matches.types.len() == 2 && first.matches.to.len() == 2);
-        assert_eq!((first.timeout_ms, first.attempts, first.backoff_ms), (5_000, 3, 100));
+        assert_eq!((first.timeout_ms, first.attempts, first.backoff_ms, first.per_minute), (5_000, 3, 100, 7));
         assert_eq!((rules[1].attempts, rules[1].from_start), (limits::HANDLER_ATTEMPTS_DEFAULT, false));
     }
 
@@ -609,6 +547,8 @@ mod tests {
         }
         assert!(problems("[[on]]\nname = \"all\"\nhandler = \"log\"\n")[0].contains("for which mail"));
         assert!(problems("[[on]]\ntype = \"alert\"\nhandler = \"log\"\n")[0].contains("no name"));
+        let nameless = problems("[[on]]\ntype = \"alert\"\nhandler = \"pigeon\"\n");
+        assert!(nameless.iter().any(|problem| problem.contains("no name")) && nameless.len() == 2, "{nameless:?}");
         let twice = format!("{PAGER}handler = \"log\"\n{PAGER}handler = \"log\"\n");
         assert!(problems(&twice)[0].contains("the name is taken"));
         let unknown = "[[on]]\nname = \"x\"\ntype = \"alrt\"\nhandler = \"log\"\n";

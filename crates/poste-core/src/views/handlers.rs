@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rows::{MessageRows, UNREADABLE, or_damage, rows, subject};
-use super::track::said;
+use super::track::whole_text;
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{Intent, MessageNo, Position};
@@ -129,8 +129,7 @@ pub fn handler(store: &Store, rule: &Label) -> Result<Option<HandlerView>, Error
 }
 
 fn view(store: &Store, tables: &Tables<'_>, handler: Handler) -> Result<HandlerView, Error> {
-    const COUNTED_MAX: usize = 1_000;
-    let dead = tables.all_untold(Some(&handler.rule), COUNTED_MAX)?.len();
+    let dead = tables.count_untold(Some(&handler.rule))?;
     Ok(HandlerView {
         behind: count_after(store, handler.cursor)?,
         cursor: handler.cursor,
@@ -159,11 +158,14 @@ pub struct UntoldView {
     pub error: Option<String>,
 }
 
-/// What rules could not tell of, by rule, the oldest message first.
-pub fn untold(store: &Store, rule: Option<&Label>, limit: usize) -> Result<Vec<UntoldView>, Error> {
+/// What rules could not tell of, by rule, the oldest message first, and how many more there are.
+pub fn untold(store: &Store, rule: Option<&Label>, limit: usize) -> Result<(Vec<UntoldView>, usize), Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
-        tables.all_untold(rule, limit)?.into_iter().map(|untold| untold_view(store, &tables, untold)).collect()
+        let found = tables.all_untold(rule, limit)?.into_iter().map(|untold| untold_view(store, &tables, untold));
+        let found = found.collect::<Result<Vec<_>, Error>>()?;
+        let more = tables.count_untold(rule)?.saturating_sub(found.len());
+        Ok((found, more))
     })
 }
 
@@ -185,6 +187,7 @@ fn untold_view(store: &Store, tables: &Tables<'_>, untold: Untold) -> Result<Unt
         attempts: untold.attempts,
         at: untold.at,
         position: untold.position,
-        error: said(store, untold.position)?,
+        // What follows is for people who get it as an alert.
+        error: whole_text(store, untold.position)?.and_then(|text| Some(text.lines().next()?.to_owned())),
     })
 }

@@ -77,6 +77,49 @@ pub struct MessageView {
     pub approval: Option<ApprovalView>,
 }
 
+impl MessageView {
+    /// Nobody's, with nothing in it: for what is no message of an office and yet shown as one.
+    pub fn blank(kind: TypeName, at: Timestamp) -> Self {
+        Self {
+            number: MessageNo(0),
+            position: Position(0),
+            at,
+            from: "poste".to_owned(),
+            trust: TrustLabel::Poste,
+            to: Vec::new(),
+            kind,
+            priority: Priority::Normal,
+            urgency: Urgency::Later,
+            asks_work: false,
+            conversation: Label::of_number(MessageNo(0)),
+            reply_to: None,
+            forward_of: None,
+            wants_response: false,
+            respond_by: None,
+            not_before: None,
+            expires_at: None,
+            workflow: None,
+            step: None,
+            topic: None,
+            notice: None,
+            subject: String::new(),
+            body: String::new(),
+            body_base64: None,
+            body_bytes: Vec::new(),
+            payload: None,
+            context: None,
+            expect: None,
+            references: Vec::new(),
+            metadata: BTreeMap::new(),
+            artifacts: Vec::new(),
+            content_gone: false,
+            redacted: None,
+            archive: None,
+            approval: None,
+        }
+    }
+}
+
 /// The message of a number, or none.
 pub fn message(store: &Store, number: MessageNo) -> Result<Option<MessageView>, Error> {
     store.read(|conn| {
@@ -96,11 +139,9 @@ fn view_rows(store: &Store, tables: &Tables<'_>, found: MessageRows) -> Result<M
     let mut view = MessageView {
         number: row.number,
         position: row.position,
-        at: row.at,
         from: row.sender.to_string(),
         trust: row.label,
         to: deliveries.iter().map(|delivery| delivery.address.to_string()).collect(),
-        kind: row.kind.clone(),
         priority: row.priority,
         urgency: row.urgency,
         asks_work: row.work,
@@ -115,20 +156,8 @@ fn view_rows(store: &Store, tables: &Tables<'_>, found: MessageRows) -> Result<M
         step: row.step.clone(),
         topic: row.topic.clone(),
         notice: row.notice,
-        subject: String::new(),
-        body: String::new(),
-        body_base64: None,
-        body_bytes: Vec::new(),
-        payload: None,
-        context: None,
-        expect: None,
-        references: Vec::new(),
-        metadata: BTreeMap::new(),
-        artifacts: Vec::new(),
-        content_gone: false,
-        redacted: None,
         archive: archive.map(|archive| archive.file),
-        approval: None,
+        ..MessageView::blank(row.kind.clone(), row.at)
     };
     if row.notice.is_some() {
         let (subject, body) = notice_text(store, tables, &row)?;

@@ -1,10 +1,16 @@
 //! A mail, as a mail server or a filter pipes it in.
 
-use mail_parser::{Address, MessageParser, MimeHeaders};
+use std::collections::BTreeSet;
+
+use mail_parser::{Address, Message, MessageParser, MimeHeaders};
 use poste_core::Digest;
 use poste_core::text::size;
 
-use super::{ATTACHMENTS_MAX, Attachment, BYTES_MAX, Incoming, Origin, Unfit, bounded, file_name, one_line};
+use super::{
+    ATTACHED_BYTES_MAX, ATTACHMENTS_MAX, Attachment, BYTES_MAX, Incoming, Origin, Unfit, bounded, file_name, one_line,
+};
+use crate::mark;
+use crate::notify::OFFICE_HEADER;
 
 const HEADER_CHARS_MAX: usize = 300;
 
@@ -38,19 +44,24 @@ pub fn email(bytes: &[u8]) -> Result<Incoming, Unfit> {
         .map(|text| text.trim().to_owned())
         .collect();
     let mut body = texts.join("\n\n");
+    let (mut named, mut room) = (Vec::new(), ATTACHED_BYTES_MAX);
     for (ordinal, part) in (1..).zip(mail.attachments().take(ATTACHMENTS_MAX)) {
-        let name = file_name(part.attachment_name().unwrap_or_default(), ordinal);
-        incoming.attachments.push(Attachment { name, bytes: part.contents().to_vec() });
+        let (name, bytes) = (file_name(part.attachment_name().unwrap_or_default(), ordinal), part.contents());
+        let left = room.checked_sub(bytes.len());
+        let aside = if left.is_none() { ", too large to be kept" } else { "" };
+        named.push(format!("{name} ({}{aside})", size(bytes.len() as u64)));
+        room = left.unwrap_or(room);
+        if left.is_some() && !bytes.is_empty() {
+            incoming.attachments.push(Attachment { name, bytes: bytes.to_vec() });
+        }
     }
-    if !incoming.attachments.is_empty() {
-        let named =
-            incoming.attachments.iter().map(|file| format!("{} ({})", file.name, size(file.bytes.len() as u64)));
-        let named: Vec<String> = named.collect();
+    if !named.is_empty() {
         let more = mail.attachment_count().saturating_sub(ATTACHMENTS_MAX);
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
         body.push_str(&format!("\n\nAttachments: {}{more}", named.join(", ")));
     }
     incoming.body = bounded(&body);
+    incoming.echo_of = echo_of(&mail, bytes);
     let key = mail.message_id().map(|id| format!("message-id {id}"));
     // What has no name of its own is known by all of its bytes.
     incoming.key = Some(key.unwrap_or_else(|| format!("digest {}", Digest::of(bytes))));
@@ -66,6 +77,20 @@ pub fn email(bytes: &[u8]) -> Result<Incoming, Unfit> {
     note("message_id", mail.message_id().map(ToOwned::to_owned));
     note("mail_date", mail.date().map(|date| date.to_rfc3339()));
     Ok(incoming)
+}
+
+/// The offices that sent it, or that a program answers with it.
+fn echo_of(mail: &Message<'_>, bytes: &[u8]) -> BTreeSet<String> {
+    let header = |name: &'static str| mark::all_in(mail.header_raw(name).unwrap_or_default());
+    let mut marks = header(OFFICE_HEADER);
+    if mail.content_type().is_some_and(|kind| kind.subtype() == Some("report")) {
+        // A return has what is returned in it.
+        marks.append(&mut mark::all_in(&String::from_utf8_lossy(bytes)));
+    } else if mail.header_raw("Auto-Submitted").is_some_and(|word| !word.trim().eq_ignore_ascii_case("no")) {
+        // What it quotes may be anybody's words: they must not silence it.
+        ["Message-ID", "In-Reply-To", "References"].into_iter().for_each(|name| marks.append(&mut header(name)));
+    }
+    marks
 }
 
 /// Messages that may be in one mail. The parser goes into each, and that of the next, on one stack.
@@ -115,6 +140,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_too_large_to_be_kept_is_said_to_be() {
+        let file =
+            |name: &str, text: &str| format!("--x\nContent-Disposition: attachment; filename={name}\n\n{text}\n");
+        let files = file("core", &"c".repeat(ATTACHED_BYTES_MAX + 1)) + &file("small", "s") + &file("empty", "");
+        let read = email(format!("From: a@b\nContent-Type: multipart/mixed; boundary=x\n\n{files}--x--").as_bytes());
+        let read = read.unwrap();
+        let named = "Attachments: core (16 MiB, too large to be kept), small (1 bytes), empty (0 bytes)";
+        assert!(read.body.ends_with(named), "{}", read.body);
+        assert_eq!(read.attachments, [Attachment { name: "small".to_owned(), bytes: b"s".to_vec() }]);
+    }
+
+    #[test]
     fn html_alone_becomes_text() {
         let mail = "From: a@b\nSubject: x\nContent-Type: text/html\n\n<h1>Down</h1><p>db1 &amp; db2</p><script>evil()</script>";
         let read = email(mail.as_bytes()).unwrap();
@@ -140,6 +177,20 @@ mod tests {
     }
 
     #[test]
+    fn what_an_office_caused_itself_names_it() {
+        let mark = mark::of("an office");
+        let echo = |mail: &str| email(mail.replace("MARK", &mark).as_bytes()).unwrap().echo_of.contains(&mark);
+        assert!(echo("From: a@b\nX-Poste-Office: MARK\nSubject: x\n\nhi"));
+        assert!(echo("From: a@b\nAuto-Submitted: auto-replied\nIn-Reply-To: <poste-1.MARK@b>\nSubject: x\n\naway"));
+        let report = "From: a@b\nSubject: x\nContent-Type: multipart/report; boundary=q\n\n--q\n\nreturned\n--q\n\
+            Content-Type: message/rfc822\n\nMessage-ID: <poste-1.MARK@b>\nSubject: y\n\nz\n--q--\n";
+        assert!(echo(report));
+        // People answer, and programs that this office did not make speak.
+        assert!(!echo("From: a@b\nIn-Reply-To: <poste-1.MARK@b>\nAuto-Submitted: no\nSubject: x\n\n> MARK"));
+        assert!(!echo("From: a@b\nAuto-Submitted: auto-generated\nSubject: MARK\n\nthe log says MARK"));
+    }
+
+    #[test]
     fn hostile_mails_stay_bounded() {
         let deep: String =
             (0..5_000).map(|n| format!("--{n}\nContent-Type: multipart/mixed; boundary={}\n\n", n + 1)).collect();
@@ -159,5 +210,7 @@ mod tests {
         let read = read.unwrap();
         assert_eq!(read.attachments.len(), ATTACHMENTS_MAX);
         assert!(read.body.ends_with("and 180 more"), "{}", read.body);
+        let read = email(b"From: a@b\nSubject: =?utf-8?q?a=00b=1B?=\n\nx").unwrap();
+        assert_eq!(read.subject, "a\u{fffd}b\u{fffd}");
     }
 }

@@ -4,7 +4,7 @@
 mod email;
 mod webhook;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use email::email;
 pub use webhook::{Request, webhook};
@@ -17,7 +17,7 @@ use poste_core::vocabulary::{AgentKind, Priority};
 use poste_core::{Address, Digest, MessageNo, Office, Position, limits};
 use serde_json::value::RawValue;
 
-use crate::speaker;
+use crate::{mark, speaker};
 
 /// Who speaks for what comes in, unless another name is given.
 pub const SPEAKER: &str = "ingest";
@@ -27,7 +27,7 @@ pub const BYTES_MAX: u64 = 25 * 1024 * 1024;
 pub(crate) const TEXT_BYTES_MAX: usize = 256 * 1024;
 /// Attachments that are named or kept, and how large they may be together.
 pub(crate) const ATTACHMENTS_MAX: usize = 20;
-const ATTACHED_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub(crate) const ATTACHED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Why something from outside is not taken in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,11 +50,14 @@ pub struct Incoming {
     pub payload: Option<Box<RawValue>>,
     /// Where it comes from, in words of its own: nothing here was proven.
     pub metadata: BTreeMap<String, String>,
+    /// Those that can be kept.
     pub attachments: Vec<Attachment>,
     /// What it is known by, if it says so.
     pub key: Option<String>,
     /// Whose keys these are: what comes by one way is never taken for what comes by another.
     pub origin: Origin,
+    /// The marks of offices that sent it, or that it answers without anybody's doing.
+    pub echo_of: BTreeSet<String>,
 }
 
 /// By which way something comes in.
@@ -133,6 +136,11 @@ pub fn source(office: &mut Office, given: Option<Name>) -> Result<Result<Name, A
     }
 }
 
+/// Whether this office sent it, or caused it and nobody else did: to tell of it would make the next one, for ever.
+pub fn is_echo(office: &Office, incoming: &Incoming) -> Result<bool, Error> {
+    Ok(!incoming.echo_of.is_empty() && incoming.echo_of.contains(&mark::of(&mark::office_id(office)?)))
+}
+
 /// The content of the message, to be looked at before it is stored.
 pub fn content(incoming: &Incoming) -> Content {
     Content {
@@ -195,12 +203,7 @@ fn stored_before(office: &Office, id: &RecordId) -> Result<Option<Stored>, Error
 fn keep_files(office: &Office, attachments: &[Attachment]) -> Result<Vec<Artifact>, Error> {
     let Some(blobs) = office.store().blobs() else { return Ok(Vec::new()) };
     let mut artifacts: Vec<Artifact> = Vec::new();
-    let mut room = ATTACHED_BYTES_MAX;
-    for Attachment { name, bytes } in attachments.iter().take(ATTACHMENTS_MAX.min(limits::ARTIFACTS_MAX)) {
-        if bytes.len() > room || bytes.is_empty() {
-            continue;
-        }
-        room -= bytes.len();
+    for Attachment { name, bytes } in attachments {
         let path = match artifacts.iter().any(|other| other.path == *name) {
             true => format!("{}-{name}", artifacts.len() + 1),
             false => name.clone(),
@@ -219,7 +222,7 @@ fn keep_files(office: &Office, attachments: &[Attachment]) -> Result<Vec<Artifac
 
 /// A subject of one line, as long as one may be.
 pub(crate) fn one_line(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace(char::is_control, "\u{fffd}");
     cut(&line, limits::SUBJECT_BYTES_MAX)
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{BYTES_MAX, Incoming, Origin, TEXT_BYTES_MAX, Unfit, bounded, one_line};
-use crate::notify::sign;
+use crate::notify::{MESSAGE_TYPE, sign};
 
 /// What came in.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,11 @@ pub fn webhook(request: Request<'_>, secret: Option<&str>) -> Result<Incoming, U
     // Nested deeper than a payload may be, it is no JSON here, but a text.
     match serde_json::from_str::<Value>(&text).ok().filter(|value| depth(value) < limits::PAYLOAD_DEPTH_MAX) {
         Some(value) => {
-            let said = |names: &[&str]| names.iter().find_map(|name| find(&value, name)).unwrap_or_default();
+            // What a rule of an office sends has the message in it.
+            let of_poste = value.get("data").filter(|_| value["type"] == MESSAGE_TYPE);
+            incoming.echo_of.extend(of_poste.and_then(|data| Some(data["office"].as_str()?.to_owned())));
+            let about = of_poste.map_or(&value, |data| &data["message"]);
+            let said = |names: &[&str]| names.iter().find_map(|name| find(about, name)).unwrap_or_default();
             incoming.subject = one_line(&said(TITLES));
             incoming.body = bounded(&said(TEXTS));
             if text.len() <= TEXT_BYTES_MAX {

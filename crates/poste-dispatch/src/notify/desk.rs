@@ -15,13 +15,13 @@ use poste_core::store::tables::Untold;
 use poste_core::text::{Label, Name};
 use poste_core::time::Timestamp;
 use poste_core::views::{self, MessageView};
-use poste_core::vocabulary::{Priority, TrustLabel, Urgency};
 use poste_core::{Address, MessageNo, Office, Position, limits};
 
 use super::channels::{self, Failure, Scene};
 use super::matching::Matcher;
-use super::post::{Post, office_id};
+use super::post::Post;
 use super::watcher::{Setting, What};
+use crate::mark::office_id;
 use crate::speaker::proposal;
 
 /// Messages that are looked at in one go.
@@ -130,10 +130,14 @@ fn propose(office: &mut Office, speaker: &Name, intent: Intent, content: Option<
 }
 
 /// Makes a rule known, so that its cursor stands; what comes from now on is told.
-pub(super) fn begin(office: &mut Office, speaker: &Name, rule: &OnRule) -> Result<(), Error> {
-    let Some(handling) = take(office, speaker, rule)? else { return Ok(()) };
+pub(super) fn begin(setting: &Setting, office: &mut Office, rule: &OnRule) -> Result<(), Error> {
+    let Some(handling) = take(office, &setting.speaker, rule)? else { return Ok(()) };
     let release = HandlerRelease { rule: rule.name.clone(), token: handling.token };
-    propose(office, speaker, Intent::HandlerRelease(release), None)?;
+    propose(office, &setting.speaker, Intent::HandlerRelease(release), None)?;
+    if !rule.from_start && views::count_after(office.store(), Position(0))? > 0 {
+        let why = "it tells of what is sent from now on; for what was sent before: since = \"start\"".to_owned();
+        setting.say(rule, None, What::Begun, Some(why), 0);
+    }
     Ok(())
 }
 
@@ -253,10 +257,12 @@ impl<'d> Desk<'d> {
         let number = Some(post.message.number);
         let mut attempt = 1;
         let is_new = self.office.wall().since_ms(post.message.at) < limits::HANDLER_PACE_MS;
-        while is_new && let Some(wait) = setting.pace.as_ref().and_then(|pace| pace.wait()) {
-            let (max, seconds) = (limits::HANDLER_PACE_MAX, wait.as_secs() + 1);
+        let per_minute = self.rule.per_minute;
+        let pace = setting.pace.as_ref().filter(|_| is_new);
+        while let Some(wait) = pace.and_then(|pace| pace.wait(Instant::now(), per_minute)) {
+            let (messages, seconds) = (if per_minute == 1 { "message" } else { "messages" }, wait.as_secs() + 1);
             let why = format!(
-                "it told of {max} messages within a minute and stops for {seconds}s: does it cause them itself?"
+                "it told of {per_minute} {messages} within a minute and stops for {seconds}s: does it cause them itself?"
             );
             setting.say(self.rule, number, What::Problem, Some(why), 0);
             match self.pause(setting, wait)? {
@@ -264,6 +270,8 @@ impl<'d> Desk<'d> {
                 other => return Ok(other),
             }
         }
+        // People have the alert of another rule's failure, and this one failed as well: it fails in one place, not in each.
+        let is_aside = self.is_about_failure(&post.message)? && self.has_failed()?;
         loop {
             if setting.stop.load(Ordering::Relaxed) {
                 return Ok(Told::Stopped);
@@ -279,6 +287,10 @@ impl<'d> Desk<'d> {
             // Not the receiver's failure: it is told by whoever comes next, with the same key.
             if setting.stop.load(Ordering::Relaxed) {
                 return Ok(Told::Stopped);
+            }
+            if is_aside {
+                setting.say(self.rule, number, What::Failed, Some(failure.why), attempt);
+                return Ok(Told::Done);
             }
             if failure.is_final || attempt >= self.rule.attempts {
                 setting.say(self.rule, number, What::Dead, Some(failure.why.clone()), attempt);
@@ -375,11 +387,10 @@ impl<'d> Desk<'d> {
 
     /// The alert about a dead letter: one for the first of a row, and none about an alert that is one itself.
     fn alert(&self, message: &MessageView) -> Result<Option<Send>, Error> {
-        let tables = self.office.store().tables()?;
-        let record = tables.record(message.position)?.and_then(|record| record.sealed.intent().ok().flatten());
-        if matches!(record, Some(Intent::HandlerDead(_))) || self.goes_on_failing(message)? {
+        if self.is_about_failure(message)? || self.goes_on_failing(message)? {
             return Ok(None);
         }
+        let tables = self.office.store().tables()?;
         let mut to: Vec<Address> = self.rule.tell.clone();
         if to.is_empty() {
             to = tables.active_humans()?.into_iter().map(Address::Agent).collect();
@@ -389,8 +400,19 @@ impl<'d> Desk<'d> {
         Ok((!to.is_empty()).then(|| Send::plain(alert, to)))
     }
 
+    /// Whether a message says that a rule could not tell of another one.
+    fn is_about_failure(&self, message: &MessageView) -> Result<bool, Error> {
+        let record = self.office.store().tables()?.record(message.position)?;
+        let intent = record.and_then(|record| record.sealed.intent().ok().flatten());
+        Ok(matches!(intent, Some(Intent::HandlerDead(_))))
+    }
+
+    fn has_failed(&self) -> Result<bool, Error> {
+        Ok(!self.office.store().tables()?.all_untold(Some(&self.rule.name), 1)?.is_empty())
+    }
+
     /// Whether the message the rule was for before this one is a dead letter, too. One that nobody settles must not
-    /// silence those that come after others were told.
+    /// silence those that come after others were told. Failures of other rules between the two do not count.
     fn goes_on_failing(&self, message: &MessageView) -> Result<bool, Error> {
         let tables = self.office.store().tables()?;
         let untold = tables.all_untold(Some(&self.rule.name), RETRIED_MAX)?;
@@ -401,8 +423,18 @@ impl<'d> Desk<'d> {
         if earlier.position == message.position {
             return Ok(true);
         }
-        let next = next_match(self.office, &Matcher::new(self.rule.clone())?, earlier.position)?;
-        Ok(next.found.is_some_and(|(position, _)| position == message.position))
+        let matcher = Matcher::new(self.rule.clone())?;
+        let mut after = earlier.position;
+        while let Some((position, found)) = next_match(self.office, &matcher, after)?.found {
+            if position == message.position {
+                return Ok(true);
+            }
+            if !found.first().map(|found| self.is_about_failure(found)).transpose()?.unwrap_or(false) {
+                break;
+            }
+            after = position;
+        }
+        Ok(false)
     }
 
     /// False: somebody else has the rule.
@@ -502,43 +534,11 @@ pub fn retry(
 pub fn test(place: &Place, rule: &OnRule) -> Result<Result<(), Failure>, Error> {
     let office = place.open()?;
     let now = office.wall();
-    let word = |text: &str| text.parse().map_err(|error| Error::Damaged(format!("{error}")));
+    let kind = "message".parse().map_err(|error| Error::Damaged(format!("{error}")))?;
     let message = MessageView {
-        number: MessageNo(0),
-        position: Position(0),
-        at: now,
-        from: "poste".to_owned(),
-        trust: TrustLabel::Poste,
-        to: Vec::new(),
-        kind: word("message")?,
-        priority: Priority::Normal,
-        urgency: Urgency::Later,
-        asks_work: false,
-        conversation: Label::of_number(MessageNo(0)),
-        reply_to: None,
-        forward_of: None,
-        wants_response: false,
-        respond_by: None,
-        not_before: None,
-        expires_at: None,
-        workflow: None,
-        step: None,
-        topic: None,
-        notice: None,
         subject: format!("a test of rule {}", rule.name),
         body: "This is a test: it is no message, and there is nothing to do.".to_owned(),
-        body_base64: None,
-        body_bytes: Vec::new(),
-        payload: None,
-        context: None,
-        expect: None,
-        references: Vec::new(),
-        metadata: Default::default(),
-        artifacts: Vec::new(),
-        content_gone: false,
-        redacted: None,
-        archive: None,
-        approval: None,
+        ..MessageView::blank(kind, now)
     };
     let mut post = Post::of(&office, &office_id(&office)?, &rule.name, message)?;
     post.key = format!("poste-test-{}", uuid::Uuid::now_v7());

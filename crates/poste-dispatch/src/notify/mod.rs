@@ -16,6 +16,7 @@ pub mod sign;
 mod watcher;
 
 pub use channels::Failure;
+pub(crate) use channels::{MESSAGE_TYPE, OFFICE_HEADER};
 pub use desk::{Retried, retry, test};
 pub use matching::{Matcher, RULE_KEY, RULE_VARIABLE};
 pub use post::Post;

@@ -3,10 +3,11 @@
 use poste_core::Office;
 use poste_core::digest::Digest;
 use poste_core::error::Error;
-use poste_core::log::Position;
 use poste_core::text::Label;
 use poste_core::views::MessageView;
 use serde_json::{Value, json};
+
+use crate::mark;
 
 /// More of a body is not sent anywhere.
 const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -16,15 +17,10 @@ const BODY_BYTES_MAX: usize = 64 * 1024;
 pub struct Post {
     /// Always the same for this message and this rule of this office.
     pub key: String,
+    /// By this the office knows its own words when they come back.
+    pub mark: String,
     pub rule: Label,
     pub message: MessageView,
-}
-
-/// What no other office has: the id of the first record.
-pub(super) fn office_id(office: &Office) -> Result<String, Error> {
-    let first = office.store().tables()?.record(Position(1))?;
-    let first = first.ok_or_else(|| Error::Damaged("the log has no first record".to_owned()))?;
-    Ok(first.sealed.envelope.id.to_string())
 }
 
 impl Post {
@@ -34,7 +30,7 @@ impl Post {
         let record = record.map(|record| record.sealed.envelope.id.to_string()).unwrap_or_default();
         let known_by = format!("{office_id}\n{record}\n{}\n{rule}", message.number);
         let key = Digest::of(known_by.as_bytes()).to_string();
-        Ok(Self { key: format!("poste-{}", &key[..32]), rule: rule.clone(), message })
+        Ok(Self { key: format!("poste-{}", &key[..32]), mark: mark::of(office_id), rule: rule.clone(), message })
     }
 
     /// One line: what it is, from whom, about what.
@@ -87,7 +83,7 @@ impl Post {
                 cut = true;
             }
         }
-        json!({ "rule": self.rule, "idempotency_key": self.key, "message": message, "cut": cut })
+        json!({ "rule": self.rule, "idempotency_key": self.key, "office": self.mark, "message": message, "cut": cut })
     }
 }
 

@@ -62,6 +62,8 @@ pub struct Line {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
+    /// Somebody sees to the rule for the first time.
+    Begun,
     Told,
     /// It is tried again.
     Failed,
@@ -90,17 +92,18 @@ pub(super) struct Setting {
 pub(super) struct Pace(Mutex<VecDeque<Instant>>);
 
 impl Pace {
-    /// How long to wait before the next one.
-    pub fn wait(&self) -> Option<Duration> {
+    /// How long to wait before the next one, if so many were told within a minute.
+    pub fn wait(&self, now: Instant, per_minute: u32) -> Option<Duration> {
         let window = Duration::from_millis(limits::HANDLER_PACE_MS.unsigned_abs());
         let mut told = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        while told.front().is_some_and(|at| at.elapsed() >= window) {
+        let left = |at: &Instant| window.saturating_sub(now.saturating_duration_since(*at));
+        while told.front().is_some_and(|at| left(at).is_zero()) {
             told.pop_front();
         }
-        if let Some(first) = told.front().filter(|_| told.len() >= limits::HANDLER_PACE_MAX) {
-            return Some(window.saturating_sub(first.elapsed()).max(Duration::from_millis(1)));
+        if told.len() >= per_minute as usize {
+            return told.front().map(left);
         }
-        told.push_back(Instant::now());
+        told.push_back(now);
         None
     }
 }
@@ -203,7 +206,7 @@ pub fn catch_up(options: &WatchOptions) -> Result<(), Error> {
     let up_to = office.store().tables()?.cursor.head.position;
     for watched in rules.watched.values_mut() {
         if office.store().tables()?.handler(&watched.matcher.rule.name)?.is_none() {
-            begin(&mut office, &setting.speaker, &watched.matcher.rule)?;
+            begin(&setting, &mut office, &watched.matcher.rule)?;
         }
         let next = next_match(&office, &watched.matcher, watched.start(&office)?)?;
         match next.found {
@@ -440,7 +443,7 @@ impl Watched {
         }
         let rule = &self.matcher.rule;
         let Some(handler) = office.store().tables()?.handler(&rule.name)? else {
-            return begin(office, &setting.speaker, rule);
+            return begin(setting, office, rule);
         };
         let next = next_match(office, &self.matcher, self.clean.max(handler.cursor))?;
         match next.found {
@@ -486,5 +489,24 @@ impl Watched {
 impl std::fmt::Debug for Rules {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.watched.keys()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_tells_of_so_many_messages_within_a_minute() {
+        let (pace, start) = (Pace::default(), Instant::now());
+        let after = |seconds: u64| pace.wait(start + Duration::from_secs(seconds), 3);
+        assert_eq!([after(0), after(10), after(20)], [None; 3]);
+        assert_eq!([after(20), after(59)], [Some(Duration::from_secs(40)), Some(Duration::from_secs(1))]);
+        assert_eq!(
+            [after(60), after(61)],
+            [None, Some(Duration::from_secs(9))],
+            "the first is a minute old, not the second"
+        );
+        assert_eq!([after(130), after(130), after(130)], [None; 3]);
     }
 }

@@ -100,6 +100,15 @@ fn opencode(stdout: &str) -> Option<Said> {
     is_event.then_some(said)
 }
 
+/// What a program put into its answer file. aider writes down there all that it and its model said, each line behind
+/// the name of who said it; the last that the model said is its answer.
+pub(crate) fn in_file(preset: Preset, text: String) -> String {
+    const LAST: &str = "\nLLM RESPONSE ";
+    let Some(at) = text.rfind(LAST).filter(|_| preset == Preset::Aider) else { return text };
+    let said = text[at + LAST.len()..].lines().filter_map(|line| line.strip_prefix("ASSISTANT"));
+    said.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
 /// `Tokens: 1.2k sent, 34 received. Cost: $0.0012 message, $0.0034 session.`
 fn aider(stdout: &str) -> Said {
     let cost = |line: &str| {
@@ -186,6 +195,15 @@ mod tests {
             "I changed it.\nTokens: 1.2k sent, 3 received. Cost: $0.0012 message, $0.0034 session.\n",
         );
         assert_eq!((said.text.as_str(), said.cost_micros), ("I changed it.", Some(1_200)));
+    }
+
+    #[test]
+    fn the_answer_of_aider_is_what_its_model_said_last() {
+        let history = "TO LLM 2026-11-16T18:11:54\n-------\nUSER LLM RESPONSE 2026\nUSER ASSISTANT no\nLLM RESPONSE 2026-11-16T18:11:55\n\
+            ASSISTANT First.\nTO LLM 2026-11-16T18:11:56\nUSER more\nLLM RESPONSE 2026-11-16T18:11:57\nASSISTANT Two\nASSISTANT \nASSISTANT lines.\n";
+        assert_eq!(in_file(Preset::Aider, history.to_owned()), "Two\n\nlines.");
+        assert_eq!(in_file(Preset::Aider, "plain".to_owned()), "plain");
+        assert_eq!(in_file(Preset::Codex, history.to_owned()), history);
     }
 
     #[test]

@@ -771,9 +771,9 @@ fn result(
         AnswerBy::Poste => String::new(),
         AnswerBy::Stdout => said.text,
         AnswerBy::File => match (answer_file(&folder.own_answer()), config.preset) {
-            (text, _) if !text.is_empty() => text,
+            (text, preset) if !text.is_empty() => answer::in_file(preset, text),
             // It is in what it printed, too.
-            (_, Preset::Codex) => said.text,
+            (_, Preset::Codex | Preset::Aider) => said.text,
             (text, _) => text,
         },
     };

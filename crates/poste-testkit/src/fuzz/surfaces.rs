@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
 use poste::probe;
-use poste_core::log::{Artifact, ArtifactState, Body, Content, Intent, MessageNo, Position, Proposal, Sealed};
+use poste_core::log::{Artifact, ArtifactState, Body, Content, Intent, MessageNo, Proposal, Sealed};
 use poste_core::views::MessageView;
-use poste_core::vocabulary::{Priority, TrustLabel, Urgency};
+use poste_core::vocabulary::TrustLabel;
 use poste_core::{Digest, Timestamp};
 
 use super::{Checked, must};
@@ -178,31 +178,14 @@ fn view(content: Content) -> MessageView {
     let path = content.references.first().cloned().unwrap_or_else(|| "a.txt".to_owned());
     let artifact =
         Artifact { worktree: Some(path.clone()), path, state: ArtifactState::Later, size: None, digest: None };
+    let kind = "message".parse().expect("a type");
     MessageView {
         number: MessageNo(12),
-        position: Position(20),
-        at: Timestamp::from_ms(1_800_000_000_000),
         from: "lead".to_owned(),
         trust: TrustLabel::Agent,
         to: vec!["coder".to_owned()],
-        kind: "message".parse().expect("a type"),
-        priority: Priority::Normal,
-        urgency: Urgency::Turn,
-        asks_work: false,
-        conversation: "12".parse().expect("a label"),
-        reply_to: None,
-        forward_of: None,
-        wants_response: false,
-        respond_by: None,
-        not_before: None,
-        expires_at: None,
-        workflow: None,
-        step: None,
-        topic: None,
-        notice: None,
         subject: content.subject,
         body: content.body.text().into_owned(),
-        body_base64: None,
         body_bytes: content.body.0,
         payload: content.payload,
         context: content.context,
@@ -210,10 +193,7 @@ fn view(content: Content) -> MessageView {
         references: content.references,
         metadata: content.metadata,
         artifacts: vec![artifact],
-        content_gone: false,
-        redacted: None,
-        archive: None,
-        approval: None,
+        ..MessageView::blank(kind, Timestamp::from_ms(1_800_000_000_000))
     }
 }
 

@@ -36,7 +36,8 @@ enum IngestCommand {
     /// A mail, piped in as it is; known by its Message-ID
     #[command(
         after_help = "Examples:\n  poste ingest email ops < alert.eml\n  poste ingest email role:ops --attach --file alert.eml\n  \
-                      In an aliases file:  monitor: \"|poste --office /srv/app/.poste ingest email ops\""
+                      In an aliases file:  monitor: \"|poste --office /srv/app/.poste ingest email ops\"\n\n\
+                      While the office is busy or full it ends with 75, and the mail server tries again later."
     )]
     Email {
         #[command(flatten)]
@@ -117,21 +118,25 @@ fn header(text: &str) -> std::result::Result<(String, String), String> {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct IngestAnswer {
-    pub number: MessageNo,
+    /// Null: nothing was stored.
+    pub number: Option<MessageNo>,
     pub position: Option<Position>,
     pub to: Vec<Address>,
     /// It came in before; there is no second effect.
     pub repeat: bool,
+    /// This office sent it, or it answers what this office sent without anybody's doing; nothing was stored.
+    pub echo: bool,
     /// What it is known by.
     pub key: Option<String>,
 }
 
 impl Answer for IngestAnswer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let Some(number) = self.number else { return writeln!(out, "nothing stored: this office caused it itself") };
         match (self.repeat, self.to.as_slice()) {
-            (true, _) => writeln!(out, "#{} came in before", self.number),
-            (false, []) => writeln!(out, "#{} delivered to 0", self.number),
-            (false, to) => writeln!(out, "#{} stored for {}", self.number, recipients_text(to)),
+            (true, _) => writeln!(out, "#{number} came in before"),
+            (false, []) => writeln!(out, "#{number} delivered to 0"),
+            (false, to) => writeln!(out, "#{number} stored for {}", recipients_text(to)),
         }
     }
 }
@@ -182,9 +187,16 @@ fn take_in(cx: &mut Cx, common: Common, mut incoming: Incoming, attach: bool) ->
     content.check_message().map_err(CommandError::usage)?;
     common.secret.check(&content)?;
     let mut office = cx.open_to_write()?;
+    let key = incoming.key.clone();
+    if ingest::is_echo(&office, &incoming)? {
+        let nothing = IngestAnswer { number: None, position: None, to: Vec::new(), repeat: false, echo: true, key };
+        return cx.ui.answer(&nothing);
+    }
     let from = ingest::source(&mut office, cx.optional_speaker())?.map_err(|kind| {
         let message = format!("what comes from outside is not said in the name of a registered {kind}");
-        CommandError::new(Kind::Refused, message).code("not_outside").hint("leave --as out, or give a name of its own")
+        CommandError::new(Kind::Refused, message)
+            .code("not_outside")
+            .hint("without --as and POSTE_AGENT it is said by ingest; or give the source a name of its own: --as NAME")
     })?;
     let stored = ingest::store(&mut office, &from, &delivery, &incoming)?;
     cx.note_stored(format!("message {}", stored.number));
@@ -194,8 +206,8 @@ fn take_in(cx: &mut Cx, common: Common, mut incoming: Incoming, attach: bool) ->
     if !stored.repeat && stored.to.is_empty() {
         cx.ui.warn("nobody received it: no such agent is active, or nobody subscribed");
     }
-    let (number, position, repeat) = (stored.number, stored.position, stored.repeat);
-    cx.ui.answer(&IngestAnswer { number, position, to: stored.to, repeat, key: incoming.key })
+    let (number, position, repeat) = (Some(stored.number), stored.position, stored.repeat);
+    cx.ui.answer(&IngestAnswer { number, position, to: stored.to, repeat, echo: false, key })
 }
 
 fn unfit(unfit: Unfit) -> CommandError {

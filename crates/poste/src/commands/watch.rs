@@ -44,6 +44,9 @@ pub(crate) struct Args {
     length: Option<Duration>,
 }
 
+/// Dead letters in one answer.
+const DEAD_MAX: u16 = 1_000;
+
 #[derive(Debug, clap::Subcommand)]
 enum WatchCommand {
     /// List the rules, and whether each may run here
@@ -58,7 +61,7 @@ enum WatchCommand {
         /// Only of this rule
         rule: Option<Label>,
         /// At most so many
-        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=i64::from(DEAD_MAX)))]
         limit: u16,
     },
     /// Try once more to tell of messages that could not be told
@@ -90,6 +93,7 @@ enum WatchCommand {
 impl Answer for Line {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let (paint, what) = match self.what {
+            What::Begun => (Paint::Good, "begun"),
             What::Told => (Paint::Good, "told"),
             What::Failed => (Paint::Attention, "failed"),
             What::Dead => (Paint::Bad, "DEAD"),
@@ -187,6 +191,8 @@ impl Answer for StatusAnswer {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct DeadAnswer {
     pub letters: Vec<UntoldView>,
+    /// Beyond the limit.
+    pub more: usize,
 }
 
 impl Answer for DeadAnswer {
@@ -387,13 +393,16 @@ fn status(cx: &mut Cx) -> Result {
 
 fn dead(cx: &mut Cx, rule: Option<&Label>, limit: usize) -> Result {
     let office = cx.open()?;
-    let letters = views::untold(office.store(), rule, limit)?;
+    let (letters, more) = views::untold(office.store(), rule, limit)?;
     if letters.is_empty() {
         cx.ui.say("nothing waits that could not be told");
     } else {
         cx.ui.say("try again: poste watch retry RULE");
     }
-    cx.ui.answer(&DeadAnswer { letters })
+    if more > 0 {
+        cx.ui.say(format!("{more} more: --limit {}", (letters.len() + more).min(DEAD_MAX.into())));
+    }
+    cx.ui.answer(&DeadAnswer { letters, more })
 }
 
 /// Who speaks here: whoever is named, else the office's own service.

@@ -45,6 +45,10 @@ fn what_could_not_be_told_is_listed_with_the_reason_and_dropped() {
         poste send coder 'Disk full' --type alert --as lead
         poste watch --once --rule hook
         poste watch dead
+        poste send coder 'Disk fuller' --type alert --as lead
+        poste watch --once --rule hook
+        poste watch dead --limit 1
+        poste watch dead --limit 1 --json
         poste inbox --as anna
         poste watch retry hook 99
         poste watch drop hook 1
@@ -91,6 +95,7 @@ fn what_comes_in_says_where_it_went() {
         poste ingest webhook coder --file alert.eml
         poste ingest webhook coder --file alert.eml --secret-env NOT_SET
         poste ingest stdin coder --subject Hello --as lead
+        POSTE_AGENT=lead poste ingest stdin coder --subject Hello
         poste read 1 --as coder
         ",
     );

@@ -2,7 +2,9 @@
 
 use std::io::Write;
 use std::process::{Output, Stdio};
+use std::time::Duration;
 
+use poste_core::store::WriteLock;
 use poste_dispatch::notify::sign;
 use serde_json::Value;
 
@@ -68,6 +70,22 @@ fn its_files_are_kept_when_somebody_wants_them() {
     assert_eq!(message["artifacts"][0]["state"], "attached");
     assert!(message["body"].as_str().unwrap().contains("Attachments: bashrc"), "{message}");
     desk.verify();
+}
+
+#[test]
+fn an_office_that_is_busy_lets_the_mail_server_keep_the_mail() {
+    let desk = Desk::new(&["ops"]);
+    let args = ["ingest", "email", "ops", "--lock-timeout", "100ms", "--json"];
+    let lock = WriteLock::new(&desk.office(), "a long snapshot");
+    let held = lock.acquire(Duration::from_secs(5)).unwrap();
+    let busy = pipe(&desk, &args, MAIL.as_bytes());
+    let said: Value = serde_json::from_slice(&busy.stderr).expect("JSON");
+    assert_eq!((busy.status.code(), &said["error"]["kind"]), (Some(75), &"busy".into()), "{said}");
+    assert_eq!(said["error"]["exit_code"], 75);
+    // What is wrong with the mail stays wrong.
+    assert_eq!(pipe(&desk, &args, b"no mail").status.code(), Some(4));
+    drop(held);
+    assert_eq!(taken_in(&desk, &["ingest", "email", "ops"], MAIL.as_bytes())["repeat"], false);
 }
 
 #[test]

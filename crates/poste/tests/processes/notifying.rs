@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use poste_dispatch::notify::sign;
@@ -303,11 +303,140 @@ fn a_mail_arrives_with_a_name_of_its_own() {
     let read = mail_of(&mail.text);
     assert!(read["message-id"].starts_with("<poste-") && read["message-id"].ends_with("@example.org>"));
     assert!(read["content-type"].starts_with("text/plain"), "{read:?}");
+    assert_eq!(read["auto-submitted"], "auto-generated");
     assert!(mail.auth.is_some());
     let incoming = poste_dispatch::ingest::email(mail.text.as_bytes()).expect("a mail");
     assert!(incoming.subject.starts_with("[urgent] alert #"), "{}", incoming.subject);
     assert!(incoming.body.contains(".dot\n..dots\nÜbel"), "{}", incoming.body);
     assert!(!found_in(&desk, "pass-4711"));
+}
+
+/// A mail that is piped in, as a mail server does.
+fn taken_in(desk: &Desk, mail: &str) -> Value {
+    use std::io::Write as _;
+    let mut child =
+        desk.command(&["--json", "ingest", "email", "ops"]).stdin(Stdio::piped()).spawn().expect("it starts");
+    child.stdin.take().expect("its input").write_all(mail.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    expect_success(&["ingest", "email"], &output);
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn what_a_rule_mails_to_its_own_office_rings_once() {
+    let sink = SmtpSink::start();
+    let rule = format!(
+        "[[on]]\nname = \"mail\"\ntype = \"alert\"\nhandler = \"email\"\nserver = \"{}\"\ntls = \"none\"\n\
+         sender = \"poste@example.org\"\nrecipients = [\"ops@example.org\"]\n",
+        sink.address()
+    );
+    let desk = desk(&rule);
+    let watching = Watching::start(&desk);
+    until_begun(&desk, 1);
+    alert(&desk, "one");
+    until("it is mailed", || sink.mails().len() == 1);
+    let mail = sink.mails()[0].text.clone();
+    let id = mail_of(&mail)["message-id"].clone();
+    let away = format!(
+        "From: ops@example.org\nAuto-Submitted: auto-replied\nIn-Reply-To: {id}\nMessage-ID: <a@b>\nSubject: Away\n\nI am."
+    );
+    let returned = format!(
+        "From: MAILER-DAEMON@b\nMessage-ID: <r@b>\nSubject: Undelivered\nContent-Type: multipart/report; boundary=q\n\n\
+         --q\n\nno such user\n--q\nContent-Type: message/rfc822\n\n{mail}\n--q--\n"
+    );
+    for caused in [&mail, &away, &returned] {
+        let answer = taken_in(&desk, caused);
+        assert_eq!((&answer["echo"], &answer["number"]), (&true.into(), &Value::Null), "{caused}");
+    }
+    assert_eq!(desk.pending("ops"), 1);
+    // A person's answer is news, and so is what another office sends.
+    let answered = away.replace("Auto-Submitted: auto-replied\n", "").replace("<a@b>", "<h@b>");
+    assert_eq!(taken_in(&desk, &answered)["echo"], false);
+    until("that is mailed too", || sink.mails().len() == 2);
+    let other = self::desk("");
+    assert_eq!(taken_in(&other, &mail)["echo"], false);
+    watching.interrupt();
+}
+
+#[test]
+fn a_webhook_of_another_office_is_read_and_one_of_its_own_is_not() {
+    let endpoint = HttpEndpoint::start(Mood::Takes);
+    let (desk, other) = (desk(&webhook("pager", &endpoint.url(), "since = \"start\"")), self::desk(""));
+    let number = alert(&desk, "Disk full");
+    let told = with_secrets(desk.command(&["watch", "--once"])).output().expect("the program runs");
+    expect_success(&["watch", "--once"], &told);
+    let received = &endpoint.taken()[0];
+    let body = desk.folder.path().join("body.json");
+    std::fs::write(&body, &received.body).expect("a file");
+    let mut args =
+        ["ingest", "webhook", "ops", "--secret-env", "HOOK", "--json", "--file", body.to_str().expect("a path")]
+            .map(ToOwned::to_owned)
+            .to_vec();
+    for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
+        args.extend(["--header".to_owned(), format!("{name}: {}", received.headers[name])]);
+    }
+    let take_in = |desk: &Desk| -> Value {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let output = with_secrets(desk.command(&args)).output().expect("the program runs");
+        expect_success(&args, &output);
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    assert_eq!(take_in(&desk)["echo"], true);
+    assert_eq!(desk.pending("ops"), 1);
+    let stored = take_in(&other)["number"].to_string();
+    let message = other.json(&["read", &stored, "--as", "ops"]);
+    assert_eq!((&message["subject"], &message["body"]), (&"Disk full".into(), &"It is full.".into()));
+    assert_eq!(message["payload"]["data"]["message"]["number"], number);
+}
+
+#[test]
+fn a_rule_stops_at_so_many_messages_within_a_minute() {
+    let desk = desk("[[on]]\nname = \"lines\"\ntype = \"alert\"\nhandler = \"log\"\nper_minute = 3\n");
+    let watching = Watching::start(&desk);
+    until_begun(&desk, 1);
+    for nth in 0..5 {
+        alert(&desk, &format!("alert {nth}"));
+    }
+    let told = || std::fs::read_to_string(desk.office().join("watch/lines.jsonl")).unwrap_or_default().lines().count();
+    until("three are told", || told() == 3);
+    std::thread::sleep(Duration::from_millis(500));
+    let lines = watching.interrupt();
+    assert_eq!(told(), 3);
+    let problems: Vec<&str> =
+        lines.iter().filter(|line| line["what"] == "problem").filter_map(|line| line["why"].as_str()).collect();
+    assert_eq!(problems.len(), 1, "{lines:?}");
+    assert!(problems[0].starts_with("it told of 3 messages within a minute and stops for"), "{problems:?}");
+    // Nothing is lost: whoever comes next goes on.
+    desk.run(&["watch", "--once"]);
+    assert_eq!(told(), 5);
+}
+
+#[test]
+fn rules_that_all_fail_have_no_dead_letters_about_each_other() {
+    let endpoint = HttpEndpoint::start(Mood::Refuses(500));
+    const RULES: usize = 4;
+    let rules: String =
+        (0..RULES).map(|nth| webhook(&format!("r{nth}"), &endpoint.url(), "").replace("100", "2")).collect();
+    let desk = desk(&rules);
+    let watching = Watching::start(&desk);
+    until_begun(&desk, RULES);
+    let letters = || desk.json(&["watch", "dead"])["letters"].as_array().expect("letters").len();
+    let settle = || {
+        std::thread::sleep(Duration::from_secs(2));
+        until("nothing is under way", || {
+            let status = desk.json(&["watch", "status"]);
+            status["rules"].as_array().expect("rules").iter().all(|rule| rule["seen_to"]["holder"].is_null())
+        });
+    };
+    alert(&desk, "one");
+    until("each gave up", || letters() >= RULES);
+    settle();
+    assert_eq!((letters(), desk.pending("anna")), (RULES, RULES as u64), "{}", desk.json(&["watch", "dead"]));
+    alert(&desk, "two");
+    until("each gave up again", || letters() >= 2 * RULES);
+    settle();
+    assert_eq!((letters(), desk.pending("anna")), (2 * RULES, RULES as u64), "each goes on failing");
+    watching.interrupt();
 }
 
 fn mail_of(text: &str) -> BTreeMap<String, String> {
@@ -339,7 +468,8 @@ fn what_comes_with_a_repository_reaches_out_only_when_it_is_trusted() {
     assert_eq!(lines.lines().count(), 1);
     assert!(!lines.contains("before anybody"), "words would outlive their redaction there: {lines}");
     desk.run(&["trust", "--yes", "--as", "anna"]);
-    once();
+    let begun = once();
+    assert!(begun.contains("\"begun\"") && begun.contains("since = "), "what was sent before is not told: {begun}");
     let second = alert(&desk, "after that");
     assert!(second > first);
     once();

@@ -144,6 +144,12 @@ impl Tables<'_> {
         Ok(self.conn.prepare_cached(&sql)?.query_map(params![rule, limit], untold_row)?.collect::<Result<_, _>>()?)
     }
 
+    pub fn count_untold(&self, rule: Option<&Label>) -> Result<usize, Error> {
+        let whose = if rule.is_some() { "rule = ?1" } else { "?1 IS NULL" };
+        let sql = format!("SELECT count(*) FROM handler_dead WHERE {whose}");
+        Ok(self.conn.prepare_cached(&sql)?.query_row(params![rule], |row| row.get(0))?)
+    }
+
     pub fn set_untold(&mut self, untold: &Untold) -> Result<(), Error> {
         static SQL: LazyLock<String> = LazyLock::new(|| {
             format!("INSERT OR REPLACE INTO handler_dead ({UNTOLD_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5)")

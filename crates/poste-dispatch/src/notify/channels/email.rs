@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use lettre::message::Mailbox;
-use lettre::message::header::ContentType;
+use lettre::message::header::{ContentType, HeaderName, HeaderValue};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls as Encryption, TlsParameters};
 use lettre::{Message, SmtpTransport, Transport};
@@ -15,6 +15,8 @@ use crate::notify::secret::{self, Secret};
 
 const TEXT_CHARS_MAX: usize = 100_000;
 const SUBJECT_CHARS_MAX: usize = 200;
+/// Says which office a mail is from.
+pub(crate) const OFFICE_HEADER: &str = "X-Poste-Office";
 
 pub(super) fn send(config: &EmailConfig, post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
     let password = config.password.as_ref().map(|place| secret::read(place, scene.folder)).transpose()?;
@@ -43,9 +45,18 @@ fn message(config: &EmailConfig, post: &Post) -> Result<Message, Failure> {
     let subject: String = post.title().chars().take(SUBJECT_CHARS_MAX).collect();
     let mut builder = Message::builder()
         .from(mailbox(&config.sender)?)
-        .message_id(Some(format!("<{}@{host}>", post.key)))
+        .message_id(Some(format!("<{}.{}@{host}>", post.key, post.mark)))
         .subject(subject)
         .header(ContentType::TEXT_PLAIN);
+    // Nobody's program is to answer it, and whoever takes mail in for this office knows it again.
+    let automatic = [
+        ("Auto-Submitted", "auto-generated"),
+        ("X-Auto-Response-Suppress", "OOF, AutoReply"),
+        (OFFICE_HEADER, &post.mark),
+    ];
+    for (name, value) in automatic {
+        builder = builder.raw_header(HeaderValue::new(HeaderName::new_from_ascii_str(name), value.to_owned()));
+    }
     for recipient in &config.recipients {
         builder = builder.to(mailbox(recipient)?);
     }

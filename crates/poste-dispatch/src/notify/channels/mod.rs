@@ -11,6 +11,7 @@ use std::time::Duration;
 use poste_core::config::HandlerConfig;
 use serde_json::json;
 
+pub(crate) use self::email::OFFICE_HEADER;
 use self::http::Words;
 use super::post::Post;
 use super::secret::{self, Secret};
@@ -51,6 +52,8 @@ pub(super) struct Scene<'s> {
     pub stop: &'s AtomicBool,
 }
 
+/// What a webhook says it is.
+pub(crate) const MESSAGE_TYPE: &str = "poste.message";
 /// Longer texts are cut: a chat takes no more of one message.
 const CHAT_CHARS_MAX: usize = 3_500;
 
@@ -74,8 +77,7 @@ pub(super) fn send(handler: &HandlerConfig, post: &Post, scene: Scene<'_>) -> Re
         }
         HandlerConfig::Webhook { url, secret } => {
             let secret = secret::read(secret, scene.folder)?;
-            let body =
-                json!({ "type": "poste.message", "timestamp": post.message.at.to_string(), "data": post.data() });
+            let body = json!({ "type": MESSAGE_TYPE, "timestamp": post.message.at.to_string(), "data": post.data() });
             let signature = sign::sign(secret.get(), &post.key, scene.now_s, body.to_string().as_bytes());
             let signature = signature.ok_or_else(|| "the secret cannot sign anything".to_owned())?;
             let headers = [

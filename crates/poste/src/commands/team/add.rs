@@ -108,11 +108,16 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     {
         return Err(unknown_agent(&office, lead)?);
     }
+    let is_there = runners.agents.contains_key(&args.name);
     let added = office.add_agent(&agent).map_err(|error| match error {
-        Error::Config { .. } => CommandError::new(Kind::Conflict, error.to_string()).hint(format!(
+        Error::Config { .. } if is_there => CommandError::new(Kind::Conflict, error.to_string()).hint(format!(
             "what is run for it: poste team list; change it there by hand, or start it: poste team up {}",
             args.name
         )),
+        // What it would be like is no section; the file is as it was.
+        Error::Config { message, .. } => {
+            CommandError::usage(message).hint("nothing was written; what it may be: docs/runners.md")
+        }
         other => other.into(),
     })?;
     if added {

@@ -70,10 +70,14 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     }
     let run = match args.run {
         Some(run) => run,
-        None => current_run(&office, &args.name)?.ok_or_else(|| {
-            CommandError::not_found(format!("{} was never run here", args.name))
-                .hint("see what it does: poste team status")
-        })?,
+        None => match current_run(&office, &args.name)? {
+            Some(run) => run,
+            None if office.agent(&args.name)?.is_none() => return Err(unknown_agent(&office, &args.name)?),
+            None => {
+                let message = format!("{} was never run here", args.name);
+                return Err(CommandError::not_found(message).hint("see what it does: poste team status"));
+            }
+        },
     };
     let view = views::run(office.store(), &run)?.filter(|view| view.agent == args.name);
     let view = view.ok_or_else(|| CommandError::not_found(format!("{} had no run {run}", args.name)))?;

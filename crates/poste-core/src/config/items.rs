@@ -1,0 +1,143 @@
+//! The sections of a list, `[[gate]]` and `[[on]]`: each key by the kind of value it takes. What cannot be read is a problem of
+//! the file, never a section that is left out: whoever wrote it counts on it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::gates::{text, words};
+use super::keys::{self, Key, Value};
+use super::read::{Reader, read_value};
+
+const COMMAND: &str = "command";
+const NAME: &str = "name";
+
+/// How the sections of one list are read.
+pub(super) struct Shape {
+    pub list: &'static str,
+    /// What several of them are called.
+    pub several: &'static str,
+    pub max: usize,
+    /// The keys that take what keys of sections take too.
+    pub values: &'static [Key],
+    /// Those that take one text, among them `name`.
+    pub texts: &'static [&'static str],
+    /// Those that take a text or a list of them.
+    pub lists: &'static [&'static str],
+    /// What people write when they mean the name of a place.
+    pub secrets: &'static [&'static str],
+    /// What a command is like, and what is wrong with a word of one.
+    pub command: &'static str,
+    pub unknown_template: fn(&str) -> Option<String>,
+}
+
+/// What one section gives.
+#[derive(Default)]
+pub(super) struct Fields {
+    pub texts: BTreeMap<&'static str, String>,
+    pub lists: BTreeMap<&'static str, Vec<String>>,
+    pub values: BTreeMap<&'static str, Value>,
+    pub command: Option<Vec<String>>,
+}
+
+impl Shape {
+    /// Reads each section, and hands it on with its line; what comes back is wrong with it.
+    pub fn each(
+        &self,
+        reader: &mut Reader<'_>,
+        name: &Spanned<Cow<'_, str>>,
+        value: &DeValue<'_>,
+        mut take: impl FnMut(&mut Reader<'_>, Fields, usize) -> Vec<String>,
+    ) {
+        let Self { list, several, max, .. } = self;
+        let Some(items) = value.as_array() else {
+            return reader.say(Some(name.span()), format!("{list} is a list: write [[{list}]]"));
+        };
+        if items.len() > *max {
+            return reader.say(Some(name.span()), format!("more than {max} {several}"));
+        }
+        for item in items.iter() {
+            let Some(given) = item.get_ref().as_table() else {
+                reader.say(Some(item.span()), format!("{list} is a list of sections: write [[{list}]]"));
+                continue;
+            };
+            let line = reader.line(item.span().start);
+            let before = reader.problems.len();
+            let fields = self.fields(reader, given);
+            let problems = match reader.problems.len() > before {
+                false => take(reader, fields, line),
+                // What else seems to be missing may be because of that; a name is not.
+                true if given.contains_key(NAME) => Vec::new(),
+                true => vec![format!("{list}: it has no name")],
+            };
+            problems.into_iter().for_each(|problem| reader.say(Some(item.span()), problem));
+        }
+    }
+
+    fn fields(&self, reader: &mut Reader<'_>, given: &DeTable<'_>) -> Fields {
+        let (list, mut fields) = (self.list, Fields::default());
+        for (name, value) in given {
+            let key = name.get_ref().as_ref();
+            let known = |keys: &'static [&'static str]| keys.iter().copied().find(|known| *known == key);
+            let found = if let Some(known) = self.values.iter().find(|known| known.name == key) {
+                read_value(known, value.get_ref()).map(|value| drop(fields.values.insert(known.name, value)))
+            } else if let Some(known) = known(self.texts) {
+                text(value.get_ref()).map(|text| drop(fields.texts.insert(known, text)))
+            } else if let Some(known) = known(self.lists) {
+                texts(value.get_ref()).map(|texts| drop(fields.lists.insert(known, texts)))
+            } else if key == COMMAND {
+                self.words(value.get_ref()).map(|words| fields.command = Some(words))
+            } else if let Some(secret) = known(self.secrets) {
+                let why = "a secret does not belong into a file";
+                let message = format!("{list}.{secret}: {why}; name its place: {secret}_env or {secret}_file");
+                reader.say(Some(name.span()), message);
+                continue;
+            } else {
+                let known = self.values.iter().map(|key| key.name).chain(self.texts.iter().copied());
+                let known: Vec<&str> = known.chain(self.lists.iter().copied()).chain([COMMAND]).collect();
+                let message = keys::unknown("key", key, known.iter().copied());
+                reader.say(Some(name.span()), format!("[[{list}]]: {message}"));
+                continue;
+            };
+            if let Err(why) = found {
+                reader.say(Some(value.span()), format!("{list}.{key}: {why}"));
+            }
+        }
+        fields
+    }
+
+    fn words(&self, value: &DeValue<'_>) -> Result<Vec<String>, String> {
+        let words = words(value, self.command)?;
+        match words.iter().find_map(|word| (self.unknown_template)(word)) {
+            Some(why) => Err(why),
+            None => Ok(words),
+        }
+    }
+}
+
+fn texts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    const ITEMS_MAX: usize = 64;
+    let DeValue::Array(items) = value else { return text(value).map(|text| vec![text]) };
+    if items.is_empty() || items.len() > ITEMS_MAX {
+        return Err(format!("it is a list of 1 to {ITEMS_MAX} texts"));
+    }
+    items.iter().map(|item| text(item.get_ref())).collect()
+}
+
+impl Fields {
+    pub fn count(&mut self, key: &str) -> Option<u64> {
+        match self.values.remove(key) {
+            Some(Value::Count(count)) => Some(count),
+            _ => None,
+        }
+    }
+
+    pub fn length(&mut self, key: &str) -> Option<i64> {
+        match self.values.remove(key) {
+            Some(Value::Length(ms)) => Some(ms),
+            _ => None,
+        }
+    }
+}
