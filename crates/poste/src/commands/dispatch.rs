@@ -6,6 +6,7 @@ use poste_core::fold::Effect;
 use poste_core::log::{Intent, MessageNo, Position, RunResume};
 use poste_core::office::Office;
 use poste_core::text::{Name, RecordId};
+use poste_core::views;
 use poste_dispatch::engine::{
     self, AgentPicture, AgentState, Choice, Dispatcher, Hold, Picture, Scope, SpentPicture, Start, Until, Wait,
     WaitReason,
@@ -194,7 +195,7 @@ pub(super) fn configured(cx: &Cx, office: &Office, only: &[Name]) -> Result<Runn
             None => error,
         });
     }
-    if runners.agents.is_empty() {
+    if runners.agents.is_empty() && views::open_workflows(office.store(), None)?.is_empty() {
         return Err(nothing_configured());
     }
     let untrusted: Vec<&str> =

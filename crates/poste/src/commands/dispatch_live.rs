@@ -1,5 +1,6 @@
 //! What a dispatcher brings along from the command line: how it starts supervisors, and how people see what it does.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,8 @@ pub(super) struct Desk<'c> {
     lines: Option<mpsc::Receiver<Line>>,
     /// Whoever asked wants only what comes of it.
     pub is_silent: bool,
+    /// What workflows wait for, as far as it was told.
+    waiting: BTreeSet<String>,
 }
 
 #[derive(Debug, Default)]
@@ -69,6 +72,7 @@ impl<'c> Desk<'c> {
             failed: None,
             lines: None,
             is_silent: false,
+            waiting: BTreeSet::new(),
         })
     }
 
@@ -78,16 +82,6 @@ impl<'c> Desk<'c> {
         self.lines = Some(received);
         let report = Arc::new(move |line: &Line| drop(lines.send(line.clone())));
         Ok(Watcher::start(WatchOptions { place: place.clone(), speaker: None, only: Vec::new(), report })?)
-    }
-
-    /// Whoever sent it, its recipients are woken if it is urgent.
-    fn ring_for(&self, office: &Office, numbers: &[MessageNo]) -> std::result::Result<(), poste_core::Error> {
-        for number in numbers {
-            if let Some(message) = office.store().tables()?.message(*number)? {
-                wake::after_send_as(self.cx, office, &message.sender, &[*number]);
-            }
-        }
-        Ok(())
     }
 
     /// The last word.
@@ -197,7 +191,7 @@ impl Hooks for Desk<'_> {
             None => {
                 let lost = run::sweep(office, None)?.lost;
                 let alerts = team::alerts(office)?;
-                self.ring_for(office, &alerts)?;
+                wake::after_sent(self.cx, office, &alerts)?;
                 Ok(lost)
             }
         }
@@ -205,7 +199,13 @@ impl Hooks for Desk<'_> {
 
     fn advance(&mut self, office: &mut Office) -> std::result::Result<bool, poste_core::Error> {
         let advanced = workflow::advance(office)?;
-        self.ring_for(office, &advanced.sent)?;
+        wake::after_sent(self.cx, office, &advanced.sent)?;
+        for text in advanced.waiting {
+            // It is met at every look, and told once.
+            if self.waiting.insert(text.clone()) {
+                self.tell(&Event::Trouble { text });
+            }
+        }
         Ok(advanced.records > 0)
     }
 

@@ -138,12 +138,7 @@ impl Desk for Supervised<'_> {
 
     fn sent(&self, office: &mut Office, messages: &[MessageNo]) {
         crate::wake::after_send(self.cx, office, messages);
-        for number in messages {
-            let answered = office.store().tables().and_then(|tables| tables.message(*number));
-            if let Some(step) = answered.ok().flatten().and_then(|answer| answer.reply_to) {
-                super::workflow::go_on_with(self.cx, office, step);
-            }
-        }
+        super::workflow::go_on_with_news(self.cx, office);
     }
 
     fn gates(
