@@ -380,7 +380,12 @@ fn read_delivery(store: &Store, tables: &Tables<'_>, view: &mut TaskView, delive
     view.delivery = Some(delivery.state);
     view.why = delivery.reason;
     view.result = match (delivery.answer, delivery.ended_by) {
-        (Some(answer), _) if delivery.state == State::Done => {
+        (Some(first), ended_by) if delivery.state == State::Done => {
+            // Whoever asked something first answered with what ended it.
+            let sql = "SELECT number FROM messages WHERE reply_to = ?1 AND position = ?2 AND notice IS NULL";
+            let mut last = tables.conn().prepare_cached(sql)?;
+            let last = last.query_row((delivery.message, ended_by), |row| row.get(0)).optional()?;
+            let answer = last.unwrap_or(first);
             let position = tables.position_of(answer)?;
             position.map(|position| result(store, position, Some(answer))).transpose()?.flatten()
         }
