@@ -49,7 +49,7 @@ enum WorkflowCommand {
     Show(ShowArgs),
     /// Go on with whatever is over, for an office that nobody dispatches
     #[command(
-        after_help = "Examples:\n  poste workflow advance\n  * * * * * poste workflow advance --office ~/project/.poste --quiet"
+        after_help = "Examples:\n  poste workflow advance\n  * * * * * poste workflow advance --office ~/project/.poste >/dev/null"
     )]
     Advance,
     /// Decide what a step waits for
@@ -584,7 +584,7 @@ fn show(cx: &mut Cx, args: &ShowArgs) -> Result {
 }
 
 fn advance(cx: &mut Cx) -> Result {
-    let mut office = cx.open_to_write()?;
+    let mut office = cx.open()?;
     let Advanced { records, open, sent, waiting } = workflow::advance(&mut office)?;
     crate::wake::after_sent(cx, &office, &sent)?;
     cx.ui.answer(&AdvanceAnswer { records, open, sent, waiting })
