@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use poste_core::fold::Verdict;
 use poste_core::log::{
-    ApprovalAnswer, Body, Content, Ends, EndsHow, Fail, Intent, MessageNo, Proposal, Register, Send, WorkflowRetry,
+    ApprovalAnswer, Artifact, ArtifactState, Body, Content, Ends, EndsHow, Fail, Intent, MessageNo, Proposal, Register,
+    Retire, Send, WorkflowRetry,
 };
 use poste_core::office::Place;
 use poste_core::store::Options;
@@ -17,7 +18,7 @@ use poste_core::text::{Label, Name};
 use poste_core::views::{self, WorkflowView};
 use poste_core::vocabulary::AgentKind;
 use poste_core::{Office, Timestamp};
-use poste_dispatch::workflow::{self, Anybody, Format, Inputs, Registered, Source, lint, render};
+use poste_dispatch::workflow::{self, Anybody, Format, Inputs, Registered, Source, Stir, lint, render};
 
 #[derive(Debug)]
 struct Hands(Mutex<i64>);
@@ -89,7 +90,7 @@ impl Desk {
         self.ids += 1;
         let id = format!("start {}", self.ids).parse().unwrap();
         let owner: Name = "ann".parse().unwrap();
-        workflow::start(&mut self.office, &owner, id, &source, &inputs).unwrap().workflow
+        workflow::start(&mut self.office, (&owner, None), id, &source, &inputs).unwrap().workflow
     }
 
     fn advance(&mut self) -> workflow::Advanced {
@@ -292,7 +293,7 @@ fn a_review_goes_round_until_it_is_approved() {
     let seen = desk.see(&flow);
     assert_eq!(seen.state, WorkflowState::Finished);
     let page = render::page(&seen);
-    assert!(page.contains("workflow_id: flow-1\nstatus: completed\ncurrent_step: 4\ntotal_steps: 4\n"), "{page}");
+    assert!(page.contains("workflow_id: flow-1\nstatus: finished\ncurrent_step: 4\ntotal_steps: 4\n"), "{page}");
     assert!(page.contains("2. [x] review: done, reviewer, round 2"), "{page}");
     assert!(page.contains("3. [-] polish: skipped: its condition does not hold"), "{page}");
     assert!(page.contains("### write\n\n> Violets are blue\n"), "{page}");
@@ -435,7 +436,7 @@ fn what_nobody_can_take_waits_and_goes_on_when_somebody_can() {
 }
 
 #[test]
-fn an_erased_definition_ends_its_workflow() {
+fn an_erased_definition_ends_its_workflow_where_it_would_go_on() {
     let mut desk = Desk::new();
     let flow = desk.start(REVIEW, &[("task", "x")]);
     desk.advance();
@@ -443,6 +444,9 @@ fn an_erased_definition_ends_its_workflow() {
     let redact = Intent::Redact(poste_core::log::Redact { records: vec![position] });
     desk.say("ann", redact, Some("a secret"));
     desk.office.erase().unwrap();
+    desk.advance();
+    assert!(desk.see(&flow).is_open(), "what was asked before it was erased may be answered");
+    desk.answer(desk.open(&flow)[0].1, "done");
     desk.advance();
     assert_eq!(desk.see(&flow).state, WorkflowState::Failed);
     assert_eq!(desk.open(&flow), []);
@@ -550,6 +554,14 @@ fn it_goes_on_whoever_dies_and_whoever_else_is_at_it() {
             if !seen.is_open() {
                 break;
             }
+            let outline = views::open_workflows(desk.office.store(), Some(&flow)).unwrap().remove(0);
+            let (definition, inputs) = workflow::began(&desk.office, &outline).unwrap().unwrap();
+            let acts = [&seen, &outline].map(|view| workflow::plan(&definition, &inputs, view).len());
+            assert_eq!(acts[0] == 0, acts[1] == 0, "seed {seed}: what to say is known without a word that was said");
+            assert!(
+                acts[0] == 0 || Stir::of(&outline) != Stir::Still,
+                "seed {seed}: it is still, and is not: {seen:?}"
+            );
             match rng.below(10) {
                 0 => drop(workflow::advance(&mut desk.office).unwrap()),
                 1 => drop(workflow::advance(&mut other).unwrap()),
@@ -728,4 +740,94 @@ fn the_answer_to_a_step_starts_nobody() {
     let found = views::startable(desk.office.store(), &ann, desk.office.now().unwrap(), 10).unwrap();
     let from: Vec<_> = found.iter().map(|mail| mail.message).collect();
     assert_eq!(from, [MessageNo(question.0 + 2)], "only what nobody else goes on with");
+}
+
+#[test]
+fn more_files_than_a_message_names_make_a_step_wait_and_say_so() {
+    let mut desk = Desk::new();
+    let text = "[[step]]\nkey = 'a'\nagent = 'writer'\nfor_each = ['1', '2']\nrequest = 'A'\n\
+                [[step]]\nkey = 'b'\nneeds = ['a']\nagent = 'reviewer'\nrequest = 'B'\n";
+    let label = desk.start(text, &[]);
+    desk.advance();
+    for (_, message) in desk.open(&label) {
+        let path = |index: u32| format!("{message}/{}/{index}", "long".repeat(900));
+        let state = ArtifactState::Later;
+        let file = |index| Artifact { path: path(index), worktree: None, state, size: None, digest: None };
+        let ends = Some(Ends { message, how: EndsHow::Replied, token: None });
+        let mail = Send::plain("response".parse().unwrap(), Vec::new());
+        let mail = Send { reply_to: Some(message), ends, artifacts: (0..50).map(file).collect(), ..mail };
+        desk.say("writer", Intent::Send(mail), Some("See there."));
+    }
+    let waiting = desk.advance().waiting;
+    assert!(waiting[0].starts_with("flow-1 step b: the envelope has"), "{waiting:?}");
+    let seen = desk.see(&label);
+    assert_eq!(seen.steps[1].state, StepState::Waiting);
+    assert!(seen.steps[1].reason.as_ref().unwrap().contains("bytes"), "{:?}", seen.steps[1].reason);
+}
+
+#[test]
+fn what_goes_wrong_with_one_workflow_stops_no_other() {
+    let mut desk = Desk::new();
+    let text = "[inputs]\nlong = ''\n[[step]]\nkey = 'a'\nagent = 'writer'\n\
+                request = '{{inputs.long}} {{inputs.long}}'\n";
+    let long = desk.start(text, &[("long", &"word ".repeat(10_000))]);
+    let short = desk.start(text, &[]);
+    // Where long texts are kept nothing can be kept any more.
+    let blobs = desk.place.path.join("blobs");
+    std::fs::remove_dir_all(&blobs).unwrap();
+    std::fs::write(&blobs, "").unwrap();
+    let advanced = desk.advance();
+    assert_eq!((advanced.open, advanced.records), (2, 1), "{advanced:?}");
+    assert!(advanced.waiting[0].starts_with("flow-1 cannot be gone on with: "), "{advanced:?}");
+    assert_eq!((desk.open(&long).len(), desk.open(&short).len()), (0, 1));
+}
+
+#[test]
+fn who_stands_in_is_told_why() {
+    let mut desk = Desk::new();
+    let text = "[[step]]\nkey = 'a'\nagent = 'writer'\nrequest = 'A'\non_fail = 'b'\n\
+                [[step]]\nkey = 'b'\nagent = 'reviewer'\nrequest = 'Instead, as {{failure}}'\n";
+    let label = desk.start(text, &[]);
+    desk.advance();
+    desk.fail(desk.open(&label)[0].1, "no room");
+    desk.advance();
+    let (_, message) = desk.open(&label)[0];
+    assert_eq!(desk.body(message), "Instead, as #1 of writer ended (failed): no room");
+}
+
+#[test]
+fn a_step_that_is_over_and_nobody_has_gone_on_with_says_so() {
+    let mut desk = Desk::new();
+    let label = desk.start("[[step]]\nkey = 'a'\nagent = 'writer'\nrequest = 'A'\n", &[]);
+    desk.advance();
+    desk.answer(desk.open(&label)[0].1, "done");
+    let page = render::page(&desk.see(&label));
+    assert!(page.contains("1. [ ] a: pending, writer (#1): over, and nobody has gone on with it yet\n"), "{page}");
+}
+
+#[test]
+fn a_step_that_waits_is_tried_again_by_who_sees_to_all_of_it() {
+    let mut desk = Desk::new();
+    let label = desk.start("[[step]]\nkey = 'a'\nagent = 'writer'\nrequest = 'A'\n", &[]);
+    desk.say("writer", Intent::Retire(Retire { name: "writer".parse().unwrap() }), None);
+    assert_eq!(desk.advance().waiting.len(), 1);
+    desk.register("writer", Register { update: true, ..Register::default() });
+    assert_eq!(workflow::advance_news(&mut desk.office).unwrap().records, 0);
+    assert_eq!(desk.advance().records, 1);
+    assert_eq!(desk.open(&label).len(), 1);
+}
+
+#[test]
+fn lint_says_in_one_pass_what_is_written_wrong_and_what_is_not_there() {
+    let text = "[[step]]\nkey = 'a'\nagent = 'writer'\nneeds = ['b']\nrequest = '{{inputs.none}}'\n\
+                [[step]]\nkey = 'b'\nagent = 'writer'\nneeds = ['a']\ncolour = 'red'\nrequest = '{{steps.no.result}}'\n";
+    let (_, problems) = lint(text, Format::Toml, &"flow".parse().unwrap(), &Anybody);
+    let found: Vec<Option<usize>> = problems.iter().map(|problem| problem.line).collect();
+    assert_eq!(found, [Some(4), Some(5), Some(10), Some(11)], "{problems:?}");
+}
+
+#[test]
+fn what_is_wrong_with_yaml_has_its_line_once() {
+    let (_, problems) = lint("steps:\n  - key: [", Format::Yaml, &"flow".parse().unwrap(), &Anybody);
+    assert!(problems[0].line.is_some() && !problems[0].message.starts_with("line "), "{problems:?}");
 }

@@ -270,7 +270,17 @@ pub(crate) fn explain_usage(error: &clap::Error, json: bool) -> u8 {
 /// Its text repeats what was typed, so it is escaped like everything else.
 pub(crate) fn usage_error(error: &clap::Error) -> CommandError {
     let text = error.render().to_string();
-    CommandError::usage(text.trim().trim_start_matches("error: "))
+    let told = CommandError::usage(text.trim().trim_start_matches("error: "));
+    let given = [ContextKind::InvalidArg, ContextKind::InvalidValue].into_iter().filter_map(|kind| error.get(kind));
+    let time = given.into_iter().find_map(|value| match value {
+        ContextValue::String(text) if duration(text).is_ok() => Some(text),
+        _ => None,
+    });
+    // Some commands take a time after it, others wait for as long as it takes.
+    match time.filter(|_| std::env::args_os().any(|argument| argument == "--wait")) {
+        Some(time) => told.hint(format!("for how long is another option: --wait --timeout {time}")),
+        None => told,
+    }
 }
 
 #[cfg(test)]

@@ -370,6 +370,20 @@ pub(crate) fn after_send(cx: &Cx, office: &Office, numbers: &[MessageNo]) {
     }
 }
 
+/// The same for mail of several senders.
+pub(crate) fn after_sent(
+    cx: &Cx,
+    office: &Office,
+    numbers: &[MessageNo],
+) -> std::result::Result<(), poste_core::Error> {
+    for number in numbers {
+        if let Some(message) = office.store().tables()?.message(*number)? {
+            after_send_as(cx, office, &message.sender, &[*number]);
+        }
+    }
+    Ok(())
+}
+
 /// The same for mail that was sent in another name.
 pub(crate) fn after_send_as(cx: &Cx, office: &Office, speaker: &Name, numbers: &[MessageNo]) {
     // Whatever is in the way of a ring is told where somebody looks for it, not in the answer to a send.

@@ -3,7 +3,7 @@
 use super::delivery::{self, own_delivery};
 use super::message::{self, finish, future};
 use super::outcome::{Code, Effect, Sent, Stop, refuse};
-use super::{Context, Rule, notice, speaker};
+use super::{Context, Rule, notice, speaker, workflow};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
@@ -98,6 +98,10 @@ impl AskPlan {
     pub(crate) fn recipients(&self) -> &[Address] {
         self.mail.recipients()
     }
+
+    pub(crate) fn after_hops(self, hops: u32) -> Self {
+        Self { mail: self.mail.after_hops(hops), ..self }
+    }
 }
 
 /// An approval has one time, its deadline. Others would end or hide the question behind its back.
@@ -182,6 +186,7 @@ impl Rule for ApprovalAnswer {
     fn apply(plan: AnswerPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
         let AnswerPlan { approval, mail, own, choice, lease_ms } = plan;
         let sent = send(mail, tables, cx)?;
+        workflow::settle_answer(tables, cx, &delivery::expect_message(tables, sent.number)?)?;
         let decided = Approval {
             state: ApprovalState::Answered,
             choice: Some(choice),

@@ -155,6 +155,11 @@ impl Plan {
         self.topic.is_some()
     }
 
+    /// It came out of at least so many runs, whoever says it.
+    pub(crate) fn after_hops(self, hops: u32) -> Self {
+        Self { hops: self.hops.max(hops), ..self }
+    }
+
     /// It is a word about what it replies to, and no response to it.
     pub(crate) fn answers_nothing(&mut self) {
         self.answers = None;
@@ -211,6 +216,9 @@ impl Rule for Send {
         }
         if let Some(topic) = &message.topic {
             tables.count_publication(topic, number, cx.at)?;
+        }
+        if plan.answers.is_some() {
+            workflow::settle_answer(tables, cx, &message)?;
         }
         let answered = match &plan.answers {
             Some(before) => Some(delivery::answer(tables, cx, before, number)?),

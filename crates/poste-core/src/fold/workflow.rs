@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::delivery;
 use super::outcome::{Code, Effect, Sent, Stop, refuse};
-use super::{Context, Rule, active_agent, approval, message, notice, speaker};
+use super::{Context, Rule, active_agent, approval, message, notice, run, speaker};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
@@ -50,6 +50,7 @@ impl Rule for WorkflowStart {
             state: WorkflowState::Open,
             ended_at: None,
             ended_by: None,
+            hops: run::hops(tables, cx.session.as_ref())?,
         };
         Ok((workflow, steps))
     }
@@ -271,12 +272,12 @@ impl Rule for WorkflowStep {
         self.must_follow(&step, tasks.last())?;
         let deadline = self.time_limit_ms.map(|limit| cx.at.plus_ms(limit));
         let mail = match &self.ask {
-            None => MailPlan::Plain(self.mail.decide(tables, cx)?),
+            None => MailPlan::Plain(self.mail.decide(tables, cx)?.after_hops(workflow.hops)),
             Some(ask) => {
                 let (choices, default) = (ask.choices.clone(), ask.default.clone());
                 let ask = ApprovalAsk { mail: self.mail.clone(), choices, default, deadline: ask.deadline };
                 // It is the workflow that asks, also when it asks whoever speaks for it.
-                MailPlan::Ask(approval::plan(&ask, tables, cx, true)?)
+                MailPlan::Ask(approval::plan(&ask, tables, cx, true)?.after_hops(workflow.hops))
             }
         };
         let recipients = match &mail {
@@ -471,6 +472,7 @@ impl Rule for WorkflowEnd {
             return Err(refuse(Code::Malformed, "the end of a workflow answers and ends no message"));
         }
         let mail = self.mail.as_ref().map(|mail| mail.decide(tables, cx)).transpose()?;
+        let mail = mail.map(|mail| mail.after_hops(workflow.hops));
         let workflow = WorkflowRow { state, ended_at: Some(cx.at), ended_by: Some(cx.position), ..workflow };
         Ok(EndPlan { workflow, mail })
     }
@@ -560,7 +562,9 @@ impl Rule for WorkflowRetry {
             ..row
         });
         let steps = again.collect();
-        let workflow = WorkflowRow { state: WorkflowState::Open, ended_at: None, ended_by: None, ..workflow };
+        // A run that lets its own workflow try again and again is a loop too.
+        let hops = workflow.hops.max(run::hops(tables, cx.session.as_ref())?);
+        let workflow = WorkflowRow { state: WorkflowState::Open, ended_at: None, ended_by: None, hops, ..workflow };
         Ok(RetryPlan { workflow, steps })
     }
 
@@ -588,6 +592,19 @@ pub(crate) fn delivery_ended(tables: &mut Tables<'_>, cx: &Context, after: &Deli
     };
     let state = if after.state == State::Done && !denied { TaskState::Done } else { TaskState::Failed };
     tables.end_task(&task, state, cx.at, cx.position)
+}
+
+/// What answers a step is known to its workflow, and waits for nobody: whoever speaks for it is told of the end.
+pub(crate) fn settle_answer(tables: &mut Tables<'_>, cx: &Context, answer: &Message) -> Result<(), Error> {
+    let step = answer.reply_to.map(|number| tables.task(number)).transpose()?.flatten();
+    let Some(task) = step.filter(|task| task.is_open() && !answer.wants_response) else { return Ok(()) };
+    let owner = tables.workflow_numbered(task.workflow)?.map(|workflow| Address::Agent(workflow.owner));
+    for before in tables.deliveries_of(answer.number)? {
+        if before.state == State::Pending && Some(&before.address) == owner.as_ref() {
+            delivery::end(tables, cx, &before, before.clone(), State::Done, EndReason::Settled)?;
+        }
+    }
+    Ok(())
 }
 
 /// The time of a step is over, whoever works at it.
@@ -620,7 +637,24 @@ pub(crate) fn retire_of(tables: &mut Tables<'_>, cx: &Context, name: &Name) -> R
                 let state = WorkflowState::Cancelled;
                 let over = WorkflowRow { state, ended_at: Some(cx.at), ended_by: Some(cx.position), ..workflow };
                 close(tables, cx, &over)?;
+                tell_humans(tables, cx, &over)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Nobody else would hear that a workflow ended with who spoke for it.
+fn tell_humans(tables: &mut Tables<'_>, cx: &Context, over: &WorkflowRow) -> Result<(), Error> {
+    let Some(last) = tables.tasks_of_workflow(over.number)?.into_iter().map(|task| task.message).max() else {
+        return Ok(());
+    };
+    let message = delivery::expect_message(tables, last)?;
+    let deliveries = tables.deliveries_of(last)?;
+    for name in tables.active_agents()? {
+        let is_human = tables.agent(name.as_str())?.is_some_and(|agent| agent.kind == AgentKind::Human);
+        if let Some(about) = deliveries.first().filter(|_| is_human) {
+            notice::tell(tables, cx, Address::Agent(name), Notice::Orphaned, &message, about)?;
         }
     }
     Ok(())

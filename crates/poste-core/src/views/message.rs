@@ -269,6 +269,7 @@ fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(Str
         Some(Notice::Defaulted) => format!("It is decided, and no answer can change that: poste approvals {about}"),
         Some(Notice::Settled) => format!("Nothing is left to do: poste approvals {about}"),
         Some(Notice::Unanswered) => format!("If it still has to be decided, ask again: poste approvals {about}"),
+        Some(Notice::Orphaned) => format!("See how far it came: poste thread {about}"),
         Some(Notice::StepOver) => format!("Stop working on it; a result would be kept as late: poste track {about}"),
         Some(Notice::Withdrawn) => format!("Stop working on it. What it was: poste handoff show {about}"),
         Some(Notice::Stopped) => {
@@ -277,13 +278,16 @@ fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(Str
             )
         }
         Some(Notice::Overdue) => format!("See who has it: poste track {about}. What else is late: poste overdue"),
-        _ => format!(
-            "See what happened: poste track {about}.{printed} Give it another chance: poste retry {about}",
-            printed = match is_of_run(tables, row.position)? {
-                true => format!(" What it printed: poste dispatch logs {about}."),
-                false => String::new(),
-            }
-        ),
+        _ => match super::workflow_of(store, about)? {
+            Some(workflow) => format!("See what becomes of its workflow: poste workflow show {workflow}"),
+            None => format!(
+                "See what happened: poste track {about}.{printed} Give it another chance: poste retry {about}",
+                printed = match is_of_run(tables, row.position)? {
+                    true => format!(" What it printed: poste dispatch logs {about}."),
+                    false => String::new(),
+                }
+            ),
+        },
     };
     let speaker = tables.record(row.position)?.map(|record| record.sealed.envelope.actor);
     let (Some(speaker), false) = (speaker, said.is_empty()) else { return Ok((subject, next)) };

@@ -102,6 +102,7 @@ fn notice_subject(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<S
         Some(Notice::Returned) => "came back",
         Some(Notice::Closed) => "was closed with its conversation while you held it",
         Some(Notice::Withdrawn) => "is a handoff that was withdrawn",
+        Some(Notice::Orphaned) => "was the last step of a workflow that is cancelled: who spoke for it retired",
         Some(Notice::StepOver) => "is a step of a workflow that is over, or its time is, while you held it",
         Some(Notice::Overdue) => "was not answered in time",
         Some(Notice::Stopped) => "waits: whom it is for is stopped",

@@ -14,8 +14,8 @@ use crate::error::Error;
 use crate::log::{Artifact, Content, Intent, MessageNo, Position};
 use crate::store::Store;
 use crate::store::tables::{
-    Delivery, EndReason, Optional as _, State, StepRow, StepState, Tables, TaskPart, TaskRow, TaskState, WorkflowRow,
-    WorkflowState,
+    Approval, Delivery, EndReason, Optional as _, State, StepRow, StepState, Tables, TaskPart, TaskRow, TaskState,
+    WorkflowRow, WorkflowState,
 };
 use crate::text::{Label, Name, Word};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
@@ -181,9 +181,32 @@ pub fn workflow(store: &Store, label: &Label) -> Result<Option<WorkflowView>, Er
     })
 }
 
-/// Every workflow that is not over, by its name.
-pub fn open_workflows(store: &Store) -> Result<Vec<Label>, Error> {
-    Ok(store.tables()?.open_workflows()?.into_iter().map(|row| row.label).collect())
+/// Workflows that are not over, or the one that is asked for, the oldest first: only what is under way of each and never
+/// what was said, so it costs little to ask.
+pub fn open_workflows(store: &Store, only: Option<&Label>) -> Result<Vec<WorkflowView>, Error> {
+    let outline = |tables: &Tables<'_>, row: WorkflowRow| {
+        let steps = tables.steps_of_workflow(row.number)?;
+        let mut tasks: BTreeMap<u32, Vec<TaskView>> = BTreeMap::new();
+        for step in steps.iter().filter(|step| !step.is_settled()) {
+            let rows = tables.tasks_of_step(row.number, step.ordinal, step.round)?;
+            for task in rows {
+                let asked = match task.part {
+                    TaskPart::Question => tables.approval(task.message)?,
+                    TaskPart::Work => None,
+                };
+                tasks.entry(step.ordinal).or_default().push(task_outline(&task, asked));
+            }
+        }
+        Ok(assemble(row, &steps, tasks))
+    };
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let rows = match only {
+            None => tables.open_workflows()?,
+            Some(label) => tables.workflow(label)?.filter(WorkflowRow::is_open).into_iter().collect(),
+        };
+        rows.into_iter().map(|row| outline(&tables, row)).collect()
+    })
 }
 
 /// The definition and the inputs of a workflow.
@@ -257,24 +280,34 @@ fn view(store: &Store, tables: &Tables<'_>, row: WorkflowRow) -> Result<Workflow
         let step = task.step;
         tasks.entry(step).or_default().push(task_view(store, tables, &task)?);
     }
-    let key = |ordinal: &u32| steps.iter().find(|step| step.ordinal == *ordinal).map(|step| step.key.clone());
-    let mut views = Vec::with_capacity(steps.len());
-    for step in &steps {
-        views.push(StepView {
-            key: step.key.clone(),
-            state: step.state,
-            round: step.round,
-            max_rounds: step.max_rounds,
-            granted: step.granted,
-            needs: step.needs.iter().filter_map(key).collect(),
-            instead: step.instead.as_ref().and_then(key),
-            marked_at: step.marked_at,
-            reason: step.marked_by.map(|position| reason(store, position)).transpose()?.flatten(),
-            tasks: tasks.remove(&step.ordinal).unwrap_or_default(),
-            again: step.again.iter().filter_map(key).collect(),
-        });
+    let why = |position: Option<Position>| position.map(|position| reason(store, position)).transpose();
+    let ended = match row.ended_by.map(|position| intent_at(store, position)).transpose()?.flatten() {
+        Some(Intent::Retire(_)) => Some(format!("{} spoke for it and retired, and nobody else leads it", row.owner)),
+        _ => why(row.ended_by)?.flatten(),
+    };
+    let mut view = assemble(row, &steps, tasks);
+    for (view, step) in view.steps.iter_mut().zip(&steps) {
+        view.reason = why(step.marked_by)?.flatten();
     }
-    Ok(WorkflowView {
+    Ok(WorkflowView { reason: ended, ..view })
+}
+
+fn assemble(row: WorkflowRow, steps: &[StepRow], mut tasks: BTreeMap<u32, Vec<TaskView>>) -> WorkflowView {
+    let key = |ordinal: &u32| steps.iter().find(|step| step.ordinal == *ordinal).map(|step| step.key.clone());
+    let steps = steps.iter().map(|step| StepView {
+        key: step.key.clone(),
+        state: step.state,
+        round: step.round,
+        max_rounds: step.max_rounds,
+        granted: step.granted,
+        needs: step.needs.iter().filter_map(key).collect(),
+        instead: step.instead.as_ref().and_then(key),
+        marked_at: step.marked_at,
+        reason: None,
+        tasks: tasks.remove(&step.ordinal).unwrap_or_default(),
+        again: step.again.iter().filter_map(key).collect(),
+    });
+    WorkflowView {
         workflow: row.label,
         name: Some(row.name),
         state: row.state,
@@ -282,11 +315,11 @@ fn view(store: &Store, tables: &Tables<'_>, row: WorkflowRow) -> Result<Workflow
         lead: row.lead,
         started_at: row.at,
         ended_at: row.ended_at,
-        reason: row.ended_by.map(|position| reason(store, position)).transpose()?.flatten(),
+        reason: None,
         digest: Some(row.digest),
-        steps: views,
+        steps: steps.collect(),
         position: Some(row.position),
-    })
+    }
 }
 
 /// What a record says, in one line; nothing if it cannot be read.
@@ -300,12 +333,9 @@ fn reason(store: &Store, position: Position) -> Result<Option<String>, Error> {
     })
 }
 
-fn task_view(store: &Store, tables: &Tables<'_>, task: &TaskRow) -> Result<TaskView, Error> {
-    // What is archived and cannot be read must not hide how the workflow went.
-    let found = or_damage(rows(store, tables, task.message))?.ok().flatten();
-    let delivery = found.and_then(|MessageRows { deliveries, .. }| deliveries.into_iter().next());
-    let approval = tables.approval(task.message)?;
-    let mut view = TaskView {
+/// A task without its delivery and what was said.
+fn task_outline(task: &TaskRow, approval: Option<Approval>) -> TaskView {
+    TaskView {
         message: task.message,
         part: task.part,
         round: task.round,
@@ -323,7 +353,14 @@ fn task_view(store: &Store, tables: &Tables<'_>, task: &TaskRow) -> Result<TaskV
         choice: approval.as_ref().and_then(|approval| approval.choice.clone()),
         choices: approval.filter(|approval| approval.is_open()).map(|approval| approval.choices).unwrap_or_default(),
         result: None,
-    };
+    }
+}
+
+fn task_view(store: &Store, tables: &Tables<'_>, task: &TaskRow) -> Result<TaskView, Error> {
+    let mut view = task_outline(task, tables.approval(task.message)?);
+    // What is archived and cannot be read must not hide how the workflow went.
+    let found = or_damage(rows(store, tables, task.message))?.ok().flatten();
+    let delivery = found.and_then(|MessageRows { deliveries, .. }| deliveries.into_iter().next());
     if let Some(delivery) = delivery {
         read_delivery(store, tables, &mut view, &delivery)?;
     }
@@ -343,7 +380,12 @@ fn read_delivery(store: &Store, tables: &Tables<'_>, view: &mut TaskView, delive
     view.delivery = Some(delivery.state);
     view.why = delivery.reason;
     view.result = match (delivery.answer, delivery.ended_by) {
-        (Some(answer), _) if delivery.state == State::Done => {
+        (Some(first), ended_by) if delivery.state == State::Done => {
+            // Whoever asked something first answered with what ended it.
+            let sql = "SELECT number FROM messages WHERE reply_to = ?1 AND position = ?2 AND notice IS NULL";
+            let mut last = tables.conn().prepare_cached(sql)?;
+            let last = last.query_row((delivery.message, ended_by), |row| row.get(0)).optional()?;
+            let answer = last.unwrap_or(first);
             let position = tables.position_of(answer)?;
             position.map(|position| result(store, position, Some(answer))).transpose()?.flatten()
         }
@@ -355,9 +397,13 @@ fn read_delivery(store: &Store, tables: &Tables<'_>, view: &mut TaskView, delive
     Ok(())
 }
 
-fn result(store: &Store, position: Position, message: Option<MessageNo>) -> Result<Option<TaskResult>, Error> {
+fn intent_at(store: &Store, position: Position) -> Result<Option<Intent>, Error> {
     let record = or_damage(envelope(store, position))?.ok().flatten();
-    let intent = record.and_then(|record| record.sealed.intent().ok().flatten());
+    Ok(record.and_then(|record| record.sealed.intent().ok().flatten()))
+}
+
+fn result(store: &Store, position: Position, message: Option<MessageNo>) -> Result<Option<TaskResult>, Error> {
+    let intent = intent_at(store, position)?;
     // Only who had it says what came of it: a tick, or whoever ended the workflow, speaks of something else.
     let Some(intent) = intent.filter(|intent| {
         message.is_some()

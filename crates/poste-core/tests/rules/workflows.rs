@@ -2,7 +2,7 @@
 
 use poste_core::fold::{Code, Effect};
 use poste_core::log::{
-    ApprovalAnswer, Ends, EndsHow, Intent, Redact, Register, Send, StepAsk, StepMark, StepSpec, WorkflowEnd,
+    ApprovalAnswer, Ends, EndsHow, Intent, Redact, Register, Retire, Send, StepAsk, StepMark, StepSpec, WorkflowEnd,
     WorkflowEnding, WorkflowMark, WorkflowRetry, WorkflowStart, WorkflowStep,
 };
 use poste_core::store::tables::{EndReason, Notice, State, StepState, TaskState, WorkflowState};
@@ -461,7 +461,8 @@ fn the_same_start_under_the_same_id_begins_one() {
     let second = desk.outcome(&proposal);
     assert!(second.repeat);
     assert_eq!(first.verdict, second.verdict);
-    assert_eq!(views::open_workflows(desk.office.store()).unwrap(), labels(&["ship-1"]));
+    let open = views::open_workflows(desk.office.store(), None).unwrap();
+    assert_eq!(open.into_iter().map(|view| view.workflow).collect::<Vec<_>>(), labels(&["ship-1"]));
 }
 
 #[test]
@@ -496,4 +497,34 @@ fn a_numbered_step_waits_for_the_earlier_ones() {
     let expected =
         [("1", StepState::Done), ("2", StepState::Failed), ("3", StepState::Open), ("last", StepState::Open)];
     assert_eq!(seen.steps.iter().map(|step| (step.key.as_str(), step.state)).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn the_answer_to_a_step_waits_for_nobody_and_a_question_does() {
+    let mut desk = desk();
+    let ship = begin(&mut desk, vec![spec("build", &[])]);
+    let build = accepted(send(&mut desk, step(&ship, "build", "coder")));
+    let reply =
+        |kind: &str, ends| Send { reply_to: Some(build), ends, ..Send::plain(kind.parse().unwrap(), Vec::new()) };
+    accepted(desk.say("coder", Intent::Send(reply("question", None)), Some(text("Which branch?"))));
+    let question = desk.last_message();
+    let ends = Some(Ends { message: build, how: EndsHow::Replied, token: None });
+    accepted(desk.say("coder", Intent::Send(reply("response", ends)), Some(text("built"))));
+    let answer = desk.last_message();
+    let tables = desk.office.store().tables().unwrap();
+    let ended = |number| tables.deliveries_of(number).unwrap().remove(0).reason;
+    assert_eq!((ended(question), ended(answer)), (None, Some(EndReason::Settled)));
+    assert_eq!(see(&desk, &ship).steps[0].tasks[0].result.as_ref().unwrap().text, "built");
+}
+
+#[test]
+fn a_workflow_whose_speaker_retires_without_a_lead_says_so() {
+    let mut desk = desk();
+    let ship = begin(&mut desk, vec![spec("build", &[])]);
+    let build = accepted(send(&mut desk, step(&ship, "build", "coder")));
+    accepted(desk.ask("lead", Intent::Retire(Retire { name: "lead".parse().unwrap() })));
+    let seen = see(&desk, &ship);
+    assert_eq!(seen.state, WorkflowState::Cancelled);
+    assert_eq!(seen.reason.unwrap(), "lead spoke for it and retired, and nobody else leads it");
+    assert_eq!(desk.told_of(build), [("ann".to_owned(), Notice::Orphaned)]);
 }

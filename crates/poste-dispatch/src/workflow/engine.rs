@@ -6,19 +6,20 @@ use std::path::{Path, PathBuf};
 use poste_core::config::{AgentConfig, Problem};
 use poste_core::fold::{Code, Effect, Rejection, Verdict};
 use poste_core::log::{
-    Body, Content, Intent, Proposal, Send, StepAsk, StepMark, StepSpec, WorkflowEnd, WorkflowEnding, WorkflowMark,
-    WorkflowStart, WorkflowStep,
+    Body, Content, Intent, Proposal, Sealed, Send, StepAsk, StepMark, StepSpec, WorkflowEnd, WorkflowEnding,
+    WorkflowMark, WorkflowStart, WorkflowStep,
 };
 use poste_core::office::Office;
-use poste_core::text::{Label, Name, RecordId, TypeName, Word};
+use poste_core::text::{Label, Name, RecordId, Session, TypeName, Word};
 use poste_core::time::When;
 use poste_core::views::{self, Began, WorkflowView};
+use poste_core::vocabulary::Priority;
 use poste_core::{Address, Digest, Error, MessageNo, limits};
 use serde_json::value::RawValue;
 
 use super::definition::{Definition, OnFail, Step, Target};
 use super::lint::{Known, lint};
-use super::plan::{Act, FAIL, Inputs, RETRY, SKIP, Task, plan};
+use super::plan::{Act, FAIL, Inputs, RETRY, SKIP, Stir, Task, plan};
 use super::source::Format;
 
 /// Where definitions are: of this machine in the office, of everybody beside `poste.toml`.
@@ -91,9 +92,9 @@ pub fn find(office: &Path, name: &str) -> Result<Option<Source>, Error> {
     Ok(None)
 }
 
-/// Every definition there is, by name. One that hides another of the same name stands for both.
-pub fn definitions(office: &Path) -> Result<Vec<Source>, Error> {
-    let mut found: BTreeMap<String, Source> = BTreeMap::new();
+/// Every definition there is, by name, or why it cannot be read. One that hides another of the same name stands for both.
+pub fn definitions(office: &Path) -> Vec<Result<Source, Error>> {
+    let mut found: BTreeMap<String, Result<Source, Error>> = BTreeMap::new();
     for folder in folders(office) {
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
         for entry in entries.flatten() {
@@ -101,12 +102,13 @@ pub fn definitions(office: &Path) -> Result<Vec<Source>, Error> {
             if !path.extension().is_some_and(is_ending) {
                 continue;
             }
-            let Some(text) = read_file(&path)? else { continue };
-            let source = source(path, text)?;
-            found.entry(source.name.to_string()).or_insert(source);
+            let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            let read = read_file(&path).transpose();
+            let Some(read) = read.map(|text| text.and_then(|text| source(path, text))) else { continue };
+            found.entry(name).or_insert(read);
         }
     }
-    Ok(found.into_values().collect())
+    found.into_values().collect()
 }
 
 fn is_ending(ending: &std::ffi::OsStr) -> bool {
@@ -197,10 +199,10 @@ fn register_agents(office: &mut Office, definition: &Definition) -> Result<(), E
     Ok(())
 }
 
-/// Starts a workflow in somebody's name.
+/// Starts a workflow in somebody's name; in the session of a run it is one of what that run leads to.
 pub fn start(
     office: &mut Office,
-    owner: &Name,
+    (owner, session): (&Name, Option<Session>),
     id: RecordId,
     source: &Source,
     inputs: &Inputs,
@@ -224,14 +226,8 @@ pub fn start(
         lead: definition.lead.clone().filter(|lead| lead != owner),
     });
     let sent_at = office.wall();
-    let outcome = office.propose(&Proposal {
-        id,
-        actor: owner.clone(),
-        session: None,
-        sent_at,
-        intent,
-        content: Some(content),
-    })?;
+    let outcome =
+        office.propose(&Proposal { id, actor: owner.clone(), session, sent_at, intent, content: Some(content) })?;
     match outcome.verdict {
         Verdict::Accepted(Effect::Began(workflow)) => Ok(Started { workflow, repeat: outcome.repeat }),
         Verdict::Accepted(other) => {
@@ -288,11 +284,40 @@ pub fn began(office: &Office, view: &WorkflowView) -> Result<Option<(Definition,
 
 /// Goes on with every workflow that is not over, as far as it can be gone on with now.
 pub fn advance(office: &mut Office) -> Result<Advanced, Error> {
+    advance_from(office, Stir::Waits)
+}
+
+/// As [`advance`], but what could not be sent before is left for others to try again.
+pub fn advance_news(office: &mut Office) -> Result<Advanced, Error> {
+    advance_from(office, Stir::News)
+}
+
+fn advance_from(office: &mut Office, least: Stir) -> Result<Advanced, Error> {
     let mut advanced = Advanced::default();
-    for label in views::open_workflows(office.store())? {
-        advance_one(office, &label, &mut advanced)?;
+    for outline in views::open_workflows(office.store(), None)? {
+        if Stir::of(&outline) < least {
+            advanced.open += 1;
+            continue;
+        }
+        let label = &outline.workflow;
+        match advance_one(office, label, &mut advanced) {
+            Err(error) if is_of_workflow(&error) => {
+                advanced.open += 1;
+                advanced.waiting.push(format!("{label} cannot be gone on with: {error}"));
+            }
+            other => other?,
+        }
     }
     Ok(advanced)
+}
+
+/// Whether the next workflow may fare better: it is not the office that is in the way.
+fn is_of_workflow(error: &Error) -> bool {
+    use Error::{Artifact, Artifacts, Damaged, Io, Malformed, Rejected, UnknownKind};
+    matches!(
+        error,
+        Artifact { .. } | Artifacts(_) | Damaged(_) | Io { .. } | Malformed(_) | Rejected(_) | UnknownKind { .. }
+    )
 }
 
 /// As [`advance`], with one.
@@ -300,11 +325,23 @@ pub fn advance_one(office: &mut Office, label: &Label, advanced: &mut Advanced) 
     // Each look says all there is to say, so it ends when a look finds nothing new. Loops are bounded, but let them be
     // long: whoever calls has other things to do too.
     const LOOKS_MAX: usize = 50;
+    let mut began_with = None;
     for _ in 0..LOOKS_MAX {
+        // What was said is read only when there is something to say to it.
+        let Some(outline) = views::open_workflows(office.store(), Some(label))?.pop() else { return Ok(()) };
+        if Stir::of(&outline) == Stir::Still {
+            break;
+        }
+        let known = match &began_with {
+            Some(known) => known,
+            None => began_with.insert(began(office, &outline)?),
+        };
+        if known.as_ref().is_some_and(|(definition, inputs)| plan(definition, inputs, &outline).is_empty()) {
+            break;
+        }
         let Some(view) = views::workflow(office.store(), label)?.filter(WorkflowView::is_open) else { return Ok(()) };
         let Some(owner) = view.owner.clone() else { return Ok(()) };
-        let known = began(office, &view)?;
-        let (definition, acts) = match &known {
+        let (definition, acts) = match known {
             Some((definition, inputs)) => (Some(definition), plan(definition, inputs, &view)),
             None => {
                 let why = Some("its definition was erased, or cannot be read".to_owned());
@@ -313,8 +350,7 @@ pub fn advance_one(office: &mut Office, label: &Label, advanced: &mut Advanced) 
         };
         let taken = say(office, &owner, &view, definition, acts, advanced)?;
         if taken == 0 {
-            advanced.open += 1;
-            return Ok(());
+            break;
         }
         advanced.records += taken;
     }
@@ -336,18 +372,19 @@ fn say(
     let mut ended = 0;
     for act in acts {
         let (intent, content) = intent_of(view, definition, &act);
-        // Words that do not fit anywhere would stop everything else.
-        if let Some(Err(why)) = content.as_ref().map(fits) {
+        let proposal = proposal(office, owner, intent, content);
+        // What does not fit anywhere would stop everything else that is said along with it.
+        if let Err(why) = Sealed::seal(&proposal) {
             match &act {
                 Act::End { how, why: reason } => {
                     advanced.waiting.push(format!("{} is over and nobody is told: {why}", view.workflow));
                     ended += end_quietly(office, owner, view, *how, reason.as_deref())?;
                 }
-                _ => ended += wait(office, owner, view, &act, &why, advanced)?,
+                _ => ended += wait(office, owner, view, &act, &why.to_string(), advanced)?,
             }
             continue;
         }
-        proposals.push(proposal(office, owner, intent, content));
+        proposals.push(proposal);
         told.push(act);
     }
     if proposals.is_empty() {
@@ -374,17 +411,6 @@ fn say(
         }
     }
     Ok(taken)
-}
-
-/// What the office would not take at all, with everything else that is said along with it.
-fn fits(content: &Content) -> Result<(), String> {
-    content.check()?;
-    match content.encode().len() {
-        length if length > limits::CONTENT_BYTES_MAX => {
-            Err(format!("its text has {length} bytes, at most {} are allowed", limits::CONTENT_BYTES_MAX))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// A step that nobody can be sent for waits until somebody can.
@@ -494,7 +520,8 @@ fn step_of(view: &WorkflowView, step: Option<&Step>, task: &Task) -> (WorkflowSt
     };
     let wants_response = step.filter(|_| ask.is_none()).map(|step| step.answer);
     let mail = Send {
-        priority: step.and_then(|step| step.priority),
+        // What waits for a person must not drown.
+        priority: step.and_then(|step| step.priority).max(ask.as_ref().map(|_| Priority::High)),
         wants_response,
         workflow: Some(view.workflow.clone()),
         step: Some(task.step.clone()),

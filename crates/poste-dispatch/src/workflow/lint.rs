@@ -33,10 +33,12 @@ pub fn lint(text: &str, format: Format, name: &Label, known: &dyn Known) -> (Opt
     let mut lint = Lint { text, problems: Vec::new() };
     lint.names(&definition);
     lint.order(&definition);
-    if lint.problems.is_empty() {
+    // Where a name or the order is wrong, what comes before what is not known, and is complained of only once.
+    let in_order = problems.is_empty() && lint.problems.is_empty();
+    if in_order {
         lint.loops(&mut definition);
-        lint.values(&definition);
     }
+    lint.values(&definition, in_order);
     lint.people(&definition, known);
     problems.append(&mut lint.problems);
     problems.sort();
@@ -90,9 +92,6 @@ impl Lint<'_> {
 
     /// Nothing waits for itself.
     fn order(&mut self, definition: &Definition) {
-        if !self.problems.is_empty() {
-            return;
-        }
         let graph = Graph::of(definition);
         let mut told = BTreeSet::new();
         for index in 0..definition.steps.len() {
@@ -173,8 +172,8 @@ impl Lint<'_> {
     }
 
     /// Every value a text or a condition speaks of is there when it is read.
-    fn values(&mut self, definition: &Definition) {
-        let graph = Graph::of(definition);
+    fn values(&mut self, definition: &Definition, in_order: bool) {
+        let graph = in_order.then(|| Graph::of(definition));
         for (index, step) in definition.steps.iter().enumerate() {
             let mut spoken: Vec<(&'static str, usize, Reference, bool)> = Vec::new();
             let texts = [("title", &step.title), ("expect", &step.expect)];
@@ -194,7 +193,7 @@ impl Lint<'_> {
                 spoken.push(("for_each", *line, reference.clone(), false));
             }
             for (what, line, reference, own) in spoken {
-                if let Some(why) = self.missing(definition, &graph, index, what, &reference, own) {
+                if let Some(why) = self.missing(definition, graph.as_ref(), index, what, &reference, own) {
                     let line = line_of(self.text, line, &reference.to_string());
                     self.say(line, format!("step {}, {what}: {why}", step.key));
                 }
@@ -205,7 +204,7 @@ impl Lint<'_> {
     fn missing(
         &self,
         definition: &Definition,
-        graph: &Graph,
+        graph: Option<&Graph>,
         index: usize,
         what: &str,
         reference: &Reference,
@@ -228,6 +227,7 @@ impl Lint<'_> {
                     let hint = near.first().map(|near| format!("; did you mean {near}?")).unwrap_or_default();
                     return Some(format!("there is no step {key}{hint}"));
                 };
+                let graph = graph?;
                 let same_loop = definition
                     .steps
                     .iter()

@@ -19,9 +19,9 @@ mod words;
 
 pub use definition::{Definition, ForEach, Input, OnFail, Step, Target};
 pub use engine::{
-    Advanced, FOLDER, Registered, Source, StartError, Started, advance, advance_one, began, definitions, find, folders,
-    proposal_of, start,
+    Advanced, FOLDER, Registered, Source, StartError, Started, advance, advance_news, advance_one, began, definitions,
+    find, folders, proposal_of, start,
 };
 pub use lint::{Anybody, Known, lint};
-pub use plan::{Act, Inputs, Task, plan};
+pub use plan::{Act, Inputs, Stir, Task, plan};
 pub use source::Format;

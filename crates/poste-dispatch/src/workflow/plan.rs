@@ -50,55 +50,68 @@ const VALUE_CHARS_MAX: usize = 60_000;
 
 pub type Inputs = BTreeMap<String, String>;
 
-/// Everything that can be said now. Empty: it waits for somebody, or is over.
-pub fn plan(definition: &Definition, inputs: &Inputs, view: &WorkflowView) -> Vec<Act> {
-    if !view.is_open() {
-        return Vec::new();
+/// Whether there may be anything to say, by what is over alone. It needs no words, so it may be asked at every record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stir {
+    Still,
+    /// What could not be sent may be tried once more.
+    Waits,
+    News,
+}
+
+impl Stir {
+    pub fn of(view: &WorkflowView) -> Self {
+        let order = Order(view);
+        let doomed = order.doomed().is_some();
+        let mut stir = Self::Still;
+        for step in view.steps.iter().filter(|step| !step.is_settled() && order.may_begin(step)) {
+            let found = match order.is_wanted(step) {
+                None => Self::Still,
+                Some(false) => Self::News,
+                Some(true) if step.current().next().is_none() && doomed => Self::Still,
+                Some(true) if !is_idle(step) => Self::Still,
+                Some(true) if step.state == StepState::Waiting => Self::Waits,
+                Some(true) => Self::News,
+            };
+            stir = stir.max(found);
+        }
+        let is_over = match doomed {
+            true => !view.steps.iter().any(StepView::is_running),
+            false => view.steps.iter().all(|step| order.is_satisfied(step)),
+        };
+        if is_over { Self::News } else { stir }
     }
-    let look = Look { definition, inputs, view };
-    let doomed = view.steps.iter().find(|step| step.state == StepState::Failed && look.is_final(step));
-    let mut acts = Vec::new();
-    for step in &definition.steps {
-        let Some(seen) = view.step(step.key.as_str()) else { continue };
-        if !seen.is_settled() && look.may_begin(seen) {
-            acts.extend(look.step(step, seen, doomed.is_some()));
+}
+
+/// Whether an item of it waits for nobody and is not done, or all of them are.
+fn is_idle(step: &StepView) -> bool {
+    let (mut busy, mut done) = (0, 0);
+    let of = step.current().next().map_or(1, |task| task.of);
+    let mut last: BTreeMap<u32, &TaskView> = BTreeMap::new();
+    for task in step.current() {
+        last.insert(task.item, task); // by attempts, and a question after the work it is about
+    }
+    for task in last.values() {
+        match (task.state, task.part) {
+            (TaskState::Open, _) => busy += 1,
+            (TaskState::Done, TaskPart::Work) => done += 1,
+            _ => {}
         }
     }
-    if !acts.is_empty() {
-        return acts;
-    }
-    if let Some(failed) = doomed {
-        // What still runs is let finish; nothing new begins.
-        let runs = view.steps.iter().any(StepView::is_running);
-        let why = failed.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-        let why = Some(format!("step {} failed{why}", failed.key));
-        return if runs { Vec::new() } else { vec![Act::End { how: WorkflowEnding::Failed, why }] };
-    }
-    if view.steps.iter().all(|step| look.is_satisfied(step)) {
-        return vec![Act::End { how: WorkflowEnding::Finished, why: None }];
-    }
-    Vec::new()
+    busy == 0 || busy + done < of
 }
 
-struct Look<'a> {
-    definition: &'a Definition,
-    inputs: &'a Inputs,
-    view: &'a WorkflowView,
-}
+/// What may begin, and what is over, by the states of the steps.
+struct Order<'a>(&'a WorkflowView);
 
-/// What became of one item of a step.
-enum Item<'a> {
-    Next(u32),
-    Ask(&'a TaskView),
-    Running,
-    Done,
-    Skipped(String),
-    Failed(String),
-}
+impl<'a> Order<'a> {
+    /// The step that cannot be mended any more.
+    fn doomed(&self) -> Option<&'a StepView> {
+        self.0.steps.iter().find(|step| step.state == StepState::Failed && self.is_final(step))
+    }
 
-impl Look<'_> {
-    fn stand_in(&self, step: &StepView) -> Option<&StepView> {
-        step.instead.as_ref().and_then(|other| self.view.step(other.as_str()))
+    fn stand_in(&self, step: &StepView) -> Option<&'a StepView> {
+        step.instead.as_ref().and_then(|other| self.0.step(other.as_str()))
     }
 
     /// What comes after it may begin.
@@ -119,20 +132,77 @@ impl Look<'_> {
     }
 
     fn may_begin(&self, step: &StepView) -> bool {
-        step.needs.iter().all(|need| self.view.step(need.as_str()).is_some_and(|need| self.is_satisfied(need)))
+        step.needs.iter().all(|need| self.0.step(need.as_str()).is_some_and(|need| self.is_satisfied(need)))
     }
 
+    /// Those a step stands in for.
+    fn replaced<'s>(&'s self, step: &'s StepView) -> impl Iterator<Item = &'a StepView> + 's {
+        self.0.steps.iter().filter(|other| other.instead.as_ref() == Some(&step.key))
+    }
+
+    /// Who stands in for others runs if one of them failed; none: it is not known yet.
+    fn is_wanted(&self, step: &StepView) -> Option<bool> {
+        if self.replaced(step).next().is_none() || self.replaced(step).any(|other| other.state == StepState::Failed) {
+            return Some(true);
+        }
+        self.replaced(step).all(StepView::is_settled).then_some(false)
+    }
+}
+
+/// Everything that can be said now. Empty: it waits for somebody, or is over.
+pub fn plan(definition: &Definition, inputs: &Inputs, view: &WorkflowView) -> Vec<Act> {
+    if !view.is_open() {
+        return Vec::new();
+    }
+    let look = Look { definition, inputs, view, order: Order(view) };
+    let doomed = look.order.doomed();
+    let mut acts = Vec::new();
+    for step in &definition.steps {
+        let Some(seen) = view.step(step.key.as_str()) else { continue };
+        if !seen.is_settled() && look.order.may_begin(seen) {
+            acts.extend(look.step(step, seen, doomed.is_some()));
+        }
+    }
+    if !acts.is_empty() {
+        return acts;
+    }
+    if let Some(failed) = doomed {
+        // What still runs is let finish; nothing new begins.
+        let runs = view.steps.iter().any(StepView::is_running);
+        let why = failed.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        let why = Some(format!("step {} failed{why}", failed.key));
+        return if runs { Vec::new() } else { vec![Act::End { how: WorkflowEnding::Failed, why }] };
+    }
+    if view.steps.iter().all(|step| look.order.is_satisfied(step)) {
+        return vec![Act::End { how: WorkflowEnding::Finished, why: None }];
+    }
+    Vec::new()
+}
+
+struct Look<'a> {
+    definition: &'a Definition,
+    inputs: &'a Inputs,
+    view: &'a WorkflowView,
+    order: Order<'a>,
+}
+
+/// What became of one item of a step.
+enum Item<'a> {
+    Next(u32),
+    Ask(&'a TaskView),
+    Running,
+    Done,
+    Skipped(String),
+    Failed(String),
+}
+
+impl Look<'_> {
     fn step(&self, step: &Step, seen: &StepView, doomed: bool) -> Vec<Act> {
         let mark = |what, why: Option<String>| vec![Act::Mark { step: step.key.clone(), round: seen.round, what, why }];
-        let mut stands_in_for =
-            self.view.steps.iter().filter(|other| other.instead.as_ref() == Some(&step.key)).peekable();
-        if stands_in_for.peek().is_some() {
-            let others: Vec<&StepView> = stands_in_for.collect();
-            if !others.iter().any(|other| other.state == StepState::Failed) {
-                let all_well = others.iter().all(|other| other.is_settled());
-                let why = || Some("nothing failed that it stands in for".to_owned());
-                return if all_well { mark(StepMark::Skipped, why()) } else { Vec::new() };
-            }
+        match self.order.is_wanted(seen) {
+            Some(true) => {}
+            Some(false) => return mark(StepMark::Skipped, Some("nothing failed that it stands in for".to_owned())),
+            None => return Vec::new(),
         }
         let has_begun = seen.current().next().is_some();
         if !has_begun && doomed {
@@ -235,7 +305,10 @@ impl Look<'_> {
         failure: Option<String>,
     ) -> Task {
         let failed = before.iter().rev().find(|task| task.part == TaskPart::Work && task.state == TaskState::Failed);
-        let last_failure = failed.map(|task| failure_of(task)).unwrap_or_default();
+        // Who stands in has that to know first: why it has to.
+        let replaced = || self.order.replaced(seen).find(|other| other.state == StepState::Failed);
+        let last_failure = failed.map(|task| failure_of(task));
+        let last_failure = last_failure.or_else(|| replaced()?.reason.clone()).unwrap_or_default();
         let item_value = step.for_each.is_some().then_some((name, item, of));
         let values = Values { look: self, step, seen, item: item_value, attempt, failure: &last_failure };
         let fill = |reference: &Reference| values.of(reference);
@@ -287,7 +360,7 @@ impl Look<'_> {
     /// What a step came to, by item: of its newest round that came to anything. Who stood in for it speaks for it.
     fn results<'s>(&'s self, step: &'s StepView) -> Vec<&'s TaskView> {
         if step.state == StepState::Failed
-            && let Some(other) = self.stand_in(step)
+            && let Some(other) = self.order.stand_in(step)
         {
             return self.results(other);
         }
@@ -307,8 +380,10 @@ fn item_state<'a>(step: &Step, seen: &StepView, tasks: &[&'a TaskView]) -> Item<
     }
     let question = tasks.iter().find(|task| task.part == TaskPart::Question && task.attempt == last.attempt);
     // Each try that somebody chose is one more, and so is each that was granted since, whatever was chosen before that.
-    let chosen =
-        tasks.iter().filter(|task| task.choice.as_ref().is_some_and(|choice| choice.as_str() == RETRY)).count();
+    let is_retry = |task: &&&TaskView| {
+        task.part == TaskPart::Question && task.choice.as_ref().is_some_and(|choice| choice.as_str() == RETRY)
+    };
+    let chosen = tasks.iter().filter(is_retry).count();
     let tries = step.retries.saturating_add(seen.granted).saturating_add(u32::try_from(chosen).unwrap_or(u32::MAX));
     match question.map(|question| (question.state, question.choice.as_ref().map(|choice| choice.as_str()))) {
         Some((TaskState::Open, _)) => Item::Running,

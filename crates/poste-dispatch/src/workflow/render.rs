@@ -124,15 +124,9 @@ fn part<'t>(text: &'t str, before: usize, task: &TaskView) -> std::borrow::Cow<'
 
 /// The page `workflow-state.md`: checked steps, and what they came to.
 pub fn page(view: &WorkflowView) -> String {
-    let status = match view.state {
-        WorkflowState::Open => "in_progress",
-        WorkflowState::Finished => "completed",
-        WorkflowState::Failed => "failed",
-        WorkflowState::Cancelled => "cancelled",
-    };
     let settled = view.settled();
     let current = if view.is_open() { (settled + 1).min(view.steps.len()) } else { settled };
-    let mut page = format!("---\nworkflow_id: {}\nstatus: {status}\n", view.workflow);
+    let mut page = format!("---\nworkflow_id: {}\nstatus: {}\n", view.workflow, view.state);
     let _ = writeln!(page, "current_step: {current}\ntotal_steps: {}", view.steps.len());
     let _ = writeln!(page, "started: {}", view.started_at);
     if let Some(ended) = view.ended_at {
@@ -194,6 +188,9 @@ fn line(step: &StepView) -> String {
     }
     if let Some(held) = current.iter().find_map(|task| task.held_by) {
         let _ = write!(line, ": after #{held}");
+    }
+    if look == Look::Pending && !current.is_empty() {
+        line.push_str(": over, and nobody has gone on with it yet");
     }
     if let Some(reason) = step.reason.as_ref().filter(|_| look != Look::Done) {
         let _ = write!(line, ": {}", plain(reason));

@@ -133,6 +133,9 @@ fn read_yaml(text: &str) -> Result<Node, Problem> {
             let line = error.location().map(|location| usize::try_from(location.line()).unwrap_or(1));
             let whole = error.to_string();
             let first = whole.lines().next().unwrap_or("it is no YAML");
+            // It says itself where, and so does the problem.
+            let where_from = error.location().map(|at| format!("line {} column {}: ", at.line(), at.column()));
+            let first = where_from.and_then(|place| first.strip_prefix(&place)).unwrap_or(first);
             Err(problem(line, first.to_owned()))
         }
     }

@@ -27,7 +27,13 @@ pub(crate) struct Args {
     /// The question's number
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
-    /// Another choice than approve
+    #[command(flatten)]
+    decision: DecisionArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DecisionArgs {
+    /// Another choice than to approve
     #[arg(long, value_name = "WORD")]
     choice: Option<Word>,
     /// A word to whoever asked; - for stdin
@@ -62,11 +68,14 @@ impl Answer for DecisionAnswer {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let choice = match args.choice {
-        Some(choice) => choice,
-        None => "approve".parse()?,
-    };
-    decide(cx, args.number, choice, args.note, args.id, args.secret)
+    args.decision.decide(cx, args.number, "approve".parse()?)
+}
+
+impl DecisionArgs {
+    /// Answers a question with what was chosen, or this.
+    pub(crate) fn decide(self, cx: &mut Cx, number: MessageNo, otherwise: Word) -> Result {
+        decide(cx, number, self.choice.unwrap_or(otherwise), self.note, self.id, self.secret)
+    }
 }
 
 /// Answers a question with a choice.

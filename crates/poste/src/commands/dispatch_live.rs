@@ -1,5 +1,6 @@
 //! What a dispatcher brings along from the command line: how it starts supervisors, and how people see what it does.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use poste_core::log::{MessageNo, RunOutcome};
 use poste_core::office::{Office, Place};
 use poste_core::text::{Name, Session};
 use poste_core::time::length;
-use poste_core::views::{self, WhyLater};
+use poste_core::views::WhyLater;
 use poste_dispatch::engine::{self, AgentPicture, AgentState, Event, Hooks, Picture, Stopper};
 use poste_dispatch::notify::{Line, WatchOptions, Watcher};
 use poste_dispatch::{run, team, workflow};
@@ -44,6 +45,8 @@ pub(super) struct Desk<'c> {
     lines: Option<mpsc::Receiver<Line>>,
     /// Whoever asked wants only what comes of it.
     pub is_silent: bool,
+    /// What workflows wait for, as far as it was told.
+    waiting: BTreeSet<String>,
 }
 
 #[derive(Debug, Default)]
@@ -81,6 +84,7 @@ impl<'c> Desk<'c> {
             failed: None,
             lines: None,
             is_silent: false,
+            waiting: BTreeSet::new(),
         })
     }
 
@@ -90,16 +94,6 @@ impl<'c> Desk<'c> {
         self.lines = Some(received);
         let report = Arc::new(move |line: &Line| drop(lines.send(line.clone())));
         Ok(Watcher::start(WatchOptions { place: place.clone(), speaker: None, only: Vec::new(), report })?)
-    }
-
-    /// Whoever sent it, its recipients are woken if it is urgent.
-    fn ring_for(&self, office: &Office, numbers: &[MessageNo]) -> std::result::Result<(), poste_core::Error> {
-        for number in numbers {
-            if let Some(origin) = views::origin(office.store(), *number)? {
-                wake::after_send_as(self.cx, office, &origin.sender, &[*number]);
-            }
-        }
-        Ok(())
     }
 
     /// The last word. Whoever started it once is told by the code, too, whether all is well.
@@ -261,7 +255,7 @@ impl Hooks for Desk<'_> {
             None => {
                 let lost = run::sweep(office, None)?.lost;
                 let alerts = team::alerts(office)?;
-                self.ring_for(office, &alerts)?;
+                wake::after_sent(self.cx, office, &alerts)?;
                 Ok(lost)
             }
         }
@@ -269,7 +263,13 @@ impl Hooks for Desk<'_> {
 
     fn advance(&mut self, office: &mut Office) -> std::result::Result<bool, poste_core::Error> {
         let advanced = workflow::advance(office)?;
-        self.ring_for(office, &advanced.sent)?;
+        wake::after_sent(self.cx, office, &advanced.sent)?;
+        for text in advanced.waiting {
+            // It is met at every look, and told once.
+            if self.waiting.insert(text.clone()) {
+                self.tell(&Event::Trouble { text });
+            }
+        }
         Ok(advanced.records > 0)
     }
 

@@ -159,12 +159,7 @@ impl Desk for Supervised<'_> {
 
     fn sent(&self, office: &mut Office, messages: &[MessageNo]) {
         crate::wake::after_send(self.cx, office, messages);
-        for number in messages {
-            let answer = views::origin(office.store(), *number).ok().flatten();
-            if let Some(step) = answer.and_then(|answer| answer.reply_to) {
-                super::workflow::go_on_with(self.cx, office, step);
-            }
-        }
+        super::workflow::go_on_with_news(self.cx, office);
     }
 
     fn gates(

@@ -106,6 +106,7 @@ const ANSWERS: &[AnswerSchema] = &[
     ("workflow show", of::<views::WorkflowView>),
     ("workflow approve", of::<super::approve::DecisionAnswer>),
     ("workflow retry", of::<super::workflow::ChangeAnswer>),
+    ("workflow advance", of::<super::workflow::AdvanceAnswer>),
     ("workflow cancel", of::<super::workflow::ChangeAnswer>),
     ("workflow graph", of::<super::workflow::GraphAnswer>),
     ("workflow lint", of::<super::workflow::LintAnswer>),

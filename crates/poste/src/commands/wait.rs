@@ -112,6 +112,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     };
     let mut addresses = agent.addresses();
     let found = office.wait_for(args.timeout, |office| {
+        super::workflow::go_on_with_news(cx, office);
         // Asked anew each time: a role may come or go while it waits.
         let Some(agent) = office.agent(&agent.name)?.filter(Agent::is_active) else { return Ok(Some(None)) };
         if agent.addresses() != addresses {
@@ -174,6 +175,7 @@ fn wait_for_replies(
     let left = first.respond_by.map(|by| Duration::from_millis(u64::try_from(by.since_ms(cx.ui.now)).unwrap_or(0)));
     let patience = [timeout, left].into_iter().flatten().min();
     let found = office.wait_for(patience, |office| {
+        super::workflow::go_on_with_news(cx, office);
         let replies = views::replies(office.store(), number)?;
         Ok(replies.filter(|replies| replies.missing == 0 || (any && replies.answered > 0)))
     })?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use poste_core::config::Problem;
-use poste_core::log::{Content, Intent, MessageNo, WorkflowEnd, WorkflowEnding, WorkflowRetry};
+use poste_core::log::{Intent, MessageNo, WorkflowEnd, WorkflowEnding, WorkflowRetry};
 use poste_core::office::Office;
 use poste_core::store::tables::{TaskState, WorkflowState};
 use poste_core::text::{Label, RecordId, Word, nearest};
@@ -47,6 +47,11 @@ enum WorkflowCommand {
     /// Show one as workflow-state.md: checked steps, and what they came to
     #[command(after_help = "Examples:\n  poste workflow show review-1\n  poste workflow show review-1 --json")]
     Show(ShowArgs),
+    /// Go on with whatever is over, for an office that nobody dispatches
+    #[command(
+        after_help = "Examples:\n  poste workflow advance\n  * * * * * poste workflow advance --office ~/project/.poste >/dev/null"
+    )]
+    Advance,
     /// Decide what a step waits for
     #[command(after_help = "Examples:\n  poste workflow approve review-1 --as lead\n  \
                       poste workflow approve review-1 publish --choice deny --note 'Not on a Friday' --as lead")]
@@ -111,17 +116,8 @@ struct ApproveArgs {
     workflow: Label,
     /// The step, if more than one waits
     step: Option<Label>,
-    /// Another choice than the first one it offers
-    #[arg(long, value_name = "WORD")]
-    choice: Option<Word>,
-    /// Why; - for stdin
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    note: Option<String>,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
     #[command(flatten)]
-    secret: SecretArgs,
+    decision: approve::DecisionArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -130,20 +126,20 @@ struct RetryArgs {
     workflow: Label,
     /// Only this step; otherwise every one that failed
     step: Option<Label>,
-    /// Why
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
     #[command(flatten)]
-    secret: SecretArgs,
+    why: WhyArgs,
 }
 
 #[derive(Debug, clap::Args)]
 struct CancelArgs {
     /// What it is called, for example review-1
     workflow: Label,
+    #[command(flatten)]
+    why: WhyArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct WhyArgs {
     /// Why
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -299,6 +295,26 @@ impl Answer for ChangeAnswer {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct AdvanceAnswer {
+    /// How much was said to the log.
+    pub records: usize,
+    /// Workflows that are not over.
+    pub open: usize,
+    /// The messages of steps that were sent.
+    pub sent: Vec<MessageNo>,
+    /// What cannot be gone on with, and why.
+    pub waiting: Vec<String>,
+}
+
+impl Answer for AdvanceAnswer {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let sent = ui::count(self.sent.len(), "message");
+        writeln!(out, "{} open, {sent} sent", ui::count(self.open, "workflow"))?;
+        self.waiting.iter().try_for_each(|why| writeln!(out, "{}", escape::line(why)))
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct GraphAnswer {
     pub name: String,
     pub format: &'static str,
@@ -342,6 +358,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         WorkflowCommand::List(args) if args.definitions => list_definitions(cx),
         WorkflowCommand::List(args) => list(cx, &args),
         WorkflowCommand::Show(args) => show(cx, &args),
+        WorkflowCommand::Advance => advance(cx),
         WorkflowCommand::Approve(args) => approve_step(cx, args),
         WorkflowCommand::Retry(args) => retry(cx, args),
         WorkflowCommand::Cancel(args) => cancel(cx, args),
@@ -360,29 +377,33 @@ fn go_on(cx: &Cx, office: &mut Office, label: &Label) -> std::result::Result<Adv
     Ok(advanced)
 }
 
-/// After a write that may have ended a step: whoever finishes one goes on with the workflow, so that it needs nobody else.
+/// After a write: whoever ends a step goes on with its workflow, so that it needs nobody else.
 pub(crate) fn go_on_after(cx: &Cx, office: &mut Office, intent: &Intent) {
-    let ended = match intent {
-        Intent::Done(done) => Some(done.message),
-        Intent::Fail(fail) => Some(fail.message),
-        Intent::Ack(ack) => Some(ack.message),
-        Intent::GateResult(result) => Some(result.message),
-        Intent::ApprovalAnswer(answer) => answer.mail.reply_to,
-        other => other.mail().and_then(|mail| mail.ends.as_ref()).map(|ends| ends.message),
-    };
-    if let Some(number) = ended {
-        go_on_with(cx, office, number);
+    match intent {
+        // Somebody new may be who a step waits for.
+        Intent::Register(_) => tell_of(cx, office, workflow::advance),
+        _ => go_on_with_news(cx, office),
     }
 }
 
-/// Goes on with the workflow of a message that is over, if it is a step of one.
-pub(crate) fn go_on_with(cx: &Cx, office: &mut Office, number: MessageNo) {
-    // What was written is written, whatever becomes of the next step: whoever looks next goes on.
-    let gone_on = views::workflow_of(office.store(), number)
-        .and_then(|label| label.map(|label| go_on(cx, office, &label)).transpose());
-    match gone_on {
-        Ok(advanced) => advanced.iter().flat_map(|advanced| &advanced.waiting).for_each(|why| cx.ui.warn(why)),
-        Err(error) => cx.ui.warn(format!("the workflow of #{number} is not gone on with now: {error}")),
+/// Goes on with every workflow of which something is over, for whoever looks: what only time tells nobody else does.
+pub(crate) fn go_on_with_news(cx: &Cx, office: &mut Office) {
+    tell_of(cx, office, workflow::advance_news);
+}
+
+type Advance = fn(&mut Office) -> std::result::Result<Advanced, poste_core::Error>;
+
+fn tell_of(cx: &Cx, office: &mut Office, advance: Advance) {
+    let advanced = advance(office).and_then(|advanced| {
+        crate::wake::after_sent(cx, office, &advanced.sent)?;
+        Ok(advanced)
+    });
+    match advanced {
+        Ok(advanced) => advanced.waiting.iter().for_each(|why| cx.ui.warn(why)),
+        // Who may only read leaves it to others.
+        Err(poste_core::Error::ReadOnly(_)) => {}
+        // What was written is written, whatever becomes of the next step: whoever looks next goes on.
+        Err(error) => cx.ui.warn(format!("workflows are not gone on with now: {error}")),
     }
 }
 
@@ -390,9 +411,12 @@ fn find(cx: &Cx, folder: &Path, name: &str) -> Result<Source> {
     if let Some(source) = workflow::find(folder, name)? {
         return Ok(source);
     }
-    let known = workflow::definitions(folder)?;
     let error =
         CommandError::not_found(format!("there is no workflow {}", escape::line(name))).code("unknown_workflow");
+    if is_file(name) {
+        return Err(error.hint("it is taken for a file, and there is none of that name"));
+    }
+    let known: Vec<Source> = workflow::definitions(folder).into_iter().flatten().collect();
     let near = nearest(name, known.iter().map(|source| source.name.as_str()));
     if let Some(near) = near.first() {
         return Err(error.hint(format!("did you mean {near}?")));
@@ -434,7 +458,7 @@ fn start(cx: &mut Cx, args: RunArgs) -> Result {
     let owner = cx.active_agent(&office)?.name;
     let source = find(cx, office.path()?, &args.name)?;
     let id = args.id.unwrap_or_else(|| cx.new_id());
-    let started = workflow::start(&mut office, &owner, id.clone(), &source, &inputs);
+    let started = workflow::start(&mut office, (&owner, cx.session()), id.clone(), &source, &inputs);
     let started = started.map_err(|error| start_error(&source, error))?;
     let label = started.workflow;
     cx.note_stored(format!("workflow {label}, id {id}"));
@@ -510,7 +534,8 @@ fn found(office: &Office, label: &Label) -> Result<WorkflowView> {
 }
 
 fn list(cx: &mut Cx, args: &ListArgs) -> Result {
-    let office = cx.open()?;
+    let mut office = cx.open()?;
+    go_on_with_news(cx, &mut office);
     let workflows = views::workflows(office.store(), args.all, args.limit.into())?;
     if workflows.is_empty() {
         let more = if args.all { "" } else { "; see those that are over: poste workflow list --all" };
@@ -522,7 +547,14 @@ fn list(cx: &mut Cx, args: &ListArgs) -> Result {
 fn list_definitions(cx: &mut Cx) -> Result {
     let office = cx.open()?;
     let mut definitions = Vec::new();
-    for source in workflow::definitions(office.path()?)? {
+    for source in workflow::definitions(office.path()?) {
+        let source = match source {
+            Ok(source) => source,
+            Err(error) => {
+                cx.ui.warn(error.to_string());
+                continue;
+            }
+        };
         let (definition, problems) = workflow::lint(&source.text, source.format, &source.name, &Registered(&office));
         let inputs = definition.iter().flat_map(|definition| &definition.inputs).map(|input| InputLine {
             name: input.name.clone(),
@@ -545,9 +577,17 @@ fn list_definitions(cx: &mut Cx) -> Result {
 }
 
 fn show(cx: &mut Cx, args: &ShowArgs) -> Result {
-    let office = cx.open()?;
+    let mut office = cx.open()?;
+    go_on_with_news(cx, &mut office);
     let view = found(&office, &args.workflow)?;
     cx.ui.answer(&view)
+}
+
+fn advance(cx: &mut Cx) -> Result {
+    let mut office = cx.open()?;
+    let Advanced { records, open, sent, waiting } = workflow::advance(&mut office)?;
+    crate::wake::after_sent(cx, &office, &sent)?;
+    cx.ui.answer(&AdvanceAnswer { records, open, sent, waiting })
 }
 
 fn approve_step(cx: &mut Cx, args: ApproveArgs) -> Result {
@@ -566,7 +606,12 @@ fn approve_step(cx: &mut Cx, args: ApproveArgs) -> Result {
         [(_, number, choices)] => (*number, choices.to_vec()),
         [] => {
             let error = CommandError::new(Kind::Refused, format!("nothing of that waits for a decision in {label}"));
-            return Err(error.code("nothing_to_do").hint(format!("see how it stands: poste workflow show {label}")));
+            let error = error.code("nothing_to_do").hint(format!("see how it stands: poste workflow show {label}"));
+            let has_failed = view.state == WorkflowState::Failed;
+            return Err(match has_failed {
+                true => error.hint(format!("let what failed try again: poste workflow retry {label}")),
+                false => error,
+            });
         }
         several => {
             let keys: Vec<String> = several.iter().map(|(key, number, _)| format!("{key} (#{number})")).collect();
@@ -574,34 +619,33 @@ fn approve_step(cx: &mut Cx, args: ApproveArgs) -> Result {
             return Err(error.hint(format!("name the step: poste workflow approve {label} STEP, or: poste approve N")));
         }
     };
-    let Some(choice) = args.choice.or_else(|| choices.first().cloned()) else {
+    let Some(first) = choices.first().cloned() else {
         return Err(CommandError::new(Kind::Internal, "a question without choices"));
     };
     drop(office);
-    approve::decide(cx, number, choice, args.note, args.id, args.secret)
+    args.decision.decide(cx, number, first)
 }
 
 fn retry(cx: &mut Cx, args: RetryArgs) -> Result {
-    let content = args.reason.map(|reason| args.secret.text("reason", said("--reason", &reason)?)).transpose()?;
     let intent = Intent::WorkflowRetry(WorkflowRetry { workflow: args.workflow.clone(), step: args.step });
-    change(cx, &args.workflow, intent, content, args.id)
+    change(cx, &args.workflow, intent, args.why)
 }
 
 fn cancel(cx: &mut Cx, args: CancelArgs) -> Result {
-    let content = args.reason.map(|reason| args.secret.text("reason", said("--reason", &reason)?)).transpose()?;
     let workflow = args.workflow.clone();
     let intent = Intent::WorkflowEnd(WorkflowEnd { workflow, how: WorkflowEnding::Cancelled, mail: None });
-    change(cx, &args.workflow, intent, content, args.id)
+    change(cx, &args.workflow, intent, args.why)
 }
 
-fn change(cx: &mut Cx, label: &Label, intent: Intent, content: Option<Content>, id: Option<RecordId>) -> Result {
+fn change(cx: &mut Cx, label: &Label, intent: Intent, why: WhyArgs) -> Result {
+    let content = why.reason.map(|reason| why.secret.text("reason", said("--reason", &reason)?)).transpose()?;
     let mut office = cx.open_to_write()?;
     let before = found(&office, label)?;
     if before.name.is_none() {
         let error = CommandError::new(Kind::Refused, format!("{label} is only a label that messages carry"));
         return Err(error.code("unknown_workflow").hint("retry, drop or close the messages themselves"));
     }
-    let proposal = cx.proposal(&office, intent, content, id)?;
+    let proposal = cx.proposal(&office, intent, content, why.id)?;
     let (outcome, _) = cx.decide(&mut office, &proposal)?;
     let advanced = go_on(cx, &mut office, label)?;
     advanced.waiting.iter().for_each(|why| cx.ui.warn(why));
@@ -659,15 +703,24 @@ fn lint(cx: &mut Cx, args: &LintArgs) -> Result {
         Some(office) => office.path()?.to_owned(),
         None => PathBuf::from(".poste"),
     };
-    let sources = match args.names.is_empty() {
-        true => workflow::definitions(&folder)?,
-        false => args.names.iter().map(|name| find(cx, &folder, name)).collect::<Result<_>>()?,
+    let sources: Vec<std::result::Result<Source, poste_core::Error>> = match args.names.is_empty() {
+        true => workflow::definitions(&folder),
+        false => args.names.iter().map(|name| find(cx, &folder, name).map(Ok)).collect::<Result<_>>()?,
     };
     if sources.is_empty() {
         cx.ui.say("nothing is defined; write workflows/NAME.toml beside poste.toml");
     }
     let mut answer = LintAnswer { files: Vec::new(), problems: Vec::new() };
     for source in sources {
+        let source = match source {
+            Ok(source) => source,
+            Err(poste_core::Error::Config { path, message }) => {
+                let problem = Problem { line: None, column: None, message };
+                answer.problems.push(LintProblem { file: path.display().to_string(), problem });
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         let file = source.path.display().to_string();
         let registered = office.as_ref().map(Registered);
         let known: &dyn Known = registered.as_ref().map_or(&Anybody, |registered| registered);

@@ -255,6 +255,7 @@ const DAY: &[(&str, &str)] = &[
     ("workflow list", "workflow list --all"),
     ("workflow approve", "workflow approve flow-1 go --as lead"),
     ("workflow show", "workflow show flow-1"),
+    ("workflow advance", "workflow advance --as lead"),
     ("workflow graph", "workflow graph flow-1"),
     ("workflow cancel", "workflow cancel flow-1 --as lead"),
     ("workflow run", "workflow run flow --as lead"),

@@ -41,6 +41,8 @@ fn a_workflow_goes_on_with_every_answer() {
         poste workflow run review --as ann
         poste workflow run review --input tsk=x --as ann
         poste workflow run revue --input task=x --as ann
+        poste workflow run review --wait 20s --as ann
+        poste workflow run none/here.toml --as ann
         poste workflow run review --input task='Fix it' --id first --as ann
         poste workflow run review --input task='Fix it' --id first --as ann
         poste workflow list

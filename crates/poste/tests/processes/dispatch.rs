@@ -291,6 +291,22 @@ fn two_agents_that_start_each_other_are_stopped_and_somebody_is_told() {
 }
 
 #[test]
+fn an_agent_that_starts_workflows_for_itself_is_stopped() {
+    let script = "cat >/dev/null; echo \"$POSTE_AGENT $POSTE_MESSAGE\" >>\"$AGENT_FOLDER/ran\"\n\
+                  poste workflow run again && poste done \"$POSTE_MESSAGE\"\n";
+    let stage = Stage::new(&[("anna", script, "max_hops = 3")], "");
+    fs::create_dir(stage.path("workflows")).unwrap();
+    let definition = "title = \"Again\"\n[[step]]\nkey = \"again\"\nagent = \"anna\"\nrequest = \"Again.\"\n";
+    fs::write(stage.path("workflows/again.toml"), definition).unwrap();
+    stage.send("anna", "directive");
+    stage.once();
+    // Each run leads to two: for the step it started, and for the end of that workflow.
+    assert_eq!(stage.ran().len(), 1 + 2 + 4 + 8);
+    assert_eq!(stage.agent("anna")["holds"][0]["why"], "hops");
+    stage.desk.verify();
+}
+
+#[test]
 fn without_a_lead_whoever_began_a_loop_and_every_person_is_told() {
     let (to_ben, to_anna) = (writes_to("ben"), writes_to("anna"));
     let agents = [("anna", to_ben.as_str(), "max_hops = 3"), ("ben", to_anna.as_str(), "max_hops = 3")];

@@ -290,3 +290,47 @@ fn an_agent_of_a_trusted_file_need_not_be_registered() {
     let agents = desk.run(&["agents"]);
     assert!(agents.contains("summariser") && agents.contains("reader"), "{agents}");
 }
+
+#[test]
+fn what_only_time_tells_is_gone_on_with_by_whoever_looks() {
+    let desk = Desk::new(&["lead", "slow", "next"]);
+    std::fs::create_dir(desk.folder.path().join("workflows")).unwrap();
+    let text = "[[step]]\nkey = \"a\"\nagent = \"slow\"\ntime_limit = \"1s\"\non_fail = \"skip\"\nrequest = \"A\"\n\
+                [[step]]\nkey = \"b\"\nneeds = [\"a\"]\nagent = \"next\"\nrequest = \"B\"\n";
+    std::fs::write(desk.folder.path().join("workflows/late.toml"), text).unwrap();
+    let no_dispatch = desk.command(&["dispatch", "--once"]).output().unwrap();
+    assert!(!no_dispatch.status.success(), "there is nothing to do here");
+    let looks: [&[&str]; 5] = [
+        &["workflow", "list"],
+        &["workflow", "advance"],
+        &["send", "lead", "A word", "--as", "slow"],
+        &["wait", "--type", "directive", "--as", "next", "--timeout", "5s"],
+        &["dispatch", "--once"],
+    ];
+    for look in looks {
+        desk.run(&["workflow", "run", "late", "--as", "lead"]);
+        // The one who waits is there before the time is over.
+        if look[0] != "wait" {
+            thread::sleep(Duration::from_millis(1_200));
+        }
+        desk.run(look);
+        let sent = desk.json(&["inbox", "--as", "next"])["messages"].as_array().unwrap().clone();
+        assert_eq!(sent.len(), 1, "{look:?}: {sent:?}");
+        desk.run(&["done", &sent[0]["number"].to_string(), "--as", "next"]);
+    }
+    desk.verify();
+}
+
+#[test]
+fn one_definition_that_cannot_be_read_hides_no_other() {
+    let desk = office(&[("reader", "reader"), ("summariser", "summariser")]);
+    std::fs::create_dir(desk.folder.path().join("workflows/folder.toml")).unwrap();
+    let names = |list: &Value| -> Vec<String> {
+        list["definitions"].as_array().unwrap().iter().map(|line| line["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let listed = names(&desk.json(&["workflow", "list", "--definitions"]));
+    assert!(listed.contains(&"digest".to_owned()), "{listed:?}");
+    let lint = desk.command(&["workflow", "lint"]).output().unwrap();
+    let said = String::from_utf8_lossy(&lint.stdout).into_owned();
+    assert!(said.contains("folder.toml: it is no file") && said.contains("digest.yaml"), "{said}");
+}

@@ -504,7 +504,8 @@ CREATE TABLE workflows (
   digest BLOB NOT NULL,
   state INTEGER NOT NULL,
   ended_at INTEGER,
-  ended_by INTEGER
+  ended_by INTEGER,
+  hops INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX workflows_open ON workflows (owner, number) WHERE state = 0;
 CREATE INDEX workflows_state ON workflows (state, number);

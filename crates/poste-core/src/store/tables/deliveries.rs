@@ -54,7 +54,7 @@ worded_enum!(
         Defaulted = 10 "defaulted",
         /// The sender took it back.
         Withdrawn = 11 "withdrawn",
-        /// Somebody else decided it.
+        /// Somebody else decided it; or it answers a step, and the workflow has it.
         Settled = 12 "settled",
         /// The deadline of an approval passed, and it had no default.
         Unanswered = 13 "unanswered",

@@ -32,6 +32,8 @@ worded_enum!(
         Withdrawn = 7 "withdrawn",
         /// A step of a workflow ended while somebody held it: the workflow is over, or the time of the step.
         StepOver = 11 "step_over",
+        /// Whoever spoke for a workflow retired, nobody leads it, and it was cancelled.
+        Orphaned = 21 "orphaned",
         /// Whom it is for was asked to stop: it waits.
         Stopped = 20 "stopped",
     }

@@ -64,6 +64,8 @@ pub struct WorkflowRow {
     pub state: WorkflowState,
     pub ended_at: Option<Timestamp>,
     pub ended_by: Option<Position>,
+    /// How many runs it came out of, one after the other; what is sent for it came out of as many.
+    pub hops: u32,
 }
 
 impl WorkflowRow {
@@ -129,7 +131,7 @@ impl TaskRow {
     }
 }
 
-const COLUMNS: &str = "number, label, name, position, at, owner, lead, digest, state, ended_at, ended_by";
+const COLUMNS: &str = "number, label, name, position, at, owner, lead, digest, state, ended_at, ended_by, hops";
 const STEP_COLUMNS: &str =
     "workflow, ordinal, key, needs, again, max_rounds, instead, state, round, granted, marked_at, marked_by";
 const TASK_COLUMNS: &str = "workflow, step, round, item, attempt, part, items, message, position, at, deadline, state, \
@@ -148,6 +150,7 @@ fn workflow_row(row: &Row<'_>) -> rusqlite::Result<WorkflowRow> {
         state: row.get(8)?,
         ended_at: row.get(9)?,
         ended_by: row.get(10)?,
+        hops: row.get(11)?,
     })
 }
 
@@ -279,7 +282,7 @@ impl Tables<'_> {
 
     pub fn insert_workflow(&mut self, workflow: &WorkflowRow, steps: &[StepRow]) -> Result<(), Error> {
         static SQL: LazyLock<String> = LazyLock::new(|| {
-            format!("INSERT INTO workflows ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, NULL, NULL)")
+            format!("INSERT INTO workflows ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, NULL, NULL, ?10)")
         });
         static STEP_SQL: LazyLock<String> = LazyLock::new(|| {
             format!(
@@ -296,6 +299,7 @@ impl Tables<'_> {
             workflow.lead,
             workflow.digest.as_bytes(),
             workflow.state,
+            workflow.hops,
         ])?;
         let mut insert = self.conn.prepare_cached(&STEP_SQL)?;
         for step in steps {
@@ -317,10 +321,10 @@ impl Tables<'_> {
 
     /// Writes who speaks for it and what became of it.
     pub fn update_workflow(&mut self, after: &WorkflowRow) -> Result<(), Error> {
-        let sql =
-            "UPDATE workflows SET owner = ?2, lead = ?3, state = ?4, ended_at = ?5, ended_by = ?6 WHERE number = ?1";
-        let WorkflowRow { number, owner, lead, state, ended_at, ended_by, .. } = after;
-        self.conn.prepare_cached(sql)?.execute(params![number, owner, lead, state, ended_at, ended_by])?;
+        let sql = "UPDATE workflows SET owner = ?2, lead = ?3, state = ?4, ended_at = ?5, ended_by = ?6, hops = ?7
+                   WHERE number = ?1";
+        let WorkflowRow { number, owner, lead, state, ended_at, ended_by, hops, .. } = after;
+        self.conn.prepare_cached(sql)?.execute(params![number, owner, lead, state, ended_at, ended_by, hops])?;
         Ok(())
     }
 
