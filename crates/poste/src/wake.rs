@@ -377,8 +377,8 @@ pub(crate) fn after_sent(
     numbers: &[MessageNo],
 ) -> std::result::Result<(), poste_core::Error> {
     for number in numbers {
-        if let Some(message) = office.store().tables()?.message(*number)? {
-            after_send_as(cx, office, &message.sender, &[*number]);
+        if let Some(sender) = views::sender(office.store(), *number)? {
+            after_send_as(cx, office, &sender, &[*number]);
         }
     }
     Ok(())

@@ -204,17 +204,9 @@ fn view_rows(store: &Store, tables: &Tables<'_>, found: MessageRows) -> Result<M
     Ok(view)
 }
 
-/// Who sent a message, and what it answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
-    pub sender: Name,
-    pub reply_to: Option<MessageNo>,
-}
-
-/// Where a message comes from, without a look at what it says.
-pub fn origin(store: &Store, number: MessageNo) -> Result<Option<Origin>, Error> {
-    let found = store.tables()?.message(number)?;
-    Ok(found.map(|found| Origin { sender: found.sender, reply_to: found.reply_to }))
+/// Who sent a message, without a look at what it says.
+pub fn sender(store: &Store, number: MessageNo) -> Result<Option<Name>, Error> {
+    Ok(store.tables()?.message(number)?.map(|message| message.sender))
 }
 
 /// Who had content erased, and why.

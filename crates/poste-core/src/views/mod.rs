@@ -53,8 +53,8 @@ pub use handoff::{Decision, HandoffLine, HandoffQuery, HandoffView, Handoffs, ha
 pub use health::{HeldClaim, SilentAgent, Unreachable, held_claims, silent_agents, unreachable_mail};
 pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_claimable, inbox, news};
 pub use message::{
-    MessageView, Origin, Redaction, RepeatingVersion, SaidOf, held_token, is_addressed_to, message, origin,
-    passed_gates, repeating_versions, said_of,
+    MessageView, Redaction, RepeatingVersion, SaidOf, held_token, is_addressed_to, message, passed_gates,
+    repeating_versions, said_of, sender,
 };
 pub use named_blobs::named_blobs;
 pub use overdue::{LateDelivery, Overdue, Patience, overdue};
