@@ -52,6 +52,7 @@ fn a_teammate_is_added_on_this_machine() {
         "
         poste spawn tester --role tester
         poste spawn tester --preset claude
+        poste spawn tester -- ./test.sh {nonsense}
         poste spawn tester --role tester --prompt 'You test.' --preset claude-code --lead boss
         poste spawn tester --role tester --prompt 'You test.' --preset claude-code --lead boss
         poste team add tester --preset codex
