@@ -2,7 +2,7 @@
 //! Nobody who reads or writes there may be held up, fattened or led elsewhere by that.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -70,6 +70,16 @@ pub fn readable(path: &Path) -> io::Result<File> {
 pub fn beginning(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     readable(path)?.take(max).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The last of it, no more than so much.
+pub fn ending(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let mut file = readable(path)?;
+    let from = file.metadata()?.len().saturating_sub(max);
+    file.seek(io::SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(max).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

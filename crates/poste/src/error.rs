@@ -91,6 +91,8 @@ pub(crate) struct CommandError {
     unprinted: Option<io::ErrorKind>,
     /// Whoever handed something over is to keep it, if this passes.
     is_kept: bool,
+    /// It is about the office as it stands there, not about what was asked.
+    lies_with_office: bool,
 }
 
 /// EX_TEMPFAIL of sysexits.h. Mail servers keep what a program ends so for, and try it again.
@@ -106,6 +108,7 @@ impl CommandError {
             hints: Vec::new(),
             unprinted: None,
             is_kept: false,
+            lies_with_office: false,
         }
     }
 
@@ -159,6 +162,7 @@ impl CommandError {
         use Kind::*;
         match self.kind {
             Internal | Busy | UnknownOutcome | DiskFull | NeedsUpgrade if self.is_kept => KEEP_IT,
+            _ if self.is_kept && self.lies_with_office => KEEP_IT,
             kind => kind.exit_code(),
         }
     }
@@ -307,7 +311,9 @@ impl From<Error> for CommandError {
             }
             source = cause.source();
         }
-        Self { causes, hints: hint.into_iter().collect(), ..Self::new(kind, message) }
+        let is_of_input =
+            matches!(error, Error::Malformed(_) | Error::Artifact { .. } | Error::Artifacts(_) | Error::Rejected(_));
+        Self { causes, hints: hint.into_iter().collect(), lies_with_office: !is_of_input, ..Self::new(kind, message) }
     }
 }
 

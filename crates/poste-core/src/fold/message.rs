@@ -210,15 +210,20 @@ impl Rule for Send {
         };
         tables.delete_closed(&message.conversation)?; // something is open in it again
         tables.insert_message(&message)?;
+        let mut delivered = Vec::new();
         for address in &plan.deliveries {
-            let delivery = deliver(tables, &message, address.clone(), cx.at)?;
-            run::tell_of_stop(tables, cx, &message, address, delivery)?;
+            delivered.push((address, deliver(tables, &message, address.clone(), cx.at)?));
         }
         if let Some(topic) = &message.topic {
             tables.count_publication(topic, number, cx.at)?;
         }
-        if plan.answers.is_some() {
+        // Only what also ends it is the answer: a word about a step, a blocker perhaps, is for who speaks for its workflow.
+        let ended = plan.ends.as_ref().map(|(own, ..)| own.number);
+        if ended.is_some() && ended == plan.answers.as_ref().map(|answered| answered.number) {
             workflow::settle_answer(tables, cx, &message)?;
+        }
+        for (address, delivery) in delivered {
+            run::tell_of_stop(tables, cx, &message, address, delivery)?;
         }
         let answered = match &plan.answers {
             Some(before) => Some(delivery::answer(tables, cx, before, number)?),

@@ -336,7 +336,7 @@ pub(crate) fn tell_of_stop(
     if !concerns(message, agent) || !is_stopped(tables, agent, cx.at)? {
         return Ok(());
     }
-    match tables.delivery(number)? {
+    match tables.delivery(number)?.filter(|delivery| delivery.state.is_open()) {
         Some(delivery) => tell_sender(tables, cx, agent, message, &delivery),
         None => Ok(()),
     }

@@ -646,11 +646,16 @@ pub(crate) fn retire_of(tables: &mut Tables<'_>, cx: &Context, name: &Name) -> R
 
 /// Nobody else would hear that a workflow ended with who spoke for it.
 fn tell_humans(tables: &mut Tables<'_>, cx: &Context, over: &WorkflowRow) -> Result<(), Error> {
-    let Some(last) = tables.tasks_of_workflow(over.number)?.into_iter().map(|task| task.message).max() else {
-        return Ok(());
-    };
-    let message = delivery::expect_message(tables, last)?;
-    let deliveries = tables.deliveries_of(last)?;
+    // What was archived is no longer there to be told about.
+    let mut sent: Vec<MessageNo> =
+        tables.tasks_of_workflow(over.number)?.into_iter().map(|task| task.message).collect();
+    sent.sort_unstable();
+    let mut last = None;
+    while let (None, Some(number)) = (&last, sent.pop()) {
+        last = tables.message(number)?;
+    }
+    let Some(message) = last else { return Ok(()) };
+    let deliveries = tables.deliveries_of(message.number)?;
     for name in tables.active_agents()? {
         let is_human = tables.agent(name.as_str())?.is_some_and(|agent| agent.kind == AgentKind::Human);
         if let Some(about) = deliveries.first().filter(|_| is_human) {

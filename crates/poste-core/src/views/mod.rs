@@ -76,7 +76,7 @@ pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents,
 pub use runs::{
     HoldView, Later, RunEndView, RunView, Startable, WhyLater, all_holds, all_running, began_by, first_message, holds,
     last_start, later, latest_ends, latest_runs, printed, queued, run, running, runs_of, spent, startable,
-    startable_by_clock, starts_since,
+    startable_by_clock, starts_since, undone,
 };
 pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateCount, search};
 pub use sessions::{

@@ -212,7 +212,7 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
             Some(EndReason::Replied) => format!("done by {} with its reply", event.agent),
             Some(EndReason::Forwarded) => format!("forwarded by {}, done here", event.agent),
             Some(EndReason::Acked) => format!("done by {}: it asks for no work", event.agent),
-            Some(EndReason::Settled) => format!("decided by {}, so {recipient} need not answer", event.agent),
+            Some(EndReason::Settled) => format!("settled by {}: {recipient} need not see to it", event.agent),
             Some(EndReason::Defaulted) => {
                 format!("{recipient} had not answered by the deadline: the default was applied")
             }

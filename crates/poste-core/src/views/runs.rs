@@ -9,7 +9,7 @@ use crate::address::Address;
 use crate::error::Error;
 use crate::log::{DeliveryNo, HoldReason, MessageNo, Position, RunOutcome, SessionProcess};
 use crate::store::Store;
-use crate::store::tables::{Agent, Delivery, HoldRow, Message, RunRow, Spent, Tables};
+use crate::store::tables::{Agent, Delivery, HoldRow, Message, RunRow, Spent, State, Tables};
 use crate::text::{Name, Session};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::vocabulary::{Priority, Urgency};
@@ -287,6 +287,19 @@ pub fn starts_since(store: &Store, agent: &Name, since: Timestamp) -> Result<Vec
 /// The first of the messages a run took.
 pub fn first_message(store: &Store, run: &Session) -> Result<Option<MessageNo>, Error> {
     Ok(store.tables()?.messages_of_run(run)?.first().copied())
+}
+
+/// Those of the messages an agent was started for that it has not done.
+pub fn undone(store: &Store, agent: &Name, messages: &[MessageNo]) -> Result<Vec<MessageNo>, Error> {
+    let tables = store.tables()?;
+    let mut undone = Vec::new();
+    for message in messages {
+        let is_done = |delivery: &Delivery| delivery.state == State::Done && delivery.holder.as_ref() == Some(agent);
+        if !tables.deliveries_of(*message)?.iter().any(is_done) {
+            undone.push(*message);
+        }
+    }
+    Ok(undone)
 }
 
 /// Who was started for a message.

@@ -381,10 +381,12 @@ fn read_delivery(store: &Store, tables: &Tables<'_>, view: &mut TaskView, delive
     view.why = delivery.reason;
     view.result = match (delivery.answer, delivery.ended_by) {
         (Some(first), ended_by) if delivery.state == State::Done => {
-            // Whoever asked something first answered with what ended it.
-            let sql = "SELECT number FROM messages WHERE reply_to = ?1 AND position = ?2 AND notice IS NULL";
+            // Whoever asked something first answered with what ended it, or with the last word before that.
+            let sql =
+                "SELECT number FROM messages WHERE reply_to = ?1 AND sender = ?2 AND position <= ?3 AND notice IS NULL
+                       ORDER BY number DESC LIMIT 1";
             let mut last = tables.conn().prepare_cached(sql)?;
-            let last = last.query_row((delivery.message, ended_by), |row| row.get(0)).optional()?;
+            let last = last.query_row((delivery.message, &delivery.holder, ended_by), |row| row.get(0)).optional()?;
             let answer = last.unwrap_or(first);
             let position = tables.position_of(answer)?;
             position.map(|position| result(store, position, Some(answer))).transpose()?.flatten()

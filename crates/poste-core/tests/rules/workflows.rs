@@ -528,3 +528,51 @@ fn a_workflow_whose_speaker_retires_without_a_lead_says_so() {
     assert_eq!(seen.reason.unwrap(), "lead spoke for it and retired, and nobody else leads it");
     assert_eq!(desk.told_of(build), [("ann".to_owned(), Notice::Orphaned)]);
 }
+
+#[test]
+fn only_what_ends_a_step_is_settled_and_a_word_about_it_waits() {
+    let mut desk = desk();
+    let ship = begin(&mut desk, vec![spec("build", &[])]);
+    let build = accepted(send(&mut desk, step(&ship, "build", "coder")));
+    let reply = |kind: &str| Send { reply_to: Some(build), ..letter("lead", kind) };
+    let blocked = accepted(desk.post("coder", reply("blocker_notification"))).number;
+    let asked = accepted(desk.post("coder", reply("message"))).number;
+    assert_eq!((desk.state(blocked), desk.state(asked)), (State::Pending, State::Pending));
+    let ends = Some(Ends { message: build, how: EndsHow::Replied, token: None });
+    let done = accepted(desk.post("coder", Send { ends, ..reply("response") })).number;
+    assert_eq!(desk.state(done), State::Done);
+    assert_eq!(see(&desk, &ship).steps[0].tasks[0].result.as_ref().and_then(|result| result.message), Some(done));
+}
+
+#[test]
+fn the_last_word_before_a_step_was_done_is_its_result() {
+    let mut desk = desk();
+    let ship = begin(&mut desk, vec![spec("build", &[])]);
+    let build = accepted(send(&mut desk, step(&ship, "build", "coder")));
+    let reply = || Send { reply_to: Some(build), ..letter("lead", "message") };
+    accepted(desk.post("coder", reply()));
+    let last = accepted(desk.post("coder", reply())).number;
+    accepted(desk.done("coder", build));
+    accepted(desk.post("coder", reply()));
+    assert_eq!(see(&desk, &ship).steps[0].tasks[0].result.as_ref().and_then(|result| result.message), Some(last));
+}
+
+#[test]
+fn whose_workflow_has_only_archived_messages_can_retire() {
+    let mut desk = desk();
+    let ship = begin(&mut desk, vec![spec("build", &[])]);
+    let build = accepted(send(&mut desk, step(&ship, "build", "coder")));
+    accepted(desk.fail("coder", build));
+    accepted(desk.ask("lead", mark(&ship, "build", 1, StepMark::Failed)));
+    accepted(desk.ask("lead", end(&ship, WorkflowEnding::Failed)));
+    let told = MessageNo(build.0 + 1);
+    accepted(desk.ack("lead", told));
+    let later = Timestamp::from_ms(desk.now().ms() + DAY);
+    let batch = views::finished(desk.office.store(), later, MessageNo(1)).unwrap();
+    assert!(batch.conversations.contains(&label(&ship)), "{:?}", batch.conversations);
+    let archive = desk.office.write_archive(&batch).unwrap();
+    accepted(desk.ask("lead", Intent::Archive(archive)));
+    accepted(desk.ask("lead", retry(&ship, None)));
+    accepted(desk.retire("ann", "lead"));
+    assert_eq!(see(&desk, &ship).state, WorkflowState::Cancelled);
+}

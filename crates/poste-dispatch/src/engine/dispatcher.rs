@@ -71,6 +71,8 @@ pub enum Event {
         how: RunOutcome,
         code: Option<u8>,
         took_ms: u64,
+        /// Those of its messages that are not done: a program may end well, and without an answer.
+        undone: Vec<MessageNo>,
     },
     /// Somebody else was faster.
     NotTaken {
@@ -432,10 +434,16 @@ impl<H: Hooks> Dispatcher<H> {
             Some(RunView { run, how: Some(how), code, took_ms, messages, .. }) => {
                 self.own.resting.retain(|rest| rest.agent != agent);
                 let took_ms = took_ms.unwrap_or(0);
-                self.hooks.tell(&Event::Ended { agent, messages, run, how, code, took_ms });
+                let undone = views::undone(self.office.store(), &agent, &messages)?;
+                self.hooks.tell(&Event::Ended { agent, messages, run, how, code, took_ms, undone });
             }
             // Its supervisor was killed: what is left of it is swept up now, not in a while.
-            Some(_) => self.swept = None,
+            Some(RunView { run, messages, started_at, .. }) => {
+                self.swept = None;
+                let took_ms = u64::try_from(self.office.now()?.since_ms(started_at)).unwrap_or(0);
+                let (how, undone) = (RunOutcome::Lost, messages.clone());
+                self.hooks.tell(&Event::Ended { agent, messages, run, how, code: None, took_ms, undone });
+            }
             None => {
                 self.rest(&agent, None)?;
                 let reason = match status {

@@ -61,7 +61,8 @@ pub fn email(bytes: &[u8]) -> Result<Incoming, Unfit> {
         body.push_str(&format!("\n\nAttachments: {}{more}", named.join(", ")));
     }
     incoming.body = bounded(&body);
-    incoming.echo_of = echo_of(&mail, bytes);
+    incoming.echo_of = echo_of(&mail);
+    incoming.returned_to = returned_to(&mail, bytes);
     let key = mail.message_id().map(|id| format!("message-id {id}"));
     // What has no name of its own is known by all of its bytes.
     incoming.key = Some(key.unwrap_or_else(|| format!("digest {}", Digest::of(bytes))));
@@ -80,17 +81,25 @@ pub fn email(bytes: &[u8]) -> Result<Incoming, Unfit> {
 }
 
 /// The offices that sent it, or that a program answers with it.
-fn echo_of(mail: &Message<'_>, bytes: &[u8]) -> BTreeSet<String> {
+fn echo_of(mail: &Message<'_>) -> BTreeSet<String> {
     let header = |name: &'static str| mark::all_in(mail.header_raw(name).unwrap_or_default());
     let mut marks = header(OFFICE_HEADER);
-    if mail.content_type().is_some_and(|kind| kind.subtype() == Some("report")) {
-        // A return has what is returned in it.
-        marks.append(&mut mark::all_in(&String::from_utf8_lossy(bytes)));
-    } else if mail.header_raw("Auto-Submitted").is_some_and(|word| !word.trim().eq_ignore_ascii_case("no")) {
-        // What it quotes may be anybody's words: they must not silence it.
-        ["Message-ID", "In-Reply-To", "References"].into_iter().for_each(|name| marks.append(&mut header(name)));
+    marks.append(&mut header("Message-ID"));
+    // Ticket systems say auto-generated of what people write, too, and what a mail quotes may be anybody's words: neither
+    // silences it.
+    let automatic = mail.header_raw("Auto-Submitted").unwrap_or_default().trim().to_ascii_lowercase();
+    if automatic.starts_with("auto-replied") {
+        ["In-Reply-To", "References"].into_iter().for_each(|name| marks.append(&mut header(name)));
     }
     marks
+}
+
+/// The offices whose mail comes back with it: a return has what is returned in it.
+fn returned_to(mail: &Message<'_>, bytes: &[u8]) -> BTreeSet<String> {
+    match mail.content_type().is_some_and(|kind| kind.subtype() == Some("report")) {
+        true => mark::all_in(&String::from_utf8_lossy(bytes)),
+        false => BTreeSet::new(),
+    }
 }
 
 /// Messages that may be in one mail. The parser goes into each, and that of the next, on one stack.
@@ -184,9 +193,12 @@ mod tests {
         assert!(echo("From: a@b\nAuto-Submitted: auto-replied\nIn-Reply-To: <poste-1.MARK@b>\nSubject: x\n\naway"));
         let report = "From: a@b\nSubject: x\nContent-Type: multipart/report; boundary=q\n\n--q\n\nreturned\n--q\n\
             Content-Type: message/rfc822\n\nMessage-ID: <poste-1.MARK@b>\nSubject: y\n\nz\n--q--\n";
-        assert!(echo(report));
+        assert!(!echo(report));
+        assert!(email(report.replace("MARK", &mark).as_bytes()).unwrap().returned_to.contains(&mark));
         // People answer, and programs that this office did not make speak.
         assert!(!echo("From: a@b\nIn-Reply-To: <poste-1.MARK@b>\nAuto-Submitted: no\nSubject: x\n\n> MARK"));
+        let ticket = "From: a@b\nAuto-Submitted: auto-generated\nIn-Reply-To: <poste-1.MARK@b>\nSubject: x\n\nAnn wrote: call Bob";
+        assert!(!echo(ticket));
         assert!(!echo("From: a@b\nAuto-Submitted: auto-generated\nSubject: MARK\n\nthe log says MARK"));
     }
 

@@ -58,6 +58,8 @@ pub struct Incoming {
     pub origin: Origin,
     /// The marks of offices that sent it, or that it answers without anybody's doing.
     pub echo_of: BTreeSet<String>,
+    /// The marks of offices whose mail comes back with it.
+    pub returned_to: BTreeSet<String>,
 }
 
 /// By which way something comes in.
@@ -138,7 +140,16 @@ pub fn source(office: &mut Office, given: Option<Name>) -> Result<Result<Name, A
 
 /// Whether this office sent it, or caused it and nobody else did: to tell of it would make the next one, for ever.
 pub fn is_echo(office: &Office, incoming: &Incoming) -> Result<bool, Error> {
-    Ok(!incoming.echo_of.is_empty() && incoming.echo_of.contains(&mark::of(&mark::office_id(office)?)))
+    names(office, &incoming.echo_of)
+}
+
+/// Whether a mail of this office comes back with it: somebody has to know, and no rule for alerts must tell it by mail again.
+pub fn is_return(office: &Office, incoming: &Incoming) -> Result<bool, Error> {
+    names(office, &incoming.returned_to)
+}
+
+fn names(office: &Office, marks: &BTreeSet<String>) -> Result<bool, Error> {
+    Ok(!marks.is_empty() && marks.contains(&mark::of(&mark::office_id(office)?)))
 }
 
 /// The content of the message, to be looked at before it is stored.

@@ -270,8 +270,6 @@ impl<'d> Desk<'d> {
                 other => return Ok(other),
             }
         }
-        // People have the alert of another rule's failure, and this one failed as well: it fails in one place, not in each.
-        let is_aside = self.is_about_failure(&post.message)? && self.has_failed()?;
         loop {
             if setting.stop.load(Ordering::Relaxed) {
                 return Ok(Told::Stopped);
@@ -288,12 +286,12 @@ impl<'d> Desk<'d> {
             if setting.stop.load(Ordering::Relaxed) {
                 return Ok(Told::Stopped);
             }
-            if is_aside {
-                setting.say(self.rule, number, What::Failed, Some(failure.why), attempt);
-                return Ok(Told::Done);
-            }
             if failure.is_final || attempt >= self.rule.attempts {
                 setting.say(self.rule, number, What::Dead, Some(failure.why.clone()), attempt);
+                // People have the alert of another rule's failure, and this one failed before: it fails in one place, not in each.
+                if self.is_about_failure(&post.message)? && self.has_failed()? {
+                    return Ok(Told::Done);
+                }
                 let mail = self.alert(&post.message)?;
                 return Ok(if self.give_up(post.message.number, attempt, &failure, mail)? {
                     Told::Done

@@ -104,7 +104,11 @@ fn opencode(stdout: &str) -> Option<Said> {
 /// the name of who said it; the last that the model said is its answer.
 pub(crate) fn in_file(preset: Preset, text: String) -> String {
     const LAST: &str = "\nLLM RESPONSE ";
-    let Some(at) = text.rfind(LAST).filter(|_| preset == Preset::Aider) else { return text };
+    if preset != Preset::Aider {
+        return text;
+    }
+    // Everything before it is what the model was asked.
+    let Some(at) = text.rfind(LAST) else { return String::new() };
     let said = text[at + LAST.len()..].lines().filter_map(|line| line.strip_prefix("ASSISTANT"));
     said.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n").trim().to_owned()
 }

@@ -233,7 +233,8 @@ pub(crate) fn keep(office: &Path, agent: &Name) -> io::Result<Held> {
 /// Whether something keeps the program of an agent running on this machine.
 pub fn is_kept(office: &Path, agent: &Name) -> bool {
     let file = files::existing(&office.join(RUNS).join(KEPT).join(agent.as_str()));
-    matches!(file.and_then(locked), Err(failed) if failed.kind() == io::ErrorKind::WouldBlock)
+    // Shared: two who ask do not take each other for who keeps it.
+    matches!(file.map(|file| file.try_lock_shared()), Ok(Err(fs::TryLockError::WouldBlock)))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -1,33 +1,33 @@
 //! The supervisor of a run: one process that does nothing else.
 
+mod finish;
+mod prepare;
+
 use std::cmp::Reverse;
-use std::ffi::OsString;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use poste_core::config::{AgentConfig, AnswerBy, Input, Mode, Preset};
+use poste_core::config::{AgentConfig, AnswerBy, Mode, Preset};
 use poste_core::fold::{Claimed, Effect, Outcome, Verdict};
-use poste_core::gates::Source;
-use poste_core::log::{Content, Intent, MessageNo, Proposal, Register, Release, Retire, RunEnd, RunOutcome, RunStart};
+use poste_core::log::{Content, Intent, MessageNo, Proposal, Register, RunOutcome, RunStart};
 use poste_core::office::{Office, Place};
 use poste_core::store::{host_name, processes};
 use poste_core::text::{Name, RecordId, Session};
-use poste_core::views::{self, MessageView};
+use poste_core::views::MessageView;
 use poste_core::{Error, limits};
-use poste_run::{
-    End, Environment, Finished, HeldBack, Keep, Output, StartError, Stopped, Task, TranscriptFile, Watch, Watcher,
-    files,
-};
+use poste_run::{HeldBack, Keep, StartError, Watch, Watcher};
+
+use finish::result;
+use prepare::Prepared;
 
 use super::conversation::{self, Conversation};
 use super::folder::{self, About, Ended, RunFolder};
-use super::guard::{Guard, Holder, Standing, Terms};
-use super::outcome::{self, Result as RunResult};
-use super::preset::{self, Templates, Ways};
+use super::guard::{Guard, Holder, Terms};
+use super::outcome::Result as RunResult;
+use super::preset;
 use super::sweep::{self, sweep};
-use super::{RUN_CHILD, SUPERVISES, answer, mark, prompt, worktree};
 
 /// How long it tries to write its start, and its end, to an office that cannot be written.
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -376,180 +376,10 @@ impl Supervisor<'_> {
         Ok(result.how)
     }
 
-    /// Everything that can go wrong before the program starts, and the program to start.
-    fn prepare(&mut self, run: &mut Run) -> Result<Prepared, String> {
-        let said = |error: Error| error.to_string();
-        for item in &run.claimed.items {
-            run.messages.extend(views::message(self.office.store(), item.number).map_err(said)?);
-        }
-        let had_messages = !run.messages.is_empty();
-        run.claimed = self.desk.gates(&mut self.office, &self.errand.agent, &run.run, run.claimed.clone())?;
-        run.messages.retain(|message| run.claimed.items.iter().any(|item| item.number == message.number));
-        if had_messages && run.messages.is_empty() {
-            return Err("its messages did not pass their gates".to_owned());
-        }
-        if self.config.mode == Mode::Subagent {
-            run.name = self.register_subagent(run)?;
-        }
-        let office = self.office.path().map_err(said)?.to_owned();
-        let folder = self.working_folder(run, &office)?;
-        let mut ways = preset::ways(&self.config);
-        // Two that run at once cannot go on with the same one.
-        let may_resume = self.config.resume && self.config.concurrency == 1;
-        let last =
-            may_resume.then(|| conversation::last(&office, &self.errand.agent, &run.about.runner, &folder)).flatten();
-        preset::resumed(&self.config, &mut ways.words, last.as_ref().map(|last| last.id.as_str()));
-        let answer_file = run.folder.own_answer();
-        let prompt = prompt::prompt(
-            &run.name,
-            &self.config,
-            ways.answer,
-            &run.messages,
-            |message| self.desk.fenced(message),
-            &answer_file.display().to_string(),
-        );
-        RunFolder::write(&run.folder.prompt(), prompt.as_bytes()).map_err(|failed| failed.to_string())?;
-        let task = self.task(run, &ways, &office, &folder, &prompt, last.as_ref()).inspect_err(|_| {
-            // It may be that very conversation that is in the way, and then it would be for ever.
-            if last.is_some() {
-                conversation::forget(&office, &self.errand.agent);
-            }
-        })?;
-        Ok(Prepared { task, ways, folder, last })
-    }
-
-    /// A name for this run alone, under whoever asked.
-    fn register_subagent(&mut self, run: &Run) -> Result<Name, String> {
-        let said = |error: Error| error.to_string();
-        let name = subagent_name(&self.errand.agent, &run.run).ok_or("there is no name for it")?;
-        let requester = run.messages.first().and_then(|message| message.from.parse::<Name>().ok());
-        let is_active =
-            |name: &Name| self.office.agent(name).is_ok_and(|agent| agent.is_some_and(|agent| agent.is_active()));
-        let lead = requester.filter(is_active);
-        let role = self.config.role.as_ref().and_then(|role| role.as_str().parse().ok());
-        let register = Intent::Register(Register { role, lead, ..Register::default() });
-        let proposal = self.proposal(&name, &run.run, register, None);
-        let outcome = self.store(START_PATIENCE, &[proposal]).map_err(said)?.pop();
-        match outcome.map(|outcome| outcome.verdict) {
-            Some(Verdict::Rejected(why)) => Err(format!("{name} could not be registered: {why}")),
-            _ => Ok(name),
-        }
-    }
-
-    fn working_folder(&mut self, run: &Run, office: &Path) -> Result<PathBuf, String> {
-        let project = office.parent().unwrap_or(office);
-        if self.config.worktree {
-            return self.worktree(run, office, project);
-        }
-        let folder = self.config.folder.as_ref().map_or_else(|| project.to_owned(), |folder| project.join(folder));
-        if !folder.is_dir() {
-            return Err(format!("the folder {} to run in is not there", folder.display()));
-        }
-        // What comes with a repository is for that project; a link in it may lead anywhere.
-        if self.config.source != Source::Machine && !is_within(&folder, project) {
-            return Err(format!("the folder {} to run in is not within the project", folder.display()));
-        }
-        Ok(folder)
-    }
-
-    /// Git takes its time in a large project, so the lease is kept meanwhile, and whatever it starts ends with this process.
-    fn worktree(&mut self, run: &Run, office: &Path, project: &Path) -> Result<PathBuf, String> {
-        let program = self.errand.program.clone();
-        let agent = self.errand.agent.clone();
-        let mut guard = self.guard(run);
-        let every = guard.look_every();
-        let made = worktree::of(office, project, &agent, &mut |task: &mut Task| {
-            task.tied_by(&program, &[RUN_CHILD]).everything(mark(&run.run)).watch_every(every);
-            task.run_watched(&mut |running_for| guard.look(running_for))
-        });
-        match guard.why.take() {
-            Some(why) => Err(why),
-            None => made,
-        }
-    }
-
     fn guard<'a>(&'a mut self, run: &'a Run) -> Guard<'a> {
         let holder = self.holder(run);
         let terms = Terms { lease_ms: run.lease_ms, grace_ms: self.config.grace_ms };
         Guard::new(&mut self.office, self.desk, holder, &run.claimed, terms, &run.folder, run.about.clone())
-    }
-
-    fn task(
-        &self,
-        run: &Run,
-        ways: &Ways,
-        office: &Path,
-        folder: &Path,
-        prompt: &str,
-        last: Option<&Conversation>,
-    ) -> Result<Task, String> {
-        let text = |path: &Path| path.to_str().map(str::to_owned).ok_or("the path of the office is no UTF-8");
-        let numbers: Vec<String> = run.messages.iter().map(|message| message.number.to_string()).collect();
-        let templates = Templates {
-            agent: run.name.to_string(),
-            number: numbers.first().cloned().unwrap_or_default(),
-            run: run.run.to_string(),
-            office: text(office)?,
-            folder: text(folder)?,
-            message: prompt.to_owned(),
-            prompt_file: text(&run.folder.prompt())?,
-            answer_file: text(&run.folder.own_answer())?,
-            conversation: last.map(|last| last.id.clone()),
-        };
-        let mut words = templates.fill(&ways.words);
-        let names = |template: &str| ways.words.iter().any(|word| word.contains(template));
-        match ways.input {
-            Input::Argument if !names("{message}") => words.push(prompt.to_owned()),
-            Input::File if !names("{prompt_file}") => words.push(templates.prompt_file),
-            _ => {}
-        }
-        if words.iter().any(|word| word.len() > WORD_BYTES_MAX)
-            || (ways.input == Input::Environment && prompt.len() > WORD_BYTES_MAX)
-        {
-            return Err(
-                "the message is too long to be given by an argument or the environment; use stdin or a file".to_owned()
-            );
-        }
-        let mut words = words.into_iter();
-        let program = words.next().ok_or("there is no program to run")?;
-        let mut task = Task::new(program, words);
-        if ways.input == Input::Stdin {
-            task.stdin(prompt.as_bytes());
-        }
-        task.folder(folder)
-            .environment(self.environment(run, ways, office, &numbers, prompt))
-            .everything(mark(&run.run));
-        if self.config.mode != Mode::Resident {
-            task.limit(length(self.config.time_limit_ms));
-        }
-        task.grace(length(self.config.grace_ms)).output(Output::Apart).keep(STDOUT);
-        task.transcript(TranscriptFile { path: run.folder.output(), keep: TRANSCRIPT, max: TRANSCRIPT_BYTES_MAX });
-        task.tied_by(&self.errand.program, &[RUN_CHILD]);
-        Ok(task)
-    }
-
-    fn environment(&self, run: &Run, ways: &Ways, office: &Path, numbers: &[String], prompt: &str) -> Environment {
-        let mut environment = Environment::default();
-        let network = preset::network(self.config.preset);
-        for name in ways.environment.iter().chain(network) {
-            environment.allow(name);
-        }
-        for name in &self.config.environment {
-            environment.allow(name);
-        }
-        environment.never(SUPERVISES);
-        environment.set("PATH", path_with(&self.errand.program));
-        environment.set("POSTE_HOME", office);
-        environment.set("POSTE_AGENT", run.name.as_str());
-        environment.set("POSTE_SESSION", run.run.as_str());
-        environment.set("POSTE_MESSAGE", numbers.first().map(String::as_str).unwrap_or_default());
-        environment.set("POSTE_MESSAGES", numbers.join(","));
-        environment.set("POSTE_PROMPT_FILE", run.folder.prompt());
-        environment.set("POSTE_ANSWER_FILE", run.folder.own_answer());
-        if ways.input == Input::Environment {
-            environment.set("POSTE_PROMPT", prompt);
-        }
-        environment
     }
 
     fn follow(&mut self, run: &mut Run, prepared: Prepared) -> RunResult {
@@ -601,104 +431,6 @@ impl Supervisor<'_> {
     fn holder(&self, run: &Run) -> Holder {
         Holder { agent: self.errand.agent.clone(), run: run.run.clone(), token: run.claimed.token }
     }
-
-    /// What became of the messages and the end of the run, in one transaction. If an answer is refused, the next best.
-    fn finish(&mut self, run: &Run, result: &RunResult) -> Result<(), RunError> {
-        let agent = self.errand.agent.clone();
-        let holder = self.holder(run);
-        let standing = patiently(END_PATIENCE, || self.standing(&holder, &run.claimed))?;
-        let (mut proposals, mut otherwise) = (Vec::new(), Vec::new());
-        for (number, attempts) in standing {
-            let Some(message) = run.messages.iter().find(|message| message.number == number) else {
-                // Its gates could not even be asked.
-                let why = result.problem.as_deref().unwrap_or("it could not be started");
-                let again = outcome::of_unread(Some(&self.config), number, attempts, run.claimed.token, why);
-                proposals.push(self.proposal(&agent, &run.run, again.0, again.1));
-                otherwise.push(Vec::new());
-                continue;
-            };
-            let own = outcome::of_message(result, &self.config, message, attempts, run.claimed.token, run.run.as_str());
-            let mut own = own.into_iter().map(|(intent, content)| self.proposal(&agent, &run.run, intent, content));
-            proposals.extend(own.next());
-            otherwise.push(own.collect::<Vec<_>>());
-        }
-        if run.name != agent {
-            proposals.push(self.proposal(&run.name, &run.run, Intent::Retire(Retire { name: run.name.clone() }), None));
-        }
-        let end = RunEnd {
-            run: run.run.clone(),
-            how: result.how,
-            code: result.code,
-            took_ms: result.took_ms(),
-            cost_micros: result.cost_micros,
-        };
-        let content = outcome::end_content(result, run.run.as_str());
-        proposals.push(self.proposal(&agent, &run.run, Intent::RunEnd(end.clone()), Some(content)));
-        let mut outcomes = self.store(END_PATIENCE, &proposals)?;
-        let ended = outcomes.pop().map(|outcome| outcome.verdict);
-        let sent = |outcome: &Outcome| match &outcome.verdict {
-            Verdict::Accepted(effect) => effect.message(),
-            Verdict::Rejected(_) => None,
-        };
-        let sent: Vec<MessageNo> = outcomes.iter().filter_map(sent).collect();
-        self.desk.sent(&mut self.office, &sent);
-        for (outcome, others) in outcomes.into_iter().zip(otherwise) {
-            let mut verdict = outcome.verdict;
-            for other in others {
-                match verdict {
-                    Verdict::Rejected(_) => verdict = self.next_best(&other)?,
-                    Verdict::Accepted(_) => break,
-                }
-            }
-        }
-        self.let_go(run, &holder)?;
-        match ended {
-            Some(Verdict::Accepted(_)) => Ok(()),
-            _ => self.end_plainly(&agent, &run.run, end),
-        }
-    }
-
-    /// What is held after everything was said was refused: it goes back, as nobody looks after it from here on.
-    fn let_go(&mut self, run: &Run, holder: &Holder) -> Result<(), RunError> {
-        for (number, _) in patiently(END_PATIENCE, || self.standing(holder, &run.claimed))? {
-            let release = Intent::Release(Release { message: number, token: Some(run.claimed.token) });
-            let proposal = self.proposal(&holder.agent, &run.run, release, None);
-            if let Verdict::Rejected(why) = self.next_best(&proposal)? {
-                return Err(RunError::Refused(format!("message {number} could not be given back: {why}")));
-            }
-        }
-        Ok(())
-    }
-
-    /// The end was refused, perhaps for what it says. Without one the run would count for ever.
-    fn end_plainly(&mut self, agent: &Name, run: &Session, end: RunEnd) -> Result<(), RunError> {
-        let proposal = self.proposal(agent, run, Intent::RunEnd(end), Some(Content::default()));
-        let Verdict::Rejected(why) = self.next_best(&proposal)? else { return Ok(()) };
-        let row = patiently(END_PATIENCE, || self.office.store().tables()?.run(run))?;
-        // Somebody took this one for dead, and wrote its end.
-        if row.is_some_and(|row| !row.is_running()) {
-            return Ok(());
-        }
-        Err(RunError::Refused(format!("the end of run {run} could not be recorded: {why}")))
-    }
-
-    fn next_best(&mut self, proposal: &Proposal) -> Result<Verdict, RunError> {
-        let outcome = self.store(END_PATIENCE, std::slice::from_ref(proposal))?.pop();
-        let outcome = outcome.ok_or_else(|| Error::Damaged("the log gave no answer".to_owned()))?;
-        Ok(outcome.verdict)
-    }
-
-    /// What is still held, and how often it was tried before.
-    fn standing(&self, holder: &Holder, claimed: &Claimed) -> Result<Vec<(MessageNo, u32)>, Error> {
-        let mut held = Vec::new();
-        for item in &claimed.items {
-            if holder.standing(&self.office, item.number)? == Standing::Held {
-                let delivery = self.office.store().tables()?.won_by(item.number, &holder.agent, holder.token)?;
-                held.push((item.number, delivery.map_or(0, |delivery| delivery.attempts)));
-            }
-        }
-        Ok(held)
-    }
 }
 
 /// What the program of a run is called that has a name of its own.
@@ -709,103 +441,11 @@ pub(crate) fn subagent_name(agent: &Name, run: &Session) -> Option<Name> {
     format!("{base}-{}", tail.to_ascii_lowercase()).parse().ok()
 }
 
-struct Prepared {
-    task: Task,
-    ways: Ways,
-    folder: PathBuf,
-    last: Option<Conversation>,
-}
-
 fn length(ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or_default())
-}
-
-/// The program finds this poste, after everything it finds otherwise.
-fn path_with(program: &Path) -> OsString {
-    let own = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&own).chain(program.parent().map(Path::to_owned));
-    std::env::join_paths(folders).unwrap_or(own)
 }
 
 fn start_error(error: &StartError) -> String {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
     format!("{error}{cause}")
-}
-
-/// What a program that ran came to.
-fn result(
-    finished: &Finished,
-    why: Option<String>,
-    config: &AgentConfig,
-    answer: AnswerBy,
-    folder: &RunFolder,
-    limit_ms: i64,
-) -> RunResult {
-    let stdout = finished.stdout.text();
-    let said = answer::read(config.preset, &stdout);
-    let code = |number: i32| u8::try_from(number & 0xff).ok();
-    let (how, code, problem) = match (finished.stopped, finished.end) {
-        (Some(Stopped::TimedOut), _) => {
-            let limit = poste_core::config::length_text(limit_ms);
-            (RunOutcome::TimedOut, None, Some(format!("it took longer than {limit} and was ended")))
-        }
-        (Some(Stopped::ByWatcher), _) => {
-            (RunOutcome::LeaseLost, None, Some(why.unwrap_or_else(|| "the lease was lost".to_owned())))
-        }
-        (Some(Stopped::Interrupted(_)), _) => (RunOutcome::Stopped, None, None),
-        (None, End::Exit(0)) => (RunOutcome::Exited, Some(0), said.failed.clone()),
-        (None, End::Exit(number)) => {
-            let told = said.failed.clone().map(|failed| format!(": {failed}")).unwrap_or_default();
-            (RunOutcome::Exited, code(number), Some(format!("it ended with exit code {number}{told}")))
-        }
-        (None, End::Signal(number)) => {
-            (RunOutcome::Signalled, code(number), Some(format!("it was ended by signal {number}")))
-        }
-    };
-    let mut problem = problem;
-    if !finished.not_ended.is_empty() {
-        let left = format!("{} of its processes could not be ended", finished.not_ended.len());
-        problem = Some(problem.map_or(left.clone(), |problem| format!("{problem}; {left}")));
-    }
-    let answer = match answer {
-        AnswerBy::Poste => String::new(),
-        AnswerBy::Stdout => said.text,
-        AnswerBy::File => match (answer_file(&folder.own_answer()), config.preset) {
-            (text, preset) if !text.is_empty() => answer::in_file(preset, text),
-            // It is in what it printed, too.
-            (_, Preset::Codex | Preset::Aider) => said.text,
-            (text, _) => text,
-        },
-    };
-    RunResult {
-        how,
-        code,
-        took: finished.duration,
-        answer,
-        problem,
-        printed: printed(&stdout, &finished.stderr.text()),
-        cost_micros: said.cost_micros,
-        conversation: said.conversation,
-        gives_back: false,
-    }
-}
-
-/// Whether a folder is one of the project, wherever links lead.
-fn is_within(folder: &Path, project: &Path) -> bool {
-    matches!((folder.canonicalize(), project.canonicalize()), (Ok(folder), Ok(project)) if folder.starts_with(&project))
-}
-
-fn printed(stdout: &str, stderr: &str) -> String {
-    match (stdout.trim_end(), stderr.trim_end()) {
-        (stdout, "") => stdout.to_owned(),
-        ("", stderr) => stderr.to_owned(),
-        (stdout, stderr) => format!("{stdout}\n{stderr}"),
-    }
-}
-
-/// What a program put into its file; it may be anything, also something that never ends.
-fn answer_file(path: &Path) -> String {
-    const MAX: u64 = 4 * 1024 * 1024;
-    let bytes = files::beginning(path, MAX).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).trim().to_owned()
 }

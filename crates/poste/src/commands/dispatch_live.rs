@@ -54,11 +54,17 @@ struct Counts {
     started: usize,
     ended: usize,
     failed: usize,
+    stopped: usize,
     held: usize,
     not_started: usize,
 }
 
 const SEE_WHY: &str = "see why: poste dispatch runs, poste dispatch logs RUN";
+
+/// Whether a run did what it was started for.
+fn went_well(how: RunOutcome, code: Option<u8>, undone: &[MessageNo]) -> bool {
+    how == RunOutcome::Exited && code == Some(0) && undone.is_empty()
+}
 
 /// Agents, as a dispatcher leaves them.
 struct Left {
@@ -101,12 +107,12 @@ impl<'c> Desk<'c> {
         if let Some(failed) = self.failed.take() {
             return Err(failed);
         }
-        let Counts { started, ended, failed, held, .. } = self.counts;
+        let Counts { started, ended, failed, stopped, held, .. } = self.counts;
         let mut said = format!("{} started", ui::count(started, "run"));
         if started > 0 {
-            said.push_str(&format!(", {} ended well", ended - failed));
+            said.push_str(&format!(", {} ended well", ended - failed - stopped));
         }
-        for (count, what) in [(failed, "failed"), (held, "held")] {
+        for (count, what) in [(failed, "failed"), (stopped, "stopped"), (held, "held")] {
             if count > 0 {
                 said.push_str(&format!(", {count} {what}"));
             }
@@ -175,10 +181,12 @@ impl<'c> Desk<'c> {
     fn count(&mut self, event: &Event) {
         match event {
             Event::Started { .. } => self.counts.started += 1,
-            Event::Ended { how, code, .. } => {
+            Event::Ended { how, code, undone, .. } => {
                 self.counts.ended += 1;
-                let went_well = *how == RunOutcome::Exited && *code == Some(0) || *how == RunOutcome::Stopped;
-                self.counts.failed += usize::from(!went_well);
+                match how {
+                    RunOutcome::Stopped => self.counts.stopped += 1,
+                    _ => self.counts.failed += usize::from(!went_well(*how, *code, undone)),
+                }
             }
             // Nothing came of the start.
             Event::NotTaken { .. } => self.counts.started = self.counts.started.saturating_sub(1),
@@ -317,12 +325,18 @@ impl Answer for Event {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         match self {
             Self::Started { agent, messages, .. } => writeln!(out, "{agent} started {}", for_what(messages)),
-            Self::Ended { agent, messages, how, code, took_ms, .. } => {
-                let went_well = *how == RunOutcome::Exited && *code == Some(0);
+            Self::Ended { agent, messages, how, code, took_ms, undone, .. } => {
+                let went_well = went_well(*how, *code, undone);
                 let took = length(i64::try_from(*took_ms).unwrap_or(i64::MAX));
-                let word = if went_well { ui.paint(Paint::Good, "ended") } else { ui.paint(Paint::Bad, "failed") };
+                let word = match how {
+                    _ if went_well => ui.paint(Paint::Good, "ended"),
+                    RunOutcome::Stopped => ui.paint(Paint::Bad, "stopped"),
+                    _ => ui.paint(Paint::Bad, "failed"),
+                };
                 let how = match (how, code) {
                     _ if went_well => String::new(),
+                    (RunOutcome::Stopped, _) => String::new(),
+                    (RunOutcome::Exited, Some(0)) => " (not done, though it ended with 0)".to_owned(),
                     (RunOutcome::Exited, Some(code)) => format!(" (exit code {code})"),
                     (RunOutcome::Signalled, Some(signal)) => format!(" (signal {signal})"),
                     (how, _) => format!(" ({how})"),

@@ -180,7 +180,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 }
 
 fn take_in(cx: &mut Cx, common: Common, mut incoming: Incoming, attach: bool) -> Result {
-    let delivery = Delivery { to: parse_recipients(&common.to)?, kind: common.kind, priority: common.priority, attach };
+    let mut delivery =
+        Delivery { to: parse_recipients(&common.to)?, kind: common.kind, priority: common.priority, attach };
     incoming.key = common.key.or(incoming.key);
     note_rule(&mut incoming.metadata);
     let content = ingest::content(&incoming);
@@ -191,6 +192,10 @@ fn take_in(cx: &mut Cx, common: Common, mut incoming: Incoming, attach: bool) ->
     if ingest::is_echo(&office, &incoming)? {
         let nothing = IngestAnswer { number: None, position: None, to: Vec::new(), repeat: false, echo: true, key };
         return cx.ui.answer(&nothing);
+    }
+    if ingest::is_return(&office, &incoming)? {
+        delivery.kind = "message".parse().map_err(|error| CommandError::new(Kind::Internal, format!("{error}")))?;
+        cx.ui.warn("a mail that a rule of this office sent came back; it is stored as a message, not as an alert");
     }
     let from = ingest::source(&mut office, cx.optional_speaker())?.map_err(|kind| {
         let message = format!("what comes from outside is not said in the name of a registered {kind}");

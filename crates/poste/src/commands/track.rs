@@ -229,7 +229,7 @@ fn detail(ui: &Ui, delivery: &DeliveryView) -> String {
             let how = match delivery.reason {
                 None | Some(EndReason::Done) => String::new(),
                 Some(EndReason::Defaulted) => " (not answered in time: the default was applied)".to_owned(),
-                Some(EndReason::Settled) => " (decided by somebody else)".to_owned(),
+                Some(EndReason::Settled) => " (settled: nobody has to see to it any more)".to_owned(),
                 Some(how) => format!(" ({how})"),
             };
             // Whoever held it did not end it.

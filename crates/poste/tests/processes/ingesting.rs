@@ -85,6 +85,9 @@ fn an_office_that_is_busy_lets_the_mail_server_keep_the_mail() {
     // What is wrong with the mail stays wrong.
     assert_eq!(pipe(&desk, &args, b"no mail").status.code(), Some(4));
     drop(held);
+    std::fs::write(desk.office().parent().unwrap().join("poste.toml"), "half = [").unwrap();
+    assert_eq!(pipe(&desk, &args, MAIL.as_bytes()).status.code(), Some(75), "somebody is just writing it");
+    std::fs::remove_file(desk.office().parent().unwrap().join("poste.toml")).unwrap();
     assert_eq!(taken_in(&desk, &["ingest", "email", "ops"], MAIL.as_bytes())["repeat"], false);
 }
 

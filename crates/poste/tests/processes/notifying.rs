@@ -344,11 +344,15 @@ fn what_a_rule_mails_to_its_own_office_rings_once() {
         "From: MAILER-DAEMON@b\nMessage-ID: <r@b>\nSubject: Undelivered\nContent-Type: multipart/report; boundary=q\n\n\
          --q\n\nno such user\n--q\nContent-Type: message/rfc822\n\n{mail}\n--q--\n"
     );
-    for caused in [&mail, &away, &returned] {
+    for caused in [&mail, &away] {
         let answer = taken_in(&desk, caused);
         assert_eq!((&answer["echo"], &answer["number"]), (&true.into(), &Value::Null), "{caused}");
     }
     assert_eq!(desk.pending("ops"), 1);
+    // That it did not arrive is news, and no alert that would be mailed again.
+    let back = taken_in(&desk, &returned);
+    let back = desk.json(&["read", &back["number"].to_string(), "--as", "ops"]);
+    assert_eq!((&back["type"], &back["subject"]), (&"message".into(), &"Undelivered".into()), "{back}");
     // A person's answer is news, and so is what another office sends.
     let answered = away.replace("Auto-Submitted: auto-replied\n", "").replace("<a@b>", "<h@b>");
     assert_eq!(taken_in(&desk, &answered)["echo"], false);

@@ -1,0 +1,192 @@
+//! What a run came to, and how that gets into the log.
+
+use std::path::Path;
+
+use poste_core::Error;
+use poste_core::config::{AgentConfig, AnswerBy, Preset};
+use poste_core::fold::{Claimed, Outcome, Verdict};
+use poste_core::log::{Content, Intent, MessageNo, Proposal, Release, Retire, RunEnd, RunOutcome};
+use poste_core::text::{Name, Session};
+use poste_run::{End, Finished, Stopped, files};
+
+use super::{END_PATIENCE, Run, RunError, Supervisor, patiently};
+use crate::run::answer;
+use crate::run::folder::RunFolder;
+use crate::run::guard::{Holder, Standing};
+use crate::run::outcome::{self, Result as RunResult};
+
+impl Supervisor<'_> {
+    /// What became of the messages and the end of the run, in one transaction. If an answer is refused, the next best.
+    pub(super) fn finish(&mut self, run: &Run, result: &RunResult) -> Result<(), RunError> {
+        let agent = self.errand.agent.clone();
+        let holder = self.holder(run);
+        let standing = patiently(END_PATIENCE, || self.standing(&holder, &run.claimed))?;
+        let (mut proposals, mut otherwise) = (Vec::new(), Vec::new());
+        for (number, attempts) in standing {
+            let Some(message) = run.messages.iter().find(|message| message.number == number) else {
+                // Its gates could not even be asked.
+                let why = result.problem.as_deref().unwrap_or("it could not be started");
+                let again = outcome::of_unread(Some(&self.config), number, attempts, run.claimed.token, why);
+                proposals.push(self.proposal(&agent, &run.run, again.0, again.1));
+                otherwise.push(Vec::new());
+                continue;
+            };
+            let own = outcome::of_message(result, &self.config, message, attempts, run.claimed.token, run.run.as_str());
+            let mut own = own.into_iter().map(|(intent, content)| self.proposal(&agent, &run.run, intent, content));
+            proposals.extend(own.next());
+            otherwise.push(own.collect::<Vec<_>>());
+        }
+        if run.name != agent {
+            proposals.push(self.proposal(&run.name, &run.run, Intent::Retire(Retire { name: run.name.clone() }), None));
+        }
+        let end = RunEnd {
+            run: run.run.clone(),
+            how: result.how,
+            code: result.code,
+            took_ms: result.took_ms(),
+            cost_micros: result.cost_micros,
+        };
+        let content = outcome::end_content(result, run.run.as_str());
+        proposals.push(self.proposal(&agent, &run.run, Intent::RunEnd(end.clone()), Some(content)));
+        let mut outcomes = self.store(END_PATIENCE, &proposals)?;
+        let ended = outcomes.pop().map(|outcome| outcome.verdict);
+        let sent = |outcome: &Outcome| match &outcome.verdict {
+            Verdict::Accepted(effect) => effect.message(),
+            Verdict::Rejected(_) => None,
+        };
+        let sent: Vec<MessageNo> = outcomes.iter().filter_map(sent).collect();
+        self.desk.sent(&mut self.office, &sent);
+        for (outcome, others) in outcomes.into_iter().zip(otherwise) {
+            let mut verdict = outcome.verdict;
+            for other in others {
+                match verdict {
+                    Verdict::Rejected(_) => verdict = self.next_best(&other)?,
+                    Verdict::Accepted(_) => break,
+                }
+            }
+        }
+        self.let_go(run, &holder)?;
+        match ended {
+            Some(Verdict::Accepted(_)) => Ok(()),
+            _ => self.end_plainly(&agent, &run.run, end),
+        }
+    }
+
+    /// What is held after everything was said was refused: it goes back, as nobody looks after it from here on.
+    fn let_go(&mut self, run: &Run, holder: &Holder) -> Result<(), RunError> {
+        for (number, _) in patiently(END_PATIENCE, || self.standing(holder, &run.claimed))? {
+            let release = Intent::Release(Release { message: number, token: Some(run.claimed.token) });
+            let proposal = self.proposal(&holder.agent, &run.run, release, None);
+            if let Verdict::Rejected(why) = self.next_best(&proposal)? {
+                return Err(RunError::Refused(format!("message {number} could not be given back: {why}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The end was refused, perhaps for what it says. Without one the run would count for ever.
+    fn end_plainly(&mut self, agent: &Name, run: &Session, end: RunEnd) -> Result<(), RunError> {
+        let proposal = self.proposal(agent, run, Intent::RunEnd(end), Some(Content::default()));
+        let Verdict::Rejected(why) = self.next_best(&proposal)? else { return Ok(()) };
+        let row = patiently(END_PATIENCE, || self.office.store().tables()?.run(run))?;
+        // Somebody took this one for dead, and wrote its end.
+        if row.is_some_and(|row| !row.is_running()) {
+            return Ok(());
+        }
+        Err(RunError::Refused(format!("the end of run {run} could not be recorded: {why}")))
+    }
+
+    fn next_best(&mut self, proposal: &Proposal) -> Result<Verdict, RunError> {
+        let outcome = self.store(END_PATIENCE, std::slice::from_ref(proposal))?.pop();
+        let outcome = outcome.ok_or_else(|| Error::Damaged("the log gave no answer".to_owned()))?;
+        Ok(outcome.verdict)
+    }
+
+    /// What is still held, and how often it was tried before.
+    fn standing(&self, holder: &Holder, claimed: &Claimed) -> Result<Vec<(MessageNo, u32)>, Error> {
+        let mut held = Vec::new();
+        for item in &claimed.items {
+            if holder.standing(&self.office, item.number)? == Standing::Held {
+                let delivery = self.office.store().tables()?.won_by(item.number, &holder.agent, holder.token)?;
+                held.push((item.number, delivery.map_or(0, |delivery| delivery.attempts)));
+            }
+        }
+        Ok(held)
+    }
+}
+
+/// What a program that ran came to.
+pub(super) fn result(
+    finished: &Finished,
+    why: Option<String>,
+    config: &AgentConfig,
+    answer: AnswerBy,
+    folder: &RunFolder,
+    limit_ms: i64,
+) -> RunResult {
+    let stdout = finished.stdout.text();
+    let said = answer::read(config.preset, &stdout);
+    let code = |number: i32| u8::try_from(number & 0xff).ok();
+    let (how, code, problem) = match (finished.stopped, finished.end) {
+        (Some(Stopped::TimedOut), _) => {
+            let limit = poste_core::config::length_text(limit_ms);
+            (RunOutcome::TimedOut, None, Some(format!("it took longer than {limit} and was ended")))
+        }
+        (Some(Stopped::ByWatcher), _) => {
+            (RunOutcome::LeaseLost, None, Some(why.unwrap_or_else(|| "the lease was lost".to_owned())))
+        }
+        (Some(Stopped::Interrupted(_)), _) => (RunOutcome::Stopped, None, None),
+        (None, End::Exit(0)) => (RunOutcome::Exited, Some(0), said.failed.clone()),
+        (None, End::Exit(number)) => {
+            let told = said.failed.clone().map(|failed| format!(": {failed}")).unwrap_or_default();
+            (RunOutcome::Exited, code(number), Some(format!("it ended with exit code {number}{told}")))
+        }
+        (None, End::Signal(number)) => {
+            (RunOutcome::Signalled, code(number), Some(format!("it was ended by signal {number}")))
+        }
+    };
+    let mut problem = problem;
+    if !finished.not_ended.is_empty() {
+        let left = format!("{} of its processes could not be ended", finished.not_ended.len());
+        problem = Some(problem.map_or(left.clone(), |problem| format!("{problem}; {left}")));
+    }
+    let answer = match answer {
+        AnswerBy::Poste => String::new(),
+        AnswerBy::Stdout => said.text,
+        AnswerBy::File => match (answer_file(&folder.own_answer(), config.preset), config.preset) {
+            (text, _) if !text.is_empty() => text,
+            // It is in what it printed, too.
+            (_, Preset::Codex | Preset::Aider) => said.text,
+            (text, _) => text,
+        },
+    };
+    RunResult {
+        how,
+        code,
+        took: finished.duration,
+        answer,
+        problem,
+        printed: printed(&stdout, &finished.stderr.text()),
+        cost_micros: said.cost_micros,
+        conversation: said.conversation,
+        gives_back: false,
+    }
+}
+
+fn printed(stdout: &str, stderr: &str) -> String {
+    match (stdout.trim_end(), stderr.trim_end()) {
+        (stdout, "") => stdout.to_owned(),
+        ("", stderr) => stderr.to_owned(),
+        (stdout, stderr) => format!("{stdout}\n{stderr}"),
+    }
+}
+
+/// What a program put into its file; it may be anything, also something that never ends.
+fn answer_file(path: &Path, preset: Preset) -> String {
+    const MAX: u64 = 4 * 1024 * 1024;
+    let bytes = match preset {
+        Preset::Aider => files::ending(path, MAX),
+        _ => files::beginning(path, MAX),
+    };
+    answer::in_file(preset, String::from_utf8_lossy(&bytes.unwrap_or_default()).trim().to_owned())
+}
