@@ -285,14 +285,14 @@ impl RunResume {
     /// What is held for a loop or for money must not be let go by the very program that is held, nor by another one that was
     /// started for its mail: people do so, and who leads it. In the agent's own name a dispatcher lifts what has lost its reason.
     fn may(&self, tables: &Tables<'_>, cx: &Context, by: &Agent, agent: &Agent) -> Result<(), Stop> {
-        if by.kind == AgentKind::Human || agent.lead.as_ref() == Some(&by.name) {
-            return Ok(());
-        }
-        let runs = cx.session.as_ref().map(|session| tables.run(session)).transpose()?.flatten();
-        let is_run = runs.is_some_and(|run| run.is_running());
+        let run = cx.session.as_ref().map(|session| tables.run(session)).transpose()?.flatten();
+        let run = run.filter(RunRow::is_running);
+        // A program that was started speaks as whom it was started for, and not as a person or somebody's lead.
+        let is_lent = run.as_ref().is_some_and(|run| run.agent != by.name);
+        let leads = by.kind == AgentKind::Human || agent.lead.as_ref() == Some(&by.name);
         let may = match by.name == agent.name {
             true => self.is_of_the_office() && cx.session.is_none(),
-            false => !is_run,
+            false => !is_lent && (leads || run.is_none()),
         };
         if may {
             return Ok(());

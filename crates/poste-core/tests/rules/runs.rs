@@ -385,6 +385,7 @@ fn an_agent_does_not_let_itself_go() {
     let work = desk.send("lead", "peer", "directive");
     run_for(&mut desk, "peer", "r1", work);
     refused(desk.ask("peer/r1", resume("coder", None)), Code::NotAllowed);
+    refused(desk.ask("anna/r1", resume("coder", None)), Code::NotAllowed); // the same program, in a person's name
     let of_budget = RunResume { agent: "coder".parse().unwrap(), message: None, why: Some(HoldReason::Budget) };
     refused(desk.ask("coder/r2", Intent::RunResume(of_budget.clone())), Code::NotAllowed);
     accepted(desk.ask("coder", Intent::RunResume(of_budget)));
