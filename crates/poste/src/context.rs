@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::ColorChoice;
 use poste_core::Timestamp;
 use poste_core::fold::{Effect, Outcome, Verdict};
-use poste_core::log::{Content, ContextRead, Intent, MessageNo, Proposal, Shown};
+use poste_core::log::{Ack, Content, ContextRead, Intent, MessageNo, Proposal, Shown};
 use poste_core::office::{Office, Place};
 use poste_core::store::artifact::Worktree;
 use poste_core::store::clock::{Boot, Clock, SystemClock};
@@ -17,6 +17,7 @@ use poste_core::store::schema::Schema;
 use poste_core::store::tables::Agent;
 use poste_core::store::{LOCK_TIMEOUT_MS_DEFAULT, Options, discover};
 use poste_core::text::{ContextName, Name, RecordId, Session};
+use poste_core::views;
 
 use crate::cli::{Global, duration};
 use crate::error::{CommandError, Kind};
@@ -226,6 +227,23 @@ impl Cx {
         let beside_office = || office.path().ok().and_then(|path| path.parent()).map(PathBuf::from);
         let root = root.or_else(beside_office).unwrap_or(cwd);
         Ok(Worktree::new(&root)?.apart_from(office.path()?))
+    }
+
+    /// Whether a supervisor started whoever speaks here, and watches over it.
+    pub(crate) fn is_in_run(&self, office: &Office) -> Result<bool> {
+        let run =
+            self.global.session.as_ref().map(|session| views::run(office.store(), session)).transpose()?.flatten();
+        Ok(run.is_some_and(|run| run.how.is_none()))
+    }
+
+    /// A program that waited for an answer has it: to start it once more for that would never end.
+    pub(crate) fn waited_for(&self, office: &mut Office, answer: MessageNo) -> Result {
+        if self.is_in_run(office)? {
+            let ack = self.proposal(office, Intent::Ack(Ack { message: answer }), None, None)?;
+            // Refused: somebody saw to it already.
+            self.propose(office, &ack)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn proposal(

@@ -265,7 +265,7 @@ impl Looking<'_> {
 fn failed(run: &RunEndView) -> bool {
     match run.how {
         RunOutcome::Exited => run.code != Some(0),
-        RunOutcome::Signalled | RunOutcome::TimedOut | RunOutcome::NotStarted => true,
+        RunOutcome::Signalled | RunOutcome::TimedOut | RunOutcome::NotStarted | RunOutcome::Unanswered => true,
         _ => false,
     }
 }

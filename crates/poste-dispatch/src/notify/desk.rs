@@ -135,7 +135,7 @@ pub(super) fn begin(setting: &Setting, office: &mut Office, rule: &OnRule) -> Re
     let release = HandlerRelease { rule: rule.name.clone(), token: handling.token };
     propose(office, &setting.speaker, Intent::HandlerRelease(release), None)?;
     if !rule.from_start && views::count_after(office.store(), Position(0))? > 0 {
-        let why = "it tells of what is sent from now on; for what was sent before: since = \"start\"".to_owned();
+        let why = "it tells of what is sent from now on; for what was sent before: a rule of another name with since = \"start\"".to_owned();
         setting.say(rule, None, What::Begun, Some(why), 0);
     }
     Ok(())

@@ -369,11 +369,10 @@ impl Supervisor<'_> {
             // It is told to others from the log; this is for who looks into the folder.
             let _ = RunFolder::write(&run.folder.answer(), result.answer.as_bytes());
         }
-        let ended =
-            Ended { how: result.how, code: result.code, took_ms: result.took_ms(), why: result.problem.clone() };
-        self.finish(&run, &result)?;
-        let _ = run.folder.write_end(&ended);
-        Ok(result.how)
+        let result = self.finish(&run, result)?;
+        let (how, took_ms) = (result.how, result.took_ms());
+        let _ = run.folder.write_end(&Ended { how, code: result.code, took_ms, why: result.problem });
+        Ok(how)
     }
 
     fn guard<'a>(&'a mut self, run: &'a Run) -> Guard<'a> {

@@ -131,7 +131,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let (approval, ended) = wait_on(cx, &mut office, number, timeout)?;
     // What was not decided has no word for a script to read; what there is to say of it goes to stderr.
     if approval.choice.is_some() || cx.ui.json {
+        let answer = approval.answer;
         cx.ui.answer(&AskAnswer { approval, id, repeat, waited: true })?;
+        answer.map_or(Ok(()), |answer| cx.waited_for(&mut office, answer))?;
     }
     ended
 }

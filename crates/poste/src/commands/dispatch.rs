@@ -8,8 +8,8 @@ use poste_core::office::Office;
 use poste_core::text::{Name, RecordId};
 use poste_core::views::{self, Later, WhyLater};
 use poste_dispatch::engine::{
-    self, AgentPicture, AgentState, Choice, Dispatcher, Hold, Picture, Scope, SpentPicture, Start, Until, Wait,
-    WaitReason,
+    self, AgentPicture, AgentState, Choice, Dispatcher, Event, Hold, Hooks as _, Picture, Scope, SpentPicture, Start,
+    Until, Wait, WaitReason,
 };
 use poste_dispatch::notify::Watcher;
 use poste_dispatch::run;
@@ -178,6 +178,12 @@ fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
     let watched = watcher.map_or(Ok(()), Watcher::stop);
     ran?;
     watched?;
+    if until == Until::Idle {
+        // After it, as what is held or failed just now is told, too.
+        let (lines, ended) = super::watch::catch_up(cx, Vec::new())?;
+        lines.into_iter().for_each(|line| dispatcher.hooks().tell(&Event::Watched { line }));
+        ended?;
+    }
     dispatcher.hooks().finish(once)
 }
 
@@ -197,7 +203,10 @@ pub(super) fn configured(cx: &Cx, office: &Office, only: &[Name]) -> Result<Runn
             None => error,
         });
     }
-    if runners.agents.is_empty() && views::open_workflows(office.store(), None)?.is_empty() {
+    let sees_to_others = || -> Result<bool> {
+        Ok(!office.on_rules()?.rules.is_empty() || !views::open_workflows(office.store(), None)?.is_empty())
+    };
+    if runners.agents.is_empty() && !sees_to_others()? {
         return Err(nothing_configured());
     }
     let untrusted: Vec<&str> =
@@ -270,7 +279,7 @@ impl Answer for PlanAnswer {
 const LATER_MAX: usize = 20;
 
 /// What a message waits for.
-fn later_text(ui: &Ui, later: &Later) -> String {
+pub(super) fn later_text(ui: &Ui, later: &Later) -> String {
     let until = later.until.map(|until| ui.time(until)).unwrap_or_default();
     match (later.why, later.after) {
         (WhyLater::Attempt, _) => format!("again {until}, {} of {} failed", later.attempts, later.max_attempts),

@@ -15,10 +15,10 @@ use poste_core::text::{Name, Session};
 use poste_core::time::length;
 use poste_core::views::WhyLater;
 use poste_dispatch::engine::{self, AgentPicture, AgentState, Event, Hooks, Picture, Stopper};
-use poste_dispatch::notify::{Line, WatchOptions, Watcher};
+use poste_dispatch::notify::{Line, WatchOptions, Watcher, What};
 use poste_dispatch::{run, team, workflow};
 
-use super::dispatch::{DRAWN_PERIOD, HEADER, for_what, held_text, rows};
+use super::dispatch::{DRAWN_PERIOD, HEADER, for_what, held_text, later_text, rows};
 use crate::Result;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
@@ -56,6 +56,7 @@ struct Counts {
     failed: usize,
     stopped: usize,
     held: usize,
+    untold: usize,
     not_started: usize,
 }
 
@@ -72,6 +73,8 @@ struct Left {
     kept: Vec<Name>,
     /// They are to be started for something, and are not before somebody lets it go or a time is over.
     held: Vec<Name>,
+    /// What comes back by itself, in words.
+    later: Vec<String>,
 }
 
 impl<'c> Desk<'c> {
@@ -122,6 +125,9 @@ impl<'c> Desk<'c> {
         }
         self.ui.say(said);
         let left = self.left();
+        if once {
+            left.iter().flat_map(|left| &left.later).for_each(|later| self.ui.say(later));
+        }
         for name in left.iter().flat_map(|left| &left.kept) {
             self.ui.say(format!("{name} is kept running, also without this; end it: poste team stop {name}"));
         }
@@ -147,7 +153,13 @@ impl<'c> Desk<'c> {
             is_held && agent.queue > 0 || agent.later.iter().any(|later| later.why == WhyLater::Held)
         };
         let name = |agent: &AgentPicture| agent.agent.clone();
+        // Of each the first; what is held is told otherwise.
+        let first = |agent: &AgentPicture| agent.later.iter().find(|later| later.until.is_some()).cloned();
+        let later = picture.agents.iter().filter_map(first);
         Ok(Left {
+            later: later
+                .map(|later| format!("#{} waits for {}: {}", later.message, later.agent, later_text(&self.ui, &later)))
+                .collect(),
             kept: picture.agents.iter().filter(is_kept).map(name).collect(),
             held: picture.agents.iter().filter(holds_mail).map(name).collect(),
         })
@@ -170,6 +182,10 @@ impl<'c> Desk<'c> {
             let names: Vec<&str> = left.held.iter().map(Name::as_str).collect();
             wrong.push(format!("mail is held for {}", names.join(", ")));
             hints.push("see what is held: poste dispatch status");
+        }
+        if self.counts.untold > 0 {
+            wrong.push(format!("{} could not be told", ui::count(self.counts.untold, "message")));
+            hints.push("see why: poste watch dead");
         }
         if wrong.is_empty() {
             return Ok(());
@@ -195,6 +211,7 @@ impl<'c> Desk<'c> {
                 self.counts.not_started += 1;
             }
             Event::Held { .. } => self.counts.held += 1,
+            Event::Watched { line } => self.counts.untold += usize::from(line.what == What::Dead),
             _ => {}
         }
     }
@@ -336,7 +353,7 @@ impl Answer for Event {
                 let how = match (how, code) {
                     _ if went_well => String::new(),
                     (RunOutcome::Stopped, _) => String::new(),
-                    (RunOutcome::Exited, Some(0)) => " (not done, though it ended with 0)".to_owned(),
+                    (RunOutcome::Exited, Some(0)) => " (it ended with 0, and left it undone)".to_owned(),
                     (RunOutcome::Exited, Some(code)) => format!(" (exit code {code})"),
                     (RunOutcome::Signalled, Some(signal)) => format!(" (signal {signal})"),
                     (how, _) => format!(" ({how})"),

@@ -59,6 +59,10 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
         let answer = send::submit(cx, &mut office, draft, "directive")?;
         cx.ui.answer(&answer)?;
         let number = answer.sent.number;
+        held(cx, &office, number)?.iter().for_each(|why| cx.ui.warn(why));
+        if config.is_some() && !is_run {
+            cx.ui.warn(format!("nothing is run for {} before poste.toml is trusted: poste trust", args.agent));
+        }
         cx.ui.say(format!("start what waits: poste dispatch poll; wait for the answer: poste wait --replies {number}"));
         return Ok(());
     };
@@ -79,13 +83,14 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
         drop(office);
         wait_for_answer(&place, number, patience)?;
     }
-    let office = cx.open()?;
+    let mut office = cx.open_to_write()?;
     let replies = views::replies(office.store(), number)?;
     let answer = replies.as_ref().and_then(|replies| replies.recipients.iter().find_map(|reply| reply.answer));
     if let Some(answer) = answer
         && let Some(message) = views::message(office.store(), answer)?
     {
-        return cx.ui.answer(&message);
+        cx.ui.answer(&message)?;
+        return cx.waited_for(&mut office, answer);
     }
     let hint = format!("see how far it is: poste track {number}");
     let holds = held(cx, &office, number)?;

@@ -125,6 +125,12 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 /// Who trusts. A program that could trust a file for others would be asked to by that very file.
 fn person(cx: &Cx, office: &Office) -> Result<Name> {
     let speaker = cx.agent(office)?;
+    if cx.is_in_run(office)? {
+        let message = "a program that was started here does not trust files, whatever name it gives";
+        return Err(CommandError::new(Kind::Refused, message)
+            .code("not_a_person")
+            .hint("a person does, in a shell of its own"));
+    }
     if speaker.kind == AgentKind::Human {
         return Ok(speaker.name);
     }

@@ -42,6 +42,8 @@ worded_enum!(
         NotStarted = 5 "not_started",
         /// Its supervisor is gone; what was left of it was ended.
         Lost = 6 "lost",
+        /// It ended as one that did well, and left work undone.
+        Unanswered = 7 "unanswered",
     }
 );
 

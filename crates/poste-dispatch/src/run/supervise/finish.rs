@@ -17,7 +17,7 @@ use crate::run::outcome::{self, Result as RunResult};
 
 impl Supervisor<'_> {
     /// What became of the messages and the end of the run, in one transaction. If an answer is refused, the next best.
-    pub(super) fn finish(&mut self, run: &Run, result: &RunResult) -> Result<(), RunError> {
+    pub(super) fn finish(&mut self, run: &Run, mut result: RunResult) -> Result<RunResult, RunError> {
         let agent = self.errand.agent.clone();
         let holder = self.holder(run);
         let standing = patiently(END_PATIENCE, || self.standing(&holder, &run.claimed))?;
@@ -31,13 +31,17 @@ impl Supervisor<'_> {
                 otherwise.push(Vec::new());
                 continue;
             };
-            let own = outcome::of_message(result, &self.config, message, attempts, run.claimed.token, run.run.as_str());
+            let own =
+                outcome::of_message(&result, &self.config, message, attempts, run.claimed.token, run.run.as_str());
             let mut own = own.into_iter().map(|(intent, content)| self.proposal(&agent, &run.run, intent, content));
             proposals.extend(own.next());
             otherwise.push(own.collect::<Vec<_>>());
         }
         if run.name != agent {
             proposals.push(self.proposal(&run.name, &run.run, Intent::Retire(Retire { name: run.name.clone() }), None));
+        }
+        if let Some(why) = proposals.iter().find_map(left_undone).filter(|_| result.code == Some(0)) {
+            result = RunResult { how: RunOutcome::Unanswered, code: None, problem: Some(why), ..result };
         }
         let end = RunEnd {
             run: run.run.clone(),
@@ -46,7 +50,7 @@ impl Supervisor<'_> {
             took_ms: result.took_ms(),
             cost_micros: result.cost_micros,
         };
-        let content = outcome::end_content(result, run.run.as_str());
+        let content = outcome::end_content(&result, run.run.as_str());
         proposals.push(self.proposal(&agent, &run.run, Intent::RunEnd(end.clone()), Some(content)));
         let mut outcomes = self.store(END_PATIENCE, &proposals)?;
         let ended = outcomes.pop().map(|outcome| outcome.verdict);
@@ -67,9 +71,10 @@ impl Supervisor<'_> {
         }
         self.let_go(run, &holder)?;
         match ended {
-            Some(Verdict::Accepted(_)) => Ok(()),
-            _ => self.end_plainly(&agent, &run.run, end),
+            Some(Verdict::Accepted(_)) => {}
+            _ => self.end_plainly(&agent, &run.run, end)?,
         }
+        Ok(result)
     }
 
     /// What is held after everything was said was refused: it goes back, as nobody looks after it from here on.
@@ -113,6 +118,12 @@ impl Supervisor<'_> {
         }
         Ok(held)
     }
+}
+
+/// Why a message of a run is not done.
+fn left_undone(proposal: &Proposal) -> Option<String> {
+    let content = proposal.content.as_ref().filter(|_| matches!(proposal.intent, Intent::Fail(_)))?;
+    Some(content.body.text().into_owned())
 }
 
 /// What a program that ran came to.
