@@ -8,8 +8,8 @@ use poste_core::office::Office;
 use poste_core::text::{Name, RecordId};
 use poste_core::views::{self, Later, WhyLater};
 use poste_dispatch::engine::{
-    self, AgentPicture, AgentState, Choice, Dispatcher, Event, Hold, Hooks as _, Picture, Scope, SpentPicture, Start,
-    Until, Wait, WaitReason,
+    self, AgentPicture, AgentState, Choice, Dispatcher, Hold, Picture, Scope, SpentPicture, Start, Until, Wait,
+    WaitReason,
 };
 use poste_dispatch::notify::Watcher;
 use poste_dispatch::run;
@@ -180,9 +180,7 @@ fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
     watched?;
     if until == Until::Idle {
         // After it, as what is held or failed just now is told, too.
-        let (lines, ended) = super::watch::catch_up(cx, Vec::new())?;
-        lines.into_iter().for_each(|line| dispatcher.hooks().tell(&Event::Watched { line }));
-        ended?;
+        dispatcher.hooks().catch_up()?;
     }
     dispatcher.hooks().finish(once)
 }

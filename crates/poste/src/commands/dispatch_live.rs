@@ -15,7 +15,7 @@ use poste_core::text::{Name, Session};
 use poste_core::time::length;
 use poste_core::views::WhyLater;
 use poste_dispatch::engine::{self, AgentPicture, AgentState, Event, Hooks, Picture, Stopper};
-use poste_dispatch::notify::{Line, WatchOptions, Watcher, What};
+use poste_dispatch::notify::{self, Line, WatchOptions, Watcher, What};
 use poste_dispatch::{run, team, workflow};
 
 use super::dispatch::{DRAWN_PERIOD, HEADER, for_what, held_text, later_text, rows};
@@ -103,6 +103,17 @@ impl<'c> Desk<'c> {
         self.lines = Some(received);
         let report = Arc::new(move |line: &Line| drop(lines.send(line.clone())));
         Ok(Watcher::start(WatchOptions { place: place.clone(), speaker: None, only: Vec::new(), report })?)
+    }
+
+    /// Tells once what the rules have to tell.
+    pub(super) fn catch_up(&mut self) -> Result {
+        let (lines, received) = mpsc::channel();
+        let report = Arc::new(move |line: &Line| drop(lines.send(line.clone())));
+        let options = WatchOptions { place: self.cx.place()?, speaker: None, only: Vec::new(), report };
+        let ended = notify::catch_up(&options);
+        drop(options);
+        received.into_iter().for_each(|line| self.tell(&Event::Watched { line }));
+        Ok(ended?)
     }
 
     /// The last word. Whoever started it once is told by the code, too, whether all is well.

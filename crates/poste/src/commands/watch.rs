@@ -276,18 +276,15 @@ fn options(cx: &mut Cx, only: Vec<Label>) -> Result<(WatchOptions, mpsc::Receive
     Ok((WatchOptions { place: cx.place()?, speaker: cx.optional_speaker(), only, report }, received))
 }
 
-/// Tells what is to be told now. What that came to is given also if it ended badly.
-pub(super) fn catch_up(cx: &Cx, only: Vec<Label>) -> Result<(Vec<Line>, Result)> {
+fn once(cx: &mut Cx, only: Vec<Label>) -> Result {
     let (options, lines) = options(cx, only)?;
     let ended = notify::catch_up(&options);
     drop(options);
-    Ok((lines.into_iter().collect(), ended.map_err(CommandError::from)))
-}
-
-fn once(cx: &mut Cx, only: Vec<Label>) -> Result {
-    let (lines, ended) = catch_up(cx, only)?;
-    let dead = lines.iter().filter(|line| line.what == What::Dead).count();
-    lines.iter().try_for_each(|line| cx.ui.answer(line))?;
+    let mut dead = 0;
+    for line in lines {
+        dead += usize::from(line.what == What::Dead);
+        cx.ui.answer(&line)?;
+    }
     ended?;
     if dead > 0 {
         let message = format!("{} could not be told", ui::count(dead, "message"));

@@ -795,3 +795,45 @@ fn at_a_terminal_a_table_is_drawn_anew_in_its_place() {
         assert_eq!((count("anna started for #1"), count("anna ended for #1")), (1, 1), "{screen:#?}");
     }
 }
+
+#[test]
+fn whoever_waited_for_a_decision_is_not_started_for_it_again() {
+    const PLANS: &str = "cat >/dev/null\necho x >>\"$AGENT_FOLDER/asked\"\n\
+        poste ask lead Plan 'I will.' --plan --wait >/dev/null && echo went on\n";
+    let stage = Stage::new(&[("planner", PLANS, "")], "");
+    stage.send("planner", "directive");
+    let mut child = Reaped(stage.dispatch(&["--once"]).spawn().expect("it starts"));
+    let open = || stage.desk.json(&["approvals", "--as", "lead"])["approvals"].as_array().map_or(0, Vec::len);
+    until("it asks", || open() == 1);
+    let asked = stage.desk.json(&["approvals", "--as", "lead"])["approvals"][0]["number"].to_string();
+    expect_success(&["approve"], &stage.desk.command(&["approve", &asked, "--as", "lead"]).output().unwrap());
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
+    assert_eq!(fs::read_to_string(stage.path("asked")).unwrap(), "x\n", "once");
+    stage.until_nobody();
+}
+
+#[test]
+fn who_ends_well_without_an_answer_failed() {
+    let stage = Stage::new(&[("silent", "cat >/dev/null\n", "retries = 1\nconcurrency = 1")], "");
+    for _ in 0..7 {
+        stage.send("silent", "directive");
+    }
+    let output = stage.once();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(11) && said.contains(" 0 ended well"), "{said}");
+    let runs = stage.runs();
+    assert!(runs.iter().all(|run| run["how"] == "unanswered"), "{runs:?}");
+    assert_eq!(runs[0]["said"], "it ended without an answer");
+    assert_eq!(runs.len(), 5, "after that it is given a rest");
+    assert_eq!(stage.agent("silent")["state"], "held");
+}
+
+#[test]
+fn once_sees_to_the_rules_too() {
+    let rule = "[[on]]\nname = \"lines\"\ntype = \"alert\"\nsince = \"start\"\nhandler = \"log\"\n";
+    let stage = Stage::new(&[("anna", WORKS, "")], rule);
+    let number = stage.send("lead", "alert");
+    let output = stage.once();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains(&format!("lines (log)  #{number}")), "{said}");
+}
