@@ -206,7 +206,7 @@ mod tests {
         let history = "TO LLM 2026-11-16T18:11:54\n-------\nUSER LLM RESPONSE 2026\nUSER ASSISTANT no\nLLM RESPONSE 2026-11-16T18:11:55\n\
             ASSISTANT First.\nTO LLM 2026-11-16T18:11:56\nUSER more\nLLM RESPONSE 2026-11-16T18:11:57\nASSISTANT Two\nASSISTANT \nASSISTANT lines.\n";
         assert_eq!(in_file(Preset::Aider, history.to_owned()), "Two\n\nlines.");
-        assert_eq!(in_file(Preset::Aider, "plain".to_owned()), "plain");
+        assert_eq!(in_file(Preset::Aider, "TO LLM 2026\nUSER all it was asked".to_owned()), "", "no answer of anybody");
         assert_eq!(in_file(Preset::Codex, history.to_owned()), history);
     }
 
