@@ -1,4 +1,4 @@
-//! Row 33 for the one file format there is: `poste.toml` comes with a repository and may be anything.
+//! Row 33: `poste.toml` comes with a repository and may be anything.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
