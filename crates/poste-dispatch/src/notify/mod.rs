@@ -21,4 +21,4 @@ pub use desk::{Retried, retry, test};
 pub use matching::{Matcher, RULE_KEY, RULE_VARIABLE};
 pub use post::Post;
 pub use secret::{Secret, missing as missing_secret, read as read_secret};
-pub use watcher::{Line, WatchOptions, Watcher, What, catch_up};
+pub use watcher::{Line, WatchOptions, Watcher, What, begin_rules, catch_up};

@@ -198,6 +198,18 @@ impl Drop for Watcher {
     }
 }
 
+/// Each rule that nobody saw to yet begins here, so that it tells of what is sent from now on.
+pub fn begin_rules(options: &WatchOptions) -> Result<(), Error> {
+    let (setting, rules) = set_up(options, &Arc::new(AtomicBool::new(false)))?;
+    let mut office = setting.place.open()?;
+    rules.watched.values().try_for_each(|watched| begin_once(&setting, &mut office, &watched.matcher.rule))
+}
+
+fn begin_once(setting: &Setting, office: &mut Office, rule: &OnRule) -> Result<(), Error> {
+    let has_begun = office.store().tables()?.handler(&rule.name)?.is_some();
+    if has_begun { Ok(()) } else { begin(setting, office, rule) }
+}
+
 /// Tells what is to be told now, and ends. Rules that somebody else sees to are left to them.
 pub fn catch_up(options: &WatchOptions) -> Result<(), Error> {
     let (setting, mut rules) = set_up(options, &Arc::new(AtomicBool::new(false)))?;
@@ -205,9 +217,7 @@ pub fn catch_up(options: &WatchOptions) -> Result<(), Error> {
     // What is sent meanwhile is for the next time: a rule may be the reason for it.
     let up_to = office.store().tables()?.cursor.head.position;
     for watched in rules.watched.values_mut() {
-        if office.store().tables()?.handler(&watched.matcher.rule.name)?.is_none() {
-            begin(&setting, &mut office, &watched.matcher.rule)?;
-        }
+        begin_once(&setting, &mut office, &watched.matcher.rule)?;
         let next = next_match(&office, &watched.matcher, watched.start(&office)?)?;
         match next.found {
             Some(_) => watched.work(&setting, Some(up_to)),

@@ -11,7 +11,7 @@ use poste_dispatch::engine::{
     self, AgentPicture, AgentState, Choice, Dispatcher, Hold, Picture, Scope, SpentPicture, Start, Until, Wait,
     WaitReason,
 };
-use poste_dispatch::notify::Watcher;
+use poste_dispatch::notify::{self, Watcher};
 use poste_dispatch::run;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -169,6 +169,9 @@ fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
         Until::Stopped => Some(desk.watch(&place)?),
         Until::Idle | Until::Started => None,
     };
+    if until == Until::Idle {
+        desk.rules(notify::begin_rules)?;
+    }
     let mut dispatcher = Dispatcher::new(place, office, desk);
     dispatcher.only(which.agent).stops_runs(stop_runs);
     if !cx.ui.is_kept() {
@@ -179,8 +182,8 @@ fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
     ran?;
     watched?;
     if until == Until::Idle {
-        // After it, as what is held or failed just now is told, too.
-        dispatcher.hooks().catch_up()?;
+        // After it, so that what is held, or failed, just now is told, too.
+        dispatcher.hooks().rules(notify::catch_up)?;
     }
     dispatcher.hooks().finish(once)
 }

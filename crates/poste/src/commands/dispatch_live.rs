@@ -15,7 +15,7 @@ use poste_core::text::{Name, Session};
 use poste_core::time::length;
 use poste_core::views::WhyLater;
 use poste_dispatch::engine::{self, AgentPicture, AgentState, Event, Hooks, Picture, Stopper};
-use poste_dispatch::notify::{self, Line, WatchOptions, Watcher, What};
+use poste_dispatch::notify::{Line, WatchOptions, Watcher, What};
 use poste_dispatch::{run, team, workflow};
 
 use super::dispatch::{DRAWN_PERIOD, HEADER, for_what, held_text, later_text, rows};
@@ -105,12 +105,15 @@ impl<'c> Desk<'c> {
         Ok(Watcher::start(WatchOptions { place: place.clone(), speaker: None, only: Vec::new(), report })?)
     }
 
-    /// Tells once what the rules have to tell.
-    pub(super) fn catch_up(&mut self) -> Result {
+    /// Sees to the rules once, in this way.
+    pub(super) fn rules(
+        &mut self,
+        see_to: impl Fn(&WatchOptions) -> std::result::Result<(), poste_core::Error>,
+    ) -> Result {
         let (lines, received) = mpsc::channel();
         let report = Arc::new(move |line: &Line| drop(lines.send(line.clone())));
         let options = WatchOptions { place: self.cx.place()?, speaker: None, only: Vec::new(), report };
-        let ended = notify::catch_up(&options);
+        let ended = see_to(&options);
         drop(options);
         received.into_iter().for_each(|line| self.tell(&Event::Watched { line }));
         Ok(ended?)
