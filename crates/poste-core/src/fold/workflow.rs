@@ -647,14 +647,12 @@ pub(crate) fn retire_of(tables: &mut Tables<'_>, cx: &Context, name: &Name) -> R
 /// Nobody else would hear that a workflow ended with who spoke for it.
 fn tell_humans(tables: &mut Tables<'_>, cx: &Context, over: &WorkflowRow) -> Result<(), Error> {
     // What was archived is no longer there to be told about.
-    let mut sent: Vec<MessageNo> =
-        tables.tasks_of_workflow(over.number)?.into_iter().map(|task| task.message).collect();
-    sent.sort_unstable();
     let mut last = None;
-    while let (None, Some(number)) = (&last, sent.pop()) {
-        last = tables.message(number)?;
+    for task in tables.tasks_of_workflow(over.number)? {
+        last = last.max(tables.message(task.message)?.map(|message| message.number));
     }
-    let Some(message) = last else { return Ok(()) };
+    let Some(number) = last else { return Ok(()) };
+    let message = delivery::expect_message(tables, number)?;
     let deliveries = tables.deliveries_of(message.number)?;
     for name in tables.active_agents()? {
         let is_human = tables.agent(name.as_str())?.is_some_and(|agent| agent.kind == AgentKind::Human);

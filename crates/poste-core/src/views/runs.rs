@@ -172,9 +172,11 @@ fn starts(tables: &Tables<'_>, message: &Message) -> Result<bool, Error> {
     if message.notice.is_some() || message.urgency == Urgency::Later || !(message.work || is_soon) {
         return Ok(false);
     }
-    // The workflow goes on with the answer to a step by itself; whoever started it would be run for each of them.
+    // A remark on a step is there at the next start, or whoever speaks for its workflow would be run for each of them; what
+    // asks for work, or cannot wait, a blocker perhaps, is not one.
+    let is_remark = !message.work && message.urgency != Urgency::Now && !message.wants_response;
     let answers_step = |number: MessageNo| tables.task(number).map(|task| task.is_some());
-    if !message.wants_response && message.reply_to.map(answers_step).transpose()?.unwrap_or(false) {
+    if is_remark && message.reply_to.map(answers_step).transpose()?.unwrap_or(false) {
         return Ok(false);
     }
     // Whoever is told that a loop was stopped must not begin it anew.

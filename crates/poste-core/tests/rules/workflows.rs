@@ -538,6 +538,9 @@ fn only_what_ends_a_step_is_settled_and_a_word_about_it_waits() {
     let blocked = accepted(desk.post("coder", reply("blocker_notification"))).number;
     let asked = accepted(desk.post("coder", reply("message"))).number;
     assert_eq!((desk.state(blocked), desk.state(asked)), (State::Pending, State::Pending));
+    let lead = desk.office.store().tables().unwrap().agent("lead").unwrap().expect("registered");
+    let starts = views::startable(desk.office.store(), &lead, desk.now(), 10).unwrap();
+    assert_eq!(starts.iter().map(|found| found.message).collect::<Vec<_>>(), [blocked], "a remark can wait");
     let ends = Some(Ends { message: build, how: EndsHow::Replied, token: None });
     let done = accepted(desk.post("coder", Send { ends, ..reply("response") })).number;
     assert_eq!(desk.state(done), State::Done);
