@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::npm::{self, NODE, Package};
-use crate::{Result, announce, build_everything, say, target};
+use crate::{Output, Result, announce, build_everything, say, target, under_test};
 
 const SUITE: Package = Package {
     folder: "mcp/conformance-0.2.0-alpha.12",
@@ -127,7 +127,7 @@ struct Fixture {
 impl Fixture {
     fn start() -> Result<Self> {
         let program = target()?.join("debug/poste-conformance");
-        let mut child = Command::new(&program)
+        let mut child = under_test(&mut Command::new(&program))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -215,41 +215,9 @@ impl Office {
     }
 }
 
-struct Output {
-    success: bool,
-    text: String,
-}
-
-/// Runs it for at most that long; its output comes through a file, so that no full pipe can stop it.
+/// Runs it for at most that long.
 fn bounded(command: &mut Command, time: Duration) -> Result<Output> {
-    let path = target()?.join("conformance/output");
-    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-    fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
-    let file = fs::File::create(&path).map_err(failed)?;
-    let also = file.try_clone().map_err(failed)?;
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(file)
-        .stderr(also)
-        .spawn()
-        .map_err(|error| format!("{command:?}: {error}"))?;
-    let deadline = Instant::now() + time;
-    let status = loop {
-        match child.try_wait().map_err(failed)? {
-            Some(status) => break Some(status),
-            None if Instant::now() > deadline => {
-                let _ = child.kill();
-                let _ = child.wait();
-                break None;
-            }
-            None => std::thread::sleep(Duration::from_millis(20)),
-        }
-    };
-    let mut text = String::from_utf8_lossy(&fs::read(&path).map_err(failed)?).into_owned();
-    if status.is_none() {
-        text.push_str(&format!("\nit had not ended after {} s", time.as_secs()));
-    }
-    Ok(Output { success: status.is_some_and(|status| status.success()), text })
+    crate::bounded(under_test(command), time, &target()?.join("conformance/output"))
 }
 
 fn node() -> Result<PathBuf> {

@@ -4,9 +4,9 @@ mod agents;
 mod conformance;
 mod npm;
 mod python;
+mod suite;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::LazyLock;
@@ -75,11 +75,15 @@ fn test() -> Result {
         ensure(program, package)?;
     }
     step("format", cargo().args(["fmt", "--all", "--check"]))?;
-    let everything = ["--workspace", "--all-targets", "--features", "poste-testkit/sabotage", "--locked"];
-    step("lints", cargo().arg("clippy").args(everything).args(["--", "-D", "warnings"]))?;
+    build_everything()?;
     core_has_no_async_runtime()?;
+    // Asked for first: while cargo builds, it answers nobody else.
+    let tests = suite::built()?;
+    // It shares nothing with the tests but the dependencies, and is needed after them.
+    let sabotaged = Aside::start("building the sabotaged program", linted().arg("--quiet").args(SABOTAGED))?;
+    suite::run(tests)?;
+    sabotaged.finish()?;
     torture(&["--short"])?;
-    run_tests()?;
     conformance::run(protocol)?;
     let check = ["--log-level", "error", "check", "licenses", "bans", "sources"];
     step("licences, bans, sources", Command::new(deny.program()?).args(check))
@@ -88,29 +92,34 @@ fn test() -> Result {
 /// Every program and every test in one go, for the steps of the test command to share: for a package alone cargo would
 /// choose other features and build most dependencies once more.
 fn build_everything() -> Result {
-    step("building", cargo().args(["build", "--workspace", "--bins", "--tests", "--locked"]))
+    step("lints and build", linted().args(["build", "--workspace", "--all-targets", "--locked"]))
 }
+
+/// The program with named faults in it, with the features that everything else was built with.
+const SABOTAGED: [&str; 7] =
+    ["build", "--locked", "--workspace", "--features", "poste-testkit/sabotage", "--bin", "poste-sabotaged"];
 
 /// Builds the programs that are tortured, then the one that does it, and hands it the arguments.
 fn torture(arguments: &[&str]) -> Result {
     ensure("strace", "strace")?;
     let is = |flag: &str| arguments.contains(&flag);
     // The short form shares its build with the tests; the full one is about numbers too.
-    let (folder, profile): (_, &[&str]) = if is("--short") { ("debug", &[]) } else { ("release", &["--release"]) };
+    let folder = if is("--short") { "debug" } else { "release" };
     if is("--short") {
         build_everything()?;
+        step("building the sabotaged program", linted().args(SABOTAGED))?;
     } else {
+        let build = ["build", "--locked", "--release"];
         let programs = ["--package", "poste", "--package", "poste-testkit", "--package", "poste-torture"];
-        step("building the programs", cargo().args(["build", "--locked"]).args(profile).args(programs))?;
+        step("building the programs", cargo().args(build).args(programs))?;
+        if is("--bite") {
+            let sabotaged = ["--package", "poste-testkit", "--features", "poste-testkit/sabotage"];
+            let program = ["--bin", "poste-sabotaged"];
+            step("building the sabotaged program", cargo().args(build).args(sabotaged).args(program))?;
+        }
     }
-    if is("--bite") || is("--short") {
-        // With the features that everything else was built with.
-        let like: &[&str] = if is("--short") { &["--workspace"] } else { &["--package", "poste-testkit"] };
-        let sabotaged = ["--features", "poste-testkit/sabotage", "--bin", "poste-sabotaged"];
-        let build = [&["build", "--locked"], profile, like, &sabotaged].concat();
-        step("building the sabotaged program", cargo().args(build))?;
-    }
-    step("torture", Command::new(target()?.join(folder).join("poste-torture")).args(arguments))
+    let mut torture = Command::new(target()?.join(folder).join("poste-torture"));
+    step("torture", under_test(torture.args(arguments)))
 }
 
 fn hostile() -> Result {
@@ -146,54 +155,6 @@ fn target() -> Result<PathBuf> {
     Ok(std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from))
 }
 
-/// Runs every test and closes with one line that counts them all.
-fn run_tests() -> Result {
-    let started = Instant::now();
-    announce("tests");
-    let mut child = cargo()
-        .args(["test", "--workspace", "--tests", "--locked", "--no-fail-fast"])
-        .env("INSTA_UPDATE", "no")
-        .env("RUST_TEST_THREADS", test_threads())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("cargo does not start: {error}"))?;
-    let output = child.stdout.take().ok_or("cargo has no output")?;
-    let (mut passed, mut failed) = (0, 0);
-    for line in BufReader::new(output).lines() {
-        let line = line.map_err(|error| error.to_string())?;
-        say(&line);
-        if let Some(counts) = line.strip_prefix("test result: ") {
-            passed += count(counts, " passed");
-            failed += count(counts, " failed");
-        }
-    }
-    let status = child.wait().map_err(|error| error.to_string())?;
-    say(&format!("\ntests took {} s", started.elapsed().as_secs()));
-    say(&format!("{passed} passed, {failed} failed"));
-    if !status.success() {
-        return Err("tests failed".to_owned());
-    }
-    if passed == 0 {
-        return Err("no test ran".to_owned());
-    }
-    Ok(())
-}
-
-/// Most tests wait for processes they started: as many as there are cores would leave the cores idle.
-fn test_threads() -> String {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    (2 * cores).to_string()
-}
-
-/// The number before a word in `ok. 12 passed; 0 failed; …`.
-fn count(counts: &str, word: &str) -> u64 {
-    counts
-        .split([';', '.'])
-        .find_map(|part| part.trim().strip_suffix(word.trim()))
-        .and_then(|number| number.trim().parse().ok())
-        .unwrap_or(0)
-}
-
 /// The core is plain threads and files: whoever embeds it brings their own runtime, or none.
 fn core_has_no_async_runtime() -> Result {
     announce("the core has no async runtime");
@@ -216,8 +177,8 @@ fn core_has_no_async_runtime() -> Result {
 /// The checker of licences, below `target`, so that it is this project's own and goes with it.
 struct CargoDeny {
     program: PathBuf,
-    /// Its build, when it was missing. It takes what the steps beside it leave of the machine.
-    building: Option<Child>,
+    /// Its build, when it was missing.
+    building: Option<Aside>,
 }
 
 impl CargoDeny {
@@ -228,33 +189,57 @@ impl CargoDeny {
         if version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(CARGO_DENY_VERSION)) {
             return Ok(Self { program, building: None });
         }
-        announce("installing cargo-deny beside the other steps (once)");
         // Not optimised: it is built in half the time and runs for seconds.
         let install =
             ["install", "--locked", "--debug", "--quiet", "cargo-deny", "--version", CARGO_DENY_VERSION, "--root"];
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let building = Command::new("nice").args(["-n", "19"]).arg(cargo).args(install).arg(&root).spawn();
-        Ok(Self { program, building: Some(building.map_err(|error| format!("nice does not start: {error}"))?) })
+        let building = Aside::start("installing cargo-deny (once)", cargo_alone().args(install).arg(&root))?;
+        Ok(Self { program, building: Some(building) })
     }
 
-    fn program(mut self) -> Result<PathBuf> {
-        if let Some(mut building) = self.building.take() {
-            let status = building.wait().map_err(|error| error.to_string())?;
-            if !status.success() {
-                return Err(format!("cargo-deny could not be installed: {status}"));
-            }
+    fn program(self) -> Result<PathBuf> {
+        self.building.map_or(Ok(()), Aside::finish)?;
+        Ok(self.program)
+    }
+}
+
+/// A step beside the others. It takes what they leave of the machine.
+struct Aside {
+    name: &'static str,
+    child: Child,
+}
+
+impl Aside {
+    fn start(name: &'static str, command: &mut Command) -> Result<Self> {
+        announce(&format!("{name}, beside the other steps"));
+        let mut nice = Command::new("nice");
+        nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => nice.env(name, value),
+                None => nice.env_remove(name),
+            };
         }
-        Ok(std::mem::take(&mut self.program))
+        if let Some(folder) = command.get_current_dir() {
+            nice.current_dir(folder);
+        }
+        let child = nice.spawn().map_err(|error| format!("nice does not start: {error}"))?;
+        Ok(Self { name, child })
+    }
+
+    fn finish(mut self) -> Result {
+        match self.child.wait() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("{}: {status}", self.name)),
+            Err(error) => Err(format!("{}: {error}", self.name)),
+        }
     }
 }
 
 /// Whatever ends the run early must not leave a build behind.
-impl Drop for CargoDeny {
+impl Drop for Aside {
     fn drop(&mut self) {
-        if let Some(mut building) = self.building.take() {
-            let _ = building.kill();
-            let _ = building.wait();
-        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -281,8 +266,77 @@ fn ensure(program: &str, package: &str) -> Result {
     }
 }
 
+/// Variables that steer poste, the programs it works with, and what tests print or keep. A test command says the same whoever
+/// starts it: an agent of an office, a hook of git, or somebody with colours of their own.
+const STEERING: [&str; 17] = [
+    "POSTE_",
+    "GIT_",
+    "CLAUDE",
+    "CODEX_",
+    "GEMINI_",
+    "OPENCODE",
+    "CURSOR_",
+    "AIDER_",
+    "TMUX",
+    "XDG_",
+    "INSTA_",
+    "LC_",
+    "LANG",
+    "CLICOLOR",
+    "NO_COLOR",
+    "RUST_",
+    "NODE_OPTIONS",
+];
+
+/// As [`STEERING`], but whole names.
+const ALSO_STEERING: [&str; 12] = [
+    "EDITOR",
+    "VISUAL",
+    "PAGER",
+    "TERM",
+    "COLUMNS",
+    "LINES",
+    "TZ",
+    "BASH_ENV",
+    "ENV",
+    "CDPATH",
+    "POSIXLY_CORRECT",
+    "GROFF_TMAC_PATH",
+];
+
+/// Without what this process inherited and a test must not depend on.
+fn under_test(command: &mut Command) -> &mut Command {
+    for (name, _) in std::env::vars_os() {
+        let is_own = command.get_envs().any(|(own, _)| own == name);
+        let steers = name.to_str().is_some_and(|name| {
+            STEERING.iter().any(|prefix| name.starts_with(prefix)) || ALSO_STEERING.contains(&name)
+        });
+        if steers && !is_own {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
+/// Cargo with clippy in place of the compiler for this project's own code. It lints what it builds, so that nothing is read
+/// once to be linted and once more to be built.
+fn linted() -> Command {
+    let mut command = cargo();
+    let beside = std::env::var_os("CARGO").map(|cargo| Path::new(&cargo).with_file_name("clippy-driver"));
+    let driver = beside.filter(|path| path.exists()).unwrap_or_else(|| "clippy-driver".into());
+    command.env("RUSTC_WORKSPACE_WRAPPER", driver);
+    // As `cargo clippy -- -D warnings` says it.
+    command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
+    command
+}
+
+/// Cargo, for what has nothing to do with this workspace.
+fn cargo_alone() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
 fn cargo() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = cargo_alone();
     command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
     if *BUILT_FOR_THE_FIRST_TIME {
         command.env("CARGO_INCREMENTAL", "0");
@@ -315,6 +369,42 @@ fn step(name: &str, command: &mut Command) -> Result {
     }
 }
 
+struct Output {
+    success: bool,
+    text: String,
+}
+
+/// Runs it for at most that long; its output comes through a file, so that no full pipe can stop it.
+fn bounded(command: &mut Command, time: Duration, path: &Path) -> Result<Output> {
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+    let file = fs::File::create(path).map_err(failed)?;
+    let also = file.try_clone().map_err(failed)?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(file)
+        .stderr(also)
+        .spawn()
+        .map_err(|error| format!("{command:?}: {error}"))?;
+    let deadline = Instant::now() + time;
+    let status = loop {
+        match child.try_wait().map_err(failed)? {
+            Some(status) => break Some(status),
+            None if Instant::now() > deadline => {
+                let _ = child.kill();
+                let _ = child.wait();
+                break None;
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    let mut text = String::from_utf8_lossy(&fs::read(path).map_err(failed)?).into_owned();
+    if status.is_none() {
+        text.push_str(&format!("\nit had not ended after {} s", time.as_secs()));
+    }
+    Ok(Output { success: status.is_some_and(|status| status.success()), text })
+}
+
 fn announce(name: &str) {
     say(&format!("\n== {name}"));
 }
@@ -322,15 +412,4 @@ fn announce(name: &str) {
 #[allow(clippy::print_stdout, reason = "a chore reports on stdout")]
 fn say(text: &str) {
     println!("{text}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_counts_of_cargo_test_are_read() {
-        let line = "ok. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.28s";
-        assert_eq!((count(line, " passed"), count(line, " failed")), (12, 3));
-    }
 }
