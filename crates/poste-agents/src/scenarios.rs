@@ -151,7 +151,7 @@ fn waits(rig: &Rig) -> Result<(Rule, PathBuf)> {
 
 fn registers(rig: &Rig) -> Result<String> {
     let (wait, go) = waits(rig)?;
-    let register = Say::call("poste", json!({ "args": ["register", LATER, "--role", "worker"] }));
+    let register = Say::call("office", json!({ "action": "register", "name": LATER, "role": "worker" }));
     rig.model().then([Rule::next(register), wait, Rule::next(Say::text("Heard."))]);
     let mut running = rig.spawn("turn", &rig.program.turn(rig, "Take a name.", false))?;
     let deadline = Instant::now() + REQUEST_MAX;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use poste_core::store::Interest;
 use poste_core::views::{self, NewsQuery};
 
 use crate::office::{READER, mail_to_reader, place};
@@ -55,7 +56,7 @@ fn wait(office: &Path, count: &str) -> Result {
     for _ in 0..count {
         let mut query = NewsQuery { after: Some(after), limit: 1, ..NewsQuery::default() };
         // As `poste wait` does.
-        let news = office.wait_for(Some(PATIENCE), |office| {
+        let news = office.wait_for(&Interest::mail(&agent.name), Some(PATIENCE), |office| {
             let news = views::news(office.store(), &agent, &query)?;
             if news.messages.is_empty() {
                 query.looked_until = news.cursor;
@@ -139,6 +140,9 @@ pub(crate) fn peak_kb(command: &Command) -> Result<u64> {
             Some(value) => child.env(name, value),
             None => child.env_remove(name),
         };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        child.current_dir(folder);
     }
     let output = child.output()?;
     if !output.status.success() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use poste_core::address::Address;
 use poste_core::fold::{Effect, Outcome, Verdict};
-use poste_core::log::{Body, Content, Done, Intent, MessageNo, Proposal, Register, Send};
+use poste_core::log::{Body, Content, Done, Intent, MessageNo, Proposal, Register, Send, Via};
 use poste_core::office::{Office, Place};
 use poste_core::store::clock::{Clock, SystemClock};
 use poste_core::store::{Options, schema};
@@ -55,6 +55,7 @@ pub(crate) fn proposal(actor: &str, intent: Intent, content: Option<Content>) ->
         id: uuid::Uuid::now_v7().to_string().parse().expect("a UUID is an id"),
         actor: actor.parse().expect("a name of this benchmark"),
         session: None,
+        via: Via::Cli,
         sent_at: SystemClock.wall(),
         intent,
         content,

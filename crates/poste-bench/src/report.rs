@@ -173,6 +173,8 @@ pub(crate) fn quantity(value: f64, unit: &str) -> String {
         "/s" if value >= 10_000.0 => format!("{:.1}k/s", value / 1_000.0),
         "/s" => format!("{value:.0}/s"),
         "MB" => format!("{value:.1} MB"),
+        "%" => format!("{value:.3} %"),
+        "wake-ups/s" => format!("{value:.2}/s"),
         _ => format!("{value:.0} {unit}"),
     }
 }

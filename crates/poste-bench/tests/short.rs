@@ -33,6 +33,7 @@ fn the_short_form_measures_everything_and_writes_its_page() {
         "The whole program",
         "Many at once",
         "Waking",
+        "Waiting",
         "Broadcast",
         "Reservations",
         "Handoffs",

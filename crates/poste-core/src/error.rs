@@ -33,6 +33,8 @@ pub enum Error {
     Busy { holder: String, waited_ms: u64 },
     #[error("the office is busy: {} wait in office.db-wal until {readers} has read to the end", crate::text::size(*.bytes))]
     WalFull { bytes: u64, readers: String },
+    #[error("the engine that orders the log cannot be reached: {cause}")]
+    Unreachable { cause: String },
     #[error("whether it was stored is unknown: {cause}")]
     Unknown { ids: Vec<RecordId>, cause: String },
     #[error("the disk is full: {cause}")]

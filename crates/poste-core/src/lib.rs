@@ -1,10 +1,10 @@
 //! The heart of Poste: one log, one fold, and the SQLite file they live in.
 //!
 //! ```text
-//!  surfaces ── Proposal ──▶ Office ──▶ Log ──▶ fold(tables, record) ──▶ tables ──▶ views
+//!  surfaces ── Proposal ──▶ Office ──▶ order ──▶ fold(tables, record) ──▶ tables ──▶ views
 //! ```
 //!
-//! * [`log`]: envelopes, content, the kinds of records, the [`Log`](log::Log) trait.
+//! * [`log`]: envelopes, content, the kinds of records, the [`Sequencer`](log::Sequencer) trait.
 //! * [`fold`]: every rule of the office, one file a noun. Deterministic and total.
 //! * [`store`]: the only part that touches the machine: SQLite, locks, clocks, files, the bell.
 //! * [`pattern`]: paths with wildcards, and whether two of them overlap.
@@ -28,6 +28,7 @@ pub mod digest;
 pub mod doctor;
 pub mod document;
 pub mod error;
+pub mod escape;
 pub mod fold;
 pub mod gates;
 pub mod handoff;

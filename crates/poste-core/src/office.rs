@@ -19,30 +19,58 @@ pub use trust::{Trust, TrustView};
 
 use crate::config::{self, ConfigFile};
 use crate::error::Error;
-use crate::fold::{Code, Outcome, Rejection, Verdict};
-use crate::log::{Archive, Intent, Log, Position, Proposal, Sealed};
+use crate::fold::{Action, Code, Outcome, Rejection, Verdict};
+use crate::log::{Archive, Head, Intent, Position, Proposal, Sealed, Sequencer};
 use crate::payload::{self, Fresh, PayloadSchemas};
 use crate::store::archive::{Archives, Line, Written};
 use crate::store::clock::Clock;
-use crate::store::mirror::{self, Mirror};
+use crate::store::mirror::{self, Mirror, TakenOver};
 use crate::store::session_pages;
-use crate::store::tables::Agent;
-use crate::store::{Erased, LocalLog, Options, Store};
-use crate::text::{ContextName, Name};
+use crate::store::tables::{Agent, Changes};
+use crate::store::waiters::Waiter;
+use crate::store::{Erased, Follower, Interest, Interrupt, LocalLog, OfficeFiles, Options, Store};
+use crate::text::{ContextName, Label, Name};
 use crate::time::Timestamp;
 use crate::views::ArchiveBatch;
 
-/// One workspace's log and tables. Generic over the engine that orders the log.
+/// One workspace's log and tables, whatever orders the log.
 #[derive(Debug)]
-pub struct Office<L = LocalLog> {
-    log: L,
+pub struct Office {
+    order: Order,
     /// Of this machine's `poste.toml`; read with it, or before the first message is sent.
     schemas: Option<PayloadSchemas>,
 }
 
-impl<L: Log> Office<L> {
-    pub fn over(log: L) -> Self {
-        Self { log, schemas: None }
+/// What gives records their positions.
+#[derive(Debug)]
+enum Order {
+    /// This machine: append and fold are one transaction.
+    Here(LocalLog),
+    /// An engine for many machines: records are published there, pulled from there and folded here.
+    Followed(Follower),
+}
+
+impl Order {
+    fn files(&self) -> &OfficeFiles {
+        match self {
+            Self::Here(log) => &log.files,
+            Self::Followed(follower) => &follower.files,
+        }
+    }
+}
+
+impl Office {
+    fn over(order: Order) -> Self {
+        Self { order, schemas: None }
+    }
+
+    /// An office in memory that follows a log.
+    pub fn follow_in_memory(
+        machine: &str,
+        clock: Arc<dyn Clock>,
+        sequencer: Box<dyn Sequencer>,
+    ) -> Result<Self, Error> {
+        Ok(Self::over(Order::Followed(Follower::in_memory(machine, clock, sequencer)?)))
     }
 
     /// Makes proposals durable and answers each with what the fold decided. A message whose payload does not fit the
@@ -55,14 +83,14 @@ impl<L: Log> Office<L> {
         let mut sealed = Vec::with_capacity(proposals.len());
         for (proposal, unfit) in proposals.iter().zip(&unfit) {
             if unfit.is_none() {
-                sealed.push(Sealed::seal(proposal)?);
+                sealed.push(Sealed::seal(proposal, self.store().machine()?)?);
             }
         }
         if sealed.len() == proposals.len() {
-            return self.log.append(sealed);
+            return self.append(sealed);
         }
-        let decided = if sealed.is_empty() { Vec::new() } else { self.log.append(sealed)? };
-        let at = self.log.last()?.at;
+        let decided = if sealed.is_empty() { Vec::new() } else { self.append(sealed)? };
+        let at = self.head()?.at;
         let mut decided = decided.into_iter();
         let outcomes = proposals.iter().zip(unfit).filter_map(|(proposal, unfit)| match unfit {
             None => decided.next(),
@@ -77,6 +105,13 @@ impl<L: Log> Office<L> {
         Ok(outcomes.collect())
     }
 
+    fn append(&mut self, sealed: Vec<Sealed>) -> Result<Vec<Outcome>, Error> {
+        match &mut self.order {
+            Order::Here(log) => log.append(sealed),
+            Order::Followed(follower) => follower.append(sealed),
+        }
+    }
+
     /// For each proposal, why its payload is refused.
     fn unfit_payloads(&mut self, proposals: &[Proposal]) -> Result<Vec<Option<Rejection>>, Error> {
         let mut unfit = vec![None; proposals.len()];
@@ -86,15 +121,16 @@ impl<L: Log> Office<L> {
         if self.schemas.is_none() {
             self.schemas = Some(self.named_schemas()?);
         }
-        let Some(schemas) = &mut self.schemas else { return Ok(unfit) };
+        let Self { order, schemas: Some(schemas) } = self else { return Ok(unfit) };
+        let store = order.files().store();
         let mut fresh = Fresh::default();
         for (proposal, unfit) in proposals.iter().zip(&mut unfit) {
             *unfit = schemas.check(proposal, &mut fresh)?;
             if unfit.is_none() {
-                *unfit = unfit_data(self.log.store(), proposal)?;
+                *unfit = unfit_data(store, proposal)?;
             }
             // What was stored before under this id is a repeat, whatever the schema says by now.
-            if unfit.is_some() && self.log.store().tables()?.id(&proposal.id)?.is_some() {
+            if unfit.is_some() && store.tables()?.id(&proposal.id)?.is_some() {
                 *unfit = None;
             }
         }
@@ -119,15 +155,47 @@ impl<L: Log> Office<L> {
     }
 
     pub fn store(&self) -> &Store {
-        self.log.store()
+        self.files().store()
     }
 
-    pub fn log(&self) -> &L {
-        &self.log
+    fn files(&self) -> &OfficeFiles {
+        self.order.files()
     }
 
-    pub fn log_mut(&mut self) -> &mut L {
-        &mut self.log
+    fn files_mut(&mut self) -> &mut OfficeFiles {
+        match &mut self.order {
+            Order::Here(log) => &mut log.files,
+            Order::Followed(follower) => &mut follower.files,
+        }
+    }
+
+    /// The id of this machine in this office. A copy of the folder has another one.
+    pub fn machine(&self) -> Result<&Label, Error> {
+        self.store().machine()
+    }
+
+    /// The newest record that is folded here.
+    pub fn head(&self) -> Result<Head, Error> {
+        Ok(self.store().tables()?.cursor.head)
+    }
+
+    /// Writes a copy of log and tables, sound by itself, to a new file; says where it ends.
+    pub fn snapshot(&self, into: &Path) -> Result<Head, Error> {
+        self.store().copy_into(into)?;
+        Ok(Store::open_copy(into)?.tables()?.cursor.head)
+    }
+
+    /// Whether another engine orders the log, for many machines.
+    pub fn follows(&self) -> bool {
+        matches!(self.order, Order::Followed(_))
+    }
+
+    /// Folds what was published elsewhere. An office that orders its own log has nothing to follow.
+    pub fn follow(&mut self) -> Result<(), Error> {
+        match &mut self.order {
+            Order::Here(_) => Ok(()),
+            Order::Followed(follower) => follower.follow(),
+        }
     }
 }
 
@@ -147,7 +215,19 @@ impl Place {
     }
 
     pub fn open(&self) -> Result<Office, Error> {
-        Ok(Office::over(LocalLog::open(&self.path, self.clock.clone(), self.options.clone())?))
+        let log = LocalLog::open(&self.path, self.clock.clone(), self.options.clone())?;
+        Ok(Office::over(Order::Here(log)))
+    }
+
+    /// Makes an office that follows a log, or finds it there. Says whether it was made.
+    pub fn create_following(&self) -> Result<bool, Error> {
+        Follower::create(&self.path, &self.options)
+    }
+
+    /// Opens an office that follows a log.
+    pub fn open_following(&self, sequencer: Box<dyn Sequencer>) -> Result<Office, Error> {
+        let follower = Follower::open(&self.path, self.clock.clone(), self.options.clone(), sequencer)?;
+        Ok(Office::over(Order::Followed(follower)))
     }
 }
 
@@ -159,10 +239,14 @@ pub enum Settled {
     No,
 }
 
-impl Office<LocalLog> {
+impl Office {
     /// Settles what is due before a view is read. A view is still worth reading when that fails.
     pub fn settle(&mut self) -> Result<Settled, Error> {
-        match self.log.settle() {
+        let settled = match &mut self.order {
+            Order::Here(log) => log.settle(),
+            Order::Followed(follower) => follower.settle(Duration::ZERO),
+        };
+        match settled {
             Ok(()) => Ok(Settled::Yes),
             Err(
                 Error::ReadOnly(_)
@@ -171,20 +255,45 @@ impl Office<LocalLog> {
                 | Error::Lost { .. }
                 | Error::NeedsUpgrade { .. }
                 | Error::ClockLeap { .. }
-                | Error::DiskFull { .. },
+                | Error::DiskFull { .. }
+                | Error::Unreachable { .. },
             ) => Ok(Settled::No),
             Err(error) => Err(error),
         }
     }
 
+    /// As [`settle`](Self::settle), for somebody who would rather wait for the lock, and hear why it failed.
+    pub(crate) fn settle_patiently(&mut self) -> Result<(), Error> {
+        let patience = self.store().options().lock_timeout;
+        match &mut self.order {
+            Order::Here(log) => log.settle_patiently(),
+            Order::Followed(follower) => follower.settle(patience),
+        }
+    }
+
+    /// What the records that were committed through this office ask to be done, ticks included, since the last call. Whoever
+    /// committed them carries it out.
+    pub fn take_actions(&mut self) -> Vec<Action> {
+        self.take_changes().into_actions()
+    }
+
+    /// As [`take_actions`](Self::take_actions), with whom the changes concern.
+    pub fn take_changes(&mut self) -> Changes {
+        self.files_mut().take_changes()
+    }
+
     /// The time views measure ages against: what the next record would say.
     pub fn now(&self) -> Result<Timestamp, Error> {
-        Ok(self.log.reading()?.for_views())
+        match &self.order {
+            Order::Here(log) => Ok(log.files.reading()?.for_views()),
+            // What the engine's clock says only the engine knows; views make do with this machine's.
+            Order::Followed(_) => Ok(self.head()?.at.max(self.wall())),
+        }
     }
 
     /// Erases what was redacted from every file of the folder; the record alone only takes it out of the tables.
     pub fn erase(&mut self) -> Result<Erased, Error> {
-        self.log.erase()
+        self.files_mut().erase()
     }
 
     /// Brings the mirror of a shared context up to the log; an edit by hand is left alone, unless it is to be dropped.
@@ -192,9 +301,14 @@ impl Office<LocalLog> {
         mirror::write(self.store(), name, drop_edit)
     }
 
+    /// Lets a mirror follow the log again after the text that was edited in it was stored.
+    pub fn take_over_mirror(&self, name: &ContextName, made_from: u64, edited: &str) -> Result<TakenOver, Error> {
+        mirror::take_over(self.store(), name, made_from, edited)
+    }
+
     /// Everything that was ever redacted, once more.
     pub fn erase_all(&mut self) -> Result<Erased, Error> {
-        self.log.erase_all()
+        self.files_mut().erase_all()
     }
 
     /// Writes finished conversations to a file of the archive. The record that names it must follow, or
@@ -202,7 +316,7 @@ impl Office<LocalLog> {
     pub fn write_archive(&self, batch: &ArchiveBatch) -> Result<Archive, Error> {
         let archives = self.archives()?;
         // Nobody erases meanwhile, so whoever does finds whole files, or what the dead have left.
-        let _guard = self.log.hold()?;
+        let _guard = self.files().hold()?;
         let lines = without_redacted(self.store(), &batch.lines)?;
         let head = head(self.store())?;
         let day = &self.now()?.to_string()[..10];
@@ -222,7 +336,7 @@ impl Office<LocalLog> {
     /// Takes a file back whose record was refused. One that a record names all the same is somebody else's by now.
     pub fn discard_archive(&self, archive: &Archive) -> Result<(), Error> {
         let archives = self.archives()?;
-        let _guard = self.log.hold()?;
+        let _guard = self.files().hold()?;
         match self.store().tables()?.has_archive_file(&archive.file)? {
             true => Ok(()),
             false => archives.discard(&archive.file),
@@ -237,7 +351,7 @@ impl Office<LocalLog> {
         render: impl FnOnce(&Store) -> Result<String, E>,
     ) -> Result<PathBuf, E> {
         let path = self.path()?;
-        let _guard = self.log.hold()?;
+        let _guard = self.files().hold()?;
         Ok(session_pages::write(path, name, &render(self.store())?)?)
     }
 
@@ -247,12 +361,15 @@ impl Office<LocalLog> {
 
     /// Takes a leap of more than a day, in somebody's name.
     pub fn accept_clock(&mut self, actor: &Name) -> Result<Option<i64>, Error> {
-        self.log.accept_clock(actor)
+        match &mut self.order {
+            Order::Here(log) => log.accept_clock(actor),
+            Order::Followed(_) => Ok(None), // the engine's clock leaps, or does not
+        }
     }
 
     /// The sender's clock, for the envelope.
     pub fn wall(&self) -> Timestamp {
-        self.log.clock().wall()
+        self.files().clock().wall()
     }
 
     pub fn path(&self) -> Result<&Path, Error> {
@@ -263,58 +380,125 @@ impl Office<LocalLog> {
         self.store().tables()?.agent(name.as_str())
     }
 
-    /// Blocks until `look` finds something or the time is up. Looks whenever the office changed, and when
-    /// something falls due, which no bell announces.
+    /// Blocks until `look` finds something or the time is up. Looks whenever what the interest names has changed, when
+    /// something falls due, which no ring announces, and every few seconds if the office has changed at all.
     pub fn wait_for<T>(
         &mut self,
+        interest: &Interest,
         patience: Option<Duration>,
         look: impl FnMut(&mut Self) -> Result<Option<T>, Error>,
     ) -> Result<Option<T>, Error> {
-        self.wait_unless(patience, || false, look)
+        self.wait_unless(interest, patience, Stop::Never, look)
     }
 
-    /// As [`wait_for`](Self::wait_for), but gives up soon after `is_over` says so.
+    /// As [`wait_for`](Self::wait_for), but gives up when it is to end.
     pub fn wait_unless<T>(
         &mut self,
+        interest: &Interest,
         patience: Option<Duration>,
-        is_over: impl Fn() -> bool,
+        stop: Stop<'_>,
+        look: impl FnMut(&mut Self) -> Result<Option<T>, Error>,
+    ) -> Result<Option<T>, Error> {
+        let mut waiter = self.files().take_waiter()?;
+        let found = self.wait_as(&mut waiter, interest, patience, stop, look);
+        self.files().keep_waiter(waiter);
+        found
+    }
+
+    fn wait_as<T>(
+        &mut self,
+        waiter: &mut Waiter,
+        interest: &Interest,
+        patience: Option<Duration>,
+        stop: Stop<'_>,
         mut look: impl FnMut(&mut Self) -> Result<Option<T>, Error>,
     ) -> Result<Option<T>, Error> {
-        // Armed before the first look: news that comes between look and wait rings the bell.
-        let waiter = self.log.waiter();
         let deadline = patience.map(|patience| now_instant() + patience);
         loop {
             // It is time and the tick could not be appended: look all the same, and try again soon, not at once.
-            let try_again = (self.settle()? == Settled::No).then(|| now_instant() + UNSETTLED_PERIOD);
+            let unsettled = (self.settle()? == Settled::No).then_some(UNSETTLED_PERIOD);
+            // No bell rings here for what is published elsewhere.
+            let period = unsettled.or_else(|| self.follows().then_some(FOLLOW_PERIOD));
+            let try_again = period.map(|period| now_instant() + period);
+            // In this order. Whatever is committed after the version was read is noticed before the pause; whatever is
+            // committed after it listens rings, by the addresses its agents have at that version.
             let seen = self.store().data_version()?;
+            if patience != Some(Duration::ZERO) {
+                waiter.listen(&self.word_of(interest)?);
+            }
             if let Some(found) = look(self)? {
                 return Ok(Some(found));
             }
+            // As long as nobody else commits, nothing else falls due.
+            let due = self.store().tables()?.next_due()?;
             loop {
                 let left = deadline.map(|deadline| deadline.saturating_duration_since(now_instant()));
-                if left.is_some_and(|left| left.is_zero()) || is_over() {
+                if left.is_some_and(|left| left.is_zero()) || stop.is_over() {
                     return Ok(None);
                 }
-                // Asked anew each time: the log's time may have leapt while this process slept.
-                let due_in = match try_again {
-                    Some(at) => Some(at.saturating_duration_since(now_instant())),
-                    None => self.due_in()?,
+                let again_in = match (try_again, due) {
+                    (Some(at), _) => Some(at.saturating_duration_since(now_instant())),
+                    (None, Some(due)) => Some(self.time_until(due)?),
+                    (None, None) => None,
                 };
-                if due_in.is_some_and(|due| due.is_zero()) || self.store().data_version()? != seen {
+                let is_time = again_in.is_some_and(|left| left.is_zero());
+                if is_time || self.store().data_version()? != seen || waiter.is_deaf() {
                     break;
                 }
-                let pause = [left, due_in].into_iter().flatten().min().unwrap_or(Duration::MAX);
-                waiter.pause(pause);
+                let pause = [left, again_in].into_iter().flatten().min().unwrap_or(Duration::MAX);
+                waiter.pause(pause, stop.interrupt());
                 // Nothing ever happens in a file that was deleted; better to say so than to wait for it.
                 self.store().check_identity()?;
             }
         }
     }
 
-    /// How long until something falls due; zero when it is time.
-    fn due_in(&self) -> Result<Option<Duration>, Error> {
-        let Some(due) = self.store().tables()?.next_due()? else { return Ok(None) };
-        Ok(Some(Duration::from_millis(u64::try_from(due.since_ms(self.now()?)).unwrap_or(0))))
+    /// Asked anew before each pause: the log's time may have leapt while this process slept.
+    fn time_until(&self, due: Timestamp) -> Result<Duration, Error> {
+        Ok(Duration::from_millis(u64::try_from(due.since_ms(self.now()?)).unwrap_or(0)))
+    }
+
+    /// What a waiter is rung for, at the addresses its agents have now.
+    fn word_of(&self, interest: &Interest) -> Result<String, Error> {
+        let agents = interest.mail_of().iter().map(|name| self.agent(name)).collect::<Result<Vec<_>, _>>()?;
+        Ok(interest.word(agents.iter().flatten()))
+    }
+}
+
+/// What ends a wait before its time.
+#[derive(Clone, Copy)]
+pub enum Stop<'a> {
+    Never,
+    /// Another thread raises it.
+    Raised(&'a Interrupt),
+    /// Asked whenever the waiter wakes, every few seconds at least. [`wake`](crate::store::wake) makes it ask at once.
+    When(&'a dyn Fn() -> bool),
+}
+
+impl std::fmt::Debug for Stop<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Never => "Never",
+            Self::Raised(_) => "Raised",
+            Self::When(_) => "When",
+        })
+    }
+}
+
+impl<'a> Stop<'a> {
+    fn is_over(&self) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Raised(interrupt) => interrupt.is_raised(),
+            Self::When(is_over) => is_over(),
+        }
+    }
+
+    fn interrupt(&self) -> Option<&'a Interrupt> {
+        match self {
+            Self::Raised(interrupt) => Some(interrupt),
+            Self::Never | Self::When(_) => None,
+        }
     }
 }
 
@@ -377,6 +561,9 @@ const ARCHIVE_NAMES_MAX: u32 = 100;
 
 /// How often a waiter tries again to settle what it could not.
 const UNSETTLED_PERIOD: Duration = Duration::from_millis(100);
+
+/// How often a waiter asks the engine that orders the log for news.
+const FOLLOW_PERIOD: Duration = Duration::from_millis(250);
 
 /// The end of the log, for cursors.
 pub fn head(store: &Store) -> Result<Position, Error> {

@@ -314,6 +314,15 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Vec
     scored.into_iter().take(SHOWN_MAX).map(|(_, name)| name.to_owned()).collect()
 }
 
+/// `1 message`, `2 messages`.
+pub fn count(number: usize, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        _ if noun.ends_with('y') => format!("{number} {}ies", &noun[..noun.len() - 1]),
+        _ => format!("{number} {noun}s"),
+    }
+}
+
 /// A size for people.
 pub fn size(bytes: u64) -> String {
     const KIB: u64 = 1024;

@@ -3,6 +3,7 @@
 //! Nothing here decides what becomes of mail: rules live in the fold. These are engines that read views, start processes
 //! and propose records, and any number of them may do so at once.
 
+pub mod actions;
 pub mod engine;
 pub mod ingest;
 mod mark;

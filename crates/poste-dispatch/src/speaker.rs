@@ -3,7 +3,7 @@
 use poste_core::Office;
 use poste_core::error::Error;
 use poste_core::fold::{Code, Verdict};
-use poste_core::log::{Content, Intent, Proposal, Register};
+use poste_core::log::{Content, Intent, Proposal, Register, Via};
 use poste_core::text::{Name, RecordId};
 use poste_core::vocabulary::AgentKind;
 
@@ -40,7 +40,8 @@ pub(crate) fn proposal(
     intent: Intent,
     content: Option<Content>,
 ) -> Result<Proposal, Error> {
-    Ok(Proposal { id: fresh_id()?, actor: actor.clone(), session: None, sent_at: office.wall(), intent, content })
+    let (id, sent_at) = (fresh_id()?, office.wall());
+    Ok(Proposal { id, actor: actor.clone(), session: None, via: Via::Dispatch, sent_at, intent, content })
 }
 
 fn fresh_id() -> Result<RecordId, Error> {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use poste_core::fold::Verdict;
 use poste_core::log::{
     ApprovalAnswer, Artifact, ArtifactState, Body, Content, Ends, EndsHow, Fail, Intent, MessageNo, Proposal, Register,
-    Retire, Send, WorkflowRetry,
+    Retire, Send, Via, WorkflowRetry,
 };
 use poste_core::office::Place;
 use poste_core::store::Options;
@@ -67,6 +67,7 @@ impl Desk {
             id: format!("desk {}", self.ids).parse().unwrap(),
             actor: who.parse().unwrap(),
             session: None,
+            via: Via::Cli,
             sent_at: self.office.wall(),
             intent,
             content,
@@ -90,7 +91,7 @@ impl Desk {
         self.ids += 1;
         let id = format!("start {}", self.ids).parse().unwrap();
         let owner: Name = "ann".parse().unwrap();
-        workflow::start(&mut self.office, (&owner, None), id, &source, &inputs).unwrap().workflow
+        workflow::start(&mut self.office, (&owner, None, Via::Cli), id, &source, &inputs).unwrap().workflow
     }
 
     fn advance(&mut self) -> workflow::Advanced {

@@ -1,5 +1,9 @@
 //! A signal that ends this process ends the command first.
 
+// The kit itself depends on this crate.
+#[path = "../../poste-testkit/src/signals.rs"]
+mod signals;
+
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -11,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 const RUN_ONE: &str = env!("CARGO_BIN_EXE_poste_run_one");
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < end, "{what} did not happen");
         std::thread::sleep(Duration::from_millis(10));
@@ -19,6 +23,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 fn start(folder: &Path, through: Option<&str>) -> (Child, Pid) {
+    signals::ignored_by_nobody_started();
     let line = "echo $$ > pid; exec sleep 60";
     let mut command = match through {
         None => Command::new(RUN_ONE),

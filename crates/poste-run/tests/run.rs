@@ -1,5 +1,9 @@
 //! Real processes, as hostile as they come.
 
+// The kit itself depends on this crate.
+#[path = "../../poste-testkit/src/signals.rs"]
+mod signals;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -8,9 +12,11 @@ use std::time::{Duration, Instant};
 use poste_run::{End, Environment, Finished, Keep, Output, StartError, Stopped, Task, Watch};
 use rustix::process::{Pid, test_kill_process};
 
-const SOON: Duration = Duration::from_secs(4);
+/// What must happen happens long before this, also on a machine that is busy with other things.
+const SOON: Duration = Duration::from_secs(25);
 
 fn shell(line: &str) -> Task {
+    signals::ignored_by_nobody_started();
     Task::shell(line)
 }
 
@@ -101,28 +107,27 @@ fn the_environment_is_what_was_named() {
 
 #[test]
 fn at_the_limit_it_is_asked_and_then_ended() {
-    let polite =
-        run(shell("trap 'echo bye; exit 7' TERM; while :; do sleep 0.05; done").limit(Duration::from_millis(300)));
+    let polite = run(shell("trap 'echo bye; exit 7' TERM; while :; do sleep 0.05; done").limit(Duration::from_secs(2)));
     assert_eq!((polite.end, polite.stopped), (End::Exit(7), Some(Stopped::TimedOut)));
     assert_eq!(polite.stdout.text(), "bye\n");
     assert!(!polite.passed());
 
     let mut deaf = shell("trap '' TERM; while :; do sleep 0.05; done");
-    let deaf = run(deaf.limit(Duration::from_millis(200)).grace(Duration::from_millis(200)));
+    let deaf = run(deaf.limit(Duration::from_secs(2)).grace(Duration::from_millis(200)));
     assert_eq!((deaf.end, deaf.stopped), (End::Signal(9), Some(Stopped::TimedOut)));
-    assert!(deaf.duration >= Duration::from_millis(400) && deaf.duration < SOON, "{:?}", deaf.duration);
+    assert!(deaf.duration >= Duration::from_millis(2_200) && deaf.duration < SOON, "{:?}", deaf.duration);
 }
 
 #[test]
 fn a_run_that_ends_well_after_it_was_asked_has_not_passed() {
-    let late = run(shell("trap 'exit 0' TERM; while :; do sleep 0.05; done").limit(Duration::from_millis(200)));
+    let late = run(shell("trap 'exit 0' TERM; while :; do sleep 0.05; done").limit(Duration::from_secs(2)));
     assert_eq!(late.end, End::Exit(0));
     assert!(!late.passed());
 }
 
 #[test]
 fn a_stopped_command_is_ended_too() {
-    let done = run(shell("kill -STOP $$; sleep 60").limit(Duration::from_millis(300)));
+    let done = run(shell("kill -STOP $$; sleep 60").limit(Duration::from_secs(1)));
     assert_eq!((done.end, done.stopped), (End::Signal(15), Some(Stopped::TimedOut)));
 }
 
@@ -146,7 +151,7 @@ fn grandchildren_end_at_the_limit() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut task =
         shell("trap '' TERM; (trap '' TERM; echo $(exec sh -c 'echo $PPID') > pid; sleep 60; :) & wait; sleep 60");
-    let done = run(task.folder(folder.path()).limit(Duration::from_millis(400)).grace(Duration::from_millis(100)));
+    let done = run(task.folder(folder.path()).limit(Duration::from_secs(2)).grace(Duration::from_millis(100)));
     assert_eq!((done.end, done.stopped), (End::Signal(9), Some(Stopped::TimedOut)));
     assert_gone(&folder.path().join("pid"));
 }
@@ -167,8 +172,9 @@ fn who_leaves_the_group_does_not_hold_the_caller_and_is_told_of() {
 
 #[test]
 fn what_a_grandchild_still_writes_is_kept() {
-    let done = run(&shell("(sleep 0.1; echo late) & echo early"));
-    assert_eq!(done.stdout.text(), "early\nlate\n");
+    // One of many: on a busy machine it may be later than anybody waits.
+    let is_kept = || run(&shell("(sleep 0.1; echo late) & echo early")).stdout.text() == "early\nlate\n";
+    assert!((0..20).any(|_| is_kept()));
 }
 
 #[test]
@@ -183,7 +189,8 @@ fn output_is_bounded_and_counted() {
 
 #[test]
 fn endless_output_ends_at_the_limit() {
-    let done = run(Task::new("yes", [""; 0]).limit(Duration::from_millis(300)));
+    signals::ignored_by_nobody_started();
+    let done = run(Task::new("yes", [""; 0]).limit(Duration::from_secs(1)));
     assert_eq!((done.end, done.stopped), (End::Signal(15), Some(Stopped::TimedOut)));
     assert!(done.stdout.left_out() > 0);
 }
@@ -211,8 +218,11 @@ fn the_watcher_is_asked_and_can_stop_it() {
 fn a_watcher_that_panics_leaves_no_process() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut task = shell("echo $$ > pid; exec sleep 60");
-    task.folder(folder.path()).watch_every(Duration::from_millis(200));
-    let panicked = std::panic::catch_unwind(|| task.run_watched(&mut |_| panic!("as the test wants")));
+    task.folder(folder.path()).watch_every(Duration::from_millis(20));
+    let has_begun = || fs::read_to_string(folder.path().join("pid")).is_ok_and(|text| text.ends_with('\n'));
+    let panicked = std::panic::catch_unwind(|| {
+        task.run_watched(&mut |_| if has_begun() { panic!("as the test wants") } else { Watch::GoOn })
+    });
     assert!(panicked.is_err());
     assert_gone(&folder.path().join("pid"));
 }
@@ -235,9 +245,11 @@ fn what_cannot_start_says_why() {
 
 #[test]
 fn a_quick_command_does_not_wait_for_the_clock() {
-    let began = Instant::now();
-    for _ in 0..20 {
-        assert!(run(&Task::new("true", [""; 0])).passed());
-    }
-    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    // One of many: a busy machine may delay some, the clock would delay all.
+    let in_time = (0..50).any(|_| {
+        let done = run(&Task::new("true", [""; 0]));
+        assert!(done.passed());
+        done.duration < Duration::from_millis(100)
+    });
+    assert!(in_time);
 }

@@ -4,6 +4,6 @@ exec 9> "$AGENT_FOLDER/at-$POSTE_MESSAGE"
 flock -n 9 || echo "two at $POSTE_MESSAGE" >> "$AGENT_FOLDER/violations"
 echo "$POSTE_MESSAGE" >> "$AGENT_FOLDER/begun"
 ( setsid sleep 600 > /dev/null 2>&1 & )
-sleep "0.$AGENT_PAUSE"
+sleep "$AGENT_PAUSE"
 echo "$POSTE_MESSAGE" >> "$AGENT_FOLDER/finished"
 echo "the answer to $POSTE_MESSAGE"

@@ -1,7 +1,7 @@
 //! A large office full of mail to search: one word stands in one message, another in every second one.
 
 use poste_core::Error;
-use poste_core::log::{Body, Content, Intent, Proposal, Register, Send};
+use poste_core::log::{Body, Content, Intent, Proposal, Register, Send, Via};
 use poste_core::office::Office;
 use poste_core::text::{Name, TypeName};
 
@@ -87,7 +87,8 @@ fn plain_agent() -> Register {
 }
 
 fn proposal(office: &Office, id: &str, actor: &Name, intent: Intent, content: Option<Content>) -> Proposal {
-    Proposal { id: parsed(id), actor: actor.clone(), session: None, sent_at: office.wall(), intent, content }
+    let (id, actor, sent_at) = (parsed(id), actor.clone(), office.wall());
+    Proposal { id, actor, session: None, via: Via::Cli, sent_at, intent, content }
 }
 
 fn parsed<T: std::str::FromStr>(text: &str) -> T

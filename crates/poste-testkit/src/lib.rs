@@ -1,7 +1,7 @@
 //! What Poste is tested with.
 //!
 //! ```text
-//!  history ── Proposal ──▶ Office over sim::SimLog (or LocalLog) ──▶ tables ──▶ invariants
+//!  history ── Proposal ──▶ Office that follows sim::SimLog (or orders here) ──▶ tables ──▶ invariants
 //! ```
 //!
 //! * [`rng`], [`seeds`]: every random choice comes from a seed; a failure names it and how to replay it.
@@ -16,6 +16,7 @@
 //! * [`endpoints`]: servers that notifiers talk to.
 //! * [`fuzz`]: what makes more of them, and what must hold whatever they are.
 //! * [`next`]: the schema of a program of the future.
+//! * [`signals`]: what is started ignores none, however the test was started.
 
 pub mod clock;
 pub mod corpus;
@@ -29,4 +30,5 @@ pub mod next;
 pub mod reports;
 pub mod rng;
 pub mod seeds;
+pub mod signals;
 pub mod sim;

@@ -14,27 +14,26 @@
 //! * **A request is duplicated.** The same sealed bytes are sequenced twice, at once or later.
 //! * **Senders overtake each other.** Between two senders there is no order before the sequencer's. One sender's
 //!   own records stay in the order it published them: it has one connection, and a connection is a queue.
-//! * **A replica lags.** It folds only some of what is there, so it proposes by an old view, with old tokens.
-//! * **A replica crashes.** The transaction it was folding in is gone, before or after its cursor was written,
-//!   or it was committed and only the answer is gone. It resumes from the cursor its store has.
+//! * **A replica lags.** It is given only some of what is there, so it proposes by an old view, with old tokens.
+//! * **A replica crashes.** What it pulled is gone before it was folded; or the transaction it was folding in is gone,
+//!   before or after its cursor was written; or it was committed and only the answer is gone. It resumes from the cursor
+//!   its store has.
 //! * **A replica loses its store.** It starts from nothing and folds the whole log again.
 //! * **Ticks race.** Each replica proposes a tick when something is due by its own view. Several do so for the
-//!   same due thing; the fold takes the first and refuses the others.
+//!   same due thing, under the same id; the fold takes the first, and the others repeat it.
+//!
+//! Everything but the sequencer and the faults is the program's own: an [`Office`] that follows.
 //!
 //! A caller whose outcome is unknown tries again under the same id, a few times, and may give up for good.
 //! Not modelled: damaged bytes (the checksum's own tests), a sequencer that forgets, replicas of different
 //! versions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
-use poste_core::fold::{FOLD_VERSION, Outcome, Refusals, fold};
-use poste_core::log::{Barrier, Head, Intent, Log, Proposal, Record, Sealed, Tick};
-use poste_core::store::Store;
+use poste_core::fold::{FOLD_VERSION, Outcome};
+use poste_core::log::{self, Barrier, Intent, Proposal, Record, Sealed, SequencerHead, Via};
 use poste_core::store::clock::Clock as _;
-use poste_core::store::tables::Tables;
 use poste_core::text::{Name, RecordId};
 use poste_core::{Error, Office, Position, Timestamp};
 
@@ -140,7 +139,7 @@ impl Sequencer {
         let sequencer = Self { wire: Arc::default(), clock };
         let opening = Intent::Barrier(Barrier { fold_version: FOLD_VERSION, reason: "the office opens".to_owned() });
         let proposal = own_proposal("barrier@1".to_owned(), sequencer.now(), opening);
-        let sealed = Sealed::seal(&proposal).expect("a barrier is small");
+        let sealed = Sealed::seal(&proposal, &"sequencer".parse().expect("a label")).expect("a barrier is small");
         sequencer.append_raw(sealed);
         sequencer
     }
@@ -187,31 +186,47 @@ impl Sequencer {
         }
     }
 
-    /// A replica with an empty store. `seed` decides all its faults.
-    pub fn replica(&self, number: ReplicaNo, seed: u64, faults: Faults) -> Result<SimLog, Error> {
-        Ok(SimLog {
+    /// A replica with an empty store, and its connection to this sequencer. `seed` decides all its faults.
+    pub fn replica(&self, number: ReplicaNo, seed: u64, faults: Faults) -> Result<(Office, SimLog), Error> {
+        let line = Line {
             number,
             sequencer: self.clone(),
-            store: Store::in_memory()?,
             rng: Rng::new(seed),
             faults,
             met: FaultsMet::new(),
-            ticks_made: 0,
-        })
+            awaits: Position(0),
+            is_deaf: false,
+            crashes_after_pull: false,
+        };
+        let log = SimLog { line: Arc::new(Mutex::new(line)) };
+        Ok((self.office(number, &log)?, log))
+    }
+
+    /// An office over an empty store.
+    fn office(&self, number: ReplicaNo, log: &SimLog) -> Result<Office, Error> {
+        Office::follow_in_memory(&format!("machine-{number}"), self.clock.clone(), Box::new(log.clone()))
     }
 }
 
-/// The log as one replica knows it: its own store, folded from the sequencer's records.
-#[derive(Debug)]
+/// The log as one replica gets at it. Clones are the same connection.
+#[derive(Debug, Clone)]
 pub struct SimLog {
+    line: Arc<Mutex<Line>>,
+}
+
+#[derive(Debug)]
+struct Line {
     number: ReplicaNo,
     sequencer: Sequencer,
-    store: Store,
     rng: Rng,
     faults: Faults,
     met: FaultsMet,
-    /// Makes the ids of its ticks unique.
-    ticks_made: u64,
+    /// What it published last and was told the position of comes without lag: its caller waits for it.
+    awaits: Position,
+    /// It is given nothing, however much is there.
+    is_deaf: bool,
+    /// The machine stops when it has the next records and has folded none of them.
+    crashes_after_pull: bool,
 }
 
 /// How often each fault happened, by name: a simulation in which one never happens does not test it.
@@ -225,6 +240,7 @@ pub const FAULT_NAMES: &[&str] = &[
     "request duplicated",
     "overtaken",
     "lag",
+    "crash after the pull",
     "crash before the cursor",
     "crash before the commit",
     "crash after the commit",
@@ -236,130 +252,86 @@ fn meet(met: &mut FaultsMet, fault: &'static str) {
     *met.entry(fault).or_default() += 1;
 }
 
-/// What the fold answered, by position.
-type Answers = BTreeMap<Position, Outcome>;
-
-/// How a transaction of folding ends.
+/// Where a machine stops on its way from pulling records to answering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    Commit,
-    /// The machine stops before the cursor is written …
-    CrashBeforeFlush,
-    /// … or after it, before the commit.
-    CrashBeforeCommit,
+enum Crash {
+    AfterPull,
+    BeforeCursor,
+    BeforeCommit,
+    AfterCommit,
 }
 
-/// A zero retry delay makes one more thing due with each tick; nothing can chain longer than this.
-const TICKS_IN_A_ROW_MAX: usize = 8;
+impl Crash {
+    const ALL: [Self; 4] = [Self::AfterPull, Self::BeforeCursor, Self::BeforeCommit, Self::AfterCommit];
+
+    fn fault(self) -> &'static str {
+        match self {
+            Self::AfterPull => "crash after the pull",
+            Self::BeforeCursor => "crash before the cursor",
+            Self::BeforeCommit => "crash before the commit",
+            Self::AfterCommit => "crash after the commit",
+        }
+    }
+
+    /// A trigger of this connection alone that undoes the transaction when its cursor is written.
+    fn trigger(self) -> Option<&'static str> {
+        match self {
+            Self::BeforeCursor => Some("BEFORE"),
+            Self::BeforeCommit => Some("AFTER"),
+            Self::AfterPull | Self::AfterCommit => None,
+        }
+    }
+}
+
+const CRASHED: &str = "the replica crashed";
 
 impl SimLog {
-    pub fn faults_met(&self) -> &FaultsMet {
-        &self.met
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().expect("no holder of the line panics")
     }
 
-    pub fn set_faults(&mut self, faults: Faults) {
-        self.faults = faults;
+    pub fn faults_met(&self) -> FaultsMet {
+        self.line().met.clone()
     }
 
-    /// Folded up to here.
-    pub fn position(&self) -> Result<Position, Error> {
-        Ok(self.store.tables()?.cursor.head.position)
+    pub fn set_faults(&self, faults: Faults) {
+        self.line().faults = faults;
     }
 
-    /// The machine is replaced: nothing is left of its store.
-    pub fn lose_store(&mut self) -> Result<(), Error> {
-        meet(&mut self.met, "store lost");
-        self.store = Store::in_memory()?;
-        Ok(())
+    fn set_deaf(&self, is_deaf: bool) {
+        self.line().is_deaf = is_deaf;
     }
 
-    /// Folds everything that is there.
-    pub fn follow_to_end(&self) -> Result<(), Error> {
-        self.follow_through(self.sequencer.last(), usize::MAX, &mut Answers::new())
+    fn meet(&self, fault: &'static str) {
+        meet(&mut self.line().met, fault);
     }
 
-    /// Folds some of what is there, in transactions of a random size.
-    pub fn follow_some(&mut self) -> Result<(), Error> {
-        let last = self.sequencer.last();
-        let behind = usize::try_from(last.0 - self.position()?.0).unwrap_or(usize::MAX);
-        if behind == 0 {
-            return Ok(());
-        }
-        let mut through = last;
-        if self.rng.chance(self.faults.lag) {
-            meet(&mut self.met, "lag");
-            through = Position(last.0 - self.rng.below(behind + 1) as u64);
-        }
-        let batch = self.batch_size();
-        self.follow_through(through, batch, &mut Answers::new())
+    /// Whether and where the seed lets it crash now.
+    fn draw_crash(&self) -> Option<Crash> {
+        let mut line = self.line();
+        let chance = line.faults.crash;
+        line.rng.chance(chance).then(|| *line.rng.pick(&Crash::ALL))
+    }
+}
+
+impl log::Sequencer for SimLog {
+    fn publish(&mut self, proposals: &[Sealed]) -> Result<Vec<Position>, Error> {
+        self.line().publish(proposals)
     }
 
-    fn batch_size(&mut self) -> usize {
-        1 + self.rng.below(12)
+    fn pull(&mut self, after: Position, limit: usize) -> Result<Vec<Record>, Error> {
+        self.line().pull(after, limit)
     }
 
-    fn follow_through(&self, through: Position, batch: usize, answers: &mut Answers) -> Result<(), Error> {
-        while self.position()? < through {
-            self.fold_batch(through, batch, Ending::Commit, answers)?;
-        }
-        Ok(())
+    fn head(&mut self) -> Result<SequencerHead, Error> {
+        let line = self.line();
+        Ok(SequencerHead { position: line.sequencer.last(), now: line.sequencer.now() })
     }
+}
 
-    /// One transaction of folding.
-    fn fold_batch(&self, through: Position, limit: usize, ending: Ending, answers: &mut Answers) -> Result<(), Error> {
-        let transaction = self.store.conn().unchecked_transaction()?;
-        let mut tables = Tables::load(&transaction)?;
-        let mut answered = Answers::new();
-        for record in self.sequencer.records_after(tables.cursor.head.position, limit) {
-            if record.position > through {
-                break;
-            }
-            let outcome = fold(&mut tables, &record, Refusals::Kept)?;
-            answered.insert(record.position, outcome);
-        }
-        if ending == Ending::CrashBeforeFlush {
-            return Ok(()); // dropping the transaction rolls it back
-        }
-        tables.flush()?;
-        if ending == Ending::CrashBeforeCommit {
-            return Ok(());
-        }
-        drop(tables);
-        transaction.commit()?;
-        answers.append(&mut answered);
-        Ok(())
-    }
-
-    /// Whether something is due by what this replica has folded.
-    pub fn sees_due(&self) -> Result<bool, Error> {
-        Ok(self.store.tables()?.next_due()?.is_some_and(|due| due <= self.sequencer.now()))
-    }
-
-    /// Publishes a tick, whatever becomes of it: the next proposal of anybody tries again.
-    pub fn publish_tick(&mut self) -> Result<(), Error> {
-        self.ticks_made += 1;
-        let id = format!("tick@{}@{}", self.number, self.ticks_made);
-        let proposal = own_proposal(id, self.sequencer.now(), Intent::Tick(Tick {}));
-        match self.publish(vec![Sealed::seal(&proposal)?]) {
-            Ok(_) | Err(Error::Unknown { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Settles what this replica sees due, before its own proposal.
-    pub fn settle(&mut self) -> Result<(), Error> {
-        for _ in 0..TICKS_IN_A_ROW_MAX {
-            self.follow_some()?;
-            if !self.sees_due()? {
-                return Ok(());
-            }
-            self.publish_tick()?;
-        }
-        Ok(())
-    }
-
+impl Line {
     /// Sends sealed proposals to the sequencer and returns their positions, if that is what the network allows.
-    fn publish(&mut self, proposals: Vec<Sealed>) -> Result<Vec<Position>, Error> {
+    fn publish(&mut self, proposals: &[Sealed]) -> Result<Vec<Position>, Error> {
         let ids: Vec<RecordId> = proposals.iter().map(|sealed| sealed.envelope.id.clone()).collect();
         let unknown = |cause: &str| Err(Error::Unknown { ids: ids.clone(), cause: cause.to_owned() });
         let count = proposals.len();
@@ -371,7 +343,7 @@ impl SimLog {
             meet(&mut self.met, "request lost");
             return unknown("the request was lost");
         }
-        wire.in_flight.entry(self.number).or_default().extend(proposals.clone());
+        wire.in_flight.entry(self.number).or_default().extend(proposals.iter().cloned());
         if matches!(fate, Fate::RequestDelayed) {
             meet(&mut self.met, "request delayed");
             return unknown("the request is delayed");
@@ -387,7 +359,7 @@ impl SimLog {
         let ours = arrived[arrived.len() - count..].to_vec();
         if matches!(fate, Fate::RequestDuplicated) {
             meet(&mut self.met, "request duplicated");
-            wire.in_flight.entry(self.number).or_default().extend(proposals);
+            wire.in_flight.entry(self.number).or_default().extend(proposals.iter().cloned());
             if self.rng.chance(500) {
                 wire.arrive(now, self.number);
             }
@@ -396,69 +368,24 @@ impl SimLog {
             meet(&mut self.met, "answer lost");
             return unknown("the answer was lost");
         }
+        self.awaits = ours.last().copied().unwrap_or(self.awaits);
         Ok(ours)
     }
 
-    /// Crashes, if the seed says so, somewhere between having published and having answered.
-    fn maybe_crash(&mut self, through: Position, ids: &[RecordId]) -> Result<(), Error> {
-        if !self.rng.chance(self.faults.crash) {
-            return Ok(());
-        }
-        let endings = [Ending::CrashBeforeFlush, Ending::CrashBeforeCommit, Ending::Commit];
-        let (limit, ending) = (self.batch_size(), *self.rng.pick(&endings));
-        let fault = match ending {
-            Ending::CrashBeforeFlush => "crash before the cursor",
-            Ending::CrashBeforeCommit => "crash before the commit",
-            Ending::Commit => "crash after the commit",
-        };
-        meet(&mut self.met, fault);
-        self.fold_batch(through, limit, ending, &mut Answers::new())?;
-        Err(Error::Unknown { ids: ids.to_vec(), cause: "the replica crashed".to_owned() })
-    }
-}
-
-impl Log for SimLog {
-    fn append(&mut self, proposals: Vec<Sealed>) -> Result<Vec<Outcome>, Error> {
-        self.settle()?;
-        let ids: Vec<RecordId> = proposals.iter().map(|sealed| sealed.envelope.id.clone()).collect();
-        if proposals.is_empty() {
+    /// Some of what is there.
+    fn pull(&mut self, after: Position, limit: usize) -> Result<Vec<Record>, Error> {
+        if self.is_deaf || self.sequencer.last() <= after {
             return Ok(Vec::new());
         }
-        let positions = self.publish(proposals)?;
-        let through = *positions.last().expect("one position a proposal");
-        self.maybe_crash(through, &ids)?;
-        let mut answers = Answers::new();
-        // An earlier position cannot be folded already: only now has the sequencer given it.
-        let batch = self.batch_size();
-        self.follow_through(through, batch, &mut answers)?;
-        positions
-            .iter()
-            .map(|position| answers.remove(position).ok_or_else(|| Error::Damaged(format!("no answer at {position}"))))
-            .collect()
-    }
-
-    fn read_from(&self, after: Position, limit: usize) -> Result<Vec<Record>, Error> {
-        self.store.tables()?.records_after(after, limit)
-    }
-
-    /// Nothing happens while a simulation waits, so it never does: what is there is folded, and that is all.
-    fn tail(&self, _after: Position, _patience: Duration) -> Result<Position, Error> {
-        self.follow_to_end()?;
-        self.position()
-    }
-
-    fn last(&self) -> Result<Head, Error> {
-        Ok(self.store.tables()?.cursor.head)
-    }
-
-    fn snapshot(&self, into: &Path) -> Result<Head, Error> {
-        let path = into.to_str().ok_or_else(|| Error::Damaged("the path is no UTF-8".to_owned()))?;
-        self.store.conn().execute("VACUUM INTO ?1", [path])?;
-        self.last()
-    }
-
-    fn store(&self) -> &Store {
-        &self.store
+        if std::mem::take(&mut self.crashes_after_pull) {
+            return Err(Error::Unreachable { cause: CRASHED.to_owned() });
+        }
+        if after >= self.awaits && self.rng.chance(self.faults.lag) {
+            meet(&mut self.met, "lag");
+            return Ok(Vec::new());
+        }
+        let some = 1 + self.rng.below(12);
+        Ok(self.sequencer.records_after(after, limit.min(some)))
     }
 }
 
@@ -467,6 +394,7 @@ fn own_proposal(id: String, sent_at: Timestamp, intent: Intent) -> Proposal {
         id: id.parse().expect("an id of our own making"),
         actor: Name::poste(),
         session: None,
+        via: Via::Unknown,
         sent_at,
         intent,
         content: None,
@@ -489,7 +417,9 @@ pub struct Acknowledged {
 pub struct Simulation {
     pub clock: Arc<SimClock>,
     pub sequencer: Sequencer,
-    pub replicas: Vec<Office<SimLog>>,
+    pub replicas: Vec<Office>,
+    /// The connection of each replica to the sequencer.
+    pub logs: Vec<SimLog>,
     pub acknowledged: Vec<Acknowledged>,
     /// Proposals whose caller gave up without an answer.
     pub given_up: u64,
@@ -507,12 +437,14 @@ impl Simulation {
         let clock = SimClock::new();
         let sequencer = Sequencer::new(clock.clone());
         let replicas = (0..replicas)
-            .map(|number| Ok(Office::over(sequencer.replica(number, rng.next_u64(), faults)?)))
+            .map(|number| sequencer.replica(number, rng.next_u64(), faults))
             .collect::<Result<Vec<_>, Error>>()?;
+        let (replicas, logs) = replicas.into_iter().unzip();
         Ok(Self {
             clock,
             sequencer,
             replicas,
+            logs,
             acknowledged: Vec::new(),
             given_up: 0,
             rng,
@@ -530,7 +462,7 @@ impl Simulation {
         for _ in 0..TRIES_MAX {
             self.tries += 1;
             let sent_try = *self.first_try.entry(proposal.id.clone()).or_insert(self.tries);
-            match self.replicas[replica].propose(proposal) {
+            match self.try_to_propose(replica, proposal) {
                 Ok(outcome) => {
                     self.acknowledged.push(Acknowledged {
                         replica,
@@ -541,7 +473,7 @@ impl Simulation {
                     });
                     return Ok(Some(outcome));
                 }
-                Err(Error::Unknown { .. }) => {}
+                Err(Error::Unknown { .. } | Error::Unreachable { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -549,14 +481,56 @@ impl Simulation {
         Ok(None)
     }
 
+    /// Proposes once, and crashes on the way if the seed says so.
+    fn try_to_propose(&mut self, replica: ReplicaNo, proposal: &Proposal) -> Result<Outcome, Error> {
+        let Some(crash) = self.logs[replica].draw_crash() else { return self.replicas[replica].propose(proposal) };
+        self.arm(replica, crash)?;
+        let answer = self.replicas[replica].propose(proposal);
+        self.disarm(replica)?;
+        let has_crashed = match &answer {
+            Ok(_) => crash == Crash::AfterCommit,
+            Err(error) => error.to_string().contains(CRASHED),
+        };
+        if !has_crashed {
+            return answer;
+        }
+        self.logs[replica].meet(crash.fault());
+        Err(Error::Unknown { ids: vec![proposal.id.clone()], cause: CRASHED.to_owned() })
+    }
+
+    fn arm(&mut self, replica: ReplicaNo, crash: Crash) -> Result<(), Error> {
+        self.logs[replica].line().crashes_after_pull = crash == Crash::AfterPull;
+        let Some(moment) = crash.trigger() else { return Ok(()) };
+        for change in ["INSERT", "UPDATE"] {
+            self.replicas[replica].store().conn().execute_batch(&format!(
+                "CREATE TEMP TRIGGER crash_{change} {moment} {change} ON cursor
+                 BEGIN SELECT RAISE(ABORT, '{CRASHED}'); END"
+            ))?;
+        }
+        Ok(())
+    }
+
+    fn disarm(&mut self, replica: ReplicaNo) -> Result<(), Error> {
+        self.logs[replica].line().crashes_after_pull = false;
+        let conn = self.replicas[replica].store().conn();
+        Ok(conn.execute_batch("DROP TRIGGER IF EXISTS crash_INSERT; DROP TRIGGER IF EXISTS crash_UPDATE")?)
+    }
+
+    /// The machine is replaced: nothing is left of its store.
+    fn lose_store(&mut self, replica: ReplicaNo) -> Result<(), Error> {
+        self.logs[replica].meet("store lost");
+        self.replicas[replica] = self.sequencer.office(replica, &self.logs[replica])?;
+        Ok(())
+    }
+
     /// What happens to machines by themselves between two proposals.
     pub fn disturb(&mut self) -> Result<(), Error> {
         let replica = self.some_replica();
         if self.rng.chance(15) {
-            self.replicas[replica].log_mut().lose_store()?;
+            self.lose_store(replica)?;
         }
         if self.rng.chance(300) {
-            self.replicas[replica].log_mut().follow_some()?;
+            self.replicas[replica].follow()?;
         }
         if self.rng.chance(100) {
             self.race_ticks()?;
@@ -564,17 +538,15 @@ impl Simulation {
         Ok(())
     }
 
-    /// Everybody looks before anybody publishes, so the same due thing is ticked more than once.
+    /// Everybody looks before anybody hears of another one's tick, so the same due thing is ticked more than once.
     fn race_ticks(&mut self) -> Result<(), Error> {
-        let mut racers = Vec::new();
-        for (number, office) in self.replicas.iter_mut().enumerate() {
-            office.log_mut().follow_some()?;
-            if office.log().sees_due()? {
-                racers.push(number);
-            }
+        for office in &mut self.replicas {
+            office.follow()?;
         }
-        for number in racers {
-            self.replicas[number].log_mut().publish_tick()?;
+        for (office, log) in self.replicas.iter_mut().zip(&self.logs) {
+            log.set_deaf(true);
+            office.settle()?;
+            log.set_deaf(false);
         }
         Ok(())
     }
@@ -582,14 +554,14 @@ impl Simulation {
     /// The faults end, what is on its way arrives, and everybody catches up.
     pub fn heal(&mut self) -> Result<(), Error> {
         self.sequencer.drain(&mut self.rng);
-        for office in &mut self.replicas {
-            office.log_mut().set_faults(Faults::NONE);
+        for log in &self.logs {
+            log.set_faults(Faults::NONE);
         }
         self.catch_up()
     }
 
     /// Every replica folds everything that is there.
-    pub fn catch_up(&self) -> Result<(), Error> {
-        self.replicas.iter().try_for_each(|office| office.log().follow_to_end())
+    pub fn catch_up(&mut self) -> Result<(), Error> {
+        self.replicas.iter_mut().try_for_each(Office::follow)
     }
 }

@@ -9,7 +9,7 @@ use poste_core::store::clock::Clock as _;
 use poste_core::{Office, Position};
 use poste_testkit::history::{Generator, TimeStep};
 use poste_testkit::invariants;
-use poste_testkit::sim::{Faults, SimLog, Simulation};
+use poste_testkit::sim::{Faults, Simulation};
 
 /// Damage, and the check that has to see it. Others may see it too.
 const DAMAGE: &[(&str, &str)] = &[
@@ -327,7 +327,7 @@ enum Archives {
 
 /// Damages random histories wherever there is something to damage, until every check was seen to report the damage it
 /// is for. Returns the last of them and the names of those checks.
-fn bite(archives: Archives, damage: &[(&'static str, &str)]) -> (Office<SimLog>, BTreeSet<&'static str>) {
+fn bite(archives: Archives, damage: &[(&'static str, &str)]) -> (Office, BTreeSet<&'static str>) {
     const SEEDS: std::ops::Range<u64> = 3..15;
     const STEPS: usize = 700;
     const STEPS_BETWEEN: usize = 20;

@@ -4,7 +4,7 @@
 
 use poste_core::fold::{Code, FOLD_VERSION, Outcome, Refusals, Verdict, fold};
 use poste_core::log::{
-    Ack, Barrier, Claim, Clock, Intent, KINDS, Log as _, Malformed, Proposal, Record, Sealed, Subscribe, TopicPattern,
+    Ack, Barrier, Claim, Clock, Intent, KINDS, Malformed, Proposal, Record, Sealed, Subscribe, TopicPattern, Via,
 };
 use poste_core::store::Store;
 use poste_core::store::clock::Clock as _;
@@ -23,14 +23,19 @@ fn proposal(id: &str, intent: Intent) -> Proposal {
         id: id.parse().unwrap(),
         actor: "ann".parse().unwrap(),
         session: None,
+        via: Via::Cli,
         sent_at: Timestamp::ZERO,
         intent,
         content: None,
     }
 }
 
+fn seal(proposal: &Proposal) -> Result<Sealed, Malformed> {
+    Sealed::seal(proposal, &"machine".parse().unwrap())
+}
+
 fn some_record() -> Sealed {
-    Sealed::seal(&proposal("some", Intent::Ack(Ack { message: MessageNo(1) }))).unwrap()
+    seal(&proposal("some", Intent::Ack(Ack { message: MessageNo(1) }))).unwrap()
 }
 
 /// Puts one record at the end of a store's log, in a transaction of its own.
@@ -56,15 +61,15 @@ fn code_of(outcome: &Outcome) -> Option<Code> {
 fn history(seed: u64, steps: usize) -> (Vec<Sealed>, Store) {
     let clock = SimClock::new();
     let sequencer = Sequencer::new(clock.clone());
-    let mut log = sequencer.replica(0, seed, Faults::NONE).unwrap();
+    let (mut office, _) = sequencer.replica(0, seed, Faults::NONE).unwrap();
     let mut generator = Generator::new(seed);
     for _ in 0..steps {
         if let TimeStep::Passes(ms) = generator.time_step() {
             clock.advance(ms);
         }
-        let proposal = generator.next(log.store(), clock.wall()).unwrap();
-        let outcomes = log.append(vec![Sealed::seal(&proposal).unwrap()]).unwrap();
-        generator.learn(&proposal, &outcomes[0]);
+        let proposal = generator.next(office.store(), clock.wall()).unwrap();
+        let outcome = office.propose(&proposal).unwrap();
+        generator.learn(&proposal, &outcome);
     }
     let records = sequencer.records_after(Position(0), usize::MAX);
     let store = Store::in_memory().unwrap();
@@ -248,7 +253,7 @@ fn an_unknown_kind_that_may_wait_is_kept_and_folds_again() {
     let position = outcome.position.expect("it is kept");
     assert_eq!(store.tables().unwrap().refusal(position).unwrap().unwrap().code, "unknown_kind");
     assert_eq!(store.tables().unwrap().record(position).unwrap().unwrap().sealed.bytes(), newer.bytes());
-    let next = fold_one(&store, Sealed::seal(&proposal("next", claim_next())).unwrap()).unwrap();
+    let next = fold_one(&store, seal(&proposal("next", claim_next())).unwrap()).unwrap();
     assert_eq!(next.position.unwrap(), position.next(), "the log goes on behind it");
     assert_eq!(invariants::full(&store, Refusals::Kept).unwrap(), []);
 }
@@ -267,24 +272,24 @@ fn what_only_a_newer_program_understands_stops_the_log() {
     for sealed in [unknown_kind.unwrap(), unknown_version.unwrap()] {
         let clock = SimClock::new();
         let sequencer = Sequencer::new(clock);
-        let mut log = sequencer.replica(0, 1, Faults::NONE).unwrap();
-        log.follow_to_end().unwrap();
-        let before = digest(log.store().conn()).unwrap();
+        let (mut office, _) = sequencer.replica(0, 1, Faults::NONE).unwrap();
+        office.follow().unwrap();
+        let before = digest(office.store().conn()).unwrap();
         let at = sequencer.append_raw(sealed.clone());
         // It stays stopped, at that record, whatever is proposed behind it.
         for id in ["one", "two"] {
-            let stopped = log.append(vec![Sealed::seal(&proposal(id, claim_next())).unwrap()]);
+            let stopped = office.propose(&proposal(id, claim_next()));
             let Err(Error::UnknownKind { position, kind, version, .. }) = stopped else { panic!("{stopped:?}") };
             assert_eq!((position, kind), (at.0, sealed.envelope.kind));
             assert_eq!(version, sealed.envelope.version);
         }
-        assert_eq!(digest(log.store().conn()).unwrap(), before);
+        assert_eq!(digest(office.store().conn()).unwrap(), before);
     }
 
     let store = Store::in_memory().unwrap();
     let mut newer = proposal("barrier", barrier(FOLD_VERSION + 1));
     newer.actor = Name::poste();
-    let stopped = fold_one(&store, Sealed::seal(&newer).unwrap());
+    let stopped = fold_one(&store, seal(&newer).unwrap());
     assert!(matches!(stopped, Err(Error::NeedsUpgrade { .. })), "{stopped:?}");
 }
 
@@ -359,7 +364,7 @@ fn numbers_beyond_every_edge_overflow_nothing() {
     ];
     for (number, intent) in extremes.into_iter().enumerate() {
         let proposal = proposal(&format!("edge-{number}"), intent);
-        fold_one(&store, Sealed::seal(&proposal).unwrap()).unwrap();
+        fold_one(&store, seal(&proposal).unwrap()).unwrap();
     }
     assert_eq!(invariants::full(&store, Refusals::Kept).unwrap(), []);
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use poste_core::fold::{Code, Effect, Outcome, Refusals, Verdict};
-use poste_core::log::{Archive, Intent, KINDS, MessageNo, Position, Proposal, Tick};
+use poste_core::log::{Archive, Intent, KINDS, MessageNo, Position, Proposal, Tick, Via};
 use poste_core::office::Place;
 use poste_core::store::Options;
 use poste_core::store::table_digest::digest;
@@ -155,6 +155,7 @@ impl Run {
             id: format!("poke-{}", self.pokes).parse().expect("an id"),
             actor: "ghost".parse().expect("a name"),
             session: None,
+            via: Via::Cli,
             sent_at: self.office.wall(),
             intent: Intent::Tick(Tick {}),
             content: None,

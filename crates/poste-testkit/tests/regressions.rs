@@ -1,7 +1,9 @@
 //! What random histories and simulations found, each as the smallest history that shows it.
 
 use poste_core::fold::{Code, Effect, Outcome, Verdict};
-use poste_core::log::{Ack, Claim, Done, Fail, Intent, Proposal, Register, Retry, Send, Subscribe, Tick, TopicPattern};
+use poste_core::log::{
+    Ack, Claim, Done, Fail, Intent, Proposal, Register, Retry, Send, Subscribe, Tick, TopicPattern, Via,
+};
 use poste_core::office::Place;
 use poste_core::store::Options;
 use poste_core::text::Name;
@@ -9,11 +11,11 @@ use poste_core::time::When;
 use poste_core::vocabulary::AgentKind;
 use poste_core::{Error, MessageNo, Office, Position, Timestamp};
 use poste_testkit::clock::SimClock;
-use poste_testkit::sim::{Faults, Sequencer, SimLog};
+use poste_testkit::sim::{Faults, Sequencer};
 
 /// An office over a log that keeps refusals, with people in it and no faults.
 struct Desk {
-    office: Office<SimLog>,
+    office: Office,
     clock: std::sync::Arc<SimClock>,
     proposed: u64,
 }
@@ -21,8 +23,8 @@ struct Desk {
 impl Desk {
     fn new() -> Self {
         let clock = SimClock::new();
-        let log = Sequencer::new(clock.clone()).replica(0, 0, Faults::NONE).unwrap();
-        let mut desk = Self { office: Office::over(log), clock, proposed: 0 };
+        let (office, _) = Sequencer::new(clock.clone()).replica(0, 0, Faults::NONE).unwrap();
+        let mut desk = Self { office, clock, proposed: 0 };
         for (name, kind) in [("ann", AgentKind::Human), ("bob", AgentKind::Agent), ("cy", AgentKind::Agent)] {
             let role = (kind == AgentKind::Agent).then(|| "coder".parse().unwrap());
             let register = Register {
@@ -50,6 +52,7 @@ impl Desk {
             id: id.parse().unwrap(),
             actor: if actor == "poste" { Name::poste() } else { actor.parse().unwrap() },
             session: session.map(|session| session.parse().unwrap()),
+            via: Via::Cli,
             sent_at: Timestamp::ZERO,
             intent,
             content: None,
@@ -174,6 +177,7 @@ fn an_office_without_agents_gets_over_a_leap_of_the_clock() {
         id: "first".parse().unwrap(),
         actor: "ann".parse().unwrap(),
         session: None,
+        via: Via::Cli,
         sent_at: Timestamp::ZERO,
         intent: Intent::Register(Register {
             kind: Some(AgentKind::Human),

@@ -3,17 +3,16 @@
 //! `POSTE_SEED=n` replays one seed, `POSTE_SEEDS=n` runs more of them.
 
 use std::sync::Mutex;
-use std::time::Duration;
 
 use poste_core::fold::{Refusals, Verdict};
-use poste_core::log::{Log as _, Proposal};
+use poste_core::log::Proposal;
 use poste_core::store::clock::Clock as _;
 use poste_core::store::table_digest::digest;
 use poste_core::{Error, Position};
 use poste_testkit::history::{Generator, TimeStep};
 use poste_testkit::invariants::{self, Violation};
 use poste_testkit::seeds;
-use poste_testkit::sim::{FAULT_NAMES, Faults, FaultsMet, Simulation};
+use poste_testkit::sim::{FAULT_NAMES, Faults, FaultsMet, SimLog, Simulation};
 
 const SEEDS: u64 = 160;
 const REPLICAS: usize = 3;
@@ -126,7 +125,7 @@ fn count(world: &Simulation, tally: &Mutex<Tally>) -> Result<(), Error> {
     let tables = world.replicas[0].store().tables()?;
     let mut tally = tally.lock().unwrap();
     tally.given_up += world.given_up;
-    for (fault, times) in world.replicas.iter().flat_map(|office| office.log().faults_met()) {
+    for (fault, times) in world.logs.iter().flat_map(SimLog::faults_met) {
         *tally.faults.entry(fault).or_default() += times;
     }
     for acknowledged in &world.acknowledged {
@@ -158,7 +157,7 @@ fn the_same_seed_gives_the_same_log() {
 }
 
 #[test]
-fn an_office_over_a_simulated_log_can_do_what_the_trait_promises() {
+fn an_office_that_follows_can_do_what_an_office_can() {
     let mut world = Simulation::new(5, 2, Faults::NONE).unwrap();
     let mut generator = Generator::new(5);
     for _ in 0..30 {
@@ -166,16 +165,15 @@ fn an_office_over_a_simulated_log_can_do_what_the_trait_promises() {
         let proposal = generator.next(world.replicas[0].store(), world.clock.wall()).unwrap();
         world.propose(0, &proposal).unwrap().expect("nothing fails here");
     }
-    let (ahead, behind) = (&world.replicas[0], &world.replicas[1]);
-    let last = ahead.log().last().unwrap();
-    assert_eq!(behind.log().last().unwrap().position, Position(0), "nobody asked it to follow yet");
-    assert_eq!(behind.log().tail(Position(0), Duration::ZERO).unwrap(), last.position);
-    assert_eq!(behind.log().last().unwrap(), last);
-    let read = ahead.log().read_from(Position(3), 4).unwrap();
-    assert_eq!(read.iter().map(|record| record.position.0).collect::<Vec<_>>(), [4, 5, 6, 7]);
+    let last = world.replicas[0].head().unwrap();
+    assert_eq!(world.replicas[1].head().unwrap().position, Position(0), "nobody asked it to follow yet");
+    world.replicas[1].follow().unwrap();
+    assert_eq!(world.replicas[1].head().unwrap(), last);
+    let ahead = &world.replicas[0];
+    assert_eq!(ahead.now().unwrap(), world.clock.wall());
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.db");
-    assert_eq!(ahead.log().snapshot(&copy).unwrap(), last);
+    assert_eq!(ahead.snapshot(&copy).unwrap(), last);
     let copied = rusqlite::Connection::open(&copy).unwrap();
     assert_eq!(digest(&copied).unwrap(), digest(ahead.store().conn()).unwrap());
 }

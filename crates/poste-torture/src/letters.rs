@@ -2,7 +2,7 @@
 
 use poste_core::Office;
 use poste_core::fold::{Effect, Verdict};
-use poste_core::log::{Body, Content, Intent, MessageNo, Proposal, Send};
+use poste_core::log::{Body, Content, Intent, MessageNo, Proposal, Send, Via};
 use poste_core::store::clock::{Clock as _, SystemClock};
 
 use crate::rig::Result;
@@ -13,6 +13,7 @@ pub(crate) fn proposal(id: &str, actor: &str, intent: Intent) -> Result<Proposal
         id: id.parse().map_err(text)?,
         actor: actor.parse().map_err(text)?,
         session: None,
+        via: Via::Cli,
         sent_at: SystemClock.wall(),
         intent,
         content: None,

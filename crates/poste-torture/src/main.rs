@@ -66,6 +66,7 @@ struct Report {
 }
 
 fn main() -> ExitCode {
+    poste_testkit::signals::ignored_by_nobody_started();
     match torture(&Args::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

@@ -12,7 +12,7 @@ use poste_core::time::parse_duration_ms;
 
 use crate::commands;
 use crate::context::Cx;
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, exit_code};
 use crate::ui::time::TimeStyle;
 
 /// The post office for AI agents: durable, typed mail with claims and receipts.
@@ -97,6 +97,18 @@ macro_rules! commands {
         impl Command {
             pub(crate) fn name(&self) -> &'static str {
                 match self { $(Self::$variant(_) => stringify!($module)),+ }
+            }
+
+            /// The arguments of a command, by its words: `send`, `handoff accept`.
+            pub(crate) fn describe(words: &str) -> Option<clap::Command> {
+                let mut words = words.split(' ');
+                let name = words.next()?;
+                let command = match name {
+                    $(stringify!($module) =>
+                        <commands::$module::Args as clap::Args>::augment_args(clap::Command::new(stringify!($module))),)+
+                    _ => return None,
+                };
+                words.try_fold(command, |command, word| command.find_subcommand(word).cloned())
             }
 
             /// Every command by its name, each with its arguments only once it was named.
@@ -255,16 +267,16 @@ fn help_last(arguments: &[OsString]) -> Vec<OsString> {
 pub(crate) fn explain_usage(error: &clap::Error, json: bool) -> u8 {
     if !error.use_stderr() {
         return match error.print() {
-            Err(failed) if failed.kind() != std::io::ErrorKind::BrokenPipe => Kind::Internal.exit_code(),
+            Err(failed) if failed.kind() != std::io::ErrorKind::BrokenPipe => exit_code(Kind::Internal),
             _ => 0,
         };
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand && !json {
         let _ = error.print();
-        return Kind::Usage.exit_code();
+        return exit_code(Kind::Usage);
     }
     usage_error(error).print(json);
-    Kind::Usage.exit_code()
+    exit_code(Kind::Usage)
 }
 
 /// Its text repeats what was typed, so it is escaped like everything else.

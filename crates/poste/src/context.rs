@@ -1,60 +1,62 @@
 //! What a command works with: the office, the speaker, the clock, fresh ids.
 
-use std::cell::{Cell, RefCell};
-use std::path::PathBuf;
-use std::rc::Rc;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ColorChoice;
 use poste_core::Timestamp;
 use poste_core::fold::{Effect, Outcome, Verdict};
-use poste_core::log::{Ack, Content, ContextRead, Intent, MessageNo, Proposal, Shown};
+use poste_core::log::{Ack, Content, Intent, MessageNo, Proposal, Via};
 use poste_core::office::{Office, Place};
 use poste_core::store::artifact::Worktree;
 use poste_core::store::clock::{Boot, Clock, SystemClock};
 use poste_core::store::schema::Schema;
 use poste_core::store::tables::Agent;
-use poste_core::store::{LOCK_TIMEOUT_MS_DEFAULT, Options, discover};
+use poste_core::store::{Interest, LOCK_TIMEOUT_MS_DEFAULT, Options, discover};
 use poste_core::text::{ContextName, Name, RecordId, Session};
 use poste_core::views;
+use poste_dispatch::actions::{CarriedOut, Carrier};
+use poste_verbs::answer::Stored;
+use poste_verbs::caller::Ids;
+use poste_verbs::{self as verbs, Answered, Caller, Desk, Files, Host, Note, Verb};
 
 use crate::cli::{Global, duration};
 use crate::error::{CommandError, Kind};
 use crate::explain::{explain, unknown_agent};
-use crate::ui::{Kept, Ui};
-use crate::{Result, ui};
+use crate::ui::progress::Screen;
+use crate::ui::{Answer, Ui};
+use crate::{Result, notes, ui};
 
 #[derive(Debug)]
 pub(crate) struct Cx {
     pub ui: Ui,
     global: Global,
     command: &'static str,
+    /// The surface the command came in by.
+    via: Via,
     schema: Schema,
     clock: Arc<dyn Clock>,
-    random: Random,
+    host: Host,
     stored: RefCell<Vec<Stored>>,
-    /// Of a command that was called in this process: what is to be marked once its answer was handed on.
-    marks: RefCell<Vec<Mark>>,
-    /// An office that whoever called has open already: opening one takes longer than most commands.
-    lent: RefCell<Option<Office>>,
+    /// Warnings of verbs so far: one that is asked again and again gives the same each time.
+    warned: RefCell<BTreeSet<String>>,
 }
 
-/// The code of an error: it takes a name to speak, and none was given.
-pub(crate) const NO_SPEAKER: &str = "no_speaker";
+pub(crate) use poste_verbs::Mark;
+pub(crate) use poste_verbs::desk::NO_SPEAKER;
 
-/// Something that was put before the speaker. It is marked after it was printed, so nothing is marked in vain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Mark {
-    Shown(Vec<MessageNo>),
-    ContextRead(ContextName, u64),
-}
-
-/// A write of this command that is committed, for whoever cannot be shown its answer.
-#[derive(Debug)]
-struct Stored {
-    what: String,
-    id: Option<RecordId>,
+/// The surface that commands of this name are.
+fn via(command: &str) -> Via {
+    match command {
+        "mcp" => Via::Mcp,
+        "hook" => Via::Hook,
+        "run-agent" => Via::Dispatch,
+        "ingest" => Via::Ingest,
+        _ => Via::Cli,
+    }
 }
 
 impl Cx {
@@ -76,43 +78,21 @@ impl Cx {
             command,
             schema,
             clock,
-            random: Random::from_environment(),
+            host: host(),
+            via: via(command),
             stored: RefCell::default(),
-            marks: RefCell::default(),
-            lent: RefCell::default(),
+            warned: RefCell::default(),
         })
     }
 
-    /// Keeps what the command prints, for whoever called it in this process.
-    pub(crate) fn keep(&mut self) -> Rc<RefCell<Kept>> {
-        let (ui, kept) = Ui::kept(self.clock.wall());
-        self.ui = ui;
-        kept
+    /// The surface this command came in by.
+    pub(crate) fn via(&self) -> Via {
+        self.via
     }
 
-    /// The first opening of an office takes this one, if it is still the one on the disk.
-    pub(crate) fn lend(&self, office: Office) {
-        *self.lent.borrow_mut() = Some(office);
-    }
-
-    fn office(&self) -> Result<Office> {
-        let lent = self.lent.borrow_mut().take().filter(|office| office.store().check_identity().is_ok());
-        match lent {
-            Some(office) => Ok(office),
-            None => Ok(self.place()?.open()?),
-        }
-    }
-
-    pub(crate) fn into_marks(self) -> Vec<Mark> {
-        self.marks.into_inner()
-    }
-
-    /// What is piped in. If the command was called in this process, stdin belongs to whoever that one talks with.
-    pub(crate) fn stdin(&self) -> Result<std::io::Stdin> {
-        match self.ui.is_kept() {
-            true => Err(CommandError::usage("nothing can be piped in here").hint("give the text itself instead of -")),
-            false => Ok(std::io::stdin()),
-        }
+    /// For what prepares the office itself: a verb, before it is run.
+    pub(crate) fn office(&self) -> Result<Office> {
+        Ok(self.place()?.open()?)
     }
 
     pub(crate) fn cwd(&self) -> Result<PathBuf> {
@@ -158,6 +138,7 @@ impl Cx {
     pub(crate) fn open(&mut self) -> Result<Office> {
         let mut office = self.office()?;
         office.settle()?;
+        self.carry_out(&mut office);
         self.ui.now = office.now()?;
         Ok(office)
     }
@@ -166,18 +147,171 @@ impl Cx {
     pub(crate) fn open_to_write(&mut self) -> Result<Office> {
         let mut office = self.office()?;
         office.sync_policy()?;
+        self.carry_out(&mut office);
         self.ui.now = office.now()?;
         self.warn_of_session(&office)?;
         Ok(office)
     }
 
+    /// Calls a verb on the office of this folder, prints its answer and says what belongs to it.
+    pub(crate) fn call<V: Verb<Answer: Answer>>(&mut self, verb: V) -> Result {
+        let (mut office, answered) = self.ask_here(verb)?;
+        self.show(&mut office, answered)
+    }
+
+    /// As [`Self::call`], where a command prints the answer in its own way.
+    pub(crate) fn call_as<V: Verb, A: Answer>(&mut self, verb: V, shown: impl FnOnce(V::Answer) -> A) -> Result {
+        let (mut office, answered) = self.ask_here(verb)?;
+        self.show(&mut office, answered.map(shown))
+    }
+
+    /// Calls a verb on the office of this folder.
+    pub(crate) fn ask_here<V: Verb>(&mut self, verb: V) -> Result<(Office, Answered<V::Answer>)> {
+        let mut office = self.office()?;
+        self.ui.now = office.now()?;
+        let answered = self.ask(&mut office, verb)?;
+        self.ui.now = office.now()?;
+        Ok((office, answered))
+    }
+
+    /// Asks again whenever the office changes, until there is something or the time is up.
+    pub(crate) fn wait<T>(
+        &self,
+        office: &mut Office,
+        interest: &Interest,
+        patience: Option<Duration>,
+        mut look: impl FnMut(&mut Office) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        self.wait_for(office, interest, patience, |office| Ok(look(office).transpose()))?.transpose()
+    }
+
+    /// As [`Self::call`], on an office that is open already.
+    pub(crate) fn call_on<V: Verb<Answer: Answer>>(&mut self, office: &mut Office, verb: V) -> Result {
+        self.ui.now = office.now()?;
+        let answered = self.ask(office, verb)?;
+        self.ui.now = office.now()?;
+        self.show(office, answered)
+    }
+
+    /// Calls a verb. Whatever it wrote is remembered, and acted upon.
+    pub(crate) fn ask<V: Verb>(&self, office: &mut Office, verb: V) -> Result<Answered<V::Answer>> {
+        let caller = self.caller(office);
+        let mut screen = Screen::new(&self.ui);
+        let answered = Desk::new(office, &caller, &self.host).watched_by(&mut screen).call(verb);
+        drop(screen);
+        let edited = self.carried_out(office);
+        match answered {
+            Ok(mut answered) => {
+                for (warning, next) in edited {
+                    answered.warnings.push(warning);
+                    answered.next.extend(next);
+                }
+                answered.warnings.retain(|note| self.is_new_warning(notes::text(&self.ui, note)));
+                self.stored.borrow_mut().extend_from_slice(&answered.stored);
+                Ok(answered)
+            }
+            Err(mut error) => {
+                let before = error.before.take().unwrap_or_default();
+                before.warnings.iter().for_each(|note| self.warn_once(notes::text(&self.ui, note)));
+                self.stored.borrow_mut().extend(before.stored);
+                Err(CommandError::of(&self.ui, error))
+            }
+        }
+    }
+
+    fn is_new_warning(&self, text: String) -> bool {
+        self.warned.borrow_mut().insert(text)
+    }
+
+    fn warn_once(&self, text: String) {
+        if self.is_new_warning(text.clone()) {
+            self.ui.warn(text);
+        }
+    }
+
+    /// Prints an answer, says what it came with, then marks what it has shown.
+    pub(crate) fn show<A: Answer>(&self, office: &mut Office, answered: Answered<A>) -> Result {
+        self.show_as(office, answered, |answer| self.ui.answer(answer))
+    }
+
+    /// As [`Self::show`], printed in a form of its own.
+    pub(crate) fn show_as<A>(
+        &self,
+        office: &mut Office,
+        answered: Answered<A>,
+        print: impl FnOnce(&A) -> Result,
+    ) -> Result {
+        answered.first.iter().for_each(|note| self.ui.say(notes::text(&self.ui, note)));
+        print(&answered.answer)?;
+        notes::say(&self.ui, &answered);
+        self.confirm(office, answered.marks)?;
+        answered.failed.map_or(Ok(()), |error| Err(CommandError::of(&self.ui, *error)))
+    }
+
+    /// Prints the answer of work that needs no open office, and says what it came with.
+    pub(crate) fn tell<A: Answer>(&self, answered: Answered<A>) -> Result {
+        self.stored.borrow_mut().extend_from_slice(&answered.stored);
+        self.ui.answer(&answered.answer)?;
+        notes::say(&self.ui, &answered);
+        answered.failed.map_or(Ok(()), |error| Err((*error).into()))
+    }
+
+    /// Marks what was just printed.
+    pub(crate) fn confirm(&self, office: &mut Office, marks: Vec<Mark>) -> Result {
+        Ok(self.with_desk(office, |desk| desk.confirm(marks))?)
+    }
+
+    /// The office and who speaks, for what verbs have in common.
+    pub(crate) fn with_desk<T>(&self, office: &mut Office, work: impl FnOnce(&mut Desk<'_>) -> T) -> T {
+        let caller = self.caller(office);
+        let worked = work(&mut Desk::new(office, &caller, &self.host));
+        self.carry_out(office);
+        worked
+    }
+
+    /// Whoever gave this command, and the files it may touch.
+    pub(crate) fn caller(&self, office: &Office) -> Caller {
+        Caller { actor: self.optional_speaker(), session: self.session(), via: self.via, files: self.files(office) }
+    }
+
+    /// The files this command may touch: those of the worktree it was started in, else of the folder of the office.
+    fn files(&self, office: &Office) -> Files {
+        let Ok(path) = office.path() else { return Files::None };
+        match self.worktree_beside(path).and_then(|root| Worktree::new(&root).ok()) {
+            Some(worktree) => Files::Worktree(worktree.apart_from(path)),
+            None => Files::None,
+        }
+    }
+
+    /// The git worktree this command was started in, else the folder the office is in, else the current one.
+    fn worktree_beside(&self, office: &Path) -> Option<PathBuf> {
+        let cwd = self.cwd().ok()?;
+        let beside =
+            office.parent().and_then(|beside| beside.canonicalize().ok()).filter(|beside| cwd.starts_with(beside));
+        discover::git_top(&cwd).or(beside).or(Some(cwd))?.canonicalize().ok()
+    }
+
+    /// A path as it was typed, for a verb: relative to the worktree where it is below it.
+    pub(crate) fn path(&self, path: PathBuf) -> PathBuf {
+        let root = self.place().ok().and_then(|place| self.worktree_beside(&place.path));
+        match (self.cwd(), root) {
+            (Ok(cwd), Some(root)) if cwd != root => {
+                let whole = cwd.join(&path);
+                whole.strip_prefix(&root).map(PathBuf::from).unwrap_or(whole)
+            }
+            _ => path,
+        }
+    }
+
+    pub(crate) fn paths(&self, paths: Vec<PathBuf>) -> Vec<PathBuf> {
+        paths.into_iter().map(|path| self.path(path)).collect()
+    }
+
     /// Mail is taken from a session that is over, too: what somebody has to say must not be lost to that. But it is told.
     fn warn_of_session(&self, office: &Office) -> Result {
         let Some(id) = self.global.session.as_ref().filter(|_| self.command != "session") else { return Ok(()) };
-        if let Some(session) = office.store().tables()?.session(id)?
-            && !session.is_live()
-        {
-            self.ui.warn(crate::commands::session::over_text(&session));
+        if let Some(over) = views::session_over(office.store(), id)? {
+            self.warn_once(over);
         }
         Ok(())
     }
@@ -219,26 +353,9 @@ impl Cx {
         Err(CommandError::new(Kind::Refused, message).code("retired").hint(hint))
     }
 
-    /// The folder below which the speaker's artifacts must be.
-    pub(crate) fn worktree(&self, office: &Office, speaker: &Name) -> Result<Worktree> {
-        let registered = office.agent(speaker)?.and_then(|agent| agent.worktree).map(PathBuf::from);
-        let cwd = self.cwd()?;
-        let root = registered.or_else(|| discover::git_top(&cwd));
-        let beside_office = || office.path().ok().and_then(|path| path.parent()).map(PathBuf::from);
-        let root = root.or_else(beside_office).unwrap_or(cwd);
-        Ok(Worktree::new(&root)?.apart_from(office.path()?))
-    }
-
-    /// Whether a supervisor started whoever speaks here, and watches over it.
-    pub(crate) fn is_in_run(&self, office: &Office) -> Result<bool> {
-        let run =
-            self.global.session.as_ref().map(|session| views::run(office.store(), session)).transpose()?.flatten();
-        Ok(run.is_some_and(|run| run.how.is_none()))
-    }
-
     /// A program that waited for an answer has it: to start it once more for that would never end.
     pub(crate) fn waited_for(&self, office: &mut Office, answer: MessageNo) -> Result {
-        if self.is_in_run(office)? {
+        if self.with_desk(office, |desk| desk.is_in_run())? {
             let ack = self.proposal(office, Intent::Ack(Ack { message: answer }), None, None)?;
             // Refused: somebody saw to it already.
             self.propose(office, &ack)?;
@@ -268,6 +385,7 @@ impl Cx {
             id: id.unwrap_or_else(|| self.new_id()),
             actor,
             session: self.session(),
+            via: self.via,
             sent_at: office.wall(),
             intent,
             content,
@@ -279,7 +397,7 @@ impl Cx {
         let outcome = self.propose(office, proposal)?;
         match outcome.verdict.clone() {
             Verdict::Accepted(effect) => Ok((outcome, effect)),
-            Verdict::Rejected(rejection) => Err(explain(office, proposal, rejection.into())?),
+            Verdict::Rejected(rejection) => Err(explain(office, proposal, rejection)?),
         }
     }
 
@@ -293,14 +411,53 @@ impl Cx {
         if let Verdict::Accepted(effect) = &outcome.verdict {
             let what = stored_text(proposal, &outcome, effect);
             self.stored.borrow_mut().push(Stored { what, id: Some(outcome.id.clone()) });
-            if let Some(number) = effect.message().filter(|_| !outcome.repeat) {
-                crate::wake::after_send(self, office, &[number]);
-            }
-            if !outcome.repeat {
-                crate::commands::workflow::go_on_after(self, office, &proposal.intent);
-            }
         }
+        self.carry_out(office);
         Ok(outcome)
+    }
+
+    /// Who carries out what was committed here.
+    pub(crate) fn carrier(&self) -> Carrier {
+        Carrier {
+            // Without it nobody is rung from here; the index of owed rings tells others.
+            program: std::env::current_exe().ok(),
+            caller: self.optional_speaker(),
+            session: self.session(),
+        }
+    }
+
+    /// Carries out what was committed, and says what came of it. Whatever commits in this crate comes through here.
+    pub(crate) fn carry_out(&self, office: &mut Office) {
+        for (warning, next) in self.carried_out(office) {
+            self.ui.warn(notes::text(&self.ui, &warning));
+            next.iter().for_each(|note| self.ui.say(notes::text(&self.ui, note)));
+        }
+    }
+
+    /// As [`carry_out`](Self::carry_out); what is to be said of mirrors that people edited is left to the caller.
+    fn carried_out(&self, office: &mut Office) -> Vec<(Note, [Note; 2])> {
+        let CarriedOut { waiting, edited, troubles, .. } = self.carrier().carry_out(office);
+        // Agent programs read what a hook prints; it is told where somebody looks.
+        if self.command == "hook" {
+            return Vec::new();
+        }
+        waiting.iter().chain(&troubles).for_each(|why| self.ui.warn(why));
+        let told = |(name, path): &(ContextName, PathBuf)| verbs::context::edited(name, &path.display().to_string());
+        edited.iter().map(told).collect()
+    }
+
+    /// Blocks until `look` finds something or the time is up. What falls due meanwhile is settled here, and carried out.
+    pub(crate) fn wait_for<T>(
+        &self,
+        office: &mut Office,
+        interest: &Interest,
+        patience: Option<Duration>,
+        mut look: impl FnMut(&mut Office) -> std::result::Result<Option<T>, poste_core::Error>,
+    ) -> std::result::Result<Option<T>, poste_core::Error> {
+        office.wait_for(interest, patience, |office| {
+            self.carry_out(office);
+            look(office)
+        })
     }
 
     /// Remembers a write that is no single record: it is done, whatever becomes of the answer.
@@ -335,46 +492,16 @@ impl Cx {
 
     /// Marks what was just printed as shown to the speaker.
     pub(crate) fn mark_shown(&self, office: &mut Office, numbers: Vec<MessageNo>) -> Result {
-        self.mark(office, Mark::Shown(numbers))
-    }
-
-    /// Marks what was just printed. If it was not, but kept for whoever called, that one marks it after handing it on.
-    pub(crate) fn mark(&self, office: &mut Office, mark: Mark) -> Result {
-        if self.ui.is_kept() {
-            self.marks.borrow_mut().push(mark);
-            return Ok(());
-        }
-        self.mark_now(office, mark)
-    }
-
-    pub(crate) fn mark_now(&self, office: &mut Office, mark: Mark) -> Result {
-        let intents = match mark {
-            Mark::Shown(numbers) => {
-                let chunks = numbers.chunks(poste_core::limits::SHOWN_MAX);
-                chunks.map(|chunk| Intent::Shown(Shown { messages: chunk.to_vec() })).collect()
-            }
-            Mark::ContextRead(name, version) => vec![Intent::ContextRead(ContextRead { name, version })],
-        };
-        for intent in intents {
-            let proposal = self.proposal(office, intent, None, None)?;
-            match office.propose(&proposal)?.verdict {
-                Verdict::Accepted(_) => {}
-                // Shown here before: the mark stands.
-                Verdict::Rejected(rejection) if rejection.code == poste_core::fold::Code::NothingToDo => {}
-                Verdict::Rejected(rejection) => return Err(rejection.into()),
-            }
-        }
-        Ok(())
+        self.confirm(office, vec![Mark::Shown(numbers)])
     }
 
     pub(crate) fn new_id(&self) -> RecordId {
-        let uuid = self.random.uuid_v7(self.clock.wall());
-        uuid.to_string().parse().expect("a UUID is printable ASCII")
+        self.host.ids.fresh(self.clock.wall())
     }
 
     /// For fences: unpredictable to whoever wrote the message.
     pub(crate) fn new_nonce(&self) -> String {
-        self.random.bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+        self.host.ids.nonce()
     }
 }
 
@@ -408,39 +535,10 @@ fn from_environment<T, E: std::fmt::Display>(
     parse(text).map(Some).map_err(|error| wrong(error.to_string()))
 }
 
-/// Randomness for ids and fences; tests give a seed so that output can be compared.
-#[derive(Debug)]
-struct Random {
-    seed: Option<u64>,
-    drawn: Cell<u64>,
-}
-
-impl Random {
-    fn from_environment() -> Self {
-        let seed = std::env::var("POSTE_TEST_SEED").ok().and_then(|text| text.parse().ok());
-        Self { seed, drawn: Cell::new(0) }
-    }
-
-    fn bytes(&self) -> [u8; 16] {
-        let Some(seed) = self.seed else { return uuid::Uuid::new_v4().into_bytes() };
-        self.drawn.set(self.drawn.get() + 1);
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&seed.to_le_bytes());
-        hasher.update(&self.drawn.get().to_le_bytes());
-        let mut bytes = [0; 16];
-        bytes.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-        bytes
-    }
-
-    fn uuid_v7(&self, at: Timestamp) -> uuid::Uuid {
-        if self.seed.is_none() {
-            return uuid::Uuid::now_v7();
-        }
-        let mut random = [0; 10];
-        random.copy_from_slice(&self.bytes()[..10]);
-        let ms = u64::try_from(at.ms()).unwrap_or(0);
-        uuid::Builder::from_unix_timestamp_millis(ms, &random).into_uuid()
-    }
+/// This process, as verbs need it. Tests give a seed so that output can be compared.
+fn host() -> Host {
+    let seed = std::env::var("POSTE_TEST_SEED").ok().and_then(|text| text.parse().ok());
+    Host { ids: Ids::seeded(seed), program: std::env::current_exe().ok() }
 }
 
 /// The machine's clocks, or those of a test.

@@ -1,4 +1,4 @@
-//! A message on its way from arguments or a line of JSON to a proposal.
+//! A message as it is given on a command line.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use poste_core::Address;
 use poste_core::limits;
-use poste_core::log::{Artifact, Body, Content, Ends, MessageNo, Send};
-use poste_core::office::Office;
-use poste_core::text::{Label, Name, RecordId, TypeName};
+use poste_core::text::{Label, RecordId, TypeName};
 use poste_core::time::{When, parse_when};
 use poste_core::vocabulary::Priority;
 use poste_dispatch::notify::{RULE_KEY, RULE_VARIABLE};
+use poste_verbs::Recipients;
+use poste_verbs::draft::{Message, parse_payload};
 use serde_json::value::RawValue;
 
 use crate::Result;
@@ -88,37 +88,6 @@ fn key_value(text: &str) -> std::result::Result<(String, String), String> {
     }
 }
 
-/// A message that has everything but a speaker's name on it.
-#[derive(Debug, Default)]
-pub(crate) struct Draft {
-    pub to: Vec<Address>,
-    pub kind: Option<TypeName>,
-    pub priority: Option<Priority>,
-    pub subject: String,
-    pub body: Vec<u8>,
-    pub payload: Option<Box<RawValue>>,
-    pub present: Vec<PathBuf>,
-    pub attached: Vec<PathBuf>,
-    pub later: Vec<PathBuf>,
-    /// Recorded before, in the message this one passes on.
-    pub carried: Vec<Artifact>,
-    pub reply_to: Option<MessageNo>,
-    pub conversation: Option<Label>,
-    pub wants_response: Option<bool>,
-    pub respond_by: Option<When>,
-    pub expires: Option<When>,
-    pub not_before: Option<When>,
-    pub workflow: Option<Label>,
-    pub step: Option<Label>,
-    pub context: Option<String>,
-    pub expect: Option<String>,
-    pub references: Vec<String>,
-    pub metadata: BTreeMap<String, String>,
-    pub ends: Option<Ends>,
-    pub id: Option<RecordId>,
-    pub secret: SecretArgs,
-}
-
 /// What the command of a rule sends says so, and does not start that rule again.
 pub(crate) fn note_rule(metadata: &mut BTreeMap<String, String>) {
     if let Some(rule) = std::env::var(RULE_VARIABLE).ok().filter(|rule| rule.parse::<Label>().is_ok()) {
@@ -126,138 +95,53 @@ pub(crate) fn note_rule(metadata: &mut BTreeMap<String, String>) {
     }
 }
 
-impl Draft {
-    pub(crate) fn from_args(cx: &Cx, args: MessageArgs, subject: String, body: Option<String>) -> Result<Self> {
+impl MessageArgs {
+    /// The message, once texts and paths are read as they were typed.
+    pub(crate) fn into_message(self, cx: &Cx, body: Option<String>) -> Result<Message> {
         let mut metadata = BTreeMap::new();
-        for (key, value) in args.meta {
+        for (key, value) in self.meta {
             if metadata.insert(key.clone(), value).is_some() {
                 return Err(CommandError::usage(format!("--meta {key} is given twice")));
             }
         }
         note_rule(&mut metadata);
-        Ok(Self {
-            kind: args.kind,
-            priority: args.priority,
-            subject,
-            body: read_body(cx, body)?,
-            payload: args.payload.as_deref().map(read_payload).transpose()?,
-            present: args.artifact,
-            attached: args.attach,
-            later: args.artifact_later,
-            conversation: args.conversation,
-            wants_response: args.wants_response.then_some(true),
-            respond_by: args.respond_by,
-            expires: args.expires,
-            not_before: args.not_before,
-            workflow: args.workflow,
-            step: args.step,
-            context: args.context,
-            expect: args.expect,
-            references: args.reference,
-            metadata,
-            id: args.id,
-            secret: args.secret,
-            ..Self::default()
-        })
-    }
-
-    /// Looks at the files and makes header and content.
-    pub(crate) fn seal(mut self, cx: &Cx, office: &Office, default_type: &str) -> Result<(Send, Content)> {
-        let speaker = cx.speaker()?;
-        let mut artifacts = std::mem::take(&mut self.carried);
-        let named = named_artifacts(cx, office, &speaker, &self.present, &self.attached, &self.later);
-        artifacts.extend(named.map_err(suggest_later)?);
-        self.with_artifacts(artifacts, default_type)
-    }
-
-    /// Header and content, once its files were looked at.
-    pub(crate) fn with_artifacts(self, artifacts: Vec<Artifact>, default_type: &str) -> Result<(Send, Content)> {
-        let kind = match self.kind {
-            Some(kind) => kind,
-            None => default_type.parse()?,
-        };
-        let header = Send {
-            to: self.to,
-            kind,
+        Ok(Message {
+            body: read_body(body)?,
+            kind: self.kind,
             priority: self.priority,
-            reply_to: self.reply_to,
+            payload: self.payload.as_deref().map(read_payload).transpose()?,
+            artifacts: cx.paths(self.artifact),
+            attach: cx.paths(self.attach),
+            artifact_later: cx.paths(self.artifact_later),
             conversation: self.conversation,
-            wants_response: self.wants_response,
+            wants_response: self.wants_response.then_some(true),
             respond_by: self.respond_by,
             expires: self.expires,
             not_before: self.not_before,
             workflow: self.workflow,
             step: self.step,
-            artifacts,
-            ends: self.ends,
-        };
-        let content = Content {
-            subject: self.subject,
-            body: Body(self.body),
-            payload: self.payload,
             context: self.context,
             expect: self.expect,
-            references: self.references,
-            metadata: self.metadata,
-            ..Content::default()
-        };
-        content.check_message().map_err(CommandError::usage)?;
-        self.secret.check(&content)?;
-        Ok((header, content))
+            references: self.reference,
+            metadata,
+            id: self.id,
+            secrets: self.secret.secrets(),
+        })
     }
-}
-
-/// Records files as they are now.
-pub(crate) fn named_artifacts(
-    cx: &Cx,
-    office: &Office,
-    speaker: &Name,
-    present: &[PathBuf],
-    attached: &[PathBuf],
-    later: &[PathBuf],
-) -> Result<Vec<Artifact>> {
-    if present.is_empty() && attached.is_empty() && later.is_empty() {
-        return Ok(Vec::new());
-    }
-    // The fold refuses too many as well, but only after each was read and the attached ones were copied.
-    if present.len() + attached.len() + later.len() > limits::ARTIFACTS_MAX {
-        return Err(CommandError::new(
-            crate::error::Kind::Refused,
-            format!("more than {} artifacts", limits::ARTIFACTS_MAX),
-        )
-        .code(poste_core::fold::Code::TooLarge.word()));
-    }
-    let tree = cx.worktree(office, speaker)?;
-    let cwd = cx.cwd()?;
-    let mut artifacts = Vec::new();
-    for path in present {
-        artifacts.push(tree.present(&cwd, path)?);
-    }
-    for path in attached {
-        let blobs = office.store().blobs().ok_or_else(|| CommandError::usage("this office keeps no blobs"))?;
-        artifacts.push(tree.attach(&cwd, path, blobs)?);
-    }
-    for path in later {
-        artifacts.push(tree.later(&cwd, path)?);
-    }
-    Ok(artifacts)
-}
-
-/// A file that is not there, or empty, may be one that is still being written.
-fn suggest_later(error: CommandError) -> CommandError {
-    if error.message.ends_with("no such file") || error.message.ends_with("it is empty") {
-        return error.hint("if it is still being written, say so: --artifact-later PATH");
-    }
-    error
 }
 
 /// A body from the arguments, or from stdin for `-`.
-pub(crate) fn read_body(cx: &Cx, body: Option<String>) -> Result<Vec<u8>> {
+pub(crate) fn read_body(body: Option<String>) -> Result<Vec<u8>> {
     match body.as_deref() {
         None => Ok(Vec::new()),
-        Some("-") => read_limited(&mut cx.stdin()?.lock(), "stdin"),
+        Some("-") => read_limited(&mut std::io::stdin().lock(), "stdin"),
         Some(text) => Ok(text.as_bytes().to_vec()),
     }
+}
+
+/// As [`read_body`], where only a text will do.
+pub(crate) fn read_text(text: String, what: &str) -> Result<String> {
+    String::from_utf8(read_body(Some(text))?).map_err(|_| CommandError::usage(format!("{what} is no UTF-8")))
 }
 
 /// Reads no more than a message may hold: a larger one is refused, not loaded.
@@ -288,15 +172,10 @@ pub(crate) fn read_payload(text: &str) -> Result<Box<RawValue>> {
                 .map_err(|_| CommandError::usage(format!("{path} is no UTF-8")))?
         }
     };
-    parse_payload(json)
-}
-
-/// Keeps JSON as it is given.
-pub(crate) fn parse_payload(json: String) -> Result<Box<RawValue>> {
-    RawValue::from_string(json).map_err(|error| CommandError::usage(format!("the payload is no JSON: {error}")))
+    Ok(parse_payload(json)?)
 }
 
 /// Recipients as they are typed: one or several, with commas between.
 pub(crate) fn parse_recipients(text: &str) -> Result<Vec<Address>> {
-    text.split(',').map(|part| part.trim().parse().map_err(CommandError::from)).collect()
+    Ok(Recipients::parse(text)?)
 }

@@ -1,19 +1,17 @@
 //! The command line of Poste: parse, call, print. Rules live in `poste-core`.
 
 mod batch;
-mod call;
 mod cli;
 mod commands;
 mod context;
 mod draft;
 mod error;
 mod explain;
-mod gates;
 mod git;
 mod git_hooks;
 mod identity;
-mod leases;
 mod mcp;
+mod notes;
 mod paths;
 #[doc(hidden)]
 pub mod probe;

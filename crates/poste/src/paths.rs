@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use poste_core::office::Office;
-use poste_core::pattern::{Pattern, Touched, escaped, has_wildcards};
+use poste_core::pattern::{Pattern, escaped, has_wildcards};
 use poste_core::store::discover;
 
 use crate::Result;
@@ -53,8 +53,8 @@ impl Top {
         Ok(without_dots(typed, &joined)?.parse::<Pattern>()?)
     }
 
-    /// A path that is looked for, with everything below it, should it be a folder.
-    pub(crate) fn touched(&self, typed: &str) -> Result<Touched> {
+    /// A path as it was typed, from the top.
+    pub(crate) fn path(&self, typed: &str) -> Result<String> {
         let relative = match typed.starts_with('/') {
             true => self.below_root(typed, typed)?,
             false => match self.folder()? {
@@ -62,7 +62,7 @@ impl Top {
                 folder => format!("{folder}/{typed}"),
             },
         };
-        Ok(Touched::folder(without_dots(typed, &relative)?.as_bytes()))
+        without_dots(typed, &relative)
     }
 
     /// Whether a file or folder is called just what was typed, wildcards and all.

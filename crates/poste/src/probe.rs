@@ -39,8 +39,8 @@ pub fn arguments(arguments: &[OsString]) -> Result<&'static str, [String; 2]> {
 
 /// A line of a batch as header and content, without a look at its files.
 pub fn batch_line(line: &[u8]) -> Result<(Send, Content), [String; 2]> {
-    let draft = batch::parse_line(line).map_err(|error| told(&error))?;
-    draft.with_artifacts(Vec::new(), "message").map_err(|error| told(&error))
+    let line = batch::parse_line(line).map_err(|error| told(&error))?;
+    line.without_files().map_err(|error| told(&error.into()))
 }
 
 pub fn recipients(text: &str) -> Result<Vec<Address>, [String; 2]> {
@@ -48,7 +48,7 @@ pub fn recipients(text: &str) -> Result<Vec<Address>, [String; 2]> {
 }
 
 pub fn payload(json: &str) -> Result<Content, [String; 2]> {
-    let payload = Some(draft::parse_payload(json.to_owned()).map_err(|error| told(&error))?);
+    let payload = Some(poste_verbs::draft::parse_payload(json.to_owned()).map_err(|error| told(&error.into()))?);
     Ok(Content { subject: "payload".to_owned(), payload, ..Content::default() })
 }
 

@@ -1,14 +1,11 @@
 //! Waking agents for their mail: who is rung by which way, that it is written down, and when nobody is rung.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use poste_connect::live::Live;
 use poste_connect::wake::coalesce::{self, Turn};
-use poste_connect::wake::{self, Attempt, Known, Plan, Ring, Way};
+use poste_connect::wake::{self, Attempt, Ring};
 use poste_core::fold::{Code, Verdict};
 use poste_core::log::{Content, Intent, MessageNo, Wake, WakeOutcome, WakeWay};
 use poste_core::office::Office;
@@ -17,6 +14,7 @@ use poste_core::text::{Name, Session};
 use poste_core::time::length;
 use poste_core::views::{self, LiveSession, Sleeper, WaitingMail};
 use poste_core::vocabulary::Urgency;
+use poste_dispatch::actions;
 use poste_dispatch::engine::{self, Scope, Start, WaitReason};
 use poste_dispatch::run;
 use schemars::JsonSchema;
@@ -30,8 +28,6 @@ use crate::error::{CommandError, Kind};
 const LOOKED_AT_MAX: usize = 1_000;
 /// Messages one ring is written down for.
 const RECORDED_MAX: usize = 50;
-/// Messages of one batch that are looked at.
-const SENT_MAX: usize = 200;
 
 /// What became of waking one agent.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -90,7 +86,9 @@ pub(crate) fn record(
         let intent = Intent::Wake(Wake { message: *message, agent: agent.clone(), how, outcome });
         proposals.push(cx.proposal(office, intent, content.clone(), None)?);
     }
-    for outcome in office.submit(&proposals)? {
+    let outcomes = office.submit(&proposals)?;
+    cx.carry_out(office);
+    for outcome in outcomes {
         if let Verdict::Rejected(rejection) = outcome.verdict
             && ![Code::NothingToDo, Code::Ended, Code::AlreadyClaimed, Code::NotReady, Code::Archived]
                 .contains(&rejection.code)
@@ -260,7 +258,7 @@ fn attempt(
 ) -> Result<Vec<Attempt>> {
     // After a send nobody is started: that is for a dispatcher, or for whoever asks for it.
     let spawn = if by_hand { Spawn::find(office, agent, numbers)? } else { Spawn::default() };
-    let mut plan = plan(office, folder, agent, session, Some(numbers), !spawn.starts.is_empty())?;
+    let mut plan = actions::plan(office, agent, session, Some(numbers), !spawn.starts.is_empty())?;
     if let Some(why_not) = spawn.why_not.as_ref().filter(|_| session.is_none()) {
         plan.why_not.push_str(&format!("; {why_not}"));
     }
@@ -315,122 +313,4 @@ impl Spawn {
         }
         Ok(())
     }
-}
-
-/// The ways to an agent, for this mail; for none, if it was stored this moment: any waiter hears of that.
-fn plan(
-    office: &Office,
-    folder: &Path,
-    agent: &Name,
-    session: Option<&LiveSession>,
-    numbers: Option<&[MessageNo]>,
-    spawn: bool,
-) -> Result<Plan> {
-    let config = office.wake_config()?;
-    let live = session.and_then(|session| Live::load(folder, &session.id));
-    let waiter = match (session.filter(|session| wake::is_waiting(folder, &session.id)), numbers) {
-        (None, _) => false,
-        (Some(_), None) => true,
-        (Some(session), Some(numbers)) => will_tell(office, agent, &session.id, live.as_ref(), numbers)?,
-    };
-    let mut plan = wake::plan(&Known {
-        session,
-        waiter,
-        reach: &live.map(|live| live.reach).unwrap_or_default(),
-        spawn,
-        command: config.command.as_ref().map(|command| command.words.as_slice()),
-        hosts: &config.hosts,
-    });
-    if config.untrusted {
-        plan.why_not.push_str("; the command in poste.toml is run once a person has said poste trust");
-    }
-    Ok(plan)
-}
-
-/// Whether the waiter of a session still has to tell it of any of this mail. It tells of nothing twice, and of nothing that waits
-/// for the next session.
-fn will_tell(
-    office: &Office,
-    agent: &Name,
-    session: &Session,
-    live: Option<&Live>,
-    numbers: &[MessageNo],
-) -> Result<bool> {
-    let Some(agent) = office.agent(agent)? else { return Ok(false) };
-    let heard = live.map(|live| live.told.heard()).unwrap_or_default();
-    let news = views::unheard(office.store(), &agent, session, &heard, LOOKED_AT_MAX)?;
-    Ok(news.messages.iter().any(|message| numbers.contains(&message.number)))
-}
-
-/// After a message was stored: if it must be seen now, and somebody it is for runs here and hears no bell, another process
-/// rings. Whoever sent it does not wait for that and hears of no trouble with it: the message is stored, and `track` tells.
-pub(crate) fn after_send(cx: &Cx, office: &Office, numbers: &[MessageNo]) {
-    if let Some(speaker) = cx.optional_speaker() {
-        after_send_as(cx, office, &speaker, numbers);
-    }
-}
-
-/// The same for mail of several senders.
-pub(crate) fn after_sent(
-    cx: &Cx,
-    office: &Office,
-    numbers: &[MessageNo],
-) -> std::result::Result<(), poste_core::Error> {
-    for number in numbers {
-        if let Some(sender) = views::sender(office.store(), *number)? {
-            after_send_as(cx, office, &sender, &[*number]);
-        }
-    }
-    Ok(())
-}
-
-/// The same for mail that was sent in another name.
-pub(crate) fn after_send_as(cx: &Cx, office: &Office, speaker: &Name, numbers: &[MessageNo]) {
-    // Whatever is in the way of a ring is told where somebody looks for it, not in the answer to a send.
-    if let Ok(numbers) = worth_a_ring(speaker, office, numbers)
-        && !numbers.is_empty()
-    {
-        let _ = ring_apart(cx, speaker, office, &numbers);
-    }
-}
-
-/// Of these messages as many as it takes to ring everybody who must be rung.
-fn worth_a_ring(speaker: &Name, office: &Office, numbers: &[MessageNo]) -> Result<Vec<MessageNo>> {
-    let mut agents = BTreeSet::new();
-    let mut worth = Vec::new();
-    for number in numbers.iter().take(SENT_MAX) {
-        let sleepers = views::to_ring(office.store(), *number)?;
-        let before = agents.len();
-        for sleeper in sleepers {
-            if agents.contains(&sleeper.agent) || sleeper.agent == *speaker {
-                continue;
-            }
-            let plan = plan(office, office.path()?, &sleeper.agent, sleeper.session.as_ref(), None, false)?;
-            if !plan.ways.is_empty() && plan.ways != [Way::Rewake] {
-                agents.insert(sleeper.agent);
-            }
-        }
-        if agents.len() > before {
-            worth.push(*number);
-        }
-    }
-    Ok(worth)
-}
-
-fn ring_apart(cx: &Cx, speaker: &Name, office: &Office, numbers: &[MessageNo]) -> Result {
-    let folder = office.path()?;
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("wake").args(numbers.iter().map(ToString::to_string));
-    command.args(["--apart", "--office"]).arg(folder).env("POSTE_AGENT", speaker.as_str());
-    match cx.session().filter(|_| cx.optional_speaker().as_ref() == Some(speaker)) {
-        Some(session) => command.env("POSTE_SESSION", session.as_str()),
-        None => command.env_remove("POSTE_SESSION"),
-    };
-    command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // Whoever sends last and ends wants it to ring all the same: it does not belong to the run it was sent in.
-    command.env_remove(run::RUN).env(run::SUPERVISES, "wake");
-    let mut child = command.spawn()?;
-    // A server that lives on must not keep what is left of it.
-    std::thread::spawn(move || child.wait());
-    Ok(())
 }

@@ -23,13 +23,12 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
     let office = folder.join(".poste");
     drop(create(&office, [WRITER, READER])?);
     let tree_text = tree.to_str().ok_or("the folder has no UTF-8 name")?;
-    succeed(&mut bench.poste(&office, WRITER, &["register", WRITER, "--worktree", tree_text, "--update"]))?;
     let offer = ["handoff", "create", READER, "--task", "Take it over", "--artifact", tree_text];
     // In turns, so that both find the disk in the same mood.
     let (mut copied, mut handed) = (Vec::new(), Vec::new());
     for round in 0..if bench.short { 1 } else { 3 } {
         copied.push(copy_and_hash(&tree, &folder.join(format!("copy-{round}")))?);
-        handed.push(timed(|| succeed(&mut bench.poste(&office, WRITER, &offer)))?);
+        handed.push(timed(|| succeed(bench.poste(&office, WRITER, &offer).current_dir(folder)))?);
     }
     let (copied, handed) = (median(copied), median(handed));
     let bytes = FILES * file_bytes;
@@ -38,7 +37,7 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
             .aim(Aim::AtMost(2.0))
             .detail(format!("{handed:.2} s, and {copied:.2} s for the same {} MiB", bytes / (1024 * 1024))),
     );
-    let peak = peak_kb(&bench.poste(&office, WRITER, &offer))? as f64 / 1024.0;
+    let peak = peak_kb(bench.poste(&office, WRITER, &offer).current_dir(folder))? as f64 / 1024.0;
     report.add(
         Line::new(GROUP, "the peak of handing them over", peak, "MB")
             .aim(Aim::AtMost(40.0))

@@ -15,6 +15,7 @@ mod replay;
 mod reservations;
 mod search;
 mod send;
+mod waiting;
 mod wake;
 
 use std::path::Path;
@@ -31,6 +32,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("processes", processes::measure),
     ("hook", hook::measure),
     ("wake", wake::measure),
+    ("waiting", waiting::measure),
     ("notify", notify::measure),
     ("dispatch", dispatch::measure),
     ("growth", growth::measure),

@@ -17,7 +17,7 @@ const TOGETHER: u64 = 100;
 pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
     let mut office = create(&folder.join("single"), [READER, WRITER])?;
     let mut grouped = create(&folder.join("grouped"), [READER, WRITER])?;
-    let sealed = Sealed::seal(&mail_to_reader(1))?;
+    let sealed = Sealed::seal(&mail_to_reader(1), office.machine()?)?;
     let content = sealed.content.as_ref().ok_or("the message has content")?;
     let bytes = [sealed.bytes(), &content.bytes].concat();
     let mut raw = OpenOptions::new().create(true).append(true).open(folder.join("raw"))?;

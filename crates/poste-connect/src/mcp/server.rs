@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 
-use super::table::{After, Answered, Call, News, Notice, Notices, Table};
+use super::table::{After, Answered, Call, Cancellation, News, Notice, Notices, Table};
 
 /// Requests of every revision, which are answered when their parameters can be read. What only some have does not exist for
 /// clients of the others.
@@ -184,11 +184,17 @@ impl<T: Table> Server<T> {
         }
         let inner = Arc::clone(&self.inner);
         let subscribed = Arc::clone(&self.inner);
+        let (runtime, closed) = (Handle::current(), inner.over.subscribe());
+        let mut over = closed.clone();
+        let over = Cancellation::after(&runtime, async move {
+            let _ = over.wait_for(|over| *over).await;
+        });
         let news = News {
             subscribed: Arc::new(move || subscribed.state().subscribed.keys().cloned().collect()),
             peer: inner.peer.subscribe(),
-            over: inner.over.subscribe(),
-            runtime: Handle::current(),
+            over,
+            closed,
+            runtime,
             notices: inner.notices.clone(),
         };
         std::thread::spawn(move || inner.table.watch(&news));

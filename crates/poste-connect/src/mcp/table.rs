@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use poste_core::store::Interrupt;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomNotification, ErrorData,
     GetPromptRequestParams, GetPromptResponse, LoggingLevel, ProgressNotificationParam, Prompt,
@@ -13,6 +14,7 @@ use rmcp::service::RequestContext;
 use rmcp::{Peer, RoleServer};
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, watch};
+use tokio::task::AbortHandle;
 
 /// Tools, resources and prompts. Everything that takes a [`Call`] runs on a thread of its own and may block.
 pub trait Table: Send + Sync + 'static {
@@ -123,6 +125,17 @@ impl Call {
         self.context.ct.is_cancelled() || *self.over.borrow()
     }
 
+    /// Raised when nobody waits for the answer any more, for whoever would not notice by itself.
+    pub fn cancellation(&self) -> Cancellation {
+        let (token, mut over) = (self.context.ct.clone(), self.over.clone());
+        Cancellation::after(&self.runtime, async move {
+            tokio::select! {
+                () = token.cancelled() => {}
+                _ = over.wait_for(|over| *over) => {}
+            }
+        })
+    }
+
     /// Tells how far it is, if the client asked for that.
     pub fn progress(&self, done: f64, total: Option<f64>, message: &str) {
         let Some(token) = self.context.meta.get_progress_token() else { return };
@@ -145,6 +158,42 @@ impl Call {
 
     pub fn notices(&self) -> &Notices {
         &self.notices
+    }
+}
+
+/// An interrupt that is raised once something has happened, or once nobody waits for that any more.
+#[derive(Debug)]
+pub struct Cancellation {
+    interrupt: Interrupt,
+    task: AbortHandle,
+}
+
+impl Cancellation {
+    pub(super) fn after(runtime: &Handle, end: impl Future<Output = ()> + Send + 'static) -> Self {
+        /// Also when the runtime ends before.
+        struct Raise(Interrupt);
+        impl Drop for Raise {
+            fn drop(&mut self) {
+                self.0.raise();
+            }
+        }
+        let interrupt = Interrupt::default();
+        let raise = Raise(interrupt.clone());
+        let task = runtime.spawn(async move {
+            end.await;
+            drop(raise);
+        });
+        Self { interrupt, task: task.abort_handle() }
+    }
+
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+}
+
+impl Drop for Cancellation {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 
@@ -209,7 +258,8 @@ impl Notices {
 pub struct News {
     pub(super) subscribed: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
     pub(super) peer: watch::Receiver<Option<Peer<RoleServer>>>,
-    pub(super) over: watch::Receiver<bool>,
+    pub(super) over: Cancellation,
+    pub(super) closed: watch::Receiver<bool>,
     pub(super) runtime: Handle,
     pub(super) notices: Notices,
 }
@@ -222,7 +272,12 @@ impl fmt::Debug for News {
 
 impl News {
     pub fn is_over(&self) -> bool {
-        *self.over.borrow()
+        self.over.interrupt().is_raised()
+    }
+
+    /// Raised when it is over.
+    pub fn over(&self) -> &Interrupt {
+        self.over.interrupt()
     }
 
     /// The resources somebody wants to hear of, now.
@@ -239,6 +294,6 @@ impl News {
         let Some(peer) = self.peer.borrow().clone() else { return false };
         let notification = CustomNotification::new(method, Some(params));
         let sent = peer.send_notification(ServerNotification::CustomNotification(notification));
-        tell(&self.runtime, &self.over, sent).is_some_and(|sent| sent.is_ok())
+        tell(&self.runtime, &self.closed, sent).is_some_and(|sent| sent.is_ok())
     }
 }

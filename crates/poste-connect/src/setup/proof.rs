@@ -33,7 +33,7 @@ const TOOLS: [&str; 10] = [
     "wait_for_mail",
     "context",
     "handoff",
-    "poste",
+    "office",
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -115,7 +115,7 @@ mod tests {
             agent: "coder".parse().expect("a name"),
             numbers: numbers.iter().map(|number| MessageNo(*number)).collect(),
             folder: std::env::temp_dir(),
-            limit: Duration::from_secs(2),
+            limit: Duration::from_secs(30),
         }
     }
 

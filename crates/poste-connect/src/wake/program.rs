@@ -97,7 +97,7 @@ mod tests {
         let ring = Ring { limit: Duration::from_millis(300), ..a_ring(&[1]) };
         let told = command(&[hangs], &ring).unwrap_err();
         assert!(told.ends_with("did not end within 0.3 s"), "{told}");
-        assert!(start.elapsed() < Duration::from_secs(20));
+        assert!(start.elapsed() < Duration::from_secs(50));
         let told = command(&["/nowhere/notify".to_owned()], &a_ring(&[1])).unwrap_err();
         assert!(told.contains("is not found"), "{told}");
     }

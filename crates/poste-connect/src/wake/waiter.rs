@@ -10,14 +10,16 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use poste_core::text::Session;
+use poste_core::store::tables::Concern;
+use poste_core::store::wake;
+use poste_core::text::{Name, Session};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::live;
 
-/// Longer than a waiter takes to give way that is not stopped or stuck. Whoever asks whether one waits has the lock for a moment,
-/// too.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Longer than a waiter takes to give way that is not stopped or stuck, also one whose ring was lost. Whoever asks whether
+/// one waits has the lock for a moment, too.
+const PATIENCE: Duration = Duration::from_secs(8);
 
 /// The place of the waiter. It is free when this is dropped.
 #[derive(Debug)]
@@ -31,7 +33,7 @@ pub struct Place {
 impl Place {
     /// Takes the place from whoever has it; or takes it again, if it was had before as the waiter of that number. `None`: a
     /// newer one has it, or the one before does not give way.
-    pub fn take(office: &Path, session: &Session, had_as: Option<u64>) -> io::Result<Option<Self>> {
+    pub fn take(office: &Path, agent: &Name, session: &Session, had_as: Option<u64>) -> io::Result<Option<Self>> {
         live::make_folder(office)?;
         let path = path(office, session);
         let newest = newest(&path);
@@ -40,6 +42,8 @@ impl Place {
             return Ok(None);
         }
         announce(&live::lock_file(&path)?, nth)?;
+        // Whoever has the place waits for mail of the agent, and asks then whether it is to go.
+        wake(office, Concern::Agent(agent.clone()));
         let lock = match live::locked(&path, PATIENCE) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             lock => lock?,
@@ -85,12 +89,16 @@ pub fn is_waiting(office: &Path, session: &Session) -> bool {
 mod tests {
     use super::*;
 
+    fn agent() -> Name {
+        "coder".parse().expect("a name")
+    }
+
     #[test]
     fn a_waiter_is_there_as_long_as_it_has_the_place() {
         let office = tempfile::tempdir().expect("a folder");
         let session: Session = "s1".parse().expect("a session");
         assert!(!is_waiting(office.path(), &session));
-        let place = Place::take(office.path(), &session, None).expect("asked").expect("nobody has it");
+        let place = Place::take(office.path(), &agent(), &session, None).expect("asked").expect("nobody has it");
         assert!(is_waiting(office.path(), &session));
         drop(place);
         assert!(!is_waiting(office.path(), &session), "a lock that was left behind is no waiter");
@@ -100,7 +108,7 @@ mod tests {
     fn the_newest_has_the_place_and_the_one_before_gives_way() {
         let office = tempfile::tempdir().expect("a folder");
         let session: Session = "s1".parse().expect("a session");
-        let take = |had_as| Place::take(office.path(), &session, had_as).expect("asked");
+        let take = |had_as| Place::take(office.path(), &agent(), &session, had_as).expect("asked");
         let first = take(None).expect("nobody has it");
         assert!(!first.is_wanted());
         std::thread::scope(|scope| {
@@ -123,14 +131,14 @@ mod tests {
     fn whoever_only_asks_keeps_nobody_from_waiting() {
         let office = tempfile::tempdir().expect("a folder");
         let session: Session = "s1".parse().expect("a session");
-        drop(Place::take(office.path(), &session, None));
+        drop(Place::take(office.path(), &agent(), &session, None));
         let asked = open(&path(office.path(), &session)).expect("there");
         flock(&asked, FlockOperation::LockShared).expect("asked");
         let lets_go = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(100));
             drop(asked);
         });
-        assert!(Place::take(office.path(), &session, None).expect("asked").is_some());
+        assert!(Place::take(office.path(), &agent(), &session, None).expect("asked").is_some());
         lets_go.join().expect("it ends");
     }
 }

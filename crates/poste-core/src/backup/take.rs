@@ -5,27 +5,21 @@ use std::path::Path;
 use super::manifest::{ARCHIVE, BLOBS, DATABASE, Manifest, ManifestFile, wrong};
 use crate::error::Error;
 use crate::fold::Refusals;
-use crate::log::Log;
+use crate::office::Office;
 use crate::progress::Progress;
 use crate::store::aside::{self, Aside};
 use crate::store::blobs::Stored;
-use crate::store::clock::Clock;
 use crate::store::folder::{self, Kind};
 use crate::store::schema::get_meta;
 use crate::store::{Options, Store};
 use crate::views;
 
-/// Copies the office of a log into a new folder: everything that was acknowledged before this call is in it.
+/// Copies an office into a new folder: everything that was acknowledged before this call is in it.
 ///
 /// The database is copied first, at one position. Blobs and archives are written before the records that name them and
 /// do not change, so whatever the copied log names is found afterwards.
-pub fn take<L: Log>(
-    log: &L,
-    into: &Path,
-    clock: &dyn Clock,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Manifest, Error> {
-    let office = log.store().path().ok_or_else(|| Error::Damaged("the office has no folder".to_owned()))?;
+pub fn take(from: &Office, into: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Manifest, Error> {
+    let office = from.path()?;
     let (parent, name) = place(into)?;
     if folder::entry(into)?.is_some() {
         return Err(Error::Occupied(into.to_owned()));
@@ -37,12 +31,12 @@ pub fn take<L: Log>(
     let aside = Aside::begin(parent, &format!(".{name}{UNFINISHED}"))?;
 
     progress(Progress::begin("copying the database"));
-    let head = log.snapshot(&aside.path().join(DATABASE))?;
+    let head = from.snapshot(&aside.path().join(DATABASE))?;
 
-    let options = Options { schema: log.store().schema(), ..Options::default() };
+    let options = Options { schema: from.store().schema(), ..Options::default() };
     let copy = Store::open_copy_of_office(aside.path(), options)?;
     let id = get_meta(copy.conn(), "office")?.unwrap_or_default();
-    let mut manifest = Manifest::of(id, copy.version()?.schema, clock.wall().to_string());
+    let mut manifest = Manifest::of(id, copy.version()?.schema, from.wall().to_string());
     copy_blobs(&copy, office, &aside, &mut manifest, progress)?;
     copy_archives(&copy, office, &aside, &mut manifest, progress)?;
 

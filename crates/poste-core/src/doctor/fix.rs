@@ -156,5 +156,5 @@ fn checkpoint(place: &Place) -> Result<(), Error> {
 }
 
 fn settle(place: &Place) -> Result<(), Error> {
-    place.open()?.log_mut().settle_patiently()
+    place.open()?.settle_patiently()
 }

@@ -108,11 +108,12 @@ pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
                 "An office has no links of its own. What it leads to may be on another disk, or change without notice.",
             )
             .advice(match entry.name.as_str() {
-                "bell" => "remove it: nobody is woken by it; poste doctor --fix makes a new bell",
+                "bell" => "remove it: it is not used; poste doctor --fix makes a new bell",
+                "waiters" => "remove it: it is not used; the next waiter makes the folder",
                 _ => "stop whoever uses the office, then put what it leads to in its place",
             })
             .command(match entry.name.as_str() {
-                "bell" => format!("rm {}", quoted(&entry.path)),
+                "bell" | "waiters" => format!("rm {}", quoted(&entry.path)),
                 _ => format!("ls -l {}", quoted(&entry.path)),
             }),
         );
@@ -153,7 +154,7 @@ fn owner(scene: &mut Scene<'_>, office: &Entry) {
 /// What every office has besides its database, which is opened later.
 pub(super) fn missing(scene: &mut Scene<'_>) -> Result<(), Error> {
     let parts = [
-        ("bell", "Whoever waits looks 25 times a second instead of being woken."),
+        ("bell", "Nobody notices if the newest records are lost."),
         ("blobs", "Messages over 64 KiB and attachments cannot be stored."),
         (".gitignore", "Git may see the office and commit the mail in it."),
     ];
@@ -174,7 +175,8 @@ pub(super) fn missing(scene: &mut Scene<'_>) -> Result<(), Error> {
 /// Names that are taken by something else than what an office has there.
 pub(super) fn shapes(scene: &mut Scene<'_>) -> Result<(), Error> {
     let shapes = [
-        ("bell", Kind::File, "Whoever waits is not woken, and looks now and then instead."),
+        ("bell", Kind::File, "Nobody notices if the newest records are lost."),
+        ("waiters", Kind::Folder, "Waiters are not woken: they look for news 25 times a second instead."),
         ("write.lock", Kind::File, "Nobody can write."),
         ("blobs", Kind::Folder, "Messages over 64 KiB and attachments cannot be stored or read."),
         ("archive", Kind::Folder, "Nothing can be archived, and what was cannot be read."),
@@ -195,7 +197,7 @@ pub(super) fn shapes(scene: &mut Scene<'_>) -> Result<(), Error> {
         };
         let what = format!("{name} is {}, not {}", noun(entry.kind), noun(wanted));
         let aside = entry.path.with_file_name(format!("{name}.aside"));
-        let finding = if name == "bell" { Finding::warning } else { Finding::problem };
+        let finding = if matches!(name, "bell" | "waiters") { Finding::warning } else { Finding::problem };
         scene.add(
             finding("shape", what, meaning)
                 .advice("move it away while nobody uses the office; poste makes what it needs, or poste doctor --fix")

@@ -12,7 +12,7 @@ use crate::log::{
     context_mail,
 };
 use crate::store::tables::{Context, DueItem, Lock, Tables, TextPart, Version};
-use crate::text::{ContextName, Name};
+use crate::text::{ContextName, Name, Session};
 
 /// A version on its way: of which context, what it brings, and the message that tells of it.
 pub(crate) struct Plan {
@@ -220,12 +220,17 @@ fn unknown_version(context: &Context, version: u64) -> Stop {
 
 /// A lock is its holder's alone: the agent's, in the session it was taken in, if both name one.
 fn may_write(context: &Context, cx: &Cx) -> Result<(), Stop> {
-    let Some(lock) = &context.lock else { return Ok(()) };
-    let other_session = matches!((&lock.session, &cx.session), (Some(its), Some(ours)) if its != ours);
-    if lock.holder == cx.actor && !other_session {
-        return Ok(());
+    lock_against(context, &cx.actor, cx.session.as_ref()).map_or(Ok(()), |rejection| Err(Stop::Rejected(rejection)))
+}
+
+/// Why the lock of a context stops somebody from writing.
+pub(super) fn lock_against(context: &Context, actor: &Name, session: Option<&Session>) -> Option<Rejection> {
+    let lock = context.lock.as_ref()?;
+    let other_session = matches!((&lock.session, session), (Some(its), Some(ours)) if its != ours);
+    match held(context, lock) {
+        Stop::Rejected(rejection) if lock.holder != *actor || other_session => Some(rejection),
+        _ => None,
     }
-    Err(held(context, lock))
 }
 
 fn held(context: &Context, lock: &Lock) -> Stop {

@@ -8,6 +8,7 @@
 //! `&mut Tables` and what was decided: it writes, and it cannot refuse. So a refusal has changed nothing and
 //! there is nothing to roll back.
 
+mod action;
 mod agent;
 mod agreement;
 mod approval;
@@ -33,6 +34,7 @@ mod topic;
 mod wake;
 mod workflow;
 
+pub use action::Action;
 pub(crate) use agreement::{asked, superseded_by};
 pub(crate) use delivery::own_deliveries;
 pub(crate) use gate::{Unpassed, gates_passed, gates_passed_to_decide};
@@ -45,9 +47,9 @@ pub(crate) use policy::check_ranges as check_policy;
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::limits;
-use crate::log::{Barrier, Clock, Intent, Malformed, MessageNo, Position, Record};
+use crate::log::{Barrier, Clock, Intent, Malformed, MessageNo, Position, Record, Sealed};
 use crate::store::tables::Tables;
-use crate::text::{Name, Session};
+use crate::text::{Label, Name, Session};
 use crate::time::Timestamp;
 use outcome::{Stop, refuse};
 
@@ -61,6 +63,7 @@ pub(crate) struct Context {
     pub at: Timestamp,
     pub actor: Name,
     pub session: Option<Session>,
+    pub machine: Label,
     pub content_bytes: u64,
 }
 
@@ -161,6 +164,20 @@ pub(crate) fn fold_read(
     }
 }
 
+/// The answer to a record that was folded before, as far as it can still be told.
+pub(crate) fn recall_record(tables: &Tables<'_>, sealed: &Sealed, position: Position) -> Result<Outcome, Error> {
+    let id = &sealed.envelope.id;
+    let missing = || Error::Damaged(format!("record {position} was folded and is not there"));
+    let at = tables.record(position)?.ok_or_else(missing)?.at;
+    let known = tables.id(id)?.ok_or_else(missing)?;
+    let outcome = |position, repeat, verdict| Outcome { id: id.clone(), position: Some(position), at, repeat, verdict };
+    if known.position != position && known.fingerprint != sealed.envelope.fingerprint() {
+        return Ok(outcome(position, false, recall(tables, position, None)?));
+    }
+    let verdict = recall(tables, known.position, known.message)?;
+    Ok(outcome(known.position, known.position != position, verdict))
+}
+
 /// What an earlier record under the same id did, as far as it can still be told.
 fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -> Result<Verdict, Error> {
     if let Some(refused) = tables.refusal(position)? {
@@ -244,6 +261,7 @@ fn apply_intent(
         at: record.at,
         actor: envelope.actor.clone(),
         session: envelope.session.clone(),
+        machine: envelope.machine.clone(),
         content_bytes: envelope.content.map_or(0, |content| content.length),
     };
     match intent {
@@ -383,6 +401,15 @@ pub(crate) fn is_own(
         Err(Stop::Rejected(_)) => Ok(false),
         Err(Stop::Failed(error)) => Err(error),
     }
+}
+
+/// Why the lock of a context stops somebody from writing to it.
+pub(crate) fn context_lock_against(
+    context: &crate::store::tables::Context,
+    actor: &Name,
+    session: Option<&Session>,
+) -> Option<Rejection> {
+    context::lock_against(context, actor, session)
 }
 
 /// What would stand in the way of reserving these patterns: each with what is held of it.

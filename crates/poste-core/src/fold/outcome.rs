@@ -81,6 +81,11 @@ impl Effect {
             _ => None,
         }
     }
+
+    /// How many deliveries it touched.
+    pub fn touched(&self) -> usize {
+        if let Self::Touched(count) = self { *count } else { 0 }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

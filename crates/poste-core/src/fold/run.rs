@@ -50,6 +50,7 @@ impl Rule for RunStart {
             at: cx.at,
             agent: agent.name,
             runner: self.runner.clone(),
+            machine: cx.machine.clone(),
             host: self.host.clone(),
             supervisor: self.supervisor.clone(),
             hops,

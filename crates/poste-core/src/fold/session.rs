@@ -49,6 +49,7 @@ impl Rule for SessionStart {
         if let Some(before) = before {
             let session = SessionRow {
                 process: self.process.clone(),
+                machine: cx.machine.clone(),
                 host: self.host.clone(),
                 program: self.program.clone(),
                 worktree: self.worktree.clone(),
@@ -74,6 +75,7 @@ impl Rule for SessionStart {
             parent,
             root,
             process: self.process.clone(),
+            machine: cx.machine.clone(),
             host: self.host.clone(),
             program: self.program.clone(),
             worktree: self.worktree.clone(),

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! {"format":1,"kind":20,"name":"message.send","version":1,"critical":true,"id":…,"actor":…,
-//!  "session":…,"sent_at":…,"header":{…},"content":{"length":…,"digest":…},"checksum":"0123456789abcdef"}
+//!  "session":…,"machine":…,"via":1,"sent_at":…,"header":{…},"content":{"length":…,"digest":…},"checksum":"0123456789abcdef"}
 //! ```
 
 use std::collections::BTreeSet;
@@ -15,8 +15,8 @@ use serde_json::value::RawValue;
 
 use crate::digest::Digest;
 use crate::limits;
-use crate::log::{Artifact, ArtifactState, Content, Intent, Proposal};
-use crate::text::{Name, RecordId, Session};
+use crate::log::{Artifact, ArtifactState, Content, Intent, Proposal, Via};
+use crate::text::{Label, Name, RecordId, Session};
 use crate::time::Timestamp;
 
 /// The format of the envelope itself. A reader stops at one it does not know.
@@ -54,6 +54,10 @@ pub struct Envelope {
     pub actor: Name,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Session>,
+    /// The machine whose office proposed it: an id of its own in every office.
+    pub machine: Label,
+    #[serde(with = "via_number")]
+    pub via: Via,
     pub sent_at: Timestamp,
     pub header: Box<RawValue>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,7 +66,7 @@ pub struct Envelope {
 
 impl Envelope {
     /// Equal for two proposals that ask for the same change: kind, actor, header and content, not the
-    /// sender's clock or session.
+    /// sender's clock, session, machine or surface.
     pub fn fingerprint(&self) -> [u8; 16] {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.kind.to_le_bytes());
@@ -76,6 +80,23 @@ impl Envelope {
         let mut fingerprint = [0; 16];
         fingerprint.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
         fingerprint
+    }
+}
+
+/// A surface is a number in an envelope, so that a program reads the records of one that knows more of them.
+mod via_number {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use crate::log::Via;
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+    pub(super) fn serialize<S: Serializer>(via: &Via, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(via.number())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Via, D::Error> {
+        let number = u8::deserialize(deserializer)?;
+        Ok(Via::of_number(number.into()).unwrap_or(Via::Unknown))
     }
 }
 
@@ -113,7 +134,7 @@ pub struct EncodedContent {
 
 impl Sealed {
     /// Encodes a proposal. All limits are checked here, before anything is written anywhere.
-    pub fn seal(proposal: &Proposal) -> Result<Self, Malformed> {
+    pub fn seal(proposal: &Proposal, machine: &Label) -> Result<Self, Malformed> {
         let content = match &proposal.content {
             Some(content) if !content.is_empty() => Some(encode_content(content)?),
             _ => None,
@@ -129,6 +150,8 @@ impl Sealed {
             id: proposal.id.clone(),
             actor: proposal.actor.clone(),
             session: proposal.session.clone(),
+            machine: machine.clone(),
+            via: proposal.via,
             sent_at: proposal.sent_at,
             header,
             content: content
@@ -227,15 +250,20 @@ mod tests {
             id: "id-1".parse().unwrap(),
             actor: "coder".parse().unwrap(),
             session: Some("s1".parse().unwrap()),
+            via: Via::Cli,
             sent_at: Timestamp::from_ms(5),
             intent: Intent::Subscribe(Subscribe { topic: TopicPattern::All, from: None }),
             content: Some(Content { subject: "hello".into(), ..Content::default() }),
         }
     }
 
+    fn seal(proposal: &Proposal) -> Result<Sealed, Malformed> {
+        Sealed::seal(proposal, &"m1".parse().unwrap())
+    }
+
     #[test]
     fn what_is_sealed_opens_again_and_stays_valid_json() {
-        let sealed = Sealed::seal(&proposal()).unwrap();
+        let sealed = seal(&proposal()).unwrap();
         let opened = Sealed::open(sealed.bytes().to_vec()).unwrap();
         assert_eq!(opened.envelope.id, "id-1");
         assert_eq!(opened.envelope.content, sealed.envelope.content);
@@ -245,7 +273,7 @@ mod tests {
 
     #[test]
     fn every_single_flipped_bit_is_noticed() {
-        let sealed = Sealed::seal(&proposal()).unwrap();
+        let sealed = seal(&proposal()).unwrap();
         for byte in 0..sealed.bytes().len() {
             for bit in 0..8 {
                 let mut damaged = sealed.bytes().to_vec();
@@ -257,20 +285,34 @@ mod tests {
 
     #[test]
     fn every_cut_is_noticed() {
-        let sealed = Sealed::seal(&proposal()).unwrap();
+        let sealed = seal(&proposal()).unwrap();
         for length in 0..sealed.bytes().len() {
             assert!(Sealed::open(sealed.bytes()[..length].to_vec()).is_err());
         }
     }
 
     #[test]
-    fn the_fingerprint_ignores_clock_and_session_and_nothing_else() {
-        let print = |proposal: &Proposal| Sealed::seal(proposal).unwrap().envelope.fingerprint();
+    fn a_surface_this_program_does_not_know_is_no_reason_to_stop() {
+        let sealed = seal(&proposal()).unwrap();
+        let covered = String::from_utf8(sealed.bytes().to_vec()).unwrap().replace("\"via\":1", "\"via\":200");
+        let covered = covered.split(",\"checksum\"").next().unwrap().to_owned();
+        let checksum = checksum(covered.as_bytes());
+        let opened = Sealed::open(format!("{covered},\"checksum\":\"{checksum}\"}}").into_bytes()).unwrap();
+        assert_eq!(opened.envelope.via, Via::Unknown);
+        assert_eq!(opened.envelope.machine, "m1");
+    }
+
+    #[test]
+    fn the_fingerprint_ignores_clock_session_machine_and_surface_and_nothing_else() {
+        let print = |proposal: &Proposal| seal(proposal).unwrap().envelope.fingerprint();
         let original = print(&proposal());
         let mut again = proposal();
         again.sent_at = Timestamp::from_ms(99);
         again.session = None;
+        again.via = Via::Mcp;
         assert_eq!(print(&again), original);
+        let elsewhere = Sealed::seal(&again, &"m2".parse().unwrap()).unwrap();
+        assert_eq!(elsewhere.envelope.fingerprint(), original);
         let mut other_actor = proposal();
         other_actor.actor = "lead".parse().unwrap();
         assert_ne!(print(&other_actor), original);
@@ -287,6 +329,6 @@ mod tests {
     fn too_much_content_is_refused_before_anything_is_written() {
         let mut large = proposal();
         large.content.as_mut().unwrap().body = crate::log::Body(vec![b'x'; limits::CONTENT_BYTES_MAX + 1]);
-        assert!(matches!(Sealed::seal(&large), Err(Malformed::Content(_))));
+        assert!(matches!(seal(&large), Err(Malformed::Content(_))));
     }
 }

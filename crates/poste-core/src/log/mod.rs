@@ -1,16 +1,14 @@
 //! The log: proposals become records, in one total order.
 //!
-//! A [`Proposal`] is sealed into an [`Envelope`] (header, never content) with its [`Content`] beside it. A
-//! [`Log`] gives it a [`Position`] and a time and keeps it; the [fold](crate::fold) then decides what it
-//! does. Nothing here knows what a message is.
+//! A [`Proposal`] is sealed into an [`Envelope`] (header, never content) with its [`Content`] beside it. The
+//! [office](crate::office) gives it a [`Position`] and a time and keeps it, by itself or through a [`Sequencer`]; the
+//! [fold](crate::fold) then decides what it does. Nothing here knows what a message is.
 
 mod content;
 mod envelope;
 mod intent;
 
 use std::fmt;
-use std::path::Path;
-use std::time::Duration;
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use schemars::JsonSchema;
@@ -22,10 +20,9 @@ pub use intent::*;
 
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::fold::Outcome;
-use crate::store::Store;
 use crate::text::{Name, RecordId, Session};
 use crate::time::Timestamp;
+use crate::vocabulary::worded_enum;
 
 macro_rules! log_number {
     ($(#[$doc:meta])* $name:ident) => {
@@ -81,12 +78,38 @@ log_number!(
     ReservationNo
 );
 
+worded_enum!(
+    /// The surface a proposal came in by: information, which nothing is decided by.
+    Via {
+        /// By none of these: the office made the record itself, or a newer program knows a surface that this one does not.
+        Unknown = 0 "unknown",
+        Cli = 1 "cli",
+        Mcp = 2 "mcp",
+        Http = 3 "http",
+        Hook = 4 "hook",
+        /// The dispatcher, or a supervisor of its runs.
+        Dispatch = 5 "dispatch",
+        /// The files of another system.
+        Layout = 6 "layout",
+        Ingest = 7 "ingest",
+    }
+);
+
+impl Via {
+    /// Nothing, if it is not known.
+    pub fn known(self) -> Option<Self> {
+        Some(self).filter(|via| *via != Self::Unknown)
+    }
+}
+
 /// A change somebody asks for. The fold decides.
 #[derive(Debug, Clone)]
 pub struct Proposal {
     pub id: RecordId,
     pub actor: Name,
     pub session: Option<Session>,
+    /// The surface it came in by. Which machine it came from, the office says itself.
+    pub via: Via,
     /// The caller's clock: information only.
     pub sent_at: Timestamp,
     pub intent: Intent,
@@ -128,25 +151,31 @@ impl Default for Head {
     }
 }
 
-/// What puts records in order and keeps them. Five methods, so that another engine is a small file.
-pub trait Log {
-    /// Makes proposals durable and answers each with what the fold made of it.
+/// What begins every id that the office gives its own records by what they are about. Nobody else may use such an id:
+/// one that is taken by something else would keep the office from writing its own.
+///
+/// It sorts before every UUID, so that looking up new ids stays cheap.
+pub const OFFICE_IDS: &str = "/poste/";
+
+/// An engine that puts records in one order for many machines, and keeps them. It decides nothing: refused proposals
+/// stay in its log. Each machine keeps the whole log in its own store and folds it.
+pub trait Sequencer: fmt::Debug + std::marker::Send {
+    /// Puts proposals at the end of the log, in this order, and answers with the position of each.
     ///
-    /// An error says that none of them is known to be kept; [`Error::Unknown`] that they may be.
-    fn append(&mut self, proposals: Vec<Sealed>) -> Result<Vec<Outcome>, Error>;
+    /// An error says that none of them was stored; [`Error::Unknown`] that some may be.
+    fn publish(&mut self, proposals: &[Sealed]) -> Result<Vec<Position>, Error>;
 
-    /// Records after `position`, oldest first, at most `limit`.
-    fn read_from(&self, after: Position, limit: usize) -> Result<Vec<Record>, Error>;
+    /// Records after a position, without a gap, oldest first, at most `limit`; none if there are none yet.
+    fn pull(&mut self, after: Position, limit: usize) -> Result<Vec<Record>, Error>;
 
-    /// Blocks until the log reaches beyond `after` or the time is up; returns its end.
-    fn tail(&self, after: Position, patience: Duration) -> Result<Position, Error>;
+    /// Where the log ends.
+    fn head(&mut self) -> Result<SequencerHead, Error>;
+}
 
-    /// The newest record.
-    fn last(&self) -> Result<Head, Error>;
-
-    /// Writes a copy of log and tables, sound by itself, to a new file.
-    fn snapshot(&self, into: &Path) -> Result<Head, Error>;
-
-    /// This machine's copy: the whole log, folded. Views read it, whatever the engine.
-    fn store(&self) -> &Store;
+/// The end of a log as the engine that orders it knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SequencerHead {
+    pub position: Position,
+    /// The time that a record published now would have.
+    pub now: Timestamp,
 }

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::fold::{self, Code, Rejection};
 use crate::gates::{self, Gates, Source};
 use crate::limits;
-use crate::log::{EndsHow, Intent, Log, MessageNo, Position, Proposal};
+use crate::log::{EndsHow, Intent, MessageNo, Position, Proposal};
 use crate::store::tables::Tables;
 use crate::store::{read_config, trust};
 use crate::vocabulary::AgentKind;
@@ -29,7 +29,7 @@ pub(crate) fn local_config(folder: &Path) -> Result<LocalFile, Error> {
     }
 }
 
-impl<L: Log> Office<L> {
+impl Office {
     /// Every gate of `poste.toml` and `.poste/local.toml`, as these are now. One that cannot be read is an error: it
     /// must not be left out.
     pub fn gates(&self) -> Result<Gates, Error> {
@@ -40,7 +40,7 @@ impl<L: Log> Office<L> {
             found.gates = ConfigFile::parse(&text, &config)?.gates;
             // Asked of the text that was read, not of what the file may have become since.
             if found.gates.iter().any(|gate| gate.program.is_some()) {
-                let mark = trust::read(folder, &config)?;
+                let mark = trust::read(folder, self.machine()?, &config)?;
                 found.trusted = mark.is_some_and(|mark| mark.digest == Digest::of(text.as_bytes()));
             }
         }
@@ -79,7 +79,7 @@ impl<L: Log> Office<L> {
             && let Some(text) = read_config(&config)?
             && let Some(command) = ConfigFile::parse(&text, &config)?.wake.command
         {
-            let mark = trust::read(folder, &config)?;
+            let mark = trust::read(folder, self.machine()?, &config)?;
             found.command = mark.filter(|mark| mark.digest == Digest::of(text.as_bytes())).map(|_| command);
             found.untrusted = found.command.is_none();
         }
@@ -94,7 +94,7 @@ impl<L: Log> Office<L> {
         let mut file = ConfigFile::default();
         if let Some(text) = read_config(&config)? {
             file = ConfigFile::parse(&text, &config)?;
-            let mark = trust::read(folder, &config)?;
+            let mark = trust::read(folder, self.machine()?, &config)?;
             // Asked of the text that was read, not of what the file may have become since.
             let trusted = mark.is_some_and(|mark| mark.digest == Digest::of(text.as_bytes()));
             file.agents.values_mut().for_each(|agent| agent.trusted = trusted);

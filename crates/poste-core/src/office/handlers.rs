@@ -5,7 +5,6 @@ use crate::config::{self, ConfigFile, OnRule};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::gates::Source;
-use crate::log::Log;
 use crate::store::{read_config, trust};
 
 /// Every rule of an office, as its files said at one moment.
@@ -23,7 +22,7 @@ impl OnRules {
     }
 }
 
-impl<L: Log> Office<L> {
+impl Office {
     /// The rules of `poste.toml` and `.poste/local.toml`, as these are now. One that cannot be read is an error: it must
     /// not be left out.
     pub fn on_rules(&self) -> Result<OnRules, Error> {
@@ -34,7 +33,7 @@ impl<L: Log> Office<L> {
             found.rules = ConfigFile::parse(&text, &config)?.on;
             // Asked of the text that was read, not of what the file may have become since.
             if !found.rules.is_empty() {
-                let mark = trust::read(folder, &config)?;
+                let mark = trust::read(folder, self.machine()?, &config)?;
                 found.trusted = mark.is_some_and(|mark| mark.digest == Digest::of(text.as_bytes()));
             }
         }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use super::Office;
 use crate::config::{self, Change, ConfigFile, FilePolicy, KeyPath, NewAgent, Value};
 use crate::error::Error;
-use crate::log::{Intent, Policy, Proposal};
+use crate::log::{Intent, Policy, Proposal, Via};
 use crate::payload::PayloadSchemas;
-use crate::store::{LocalLog, Store, fresh_id, host_name, read_config, replace_config};
+use crate::store::{Store, fresh_id, host_name, read_config, replace_config};
 use crate::text::Name;
 
 /// How the rules of this machine's file stand to those in force.
@@ -42,14 +42,14 @@ pub(crate) fn weigh_file(store: &Store) -> Result<Option<Weighed>, Error> {
 fn weigh(store: &Store, file: Option<FilePolicy>) -> Result<Option<Weighed>, Error> {
     let tables = store.tables()?;
     let machine = store.machine()?;
-    let last = tables.policy_last_proposed(&machine)?;
+    let last = tables.policy_last_proposed(machine)?;
     if file.is_none() && last.is_none() {
         return Ok(None);
     }
     let in_force = tables.policy()?;
     // What this machine proposed itself it has seen, whether or not it lived to remember it.
-    let seen = store.policy_seen()?.max(tables.policy_version_of(&machine)?);
-    let policy = file.unwrap_or_default().into_policy(machine, host_name(), seen);
+    let seen = store.policy_seen()?.max(tables.policy_version_of(machine)?);
+    let policy = file.unwrap_or_default().into_policy(machine.clone(), host_name(), seen);
     let digest = policy.digest();
     let standing = match () {
         () if digest == in_force.digest => Standing::InForce,
@@ -59,7 +59,7 @@ fn weigh(store: &Store, file: Option<FilePolicy>) -> Result<Option<Weighed>, Err
     Ok(Some(Weighed { standing, policy, seen, in_force: in_force.version }))
 }
 
-impl Office<LocalLog> {
+impl Office {
     /// Where this office's `poste.toml` is, or would be.
     pub fn config_path(&self) -> Result<PathBuf, Error> {
         Ok(self.path()?.with_file_name(config::FILE))
@@ -89,16 +89,21 @@ impl Office<LocalLog> {
             match weighed.standing {
                 Standing::InForce if weighed.seen == weighed.in_force => return Ok(()),
                 // The file came to agree, for example by a pull: a later change of it stands on this version.
-                Standing::InForce => return self.log.see_policy(weighed.in_force),
+                Standing::InForce => return self.files_mut().see_policy(weighed.in_force),
                 Standing::Overruled => return Ok(()), // unchanged here; another machine's policy stands
                 Standing::Next => {}
             }
             let seen = weighed.seen;
-            let Err(error) = self.propose_policy(weighed.policy) else { return Ok(()) };
+            let Err(error) = self.propose_policy(weighed.policy) else {
+                // For a copy of this folder, which is another machine, and whose file stands on this policy all the same.
+                // This machine knows by its own record, so it does not matter here whether that fails.
+                let _ = self.files_mut().see_policy(seen + 1);
+                return Ok(());
+            };
             // Another process of this machine proposed this file, or a later state of it, between the look and the
             // append. That is no clash of machines: look again. Each round somebody else got further, so it ends.
             let machine = self.store().machine()?;
-            if self.store().tables()?.policy_version_of(&machine)? <= seen {
+            if self.store().tables()?.policy_version_of(machine)? <= seen {
                 return Err(error);
             }
         }
@@ -123,6 +128,7 @@ impl Office<LocalLog> {
             id: fresh_id()?,
             actor: Name::poste(),
             session: None,
+            via: Via::Unknown,
             sent_at: self.wall(),
             intent: Intent::Policy(policy),
             content: None,
@@ -134,7 +140,7 @@ impl Office<LocalLog> {
     /// Adds an agent to this machine's own file, `.poste/local.toml`. Says whether it was not there.
     pub fn add_agent(&mut self, agent: &NewAgent) -> Result<bool, Error> {
         let path = self.path()?.join(config::LOCAL_FILE);
-        let _guard = self.log.hold()?;
+        let _guard = self.files().hold()?;
         let old = read_config(&path)?;
         let new = config::add_agent(old.as_deref().unwrap_or_default(), agent).map_err(|problems| {
             let message = problems.first().map_or_else(String::new, ToString::to_string);
@@ -150,7 +156,7 @@ impl Office<LocalLog> {
     pub fn change_config(&mut self, key: &KeyPath, value: Option<&Value>) -> Result<Change, Error> {
         let path = self.config_path()?;
         // Two changes at once would each lose the other's; the lock every writer takes keeps them apart.
-        let _guard = self.log.hold()?;
+        let _guard = self.files().hold()?;
         let old = read_config(&path)?;
         let change = config::change(old.as_deref().unwrap_or_default(), key, value).map_err(|problems| {
             let message = problems.first().map_or_else(String::new, ToString::to_string);

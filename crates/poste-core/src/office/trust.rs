@@ -4,8 +4,8 @@ use super::Office;
 use crate::config::{Command, ConfigFile, commands};
 use crate::digest::Digest;
 use crate::error::Error;
+use crate::store::read_config;
 use crate::store::trust::{self, TrustMark};
-use crate::store::{LocalLog, read_config};
 use crate::text::Name;
 
 /// How this machine's file stands to what was trusted here.
@@ -30,20 +30,20 @@ pub struct TrustView {
     pub commands: Vec<Command>,
 }
 
-impl Office<LocalLog> {
+impl Office {
     /// Whether a person on this machine trusts exactly this text of `poste.toml`.
     ///
     /// Takes the text and not the file: whoever goes on to run something must ask about what they read, not about what
     /// the file may have become since.
     pub fn is_trusted(&self, text: &str) -> Result<bool, Error> {
-        let mark = trust::read(self.path()?, &self.config_path()?)?;
+        let mark = trust::read(self.path()?, self.machine()?, &self.config_path()?)?;
         Ok(mark.is_some_and(|mark| mark.digest == Digest::of(text.as_bytes())))
     }
 
     /// The file, what it would run, and whether it is trusted.
     pub fn trust(&self) -> Result<TrustView, Error> {
         let config = self.config_path()?;
-        let mark = trust::read(self.path()?, &config)?;
+        let mark = trust::read(self.path()?, self.machine()?, &config)?;
         let Some(text) = read_config(&config)? else {
             return Ok(TrustView { trust: Trust::NoFile, digest: None, commands: Vec::new() });
         };
@@ -60,18 +60,19 @@ impl Office<LocalLog> {
     /// Trusts the file if it still is what the person saw.
     pub fn trust_config(&mut self, seen: &Digest, by: Name) -> Result<(), Error> {
         let config = self.config_path()?;
-        let _guard = self.log.hold()?;
+        let _guard = self.files().hold()?;
         let text = read_config(&config)?;
         if text.is_none_or(|text| Digest::of(text.as_bytes()) != *seen) {
             let message = "it changed while you looked at it; look again".to_owned();
             return Err(Error::Config { path: config, message });
         }
-        trust::write(self.path()?, &TrustMark::new(*seen, by, self.wall(), &config))
+        let mark = TrustMark::new(*seen, by, self.wall(), self.machine()?.clone(), &config);
+        trust::write(self.path()?, &mark)
     }
 
     /// Forgets what was trusted here; says whether there was anything.
     pub fn revoke_trust(&mut self) -> Result<bool, Error> {
-        let _guard = self.log.hold()?;
+        let _guard = self.files().hold()?;
         trust::forget(self.path()?)
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::archive::UNFINISHED;
-use super::local::LocalLog;
+use super::files::OfficeFiles;
 use super::mirror::{self, Mirror};
 use super::schema::FileVersion;
 use super::tables::{Tables, record_row};
@@ -37,9 +37,9 @@ pub struct Erased {
     pub strange_files: Vec<PathBuf>,
 }
 
-impl LocalLog {
+impl OfficeFiles {
     /// Erases what was redacted from every file of the folder. Writers wait meanwhile; readers do not.
-    pub fn erase(&mut self) -> Result<Erased, Error> {
+    pub(crate) fn erase(&mut self) -> Result<Erased, Error> {
         match self.store.unerased()? {
             Some(_) => self.erase_since(self.store.erased_to()?),
             None => Ok(Erased::default()),
@@ -48,13 +48,13 @@ impl LocalLog {
 
     /// Everything that was ever redacted, once more: an old file may have come back, out of a copy or with a message
     /// that was refused.
-    pub fn erase_all(&mut self) -> Result<Erased, Error> {
+    pub(crate) fn erase_all(&mut self) -> Result<Erased, Error> {
         self.erase_since(Position(0))
     }
 
     fn erase_since(&mut self, since: Position) -> Result<Erased, Error> {
         if self.store.is_read_only() {
-            return Err(Error::ReadOnly(self.path.clone()));
+            return Err(Error::ReadOnly(self.folder()?.to_owned()));
         }
         self.mend()?;
         let _guard = self.hold()?;
@@ -71,8 +71,9 @@ impl LocalLog {
         let archives = erase_archives(&self.store, &records, &mut erased);
         let unnamed = erase_unnamed_archives(&self.store);
         let mirrors = erase_mirrors(&self.store, &records, &mut erased);
-        let pages = sessions_of(&self.store, &records).and_then(|ids| super::session_pages::forget(&self.path, &ids));
-        let runs = runs_of(&self.store, &records).and_then(|ids| super::run_folders::forget(&self.path, &ids));
+        let pages =
+            sessions_of(&self.store, &records).and_then(|ids| super::session_pages::forget(self.folder()?, &ids));
+        let runs = runs_of(&self.store, &records).and_then(|ids| super::run_folders::forget(self.folder()?, &ids));
         self.erase_caches()?;
         erase_free_pages(&self.store)?;
         archives.and(unnamed).and(mirrors).and(pages).and(runs)?;
@@ -85,16 +86,17 @@ impl LocalLog {
 
     /// The search index is made anew when it is wanted; a copy from before a migration only serves to go back.
     fn erase_caches(&self) -> Result<(), Error> {
-        let entries = fs::read_dir(&self.path).map_err(|error| Error::io(&self.path, error))?;
+        let folder = self.folder()?;
+        let entries = fs::read_dir(folder).map_err(|error| Error::io(folder, error))?;
         for entry in entries {
-            let entry = entry.map_err(|error| Error::io(&self.path, error))?;
+            let entry = entry.map_err(|error| Error::io(folder, error))?;
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.starts_with("before-schema-") {
                 fs::remove_file(entry.path()).map_err(|error| Error::io(&entry.path(), error))?;
             }
         }
-        super::search::forget(&self.path)?;
-        super::sync_folder(&self.path)
+        super::search::forget(folder)?;
+        super::sync_folder(folder)
     }
 }
 

@@ -106,6 +106,32 @@ pub fn strangers(store: &Store) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
+/// What became of a mirror whose text was stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TakenOver {
+    /// Everything that was edited in it is in the log, and it follows the log again.
+    Whole,
+    /// Something was written around the text, which only this file has.
+    TextOnly(PathBuf),
+    /// It is not the file any more that was read.
+    Changed,
+}
+
+/// Lets a mirror follow the log again after the text that was edited in it was stored.
+pub(crate) fn take_over(store: &Store, name: &ContextName, made_from: u64, edited: &str) -> Result<TakenOver, Error> {
+    let Some(office) = store.path() else { return Ok(TakenOver::Changed) };
+    let path = path(office, name);
+    match read(&path)? {
+        Is::File(bytes) if bytes == edited.as_bytes() => {}
+        _ => return Ok(TakenOver::Changed),
+    }
+    if !differs_in_text_only(store, name, made_from, edited)? {
+        return Ok(TakenOver::TextOnly(path));
+    }
+    write(store, name, true)?;
+    Ok(TakenOver::Whole)
+}
+
 /// Brings the mirror of a context up to the log. An edit is left alone, unless it is to be dropped.
 ///
 /// Whoever has the lock reads the newest version under it, so an older one never takes the place of a newer.

@@ -4,7 +4,8 @@
 //! .poste/
 //!   office.db  (-wal, -shm)   log and tables, one SQLite file
 //!   write.lock                held by the one writer; says who it is
-//!   bell                      touched after each commit; waiters listen to it
+//!   bell                      the newest record, written after each commit
+//!   waiters/                  a FIFO for each waiter; its name says which commits wake it
 //!   live/                     how sessions of this machine are reached, and what they were told
 //!   trust.json                the poste.toml a person here trusts to run commands
 //!   blobs/                    content over 64 KiB and attachments, named by BLAKE3
@@ -23,10 +24,13 @@ mod config_file;
 pub mod discover;
 mod erase;
 pub(crate) mod file_system;
+mod files;
 pub(crate) mod folder;
-mod group;
+mod follow;
+mod interest;
 mod local;
 mod lock;
+mod machine;
 pub mod mirror;
 pub mod package;
 pub mod processes;
@@ -37,9 +41,12 @@ pub mod search;
 pub mod session_pages;
 pub mod table_digest;
 pub mod tables;
+mod ticks;
 pub mod trust;
+pub(crate) mod waiters;
 mod wal;
 
+use std::cell::OnceCell;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -49,14 +56,16 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-pub use bell::{Waiter, last_rung};
+pub use bell::last_rung;
 pub use config_file::{read_config, replace_config};
 pub use erase::Erased;
-pub use group::GroupCommit;
-pub use local::LocalLog;
-pub(crate) use local::fresh_id;
+pub(crate) use files::OfficeFiles;
+pub(crate) use follow::Follower;
+pub use interest::Interest;
+pub(crate) use local::{LocalLog, fresh_id};
 pub(crate) use lock::LockState;
 pub use lock::WriteLock;
+pub use waiters::{Interrupt, wake};
 pub(crate) use wal::WAL_BYTES_MAX;
 use wal::WAL_BYTES_MAX_STAYING;
 
@@ -65,6 +74,8 @@ use archive::Archives;
 use blobs::Blobs;
 use schema::{FileVersion, Schema};
 use tables::Tables;
+
+use crate::text::Label;
 
 /// SQLite's own patience, behind the write lock: only a foreign program can make it count.
 pub(crate) const BUSY_TIMEOUT_MS: u32 = 10_000;
@@ -80,6 +91,8 @@ pub struct Options {
     /// What the lock file says of this process, besides its id.
     pub program: String,
     pub lock_timeout: Duration,
+    /// What tells this machine from others. A folder that was copied to a machine with another mark is another machine's.
+    pub machine_mark: String,
     /// So much may be in the WAL behind a reader before writes are refused; as much as in the database always may.
     pub wal_bytes_full: u64,
 }
@@ -90,6 +103,7 @@ impl Default for Options {
             schema: schema::CURRENT,
             program: "poste".to_owned(),
             lock_timeout: Duration::from_millis(LOCK_TIMEOUT_MS_DEFAULT),
+            machine_mark: machine::mark().to_owned(),
             wal_bytes_full: wal::WAL_BYTES_FULL_DEFAULT,
         }
     }
@@ -102,6 +116,7 @@ pub struct Store {
     folder: Option<Folder>,
     options: Options,
     read_only: bool,
+    machine: OnceCell<Label>,
 }
 
 #[derive(Debug)]
@@ -193,7 +208,7 @@ impl Store {
         let read_only = !may_write(path)? || !may_write(&database)?;
         let access = if read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
         let conn = connect(&database, access)?;
-        Ok(Self { conn, folder: Some(Folder::new(path, identity)), options, read_only })
+        Ok(Self::new(conn, Some(Folder::new(path, identity)), options, read_only))
     }
 
     /// Makes an office, or finds that it is there. Any number of processes may do so at once.
@@ -259,13 +274,13 @@ impl Store {
     fn in_memory_as(schema: Schema, conn: Connection) -> Result<Self, Error> {
         prepare(&conn)?;
         schema.migrate(&conn, 0)?;
-        Ok(Self { conn, folder: None, options: Options { schema, ..Options::default() }, read_only: false })
+        Ok(Self::new(conn, None, Options { schema, ..Options::default() }, false))
     }
 
     /// Opens a single-file copy, to read it.
     pub(crate) fn open_copy(database: &Path) -> Result<Self, Error> {
         let conn = connect(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        Ok(Self { conn, folder: None, options: Options::default(), read_only: true })
+        Ok(Self::new(conn, None, Options::default(), true))
     }
 
     /// Opens another office, or a copy of one, to compare it: its folder or its database file. Nothing in it is changed,
@@ -298,7 +313,11 @@ impl Store {
         file_identity(&database).ok_or_else(|| Error::NoOffice(path.to_owned()))?;
         let identity = Identity::of(path);
         let conn = connect(&database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        Ok(Self { conn, folder: Some(Folder::new(path, identity)), options, read_only: true })
+        Ok(Self::new(conn, Some(Folder::new(path, identity)), options, true))
+    }
+
+    fn new(conn: Connection, folder: Option<Folder>, options: Options, read_only: bool) -> Self {
+        Self { conn, folder, options, read_only, machine: OnceCell::new() }
     }
 
     pub fn conn(&self) -> &Connection {
@@ -347,12 +366,16 @@ impl Store {
 
     /// Changes whenever another connection commits. Costs about a microsecond.
     pub fn data_version(&self) -> Result<i64, Error> {
-        Ok(self.conn.pragma_query_value(None, "data_version", |row| row.get(0))?)
+        Ok(self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?)
     }
 
     /// The newest schema this program knows.
     pub fn schema_version(&self) -> u32 {
         self.options.schema.version()
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
     }
 
     pub(crate) fn schema(&self) -> Schema {
@@ -363,15 +386,11 @@ impl Store {
     /// are told from those of the office it is a copy of, and it knows nothing of another machine's clocks. When this
     /// returns, everything is in the database file itself, synced.
     pub(crate) fn settle_in(self, at: crate::Timestamp, manifest: &crate::backup::Manifest) -> Result<(), Error> {
-        let machine = uuid::Uuid::new_v4().simple().to_string();
         let from = format!("record {} of {}, at {at}", manifest.position, manifest.taken_at);
         let transaction = self.conn.unchecked_transaction()?;
-        // Its poste.toml stands on the policy that the copied machine had seen or proposed itself.
-        transaction.execute(
-            "UPDATE machine SET boot_id = '', boot_ms = 0, at = 0, name = ?1, policy_seen = max(policy_seen,
-               (SELECT coalesce(max(version), 0) FROM policies WHERE policies.machine = machine.name))",
-            [machine],
-        )?;
+        // Its poste.toml still stands on the policy that the copied machine had seen.
+        transaction
+            .execute("UPDATE machine SET boot_id = '', boot_ms = 0, at = 0, name = ?1", [machine::fresh_name()])?;
         schema::set_meta(&transaction, "restored", from)?;
         transaction.commit()?;
         // A copy comes in rollback mode. The switch itself is the last commit of that mode: it is synced, and the WAL is
@@ -380,9 +399,18 @@ impl Store {
         Ok(())
     }
 
-    /// This machine's name in policy records.
-    pub fn machine(&self) -> Result<crate::text::Label, Error> {
-        Ok(self.conn.query_row("SELECT name FROM machine WHERE one = 1", [], |row| row.get(0))?)
+    /// Whether another engine orders the log, for many machines.
+    pub fn follows(&self) -> Result<bool, Error> {
+        schema::follows(&self.conn)
+    }
+
+    /// The id of this machine in this office.
+    pub fn machine(&self) -> Result<&Label, Error> {
+        if let Some(known) = self.machine.get() {
+            return Ok(known);
+        }
+        let id = machine::id(&self.conn, self.path(), &self.options.machine_mark)?;
+        Ok(self.machine.get_or_init(|| id))
     }
 
     /// The policy version this machine's `poste.toml` was last known to stand on.
@@ -540,8 +568,8 @@ fn file_identity(path: &Path) -> Option<(u64, u64)> {
 fn check_own_folder(path: &Path) -> Result<(), Error> {
     let is_ours = |entry: &folder::Entry| match entry.name.as_str() {
         GITIGNORE => fs::read_to_string(&entry.path).is_ok_and(|text| IGNORE_ALL.starts_with(&text)),
-        "bell" | "write.lock" | "blobs" | "archive" | "contexts" | "sessions" | "live" | "runs" | "worktrees"
-        | "local.toml" | "trust.json" => true,
+        "bell" | "write.lock" | "blobs" | "archive" | "contexts" | "sessions" | "live" | "runs" | "waiters"
+        | "worktrees" | "local.toml" | "trust.json" => true,
         name => ["office.db", "search.", "before-schema-"].iter().any(|ours| name.starts_with(ours)),
     };
     let entries = folder::entries(path)?;

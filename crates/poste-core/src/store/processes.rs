@@ -319,14 +319,17 @@ mod tests {
 
     #[test]
     fn a_wrapper_that_ends_with_its_command_is_not_who_started_it() {
-        let mut child = Command::new("timeout").args(["60", "sleep", "60"]).stdout(Stdio::null()).spawn().unwrap();
-        let given_up = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        let mut child =
+            Command::new("timeout").args(["-s", "KILL", "600", "sleep", "600"]).stdout(Stdio::null()).spawn().unwrap();
+        let given_up = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while !is_wrapper(child.id()) {
             assert!(std::time::Instant::now() < given_up, "{:?}", name_of(child.id()));
             std::thread::yield_now();
         }
         assert!(!is_wrapper(std::process::id()), "a program is no wrapper");
-        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
+        // As if the time were up: it kills its command, which may ignore what it was asked.
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::ALARM).unwrap();
         child.wait().unwrap();
     }
 

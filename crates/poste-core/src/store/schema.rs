@@ -128,6 +128,17 @@ pub fn shape(conn: &Connection) -> Result<Shape, Error> {
     Ok(parts)
 }
 
+/// Set in an office that follows a log which another engine orders.
+const FOLLOWS: &str = "follows";
+
+pub(crate) fn set_follows(conn: &Connection) -> Result<(), Error> {
+    set_meta(conn, FOLLOWS, true)
+}
+
+pub(crate) fn follows(conn: &Connection) -> Result<bool, Error> {
+    Ok(get_meta::<bool>(conn, FOLLOWS)?.is_some())
+}
+
 pub fn get_meta<T: rusqlite::types::FromSql>(conn: &Connection, key: &str) -> Result<Option<T>, Error> {
     Ok(conn.prepare_cached("SELECT value FROM meta WHERE key = ?1")?.query_row([key], |row| row.get(0)).optional()?)
 }

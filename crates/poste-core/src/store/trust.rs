@@ -1,7 +1,7 @@
 //! Which `poste.toml` a person on this machine trusts to run commands.
 //!
 //! Kept as a file of its own, `.poste/trust.json`, not as a table: a snapshot or a copy of the database that travels to
-//! another machine must not take the trust with it. What is stored names host, user and path, so that even a copied
+//! another machine must not take the trust with it. What is stored names machine, user and path, so that even a copied
 //! folder is not trusted elsewhere; and a file somebody else could have written is not believed.
 
 use std::fs;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{host_name, read_config, sync_folder};
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::text::Name;
+use crate::text::{Label, Name};
 use crate::time::Timestamp;
 
 const FILE: &str = "trust.json";
@@ -28,20 +28,22 @@ pub struct TrustMark {
     pub by: Name,
     /// Milliseconds, as everywhere.
     pub at: Timestamp,
+    machine: Label,
+    /// What the machine is called, for people.
     host: String,
     user: u32,
     path: PathBuf,
 }
 
 impl TrustMark {
-    pub(crate) fn new(digest: Digest, by: Name, at: Timestamp, config: &Path) -> Self {
+    pub(crate) fn new(digest: Digest, by: Name, at: Timestamp, machine: Label, config: &Path) -> Self {
         let user = rustix::process::geteuid().as_raw();
-        Self { digest, by, at, host: host_name(), user, path: real(config) }
+        Self { digest, by, at, machine, host: host_name(), user, path: real(config) }
     }
 
     /// Set on this machine, by this user, for this very file.
-    fn is_of_here(&self, config: &Path) -> bool {
-        self.host == host_name() && self.user == rustix::process::geteuid().as_raw() && self.path == real(config)
+    fn is_of_here(&self, machine: &Label, config: &Path) -> bool {
+        self.machine == *machine && self.user == rustix::process::geteuid().as_raw() && self.path == real(config)
     }
 }
 
@@ -52,7 +54,7 @@ fn real(config: &Path) -> PathBuf {
 }
 
 /// What is trusted in this office, here.
-pub(crate) fn read(office: &Path, config: &Path) -> Result<Option<TrustMark>, Error> {
+pub(crate) fn read(office: &Path, machine: &Label, config: &Path) -> Result<Option<TrustMark>, Error> {
     let path = office.join(FILE);
     let meta = match fs::symlink_metadata(&path) {
         Ok(meta) => meta,
@@ -67,7 +69,7 @@ pub(crate) fn read(office: &Path, config: &Path) -> Result<Option<TrustMark>, Er
     let Some(text) = read_config(&path)? else { return Ok(None) };
     let mark: TrustMark =
         serde_json::from_str(&text).map_err(|error| wrong(&format!("{error}; trust the file anew")))?;
-    Ok(mark.is_of_here(config).then_some(mark))
+    Ok(mark.is_of_here(machine, config).then_some(mark))
 }
 
 pub(crate) fn write(office: &Path, mark: &TrustMark) -> Result<(), Error> {

@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use super::{Found, content};
 use crate::document::ended;
 use crate::error::Error;
-use crate::fold::{Code, Rejection, Versioned};
-use crate::log::{Document, MessageNo, Position};
+use crate::fold::{self, Code, Rejection, Versioned};
+use crate::log::{Document, MessageNo, Position, Proposal};
 use crate::store::Store;
 use crate::store::tables::{Context, Lock, Tables, TextPart, Version, content_row};
 use crate::text::{ContextName, Name, RecordId, Topic, Word, nearest};
@@ -204,6 +204,16 @@ pub fn contexts(store: &Store, agent: Option<&Name>) -> Result<Vec<ContextLine>,
         }
         Ok(lines)
     })
+}
+
+/// The contexts an agent has locked.
+pub fn locked_by(store: &Store, holder: &Name) -> Result<Vec<ContextName>, Error> {
+    Ok(store.tables()?.locked_contexts(Some(holder))?.into_iter().map(|context| context.name).collect())
+}
+
+/// The newest version of a context, if there is such a context.
+pub fn newest_version(store: &Store, name: &ContextName) -> Result<Option<u64>, Error> {
+    Ok(store.tables()?.context(name)?.map(|context| context.version))
 }
 
 /// The newest version an agent has seen of a context.
@@ -461,4 +471,15 @@ pub fn markdown_parts<'a>(name: &ContextName, markdown: &'a str) -> Option<Markd
     let (before, rest) = markdown.split_at(markdown.find(TEXT_BEGINS)? + TEXT_BEGINS.len());
     let (text, after) = rest.split_at(rest.rfind(TEXT_ENDS)?);
     Some(MarkdownParts { version, before, text, after })
+}
+
+/// Why a lock of a context stops a proposal, as the fold would say it.
+pub fn context_lock_against(
+    store: &Store,
+    name: &ContextName,
+    proposal: &Proposal,
+) -> Result<Option<Rejection>, Error> {
+    let tables = store.tables()?;
+    let Some(context) = tables.context(name)? else { return Ok(None) };
+    Ok(fold::context_lock_against(&context, &proposal.actor, proposal.session.as_ref()))
 }

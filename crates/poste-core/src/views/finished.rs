@@ -72,6 +72,16 @@ pub fn finished(store: &Store, before: Timestamp, from: MessageNo) -> Result<Arc
     })
 }
 
+/// How long finished conversations stay, by the rules in force.
+pub fn retention_ms(store: &Store) -> Result<Option<i64>, Error> {
+    Ok(store.tables()?.policy()?.settings.retention_ms)
+}
+
+/// The number of the newest message.
+pub fn newest_message(store: &Store) -> Result<MessageNo, Error> {
+    Ok(store.tables()?.cursor.message_last)
+}
+
 fn next_live(conn: &rusqlite::Connection, from: MessageNo) -> Result<Option<(MessageNo, Label)>, Error> {
     conn.prepare_cached("SELECT number, conversation FROM messages WHERE number >= ?1 ORDER BY number LIMIT 1")?
         .query_row([from], |row| Ok((row.get(0)?, row.get(1)?)))

@@ -432,3 +432,29 @@ fn repeats(
         asked => asked,
     }
 }
+
+/// What brings a message to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndsBy {
+    /// A handoff is accepted or rejected.
+    Accepting,
+    /// A question is decided.
+    Deciding,
+    /// A proposal is agreed on.
+    Agreeing,
+    Finishing,
+}
+
+/// How whoever claimed a message ends it.
+pub fn ends_by(store: &Store, message: &MessageView) -> Result<EndsBy, Error> {
+    let tables = store.tables()?;
+    Ok(if tables.handoff(message.number)?.is_some() {
+        EndsBy::Accepting
+    } else if tables.approval(message.number)?.is_some_and(|approval| approval.is_open()) {
+        EndsBy::Deciding
+    } else if message.kind.as_str() == "interface_contract" {
+        EndsBy::Agreeing
+    } else {
+        EndsBy::Finishing
+    })
+}

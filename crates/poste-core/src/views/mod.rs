@@ -9,9 +9,11 @@ mod finished;
 mod handlers;
 mod handoff;
 mod health;
+mod ids;
 mod inbox;
 mod message;
 mod named_blobs;
+mod origin;
 mod overdue;
 mod pressing;
 mod records;
@@ -39,28 +41,30 @@ pub use approvals::{ApprovalView, Approvals, ApprovalsQuery, AskedOf, Talk, appr
 pub(crate) use context::schema as context_schema;
 pub use context::{
     ContextLine, ContextView, LockView, MarkdownParts, StaleContext, VersionView, context, context_history,
-    context_lock, context_markdown, context_text, contexts, markdown_parts, nearest_contexts, version_of_id,
-    version_seen,
+    context_lock, context_lock_against, context_markdown, context_text, contexts, locked_by, markdown_parts,
+    nearest_contexts, newest_version, version_of_id, version_seen,
 };
 pub use dead::{DeadLetter, DeadLetters, DeadQuery, dead_letters};
 pub use digests::{DigestDiff, TableDigests, diff_with_fold, diff_with_other, first_difference};
-pub use finished::{ArchiveBatch, finished};
+pub use finished::{ArchiveBatch, finished, newest_message, retention_ms};
 pub use handlers::{
     HandlerHolder, HandlerView, MailHeader, StoredMail, UntoldView, count_after, handler, handlers, is_untold,
     stored_after, untold,
 };
 pub use handoff::{Decision, HandoffLine, HandoffQuery, HandoffView, Handoffs, handoff, handoffs};
 pub use health::{HeldClaim, SilentAgent, Unreachable, held_claims, silent_agents, unreachable_mail};
+pub use ids::{Written, is_known_id, message_of_id, record_of_id, written_under};
 pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_claimable, inbox, news};
 pub use message::{
-    MessageView, Redaction, RepeatingVersion, SaidOf, held_token, is_addressed_to, message, passed_gates,
-    repeating_versions, said_of, sender,
+    EndsBy, MessageView, Redaction, RepeatingVersion, SaidOf, ends_by, held_token, is_addressed_to, message,
+    passed_gates, repeating_versions, said_of, sender,
 };
 pub use named_blobs::named_blobs;
+pub use origin::Origin;
 pub use overdue::{LateDelivery, Overdue, Patience, overdue};
 pub use pressing::{Heard, neglected, unheard};
 pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};
-pub use replay::{PastAgent, PastOffice, past_inbox, past_office, past_track};
+pub use replay::{PastAgent, PastOffice, newest_time, past_inbox, past_office, past_track};
 pub use replies::{Replies, Reply, replies};
 pub use report::{
     AgentDay, AgentReport, BlockerLine, BlockerReport, BlockerStatus, BroadcastLine, BroadcastReport, ConversationLine,
@@ -72,7 +76,10 @@ pub use reservations::{
     HeldPath, ReservationConflict, ReservationEnded, ReservationView, ReservationWhy, Reservations, ReservationsQuery,
     held_paths, is_anything_held, reservation_conflicts, reservations, why_reservation,
 };
-pub use roster::{RosterEntry, TopicView, TypeView, agent, hears, nearest_agents, roster, topics, types};
+pub use roster::{
+    RosterEntry, TopicView, TypeView, active_agents, agent, agent_of_worktree, hears, nearest_agents, roster, topics,
+    types,
+};
 pub use runs::{
     HoldView, Later, RunEndView, RunView, Startable, WhyLater, all_holds, all_running, began_by, first_message, holds,
     last_start, later, latest_ends, latest_runs, printed, queued, run, running, runs_of, spent, startable,
@@ -80,12 +87,12 @@ pub use runs::{
 };
 pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateCount, search};
 pub use sessions::{
-    Held, Lease, NoteView, QuestionView, SessionContext, SessionView, Sessions, held_in, leases, live_session, session,
-    session_context, session_of_process, sessions,
+    Held, Lease, NoteView, QuestionView, SessionContext, SessionView, Sessions, held_by, held_in, leases, live_session,
+    live_sessions, question_at, session, session_context, session_of_process, session_over, session_row, sessions,
 };
 pub use settings::{PolicyView, Setting, Source, settings};
 pub use stats::{Durations, GroupStats, Stats, stats};
-pub use status::{Count, Status, status};
+pub use status::{Count, Status, next_due, status};
 pub use thread::{
     Thread, ThreadLine, ThreadOutcome, ThreadRecipient, ThreadStatus, ThreadSummary, Threads, ThreadsQuery,
     conversation_of, thread, thread_summary, threads,
@@ -95,7 +102,9 @@ pub use track::{DeliveryView, ResultView, Step, Track, track};
 pub(crate) use verify::unfinished_erasure;
 
 pub use verify::{Problem, ProblemKind, VerifyReport, verify};
-pub use wake::{LiveSession, Sleeper, Unseen, WaitingMail, WakeView, sleeper, sleepers, to_ring, waiting_mail};
+pub use wake::{
+    LiveSession, Sleeper, Unseen, WaitingMail, WakeView, owed_rings, sleeper, sleepers, to_ring, waiting_mail,
+};
 pub use workflow::{
     Began, StepView, TaskResult, TaskView, WorkflowLine, WorkflowView, open_workflows, workflow, workflow_began,
     workflow_of, workflows,

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::envelope;
 use super::message::redaction;
+use super::origin::Origin;
 use super::rows::{MessageRows, rows, subject};
 use super::track::said;
 use super::wake::wake_at;
@@ -30,6 +31,8 @@ pub struct RecordView {
     pub id: RecordId,
     pub actor: String,
     pub session: Option<Session>,
+    #[serde(flatten)]
+    pub origin: Origin,
     /// The sender's own clock: information only.
     #[serde(serialize_with = "rfc3339")]
     pub sent_at: Timestamp,
@@ -39,10 +42,11 @@ pub struct RecordView {
     pub content_digest: Option<Digest>,
 }
 
-impl From<Record> for RecordView {
-    fn from(record: Record) -> Self {
+impl RecordView {
+    fn of(store: &Store, record: Record) -> Result<Self, Error> {
         let envelope = record.sealed.envelope;
-        Self {
+        Ok(Self {
+            origin: Origin::of(store, &envelope)?,
             position: record.position,
             at: record.at,
             kind: envelope.kind,
@@ -55,17 +59,18 @@ impl From<Record> for RecordView {
             header: envelope.header,
             content_bytes: envelope.content.map(|content| content.length),
             content_digest: envelope.content.map(|content| content.digest),
-        }
+        })
     }
 }
 
 pub fn record(store: &Store, position: Position) -> Result<Option<RecordView>, Error> {
-    Ok(envelope(store, position)?.map(RecordView::from))
+    envelope(store, position)?.map(|record| RecordView::of(store, record)).transpose()
 }
 
 /// Records after a position, oldest first.
 pub fn records(store: &Store, after: Position, limit: usize) -> Result<Vec<RecordView>, Error> {
-    Ok(store.tables()?.records_after(after, limit)?.into_iter().map(RecordView::from).collect())
+    let records = store.tables()?.records_after(after, limit)?;
+    records.into_iter().map(|record| RecordView::of(store, record)).collect()
 }
 
 /// Why a message is as it is: every record that touched it, in order.

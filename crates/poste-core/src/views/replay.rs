@@ -68,6 +68,11 @@ pub fn past_office(past: &Store) -> Result<PastOffice, Error> {
     })
 }
 
+/// The time of the newest record.
+pub fn newest_time(store: &Store) -> Result<Timestamp, Error> {
+    Ok(store.tables()?.cursor.head.at)
+}
+
 /// An inbox as it was. Subjects come from the office as it is: what was redacted since stays redacted.
 pub fn past_inbox(past: &Store, source: &Store, agent: &Agent, query: &InboxQuery) -> Result<InboxPage, Error> {
     let now = past.tables()?.cursor.head.at;

@@ -1,5 +1,7 @@
 //! Who is there, what is spoken of, and in which words.
 
+use std::path::Path;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -30,6 +32,21 @@ pub fn roster(store: &Store) -> Result<Vec<RosterEntry>, Error> {
         let tables = Tables::load(conn)?;
         tables.agents()?.into_iter().map(|agent| entry(store, agent)).collect()
     })
+}
+
+/// Agents that mail can come to.
+pub fn active_agents(store: &Store) -> Result<Vec<Agent>, Error> {
+    let mut agents = store.tables()?.agents()?;
+    agents.retain(Agent::is_active);
+    Ok(agents)
+}
+
+/// The one active agent that is registered with a worktree; `None` if there are several.
+pub fn agent_of_worktree(store: &Store, top: &Path) -> Result<Option<Name>, Error> {
+    let is_here = |agent: &Agent| agent.worktree.as_deref().map(Path::new) == Some(top);
+    let mut here = active_agents(store)?.into_iter().filter(is_here);
+    let first = here.next().map(|agent| agent.name);
+    Ok(first.filter(|_| here.next().is_none()))
 }
 
 pub fn agent(store: &Store, name: &Name) -> Result<Option<RosterEntry>, Error> {

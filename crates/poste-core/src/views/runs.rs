@@ -230,6 +230,13 @@ pub struct RunView {
     pub process: SessionProcess,
 }
 
+impl RunView {
+    /// Whether it ended otherwise than it should.
+    pub fn is_failed(&self) -> bool {
+        self.how.is_some_and(|how| how != RunOutcome::Exited || self.code != Some(0))
+    }
+}
+
 /// A run that was started, whether it is over or not.
 pub fn run(store: &Store, run: &Session) -> Result<Option<RunView>, Error> {
     let tables = store.tables()?;

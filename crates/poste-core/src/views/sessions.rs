@@ -102,6 +102,21 @@ pub fn session(store: &Store, id: &Session) -> Result<Option<SessionView>, Error
     })
 }
 
+/// A session as the log has it, without a look at its process.
+pub fn session_row(store: &Store, id: &Session) -> Result<Option<SessionRow>, Error> {
+    store.tables()?.session(id)
+}
+
+/// The number of the question that was noted or answered by a record.
+pub fn question_at(store: &Store, root: &Session, position: Position) -> Result<Option<u32>, Error> {
+    Ok(store.tables()?.note_at(root, position)?.and_then(|note| note.question))
+}
+
+/// Every session that is not over.
+pub fn live_sessions(store: &Store) -> Result<Vec<Session>, Error> {
+    Ok(store.tables()?.live_sessions()?.into_iter().map(|row| row.id).collect())
+}
+
 /// The session an agent runs as.
 pub fn live_session(store: &Store, agent: &Name) -> Result<Option<SessionView>, Error> {
     store.read(|conn| {
@@ -128,9 +143,14 @@ pub struct Lease {
     pub length_ms: i64,
 }
 
+/// What an agent holds, in whichever session.
+pub fn held_by(store: &Store, agent: &Name) -> Result<Vec<Delivery>, Error> {
+    store.tables()?.held_by(agent)
+}
+
 /// What an agent holds in a session, or claimed in none. What another session of it holds is that one's to keep, or to lose.
 pub fn held_in(store: &Store, agent: &Name, session: Option<&Session>) -> Result<Vec<Delivery>, Error> {
-    let mut held = store.tables()?.held_by(agent)?;
+    let mut held = held_by(store, agent)?;
     held.retain(|delivery| delivery.session.is_none() || delivery.session.as_ref() == session);
     Ok(held)
 }
@@ -288,4 +308,15 @@ fn text_of(store: &Store, position: Position) -> Result<Option<String>, Error> {
         Found::Gone => Some("(no longer here)".to_owned()),
         Found::Never => None,
     })
+}
+
+/// How a session ended that is over, and what to do; `None` while it lives, or if nobody knows it.
+pub fn session_over(store: &Store, id: &Session) -> Result<Option<String>, Error> {
+    let Some(session) = store.tables()?.session(id)?.filter(|session| !session.is_live()) else { return Ok(None) };
+    let how = match (&session.state, &session.successor) {
+        (SessionState::TakenOver, Some(successor)) => format!("was taken over by {successor}"),
+        (SessionState::Retired, _) => format!("is over: {} is retired", session.agent),
+        _ => "is closed".to_owned(),
+    };
+    Ok(Some(format!("session {id} {how}; start another one: poste session start --as {}", session.agent)))
 }

@@ -99,3 +99,8 @@ pub fn status(store: &Store, now: Timestamp) -> Result<Status, Error> {
         })
     })
 }
+
+/// When something falls due next.
+pub fn next_due(store: &Store) -> Result<Option<Timestamp>, Error> {
+    store.tables()?.next_due()
+}

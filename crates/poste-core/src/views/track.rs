@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::inbox::is_due;
 use super::message::base64_of;
+use super::origin::Origin;
 use super::rows::{MessageRows, rows, subject};
 use super::wake::{Unseen, WakeView, unseen, wakes};
 use super::{Found, content, envelope};
@@ -29,6 +30,8 @@ pub struct Track {
     pub conversation: Label,
     #[serde(serialize_with = "rfc3339")]
     pub stored_at: Timestamp,
+    /// None of a notice, which the office made itself.
+    pub origin: Option<Origin>,
     pub wants_response: bool,
     #[serde(serialize_with = "rfc3339_option")]
     pub respond_by: Option<Timestamp>,
@@ -113,6 +116,7 @@ pub struct Step {
     pub event: Event,
     pub by: String,
     pub session: Option<Session>,
+    pub origin: Option<Origin>,
     /// What was said, for steps that say something.
     pub text: Option<String>,
 }
@@ -134,6 +138,7 @@ pub fn track(store: &Store, number: MessageNo, now: Timestamp) -> Result<Option<
                 delivery_view(store, &tables, &message, delivery, &own, now)
             })
             .collect::<Result<_, _>>()?;
+        let origin = if message.notice.is_none() { origin_of(store, message.position)? } else { None };
         Ok(Some(Track {
             number,
             subject: subject(store, &tables, &message)?,
@@ -142,6 +147,7 @@ pub fn track(store: &Store, number: MessageNo, now: Timestamp) -> Result<Option<
             priority: message.priority,
             conversation: message.conversation,
             stored_at: message.at,
+            origin,
             wants_response: message.wants_response,
             respond_by: message.respond_by,
             archive: archive.map(|archive| archive.file),
@@ -240,8 +246,13 @@ fn step(store: &Store, event: &EventRow) -> Result<Step, Error> {
         event: event.event,
         by: event.agent.to_string(),
         session: event.session.clone(),
+        origin: origin_of(store, event.position)?,
         text,
     })
+}
+
+fn origin_of(store: &Store, position: Position) -> Result<Option<Origin>, Error> {
+    envelope(store, position)?.map(|record| Origin::of(store, &record.sealed.envelope)).transpose()
 }
 
 /// What a record's content says, in one line that fits a line.

@@ -243,14 +243,38 @@ pub fn waiting_mail(store: &Store, name: &Name, limit: usize) -> Result<Vec<Wait
     })
 }
 
-/// Those a message that was just sent has to be rung for: of urgency `now`, to be had now, and somebody it waits for runs.
-/// Where nobody runs, this is one look into an index.
-pub fn to_ring(store: &Store, number: MessageNo) -> Result<Vec<Sleeper>, Error> {
+/// Who has to be rung for mail at an address: whoever reads it and runs. Where nobody runs, this is one look into an index.
+pub fn to_ring(store: &Store, number: MessageNo, address: &Address) -> Result<Vec<Sleeper>, Error> {
     let tables = store.tables()?;
-    if !tables.somebody_runs()? || tables.message(number)?.is_none_or(|message| !message.urgency.rings()) {
+    if !tables.somebody_runs()? {
         return Ok(Vec::new());
     }
-    let mut sleepers = sleepers(store, number)?.unwrap_or_default();
-    sleepers.retain(|sleeper| sleeper.session.is_some());
+    let Some(message) = tables.message(number)? else { return Ok(Vec::new()) };
+    let mut sleepers = Vec::new();
+    for member in members(&tables, address, &message.sender)? {
+        if let Some(session) = tables.live_session(&member)?.map(LiveSession::new) {
+            sleepers.push(Sleeper { agent: member, session: Some(session) });
+        }
+    }
     Ok(sleepers)
+}
+
+/// Agents that run and are owed a ring, each with a message it is owed for: the mail rings, it was stored by then, and since it
+/// can be taken nobody was shown it or rung for it. Looks at the index of owed rings once for each address of each agent that
+/// runs, however much mail there is.
+pub fn owed_rings(store: &Store, by: Timestamp) -> Result<Vec<(Sleeper, MessageNo)>, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let mut owed = Vec::new();
+        for session in tables.live_sessions()? {
+            let Some(agent) = tables.agent(session.agent.as_str())?.filter(|agent| agent.is_active()) else { continue };
+            for address in agent.addresses() {
+                if let Some(message) = tables.owed_ring(&address, &agent.name, by)? {
+                    owed.push((Sleeper { agent: agent.name, session: Some(LiveSession::new(session)) }, message));
+                    break;
+                }
+            }
+        }
+        Ok(owed)
+    })
 }

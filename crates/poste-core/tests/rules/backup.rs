@@ -43,7 +43,7 @@ fn beside(desk: &Desk, name: &str) -> PathBuf {
 
 fn snapshot(desk: &Desk) -> Result<(PathBuf, Manifest), Error> {
     let into = beside(desk, "copy");
-    take(desk.office.log(), &into, desk.clock.as_ref(), &mut |_| {}).map(|manifest| (into, manifest))
+    take(&desk.office, &into, &mut |_| {}).map(|manifest| (into, manifest))
 }
 
 fn place_at(desk: &Desk, path: PathBuf) -> Place {
@@ -128,7 +128,7 @@ fn snapshots_and_offices_made_from_them_are_private() {
 #[test]
 fn a_snapshot_goes_where_nothing_is_and_never_into_its_own_office() {
     let desk = furnished();
-    let try_at = |into: &Path| take(desk.office.log(), into, desk.clock.as_ref(), &mut |_| {});
+    let try_at = |into: &Path| take(&desk.office, into, &mut |_| {});
     fs::create_dir(beside(&desk, "taken")).unwrap();
     assert!(matches!(try_at(&beside(&desk, "taken")), Err(Error::Occupied(_))));
     assert!(matches!(try_at(&desk.place.path.join("copy")), Err(Error::Snapshot { .. })));

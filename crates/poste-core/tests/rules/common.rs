@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use poste_core::fold::{Claimed, Code, Effect, Late, Outcome, Refusals, Rejection, Sent, Verdict};
 use poste_core::log::{
     Ack, Body, Claim, Content, Done, Ends, EndsHow, Extend, Fail, Intent, Proposal, Register, Release, Retire, Retry,
-    Send, Shown, Subscribe, TopicPattern, Unsubscribe,
+    Send, Shown, Subscribe, TopicPattern, Unsubscribe, Via,
 };
 use poste_core::office::{self, Place, Settled};
 use poste_core::store::Options;
@@ -419,6 +419,34 @@ impl Desk {
         let report = views::verify(self.office.store(), Refusals::Dropped, |_| {}).expect("the office can be verified");
         assert!(report.problems.is_empty(), "the office is not sound: {:#?}", report.problems);
         assert_eq!(report.position, self.head());
+        assert_eq!(
+            self.owed(),
+            self.owed_by_the_tables(),
+            "the index of owed rings says something else than the tables"
+        );
+    }
+
+    /// The deliveries a ring is owed for, by the index.
+    pub fn owed(&self) -> Vec<u64> {
+        self.numbers("SELECT delivery FROM owed_rings ORDER BY delivery")
+    }
+
+    /// The same, by every row there is. A delivery that came back is owed a ring whatever was rung for it before.
+    fn owed_by_the_tables(&self) -> Vec<u64> {
+        self.numbers(
+            "SELECT d.number FROM deliveries d JOIN messages m ON m.number = d.message
+             WHERE d.state = 0 AND d.ready = 1 AND d.shown_at IS NULL AND m.urgency = 0
+             AND coalesce((SELECT event FROM events e WHERE e.message = d.message AND e.delivery = d.number
+                           AND event IN (3, 12, 15, 22, 23) ORDER BY position DESC, ordinal DESC LIMIT 1), 0) NOT IN (22, 23)
+             ORDER BY d.number",
+        )
+    }
+
+    fn numbers(&self, sql: &str) -> Vec<u64> {
+        let conn = self.office.store().conn();
+        let mut statement = conn.prepare(sql).expect("the question is sound");
+        let rows = statement.query_map([], |row| row.get(0)).expect("rows can be read");
+        rows.collect::<Result<_, _>>().expect("numbers")
     }
 
     /// What `log verify` finds wrong.
@@ -468,7 +496,7 @@ pub fn speaker(who: &str) -> (Name, Option<Session>) {
 pub fn proposal(id: &str, who: &str, sent_at: Timestamp, intent: Intent, content: Option<Content>) -> Proposal {
     let (actor, session) = speaker(who);
     let id: RecordId = id.parse().expect("an id");
-    Proposal { id, actor, session, sent_at, intent, content }
+    Proposal { id, actor, session, via: Via::Cli, sent_at, intent, content }
 }
 
 pub fn agent() -> Register {

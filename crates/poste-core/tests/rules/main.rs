@@ -4,6 +4,7 @@
 //! log when its test is over; see [`common::Desk`].
 #![allow(clippy::disallowed_methods, reason = "these tests stand where a surface would: outside of the core")]
 
+mod actions;
 mod agents;
 mod agreement;
 mod approvals;
@@ -25,6 +26,7 @@ mod groups;
 mod handlers;
 mod handoff;
 mod lease;
+mod machine;
 mod news;
 mod patterns;
 mod payload;

@@ -77,7 +77,7 @@ fn a_record_changed_behind_the_back_of_the_chain_is_where_two_logs_part() {
     assert_eq!(views::first_difference(desk.office.store(), other.store(), |_| {}).unwrap(), None);
     let copy = tempfile::tempdir().unwrap();
     let file = copy.path().join("copy.db");
-    poste_core::log::Log::snapshot(desk.office.log(), &file).unwrap();
+    desk.office.snapshot(&file).unwrap();
     desk.office.store().conn().execute("UPDATE log SET at = at + 1 WHERE position = 3", []).unwrap();
     let copy = poste_core::store::Store::open_other(&file).unwrap();
     assert_eq!(views::first_difference(desk.office.store(), &copy, |_| {}).unwrap(), Some(Position(3)));

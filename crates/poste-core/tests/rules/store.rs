@@ -5,11 +5,11 @@ use std::path::Path;
 
 use poste_core::fold::{Code, Effect, Refusals, Verdict};
 use poste_core::limits::{CONTENT_BYTES_MAX, CONTENT_INLINE_BYTES_MAX};
-use poste_core::log::{Body, Content, Intent, Log as _, Sealed, Send};
+use poste_core::log::{Body, Content, Intent, Send};
 use poste_core::office::{Place, Settled};
+use poste_core::store::Options;
 use poste_core::store::clock::SystemClock;
-use poste_core::store::{GroupCommit, LocalLog, Options};
-use poste_core::{Error, MessageNo, Position, views};
+use poste_core::{Error, MessageNo, views};
 use rusqlite::Connection;
 
 use crate::common::*;
@@ -111,75 +111,6 @@ fn too_much_of_anything_is_refused() {
 
 // ── Many writers ─────────────────────────────────────────────────────────────────────────────────────────────
 
-const THREADS: usize = 8;
-const EACH: usize = 50;
-
-fn sealed(thread: usize, index: usize) -> Sealed {
-    let at = poste_core::Timestamp::from_ms(MORNING);
-    let id = format!("{thread}/{index}");
-    let letter = Intent::Send(letter("bob", "message"));
-    Sealed::seal(&proposal(&id, "ann", at, letter, Some(text(&id)))).unwrap()
-}
-
-#[test]
-fn eight_threads_that_share_commits_each_get_their_own_answer() {
-    let mut desk = Desk::with(&["ann", "bob"]);
-    let before = desk.head();
-    let log = LocalLog::open(&desk.place.path, desk.clock.clone(), Options::default()).unwrap();
-    let group = GroupCommit::start(log);
-    let mut answers: Vec<(usize, usize, u64, Position)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS)
-            .map(|thread| {
-                let submitter = group.submitter();
-                scope.spawn(move || {
-                    (0..EACH)
-                        .map(|index| {
-                            let outcome = submitter.submit(sealed(thread, index)).expect("an answer");
-                            assert_eq!(outcome.id.as_str(), format!("{thread}/{index}"));
-                            match outcome.verdict {
-                                Verdict::Accepted(Effect::Sent(sent)) => {
-                                    (thread, index, sent.number.0, outcome.position.unwrap())
-                                }
-                                other => panic!("{other:?}"),
-                            }
-                        })
-                        .collect::<Vec<_>>()
-                })
-            })
-            .collect();
-        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
-    });
-    drop(group);
-
-    answers.sort_by_key(|(.., number, _)| *number);
-    let numbers: Vec<u64> = answers.iter().map(|(.., number, _)| *number).collect();
-    assert_eq!(numbers, (1..=(THREADS * EACH) as u64).collect::<Vec<_>>(), "each number once");
-    assert_eq!(desk.head(), Position(before.0 + (THREADS * EACH) as u64));
-    for (thread, index, number, position) in &answers {
-        let view = views::message(desk.office.store(), MessageNo(*number)).unwrap().unwrap();
-        assert_eq!((view.body, view.position), (format!("{thread}/{index}"), *position));
-    }
-    for thread in 0..THREADS {
-        let own: Vec<usize> = answers.iter().filter(|answer| answer.0 == thread).map(|answer| answer.1).collect();
-        assert!(own.is_sorted(), "whoever waits for its answer keeps its order");
-    }
-    accepted(desk.claim("bob", MessageNo(1)));
-}
-
-#[test]
-fn a_shared_commit_tells_a_known_refusal_as_what_it_is() {
-    let mut desk = Desk::with(&["ann", "bob"]);
-    let log = LocalLog::open(&desk.place.path, desk.clock.clone(), Options::default()).unwrap();
-    let group = GroupCommit::start(log);
-    desk.clock.set_wall(2 * DAY);
-    let before = desk.tables();
-    let error = group.submitter().submit(sealed(0, 0)).expect_err("the clock leapt");
-    assert!(matches!(*error, Error::ClockLeap { .. }), "it is known that nothing was stored, yet: {error}");
-    assert_eq!(desk.tables(), before);
-    drop(group);
-    desk.office.accept_clock(&speaker("ann").0).unwrap();
-}
-
 #[test]
 fn writers_that_take_turns_see_each_others_records() {
     let mut desk = Desk::with(&["ann", "bob"]);
@@ -189,7 +120,7 @@ fn writers_that_take_turns_see_each_others_records() {
     let theirs = desk.proposal("bob/1", Intent::Claim(claim), None);
     accepted(other.propose(&theirs).unwrap().verdict.accepted());
     refused(desk.claim("bob/2", number), Code::AlreadyClaimed);
-    assert_eq!(desk.head(), other.log().last().unwrap().position);
+    assert_eq!(desk.head(), other.head().unwrap().position);
 }
 
 #[test]
@@ -197,8 +128,8 @@ fn a_snapshot_is_sound_by_itself_and_ends_where_the_log_did() {
     let mut desk = Desk::with(&["ann", "bob"]);
     desk.send("ann", "bob", "message");
     let copy = desk.config().with_file_name("copy.db");
-    let head = desk.office.log().snapshot(&copy).unwrap();
-    assert_eq!(head, desk.office.log().last().unwrap());
+    let head = desk.office.snapshot(&copy).unwrap();
+    assert_eq!(head, desk.office.head().unwrap());
     let conn = Connection::open(&copy).unwrap();
     assert_eq!(poste_core::store::table_digest::digest(&conn).unwrap(), desk.tables().digest);
 }

@@ -3,6 +3,7 @@
 use poste_core::fold::Code;
 use poste_core::log::{Barrier, Intent, Send, Tick};
 use poste_core::office::Settled;
+use poste_core::store::Interest;
 use poste_core::store::tables::{Event, State};
 use poste_core::{MessageNo, views};
 
@@ -118,7 +119,7 @@ fn a_waiter_is_given_what_fell_due_without_a_bell() {
     let number = accepted(desk.post("ann", Send { not_before: after(HOUR), ..letter("bob", "message") })).number;
     desk.clock.pass(HOUR);
     let bob = speaker("bob").0;
-    let found = desk.office.wait_for(Some(std::time::Duration::ZERO), |office| {
+    let found = desk.office.wait_for(&Interest::everything(), Some(std::time::Duration::ZERO), |office| {
         let bob = office.agent(&bob)?.expect("bob is registered");
         let query = views::NewsQuery { limit: 10, ..Default::default() };
         Ok(views::news(office.store(), &bob, &query)?.messages.pop())

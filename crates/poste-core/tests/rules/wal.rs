@@ -94,13 +94,13 @@ fn a_writer_waits_for_the_reader_before_it_gives_up() {
     let mut desk = desk(Duration::from_secs(60));
     let reader = desk.place.open().expect("a second one opens");
     begin_reading(&reader);
-    let reader = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_secs(2));
-        end_reading(&reader);
-    });
     while wal_bytes(&desk) < FULL {
         send(&mut desk).expect("there is room");
     }
+    let reader = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(1));
+        end_reading(&reader);
+    });
     send(&mut desk).expect("it waits until the reader is gone");
     reader.join().expect("the reader ended");
     assert!(wal_bytes(&desk) < FULL);

@@ -1,6 +1,6 @@
 //! The loop: woken by the office, by supervisors that end and by people who want it to stop.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use poste_core::config::{Mode, Runners};
 use poste_core::error::Error;
 use poste_core::fold::{Code, Verdict};
-use poste_core::log::{HoldReason, Intent, MessageNo, Proposal, Register, RunOutcome, RunResume};
-use poste_core::office::{Office, Place, head};
+use poste_core::log::{HoldReason, Intent, MessageNo, Proposal, Register, RunOutcome, RunResume, Via};
+use poste_core::office::{Office, Place, Stop, head};
+use poste_core::store::{Interest, Interrupt};
 use poste_core::text::{Name, RecordId, Session};
 use poste_core::time::Timestamp;
 use poste_core::views::{self, RunView};
@@ -20,6 +21,7 @@ use serde::Serialize;
 use super::choose::{Hold, Start, choose};
 use super::facts::{Own, Rest, Scope, Starting, look_with};
 use super::hold;
+use crate::actions::Carrier;
 use crate::notify::Line;
 use crate::run::NOT_TAKEN;
 
@@ -27,6 +29,8 @@ use crate::run::NOT_TAKEN;
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
 /// How often what dead supervisors left is looked for.
 const SWEEP_PERIOD: Duration = Duration::from_secs(10);
+/// Messages whose lost ring is remembered: one that cannot be rung for is not tried at every sweep.
+const RUNG_AGAIN_MAX: usize = 10_000;
 /// For how long the files that say what to run are taken as they were.
 const CONFIG_PERIOD: Duration = Duration::from_millis(250);
 /// How long a message is left alone that somebody else had, and an agent whose supervisor could not run, at first.
@@ -46,8 +50,6 @@ pub trait Hooks {
     /// A program that is kept running is told of its mail.
     fn ring(&mut self, _: &Name, _: &[MessageNo]) {}
     fn tell(&mut self, event: &Event);
-    /// Mail was sent that may have to be seen now.
-    fn sent(&mut self, _: &Office, _: &Name, _: MessageNo) {}
     /// After each look. Says after how long it is to be called again, if it left something out.
     fn show(&mut self, _: &Office, _: &Runners) -> Result<Option<Duration>, Error> {
         Ok(None)
@@ -127,6 +129,8 @@ pub struct Stopper(Arc<Shared>);
 struct Shared {
     news: Mutex<News>,
     came: Condvar,
+    /// Nobody listens to the office any more.
+    over: Interrupt,
 }
 
 #[derive(Debug, Default)]
@@ -137,7 +141,6 @@ struct News {
     asked: u32,
     /// It ends at once.
     leaves: bool,
-    over: bool,
 }
 
 impl Stopper {
@@ -156,10 +159,6 @@ impl Shared {
     fn put(&self, change: impl FnOnce(&mut News)) {
         change(&mut self.news.lock().unwrap_or_else(PoisonError::into_inner));
         self.came.notify_all();
-    }
-
-    fn is_over(&self) -> bool {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner).over
     }
 
     /// Waits for news, and takes what came.
@@ -189,6 +188,9 @@ pub struct Dispatcher<H> {
     swept: Option<Instant>,
     /// The newest message each program that is kept running was rung for.
     rung: BTreeMap<Name, MessageNo>,
+    /// Mail whose ring was lost, and that was rung for here.
+    rung_again: BTreeSet<MessageNo>,
+    carrier: Carrier,
     asked: u32,
 }
 
@@ -206,12 +208,20 @@ impl<H: Hooks> Dispatcher<H> {
             trouble: None,
             swept: None,
             rung: BTreeMap::new(),
+            rung_again: BTreeSet::new(),
+            carrier: Carrier::default(),
             asked: 0,
         }
     }
 
     pub fn only(&mut self, agents: Vec<Name>) -> &mut Self {
         self.only = agents;
+        self
+    }
+
+    /// Who carries out what its records ask for.
+    pub fn carries_out_by(&mut self, carrier: Carrier) -> &mut Self {
+        self.carrier = carrier;
         self
     }
 
@@ -232,8 +242,8 @@ impl<H: Hooks> Dispatcher<H> {
     pub fn run(&mut self, until: Until) -> Result<(), Error> {
         let bell = self.listen();
         let ran = self.turn(until);
-        self.stopper.0.put(|news| news.over = true);
-        // It wakes within a moment, and holds nothing.
+        self.stopper.0.over.raise();
+        // It ends at once, and holds nothing.
         drop(bell);
         ran
     }
@@ -293,9 +303,11 @@ impl<H: Hooks> Dispatcher<H> {
             for run in self.hooks.sweep(&mut self.office)? {
                 self.hooks.tell(&Event::Lost { run });
             }
+            self.ring_again()?;
             self.swept = Some(now_instant());
         }
         let advanced = self.hooks.advance(&mut self.office)?;
+        self.carry_out();
         let runners = self.runners()?;
         self.trouble = None;
         self.register(&runners)?;
@@ -306,9 +318,6 @@ impl<H: Hooks> Dispatcher<H> {
         let mut changed = 0;
         for hold in &choice.holds {
             if let Some(mail) = hold::write(&mut self.office, &runners, hold)? {
-                if let Some(mail) = mail {
-                    self.hooks.sent(&self.office, &hold.agent, mail);
-                }
                 self.hooks.tell(&Event::Held { hold: hold.clone(), mail });
             }
         }
@@ -322,12 +331,30 @@ impl<H: Hooks> Dispatcher<H> {
             changed += 1;
             self.start(start)?;
         }
+        self.carry_out();
         let shown_again = self.hooks.show(&self.office, &runners)?;
         let shown_again = shown_again.map(|after| now.plus_ms(i64::try_from(after.as_millis()).unwrap_or(i64::MAX)));
         // What a resume or a step of a workflow brought is looked at at once.
         let at_once = changed > choice.starts.len() || advanced;
         let look_again = [choice.look_again, shown_again, at_once.then_some(now)].into_iter().flatten().min();
         Ok((changed + usize::from(at_once), look_again))
+    }
+
+    /// What its own records and ticks ask for. What workflows wait for is told at the next look.
+    fn carry_out(&mut self) {
+        for text in self.carrier.carry_out(&mut self.office).troubles {
+            self.hooks.tell(&Event::Trouble { text });
+        }
+    }
+
+    /// Whoever committed something may have died before it rang.
+    fn ring_again(&mut self) -> Result<(), Error> {
+        let rung = self.carrier.ring_owed(&self.office, &self.rung_again)?;
+        if self.rung_again.len() > RUNG_AGAIN_MAX {
+            self.rung_again.clear();
+        }
+        self.rung_again.extend(rung);
+        Ok(())
     }
 
     fn runners(&mut self) -> Result<Runners, Error> {
@@ -490,27 +517,26 @@ impl<H: Hooks> Dispatcher<H> {
     /// A thread that waits for changes of the office, with eyes of its own.
     fn listen(&self) -> std::thread::JoinHandle<()> {
         let (place, shared) = (self.place.clone(), Arc::clone(&self.stopper.0));
+        let carrier = self.carrier.clone();
         std::thread::spawn(move || {
             const PATIENCE: Duration = Duration::from_secs(1);
             // Without it the loop still looks now and then.
             let Ok(mut office) = place.open() else { return };
             let mut seen = head(office.store()).ok();
-            while !shared.is_over() {
-                let changed = office.wait_unless(
-                    Some(PATIENCE),
-                    || shared.is_over(),
-                    |office| {
-                        let now = head(office.store())?;
-                        Ok((Some(now) != seen).then_some(now))
-                    },
-                );
+            while !shared.over.is_raised() {
+                let changed = office.wait_unless(&Interest::everything(), None, Stop::Raised(&shared.over), |office| {
+                    // What was due may have been settled here.
+                    carrier.carry_out(office);
+                    let now = head(office.store())?;
+                    Ok((Some(now) != seen).then_some(now))
+                });
                 match changed {
                     Ok(Some(now)) => {
                         seen = Some(now);
                         shared.put(|news| news.rung = true);
                     }
                     Ok(None) => {}
-                    Err(_) => std::thread::sleep(PATIENCE),
+                    Err(_) => shared.over.sleep(PATIENCE),
                 }
             }
         })
@@ -536,7 +562,8 @@ pub fn register(office: &mut Office, runners: &Runners, name: &Name) -> Result<b
 }
 
 pub(super) fn proposal(office: &Office, actor: &Name, intent: Intent) -> Proposal {
-    Proposal { id: new_id(), actor: actor.clone(), session: None, sent_at: office.wall(), intent, content: None }
+    let (id, sent_at) = (new_id(), office.wall());
+    Proposal { id, actor: actor.clone(), session: None, via: Via::Dispatch, sent_at, intent, content: None }
 }
 
 fn new_id() -> RecordId {

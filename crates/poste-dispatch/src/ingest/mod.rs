@@ -11,7 +11,7 @@ pub use webhook::{Request, webhook};
 
 use poste_core::error::Error;
 use poste_core::fold::{Code, Effect, Verdict};
-use poste_core::log::{Artifact, ArtifactState, Content, Intent, Send};
+use poste_core::log::{Artifact, ArtifactState, Content, Intent, Send, Via};
 use poste_core::text::{Name, RecordId, TypeName};
 use poste_core::vocabulary::{AgentKind, Priority};
 use poste_core::{Address, Digest, MessageNo, Office, Position, limits};
@@ -173,6 +173,7 @@ pub fn store(office: &mut Office, from: &Name, to: &Delivery, incoming: &Incomin
     let header = Send { priority: to.priority, artifacts, ..Send::plain(to.kind.clone(), to.to.clone()) };
     let mut proposal = speaker::proposal(office, from, Intent::Send(header), Some(content(incoming)))?;
     proposal.id = id.clone().unwrap_or(proposal.id);
+    proposal.via = Via::Ingest;
     let outcome = office.propose(&proposal)?;
     match outcome.verdict {
         Verdict::Accepted(Effect::Sent(sent)) => {

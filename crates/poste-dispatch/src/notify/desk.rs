@@ -11,7 +11,8 @@ use poste_core::log::{
     Content, HandlerCursor, HandlerDead, HandlerRelease, HandlerSettle, HandlerTake, Intent, Send, Settling,
 };
 use poste_core::office::Place;
-use poste_core::store::tables::Untold;
+use poste_core::store::Interest;
+use poste_core::store::tables::{Concern, Untold};
 use poste_core::text::{Label, Name};
 use poste_core::time::Timestamp;
 use poste_core::views::{self, MessageView};
@@ -21,6 +22,7 @@ use super::channels::{self, Failure, Scene};
 use super::matching::Matcher;
 use super::post::Post;
 use super::watcher::{Setting, What};
+use crate::actions::Carrier;
 use crate::mark::office_id;
 use crate::speaker::proposal;
 
@@ -142,9 +144,9 @@ pub(super) fn begin(setting: &Setting, office: &mut Office, rule: &OnRule) -> Re
 }
 
 /// Moves a cursor on over what was looked at and concerns nobody. If somebody else sees to the rule, they do.
-pub(super) fn move_on(office: &mut Office, speaker: &Name, rule: &OnRule, to: Position) -> Result<(), Error> {
-    let Some(handling) = take(office, speaker, rule)? else { return Ok(()) };
-    let mut desk = Desk::new(office, speaker, rule, handling);
+pub(super) fn move_on(setting: &Setting, office: &mut Office, rule: &OnRule, to: Position) -> Result<(), Error> {
+    let Some(handling) = take(office, &setting.speaker, rule)? else { return Ok(()) };
+    let mut desk = Desk::new(office, &setting.carrier, &setting.speaker, rule, handling);
     let is_further = to > desk.cursor;
     desk.finish(is_further.then_some(to)).map(drop)
 }
@@ -152,6 +154,7 @@ pub(super) fn move_on(office: &mut Office, speaker: &Name, rule: &OnRule, to: Po
 /// A rule that is held.
 struct Desk<'d> {
     office: &'d mut Office,
+    carrier: &'d Carrier,
     speaker: &'d Name,
     rule: &'d OnRule,
     token: Position,
@@ -173,7 +176,7 @@ pub(super) fn see_to(setting: &Setting, matcher: &Matcher, up_to: Option<Positio
     let Some(handling) = take(&mut office, &setting.speaker, rule)? else { return Ok(Seen::Held) };
     let id = office_id(&office)?;
     let folder = Folders::of(&setting.place)?;
-    let mut desk = Desk::new(&mut office, &setting.speaker, rule, handling);
+    let mut desk = Desk::new(&mut office, &setting.carrier, &setting.speaker, rule, handling);
     let mut next = next_match(desk.office, matcher, desk.cursor)?;
     loop {
         for (number, damage) in std::mem::take(&mut next.unreadable) {
@@ -207,7 +210,7 @@ pub(super) fn see_to(setting: &Setting, matcher: &Matcher, up_to: Option<Positio
         next = next_match(desk.office, matcher, position)?;
         // Written before the next one is told: whoever dies there repeats one message at most.
         if next.found.is_some() {
-            if setting.stop.load(Ordering::Relaxed) {
+            if setting.stop.is_raised() {
                 desk.finish(Some(position))?;
                 return Ok(Seen::Stopped);
             }
@@ -243,9 +246,15 @@ impl Folders {
 }
 
 impl<'d> Desk<'d> {
-    fn new(office: &'d mut Office, speaker: &'d Name, rule: &'d OnRule, handling: Handling) -> Self {
+    fn new(
+        office: &'d mut Office,
+        carrier: &'d Carrier,
+        speaker: &'d Name,
+        rule: &'d OnRule,
+        handling: Handling,
+    ) -> Self {
         let Handling { token, until, cursor, .. } = handling;
-        Self { office, speaker, rule, token, until, cursor }
+        Self { office, carrier, speaker, rule, token, until, cursor }
     }
 
     fn untold(&self, message: MessageNo) -> Result<Option<Untold>, Error> {
@@ -271,19 +280,19 @@ impl<'d> Desk<'d> {
             }
         }
         loop {
-            if setting.stop.load(Ordering::Relaxed) {
+            if setting.stop.is_raised() {
                 return Ok(Told::Stopped);
             }
             if !self.keep(self.rule.timeout_ms + SLACK_MS)? {
                 return Ok(Told::Lost);
             }
-            let scene = folders.scene(self.rule, self.office.wall(), &setting.stop);
+            let scene = folders.scene(self.rule, self.office.wall(), setting.stop.flag());
             let Err(failure) = channels::send(&self.rule.handler, &post, scene) else {
                 setting.say(self.rule, number, What::Told, None, attempt);
                 return Ok(Told::Done);
             };
             // Not the receiver's failure: it is told by whoever comes next, with the same key.
-            if setting.stop.load(Ordering::Relaxed) {
+            if setting.stop.is_raised() {
                 return Ok(Told::Stopped);
             }
             if failure.is_final || attempt >= self.rule.attempts {
@@ -314,13 +323,13 @@ impl<'d> Desk<'d> {
             if left.is_zero() {
                 return Ok(Told::Done);
             }
-            if setting.stop.load(Ordering::Relaxed) {
+            if setting.stop.is_raised() {
                 return Ok(Told::Stopped);
             }
             if !self.keep(lease_ms(self.rule) / 3)? {
                 return Ok(Told::Lost);
             }
-            std::thread::sleep(left.min(SLICE));
+            setting.stop.sleep(left.min(SLICE));
         }
     }
 
@@ -441,7 +450,9 @@ impl<'d> Desk<'d> {
             intents.into_iter().map(|(intent, content)| proposal(self.office, self.speaker, intent, content));
         let proposals = proposals.collect::<Result<Vec<_>, Error>>()?;
         let mut is_held = true;
-        for (outcome, proposal) in self.office.submit(&proposals)?.into_iter().zip(proposals) {
+        let outcomes = self.office.submit(&proposals)?;
+        self.carrier.carry_out(self.office);
+        for (outcome, proposal) in outcomes.into_iter().zip(proposals) {
             let Verdict::Rejected(rejection) = outcome.verdict else { continue };
             match (rejection.code, proposal.intent) {
                 (Code::LeaseLost, _) => is_held = false,
@@ -480,6 +491,7 @@ pub struct Retried {
 /// Tries dead letters of a rule once more, each once; none named, all of them. `None`: somebody else sees to the rule.
 pub fn retry(
     place: &Place,
+    carrier: &Carrier,
     speaker: &Name,
     matcher: &Matcher,
     messages: &[MessageNo],
@@ -488,11 +500,16 @@ pub fn retry(
 ) -> Result<Option<Vec<Retried>>, Error> {
     let mut office = place.open()?;
     let rule = &matcher.rule;
-    let waited = office.wait_for(Some(patience), |office| take(office, speaker, rule))?;
+    let freed = Interest::from(Concern::Handler(rule.name.clone()));
+    let waited = office.wait_for(&freed, Some(patience), |office| {
+        let taken = take(office, speaker, rule);
+        carrier.carry_out(office);
+        taken
+    })?;
     let Some(handling) = waited else { return Ok(None) };
     let id = office_id(&office)?;
     let folders = Folders::of(place)?;
-    let mut desk = Desk::new(&mut office, speaker, rule, handling);
+    let mut desk = Desk::new(&mut office, carrier, speaker, rule, handling);
     let mut retried = Vec::new();
     let waiting = desk.office.store().tables()?.all_untold(Some(&rule.name), RETRIED_MAX)?;
     for untold in waiting {

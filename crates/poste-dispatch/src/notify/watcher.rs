@@ -1,14 +1,14 @@
 //! One thread that hears of news, and one for each rule while it has something to tell.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use poste_core::config::OnRule;
 use poste_core::error::Error;
-use poste_core::office::{OnRules, Place};
+use poste_core::office::{OnRules, Place, Stop};
+use poste_core::store::{Interest, Interrupt};
 use poste_core::text::{Label, Name};
 use poste_core::time::{Timestamp, rfc3339};
 use poste_core::views;
@@ -19,6 +19,7 @@ use serde::Serialize;
 use super::desk::{Seen, begin, move_on, next_match, see_to};
 use super::matching::Matcher;
 use super::secret;
+use crate::actions::Carrier;
 use crate::speaker;
 
 /// How often the files are looked at, and how long somebody who failed waits.
@@ -34,6 +35,8 @@ pub struct WatchOptions {
     pub speaker: Option<Name>,
     /// Only these rules; none named, all of them.
     pub only: Vec<Label>,
+    /// Who carries out what the watcher's records ask for.
+    pub carrier: Carrier,
     /// Told everything that happens, from several threads.
     pub report: Arc<dyn Fn(&Line) + Send + Sync>,
 }
@@ -81,7 +84,8 @@ pub enum What {
 pub(super) struct Setting {
     pub place: Place,
     pub speaker: Name,
-    pub stop: Arc<AtomicBool>,
+    pub stop: Interrupt,
+    pub carrier: Carrier,
     report: Arc<dyn Fn(&Line) + Send + Sync>,
     /// None: it only goes as far as the log was when it began.
     pub pace: Option<Arc<Pace>>,
@@ -138,21 +142,21 @@ impl Setting {
 /// Sees to the rules of an office until it is stopped.
 #[derive(Debug)]
 pub struct Watcher {
-    stop: Arc<AtomicBool>,
+    stop: Interrupt,
     thread: Option<JoinHandle<Result<(), Error>>>,
 }
 
 impl Watcher {
     /// The rules stand in this machine's files; that they cannot be read is an error here, and a problem later on.
     pub fn start(options: WatchOptions) -> Result<Self, Error> {
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Interrupt::default();
         // Who has no rules writes nothing, and looks whether there are some by now.
         let ready = match options.place.open()?.on_rules()?.rules.is_empty() {
             true => None,
             false => Some(set_up(&options, &stop)?),
         };
         let thread = std::thread::Builder::new().name("watch".to_owned());
-        let is_stopped = Arc::clone(&stop);
+        let is_stopped = stop.clone();
         let thread = thread.spawn(move || {
             let ready = match ready {
                 Some(ready) => Some(ready),
@@ -164,7 +168,7 @@ impl Watcher {
             if let Err(error) = &ended {
                 setting.problem(format!("nobody sees to the rules here any more: {error}"));
             }
-            setting.stop.store(true, Ordering::Relaxed);
+            setting.stop.raise();
             rules.end(&setting, &mut office);
             ended
         });
@@ -183,7 +187,7 @@ impl Watcher {
     }
 
     fn end(&mut self) -> Result<(), Error> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.raise();
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(ended)) => ended,
             Some(Err(_)) => Err(Error::Damaged("the watcher ended with a panic".to_owned())),
@@ -200,9 +204,11 @@ impl Drop for Watcher {
 
 /// Each rule that nobody saw to yet begins here, so that it tells of what is sent from now on.
 pub fn begin_rules(options: &WatchOptions) -> Result<(), Error> {
-    let (setting, rules) = set_up(options, &Arc::new(AtomicBool::new(false)))?;
+    let (setting, rules) = set_up(options, &Interrupt::default())?;
     let mut office = setting.place.open()?;
-    rules.watched.values().try_for_each(|watched| begin_once(&setting, &mut office, &watched.matcher.rule))
+    let begun = rules.watched.values().try_for_each(|watched| begin_once(&setting, &mut office, &watched.matcher.rule));
+    setting.carrier.carry_out(&mut office);
+    begun
 }
 
 fn begin_once(setting: &Setting, office: &mut Office, rule: &OnRule) -> Result<(), Error> {
@@ -212,7 +218,7 @@ fn begin_once(setting: &Setting, office: &mut Office, rule: &OnRule) -> Result<(
 
 /// Tells what is to be told now, and ends. Rules that somebody else sees to are left to them.
 pub fn catch_up(options: &WatchOptions) -> Result<(), Error> {
-    let (setting, mut rules) = set_up(options, &Arc::new(AtomicBool::new(false)))?;
+    let (setting, mut rules) = set_up(options, &Interrupt::default())?;
     let mut office = setting.place.open()?;
     // What is sent meanwhile is for the next time: a rule may be the reason for it.
     let up_to = office.store().tables()?.cursor.head.position;
@@ -237,16 +243,13 @@ pub fn catch_up(options: &WatchOptions) -> Result<(), Error> {
 }
 
 /// Waits for the first rules to be written. None: it was stopped before.
-fn first_rules(options: &WatchOptions, stop: &Arc<AtomicBool>) -> Result<Option<(Setting, Rules)>, Error> {
-    const SLICE: Duration = Duration::from_millis(100);
+fn first_rules(options: &WatchOptions, stop: &Interrupt) -> Result<Option<(Setting, Rules)>, Error> {
     let office = options.place.open()?;
-    let mut looked = Instant::now();
-    while !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(SLICE);
-        if looked.elapsed() < PERIOD {
-            continue;
+    loop {
+        stop.sleep(PERIOD);
+        if stop.is_raised() {
+            return Ok(None);
         }
-        looked = Instant::now();
         // A file that cannot be read has no rules yet; whoever mends it is told by `config check`.
         if office.on_rules().is_ok_and(|read| !read.rules.is_empty())
             && let Ok(ready) = set_up(options, stop)
@@ -254,17 +257,18 @@ fn first_rules(options: &WatchOptions, stop: &Arc<AtomicBool>) -> Result<Option<
             return Ok(Some(ready));
         }
     }
-    Ok(None)
 }
 
-fn set_up(options: &WatchOptions, stop: &Arc<AtomicBool>) -> Result<(Setting, Rules), Error> {
+fn set_up(options: &WatchOptions, stop: &Interrupt) -> Result<(Setting, Rules), Error> {
     let mut office = options.place.open()?;
     office.sync_policy()?;
     let speaker = speaker::speaker(&mut office, options.speaker.clone())?;
+    options.carrier.carry_out(&mut office);
     let setting = Setting {
         place: options.place.clone(),
         speaker,
-        stop: Arc::clone(stop),
+        stop: stop.clone(),
+        carrier: options.carrier.clone(),
         report: Arc::clone(&options.report),
         pace: None,
     };
@@ -274,10 +278,13 @@ fn set_up(options: &WatchOptions, stop: &Arc<AtomicBool>) -> Result<(Setting, Ru
 }
 
 fn watch(setting: &Setting, office: &mut Office, rules: &mut Rules, only: &[Label]) -> Result<(), Error> {
-    let is_over = || setting.stop.load(Ordering::Relaxed);
-    while !is_over() {
-        let looked = office.wait_unless(Some(PERIOD), is_over, |office| {
-            rules.look(setting, office)?;
+    while !setting.stop.is_raised() {
+        // What a rule matches is more than a key says.
+        let looked = office.wait_unless(&Interest::everything(), Some(PERIOD), Stop::Raised(&setting.stop), |office| {
+            let looked = rules.look(setting, office);
+            // What was due may have been settled here.
+            setting.carrier.carry_out(office);
+            looked?;
             Ok(None::<()>)
         });
         match looked {
@@ -285,7 +292,7 @@ fn watch(setting: &Setting, office: &mut Office, rules: &mut Rules, only: &[Labe
             // The office is full, locked or being restored: that passes, or a person sees to it.
             Err(error) if is_passing(&error) => {
                 setting.problem(error.to_string());
-                std::thread::sleep(PERIOD);
+                setting.stop.sleep(PERIOD);
             }
             Err(error) => return Err(error),
         }
@@ -320,7 +327,7 @@ struct Watched {
     /// What that was, told once.
     troubled: Option<String>,
     /// Ends its worker: it is to stop, or its rule is another by now.
-    stop: Arc<AtomicBool>,
+    stop: Interrupt,
     pace: Arc<Pace>,
 }
 
@@ -342,7 +349,7 @@ impl Rules {
                 if before.matcher.rule != *rule {
                     // What it passed under its old words is passed.
                     before.matcher = Arc::new(Matcher::new(rule.clone())?);
-                    before.stop.store(true, Ordering::Relaxed);
+                    before.stop.raise();
                 }
                 watched.insert(rule.name.clone(), before);
                 continue;
@@ -351,7 +358,7 @@ impl Rules {
                 setting.say(rule, None, What::Problem, Some(why), 0);
             }
             let matcher = Arc::new(Matcher::new(rule.clone())?);
-            let stop = Arc::new(AtomicBool::new(false));
+            let stop = Interrupt::default();
             let new = Watched {
                 matcher,
                 clean: Position(0),
@@ -364,7 +371,7 @@ impl Rules {
             watched.insert(rule.name.clone(), new);
         }
         for (_, gone) in std::mem::replace(&mut self.watched, watched) {
-            gone.stop.store(true, Ordering::Relaxed);
+            gone.stop.raise();
             self.leaving.extend(gone.worker);
         }
         self.leaving.retain(|worker| !worker.is_finished());
@@ -408,7 +415,7 @@ impl Rules {
 
     /// Everybody ends, and cursors stand where it was looked.
     fn end(&mut self, setting: &Setting, office: &mut Office) {
-        self.watched.values().for_each(|watched| watched.stop.store(true, Ordering::Relaxed));
+        self.watched.values().for_each(|watched| watched.stop.raise());
         self.leaving.drain(..).for_each(|worker| drop(worker.join()));
         for watched in self.watched.values_mut() {
             if let Some(worker) = watched.worker.take() {
@@ -428,9 +435,9 @@ impl Watched {
 
     /// Tells what is to be told, up to a position if there is one.
     fn work(&mut self, setting: &Setting, up_to: Option<Position>) {
-        self.stop = Arc::new(AtomicBool::new(false));
+        self.stop = Interrupt::default();
         let pace = up_to.is_none().then(|| Arc::clone(&self.pace));
-        let setting = Setting { stop: Arc::clone(&self.stop), pace, ..setting.clone() };
+        let setting = Setting { stop: self.stop.clone(), pace, ..setting.clone() };
         let matcher = Arc::clone(&self.matcher);
         self.worker = Some(std::thread::spawn(move || see_to(&setting, &matcher, up_to)));
     }
@@ -490,7 +497,7 @@ impl Watched {
         let behind = views::count_after(office.store(), handler.cursor)?;
         let after = views::count_after(office.store(), self.clean)?;
         match behind.saturating_sub(after) >= passed_min {
-            true => move_on(office, &setting.speaker, rule, self.clean),
+            true => move_on(setting, office, rule, self.clean),
             false => Ok(()),
         }
     }

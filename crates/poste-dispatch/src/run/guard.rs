@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use poste_core::fold::{Claimed, Effect, Verdict};
-use poste_core::log::{Extend, Intent, MessageNo, Position, Proposal};
+use poste_core::log::{Extend, Intent, MessageNo, Position, Proposal, Via};
 use poste_core::office::Office;
 use poste_core::store::processes;
 use poste_core::store::tables::{Event, State};
@@ -13,6 +13,7 @@ use poste_run::{Watch, Watcher};
 
 use super::folder::{About, RunFolder};
 use super::supervise::Desk;
+use crate::actions::Carrier;
 
 /// How often it looks; with a short lease more often.
 const LOOK: Duration = Duration::from_secs(1);
@@ -100,6 +101,7 @@ struct Open {
 pub(crate) struct Guard<'a> {
     pub office: &'a mut Office,
     pub desk: &'a dyn Desk,
+    carrier: &'a Carrier,
     holder: Holder,
     open: Vec<Open>,
     given_back: usize,
@@ -119,11 +121,11 @@ impl<'a> Guard<'a> {
     pub(crate) fn new(
         office: &'a mut Office,
         desk: &'a dyn Desk,
+        carrier: &'a Carrier,
         holder: Holder,
         claimed: &Claimed,
         terms: Terms,
-        folder: &'a RunFolder,
-        about: About,
+        (folder, about): (&'a RunFolder, About),
     ) -> Self {
         let open: Vec<Open> =
             claimed.items.iter().map(|item| Open { number: item.number, until: item.lease_until }).collect();
@@ -132,6 +134,7 @@ impl<'a> Guard<'a> {
         Self {
             office,
             desk,
+            carrier,
             holder,
             open,
             given_back,
@@ -204,11 +207,14 @@ impl<'a> Guard<'a> {
             id: self.desk.id(),
             actor: self.holder.agent.clone(),
             session: Some(self.holder.run.clone()),
+            via: Via::Dispatch,
             sent_at: self.office.wall(),
             intent: Intent::Extend(extend),
             content: None,
         };
-        Ok(match self.office.propose(&proposal)?.verdict {
+        let outcome = self.office.propose(&proposal)?;
+        self.carrier.carry_out(self.office);
+        Ok(match outcome.verdict {
             Verdict::Accepted(Effect::Claimed(claimed)) => claimed.items.first().map(|item| item.lease_until),
             Verdict::Accepted(_) | Verdict::Rejected(_) => None,
         })

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use poste_core::config::{AgentConfig, AnswerBy, Mode, Preset};
 use poste_core::fold::{Claimed, Effect, Outcome, Verdict};
-use poste_core::log::{Content, Intent, MessageNo, Proposal, Register, RunOutcome, RunStart};
+use poste_core::log::{Content, Intent, MessageNo, Proposal, Register, RunOutcome, RunStart, Via};
 use poste_core::office::{Office, Place};
 use poste_core::store::{host_name, processes};
 use poste_core::text::{Name, RecordId, Session};
@@ -21,6 +21,8 @@ use poste_run::{HeldBack, Keep, StartError, Watch, Watcher};
 
 use finish::result;
 use prepare::Prepared;
+
+use crate::actions::Carrier;
 
 use super::conversation::{self, Conversation};
 use super::folder::{self, About, Ended, RunFolder};
@@ -57,8 +59,6 @@ pub trait Desk {
     fn fenced(&self, message: &MessageView) -> String;
     /// Why these messages must not even be taken here: their gates may not be run.
     fn refuses(&self, office: &Office, messages: &[MessageNo]) -> Result<Option<String>, Error>;
-    /// Wakes whom these messages are for.
-    fn sent(&self, office: &mut Office, messages: &[MessageNo]);
     /// Runs the gates of what was taken, in this session, and gives what is left of it.
     fn gates(&self, office: &mut Office, agent: &Name, run: &Session, claimed: Claimed) -> Result<Claimed, String>;
 }
@@ -123,7 +123,13 @@ fn attempt(place: &Place, errand: &Errand, desk: &dyn Desk) -> Result<Came, RunE
     }
     // What is left of a dead run must be gone before the next one begins.
     patiently(START_PATIENCE, || sweep(&mut office, Some(&errand.agent)))?;
-    let mut supervisor = Supervisor { place, office, config, errand, desk, signals: &signals };
+    let carrier = Carrier {
+        program: Some(errand.program.clone()),
+        caller: Some(errand.agent.clone()),
+        session: Some(errand.run.clone()),
+    };
+    carrier.carry_out(&mut office);
+    let mut supervisor = Supervisor { place, office, config, errand, desk, signals: &signals, carrier };
     supervisor.introduce()?;
     if supervisor.config.mode == Mode::Resident { supervisor.keep_running() } else { supervisor.once(&errand.run) }
 }
@@ -167,6 +173,7 @@ struct Supervisor<'a> {
     errand: &'a Errand,
     desk: &'a dyn Desk,
     signals: &'a HeldBack,
+    carrier: Carrier,
 }
 
 /// What a run has while it lasts.
@@ -184,7 +191,8 @@ struct Run {
 impl Supervisor<'_> {
     fn proposal(&self, actor: &Name, run: &Session, intent: Intent, content: Option<Content>) -> Proposal {
         let sent_at = self.office.wall();
-        Proposal { id: self.desk.id(), actor: actor.clone(), session: Some(run.clone()), sent_at, intent, content }
+        let (id, actor, session) = (self.desk.id(), actor.clone(), Some(run.clone()));
+        Proposal { id, actor, session, via: Via::Dispatch, sent_at, intent, content }
     }
 
     fn store(&mut self, patience: Duration, proposals: &[Proposal]) -> Result<Vec<Outcome>, Error> {
@@ -193,7 +201,9 @@ impl Supervisor<'_> {
             if std::mem::replace(&mut again, true) && self.office.store().check_identity().is_err() {
                 self.office = self.place.open()?;
             }
-            self.office.submit(proposals)
+            let outcomes = self.office.submit(proposals)?;
+            self.carrier.carry_out(&mut self.office);
+            Ok(outcomes)
         })
     }
 
@@ -322,6 +332,7 @@ impl Supervisor<'_> {
         let until = Instant::now() + LETTING_GO;
         loop {
             let still = patiently(START_PATIENCE, || sweep::sweep_messages(&mut self.office, wanted))?;
+            self.carrier.carry_out(&mut self.office);
             let Some(row) = still else { return Ok(None) };
             if Instant::now() >= until || self.signals.signal().is_some() {
                 return Ok(Some(format!("run {} of {} lost it and has not ended yet", row.run, row.agent)));
@@ -378,7 +389,15 @@ impl Supervisor<'_> {
     fn guard<'a>(&'a mut self, run: &'a Run) -> Guard<'a> {
         let holder = self.holder(run);
         let terms = Terms { lease_ms: run.lease_ms, grace_ms: self.config.grace_ms };
-        Guard::new(&mut self.office, self.desk, holder, &run.claimed, terms, &run.folder, run.about.clone())
+        Guard::new(
+            &mut self.office,
+            self.desk,
+            &self.carrier,
+            holder,
+            &run.claimed,
+            terms,
+            (&run.folder, run.about.clone()),
+        )
     }
 
     fn follow(&mut self, run: &mut Run, prepared: Prepared) -> RunResult {

@@ -6,9 +6,8 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use poste_core::config::AgentConfig;
-use poste_core::log::{Body, Content, Intent, MessageNo, Proposal, Retire, RunEnd, RunOutcome};
+use poste_core::log::{Body, Content, Intent, MessageNo, Proposal, Retire, RunEnd, RunOutcome, Via};
 use poste_core::office::Office;
-use poste_core::store::host_name;
 use poste_core::store::processes::{self, Presence};
 use poste_core::store::tables::RunRow;
 use poste_core::text::{Name, RecordId, Session};
@@ -219,7 +218,9 @@ fn is_gone(office: &Office, row: &RunRow) -> Result<bool, Error> {
         Presence::Running => Ok(false),
         Presence::Gone => Ok(true),
         // Nothing outlives a boot of its machine.
-        Presence::Unknown if row.host == host_name() && processes::is_of_earlier_boot(&row.supervisor) => Ok(true),
+        Presence::Unknown if row.machine == *office.machine()? && processes::is_of_earlier_boot(&row.supervisor) => {
+            Ok(true)
+        }
         // It cannot be asked, but what it took is not its own any more.
         Presence::Unknown => match holds_something(office, row)? {
             Some(holds) => Ok(!holds),
@@ -277,5 +278,6 @@ fn proposal(office: &Office, row: &RunRow, what: &str, intent: Intent, content: 
     // The same for everybody who sweeps, so that it is one record whoever does.
     let digest = Digest::of(format!("{} {what}", row.run).as_bytes());
     let id: RecordId = format!("lost-{digest}").parse().expect("hexadecimal digits are an id");
-    Proposal { id, actor: row.agent.clone(), session: Some(row.run.clone()), sent_at: office.wall(), intent, content }
+    let (actor, session, sent_at) = (row.agent.clone(), Some(row.run.clone()), office.wall());
+    Proposal { id, actor, session, via: Via::Dispatch, sent_at, intent, content }
 }

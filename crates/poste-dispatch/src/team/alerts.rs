@@ -2,7 +2,7 @@
 
 use poste_core::address::Address;
 use poste_core::fold::Verdict;
-use poste_core::log::{Content, Intent, MessageNo, Proposal, Send};
+use poste_core::log::{Content, Intent, MessageNo, Proposal, Send, Via};
 use poste_core::office::Office;
 use poste_core::text::{Name, Word};
 use poste_core::{Error, Timestamp};
@@ -62,7 +62,8 @@ fn tell(
     let kind = "alert".parse().expect("a built-in type");
     let intent = Intent::Send(Send::plain(kind, vec![lead]));
     let sent_at = office.wall();
-    let proposal = Proposal { id, actor: name.clone(), session: None, sent_at, intent, content: Some(content) };
+    let (actor, content) = (name.clone(), Some(content));
+    let proposal = Proposal { id, actor, session: None, via: Via::Dispatch, sent_at, intent, content };
     // Refused, when it retired or somebody else told of it this moment: then there is nothing to tell.
     match office.propose(&proposal)?.verdict {
         Verdict::Accepted(effect) => Ok(effect.message()),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use poste_core::config::Mode;
 use poste_core::fold::{Code, Verdict};
-use poste_core::log::{Content, HoldReason, Intent, Proposal, Register, RunResume};
+use poste_core::log::{Content, HoldReason, Intent, Proposal, Register, RunResume, Via};
 use poste_core::office::Office;
 use poste_core::store::processes::Presence;
 use poste_core::text::{Name, RecordId, Session};
@@ -184,7 +184,8 @@ fn last_words(office: &Office, name: &Name) -> Result<Option<String>, Error> {
 }
 
 pub(super) fn proposal(office: &Office, actor: &Name, intent: Intent, content: Option<Content>) -> Proposal {
-    Proposal { id: fresh_id(), actor: actor.clone(), session: None, sent_at: office.wall(), intent, content }
+    let (id, sent_at) = (fresh_id(), office.wall());
+    Proposal { id, actor: actor.clone(), session: None, via: Via::Dispatch, sent_at, intent, content }
 }
 
 fn fresh_id() -> RecordId {

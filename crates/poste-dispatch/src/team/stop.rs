@@ -21,6 +21,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::start::{proposal, resume};
+use crate::actions::Carrier;
 use crate::run::{self, RUN, RunFolder, sweep};
 
 /// What a supervisor takes beyond the grace of its program to write everything down.
@@ -148,6 +149,7 @@ impl Stop {
     pub fn wait(
         &self,
         office: &mut Office,
+        carrier: &Carrier,
         mut all: Vec<Stopping>,
         mut tell: impl FnMut(&str),
     ) -> Result<Vec<Stopped>, StopError> {
@@ -157,6 +159,7 @@ impl Stop {
             for one in all.iter_mut().filter(|one| one.came.is_none()) {
                 self.look(office, one, until, &mut tell)?;
             }
+            carrier.carry_out(office);
             if all.iter().all(|one| one.came.is_some()) {
                 return Ok(all.into_iter().filter_map(|one| one.came).collect());
             }

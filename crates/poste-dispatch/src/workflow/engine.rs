@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use poste_core::config::{AgentConfig, Problem};
 use poste_core::fold::{Code, Effect, Rejection, Verdict};
 use poste_core::log::{
-    Body, Content, Intent, Proposal, Sealed, Send, StepAsk, StepMark, StepSpec, WorkflowEnd, WorkflowEnding,
+    Body, Content, Intent, Proposal, Sealed, Send, StepAsk, StepMark, StepSpec, Via, WorkflowEnd, WorkflowEnding,
     WorkflowMark, WorkflowStart, WorkflowStep,
 };
 use poste_core::office::Office;
@@ -202,7 +202,7 @@ fn register_agents(office: &mut Office, definition: &Definition) -> Result<(), E
 /// Starts a workflow in somebody's name; in the session of a run it is one of what that run leads to.
 pub fn start(
     office: &mut Office,
-    (owner, session): (&Name, Option<Session>),
+    (owner, session, via): (&Name, Option<Session>, Via),
     id: RecordId,
     source: &Source,
     inputs: &Inputs,
@@ -226,8 +226,8 @@ pub fn start(
         lead: definition.lead.clone().filter(|lead| lead != owner),
     });
     let sent_at = office.wall();
-    let outcome =
-        office.propose(&Proposal { id, actor: owner.clone(), session, sent_at, intent, content: Some(content) })?;
+    let proposal = Proposal { id, actor: owner.clone(), session, via, sent_at, intent, content: Some(content) };
+    let outcome = office.propose(&proposal)?;
     match outcome.verdict {
         Verdict::Accepted(Effect::Began(workflow)) => Ok(Started { workflow, repeat: outcome.repeat }),
         Verdict::Accepted(other) => {
@@ -292,9 +292,20 @@ pub fn advance_news(office: &mut Office) -> Result<Advanced, Error> {
     advance_from(office, Stir::News)
 }
 
+/// As [`advance_news`], with one.
+pub fn advance_news_of(office: &mut Office, label: &Label) -> Result<Advanced, Error> {
+    let outlines = views::open_workflows(office.store(), Some(label))?;
+    advance_outlined(office, outlines, Stir::News)
+}
+
 fn advance_from(office: &mut Office, least: Stir) -> Result<Advanced, Error> {
+    let outlines = views::open_workflows(office.store(), None)?;
+    advance_outlined(office, outlines, least)
+}
+
+fn advance_outlined(office: &mut Office, outlines: Vec<WorkflowView>, least: Stir) -> Result<Advanced, Error> {
     let mut advanced = Advanced::default();
-    for outline in views::open_workflows(office.store(), None)? {
+    for outline in outlines {
         if Stir::of(&outline) < least {
             advanced.open += 1;
             continue;
@@ -374,7 +385,7 @@ fn say(
         let (intent, content) = intent_of(view, definition, &act);
         let proposal = proposal(office, owner, intent, content);
         // What does not fit anywhere would stop everything else that is said along with it.
-        if let Err(why) = Sealed::seal(&proposal) {
+        if let Err(why) = Sealed::seal(&proposal, office.machine()?) {
             match &act {
                 Act::End { how, why: reason } => {
                     advanced.waiting.push(format!("{} is over and nobody is told: {why}", view.workflow));
@@ -461,7 +472,8 @@ pub fn proposal_of(office: &Office, view: &WorkflowView, definition: &Definition
 
 fn proposal(office: &Office, owner: &Name, intent: Intent, content: Option<Content>) -> Proposal {
     let id = uuid::Uuid::now_v7().to_string().parse().expect("a UUID is an id");
-    Proposal { id, actor: owner.clone(), session: None, sent_at: office.wall(), intent, content }
+    let (actor, sent_at) = (owner.clone(), office.wall());
+    Proposal { id, actor, session: None, via: Via::Dispatch, sent_at, intent, content }
 }
 
 fn intent_of(view: &WorkflowView, definition: Option<&Definition>, act: &Act) -> (Intent, Option<Content>) {

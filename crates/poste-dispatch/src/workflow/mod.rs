@@ -19,8 +19,8 @@ mod words;
 
 pub use definition::{Definition, ForEach, Input, OnFail, Step, Target};
 pub use engine::{
-    Advanced, FOLDER, Registered, Source, StartError, Started, advance, advance_news, advance_one, began, definitions,
-    find, folders, proposal_of, start,
+    Advanced, FOLDER, Registered, Source, StartError, Started, advance, advance_news, advance_news_of, advance_one,
+    began, definitions, find, folders, proposal_of, start,
 };
 pub use lint::{Anybody, Known, lint};
 pub use plan::{Act, Inputs, Stir, Task, plan};

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use poste_core::fold::{Outcome, Refusals, Verdict, fold};
-use poste_core::log::{Log as _, Record, Sealed};
+use poste_core::log::{Record, Sealed};
 use poste_core::store::Store;
 use poste_core::store::clock::Clock as _;
 use poste_core::store::table_digest::digest;
@@ -60,16 +60,15 @@ fn line(bytes: &[u8], passes_ms: i64) -> String {
 fn busy_history() -> Vec<Record> {
     let clock = SimClock::new();
     let sequencer = Sequencer::new(clock.clone());
-    let mut log = sequencer.replica(0, HISTORY_SEED, Faults::NONE).expect("a store in memory");
+    let (mut office, _) = sequencer.replica(0, HISTORY_SEED, Faults::NONE).expect("a store in memory");
     let mut generator = Generator::new(HISTORY_SEED);
     for _ in 0..HISTORY_STEPS {
         if let TimeStep::Passes(ms) = generator.time_step() {
             clock.advance(ms);
         }
-        let proposal = generator.next(log.store(), clock.wall()).expect("a generator that sees the tables");
-        let sealed = Sealed::seal(&proposal).expect("a generator seals what it proposes");
-        let outcomes = log.append(vec![sealed]).expect("a log without faults");
-        generator.learn(&proposal, &outcomes[0]);
+        let proposal = generator.next(office.store(), clock.wall()).expect("a generator that sees the tables");
+        let outcome = office.propose(&proposal).expect("a log without faults");
+        generator.learn(&proposal, &outcome);
     }
     sequencer.records_after(Position(0), usize::MAX)
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
 use poste::probe;
-use poste_core::log::{Artifact, ArtifactState, Body, Content, Intent, MessageNo, Proposal, Sealed};
+use poste_core::log::{Artifact, ArtifactState, Body, Content, Intent, MessageNo, Proposal, Sealed, Via};
 use poste_core::views::MessageView;
 use poste_core::vocabulary::TrustLabel;
 use poste_core::{Digest, Timestamp};
@@ -44,11 +44,12 @@ pub(super) fn batch(input: &[u8]) -> Checked {
         id: "line".parse().expect("an id"),
         actor: "lead".parse().expect("a name"),
         session: None,
+        via: Via::Cli,
         sent_at: Timestamp::ZERO,
         intent: Intent::Send(header),
         content: Some(content),
     };
-    let sealed = match Sealed::seal(&proposal) {
+    let sealed = match Sealed::seal(&proposal, &"machine".parse().expect("a label")) {
         Ok(sealed) => sealed,
         Err(malformed) => return Ok(malformed.to_string()),
     };

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use poste::probe;
 use poste_core::config::{ConfigFile, FilePolicy, KeyPath, change, check_local};
 use poste_core::fold::{Refusals, fold};
-use poste_core::log::{Intent, Proposal, Record, Sealed, TopicPattern};
+use poste_core::log::{Intent, Proposal, Record, Sealed, TopicPattern, Via};
 use poste_core::store::Store;
 use poste_core::text::{InvalidText, Label, Name, RecordId, Session, Topic, TypeName, Word, nearest, quoted};
 use poste_core::time::{When, length, parse_duration_ms, parse_when};
@@ -256,11 +256,13 @@ fn folds(file: FilePolicy) -> Result<(), String> {
         id: "policy".parse().expect("an id"),
         actor: Name::poste(),
         session: None,
+        via: Via::Cli,
         sent_at: Timestamp::ZERO,
         intent: Intent::Policy(policy),
         content: None,
     };
-    let sealed = Sealed::seal(&proposal).map_err(|error| format!("a policy that does not seal: {error}"))?;
+    let sealed = Sealed::seal(&proposal, &"machine".parse().expect("a label"))
+        .map_err(|error| format!("a policy that does not seal: {error}"))?;
     let store = Store::in_memory().map_err(|error| error.to_string())?;
     let mut tables = store.tables().map_err(|error| error.to_string())?;
     let record = Record { position: Position(1), at: Timestamp::from_ms(1), sealed };

@@ -19,6 +19,7 @@ use poste_core::log::{Content, KINDS, Proposal, Record, Sealed};
 use poste_core::store::Store;
 use poste_core::store::table_digest::digest;
 use poste_core::store::tables::State;
+use poste_core::text::Label;
 use poste_core::{Digest, Position, Timestamp};
 use poste_testkit::invariants;
 use std::collections::BTreeSet;
@@ -43,6 +44,11 @@ fn file_name(number: u16, name: &str) -> String {
 
 fn read(path: &Path) -> Vec<u8> {
     fs::read(path).unwrap_or_else(|error| panic!("{}: {error}; POSTE_BLESS=1 writes new golden files", path.display()))
+}
+
+/// The machine every golden record comes from.
+fn machine() -> Label {
+    text("0123456789abcdef")
 }
 
 fn text<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
@@ -77,11 +83,12 @@ fn golden_records_decode_and_seal_to_the_same_bytes() {
             id: envelope.id.clone(),
             actor: envelope.actor.clone(),
             session: envelope.session.clone(),
+            via: envelope.via,
             sent_at: envelope.sent_at,
             intent,
             content,
         };
-        let resealed = Sealed::seal(&again).unwrap();
+        let resealed = Sealed::seal(&again, &envelope.machine).unwrap();
         assert_eq!(String::from_utf8_lossy(resealed.bytes()), String::from_utf8_lossy(&bytes), "{shown}");
         decoded.insert(envelope.kind);
     }
@@ -93,7 +100,7 @@ fn golden_records_decode_and_seal_to_the_same_bytes() {
 fn bless_records() {
     fs::create_dir_all(folder().join("content")).unwrap();
     for proposal in golden_proposals() {
-        let sealed = Sealed::seal(&proposal).unwrap();
+        let sealed = Sealed::seal(&proposal, &machine()).unwrap();
         let name = file_name(sealed.envelope.kind, &sealed.envelope.name);
         fs::write(folder().join(&name), sealed.bytes()).unwrap();
         if let Some(content) = &sealed.content {

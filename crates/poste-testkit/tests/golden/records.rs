@@ -7,7 +7,7 @@ use poste_core::log::{
     HandlerSettle, HandlerTake, HandoffAccept, HandoffCreate, HandoffReject, HandoffWithdraw, HoldReason, Intent,
     Lines, NoteKind, Policy, PolicyType, Prolong, Proposal, Redact, Register, Release, Reserve, Retire, Retry, RunEnd,
     RunHold, RunOutcome, RunResume, RunStart, Send, SessionClose, SessionNote, SessionProcess, SessionStart, Settings,
-    Settling, Shown, StepAsk, StepMark, StepSpec, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified,
+    Settling, Shown, StepAsk, StepMark, StepSpec, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Via,
     Wake, WakeOutcome, WakeWay, WorkflowEnd, WorkflowEnding, WorkflowMark, WorkflowRetry, WorkflowStart, WorkflowStep,
     context_mail,
 };
@@ -299,6 +299,7 @@ pub(super) fn golden_proposals() -> Vec<Proposal> {
             id: text(&format!("golden {}", intent.kind().name)),
             actor: if intent.kind().number < 10 { Name::poste() } else { text("ann") },
             session: Some(text("run-1/a")),
+            via: Via::Cli,
             sent_at: Timestamp::from_ms(1_800_000_000_123),
             content: match &intent {
                 Intent::Send(_) | Intent::Done(_) | Intent::ApprovalAsk(_) => Some(golden_content()),

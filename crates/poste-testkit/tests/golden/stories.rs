@@ -7,8 +7,8 @@ use poste_core::log::{
     HandoffCreate, HandoffReject, HandoffWithdraw, HoldReason, Intent, Lines, NoteKind, Policy, Prolong, Proposal,
     Record, Redact, Register, Release, Reserve, Retire, Retry, RunEnd, RunHold, RunOutcome, RunResume, RunStart,
     Sealed, Send, SessionClose, SessionNote, SessionProcess, SessionStart, Settings, Settling, Shown, StepMark,
-    StepSpec, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Wake, WakeOutcome, WakeWay, WorkflowEnd,
-    WorkflowEnding, WorkflowMark, WorkflowRetry, WorkflowStart, WorkflowStep, context_mail,
+    StepSpec, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Via, Wake, WakeOutcome, WakeWay,
+    WorkflowEnd, WorkflowEnding, WorkflowMark, WorkflowRetry, WorkflowStart, WorkflowStep, context_mail,
 };
 use poste_core::text::Name;
 use poste_core::time::When;
@@ -53,11 +53,16 @@ impl Scribe {
             id: text(id),
             actor: if actor == "poste" { Name::poste() } else { text(actor) },
             session: session.map(text),
+            via: Via::Cli,
             sent_at: self.at,
             intent,
             content,
         };
-        self.records.push(Record { position, at: self.at, sealed: Sealed::seal(&proposal).unwrap() });
+        self.records.push(Record {
+            position,
+            at: self.at,
+            sealed: Sealed::seal(&proposal, &crate::machine()).unwrap(),
+        });
         position
     }
 

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use poste_core::log::{Intent, Proposal, Register};
+use poste_core::log::{Intent, Proposal, Register, Via};
 use poste_core::office::Place;
 use poste_core::store::Options;
 use poste_core::store::clock::{Clock as _, SystemClock};
@@ -254,6 +254,7 @@ fn registration() -> std::result::Result<Proposal, poste_core::Error> {
         id: "after-the-loss".parse().map_err(damaged)?,
         actor: "survivor".parse().map_err(damaged)?,
         session: None,
+        via: Via::Cli,
         sent_at: SystemClock.wall(),
         intent,
         content: None,

@@ -13,7 +13,7 @@ use crate::strace;
 const SLOW_SYNC: &str = "inject=fsync,fdatasync:delay_enter=60000";
 /// Below the period in which waiters look without a bell, by far.
 const WOKEN_WITHIN: Duration = Duration::from_millis(120);
-const FOUND_WITHIN: Duration = Duration::from_secs(3);
+const FOUND_WITHIN: Duration = Duration::from_secs(8);
 
 pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
     let rounds = rig.pick(4, 30);
@@ -41,7 +41,7 @@ fn send(id: &str) -> Act {
 /// From the end of the sender to the end of the waiter.
 fn one_round(rig: &Rig, desk: &Desk, act: &Act, options: &[&str], ends_well: bool) -> Result<Duration> {
     let program = &rig.tortured.poste;
-    let wait = ["wait", "--timeout", "10s", "--as", "b", "--json"];
+    let wait = ["wait", "--timeout", "20s", "--as", "b", "--json"];
     let waiter = desk::start(&mut desk.command(program, &wait))?;
     std::thread::sleep(Duration::from_millis(150));
     let waiting = std::thread::spawn(move || desk::finish(waiter).map(|run| (run, Instant::now())));

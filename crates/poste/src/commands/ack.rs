@@ -1,8 +1,8 @@
-use poste_core::log::{Ack, Intent, MessageNo};
+use poste_core::log::MessageNo;
 use poste_core::text::RecordId;
-use poste_core::views;
+use poste_verbs::ack;
 
-use super::{Changed, SecretArgs};
+use super::SecretArgs;
 use crate::Result;
 use crate::context::Cx;
 
@@ -26,11 +26,5 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut office = cx.open_to_write()?;
-    let content = args.note.map(|note| args.secret.text("note", &note)).transpose()?;
-    let proposal = cx.proposal(&office, Intent::Ack(Ack { message: args.number }), content, args.id)?;
-    let (outcome, _) = cx.decide(&mut office, &proposal)?;
-    let asks_work = views::message(office.store(), args.number)?.is_some_and(|message| message.asks_work);
-    let what = if asks_work { "acknowledged; it still asks for work" } else { "acknowledged, done" }.to_owned();
-    cx.ui.answer(&Changed { number: args.number, position: outcome.position, what, repeat: outcome.repeat })
+    cx.call(ack::Input { number: args.number, note: args.note, id: args.id, secrets: args.secret.secrets() })
 }

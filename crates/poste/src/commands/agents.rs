@@ -1,9 +1,7 @@
 use std::io::{self, Write};
 
 use poste_core::text::Word;
-use poste_core::views::{self, RosterEntry};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_verbs::agents;
 
 use crate::Result;
 use crate::context::Cx;
@@ -18,12 +16,7 @@ pub(crate) struct Args {
     all: bool,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct AgentsAnswer {
-    pub agents: Vec<RosterEntry>,
-}
-
-impl Answer for AgentsAnswer {
+impl Answer for agents::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let rows = self.agents.iter().map(|entry| {
             let agent = &entry.agent;
@@ -46,11 +39,5 @@ impl Answer for AgentsAnswer {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let office = cx.open()?;
-    let mut agents = views::roster(office.store())?;
-    agents.retain(|entry| args.all || entry.active);
-    if agents.is_empty() {
-        cx.ui.say("nobody is registered; register somebody: poste register NAME --role ROLE");
-    }
-    cx.ui.answer(&AgentsAnswer { agents })
+    cx.call(agents::Input { all: args.all })
 }

@@ -4,13 +4,13 @@ use std::time::Duration;
 use poste_core::log::MessageNo;
 use poste_core::store::tables::ApprovalState;
 use poste_core::text::Word;
-use poste_core::views::{self, ApprovalView, Approvals, ApprovalsQuery};
+use poste_core::views::{ApprovalView, Approvals};
+use poste_verbs::{approval, approvals};
 
 use super::ask::wait_on;
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
-use crate::error::CommandError;
 use crate::ui::{Answer, Paint, Ui, escape};
 
 /// List what waits for a decision, or show one
@@ -44,13 +44,6 @@ pub(crate) struct Args {
     /// At most so many
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
-}
-
-impl Args {
-    /// Whether it blocks until something happens.
-    pub(crate) fn waits(&self) -> bool {
-        self.wait
-    }
 }
 
 impl Answer for Approvals {
@@ -153,47 +146,10 @@ fn wait(cx: &mut Cx, number: MessageNo, timeout: Option<Duration>) -> Result {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    if let Some(number) = args.number.filter(|_| args.wait) {
-        return wait(cx, number, args.timeout);
+    let Args { number, mine, asked, all, limit, .. } = args;
+    match number {
+        Some(number) if args.wait => wait(cx, number, args.timeout),
+        Some(number) => cx.call(approval::Input { number }),
+        None => cx.call(approvals::Input { mine, asked, all, limit }),
     }
-    let office = cx.open()?;
-    if let Some(number) = args.number {
-        let found = views::approval(office.store(), number, cx.ui.now)?;
-        return cx.ui.answer(&found.ok_or_else(|| no_approval(number))?);
-    }
-    let limit = usize::from(args.limit);
-    let list = |query: &ApprovalsQuery| views::approvals(office.store(), query, limit, cx.ui.now);
-    let found = if args.all {
-        list(&ApprovalsQuery::All)?
-    } else {
-        let agent = cx.agent(&office)?;
-        let asked = ApprovalsQuery::AskedBy(agent.name.clone());
-        let mine = ApprovalsQuery::ToDecide(Box::new(agent));
-        match (args.mine, args.asked) {
-            (true, _) => list(&mine)?,
-            (_, true) => list(&asked)?,
-            _ => both(list(&mine)?, list(&asked)?, limit),
-        }
-    };
-    let is_empty = found.approvals.is_empty();
-    cx.ui.answer(&found)?;
-    if is_empty {
-        cx.ui.say("nothing waits for a decision");
-    }
-    Ok(())
-}
-
-fn both(mine: Approvals, asked: Approvals, limit: usize) -> Approvals {
-    let mut approvals = mine.approvals;
-    approvals.extend(asked.approvals);
-    approvals.sort_by_key(|approval| approval.number);
-    approvals.dedup_by_key(|approval| approval.number);
-    let more = mine.more || asked.more || approvals.len() > limit;
-    approvals.truncate(limit);
-    Approvals { approvals, more, as_of: mine.as_of.min(asked.as_of) }
-}
-
-pub(crate) fn no_approval(number: MessageNo) -> CommandError {
-    CommandError::not_found(format!("message {number} asks for no approval"))
-        .hint("see what does: poste approvals --all")
 }

@@ -1,19 +1,11 @@
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::time::Duration;
 
-use indicatif::ProgressBar;
-use poste_core::Office;
-use poste_core::fold::Code;
-use poste_core::limits::RETENTION_MS_DEFAULT;
-use poste_core::log::{Intent, MessageNo};
-use poste_core::views::{self, ArchiveBatch};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_verbs::archive;
 
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
-use crate::error::{CommandError, Kind};
 use crate::ui::{self, Answer, Ui};
 
 /// Move finished conversations out of the database into a file
@@ -31,17 +23,7 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
-#[derive(Debug, Default, Serialize, JsonSchema)]
-pub(crate) struct ArchiveAnswer {
-    pub conversations: usize,
-    pub messages: usize,
-    /// Conversations that are not finished, or not for long enough.
-    pub kept: usize,
-    pub files: Vec<String>,
-    pub dry_run: bool,
-}
-
-impl Answer for ArchiveAnswer {
+impl Answer for archive::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let what = if self.dry_run { "would archive" } else { "archived" };
         let conversations = ui::count(self.conversations, "conversation");
@@ -56,65 +38,7 @@ impl Answer for ArchiveAnswer {
     }
 }
 
-/// How often one batch is looked at again because somebody wrote into it meanwhile.
-const LOOKS_MAX: usize = 10;
-
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut office = cx.open_to_write()?;
-    office.settle()?;
-    if !args.dry_run {
-        // Before any file is written: a name nobody has would leave it behind.
-        cx.agent(&office)?;
-    }
-    let retention_ms = match args.older {
-        Some(older) => i64::try_from(older.as_millis()).unwrap_or(i64::MAX),
-        None => office.store().tables()?.policy()?.settings.retention_ms.unwrap_or(RETENTION_MS_DEFAULT),
-    };
-    let before = cx.ui.now.plus_ms(-retention_ms);
-    let visible = !cx.ui.json && io::stderr().is_terminal();
-    let last = office.store().tables()?.cursor.message_last.0;
-    let progress = if visible { ProgressBar::new(last) } else { ProgressBar::hidden() };
-    let mut answer = ArchiveAnswer { dry_run: args.dry_run, ..ArchiveAnswer::default() };
-    let mut from = Some(MessageNo(1));
-    let mut looks = 0;
-    while let Some(number) = from {
-        let batch = views::finished(office.store(), before, number)?;
-        if !batch.conversations.is_empty() && !args.dry_run {
-            match keep(cx, &mut office, &batch) {
-                Ok(file) => answer.files.push(file),
-                Err(error) if is_outrun(&error) && looks < LOOKS_MAX => {
-                    looks += 1;
-                    continue;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        looks = 0;
-        answer.kept += batch.kept;
-        answer.conversations += batch.conversations.len();
-        answer.messages += batch.messages;
-        from = batch.next;
-        progress.set_position(from.map_or(last, |next| next.0));
-    }
-    progress.finish_and_clear();
-    cx.ui.answer(&answer)
-}
-
-/// First the file, then the record that names it.
-fn keep(cx: &Cx, office: &mut Office, batch: &ArchiveBatch) -> Result<String> {
-    let archive = office.write_archive(batch)?;
-    let proposal = cx.proposal(office, Intent::Archive(archive.clone()), None, None)?;
-    if let Err(error) = cx.decide(office, &proposal) {
-        // Refused, or not even tried: no record names the file. With an unknown outcome it must stay.
-        if error.code.is_some() || error.kind == Kind::Busy {
-            office.discard_archive(&archive)?;
-        }
-        return Err(error);
-    }
-    Ok(archive.file)
-}
-
-/// Somebody wrote into one of the conversations, or archived it, between looking and asking.
-fn is_outrun(error: &CommandError) -> bool {
-    [Code::NotFinished, Code::NothingToDo].iter().any(|code| error.code == Some(code.word()))
+    let older_ms = args.older.map(|older| i64::try_from(older.as_millis()).unwrap_or(i64::MAX));
+    cx.call(archive::Input { older_ms, dry_run: args.dry_run })
 }

@@ -2,25 +2,25 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use poste_core::Address;
-use poste_core::fold::Effect;
-use poste_core::log::{ApprovalAsk, Intent, MessageNo};
+use poste_core::log::MessageNo;
 use poste_core::office::Office;
-use poste_core::store::tables::{Agent, ApprovalState};
-use poste_core::text::{Label, Name, RecordId, Word};
+use poste_core::store::Interest;
+use poste_core::store::tables::{ApprovalState, Concern};
+use poste_core::text::{Label, RecordId, Word};
 use poste_core::time::{When, parse_when};
 use poste_core::views::{self, ApprovalView};
+use poste_verbs::{approval, ask};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::SecretArgs;
-use super::approvals::{decision, no_approval, print_approval};
-use crate::Result;
+use super::approvals::{decision, print_approval};
 use crate::cli::duration;
 use crate::context::Cx;
-use crate::draft::{Draft, parse_recipients, read_body, read_payload};
+use crate::draft::{read_body, read_payload};
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
+use crate::{Result, notes};
 
 /// Ask for a decision: a question or a plan, with choices, a deadline and a default
 ///
@@ -86,54 +86,65 @@ pub(crate) struct Args {
     secret: SecretArgs,
 }
 
-impl Args {
-    /// Whether it blocks until something happens.
-    pub(crate) fn waits(&self) -> bool {
-        self.wait
-    }
-}
-
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct AskAnswer {
+struct Asked {
     #[serde(flatten)]
-    pub approval: ApprovalView,
-    pub id: RecordId,
-    /// It was asked before under this id; there is no second question.
-    pub repeat: bool,
+    answer: ask::Answer,
     #[serde(skip)]
     waited: bool,
 }
 
-impl Answer for AskAnswer {
+impl Answer for ask::Answer {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        print_approval(ui, &self.approval, out)
+    }
+}
+
+impl Answer for Asked {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         // Whoever waits in a script wants the word and nothing else.
-        match &self.approval.choice {
+        match &self.answer.approval.choice {
             Some(choice) if self.waited => writeln!(out, "{choice}"),
-            _ => print_approval(ui, &self.approval, out),
+            _ => print_approval(ui, &self.answer.approval, out),
         }
     }
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut office = cx.open_to_write()?;
-    let asker = cx.agent(&office)?;
     let (wait, timeout) = (args.wait, args.timeout);
-    let (number, id, repeat) = ask(cx, &mut office, &asker, args)?;
+    let input = ask::Input {
+        to: args.to,
+        subject: args.subject,
+        body: read_body(args.body)?,
+        choices: args.choice,
+        default: args.default,
+        by: args.by,
+        plan: args.plan,
+        context: args.context,
+        payload: args.payload.as_deref().map(read_payload).transpose()?,
+        artifacts: cx.paths(args.artifact),
+        attach: cx.paths(args.attach),
+        reply_to: args.reply_to,
+        conversation: args.conversation,
+        id: args.id,
+        secrets: args.secret.secrets(),
+    };
     if !wait {
-        let approval = found(&office, number, cx)?;
-        let next =
-            format!("see what comes of it: poste approvals {number}; wait for it: poste approvals {number} --wait");
-        cx.ui.answer(&AskAnswer { approval, id, repeat, waited: false })?;
-        cx.ui.say(next);
-        return Ok(());
+        return cx.call_as(input, |answer| Asked { answer, waited: false });
     }
+    let mut office = cx.office()?;
+    let mut answered = cx.ask(&mut office, input)?;
+    answered.next.clear();
+    notes::say(&cx.ui, &answered);
+    let ask::Answer { approval, id, repeat } = answered.answer;
+    let number = approval.number;
     cx.ui.say(format!("asked as #{number}; waiting. Killed meanwhile, go on with: --wait --id {id}"));
     let (approval, ended) = wait_on(cx, &mut office, number, timeout)?;
     // What was not decided has no word for a script to read; what there is to say of it goes to stderr.
     if approval.choice.is_some() || cx.ui.json {
-        let answer = approval.answer;
-        cx.ui.answer(&AskAnswer { approval, id, repeat, waited: true })?;
-        answer.map_or(Ok(()), |answer| cx.waited_for(&mut office, answer))?;
+        let decided = approval.answer;
+        cx.ui.answer(&Asked { answer: ask::Answer { approval, id, repeat }, waited: true })?;
+        decided.map_or(Ok(()), |answer| cx.waited_for(&mut office, answer))?;
     }
     ended
 }
@@ -145,9 +156,13 @@ pub(crate) fn wait_on(
     number: MessageNo,
     timeout: Option<Duration>,
 ) -> Result<(ApprovalView, Result)> {
-    let now = cx.ui.now;
+    let now = office.now()?;
     let mut told = number;
-    let settled = office.wait_for(timeout, |office| {
+    let asker = views::approval(office.store(), number, now)?.map(|approval| approval.from);
+    // What is said about it on the way comes as mail to the asker, if it is no reply to the question itself.
+    let interest = asker.as_ref().map(Interest::mail).unwrap_or_default();
+    let interest = interest.and(Concern::Approval(number)).and(Concern::Message(number));
+    let settled = cx.wait_for(office, &interest, timeout, |office| {
         let Some(approval) = views::approval(office.store(), number, now)? else { return Ok(Some(())) };
         for talk in views::talk_after(office.store(), &approval, told)? {
             // Whoever is asked may wait for a word of whoever waits here.
@@ -157,58 +172,9 @@ pub(crate) fn wait_on(
         Ok(approval.is_settled().then_some(()))
     })?;
     cx.ui.now = office.now()?;
-    let approval = found(office, number, cx)?;
+    let approval = cx.ask(office, approval::Input { number })?.answer;
     let ended = outcome(&approval, settled.is_some());
     Ok((approval, ended))
-}
-
-fn ask(cx: &Cx, office: &mut Office, asker: &Agent, args: Args) -> Result<(MessageNo, RecordId, bool)> {
-    let draft = Draft {
-        to: asked(office, asker, &args.to)?,
-        subject: args.subject,
-        body: read_body(cx, args.body)?,
-        payload: args.payload.as_deref().map(read_payload).transpose()?,
-        present: args.artifact,
-        attached: args.attach,
-        reply_to: args.reply_to,
-        conversation: args.conversation,
-        context: args.context,
-        secret: args.secret,
-        ..Draft::default()
-    };
-    let kind = if args.plan { "plan_approval_request" } else { "question" };
-    let (mail, content) = draft.seal(cx, office, kind)?;
-    let choices = match args.choice.as_slice() {
-        [] => vec!["approve".parse()?, "deny".parse()?],
-        choices => choices.to_vec(),
-    };
-    let intent = Intent::ApprovalAsk(ApprovalAsk { mail, choices, default: args.default, deadline: args.by });
-    let proposal = cx.proposal(office, intent, Some(content), args.id)?;
-    let (outcome, effect) = cx.decide(office, &proposal)?;
-    let Effect::Sent(sent) = effect else {
-        return Err(CommandError::new(Kind::Internal, "the office took the question for something else"));
-    };
-    Ok((sent.number, outcome.id, outcome.repeat))
-}
-
-/// Whom a question goes to. `lead` is a word of its own as long as nobody has that name.
-fn asked(office: &Office, asker: &Agent, to: &str) -> Result<Vec<Address>> {
-    const LEAD: &str = "lead";
-    let name: Name = LEAD.parse()?;
-    if to != LEAD || office.agent(&name)?.is_some() {
-        return parse_recipients(to);
-    }
-    if let Some(lead) = &asker.lead
-        && office.agent(lead)?.is_some_and(|lead| lead.is_active())
-    {
-        return Ok(vec![Address::Agent(lead.clone())]);
-    }
-    Ok(vec![Address::Role(LEAD.parse()?)])
-}
-
-fn found(office: &Office, number: MessageNo, cx: &Cx) -> Result<ApprovalView> {
-    let found = views::approval(office.store(), number, cx.ui.now)?;
-    found.ok_or_else(|| no_approval(number))
 }
 
 /// What a script learns by the exit code.

@@ -1,9 +1,8 @@
-use poste_core::Address;
+use poste_verbs::broadcast;
 
 use crate::Result;
-use crate::commands::send;
 use crate::context::Cx;
-use crate::draft::{Draft, MessageArgs};
+use crate::draft::MessageArgs;
 
 /// Send a message to every active agent but yourself
 ///
@@ -24,8 +23,6 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut draft = Draft::from_args(cx, args.message, args.subject, args.body)?;
-    draft.to = vec![Address::Everyone];
-    let mut office = cx.open_to_write()?;
-    send::send(cx, &mut office, draft, "broadcast")
+    let message = args.message.into_message(cx, args.body)?;
+    cx.call(broadcast::Input { subject: args.subject, message })
 }

@@ -1,8 +1,7 @@
 use std::io::{self, Write};
 
 use poste_core::time::length;
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_verbs::clock::accept;
 
 use crate::Result;
 use crate::context::Cx;
@@ -23,13 +22,7 @@ enum ClockCommand {
     Accept,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ClockAnswer {
-    /// Null when there was nothing to accept.
-    pub leap_ms: Option<i64>,
-}
-
-impl Answer for ClockAnswer {
+impl Answer for accept::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         match self.leap_ms {
             Some(leap_ms) => writeln!(out, "accepted a leap of {}", length(leap_ms)),
@@ -40,11 +33,5 @@ impl Answer for ClockAnswer {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let ClockCommand::Accept = args.command;
-    let speaker = cx.speaker()?;
-    let mut office = cx.place()?.open()?;
-    let leap_ms = office.accept_clock(&speaker)?;
-    if leap_ms.is_some() {
-        cx.note_stored("that the clock was accepted");
-    }
-    cx.ui.answer(&ClockAnswer { leap_ms })
+    cx.call(accept::Input {})
 }

@@ -2,20 +2,15 @@
 
 use std::io::{self, Write};
 
-use poste_core::document;
-use poste_core::fold::Code;
-use poste_core::office::Office;
-use poste_core::store::mirror::{self, Mirror};
-use poste_core::text::{ContextName, Name};
-use poste_core::views::{self, ContextLine, ContextView, LockView, VersionView};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_core::text::ContextName;
+use poste_core::views::{self, ContextView, LockView, VersionView};
+use poste_verbs::context::{diff, history, list, mirror, show, since, summary};
 
 use super::{context_lock, context_write};
-use crate::Result;
-use crate::context::{Cx, Mark};
+use crate::context::Cx;
 use crate::error::CommandError;
 use crate::ui::{self, Answer, Paint, Ui, escape, fence};
+use crate::{Result, notes};
 
 /// Share a document: versions, history, no lost updates
 ///
@@ -32,13 +27,6 @@ use crate::ui::{self, Answer, Paint, Ui, escape, fence};
 pub(crate) struct Args {
     #[command(subcommand)]
     command: ContextCommand,
-}
-
-impl Args {
-    /// Whether it starts an editor.
-    pub(crate) fn edits(&self) -> bool {
-        matches!(self.command, ContextCommand::Edit(_))
-    }
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -175,16 +163,7 @@ pub(crate) fn lock_text(ui: &Ui, lock: &LockView) -> String {
     format!("locked by {}{session} until {} ({})", lock.holder, lock.until, ui.time(lock.until))
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct HistoryAnswer {
-    pub name: ContextName,
-    /// Newest first.
-    pub versions: Vec<VersionView>,
-    /// There are older ones.
-    pub more: bool,
-}
-
-impl Answer for HistoryAnswer {
+impl Answer for history::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let rows = self.versions.iter().map(|version| version_row(ui, version)).collect();
         ui.lines(out, &["VERSION", "WHEN", "BY", "WHAT", "LINES", "SUMMARY"], rows)?;
@@ -202,41 +181,11 @@ fn version_row(ui: &Ui, version: &VersionView) -> Vec<String> {
         version.by.to_string(),
         version.what.to_owned(),
         format!("+{} −{}", version.added, version.removed),
-        summary(version),
+        escape::line(&summary(version)).into_owned(),
     ]
 }
 
-fn summary(version: &VersionView) -> String {
-    let said = if version.redacted { "(redacted)".into() } else { escape::line(&version.summary) };
-    match version.agreement {
-        Some(number) => format!("{said} (agreed in #{number})"),
-        None => said.into_owned(),
-    }
-}
-
-/// Who changed what, for whoever made a change from an older version.
-pub(crate) fn version_line(version: &VersionView) -> String {
-    let VersionView { version: number, by, what, added, removed, .. } = version;
-    format!("version {number}, {what} by {by} (+{added} −{removed}): {}", summary(version))
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct DiffAnswer {
-    pub name: ContextName,
-    /// 0: before there was anything.
-    pub from: u64,
-    pub to: u64,
-    pub added: u32,
-    pub removed: u32,
-    /// The text, as a unified diff; empty if it did not change.
-    pub diff: String,
-    /// The structured part, laid out and compared likewise.
-    pub data_diff: String,
-    /// The versions in between, newest first.
-    pub versions: Vec<VersionView>,
-}
-
-impl Answer for DiffAnswer {
+impl Answer for diff::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         // Whoever has no colours may want to apply it.
         if !ui.colour {
@@ -257,12 +206,7 @@ impl Answer for DiffAnswer {
     }
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ListAnswer {
-    pub contexts: Vec<ContextLine>,
-}
-
-impl Answer for ListAnswer {
+impl Answer for list::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let rows = self.contexts.iter().map(|context| {
             let mut standing = match context.seen {
@@ -286,13 +230,7 @@ impl Answer for ListAnswer {
     }
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct MirrorAnswer {
-    pub name: ContextName,
-    pub path: String,
-}
-
-impl Answer for MirrorAnswer {
+impl Answer for mirror::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{} is as the log says", escape::line(&self.path))
     }
@@ -301,38 +239,39 @@ impl Answer for MirrorAnswer {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     match args.command {
         ContextCommand::Create(args) => context_write::create(cx, args),
-        ContextCommand::Show(args) => show(cx, &args),
+        ContextCommand::Show(args) => show(cx, args),
         ContextCommand::Append(args) => context_write::append(cx, args),
         ContextCommand::Replace(args) => context_write::replace(cx, args),
         ContextCommand::Set(args) => context_write::set(cx, args),
         ContextCommand::Edit(args) => context_write::edit(cx, args),
-        ContextCommand::History(args) => history(cx, &args),
-        ContextCommand::Diff(args) => diff(cx, &args),
-        ContextCommand::Since(args) => since(cx, &args),
-        ContextCommand::List(_) => list(cx),
+        ContextCommand::History(args) => cx.call(history::Input { name: args.name, limit: args.limit }),
+        ContextCommand::Diff(DiffArgs { name, versions: (from, to) }) => cx.call(diff::Input { name, from, to }),
+        ContextCommand::Since(args) => cx.call(since::Input { name: args.name }),
+        ContextCommand::List(_) => cx.call(list::Input {}),
         ContextCommand::Lock(args) => context_lock::lock(cx, args),
         ContextCommand::Unlock(args) => context_lock::unlock(cx, args),
-        ContextCommand::Mirror(args) => write_mirror(cx, &args),
+        ContextCommand::Mirror(args) => cx.call(mirror::Input { name: args.name, force: args.force }),
     }
 }
 
-fn show(cx: &mut Cx, args: &ShowArgs) -> Result {
+fn show(cx: &mut Cx, args: ShowArgs) -> Result {
     let mut office = cx.open()?;
-    let reader = reader(cx, &office)?;
-    let view = view(&office, &args.name, args.at)?;
-    if args.text && !cx.ui.json {
-        print_plain(cx, &view.text)?;
-    } else if args.data && !cx.ui.json {
-        let data = view.data.as_ref().ok_or_else(|| no_data(&view))?;
-        print_plain(cx, &format!("{}\n", data.get().trim()))?;
-    } else if args.for_model && !cx.ui.json {
-        let nonce = fence::nonce_for(&view, || cx.new_nonce());
-        cx.ui.fenced(&fence::fenced_context(&view, &nonce))?;
-    } else {
-        cx.ui.answer(&view)?;
+    let answered = cx.ask(&mut office, show::Input { name: args.name, at: args.at })?;
+    let view = &answered.answer;
+    if cx.ui.json || !(args.text || args.data || args.for_model) {
+        return cx.show(&mut office, answered);
     }
-    follow_mirror(cx, &office, &args.name);
-    mark_read(cx, &mut office, reader.as_ref(), &args.name, view.version)
+    if args.text {
+        print_plain(cx, &view.text)?;
+    } else if args.data {
+        let data = view.data.as_ref().ok_or_else(|| no_data(view))?;
+        print_plain(cx, &format!("{}\n", data.get().trim()))?;
+    } else {
+        let nonce = fence::nonce_for(view, || cx.new_nonce());
+        cx.ui.fenced(&fence::fenced_context(view, &nonce))?;
+    }
+    notes::say(&cx.ui, &answered);
+    cx.confirm(&mut office, answered.marks)
 }
 
 fn no_data(view: &ContextView) -> CommandError {
@@ -350,163 +289,6 @@ fn print_plain(cx: &Cx, text: &str) -> Result {
     }
     out.flush()?;
     Ok(())
-}
-
-fn history(cx: &mut Cx, args: &HistoryArgs) -> Result {
-    let office = cx.open()?;
-    let found = views::context_history(office.store(), &args.name, 0, args.limit.into())?;
-    let Some((versions, more)) = found else { return Err(unknown(&office, &args.name)?) };
-    cx.ui.answer(&HistoryAnswer { name: args.name.clone(), versions, more })?;
-    follow_mirror(cx, &office, &args.name);
-    Ok(())
-}
-
-fn diff(cx: &mut Cx, args: &DiffArgs) -> Result {
-    let office = cx.open()?;
-    let (from, to) = args.versions;
-    let answer = difference(&office, &args.name, from, to)?;
-    if answer.diff.is_empty() && answer.data_diff.is_empty() {
-        cx.ui.say(format!("version {} says what version {} said", answer.to, answer.from));
-    }
-    cx.ui.answer(&answer)?;
-    follow_mirror(cx, &office, &args.name);
-    Ok(())
-}
-
-fn since(cx: &mut Cx, args: &NameArgs) -> Result {
-    let mut office = cx.open()?;
-    let reader = cx.agent(&office)?.name;
-    let seen = views::version_seen(office.store(), &reader, &args.name)?;
-    let answer = difference(&office, &args.name, seen.unwrap_or(0), None)?;
-    match seen {
-        Some(seen) if seen == answer.to => cx.ui.say(format!("nothing changed since version {seen}")),
-        Some(_) => {}
-        None => cx.ui.say(format!("{reader} has not seen it before; this is all of it")),
-    }
-    for version in answer.versions.iter().rev() {
-        cx.ui.say(version_line(version));
-    }
-    cx.ui.answer(&answer)?;
-    follow_mirror(cx, &office, &args.name);
-    mark_read(cx, &mut office, Some(&reader), &args.name, answer.to)
-}
-
-/// What changed from one version to another; version 0 is nothing.
-fn difference(office: &Office, name: &ContextName, from: u64, to: Option<u64>) -> Result<DiffAnswer> {
-    let after = view(office, name, to)?;
-    let before = match from {
-        0 => None,
-        from => Some(view(office, name, Some(from))?),
-    };
-    let to = after.version;
-    let names = (format!("{name} version {from}"), format!("{name} version {to}"));
-    let text = before.as_ref().map(|before| before.text.as_str()).unwrap_or_default();
-    let data = |view: Option<&ContextView>| {
-        let data = view.and_then(|view| view.data.as_ref());
-        data.map(|data| laid_out(data.get())).unwrap_or_default()
-    };
-    let data_names = (format!("{} data", names.0), format!("{} data", names.1));
-    let lines = document::count(text, &after.text);
-    let (mut versions, _) = views::context_history(office.store(), name, from.min(to), usize::MAX)?.unwrap_or_default();
-    versions.retain(|version| version.version <= to);
-    Ok(DiffAnswer {
-        name: name.clone(),
-        from,
-        to,
-        added: lines.added,
-        removed: lines.removed,
-        diff: document::unified(text, &after.text, (&names.0, &names.1)),
-        data_diff: document::unified(&data(before.as_ref()), &data(Some(&after)), (&data_names.0, &data_names.1)),
-        versions,
-    })
-}
-
-/// One value a line, so that a change of one is a line of a diff. What no machine type holds is compared as it stands.
-fn laid_out(json: &str) -> String {
-    let parsed: std::result::Result<serde_json::Value, _> = serde_json::from_str(json);
-    let text = parsed.ok().and_then(|value| serde_json::to_string_pretty(&value).ok());
-    document::ended(&text.unwrap_or_else(|| json.to_owned()))
-}
-
-fn list(cx: &mut Cx) -> Result {
-    let office = cx.open()?;
-    let reader = reader(cx, &office)?;
-    let contexts = views::contexts(office.store(), reader.as_ref())?;
-    if contexts.is_empty() {
-        cx.ui.say("no contexts yet; make one: poste context create NAME");
-    }
-    cx.ui.answer(&ListAnswer { contexts })
-}
-
-fn write_mirror(cx: &mut Cx, args: &MirrorArgs) -> Result {
-    let office = cx.open()?;
-    let path = mirror::path(office.path()?, &args.name).display().to_string();
-    match office.mirror(&args.name, args.force)? {
-        None => Err(unknown(&office, &args.name)?),
-        Some(Mirror::Edited(_)) => Err(CommandError::new(
-            crate::error::Kind::Conflict,
-            format!("{path} was edited by hand, and is left as it is"),
-        )
-        .hint(take_over(&args.name, &path))
-        .hint(format!("drop the edit: poste context mirror {} --force", args.name))),
-        Some(Mirror::Current | Mirror::Behind) => cx.ui.answer(&MirrorAnswer { name: args.name.clone(), path }),
-    }
-}
-
-fn take_over(name: &ContextName, path: &str) -> String {
-    format!("take it over: poste context replace {name} --file {path} --merge")
-}
-
-/// Brings the mirror up to the log. The log is what counts, so trouble with the file is told and no more.
-pub(crate) fn follow_mirror(cx: &Cx, office: &Office, name: &ContextName) {
-    match office.mirror(name, false) {
-        Ok(Some(Mirror::Edited(path))) => {
-            let path = path.display().to_string();
-            cx.ui.warn(format!("{path} was edited by hand, and does not follow the log any more"));
-            cx.ui.say(take_over(name, &path));
-            cx.ui.say(format!("drop the edit: poste context mirror {name} --force"));
-        }
-        Ok(_) => {}
-        Err(error) => cx.ui.warn(format!("the file of context {name} was not written: {error}")),
-    }
-}
-
-/// Whoever reads, if anybody says so.
-fn reader(cx: &Cx, office: &Office) -> Result<Option<Name>> {
-    match cx.optional_speaker() {
-        Some(_) => Ok(Some(cx.agent(office)?.name)),
-        None => Ok(None),
-    }
-}
-
-/// Remembers what was just printed as seen. Printing came first, so nothing is remembered in vain.
-fn mark_read(cx: &Cx, office: &mut Office, reader: Option<&Name>, name: &ContextName, version: u64) -> Result {
-    let Some(reader) = reader else { return Ok(()) };
-    if views::version_seen(office.store(), reader, name)?.is_some_and(|seen| seen >= version) {
-        return Ok(());
-    }
-    cx.mark(office, Mark::ContextRead(name.clone(), version))
-}
-
-/// A context at a version, or what helps to find one.
-pub(crate) fn view(office: &Office, name: &ContextName, at: Option<u64>) -> Result<ContextView> {
-    match views::context(office.store(), name, at) {
-        Ok(Some(view)) => Ok(view),
-        Ok(None) => Err(unknown(office, name)?),
-        Err(error @ poste_core::Error::Rejected(_)) => {
-            Err(CommandError::from(error).hint(format!("see the versions: poste context history {name}")))
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// "No such context", with the nearest names.
-pub(crate) fn unknown(office: &Office, name: &ContextName) -> Result<CommandError> {
-    let error = CommandError::not_found(format!("there is no context {name}")).code(Code::UnknownContext.word());
-    Ok(match views::nearest_contexts(office.store(), name.as_str())?.as_slice() {
-        [] => error.hint(format!("make it: poste context create {name}; or see what is there: poste context list")),
-        near => error.hint(format!("did you mean {}?", near.join(" or "))),
-    })
 }
 
 /// What was stored, in a word for people.

@@ -1,19 +1,15 @@
 use std::io::{self, Write};
 
 use poste_core::Address;
-use poste_core::fold::Effect;
-use poste_core::log::{Drop, Intent, MessageNo};
+use poste_core::log::MessageNo;
 use poste_core::store::tables::State;
 use poste_core::text::{Name, RecordId};
-use poste_core::views::{self, DeadLetters, DeadQuery};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_core::views::DeadLetters;
+use poste_verbs::dead::{drop, list};
 
 use super::{SecretArgs, retry, track};
 use crate::Result;
 use crate::context::Cx;
-use crate::error::CommandError;
-use crate::explain::check_filters;
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
 /// Deal with what failed, died, expired or came back
@@ -59,7 +55,7 @@ struct ListArgs {
     #[arg(long)]
     dropped: bool,
     /// At most so many
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, default_value_t = list::LIMIT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=i64::from(list::LIMIT_MAX)))]
     limit: u16,
 }
 
@@ -106,14 +102,7 @@ impl Answer for DeadLetters {
     }
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct DropAnswer {
-    pub number: MessageNo,
-    /// Deliveries that were dropped.
-    pub deliveries: usize,
-}
-
-impl Answer for DropAnswer {
+impl Answer for drop::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "#{}: {} dropped", self.number, ui::count(self.deliveries, "delivery"))
     }
@@ -121,45 +110,15 @@ impl Answer for DropAnswer {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     match args.command {
-        DeadCommand::List(args) => list(cx, args),
+        DeadCommand::List(args) => {
+            let ListArgs { state, from, dropped, limit } = args;
+            cx.call(list::Input { state, from, dropped, limit })
+        }
         DeadCommand::Show { number } => track::run(cx, track::Args::with_history(number)),
         DeadCommand::Retry(args) => retry::run(cx, args),
-        DeadCommand::Drop(args) => drop_letter(cx, args),
+        DeadCommand::Drop(args) => {
+            let secrets = args.secret.secrets();
+            cx.call(drop::Input { number: args.number, to: args.to, reason: args.reason, id: args.id, secrets })
+        }
     }
-}
-
-fn list(cx: &mut Cx, args: ListArgs) -> Result {
-    if args.state.is_some_and(|state| !state.is_bad_end()) {
-        let error = CommandError::usage("only failed, dead, expired and returned mail is listed here");
-        return Err(error.hint("see what waits: poste overdue, poste inbox"));
-    }
-    let office = cx.open()?;
-    check_filters(&office, None, args.from.as_ref().map(Name::as_str))?;
-    let filtered = args.from.is_some();
-    let query = DeadQuery {
-        state: args.state,
-        from: args.from.map(|name| name.to_string()),
-        dropped: args.dropped,
-        limit: args.limit.into(),
-    };
-    let page = views::dead_letters(office.store(), &query)?;
-    if page.letters.is_empty() {
-        cx.ui.say(match (page.more, args.dropped, args.state.is_some() || filtered) {
-            (true, ..) => "none of the newest 10000 matches; there are older ones",
-            (false, true, _) => "nothing was dropped",
-            (false, false, true) => "nothing of that kind ended badly that nobody has dealt with",
-            (false, false, false) => "nothing ended badly that nobody has dealt with",
-        });
-    }
-    cx.ui.answer(&page)
-}
-
-fn drop_letter(cx: &mut Cx, args: DropArgs) -> Result {
-    let mut office = cx.open_to_write()?;
-    let content = args.reason.map(|reason| args.secret.text("reason", &reason)).transpose()?;
-    let intent = Intent::Drop(Drop { message: args.number, recipient: args.to });
-    let proposal = cx.proposal(&office, intent, content, args.id)?;
-    let (_, effect) = cx.decide(&mut office, &proposal)?;
-    let deliveries = if let Effect::Touched(count) = effect { count } else { 0 };
-    cx.ui.answer(&DropAnswer { number: args.number, deliveries })
 }

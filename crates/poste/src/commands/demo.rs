@@ -7,7 +7,7 @@ use poste_core::Position;
 use poste_core::fold::Effect;
 use poste_core::log::{Ack, Body, Claim, Content, Done, Ends, EndsHow, Intent, MessageNo, Register, Send};
 use poste_core::office::Office;
-use poste_core::store::discover;
+use poste_core::store::{Interest, discover};
 use poste_core::text::Name;
 use poste_core::views::{self, MessageView, NewsQuery};
 use schemars::JsonSchema;
@@ -192,7 +192,7 @@ fn follow(cx: &Cx, office: &mut Office, players: &mut [Player]) -> Result {
             return Ok(());
         }
         // A process that ends rings no bell, so do not wait for long.
-        office.wait_for(Some(Duration::from_millis(20)), |office| {
+        cx.wait_for(office, &Interest::everything(), Some(Duration::from_millis(20)), |office| {
             Ok((poste_core::office::head(office.store())? > cursor).then_some(()))
         })?;
     }
@@ -283,9 +283,9 @@ impl Desk<'_> {
     /// Waits for work, claims it, and reads it.
     fn claim(&mut self) -> Result<MessageView> {
         let agent = self.cx.agent(&self.office)?;
-        let there = self
-            .office
-            .wait_for(Some(PATIENCE), |office| Ok(views::has_claimable(office.store(), &agent, &[])?.then_some(())))?;
+        let there = self.cx.wait_for(&mut self.office, &Interest::mail(&agent.name), Some(PATIENCE), |office| {
+            Ok(views::has_claimable(office.store(), &agent, &[])?.then_some(()))
+        })?;
         there.ok_or_else(|| CommandError::new(Kind::TimedOut, "no work came"))?;
         let effect =
             self.propose(Intent::Claim(Claim { message: None, max: 1, lease_ms: None, types: Vec::new() }), None)?;
@@ -300,7 +300,7 @@ impl Desk<'_> {
         let agent = self.cx.agent(&self.office)?;
         let query =
             NewsQuery { session: self.cx.session(), kind: Some(kind.parse()?), limit: 1, ..NewsQuery::default() };
-        let found = self.office.wait_for(Some(PATIENCE), |office| {
+        let found = self.cx.wait_for(&mut self.office, &Interest::mail(&agent.name), Some(PATIENCE), |office| {
             Ok(views::news(office.store(), &agent, &query)?.messages.into_iter().next())
         })?;
         let message = found.ok_or_else(|| CommandError::new(Kind::TimedOut, format!("no {kind} came")))?;

@@ -1,9 +1,11 @@
 use poste_core::log::MessageNo;
 use poste_core::text::RecordId;
+use poste_verbs::deny;
 
-use super::{SecretArgs, approve};
+use super::SecretArgs;
 use crate::Result;
 use crate::context::Cx;
+use crate::draft::read_body;
 
 /// Decide against what somebody asked
 ///
@@ -25,5 +27,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    approve::decide(cx, args.number, "deny".parse()?, args.reason, args.id, args.secret)
+    cx.call(deny::Input {
+        number: args.number,
+        reason: read_body(args.reason)?,
+        id: args.id,
+        secrets: args.secret.secrets(),
+    })
 }

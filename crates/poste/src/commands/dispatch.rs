@@ -117,19 +117,6 @@ struct ResumeArgs {
     secret: SecretArgs,
 }
 
-impl Args {
-    /// Whether it blocks until something happens.
-    pub(crate) fn waits(&self) -> bool {
-        match &self.command {
-            None => !(self.dry_run || self.once && self.which.no_wait),
-            Some(DispatchCommand::Poll(which)) => !which.no_wait,
-            Some(DispatchCommand::Send(args)) => args.waits(),
-            Some(DispatchCommand::Logs(args)) => args.waits(),
-            Some(_) => false,
-        }
-    }
-}
-
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     match args.command {
         None if args.dry_run => dry_run(cx, &args.which.agent),
@@ -172,8 +159,9 @@ fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
     if until == Until::Idle {
         desk.rules(notify::begin_rules)?;
     }
+    let carrier = desk.carrier();
     let mut dispatcher = Dispatcher::new(place, office, desk);
-    dispatcher.only(which.agent).stops_runs(stop_runs);
+    dispatcher.only(which.agent).stops_runs(stop_runs).carries_out_by(carrier);
     if !cx.ui.is_kept() {
         super::dispatch_live::on_signals(&dispatcher.stopper(), stop_runs, cx.ui.json)?;
     }

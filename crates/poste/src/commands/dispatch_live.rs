@@ -14,6 +14,7 @@ use poste_core::office::{Office, Place};
 use poste_core::text::{Name, Session};
 use poste_core::time::length;
 use poste_core::views::WhyLater;
+use poste_dispatch::actions::Carrier;
 use poste_dispatch::engine::{self, AgentPicture, AgentState, Event, Hooks, Picture, Stopper};
 use poste_dispatch::notify::{Line, WatchOptions, Watcher, What};
 use poste_dispatch::{run, team, workflow};
@@ -23,7 +24,6 @@ use crate::Result;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::ui::{self, Answer, Paint, Ui, escape};
-use crate::wake;
 
 #[derive(Debug)]
 pub(super) struct Desk<'c> {
@@ -97,12 +97,23 @@ impl<'c> Desk<'c> {
         })
     }
 
+    /// It acts in nobody's name, so everybody may be rung.
+    pub(super) fn carrier(&self) -> Carrier {
+        Carrier { program: Some(self.program.clone()), caller: None, session: None }
+    }
+
     /// Sees to the rules of this machine that tell people of mail, beside whoever else does.
     pub(super) fn watch(&mut self, place: &Place) -> Result<Watcher> {
         let (lines, received) = mpsc::channel();
         self.lines = Some(received);
         let report = Arc::new(move |line: &Line| drop(lines.send(line.clone())));
-        Ok(Watcher::start(WatchOptions { place: place.clone(), speaker: None, only: Vec::new(), report })?)
+        Ok(Watcher::start(WatchOptions {
+            place: place.clone(),
+            speaker: None,
+            only: Vec::new(),
+            carrier: self.carrier(),
+            report,
+        })?)
     }
 
     /// Sees to the rules once, in this way.
@@ -112,7 +123,8 @@ impl<'c> Desk<'c> {
     ) -> Result {
         let (lines, received) = mpsc::channel();
         let report = Arc::new(move |line: &Line| drop(lines.send(line.clone())));
-        let options = WatchOptions { place: self.cx.place()?, speaker: None, only: Vec::new(), report };
+        let options =
+            WatchOptions { place: self.cx.place()?, speaker: None, only: Vec::new(), carrier: self.carrier(), report };
         let ended = see_to(&options);
         drop(options);
         received.into_iter().for_each(|line| self.tell(&Event::Watched { line }));
@@ -293,8 +305,7 @@ impl Hooks for Desk<'_> {
             Some(_) => Ok(Vec::new()),
             None => {
                 let lost = run::sweep(office, None)?.lost;
-                let alerts = team::alerts(office)?;
-                wake::after_sent(self.cx, office, &alerts)?;
+                team::alerts(office)?;
                 Ok(lost)
             }
         }
@@ -302,7 +313,6 @@ impl Hooks for Desk<'_> {
 
     fn advance(&mut self, office: &mut Office) -> std::result::Result<bool, poste_core::Error> {
         let advanced = workflow::advance(office)?;
-        wake::after_sent(self.cx, office, &advanced.sent)?;
         for text in advanced.waiting {
             // It is met at every look, and told once.
             if self.waiting.insert(text.clone()) {
@@ -320,10 +330,6 @@ impl Hooks for Desk<'_> {
         if let Ok(mut child) = command.spawn() {
             std::thread::spawn(move || child.wait());
         }
-    }
-
-    fn sent(&mut self, office: &Office, speaker: &Name, number: MessageNo) {
-        wake::after_send_as(self.cx, office, speaker, &[number]);
     }
 
     fn tell(&mut self, event: &Event) {

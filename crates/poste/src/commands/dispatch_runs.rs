@@ -41,12 +41,6 @@ pub(crate) struct LogsArgs {
     follow: bool,
 }
 
-impl LogsArgs {
-    pub(crate) fn waits(&self) -> bool {
-        self.follow
-    }
-}
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct StopArgs {
     /// A run, or the number of a message: the run for it
@@ -77,14 +71,9 @@ impl Answer for RunsAnswer {
     }
 }
 
-/// Whether it ended otherwise than it should.
-pub(super) fn is_failed(run: &RunView) -> bool {
-    run.how.is_some_and(|how| how != RunOutcome::Exited || run.code != Some(0))
-}
-
 /// Of one that failed: why it could not go on, or the last it printed, as its state says how it ended.
 pub(super) fn why_failed(run: &RunView) -> Option<String> {
-    match (is_failed(run), run.code, &run.last_line) {
+    match (run.is_failed(), run.code, &run.last_line) {
         (false, ..) => None,
         (true, Some(_), Some(line)) => Some(format!("it printed last: {line}")),
         (true, Some(_), None) => None,

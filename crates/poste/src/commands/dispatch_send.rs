@@ -5,16 +5,19 @@ use std::time::Duration;
 use poste_core::Address;
 use poste_core::log::MessageNo;
 use poste_core::office::{Office, Place};
+use poste_core::store::tables::Concern;
 use poste_core::text::Name;
 use poste_core::views;
+use poste_dispatch::actions::Carrier;
 use poste_dispatch::engine::{self, Dispatcher, Stopper, Until};
+use poste_verbs::send;
 
 use super::dispatch_live::Desk;
-use super::{send, track};
+use super::track;
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
-use crate::draft::{Draft, MessageArgs};
+use crate::draft::MessageArgs;
 use crate::error::{CommandError, Kind};
 
 #[derive(Debug, clap::Args)]
@@ -34,16 +37,12 @@ pub(crate) struct Args {
     message: MessageArgs,
 }
 
-impl Args {
-    pub(crate) fn waits(&self) -> bool {
-        self.wait.is_some()
-    }
-}
-
 pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut draft = Draft::from_args(cx, args.message, args.subject, args.body)?;
-    draft.to = vec![Address::Agent(args.agent.clone())];
-    draft.wants_response = Some(true);
+    let mut message = args.message.into_message(cx, args.body)?;
+    message.kind = Some(message.kind.map_or_else(|| "directive".parse(), Ok)?);
+    message.wants_response = Some(true);
+    let to = vec![Address::Agent(args.agent.clone())];
+    let request = send::Input { to, subject: args.subject, reply_to: None, message };
     let mut office = cx.open_to_write()?;
     let runners = office.runners()?;
     let config = runners.agents.get(&args.agent);
@@ -54,9 +53,10 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
     }
     if is_run && office.agent(&args.agent)?.is_none() {
         engine::register(&mut office, &runners, &args.agent)?;
+        cx.carry_out(&mut office);
     }
     let Some(patience) = args.wait else {
-        let answer = send::submit(cx, &mut office, draft, "directive")?;
+        let answer = cx.ask(&mut office, request)?.answer;
         cx.ui.answer(&answer)?;
         let number = answer.sent.number;
         held(cx, &office, number)?.iter().for_each(|why| cx.ui.warn(why));
@@ -66,7 +66,7 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
         cx.ui.say(format!("start what waits: poste dispatch poll; wait for the answer: poste wait --replies {number}"));
         return Ok(());
     };
-    let number = send::submit(cx, &mut office, draft, "directive")?.sent.number;
+    let number = cx.ask(&mut office, request)?.answer.sent.number;
     cx.ui.say(format!("#{number} stored for {}", args.agent));
     // Whoever is held already says nothing more by itself.
     held(cx, &office, number)?.iter().for_each(|why| cx.ui.warn(why));
@@ -74,14 +74,15 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
     desk.is_silent = true;
     let place = cx.place()?;
     if is_run {
+        let carrier = desk.carrier();
         let mut dispatcher = Dispatcher::new(place.clone(), office, desk);
-        dispatcher.only(vec![args.agent.clone()]);
-        await_answer(place, number, patience, dispatcher.stopper());
+        dispatcher.only(vec![args.agent.clone()]).carries_out_by(carrier.clone());
+        await_answer(place, carrier, number, patience, dispatcher.stopper());
         // It ends with the answer, or when the time is up; what runs then goes on.
         dispatcher.run(Until::Stopped)?;
     } else {
         drop(office);
-        wait_for_answer(&place, number, patience)?;
+        wait_for_answer(&place, &cx.carrier(), number, patience)?;
     }
     let mut office = cx.open_to_write()?;
     let replies = views::replies(office.store(), number)?;
@@ -115,22 +116,28 @@ fn untrusted(agent: &Name) -> CommandError {
 /// Why nobody is started for a message, in words.
 fn held(cx: &Cx, office: &Office, number: MessageNo) -> Result<Vec<String>> {
     let Some(track) = views::track(office.store(), number, cx.ui.now)? else { return Ok(Vec::new()) };
-    let holds = track::holds_on(office, &track)?;
+    let holds = poste_verbs::track::holds_on(office, &track)?;
     Ok(holds.iter().map(|hold| track::held_text(&cx.ui, hold)).collect())
 }
 
 /// Tells the dispatcher of this process when it is over.
-fn await_answer(place: Place, number: MessageNo, patience: Duration, stopper: Stopper) {
+fn await_answer(place: Place, carrier: Carrier, number: MessageNo, patience: Duration, stopper: Stopper) {
     std::thread::spawn(move || {
         // Whatever is wrong with the office, the dispatcher hears of it too.
-        let _ = wait_for_answer(&place, number, patience);
+        let _ = wait_for_answer(&place, &carrier, number, patience);
         stopper.leave();
     });
 }
 
-fn wait_for_answer(place: &Place, number: MessageNo, patience: Duration) -> std::result::Result<(), poste_core::Error> {
+fn wait_for_answer(
+    place: &Place,
+    carrier: &Carrier,
+    number: MessageNo,
+    patience: Duration,
+) -> std::result::Result<(), poste_core::Error> {
     let mut office = place.open()?;
-    office.wait_for(Some(patience), |office| {
+    office.wait_for(&Concern::Message(number).into(), Some(patience), |office| {
+        carrier.carry_out(office);
         let replies = views::replies(office.store(), number)?;
         Ok(replies.is_none_or(|replies| replies.missing == 0).then_some(()))
     })?;

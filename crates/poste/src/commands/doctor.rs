@@ -1,13 +1,11 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use poste_core::doctor::{self, Finding, Mended, Report, Request, Severity};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_core::doctor::{Finding, Request, Severity};
+use poste_verbs::doctor;
 
 use crate::Result;
 use crate::context::Cx;
-use crate::error::{CommandError, Kind};
 use crate::ui::progress::Bar;
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
@@ -34,26 +32,7 @@ pub(crate) struct Args {
     silent_after: Duration,
 }
 
-impl Args {
-    /// Whether it changes anything.
-    pub(crate) fn mends(&self) -> bool {
-        self.fix
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct DoctorAnswer {
-    /// How the office is now: after mending, if that was asked for.
-    #[serde(flatten)]
-    pub report: Report,
-    /// What --fix did, or tried to do.
-    pub mended: Vec<Mended>,
-    pub problems: usize,
-    pub warnings: usize,
-    pub notes: usize,
-}
-
-impl Answer for DoctorAnswer {
+impl Answer for doctor::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         for mended in &self.mended {
             match &mended.failed {
@@ -107,26 +86,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let place = cx.place()?;
     let patience_ms = i64::try_from(args.silent_after.as_millis()).unwrap_or(i64::MAX);
     let request = Request { quick: args.quick, verbose: args.verbose, patience_ms };
-    let examine = |ui: &Ui| {
-        let mut bar = Bar::new(ui);
-        doctor::examine(&place, request, &mut |progress| bar.show(progress))
-    };
-    let mut report = examine(&cx.ui)?;
-    let mended = if args.fix { doctor::mend(&place, &report) } else { Vec::new() };
-    if !mended.is_empty() {
-        report = examine(&cx.ui)?;
-    }
-    let answer = DoctorAnswer {
-        problems: report.count(Severity::Problem),
-        warnings: report.count(Severity::Warning),
-        notes: report.count(Severity::Note),
-        report,
-        mended,
-    };
-    cx.ui.answer(&answer)?;
-    match answer.problems {
-        0 => Ok(()),
-        problems => Err(CommandError::new(Kind::Unhealthy, format!("{} found", ui::count(problems, "problem")))
-            .hint("each one says what helps; before changing anything by hand, keep a copy of the folder")),
-    }
+    let mut bar = Bar::new(&cx.ui);
+    let input = doctor::Input { fix: args.fix, request };
+    let examined = doctor::doctor(&place, &input, &mut |progress| bar.show(progress));
+    drop(bar);
+    cx.tell(examined?)
 }

@@ -1,13 +1,12 @@
 use std::path::PathBuf;
 
-use poste_core::fold::Effect;
-use poste_core::log::{Body, Content, Done, Intent, MessageNo};
+use poste_core::log::MessageNo;
+use poste_verbs::done;
 
-use super::{Changed, ClaimArgs, SecretArgs};
+use super::{ClaimArgs, SecretArgs};
 use crate::Result;
 use crate::context::Cx;
 use crate::draft;
-use crate::error::{CommandError, Kind};
 
 /// Finish a message with its result
 ///
@@ -38,29 +37,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut office = cx.open_to_write()?;
-    let speaker = cx.speaker()?;
-    let artifacts = draft::named_artifacts(cx, &office, &speaker, &args.file, &[], &[])?;
-    let content = Content {
-        body: Body(draft::read_body(cx, args.result)?),
+    let input = done::Input {
+        number: args.number,
         summary: args.summary,
+        result: draft::read_body(args.result)?,
+        files: cx.paths(args.file),
         recommend: args.recommend,
-        ..Content::default()
+        token: args.claim.token,
+        id: args.claim.id,
+        secrets: args.secret.secrets(),
     };
-    args.secret.check_as(&content, "result")?;
-    let intent = Intent::Done(Done { message: args.number, token: args.claim.token, artifacts });
-    let proposal = cx.proposal(&office, intent, Some(content), args.claim.id)?;
-    let (outcome, effect) = cx.decide(&mut office, &proposal)?;
-    if let Effect::Late(late) = effect {
-        let now = match late.holder {
-            Some(holder) => format!("held by {holder}"),
-            None => late.state.to_owned(),
-        };
-        let message = format!("the lease on message {} was lost; it is {now} now", args.number);
-        return Err(CommandError::new(Kind::Conflict, message)
-            .code("lease_lost")
-            .hint(format!("your result is kept as late; its sender sees it: poste track {}", args.number)));
-    }
-    let what = "done".to_owned();
-    cx.ui.answer(&Changed { number: args.number, position: outcome.position, what, repeat: outcome.repeat })
+    cx.call(input)
 }

@@ -1,21 +1,17 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use poste_core::fold::Effect;
-use poste_core::log::{Extend, Intent, MessageNo, Prolong};
-use poste_core::office::Office;
-use poste_core::pattern::Pattern;
-use poste_core::{Timestamp, limits};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_core::log::MessageNo;
+use poste_verbs::extend;
+use poste_verbs::reservation::extend as paths;
 
 use super::ClaimArgs;
-use super::release::Target;
-use super::reserve::{ReserveAnswer, ms};
+use super::release::{message, patterns};
+use super::reserve::ms;
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
-use crate::error::{CommandError, Kind};
+use crate::error::CommandError;
 use crate::ui::{Answer, Ui};
 
 /// Keep a claimed message or reserved paths longer: the time counts anew from now
@@ -44,15 +40,7 @@ pub(crate) struct Args {
     claim: ClaimArgs,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ExtendAnswer {
-    pub number: MessageNo,
-    /// Null when it was extended before, under the same id.
-    #[serde(serialize_with = "poste_core::time::rfc3339_option")]
-    pub lease_until: Option<Timestamp>,
-}
-
-impl Answer for ExtendAnswer {
+impl Answer for extend::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         match self.lease_until {
             Some(until) => writeln!(out, "#{} extended: lease ends {}", self.number, ui.time(until)),
@@ -62,36 +50,26 @@ impl Answer for ExtendAnswer {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut office = cx.open_to_write()?;
-    match Target::read(cx, &office, &args.what, args.literal)? {
-        Target::Message(number) => extend_message(cx, &mut office, number, args),
-        Target::Paths(patterns) => extend_paths(cx, &mut office, patterns, args),
+    match message(&args.what) {
+        Some(number) => extend_message(cx, number, args),
+        None => extend_paths(cx, args),
     }
 }
 
-fn extend_message(cx: &Cx, office: &mut Office, number: MessageNo, args: Args) -> Result {
+fn extend_message(cx: &mut Cx, number: MessageNo, args: Args) -> Result {
     if args.length.is_some() {
         return Err(CommandError::usage("--for is for reserved paths").hint("a message is kept with --lease TIME"));
     }
-    let lease_ms = args.lease.map(ms);
-    let intent = Intent::Extend(Extend { message: number, token: args.claim.token, lease_ms });
-    let proposal = cx.proposal(office, intent, None, args.claim.id)?;
-    let (_, effect) = cx.decide(office, &proposal)?;
-    let lease_until = match effect {
-        Effect::Claimed(claimed) => claimed.items.first().map(|item| item.lease_until),
-        Effect::Noted => None,
-        _ => return Err(CommandError::new(Kind::Internal, "the office took it for something else")),
-    };
-    cx.ui.answer(&ExtendAnswer { number, lease_until })
+    let ClaimArgs { token, id } = args.claim;
+    cx.call(extend::Input { number, lease_ms: args.lease.map(ms), token, id })
 }
 
-fn extend_paths(cx: &Cx, office: &mut Office, patterns: Vec<Pattern>, args: Args) -> Result {
+fn extend_paths(cx: &mut Cx, args: Args) -> Result {
+    let mut office = cx.office()?;
+    let patterns = patterns(cx, &office, &args.what, args.literal)?;
     if args.lease.is_some() || args.claim.token.is_some() {
         let error = CommandError::usage("--lease and --token are for messages");
         return Err(error.hint("paths are kept with --for TIME"));
     }
-    let for_ms = args.length.map_or(limits::RESERVATION_MS_DEFAULT, ms);
-    let proposal = cx.proposal(office, Intent::Prolong(Prolong { patterns, for_ms }), None, args.claim.id)?;
-    let (outcome, effect) = cx.decide(office, &proposal)?;
-    cx.ui.answer(&ReserveAnswer::of(outcome, effect)?)
+    cx.call_on(&mut office, paths::Input { patterns, for_ms: args.length.map(ms), id: args.claim.id })
 }

@@ -1,9 +1,7 @@
-use poste_core::log::{Fail, Intent, MessageNo, Position};
-use poste_core::office::Office;
-use poste_core::store::tables::Event;
-use poste_core::views;
+use poste_core::log::MessageNo;
+use poste_verbs::fail;
 
-use super::{Changed, ClaimArgs, SecretArgs};
+use super::{ClaimArgs, SecretArgs};
 use crate::Result;
 use crate::context::Cx;
 
@@ -30,30 +28,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut office = cx.open_to_write()?;
-    let content = args.secret.text("reason", &args.reason)?;
-    let intent =
-        Intent::Fail(Fail { message: args.number, token: args.claim.token, retry: args.retry, delay_ms: None });
-    let proposal = cx.proposal(&office, intent, Some(content), args.claim.id)?;
-    let (outcome, _) = cx.decide(&mut office, &proposal)?;
-    let is_dead = args.retry && ended_dead(&office, args.number, outcome.position)?;
-    let what = match (args.retry, is_dead) {
-        (false, _) => "failed",
-        (true, false) => "attempt failed",
-        (true, true) => "attempt failed, the last one: it is dead now",
-    }
-    .to_owned();
-    cx.ui.answer(&Changed { number: args.number, position: outcome.position, what, repeat: outcome.repeat })?;
-    cx.ui.say(match is_dead {
-        true => format!("its sender is told; another chance: poste retry {}", args.number),
-        false => format!("see what comes of it: poste track {}", args.number),
-    });
-    Ok(())
-}
-
-/// Whether this record was the end of it: no attempts were left.
-fn ended_dead(office: &Office, number: MessageNo, position: Option<Position>) -> Result<bool> {
-    let Some(track) = views::track(office.store(), number, office.now()?)? else { return Ok(false) };
-    let mut steps = track.deliveries.iter().flat_map(|delivery| &delivery.history);
-    Ok(steps.any(|step| Some(step.position) == position && step.event == Event::Dead))
+    let ClaimArgs { token, id } = args.claim;
+    let secrets = args.secret.secrets();
+    cx.call(fail::Input { number: args.number, reason: args.reason, retry: args.retry, token, id, secrets })
 }

@@ -9,12 +9,13 @@ use poste_connect::shell;
 use poste_core::fold::Code;
 use poste_core::office::Office;
 use poste_core::pattern::Touched;
-use poste_core::text::Name;
 use poste_core::views::{self, HeldPath};
+use poste_verbs::Answered;
+use poste_verbs::reservation::{check, reason};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::reserve::{left, reason};
+use super::reserve::left;
 use crate::Result;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
@@ -102,15 +103,7 @@ impl Answer for GuardAnswer {
     }
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct CheckAnswer {
-    /// Who is asking; null when nobody knows, and everybody's reservations count.
-    pub agent: Option<Name>,
-    /// Paths somebody else holds alone.
-    pub held: Vec<HeldPath>,
-}
-
-impl Answer for CheckAnswer {
+impl Answer for check::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         for held in self.held.iter().take(SHOWN_MAX) {
             writeln!(out, "{}", told(ui, held))?;
@@ -259,38 +252,43 @@ fn check_as_hook(cx: &mut Cx, hook: &str, args: &CheckArgs) -> Result {
     }
 }
 
-fn found_by_hook(cx: &mut Cx, hook: &str, args: &CheckArgs) -> Result<CheckAnswer> {
-    let mut desk = Desk::open(cx)?;
-    if desk.nobody_holds_anything()? {
-        return Ok(CheckAnswer { agent: desk.agent, held: Vec::new() });
+fn found_by_hook(cx: &mut Cx, hook: &str, args: &CheckArgs) -> Result<check::Answer> {
+    let mut checkout = Checkout::open(cx)?;
+    if checkout.nobody_holds_anything(cx)? {
+        return Ok(check::Answer { agent: None, held: Vec::new() });
     }
-    let touched = if hook == PRE_PUSH { desk.pushed(args.paths.first().map(String::as_str))? } else { desk.staged()? };
-    desk.answer(&touched)
+    let touched = match hook == PRE_PUSH {
+        true => checkout.pushed(args.paths.first().map(String::as_str))?,
+        false => checkout.staged()?,
+    };
+    Ok(checkout.ask(cx, Vec::new(), touched)?.answer)
 }
 
 fn check(cx: &mut Cx, args: &CheckArgs) -> Result {
-    let mut desk = Desk::open(cx)?;
-    let touched = match (&args.range, args.paths.as_slice()) {
-        (Some(range), _) => desk.commits_of(range)?,
-        (None, []) => desk.staged()?,
+    let mut checkout = Checkout::open(cx)?;
+    let (paths, touched) = match (&args.range, args.paths.as_slice()) {
+        (Some(range), _) => (Vec::new(), checkout.commits_of(range)?),
+        (None, []) => (Vec::new(), checkout.staged()?),
         (None, paths) => {
-            let top = Top::find(cx, &desk.office)?;
-            paths.iter().map(|path| top.touched(path)).collect::<Result<_>>()?
+            let top = Top::find(cx, &checkout.office)?;
+            (paths.iter().map(|path| top.path(path)).collect::<Result<_>>()?, Vec::new())
         }
     };
-    let answer = desk.answer(&touched)?;
-    cx.ui.answer(&answer)?;
-    match answer.held.is_empty() {
-        true => {
-            cx.ui.say(format!("nobody else holds any of {}", ui::count(touched.len(), "path")));
+    let checked = paths.len() + touched.len();
+    let answered = checkout.ask(cx, paths, touched)?;
+    let stopped = (!answered.answer.held.is_empty()).then(|| stopped(&answered.answer, "change"));
+    cx.show(&mut checkout.office, answered)?;
+    match stopped {
+        None => {
+            cx.ui.say(format!("nobody else holds any of {}", ui::count(checked, "path")));
             Ok(())
         }
-        false => Err(stopped(&answer, "change")),
+        Some(stopped) => Err(stopped),
     }
 }
 
 /// In a hook nothing is printed but the error, so that tells everything.
-fn with_causes(cx: &Cx, mut error: CommandError, answer: &CheckAnswer) -> CommandError {
+fn with_causes(cx: &Cx, mut error: CommandError, answer: &check::Answer) -> CommandError {
     for held in answer.held.iter().take(SHOWN_MAX) {
         error = error.cause(told(&cx.ui, held));
     }
@@ -301,7 +299,7 @@ fn with_causes(cx: &Cx, mut error: CommandError, answer: &CheckAnswer) -> Comman
 }
 
 /// That it is stopped, who can be asked, and how.
-fn stopped(answer: &CheckAnswer, what: &str) -> CommandError {
+fn stopped(answer: &check::Answer, what: &str) -> CommandError {
     let message = format!("this {what} touches paths that somebody else has reserved");
     let mut error = CommandError::new(Kind::Conflict, message).code(Code::Reserved.word());
     let first = answer.held.first();
@@ -317,18 +315,18 @@ fn stopped(answer: &CheckAnswer, what: &str) -> CommandError {
     }
 }
 
-/// What a check works with.
+/// A worktree whose changes are checked.
 #[derive(Debug)]
-struct Desk {
+struct Checkout {
     office: Office,
     git: Git,
+    /// Without links.
+    top: PathBuf,
     /// Where this repository stands in the one around it, if it is a module of one.
     inside: Vec<u8>,
-    agent: Option<Name>,
-    now: poste_core::Timestamp,
 }
 
-impl Desk {
+impl Checkout {
     fn open(cx: &mut Cx) -> Result<Self> {
         let office = cx.open()?;
         let cwd = cx.cwd()?;
@@ -336,26 +334,22 @@ impl Desk {
         let top = Git::top(&cwd).unwrap_or(cwd);
         let around = repository_top(&top).unwrap_or_else(|| top.clone());
         let inside = top.strip_prefix(&around).map(|path| path.as_os_str().as_bytes().to_vec()).unwrap_or_default();
-        let agent = match cx.optional_speaker() {
-            Some(agent) => {
-                if office.agent(&agent)?.is_none() {
-                    talk(&format!("poste guard: nobody is registered as {agent}, so everybody's reservations count"));
-                }
-                Some(agent)
-            }
-            None => registered_here(&office, &top)?,
-        };
-        Ok(Self { office, git: Git::in_folder(&top), inside, agent, now: cx.ui.now })
+        if let Some(agent) = cx.optional_speaker()
+            && office.agent(&agent)?.is_none()
+        {
+            talk(&format!("poste guard: nobody is registered as {agent}, so everybody's reservations count"));
+        }
+        Ok(Self { office, git: Git::in_folder(&top), top: real(&top), inside })
     }
 
     /// Most of the time nothing is reserved; then git need not even be asked what a push brings.
-    fn nobody_holds_anything(&self) -> Result<bool> {
-        Ok(!views::is_anything_held(self.office.store(), self.agent.as_ref())?)
+    fn nobody_holds_anything(&mut self, cx: &Cx) -> Result<bool> {
+        let agent = cx.with_desk(&mut self.office, |desk| check::committer(desk, Some(&self.top)))?;
+        Ok(!views::is_anything_held(self.office.store(), agent.as_ref())?)
     }
 
-    fn answer(&mut self, touched: &[Touched]) -> Result<CheckAnswer> {
-        let held = views::held_paths(self.office.store(), touched, self.agent.as_ref(), self.now)?;
-        Ok(CheckAnswer { agent: self.agent.clone(), held })
+    fn ask(&mut self, cx: &Cx, paths: Vec<String>, touched: Vec<Touched>) -> Result<Answered<check::Answer>> {
+        cx.ask(&mut self.office, check::Input { paths, touched, top: Some(self.top.clone()) })
     }
 
     fn touched(&self, changes: impl IntoIterator<Item = Change>) -> Vec<Touched> {
@@ -479,17 +473,6 @@ impl Desk {
         let raw = self.git.ask_with(&arguments.map(OsStr::new), input)?;
         Ok(self.touched(changes(&raw)?))
     }
-}
-
-/// The one active agent whose worktree this is. Of several nobody knows which one it is.
-fn registered_here(office: &Office, top: &Path) -> Result<Option<Name>> {
-    let top = real(top);
-    let agents = office.store().tables()?.agents()?;
-    let mut here = agents.into_iter().filter(|agent| {
-        agent.is_active() && agent.worktree.as_ref().is_some_and(|worktree| Path::new(worktree) == top)
-    });
-    let first = here.next().map(|agent| agent.name);
-    Ok(first.filter(|_| here.next().is_none()))
 }
 
 fn is_id(text: &[u8]) -> bool {

@@ -1,24 +1,18 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use poste_core::fold::Effect;
-use poste_core::handoff::{HandoffAnswer, documents};
-use poste_core::log::{Ends, EndsHow, HandoffWithdraw, Intent, MessageNo, Position, Send};
-use poste_core::office::Office;
+use poste_core::handoff::documents;
+use poste_core::log::MessageNo;
 use poste_core::store::tables::HandoffState;
-use poste_core::text::{Name, RecordId};
-use poste_core::views::{self, HandoffQuery, HandoffView, Handoffs};
-use poste_core::{Error, store};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_core::text::RecordId;
+use poste_core::views::{HandoffView, Handoffs};
+use poste_verbs::handoff::accept::{All, Check};
+use poste_verbs::handoff::export::Folder;
+use poste_verbs::handoff::{Decided, accept, export, list, reject, show, withdraw};
 
-use super::reply::prefixed;
-use super::{ClaimArgs, SecretArgs, handoff_accept, handoff_create, said};
+use super::{ClaimArgs, SecretArgs, handoff_create};
 use crate::Result;
 use crate::context::Cx;
-use crate::error::{CommandError, Kind};
-use crate::explain::{no_message, unknown_agent};
-use crate::ui::progress::Bar;
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
 /// Hand work over with everything it needs: files, checks, commands that must succeed
@@ -51,7 +45,7 @@ enum HandoffCommand {
     /// Take the work over, once everything is checked
     #[command(after_help = "Examples:\n  poste handoff accept 12 --check 1,2 --verify --as builder\n  \
                       poste handoff accept 12 --check all --override 'No network here; I run them tonight' --as builder")]
-    Accept(handoff_accept::Args),
+    Accept(AcceptArgs),
     /// Do not take it, and say why
     #[command(after_help = "Example:\n  poste handoff reject 12 --reason 'The tests fail on main' --as builder")]
     Reject(RejectArgs),
@@ -125,6 +119,41 @@ struct ExportArgs {
     folder: PathBuf,
 }
 
+#[derive(Debug, clap::Args)]
+struct AcceptArgs {
+    /// The handoff's number: that of its message
+    #[arg(value_parser = crate::cli::number)]
+    number: MessageNo,
+    /// A check you have made, by its number; several with commas between, or all
+    #[arg(long = "check", value_name = "N|all", value_delimiter = ',', value_parser = check)]
+    checks: Vec<Check>,
+    /// Run the commands of the handoff here, in your worktree: somebody else wrote them
+    #[arg(long)]
+    verify: bool,
+    /// Accept it although a check, a command or a gate is missing or failed; the reason is recorded
+    #[arg(long = "override", value_name = "REASON")]
+    reason: Option<String>,
+    /// Refuse it if a file has changed since, although the copies are whole
+    #[arg(long)]
+    strict: bool,
+    /// What you have to say about it
+    #[arg(long, value_name = "TEXT")]
+    notes: Option<String>,
+    #[command(flatten)]
+    claim: ClaimArgs,
+    #[command(flatten)]
+    secret: SecretArgs,
+}
+
+fn check(text: &str) -> std::result::Result<Check, String> {
+    match text.trim() {
+        "all" => Ok(Check::All(All::All)),
+        number => {
+            number.parse().map(Check::One).map_err(|_| "a check has a number, for example 1; or say all".to_owned())
+        }
+    }
+}
+
 impl Answer for HandoffView {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         for (_, text) in documents(self).iter().filter(|(name, _)| *name == "HANDOFF.md") {
@@ -161,19 +190,7 @@ impl Answer for Handoffs {
     }
 }
 
-/// The answer of commands that decide about a handoff.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct DecisionAnswer {
-    pub number: MessageNo,
-    pub state: HandoffState,
-    /// The message that tells the sender; null of a withdrawal, of which the office tells the receiver.
-    pub message: Option<MessageNo>,
-    pub position: Option<Position>,
-    /// It was decided before, under the same id.
-    pub repeat: bool,
-}
-
-impl Answer for DecisionAnswer {
+impl Answer for Decided {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let told = self.message.map(|message| format!(", told with #{message}")).unwrap_or_default();
         let again = if self.repeat { " (before, under this id)" } else { "" };
@@ -181,16 +198,7 @@ impl Answer for DecisionAnswer {
     }
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ExportAnswer {
-    pub number: MessageNo,
-    pub folder: String,
-    /// Files in artifacts/.
-    pub artifacts: usize,
-    pub bytes: u64,
-}
-
-impl Answer for ExportAnswer {
+impl Answer for export::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let files = ui::count(self.artifacts, "artifact");
         let size = poste_core::text::size(self.bytes);
@@ -201,141 +209,35 @@ impl Answer for ExportAnswer {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     match args.command {
         HandoffCommand::Create(args) => handoff_create::run(cx, *args),
-        HandoffCommand::Show(args) => show(cx, &args),
-        HandoffCommand::List(args) => list(cx, args),
-        HandoffCommand::Accept(args) => handoff_accept::run(cx, args),
-        HandoffCommand::Reject(args) => reject(cx, args),
-        HandoffCommand::Withdraw(args) => withdraw(cx, args),
-        HandoffCommand::Export(args) => export(cx, args),
-    }
-}
-
-/// The handoff of a number, or what is wrong with the number.
-pub(crate) fn find(office: &Office, number: MessageNo) -> Result<HandoffView> {
-    if let Some(view) = views::handoff(office.store(), number)? {
-        return Ok(view);
-    }
-    if views::message(office.store(), number)?.is_none() {
-        return Err(no_message(number));
-    }
-    let error = CommandError::not_found(format!("message {number} is no handoff")).code("no_handoff");
-    Err(error.hint(format!("read it: poste read {number}; see the handoffs: poste handoff list")))
-}
-
-fn show(cx: &mut Cx, args: &NumberArgs) -> Result {
-    let mut office = cx.open()?;
-    let view = find(&office, args.number)?;
-    cx.ui.answer(&view)?;
-    // Whoever it is for has read it now; anybody else only looked.
-    if cx.optional_speaker().is_some() {
-        let reader = cx.agent(&office)?;
-        if views::is_addressed_to(office.store(), &reader, args.number)? {
-            cx.mark_shown(&mut office, vec![args.number])?;
+        HandoffCommand::Show(args) => cx.call(show::Input { number: args.number }),
+        HandoffCommand::List(ListArgs { to, from, state, limit }) => cx.call(list::Input { to, from, state, limit }),
+        HandoffCommand::Accept(args) => cx.call(accept::Input {
+            number: args.number,
+            checks: args.checks,
+            strict: args.strict,
+            notes: args.notes,
+            token: args.claim.token,
+            id: args.claim.id,
+            verify: args.verify,
+            overridden: args.reason,
+            secrets: args.secret.secrets(),
+        }),
+        HandoffCommand::Reject(args) => cx.call(reject::Input {
+            number: args.number,
+            reason: args.reason,
+            token: args.claim.token,
+            id: args.claim.id,
+            secrets: args.secret.secrets(),
+        }),
+        HandoffCommand::Withdraw(args) => cx.call(withdraw::Input {
+            number: args.number,
+            reason: args.reason,
+            id: args.id,
+            secrets: args.secret.secrets(),
+        }),
+        HandoffCommand::Export(args) => {
+            let folder = Folder { path: cx.cwd()?.join(&args.folder), name: args.folder.display().to_string() };
+            cx.call(export::Input { number: args.number, folder: Some(folder) })
         }
     }
-    Ok(())
-}
-
-fn list(cx: &mut Cx, args: ListArgs) -> Result {
-    let office = cx.open()?;
-    let named = |name: Option<String>| -> Result<Option<Name>> {
-        match name.as_deref() {
-            None => Ok(None),
-            Some("me") => cx.speaker().map(Some),
-            Some(name) => Ok(Some(name.parse()?)),
-        }
-    };
-    let from = named(args.from)?;
-    let to = named(args.to)?;
-    for name in from.iter().chain(&to) {
-        if office.agent(name)?.is_none() {
-            return Err(unknown_agent(&office, name)?);
-        }
-    }
-    let to = to.map(|name| office.agent(&name)).transpose()?.flatten();
-    let query = HandoffQuery { from, to, state: args.state, limit: args.limit.into() };
-    let page = views::handoffs(office.store(), &query)?;
-    if page.handoffs.is_empty() {
-        cx.ui.say("no such handoff");
-    }
-    cx.ui.answer(&page)
-}
-
-/// The mail that answers a handoff: to its sender, and it ends the request.
-pub(crate) fn answer_mail(number: MessageNo, token: Option<Position>, kind: &str) -> Result<Send> {
-    let ends = Ends { message: number, how: EndsHow::Replied, token };
-    Ok(Send { reply_to: Some(number), ends: Some(ends), ..Send::plain(kind.parse()?, Vec::new()) })
-}
-
-fn reject(cx: &mut Cx, args: RejectArgs) -> Result {
-    let mut office = cx.open_to_write()?;
-    let view = find(&office, args.number)?;
-    let reason = said("--reason", &args.reason)?.to_owned();
-    let answer = HandoffAnswer {
-        handoff: args.number,
-        notes: Some(reason),
-        checked: Vec::new(),
-        verified: Vec::new(),
-        gates: Vec::new(),
-        changed: Vec::new(),
-        overridden: None,
-    };
-    let mail = answer_mail(args.number, args.claim.token, "handoff_rejected")?;
-    let (header, content) = answer.reject(mail, prefixed("Rejected: ", &view.subject));
-    args.secret.check_as(&content, "reason")?;
-    let proposal = cx.proposal(&office, Intent::HandoffReject(header), Some(content), args.claim.id)?;
-    let (outcome, effect) = cx.decide(&mut office, &proposal)?;
-    cx.ui.answer(&DecisionAnswer {
-        number: args.number,
-        state: HandoffState::Rejected,
-        message: effect.message(),
-        position: outcome.position,
-        repeat: outcome.repeat,
-    })
-}
-
-fn withdraw(cx: &mut Cx, args: WithdrawArgs) -> Result {
-    let mut office = cx.open_to_write()?;
-    let content = match &args.reason {
-        Some(reason) => Some(args.secret.text("reason", said("--reason", reason)?)?),
-        None => None,
-    };
-    let intent = Intent::HandoffWithdraw(HandoffWithdraw { message: args.number });
-    let proposal = cx.proposal(&office, intent, content, args.id)?;
-    let (outcome, _): (_, Effect) = cx.decide(&mut office, &proposal)?;
-    cx.ui.answer(&DecisionAnswer {
-        number: args.number,
-        state: HandoffState::Withdrawn,
-        message: None,
-        position: outcome.position,
-        repeat: outcome.repeat,
-    })
-}
-
-fn export(cx: &mut Cx, args: ExportArgs) -> Result {
-    let office = cx.open()?;
-    let view = find(&office, args.number)?;
-    if let Some(redaction) = view.redacted.as_ref().filter(|_| !view.artifacts.is_empty()) {
-        let message = format!("handoff {} was redacted by {}, and its copies with it", args.number, redaction.by);
-        return Err(CommandError::new(Kind::Refused, message));
-    }
-    let blobs = office.store().blobs().ok_or_else(|| CommandError::usage("this office keeps no blobs"))?;
-    let folder = cx.cwd()?.join(&args.folder);
-    let mut bar = Bar::new(&cx.ui);
-    let texts = documents(&view);
-    let exported = store::package::export(&folder, office.path()?, &texts, &view.artifacts, blobs, &mut |progress| {
-        bar.show(progress);
-    });
-    drop(bar);
-    exported.map_err(|error| match error {
-        error @ Error::Occupied(_) => CommandError::from(error).hint("give a folder that is not there yet"),
-        error => error.into(),
-    })?;
-    cx.note_stored(format!("the package {}", folder.display()));
-    cx.ui.answer(&ExportAnswer {
-        number: args.number,
-        folder: args.folder.display().to_string(),
-        artifacts: view.artifacts.len(),
-        bytes: view.artifacts.iter().filter_map(|artifact| artifact.size).sum(),
-    })
 }

@@ -2,12 +2,12 @@ use std::io::{self, Write};
 
 use poste_core::store::tables::State;
 use poste_core::text::TypeName;
-use poste_core::views::{self, InboxLine, InboxPage, InboxQuery, More, StaleContext};
+use poste_core::views::{InboxLine, InboxPage, More, StaleContext};
 use poste_core::vocabulary::Priority;
+use poste_verbs::inbox;
 
 use crate::Result;
 use crate::context::Cx;
-use crate::explain::check_filters;
 use crate::ui::{Answer, Paint, Ui, escape, tokens};
 
 /// Show what waits for you, by priority, then age
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
     /// At most so many
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, default_value_t = inbox::LIMIT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=i64::from(inbox::LIMIT_MAX)))]
     limit: u16,
     /// Keep the listing under so many tokens
     #[arg(long, value_name = "N")]
@@ -117,19 +117,12 @@ fn state(ui: &Ui, line: &InboxLine) -> String {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let office = cx.open()?;
-    let agent = cx.agent(&office)?;
-    check_filters(&office, args.kind.as_ref(), args.from.as_deref())?;
-    let query =
-        InboxQuery { unread: args.unread, kind: args.kind, from: args.from, all: args.all, limit: args.limit.into() };
-    let mut page = views::inbox(office.store(), &agent, &query, cx.ui.now)?;
-    if let Some(budget) = args.tokens {
-        fit(&cx.ui, &mut page, budget);
+    let Args { unread, kind, from, all, limit, tokens } = args;
+    let (mut office, mut answered) = cx.ask_here(inbox::Input { unread, kind, from, all, limit })?;
+    if let Some(budget) = tokens {
+        fit(&cx.ui, &mut answered.answer, budget);
     }
-    if page.messages.is_empty() && page.left_out.count == 0 {
-        cx.ui.say(if query.filters() { "nothing waits that matches" } else { "nothing waits" });
-    }
-    cx.ui.answer(&page)
+    cx.show(&mut office, answered)
 }
 
 /// Drops lines from the end until the listing fits, the note of what was dropped included.

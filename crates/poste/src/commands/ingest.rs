@@ -144,7 +144,7 @@ impl Answer for IngestAnswer {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     match args.command {
         IngestCommand::Email { common, attach } => {
-            let bytes = read(cx, &common)?;
+            let bytes = read(&common)?;
             let incoming = ingest::email(&bytes).map_err(unfit)?;
             take_in(cx, common, incoming, attach)
         }
@@ -165,14 +165,14 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
                 None => Vec::new(),
             };
             headers.extend(header);
-            let body = read(cx, &common)?;
+            let body = read(&common)?;
             let now_s = cx.ui.now.ms().div_euclid(1_000);
             let request = Request { body: &body, headers: &headers, now_s };
             let incoming = ingest::webhook(request, secret.as_ref().map(notify::Secret::get)).map_err(unfit)?;
             take_in(cx, common, incoming, false)
         }
         IngestCommand::Stdin { common, subject } => {
-            let bytes = read(cx, &common)?;
+            let bytes = read(&common)?;
             let incoming = ingest::text(&bytes, subject.as_deref()).map_err(unfit)?;
             take_in(cx, common, incoming, false)
         }
@@ -205,9 +205,7 @@ fn take_in(cx: &mut Cx, common: Common, mut incoming: Incoming, attach: bool) ->
     })?;
     let stored = ingest::store(&mut office, &from, &delivery, &incoming)?;
     cx.note_stored(format!("message {}", stored.number));
-    if !stored.repeat {
-        crate::wake::after_send(cx, &office, &[stored.number]);
-    }
+    cx.carry_out(&mut office);
     if !stored.repeat && stored.to.is_empty() {
         cx.ui.warn("nobody received it: no such agent is active, or nobody subscribed");
     }
@@ -225,11 +223,11 @@ fn unfit(unfit: Unfit) -> CommandError {
     CommandError::new(Kind::Refused, unfit.to_string()).code(code)
 }
 
-fn read(cx: &Cx, common: &Common) -> Result<Vec<u8>> {
+fn read(common: &Common) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let limit = ingest::BYTES_MAX + 1;
     let read = match &common.file {
-        None => cx.stdin()?.lock().take(limit).read_to_end(&mut bytes),
+        None => std::io::stdin().lock().take(limit).read_to_end(&mut bytes),
         Some(path) => {
             let file = std::fs::File::open(path);
             let file = file.map_err(|error| CommandError::not_found(format!("{}: {error}", path.display())))?;

@@ -2,8 +2,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use poste_core::store::discover;
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_verbs::init;
 
 use crate::Result;
 use crate::context::Cx;
@@ -22,14 +21,7 @@ pub(crate) struct Args {
     folder: Option<PathBuf>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct InitAnswer {
-    pub office: String,
-    /// False: it was there before.
-    pub made: bool,
-}
-
-impl Answer for InitAnswer {
+impl Answer for init::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let what = if self.made { "made the office" } else { "there is an office already:" };
         writeln!(out, "{what} {}", escape::line(&self.office))
@@ -47,17 +39,5 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         return Err(CommandError::not_found(format!("there is no folder {}", parent.display())));
     }
     let hidden = discover::find(&cx.cwd()?).filter(|above| *above != place.path);
-    let made = place.create()?;
-    place.open()?;
-    if made {
-        cx.note_stored(format!("the office {}", place.path.display()));
-    }
-    cx.ui.answer(&InitAnswer { office: place.path.display().to_string(), made })?;
-    if let Some(hidden) = hidden.filter(|_| made) {
-        cx.ui.warn(format!("from here this office is found before the one at {}", hidden.display()));
-    }
-    if made {
-        cx.ui.say("next: poste register NAME --role ROLE");
-    }
-    Ok(())
+    cx.tell(init::init(&place, hidden)?)
 }

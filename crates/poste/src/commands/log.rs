@@ -1,20 +1,14 @@
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::time::Duration;
 
-use indicatif::ProgressBar;
-use poste_core::fold::Refusals;
-use poste_core::log::{MessageNo, Position, ReservationNo};
-use poste_core::office::head;
+use poste_core::log::{MessageNo, Position};
 use poste_core::text::RecordId;
-use poste_core::views::{self, IdAnswer, RecordView, ReservationView, ReservationWhy, VerifyReport, Why};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_core::views::{IdAnswer, ReservationView, ReservationWhy, VerifyReport, Why};
+use poste_verbs::log::{show, verify, why, why_id, why_reservation};
 
 use super::{log_digest, log_replay, tail};
 use crate::Result;
 use crate::context::Cx;
-use crate::error::{CommandError, Kind};
-use crate::explain::no_message;
 use crate::ui::{self, Answer, Ui, escape};
 
 /// Look into the log: every change is a record in it
@@ -24,13 +18,6 @@ use crate::ui::{self, Answer, Ui, escape};
 pub(crate) struct Args {
     #[command(subcommand)]
     command: LogCommand,
-}
-
-impl Args {
-    /// Whether it blocks until something happens.
-    pub(crate) fn waits(&self) -> bool {
-        matches!(self.command, LogCommand::Follow(_))
-    }
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -80,7 +67,7 @@ struct ShowArgs {
     #[arg(long, value_name = "POSITION", value_parser = crate::cli::position)]
     after: Option<Position>,
     /// At most so many
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, default_value_t = show::LIMIT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
 }
 
@@ -97,23 +84,19 @@ struct WhyArgs {
     id: Option<RecordId>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ShowAnswer {
-    pub records: Vec<RecordView>,
-}
-
-impl Answer for ShowAnswer {
+impl Answer for show::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         for record in &self.records {
             let session = record.session.as_ref().map(|session| format!(" session {session}")).unwrap_or_default();
             let content = record.content_bytes.map(|bytes| format!("  +{bytes} bytes")).unwrap_or_default();
             writeln!(
                 out,
-                "{}  {}  {}  {}{session}  {}{content}",
+                "{}  {}  {}  {}{session}{}  {}{content}",
                 record.position,
                 ui.time(record.at),
                 record.name,
                 record.actor,
+                record.origin.told(),
                 escape::json(record.header.get()),
             )?;
         }
@@ -171,62 +154,15 @@ impl Answer for VerifyReport {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     match args.command {
-        LogCommand::Show(args) => show(cx, args),
-        LogCommand::Why(args) => why(cx, args),
-        LogCommand::Verify => verify(cx),
+        LogCommand::Show(ShowArgs { position, after, limit }) => cx.call(show::Input { position, after, limit }),
+        LogCommand::Why(WhyArgs { id: Some(id), .. }) => cx.call(why_id::Input { id }),
+        LogCommand::Why(WhyArgs { reservation: Some(reservation), .. }) => {
+            cx.call(why_reservation::Input { reservation })
+        }
+        LogCommand::Why(WhyArgs { number, .. }) => cx.call(why::Input { number: number.unwrap_or_default() }),
+        LogCommand::Verify => cx.call(verify::Input {}),
         LogCommand::Follow(args) => tail::follow_log(cx, args.after, args.length),
         LogCommand::Replay(args) => log_replay::run(cx, args),
         LogCommand::DiffDigest(args) => log_digest::run(cx, args),
     }
-}
-
-fn show(cx: &mut Cx, args: ShowArgs) -> Result {
-    let office = cx.open()?;
-    let records = match (args.position, args.after) {
-        (Some(position), _) => match views::record(office.store(), position)? {
-            Some(record) => vec![record],
-            None => return Err(CommandError::not_found(format!("there is no record {position}"))),
-        },
-        (None, Some(after)) => views::records(office.store(), after, args.limit.into())?,
-        (None, None) => {
-            let newest = head(office.store())?;
-            let after = Position(newest.0.saturating_sub(args.limit.into()));
-            views::records(office.store(), after, args.limit.into())?
-        }
-    };
-    cx.ui.answer(&ShowAnswer { records })
-}
-
-fn why(cx: &mut Cx, args: WhyArgs) -> Result {
-    let office = cx.open()?;
-    if let Some(id) = args.id {
-        return cx.ui.answer(&views::why_id(office.store(), &id)?);
-    }
-    if let Some(number) = args.reservation {
-        let why = views::why_reservation(office.store(), ReservationNo(number))?;
-        let missing = || CommandError::not_found(format!("there is no reservation {number}"));
-        return cx.ui.answer(&why.ok_or_else(|| missing().hint("see what there is: poste reservations --all"))?);
-    }
-    let number = args.number.unwrap_or_default();
-    let why = views::why_message(office.store(), number)?.ok_or_else(|| no_message(number))?;
-    cx.ui.answer(&why)
-}
-
-/// A bar over the records of a log, for people who wait.
-pub(super) fn progress(cx: &Cx, until: Position) -> ProgressBar {
-    let visible = !cx.ui.json && io::stderr().is_terminal();
-    if visible { ProgressBar::new(until.0) } else { ProgressBar::hidden() }
-}
-
-fn verify(cx: &mut Cx) -> Result {
-    let office = cx.open()?;
-    let progress = progress(cx, head(office.store())?);
-    let report = views::verify(office.store(), Refusals::Dropped, |position| progress.set_position(position.0))?;
-    progress.finish_and_clear();
-    cx.ui.answer(&report)?;
-    if report.problems.is_empty() {
-        return Ok(());
-    }
-    Err(CommandError::new(Kind::Internal, format!("{} found", ui::count(report.problems.len(), "problem")))
-        .hint("keep a copy of the office folder before doing anything else"))
 }

@@ -1,14 +1,12 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use poste_core::fold::Refusals;
-use poste_core::office::head;
-use poste_core::store::Store;
-use poste_core::views::{self, DigestDiff};
+use poste_core::views::DigestDiff;
+use poste_verbs::log::diff_digest;
 
 use crate::Result;
 use crate::context::Cx;
-use crate::error::{CommandError, Kind};
+use crate::error::CommandError;
 use crate::ui::{Answer, Ui};
 
 /// Compare the digests of tables
@@ -47,30 +45,5 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     if let Some(other) = args.other.as_ref().filter(|other| !other.exists()) {
         return Err(CommandError::not_found(format!("there is no folder or file {}", other.display())));
     }
-    let office = cx.open()?;
-    let progress = super::log::progress(cx, head(office.store())?);
-    let advance = |position: poste_core::Position| progress.set_position(position.0);
-    let diff = match &args.other {
-        None => views::diff_with_fold(office.store(), Refusals::Dropped, advance),
-        Some(path) => Store::open_other(path).and_then(|other| {
-            let mut diff = views::diff_with_other(office.store(), &other, Refusals::Dropped, advance)?;
-            if args.find {
-                diff.parted_at = views::first_difference(office.store(), &other, advance)?;
-            }
-            Ok(diff)
-        }),
-    };
-    progress.finish_and_clear();
-    let diff = diff?;
-    cx.ui.answer(&diff)?;
-    if diff.equal && diff.parted_at.is_none() {
-        return Ok(());
-    }
-    Err(match args.other {
-        None => CommandError::new(Kind::Internal, "the tables are not what the log folds to")
-            .hint("look closer: poste log verify"),
-        Some(_) if args.find => CommandError::new(Kind::Conflict, "the two are not the same office any more"),
-        Some(_) => CommandError::new(Kind::Conflict, "the two are not the same office any more")
-            .hint("see where they part: --find"),
-    })
+    cx.call(diff_digest::Input { other: args.other, find: args.find })
 }

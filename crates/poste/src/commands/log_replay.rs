@@ -1,16 +1,15 @@
 use std::io::{self, Write};
 
-use poste_core::fold::Refusals;
 use poste_core::log::{MessageNo, Position};
-use poste_core::office::head;
-use poste_core::store::table_digest::refold_to_look_at;
-use poste_core::text::{Name, nearest};
-use poste_core::views::{self, InboxQuery, PastOffice};
+use poste_core::text::Name;
+use poste_core::views::PastOffice;
+use poste_verbs::log::replay::{self, Past};
+use poste_verbs::log::{replay_inbox, replay_message};
+use poste_verbs::track;
 
-use super::track::TrackAnswer;
+use super::track::Ladder;
 use crate::Result;
 use crate::context::Cx;
-use crate::error::CommandError;
 use crate::ui::{self, Answer, Ui};
 
 /// Show the office as it was after a record
@@ -47,41 +46,22 @@ impl Answer for PastOffice {
     }
 }
 
+/// What was "in 5m" then is said from there.
+impl<A: Answer> Answer for Past<A> {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let mut then = ui.clone();
+        then.now = self.at;
+        self.answer.print(&then, out)
+    }
+}
+
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let office = cx.open()?;
-    let newest = head(office.store())?;
-    let until = args.until.unwrap_or(newest);
-    if until > newest || until.0 == 0 {
-        return Err(CommandError::not_found(format!("there is no record {until}"))
-            .hint(format!("the newest is {newest}; the first is 1")));
+    let until = args.until;
+    if let Some(inbox) = args.inbox {
+        return cx.call(replay_inbox::Input { until, inbox });
     }
-    let progress = super::log::progress(cx, until);
-    let past =
-        refold_to_look_at(office.store(), until, Refusals::Dropped, |position| progress.set_position(position.0));
-    progress.finish_and_clear();
-    let past = past?;
-    // What was "in 5m" then is said from there.
-    cx.ui.now = past.tables()?.cursor.head.at;
-    if let Some(name) = args.inbox {
-        let Some(agent) = past.tables()?.agent(name.as_str())? else {
-            let names = past.tables()?.active_agents()?;
-            let error = CommandError::not_found(format!("nobody was registered as {name} at record {until}"));
-            return Err(match nearest(name.as_str(), names.iter().map(Name::as_str)).first() {
-                Some(near) => error.hint(format!("did you mean {near}?")),
-                None => error,
-            });
-        };
-        let query = InboxQuery { limit: 100, ..InboxQuery::default() };
-        let page = views::past_inbox(&past, office.store(), &agent, &query)?;
-        if page.messages.is_empty() {
-            cx.ui.say("nothing waited");
-        }
-        return cx.ui.answer(&page);
-    }
-    if let Some(number) = args.message {
-        let track = views::past_track(&past, office.store(), number)?;
-        let none = || CommandError::not_found(format!("there was no message {number} at record {until}"));
-        return cx.ui.answer(&TrackAnswer::with_history(track.ok_or_else(none)?));
-    }
-    cx.ui.answer(&views::past_office(&past)?)
+    let Some(message) = args.message else { return cx.call(replay::Input { until }) };
+    let (mut office, answered) = cx.ask_here(replay_message::Input { until, message })?;
+    let ladder = |past: Past<track::Answer>| Past { answer: Ladder::past(past.answer.track), at: past.at };
+    cx.show(&mut office, answered.map(ladder))
 }

@@ -12,7 +12,7 @@ use crate::mcp::{PosteTable, Profile};
 /// Serve an agent program: tools, resources and prompts over MCP, on stdin and stdout
 ///
 /// Programs start it themselves once it is written in their settings. It speaks for the agent in POSTE_AGENT, else for the session
-/// of the program that started it, else for nobody until the tool `poste` registers a name. It ends when stdin ends.
+/// of the program that started it, else for nobody until the tool `office` registers a name. It ends when stdin ends.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste mcp\n  POSTE_AGENT=coder poste mcp --profile full")]
 pub(crate) struct Args {

@@ -2,8 +2,10 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use poste_core::Timestamp;
-use poste_core::views::{self, LateDelivery, Overdue, Patience};
+use poste_core::views::{LateDelivery, Overdue};
+use poste_verbs::overdue;
 
+use super::reserve::ms;
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
@@ -76,12 +78,5 @@ fn section(
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let office = cx.open()?;
-    let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
-    let patience = Patience { unclaimed_ms: ms(args.older), lease_ms: ms(args.within) };
-    let overdue = views::overdue(office.store(), patience, cx.ui.now)?;
-    if overdue.is_empty() {
-        cx.ui.say("nothing is late");
-    }
-    cx.ui.answer(&overdue)
+    cx.call(overdue::Input { older_ms: Some(ms(args.older)), within_ms: Some(ms(args.within)) })
 }

@@ -1,10 +1,9 @@
-use poste_core::Address;
 use poste_core::text::Topic;
+use poste_verbs::publish;
 
 use crate::Result;
-use crate::commands::send;
 use crate::context::Cx;
-use crate::draft::{Draft, MessageArgs};
+use crate::draft::MessageArgs;
 
 /// Publish an event to the subscribers of a topic
 #[derive(Debug, clap::Args)]
@@ -26,8 +25,6 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut draft = Draft::from_args(cx, args.message, args.subject, args.body)?;
-    draft.to = vec![Address::Topic(args.topic)];
-    let mut office = cx.open_to_write()?;
-    send::send(cx, &mut office, draft, "message")
+    let message = args.message.into_message(cx, args.body)?;
+    cx.call(publish::Input { topic: args.topic, subject: args.subject, message })
 }

@@ -1,12 +1,12 @@
 use std::io::{self, Write};
 
 use poste_core::log::{Artifact, ArtifactState, MessageNo};
-use poste_core::views::{self, MessageView};
+use poste_core::views::MessageView;
+use poste_verbs::read;
 
 use super::approvals;
 use crate::Result;
 use crate::context::Cx;
-use crate::explain::no_message;
 use crate::ui::{Answer, Paint, Ui, escape, fence};
 
 /// Read a message; if it is yours, this marks it as shown
@@ -137,23 +137,9 @@ pub(crate) fn fenced(cx: &Cx, message: &MessageView) -> String {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut office = cx.open()?;
-    let message = views::message(office.store(), args.number)?.ok_or_else(|| no_message(args.number))?;
-    let reader = match cx.optional_speaker() {
-        Some(_) => Some(cx.agent(&office)?),
-        None => None,
-    };
+    let (mut office, answered) = cx.ask_here(read::Input { number: args.number })?;
     if args.for_model && !cx.ui.json {
-        cx.ui.fenced(&fenced(cx, &message))?;
-    } else {
-        cx.ui.answer(&message)?;
+        return cx.show_as(&mut office, answered, |message| cx.ui.fenced(&fenced(cx, message)));
     }
-    let Some(reader) = reader else {
-        cx.ui.say("not marked as shown: nobody speaks (--as NAME or POSTE_AGENT)");
-        return Ok(());
-    };
-    if views::is_addressed_to(office.store(), &reader, args.number)? {
-        cx.mark_shown(&mut office, vec![args.number])?;
-    }
-    Ok(())
+    cx.show(&mut office, answered)
 }

@@ -1,19 +1,14 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use poste_core::fold::Code;
-use poste_core::log::{Content, Intent, MessageNo, Position, Redact};
-use poste_core::office::Office;
+use poste_core::log::{MessageNo, Position};
 use poste_core::text::RecordId;
-use poste_core::views::{self, RepeatingVersion};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_core::views::RepeatingVersion;
+use poste_verbs::redact;
 
 use super::SecretArgs;
 use crate::Result;
 use crate::context::Cx;
-use crate::error::CommandError;
-use crate::explain::no_message;
 use crate::ui::{self, Answer, Ui, escape};
 
 /// Erase what a message said, everywhere in the office; who sent it when to whom stays
@@ -47,29 +42,7 @@ pub(crate) struct Args {
     secret: SecretArgs,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RedactAnswer {
-    /// Records whose content is erased.
-    pub records: Vec<Position>,
-    /// Nothing was redacted now; the files were erased of what had been redacted before, if that was still to do.
-    pub finished: bool,
-    pub blobs: usize,
-    pub archives: usize,
-    /// Blobs that another message names too; redact that one as well to erase them.
-    pub kept_blobs: Vec<String>,
-    /// Archives that hold some of it and are missing: should one come back, `redact --finish` erases it there.
-    pub missing_archives: Vec<String>,
-    /// Files of shared contexts that were edited by hand: they are left as they are, and may hold some of it.
-    pub edited_mirrors: Vec<String>,
-    /// Files beside them that are of no context: they are left, and may hold some of it.
-    pub strange_files: Vec<String>,
-    /// Messages that repeat the same words, at least the subject; each must be redacted by itself.
-    pub repeated_in: Vec<MessageNo>,
-    /// Those of them that are versions of a shared context, with the whole text or data once more.
-    pub repeating_versions: Vec<RepeatingVersion>,
-}
-
-impl Answer for RedactAnswer {
+impl Answer for redact::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         match self.finished {
             true => writeln!(out, "everything that was redacted is erased")?,
@@ -106,62 +79,13 @@ impl Answer for RedactAnswer {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut office = cx.open_to_write()?;
-    let mut records = args.record;
-    let mut repeated_in = Vec::new();
-    if let Some(number) = args.number {
-        let said = views::said_of(office.store(), number)?.ok_or_else(|| no_message(number))?;
-        records.extend(said.own);
-        if args.results {
-            records.extend(said.by_recipients);
-        }
-        repeated_in = said.repeated_in;
-    }
-    let mut repeating: Vec<RepeatingVersion> = Vec::new();
-    for record in &records {
-        repeating.extend(views::repeating_versions(office.store(), *record)?);
-    }
-    if !args.finish {
-        let reason = args.reason.unwrap_or_default();
-        let reason = args.secret.text("reason", super::said("--reason", &reason)?)?;
-        propose(cx, &mut office, &records, reason, args.id)?;
-    }
-    // What was redacted with it has the words no more.
-    let mut repeating_versions: Vec<RepeatingVersion> = Vec::new();
-    for version in repeating {
-        let is_redacted = views::message(office.store(), version.message)?.is_some_and(|it| it.redacted.is_some());
-        if !is_redacted && !repeating_versions.contains(&version) {
-            repeated_in.push(version.message);
-            repeating_versions.push(version);
-        }
-    }
-    let erased = if args.finish { office.erase_all() } else { office.erase() };
-    let erased = erased.map_err(|error| {
-        let mut error = CommandError::from(error);
-        error.message = format!("it is redacted, and not erased from every file yet: {}", error.message);
-        error.hint("finish it later: poste redact --finish")
-    })?;
-    cx.ui.answer(&RedactAnswer {
-        records,
-        finished: args.finish,
-        blobs: erased.blobs,
-        archives: erased.archives,
-        kept_blobs: erased.kept_blobs.iter().map(ToString::to_string).collect(),
-        missing_archives: erased.missing_archives,
-        edited_mirrors: erased.edited_mirrors.iter().map(|path| path.display().to_string()).collect(),
-        strange_files: erased.strange_files.iter().map(|path| path.display().to_string()).collect(),
-        repeated_in,
-        repeating_versions,
+    cx.call(redact::Input {
+        number: args.number,
+        results: args.results,
+        records: args.record,
+        reason: args.reason,
+        finish: args.finish,
+        id: args.id,
+        secrets: args.secret.secrets(),
     })
-}
-
-fn propose(cx: &Cx, office: &mut Office, records: &[Position], reason: Content, id: Option<RecordId>) -> Result {
-    let intent = Intent::Redact(Redact { records: records.to_vec() });
-    let proposal = cx.proposal(office, intent, Some(reason), id)?;
-    match cx.decide(office, &proposal) {
-        Ok(_) => Ok(()),
-        // Redacted before and perhaps not erased to the end: that is still to be done.
-        Err(error) if error.code == Some(Code::NothingToDo.word()) && office.store().unerased()?.is_some() => Ok(()),
-        Err(error) => Err(error),
-    }
 }

@@ -1,16 +1,15 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use poste_core::log::{Cleared, Intent, Register};
+use poste_core::log::Cleared;
 use poste_core::store::tables::Agent;
 use poste_core::text::{Name, RecordId, Word};
 use poste_core::vocabulary::AgentKind;
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_verbs::register;
 
 use crate::Result;
 use crate::context::Cx;
-use crate::error::{CommandError, Kind};
+use crate::error::CommandError;
 use crate::ui::{Answer, Ui};
 
 /// Register an agent or a person
@@ -57,14 +56,7 @@ pub(crate) struct Args {
     id: Option<RecordId>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RegisterAnswer {
-    pub agent: Agent,
-    /// False: it was registered like this before.
-    pub changed: bool,
-}
-
-impl Answer for RegisterAnswer {
+impl Answer for register::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let what = if self.changed { "registered" } else { "registered already:" };
         writeln!(out, "{what} {}", describe(&self.agent))
@@ -89,50 +81,31 @@ pub(crate) fn describe(agent: &Agent) -> String {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let worktree = args.worktree.map(|path| absolute(&path)).transpose()?;
-    let mut capabilities = args.capability;
-    capabilities.sort_unstable();
-    capabilities.dedup();
-    let capabilities = (!capabilities.is_empty()).then_some(capabilities);
     let cleared = [
         (args.no_role, Cleared::Role),
         (args.no_capabilities, Cleared::Capabilities),
         (args.no_worktree, Cleared::Worktree),
         (args.no_lead, Cleared::Lead),
     ];
-    let clears = cleared.into_iter().filter_map(|(asked, what)| asked.then_some(what)).collect();
-    let (kind, role, lead, update) = (args.kind, args.role, args.lead, args.update);
-    let header = Register { kind, role, capabilities, worktree, lead, clears, update };
-    let mut office = cx.open_to_write()?;
-    let known = office.agent(&args.name)?;
-    let same = known.as_ref().is_some_and(|known| known.is_active() && is_same(known, &header));
-    if !same {
-        let proposal = cx.proposal_as(&office, args.name.clone(), Intent::Register(header), None, args.id);
-        cx.decide(&mut office, &proposal)?;
-    }
-    let agent = office
-        .agent(&args.name)?
-        .ok_or_else(|| CommandError::new(Kind::Internal, "the agent was registered and is not there"))?;
-    cx.ui.answer(&RegisterAnswer { agent, changed: !same })?;
-    if !same {
-        cx.ui.say(format!("speak as it: --as {0}, or export POSTE_AGENT={0}", args.name));
+    let input = register::Input {
+        name: args.name,
+        role: args.role,
+        capabilities: args.capability,
+        worktree: args.worktree.map(|path| absolute(&path)).transpose()?,
+        lead: args.lead,
+        kind: args.kind,
+        clears: cleared.into_iter().filter_map(|(asked, what)| asked.then_some(what)).collect(),
+        update: args.update,
+        id: args.id,
+    };
+    let mut office = cx.office()?;
+    let answered = cx.ask(&mut office, input)?;
+    let new = answered.answer.changed.then(|| answered.answer.agent.name.clone());
+    cx.show(&mut office, answered)?;
+    if let Some(name) = new {
+        cx.ui.say(format!("speak as it: --as {name}, or export POSTE_AGENT={name}"));
     }
     Ok(())
-}
-
-/// Whether it is registered just like this; with --update, what is not given is not asked for.
-fn is_same(known: &Agent, asked: &Register) -> bool {
-    if !asked.clears.is_empty() {
-        return false;
-    }
-    let silent = asked.update;
-    let kind = asked.kind.unwrap_or(if silent { known.kind } else { AgentKind::Agent });
-    let capabilities = asked.capabilities.as_ref();
-    kind == known.kind
-        && (asked.role == known.role || (silent && asked.role.is_none()))
-        && (capabilities.map_or(&[][..], Vec::as_slice) == known.capabilities || (silent && capabilities.is_none()))
-        && (asked.worktree == known.worktree || (silent && asked.worktree.is_none()))
-        && (asked.lead == known.lead || (silent && asked.lead.is_none()))
 }
 
 fn absolute(path: &std::path::Path) -> Result<String> {

@@ -9,15 +9,13 @@ use std::io::{self, Write};
 
 use poste_core::log::MessageNo;
 use poste_core::text::Name;
-use poste_core::time::parse_day;
-use poste_core::views::{self, Happening};
+use poste_core::views::{BlockerReport, BroadcastReport, ConversationReport, Happening};
+use poste_verbs::{Verb, report};
 
-use super::thread::{named, tell_damage};
 use crate::Result;
 use crate::context::Cx;
 use crate::error::CommandError;
-use crate::explain::{no_message, unknown_agent};
-use crate::ui::{Answer, Ui};
+use crate::ui::Answer;
 
 /// Report what became of a broadcast, a blocker, a conversation, an agent's mail, a day
 ///
@@ -95,77 +93,57 @@ struct Form {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     match args.command {
-        ReportCommand::Broadcast(args) => broadcast(cx, args),
-        ReportCommand::Blocker(args) => blocker(cx, args),
-        ReportCommand::Conversation(args) => conversation(cx, args),
-        ReportCommand::Agent(args) => agent(cx, args),
-        ReportCommand::Day(args) => day(cx, args),
+        ReportCommand::Broadcast(args) => args.form.report(cx, report::broadcast::Input { number: args.number }),
+        ReportCommand::Blocker(args) => {
+            args.form.report(cx, report::blocker::Input { conversation: args.conversation })
+        }
+        ReportCommand::Conversation(args) => {
+            args.form.report(cx, report::conversation::Input { conversation: args.conversation })
+        }
+        ReportCommand::Agent(args) => cx.call(report::agent::Input { name: args.name, since: args.since }),
+        ReportCommand::Day(args) => cx.call(report::day::Input { day: args.day }),
     }
 }
 
-fn broadcast(cx: &mut Cx, args: BroadcastArgs) -> Result {
-    args.form.check(&cx.ui)?;
-    let office = cx.open()?;
-    let report = views::broadcast_report(office.store(), args.number)?.ok_or_else(|| no_message(args.number))?;
-    args.form.answer(&cx.ui, &report, &report.timeline, &report.damage)
+/// A report that tells what happened, in order.
+trait Happenings: Answer {
+    fn happenings(&self) -> &[Happening];
 }
 
-fn blocker(cx: &mut Cx, args: ConversationArgs) -> Result {
-    args.form.check(&cx.ui)?;
-    let office = cx.open()?;
-    let conversation = named(&office, &args.conversation)?;
-    let report = views::blocker_report(office.store(), &conversation, cx.ui.now)?.ok_or_else(|| {
-        CommandError::not_found(format!("nobody reported a blocker in conversation {conversation}"))
-            .hint("a blocker is reported by a message of type blocker_notification")
-            .hint(format!("what happened in it: poste report conversation {}", args.conversation))
-    })?;
-    args.form.answer(&cx.ui, &report, &report.timeline, &report.damage)
+impl Happenings for BroadcastReport {
+    fn happenings(&self) -> &[Happening] {
+        &self.timeline
+    }
 }
 
-fn conversation(cx: &mut Cx, args: ConversationArgs) -> Result {
-    args.form.check(&cx.ui)?;
-    let office = cx.open()?;
-    let conversation = named(&office, &args.conversation)?;
-    let report = views::conversation_report(office.store(), &conversation)?;
-    args.form.answer(&cx.ui, &report, &report.timeline, &report.damage)
+impl Happenings for BlockerReport {
+    fn happenings(&self) -> &[Happening] {
+        &self.timeline
+    }
 }
 
-fn agent(cx: &mut Cx, args: AgentArgs) -> Result {
-    let office = cx.open()?;
-    let now = cx.ui.now;
-    let since = super::since(&args.since, now)?;
-    let Some(agent) = office.agent(&args.name)? else { return Err(unknown_agent(&office, &args.name)?) };
-    let report = views::agent_report(office.store(), &agent, since, now)?;
-    cx.ui.answer(&report)?;
-    tell_damage(&cx.ui, &report.damage)
-}
-
-fn day(cx: &mut Cx, args: DayArgs) -> Result {
-    let office = cx.open()?;
-    let (begins, ends) = parse_day(&args.day, cx.ui.now).map_err(CommandError::usage)?;
-    let report = views::day_report(office.store(), begins, ends, cx.ui.now)?;
-    cx.ui.answer(&report)?;
-    tell_damage(&cx.ui, &report.damage)
+impl Happenings for ConversationReport {
+    fn happenings(&self) -> &[Happening] {
+        &self.timeline
+    }
 }
 
 impl Form {
-    fn check(&self, ui: &Ui) -> Result {
-        match self.mermaid && ui.json {
-            true => Err(CommandError::usage("--mermaid is no JSON").hint("leave --json or --mermaid out")),
-            false => Ok(()),
-        }
-    }
-
     /// The report, or what happened as a diagram.
-    fn answer(&self, ui: &Ui, report: &impl Answer, timeline: &[Happening], damage: &[String]) -> Result {
-        if self.mermaid {
-            let mut out = ui.out();
-            write!(out, "{}", timeline::diagram(ui, timeline))?;
-            out.flush()?;
-        } else {
-            ui.answer(report)?;
+    fn report<V: Verb<Answer: Happenings>>(&self, cx: &mut Cx, verb: V) -> Result {
+        if !self.mermaid {
+            return cx.call(verb);
         }
-        tell_damage(ui, damage)
+        if cx.ui.json {
+            return Err(CommandError::usage("--mermaid is no JSON").hint("leave --json or --mermaid out"));
+        }
+        let (mut office, answered) = cx.ask_here(verb)?;
+        cx.show_as(&mut office, answered, |report| {
+            let mut out = cx.ui.out();
+            write!(out, "{}", timeline::diagram(&cx.ui, report.happenings()))?;
+            out.flush()?;
+            Ok(())
+        })
     }
 }
 

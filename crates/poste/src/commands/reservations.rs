@@ -1,8 +1,9 @@
 use std::io::{self, Write};
 
-use poste_core::views::{self, ReservationView, Reservations, ReservationsQuery};
+use poste_core::views::{ReservationView, Reservations};
+use poste_verbs::reservation::{list, reason};
 
-use super::reserve::{left, reason};
+use super::reserve::left;
 use crate::Result;
 use crate::context::Cx;
 use crate::paths::Top;
@@ -55,20 +56,13 @@ fn when(ui: &Ui, held: &ReservationView) -> String {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let office = cx.open()?;
-    let holder = if args.mine { Some(cx.agent(&office)?.name) } else { None };
-    let touching = match args.path.as_slice() {
+    let Args { all, mine, path, limit } = args;
+    let paths = match path.as_slice() {
         [] => Vec::new(),
         paths => {
-            let top = Top::find(cx, &office)?;
-            paths.iter().map(|path| top.touched(path)).collect::<Result<_>>()?
+            let top = Top::find(cx, &cx.office()?)?;
+            paths.iter().map(|path| top.path(path)).collect::<Result<_>>()?
         }
     };
-    let is_search = !args.path.is_empty();
-    let query = ReservationsQuery { holder, touching, past: args.all, limit: args.limit.into() };
-    let found = views::reservations(office.store(), &query)?;
-    if found.reservations.is_empty() {
-        cx.ui.say(if is_search { "nobody has reserved it" } else { "nothing is reserved" });
-    }
-    cx.ui.answer(&found)
+    cx.call(list::Input { all, mine, paths, limit })
 }

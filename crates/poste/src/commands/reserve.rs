@@ -1,27 +1,24 @@
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::time::Duration;
 
 use poste_connect::shell;
-use poste_core::fold::{Code, Effect, Outcome, Reserved, Verdict};
-use poste_core::log::{Intent, MessageNo, Position, Proposal, Reserve};
+use poste_core::fold::Code;
 use poste_core::office::Office;
 use poste_core::pattern::Pattern;
-use poste_core::text::{Name, RecordId};
-use poste_core::views::{self, ReservationConflict};
-use poste_core::{Address, limits};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_core::store::tables::Concern;
+use poste_core::text::RecordId;
+use poste_core::views;
+use poste_verbs::Answered;
+use poste_verbs::reservation::reserve::{Input, SHOWN_MAX};
+use poste_verbs::reservation::{HeldAnswer, in_the_way};
 
-use super::{SecretArgs, recorded, said, send};
-use crate::Result;
+use super::SecretArgs;
 use crate::cli::duration;
 use crate::context::Cx;
-use crate::draft::Draft;
 use crate::error::{CommandError, Kind};
-use crate::explain::explain;
 use crate::paths::Top;
 use crate::ui::{Answer, Ui, escape};
+use crate::{Result, notes};
 
 /// Reserve paths, so that nobody else works on them meanwhile
 ///
@@ -62,33 +59,7 @@ pub(crate) struct Args {
     secret: SecretArgs,
 }
 
-impl Args {
-    /// Whether it blocks until something happens.
-    pub(crate) fn waits(&self) -> bool {
-        self.wait.is_some()
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ReserveAnswer {
-    /// What is held now. After a repeat: what of it is still held.
-    pub reserved: Vec<Reserved>,
-    pub id: RecordId,
-    pub position: Option<Position>,
-    /// It was done before under this id; there is no second effect.
-    pub repeat: bool,
-}
-
-impl ReserveAnswer {
-    pub(crate) fn of(outcome: Outcome, effect: Effect) -> Result<Self> {
-        let Effect::Reserved(reserved) = effect else {
-            return Err(CommandError::new(Kind::Internal, "the office took it for something else"));
-        };
-        Ok(Self { reserved, id: outcome.id, position: outcome.position, repeat: outcome.repeat })
-    }
-}
-
-impl Answer for ReserveAnswer {
+impl Answer for HeldAnswer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let again = if self.repeat { " (before, under this id)" } else { "" };
         if self.reserved.is_empty() {
@@ -109,12 +80,7 @@ pub(crate) fn ms(length: Duration) -> i64 {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let content = match &args.why {
-        Some(why) => Some(args.secret.text("reason", said("--why", why)?)?),
-        None => None,
-    };
-    let mut office = cx.open_to_write()?;
-    let speaker = cx.speaker()?;
+    let mut office = cx.office()?;
     let top = Top::find(cx, &office)?;
     let patterns =
         args.patterns.iter().map(|typed| top.pattern(typed, args.literal)).collect::<Result<Vec<Pattern>>>()?;
@@ -123,40 +89,62 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
             cx.ui.say(format!("{typed} is a file's name as well as a pattern; for the file alone: --literal"));
         }
     }
-    let reserve = Reserve { patterns, for_ms: ms(args.length), shared: args.shared };
-    let patience = args.wait.map(|length| Patience { length, is_own_id: args.id.is_some() });
-    let proposal = cx.proposal(&office, Intent::Reserve(reserve.clone()), content, args.id)?;
-    let waits_first = match patience {
-        // An id is never used again after a refusal, so the caller's own is not spent on a try.
-        Some(Patience { is_own_id: true, .. }) => {
-            cx.agent(&office)?;
-            recorded(cx, &office, &proposal.id)?.is_none() && !conflicts(&office, &speaker, &reserve)?.is_empty()
-        }
-        _ => false,
-    };
-    let tried = if waits_first { None } else { Some(cx.propose(&mut office, &proposal)?) };
-    let outcome = if let Some(outcome) = tried.filter(|outcome| !is_in_the_way(outcome)) {
-        outcome
-    } else {
-        let conflicts = conflicts(&office, &speaker, &reserve)?;
-        let asked = if args.ask { ask(cx, &mut office, &reserve, args.why.as_deref(), &conflicts)? } else { None };
-        match patience {
-            Some(patience) => wait(cx, &mut office, &proposal, &reserve, patience)?,
-            None => return Err(refusal(cx, &conflicts, asked)),
-        }
-    };
-    let effect = match outcome.verdict.clone() {
-        Verdict::Accepted(effect) => effect,
-        Verdict::Rejected(rejection) => return Err(explain(&office, &proposal, rejection.into())?),
+    let input = Input {
+        patterns,
+        for_ms: Some(ms(args.length)),
+        shared: args.shared,
+        why: args.why,
+        ask: args.ask,
+        id: args.id,
+        // Whoever waits does not spend an id on a try.
+        only_if_free: args.wait.is_some(),
+        secrets: args.secret.secrets(),
     };
     cx.ui.now = office.now()?;
-    let answer = ReserveAnswer::of(outcome, effect)?;
-    cx.ui.answer(&answer)?;
-    if let Some(first) = answer.reserved.first() {
+    let answered = match args.wait {
+        Some(length) => patiently(cx, &mut office, input, length)?,
+        None => cx.ask(&mut office, input)?,
+    };
+    cx.ui.now = office.now()?;
+    let until = answered.answer.reserved.first().map(|held| held.until);
+    cx.show(&mut office, answered)?;
+    if let Some(until) = until {
         let again = typed_again(&args.patterns, args.literal);
-        cx.ui.say(format!("held until {}; free it sooner: poste release {again}", first.until));
+        cx.ui.say(format!("held until {until}; free it sooner: poste release {again}"));
     }
     Ok(())
+}
+
+/// Tries again whenever nothing is in the way any more; somebody else may be faster. Each try has an id of its own;
+/// under the caller's there is one try only.
+fn patiently(cx: &mut Cx, office: &mut Office, mut input: Input, length: Duration) -> Result<Answered<HeldAnswer>> {
+    let is_in_the_way = |error: &CommandError| error.code == Some(Code::Reserved.word());
+    match cx.ask(office, input.clone()) {
+        Err(error) if is_in_the_way(&error) => {}
+        tried => return tried,
+    }
+    // They were asked once.
+    input.ask = false;
+    let speaker = cx.speaker()?;
+    let conflicts =
+        |office: &Office| views::reservation_conflicts(office.store(), &speaker, &input.patterns, input.shared);
+    let found = cx.wait(office, &Concern::Reservations.into(), Some(length), |office| {
+        if !conflicts(office)?.is_empty() {
+            return Ok(None);
+        }
+        match cx.ask(office, input.clone()) {
+            Err(error) if is_in_the_way(&error) && input.id.is_none() => Ok(None),
+            tried => tried.map(Some),
+        }
+    })?;
+    if let Some(answered) = found {
+        return Ok(answered);
+    }
+    cx.ui.now = office.now()?;
+    let error = CommandError::new(Kind::TimedOut, "it was not freed in that time");
+    let told = conflicts(office)?;
+    let told = told.iter().take(SHOWN_MAX).map(|conflict| notes::text(&cx.ui, &in_the_way(conflict)));
+    Err(told.fold(error, CommandError::cause))
 }
 
 /// What to type to `release`, to which a number would be a message.
@@ -171,186 +159,7 @@ fn typed_again(patterns: &[String], literal: bool) -> String {
     literal.into_iter().chain(dashes).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-fn is_in_the_way(outcome: &Outcome) -> bool {
-    matches!(&outcome.verdict, Verdict::Rejected(rejection) if rejection.code == Code::Reserved)
-}
-
-fn conflicts(office: &Office, speaker: &Name, reserve: &Reserve) -> Result<Vec<ReservationConflict>> {
-    Ok(views::reservation_conflicts(office.store(), speaker, &reserve.patterns, reserve.shared)?)
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Patience {
-    length: Duration,
-    /// The caller gave the id.
-    is_own_id: bool,
-}
-
-/// Tries again whenever nothing is in the way any more; somebody else may be faster. Each try has an id of its own;
-/// under the caller's there is one try only.
-fn wait(
-    cx: &mut Cx,
-    office: &mut Office,
-    proposal: &Proposal,
-    reserve: &Reserve,
-    patience: Patience,
-) -> Result<Outcome> {
-    let found = office.wait_for(Some(patience.length), |office| {
-        let actor = &proposal.actor;
-        if !views::reservation_conflicts(office.store(), actor, &reserve.patterns, reserve.shared)?.is_empty() {
-            return Ok(None);
-        }
-        if patience.is_own_id {
-            return Ok(Some(cx.propose(office, proposal)?));
-        }
-        let proposal = Proposal { id: cx.new_id(), ..proposal.clone() };
-        Ok(Some(cx.propose(office, &proposal)?).filter(|outcome| !is_in_the_way(outcome)))
-    })?;
-    if let Some(outcome) = found {
-        return Ok(outcome);
-    }
-    cx.ui.now = office.now()?;
-    let conflicts = conflicts(office, &proposal.actor, reserve)?;
-    let error = CommandError::new(Kind::TimedOut, "it was not freed in that time");
-    Err(conflicts.iter().take(SHOWN_MAX).fold(error, |error, conflict| error.cause(told(cx, conflict))))
-}
-
-/// So many that stand in the way are told of one by one.
-const SHOWN_MAX: usize = 10;
-
-/// Who holds what, why and how long, and what to do about it.
-fn refusal(cx: &Cx, conflicts: &[ReservationConflict], asked: Option<Asked>) -> CommandError {
-    let message = match conflicts {
-        // Freed between the refusal and the look.
-        [] => "somebody held it a moment ago; try again".to_owned(),
-        [one] => told(cx, one),
-        many => format!("{} reservations are in the way", many.len()),
-    };
-    let mut error = CommandError::new(Kind::Conflict, message).code(Code::Reserved.word());
-    if conflicts.len() > 1 {
-        for conflict in conflicts.iter().take(SHOWN_MAX) {
-            error = error.cause(told(cx, conflict));
-        }
-        if conflicts.len() > SHOWN_MAX {
-            error = error.cause(format!("and {} more: poste reservations", conflicts.len() - SHOWN_MAX));
-        }
-    }
-    match asked {
-        Some(Asked { number, before: false }) => {
-            error.hint(format!("asked with #{number}: poste wait --replies {number}"))
-        }
-        Some(Asked { number, before: true }) => {
-            error.hint(format!("asked before, with #{number}: poste track {number}"))
-        }
-        None => error.hint("ask for it: --ask; wait for it: --wait 10m"),
-    }
-}
-
-/// `ann holds src/auth/** for 42m more: the new login (it overlaps src/*/login.rs)`.
-fn told(cx: &Cx, conflict: &ReservationConflict) -> String {
-    let held = &conflict.held;
-    let how = if held.shared { "shares" } else { "holds" };
-    let overlap = match held.pattern == conflict.wanted {
-        true => String::new(),
-        false => format!(" (it overlaps {})", conflict.wanted),
-    };
-    format!("{} {how} {}{overlap}, {}: {}", held.holder, held.pattern, left(&cx.ui, held), reason(held))
-}
-
 /// `ends in 42m`.
 pub(crate) fn left(ui: &Ui, held: &views::ReservationView) -> String {
     format!("ends {}", ui.time(held.until))
-}
-
-/// Why it is held, in one line.
-pub(crate) fn reason(held: &views::ReservationView) -> String {
-    const CHARS_MAX: usize = 200;
-    if held.redacted {
-        return "(the reason was redacted)".to_owned();
-    }
-    let Some(why) = &held.why else { return "(no reason given)".to_owned() };
-    let line = why.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let mut text: String = line.chars().take(CHARS_MAX).collect();
-    if text.len() < why.trim_end().len() {
-        text.push('…');
-    }
-    text
-}
-
-/// A message that asks for what is held.
-#[derive(Debug)]
-struct Asked {
-    number: MessageNo,
-    /// For the same thing, some time ago.
-    before: bool,
-}
-
-/// Asks whoever is in the way. Once: the same wish against the same reservations has one id for ever.
-fn ask(
-    cx: &Cx,
-    office: &mut Office,
-    reserve: &Reserve,
-    why: Option<&str>,
-    conflicts: &[ReservationConflict],
-) -> Result<Option<Asked>> {
-    if conflicts.is_empty() {
-        return Ok(None);
-    }
-    let speaker = cx.speaker()?;
-    let id = ask_id(&speaker, reserve, conflicts)?;
-    if let Some(number) = views::why_id(office.store(), &id)?.number {
-        return Ok(Some(Asked { number, before: true }));
-    }
-    let holders: BTreeSet<&Name> = conflicts.iter().map(|conflict| &conflict.held.holder).collect();
-    let wanted: Vec<String> = reserve.patterns.iter().map(|pattern| one_line(pattern.as_str())).collect();
-    let draft = Draft {
-        to: holders.into_iter().cloned().map(Address::Agent).take(limits::ADDRESSES_MAX).collect(),
-        subject: shortened(&format!("{speaker} needs {}", wanted.join(" "))),
-        body: body(&speaker, &wanted, why, conflicts).into_bytes(),
-        id: Some(id),
-        // What is quoted here was stored before, or is stored with the reservation.
-        secret: SecretArgs { allow_secret: true },
-        ..Draft::default()
-    };
-    let sent = send::submit(cx, office, draft, "resource_conflict")?;
-    Ok(Some(Asked { number: sent.sent.number, before: false }))
-}
-
-fn body(speaker: &Name, wanted: &[String], why: Option<&str>, conflicts: &[ReservationConflict]) -> String {
-    let mut text = format!("{speaker} wants to reserve:\n\n");
-    text.extend(wanted.iter().map(|pattern| format!("    {pattern}\n")));
-    text.extend(why.map(|why| format!("\nWhat for: {why}\n")));
-    text.push_str("\nIn the way is:\n\n");
-    for conflict in conflicts.iter().take(SHOWN_MAX) {
-        let held = &conflict.held;
-        text.push_str(&format!("    {} of {} until {}\n", one_line(held.pattern.as_str()), held.holder, held.until));
-    }
-    if conflicts.len() > SHOWN_MAX {
-        text.push_str(&format!("    and {} more\n", conflicts.len() - SHOWN_MAX));
-    }
-    text.push_str("\nFree it with `poste release PATTERN` when you can, and answer when that will be.\n");
-    text
-}
-
-/// Patterns may hold line breaks; a listing has one line for each.
-pub(crate) fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
-pub(crate) fn shortened(text: &str) -> String {
-    let mut end = text.len().min(limits::SUBJECT_BYTES_MAX - '…'.len_utf8());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    match end == text.len() {
-        true => text.to_owned(),
-        false => format!("{}…", &text[..end]),
-    }
-}
-
-fn ask_id(speaker: &Name, reserve: &Reserve, conflicts: &[ReservationConflict]) -> Result<RecordId> {
-    let numbers: BTreeSet<u64> = conflicts.iter().map(|conflict| conflict.held.number.0).collect();
-    let patterns: BTreeSet<&Pattern> = reserve.patterns.iter().collect();
-    let wish = serde_json::json!([speaker, reserve.shared, patterns, numbers]).to_string();
-    Ok(format!("ask-{}", &blake3::hash(wish.as_bytes()).to_hex()[..32]).parse()?)
 }

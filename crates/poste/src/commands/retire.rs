@@ -1,10 +1,7 @@
 use std::io::{self, Write};
 
-use poste_core::fold::Effect;
-use poste_core::log::{Intent, Retire};
 use poste_core::text::{Name, RecordId};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_verbs::retire;
 
 use crate::Result;
 use crate::context::Cx;
@@ -21,14 +18,7 @@ pub(crate) struct Args {
     id: Option<RecordId>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RetireAnswer {
-    pub name: Name,
-    /// Deliveries that were released or returned.
-    pub deliveries: usize,
-}
-
-impl Answer for RetireAnswer {
+impl Answer for retire::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let deliveries = ui::count(self.deliveries, "delivery");
         writeln!(out, "retired {}; {deliveries} released or returned", self.name)
@@ -36,13 +26,5 @@ impl Answer for RetireAnswer {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut office = cx.open_to_write()?;
-    let intent = Intent::Retire(Retire { name: args.name.clone() });
-    let proposal = cx.proposal(&office, intent, None, args.id)?;
-    let (_, effect) = cx.decide(&mut office, &proposal)?;
-    let deliveries = match effect {
-        Effect::Touched(count) => count,
-        _ => 0,
-    };
-    cx.ui.answer(&RetireAnswer { name: args.name, deliveries })
+    cx.call(retire::Input { name: args.name, id: args.id })
 }

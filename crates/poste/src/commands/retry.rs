@@ -1,11 +1,9 @@
 use std::io::{self, Write};
 
 use poste_core::Address;
-use poste_core::fold::Effect;
-use poste_core::log::{Intent, MessageNo, Retry};
+use poste_core::log::MessageNo;
 use poste_core::text::RecordId;
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_verbs::retry;
 
 use crate::Result;
 use crate::context::Cx;
@@ -28,27 +26,12 @@ pub(crate) struct Args {
     id: Option<RecordId>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RetryAnswer {
-    pub number: MessageNo,
-    /// Deliveries that are pending again.
-    pub deliveries: usize,
-}
-
-impl Answer for RetryAnswer {
+impl Answer for retry::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "#{}: {} pending again", self.number, ui::count(self.deliveries, "delivery"))
     }
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut office = cx.open_to_write()?;
-    let intent = Intent::Retry(Retry { message: args.number, recipient: args.to });
-    let proposal = cx.proposal(&office, intent, None, args.id)?;
-    let (_, effect) = cx.decide(&mut office, &proposal)?;
-    let deliveries = match effect {
-        Effect::Touched(count) => count,
-        _ => 0,
-    };
-    cx.ui.answer(&RetryAnswer { number: args.number, deliveries })
+    cx.call(retry::Input { number: args.number, to: args.to, id: args.id })
 }

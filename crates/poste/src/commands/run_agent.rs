@@ -21,8 +21,8 @@ use crate::Result;
 use crate::cli::Global;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
-use crate::gates;
 use crate::ui::escape;
+use poste_verbs::gates;
 
 /// It looks after a program meanwhile, so it waits for nobody that long.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -157,11 +157,6 @@ impl Desk for Supervised<'_> {
         Ok(None)
     }
 
-    fn sent(&self, office: &mut Office, messages: &[MessageNo]) {
-        crate::wake::after_send(self.cx, office, messages);
-        super::workflow::go_on_with_news(self.cx, office);
-    }
-
     fn gates(
         &self,
         office: &mut Office,
@@ -170,7 +165,10 @@ impl Desk for Supervised<'_> {
         claimed: Claimed,
     ) -> std::result::Result<Claimed, String> {
         let gates = office.gates().map_err(|error| error.to_string())?;
-        let gated = gates::of_claim(self.cx, office, &gates, claimed, None).map_err(|error| error.message)?;
+        let gated = self
+            .cx
+            .with_desk(office, |desk| gates::of_claim(desk, &gates, claimed, None))
+            .map_err(|error| error.message)?;
         Ok(gated.claimed)
     }
 }

@@ -2,16 +2,13 @@ use std::io::Write;
 
 use poste_core::payload::PayloadSchemas;
 use poste_core::text::{TypeName, nearest};
-use poste_core::views::{
-    self, ApprovalView, Approvals, ContextView, DeadLetters, DigestDiff, IdAnswer, InboxPage, MessageView, NewMail,
-    Overdue, PastOffice, Replies, Threads, TimelineLine, TypeView, VerifyReport, Why,
-};
-use schemars::generate::SchemaSettings;
+use poste_core::views::{self, MessageView, TimelineLine, TypeView};
+use poste_verbs::{VERBS, verb};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde_json::{Value, json};
 
 use crate::Result;
-use crate::batch::{BatchAnswer, BatchLine};
+use crate::batch::BatchAnswer;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 
@@ -28,93 +25,36 @@ pub(crate) struct Args {
     payload: bool,
 }
 
-/// What is printed: a field that is always there is required, also when it may be null.
 fn of<T: JsonSchema>() -> Schema {
-    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
+    verb::answer_schema::<T>()
 }
 
 /// What is read: a field with a default may be left out.
 fn of_line() -> Schema {
-    schema_for!(BatchLine)
+    schema_for!(poste_verbs::send::Input)
 }
 
 /// A command and the schema of its answer.
 type AnswerSchema = (&'static str, fn() -> Schema);
 
-/// One schema for each answer. A test sees to it that no command is forgotten.
+/// Answers of commands that are no verbs. A test sees to it that no command is forgotten.
 const ANSWERS: &[AnswerSchema] = &[
-    ("init", of::<super::init::InitAnswer>),
-    ("register", of::<super::register::RegisterAnswer>),
-    ("agents", of::<super::agents::AgentsAnswer>),
-    ("whoami", of::<super::whoami::WhoamiAnswer>),
-    ("retire", of::<super::retire::RetireAnswer>),
-    ("send", of::<super::send::SendAnswer>),
+    ("init", of::<poste_verbs::init::Answer>),
     ("send --batch", of::<BatchAnswer>),
-    ("broadcast", of::<super::send::SendAnswer>),
-    ("publish", of::<super::send::SendAnswer>),
-    ("subscribe", of::<super::subscribe::SubscribeAnswer>),
-    ("unsubscribe", of::<super::unsubscribe::UnsubscribeAnswer>),
-    ("topics", of::<super::topics::TopicsAnswer>),
-    ("context create", of::<super::context_write::VersionAnswer>),
-    ("context show", of::<ContextView>),
-    ("context append", of::<super::context_write::VersionAnswer>),
-    ("context replace", of::<super::context_write::EditAnswer>),
-    ("context set", of::<super::context_write::VersionAnswer>),
-    ("context edit", of::<super::context_write::EditAnswer>),
-    ("context history", of::<super::context::HistoryAnswer>),
-    ("context diff", of::<super::context::DiffAnswer>),
-    ("context since", of::<super::context::DiffAnswer>),
-    ("context list", of::<super::context::ListAnswer>),
-    ("context lock", of::<super::context_lock::LockAnswer>),
-    ("context unlock", of::<super::context_lock::UnlockAnswer>),
-    ("context mirror", of::<super::context::MirrorAnswer>),
-    ("inbox", of::<InboxPage>),
-    ("read", of::<MessageView>),
-    ("claim", of::<super::claim::ClaimAnswer>),
-    ("done", of::<super::Changed>),
-    ("fail", of::<super::Changed>),
-    ("release", of::<super::Changed>),
-    ("extend", of::<super::extend::ExtendAnswer>),
-    ("release PATTERN", of::<super::release::ReleaseAnswer>),
-    ("extend PATTERN", of::<super::reserve::ReserveAnswer>),
-    ("reserve", of::<super::reserve::ReserveAnswer>),
-    ("reservations", of::<views::Reservations>),
+    ("context edit", of::<poste_verbs::context::EditAnswer>),
     ("guard install", of::<super::guard::GuardAnswer>),
     ("guard uninstall", of::<super::guard::GuardAnswer>),
     ("guard status", of::<super::guard::GuardAnswer>),
-    ("guard check", of::<super::guard::CheckAnswer>),
-    ("reply", of::<super::send::SendAnswer>),
-    ("ack", of::<super::Changed>),
-    ("forward", of::<super::send::SendAnswer>),
-    ("agree", of::<super::agree::AgreeAnswer>),
-    ("retry", of::<super::retry::RetryAnswer>),
-    ("ask", of::<super::ask::AskAnswer>),
-    ("approvals", of::<Approvals>),
-    ("approvals N", of::<ApprovalView>),
-    ("approve", of::<super::approve::DecisionAnswer>),
-    ("deny", of::<super::approve::DecisionAnswer>),
-    ("handoff create", of::<super::handoff_create::CreateAnswer>),
-    ("handoff show", of::<views::HandoffView>),
-    ("handoff list", of::<views::Handoffs>),
-    ("handoff accept", of::<super::handoff::DecisionAnswer>),
-    ("handoff reject", of::<super::handoff::DecisionAnswer>),
-    ("handoff withdraw", of::<super::handoff::DecisionAnswer>),
-    ("handoff export", of::<super::handoff::ExportAnswer>),
     ("workflow run", of::<super::workflow::RunAnswer>),
     ("workflow list", of::<super::workflow::ListAnswer>),
     ("workflow list --definitions", of::<super::workflow::DefinitionsAnswer>),
     ("workflow show", of::<views::WorkflowView>),
-    ("workflow approve", of::<super::approve::DecisionAnswer>),
+    ("workflow approve", of::<poste_verbs::approve::Answer>),
     ("workflow retry", of::<super::workflow::ChangeAnswer>),
     ("workflow advance", of::<super::workflow::AdvanceAnswer>),
     ("workflow cancel", of::<super::workflow::ChangeAnswer>),
     ("workflow graph", of::<super::workflow::GraphAnswer>),
     ("workflow lint", of::<super::workflow::LintAnswer>),
-    ("session start", of::<super::session::StartAnswer>),
-    ("session note", of::<super::session::NoteAnswer>),
-    ("session close", of::<super::session::CloseAnswer>),
-    ("session show", of::<views::SessionContext>),
-    ("session list", of::<views::Sessions>),
     ("team up", of::<super::team::UpAnswer>),
     ("team add", of::<super::team::AddAnswer>),
     ("team list", of::<super::team::ListAnswer>),
@@ -122,10 +62,6 @@ const ANSWERS: &[AnswerSchema] = &[
     ("team stop", of::<super::team::StopAnswer>),
     ("team logs", of::<super::team::LogsAnswer>),
     ("spawn", of::<super::team::AddAnswer>),
-    ("wait", of::<NewMail>),
-    ("wait --replies", of::<Replies>),
-    ("tail", of::<TimelineLine>),
-    ("track", of::<super::track::TrackAnswer>),
     ("wake", of::<super::wake::WakeAnswer>),
     ("watch", of::<poste_dispatch::notify::Line>),
     ("watch list", of::<super::watch::RulesAnswer>),
@@ -140,56 +76,33 @@ const ANSWERS: &[AnswerSchema] = &[
     ("dispatch", of::<poste_dispatch::engine::Event>),
     ("dispatch --dry-run", of::<super::dispatch::PlanAnswer>),
     ("dispatch status", of::<poste_dispatch::engine::Picture>),
-    ("dispatch send", of::<super::send::SendAnswer>),
+    ("dispatch send", of::<poste_verbs::send::Answer>),
     ("dispatch send --wait", of::<MessageView>),
     ("dispatch poll", of::<poste_dispatch::engine::Event>),
     ("dispatch resume", of::<super::dispatch::ResumeAnswer>),
     ("dispatch runs", of::<super::dispatch_runs::RunsAnswer>),
     ("dispatch logs", of::<super::dispatch_runs::LogsAnswer>),
     ("dispatch stop", of::<super::dispatch_runs::StopAnswer>),
-    ("verify", of::<super::verify::VerifyAnswer>),
-    ("thread", of::<super::thread::ThreadAnswer>),
-    ("thread close", of::<super::thread::CloseAnswer>),
-    ("threads", of::<Threads>),
-    ("overdue", of::<Overdue>),
-    ("dead list", of::<DeadLetters>),
-    ("dead show", of::<super::track::TrackAnswer>),
-    ("dead retry", of::<super::retry::RetryAnswer>),
-    ("dead drop", of::<super::dead::DropAnswer>),
-    ("status", of::<super::status::StatusAnswer>),
-    ("stats", of::<super::stats::StatsAnswer>),
-    ("report broadcast", of::<views::BroadcastReport>),
-    ("report blocker", of::<views::BlockerReport>),
-    ("report conversation", of::<views::ConversationReport>),
-    ("report agent", of::<views::AgentReport>),
-    ("report day", of::<views::DayReport>),
-    ("archive", of::<super::archive::ArchiveAnswer>),
-    ("redact", of::<super::redact::RedactAnswer>),
-    ("search", of::<views::SearchPage>),
-    ("log show", of::<super::log::ShowAnswer>),
-    ("log why", of::<Why>),
-    ("log why --reservation", of::<views::ReservationWhy>),
-    ("log why --id", of::<IdAnswer>),
-    ("log verify", of::<VerifyReport>),
-    ("log follow", of::<TimelineLine>),
-    ("log replay", of::<PastOffice>),
-    ("log replay --inbox", of::<InboxPage>),
-    ("log replay --message", of::<super::track::TrackAnswer>),
-    ("log diff-digest", of::<DigestDiff>),
-    ("types", of::<super::types::TypesAnswer>),
-    ("clock accept", of::<super::clock::ClockAnswer>),
-    ("config check", of::<super::config::CheckAnswer>),
-    ("config show", of::<super::config::ShowAnswer>),
-    ("config set", of::<super::config::SetAnswer>),
-    ("trust", of::<super::trust::TrustAnswer>),
+    ("config check", of::<poste_verbs::config::check::Answer>),
     ("hook", of::<super::hook::HookAnswer>),
     ("setup", of::<super::setup::SetupAnswer>),
     ("completions", of::<super::completions::CompletionsAnswer>),
     ("man", of::<super::man::ManAnswer>),
     ("demo", of::<super::demo::DemoAnswer>),
-    ("doctor", of::<super::doctor::DoctorAnswer>),
-    ("snapshot", of::<super::snapshot::SnapshotAnswer>),
-    ("restore", of::<super::restore::RestoreAnswer>),
+    ("doctor", of::<poste_verbs::doctor::Answer>),
+    ("restore", of::<poste_verbs::restore::Answer>),
+];
+
+/// Commands that print the answer of their verb line by line, as long as they run.
+const STREAMS: &[AnswerSchema] = &[("tail", of::<TimelineLine>), ("log follow", of::<TimelineLine>)];
+
+/// Commands that ask a verb of another name. An option that asks another verb is part of its name: `log why id`.
+const SAME_VERB: &[(&str, &str)] = &[
+    ("approvals N", "approval"),
+    ("dead retry", "retry"),
+    ("dead show", "track"),
+    ("extend PATTERN", "extend paths"),
+    ("release PATTERN", "release paths"),
 ];
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
@@ -210,7 +123,12 @@ fn find(name: &str) -> Option<Schema> {
     if name == "batch" {
         return Some(of_line());
     }
-    ANSWERS.iter().find(|(known, _)| *known == name).map(|(_, schema)| schema())
+    // First what a command prints of its own: `send --batch` prints another answer than its verb.
+    if let Some((_, schema)) = STREAMS.iter().chain(ANSWERS).find(|(command, _)| *command == name) {
+        return Some(schema());
+    }
+    let verb = SAME_VERB.iter().find(|(command, _)| *command == name).map_or(name, |(_, verb)| *verb);
+    verb::find(&verb.replace(" --", " ")).map(|verb| (verb.answer)())
 }
 
 /// The vocabulary of the office, if there is one, and its payload schemas.
@@ -238,7 +156,11 @@ fn of_payload(cx: &mut Cx, name: &str) -> Result<Value> {
 }
 
 fn no_such_name(name: &str, known: &[TypeView]) -> CommandError {
-    let names = known.iter().map(|kind| kind.name.as_str()).chain(ANSWERS.iter().map(|(name, _)| *name));
+    let names = known
+        .iter()
+        .map(|kind| kind.name.as_str())
+        .chain(VERBS.iter().map(|verb| verb.name))
+        .chain(ANSWERS.iter().map(|(name, _)| *name));
     let error = CommandError::not_found(format!("{} is no command and no type", poste_core::text::quoted(name)));
     match nearest(name, names).first() {
         Some(near) => error.hint(format!("did you mean {near}?")),

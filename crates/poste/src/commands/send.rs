@@ -1,17 +1,12 @@
 use std::io::{self, Write};
 
 use poste_core::Address;
-use poste_core::fold::{Effect, Sent};
-use poste_core::log::{Intent, MessageNo, Position};
-use poste_core::office::Office;
-use poste_core::text::RecordId;
-use poste_core::views;
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_core::log::MessageNo;
+use poste_verbs::send;
 
 use crate::context::{Cx, recipients_text};
-use crate::draft::{Draft, MessageArgs, parse_recipients};
-use crate::error::{CommandError, Kind};
+use crate::draft::{MessageArgs, parse_recipients};
+use crate::error::CommandError;
 use crate::ui::{Answer, Ui};
 use crate::{Result, batch};
 
@@ -49,17 +44,7 @@ pub(crate) struct Args {
     message: MessageArgs,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct SendAnswer {
-    #[serde(flatten)]
-    pub sent: Sent,
-    pub id: RecordId,
-    pub position: Option<Position>,
-    /// It was sent before under this id; there is no second effect.
-    pub repeat: bool,
-}
-
-impl Answer for SendAnswer {
+impl Answer for send::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let again = if self.repeat { " (sent before under this id)" } else { "" };
         match self.sent.deliveries.as_slice() {
@@ -76,52 +61,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let (Some(to), Some(subject)) = (args.to, args.subject) else {
         return Err(CommandError::usage("TO and SUBJECT are needed"));
     };
-    let mut draft = Draft::from_args(cx, args.message, subject, args.body)?;
-    draft.to = parse_recipients(&to)?;
-    draft.to.extend(args.also_to);
-    draft.reply_to = args.reply_to;
-    let mut office = cx.open_to_write()?;
-    send(cx, &mut office, draft, "message")
-}
-
-/// Sends a draft and says what happens next.
-pub(crate) fn send(cx: &mut Cx, office: &mut Office, draft: Draft, default_type: &str) -> Result {
-    let answer = submit(cx, office, draft, default_type)?;
-    cx.ui.answer(&answer)?;
-    say_what_next(cx, office, &answer)
-}
-
-pub(crate) fn submit(cx: &Cx, office: &mut Office, mut draft: Draft, default_type: &str) -> Result<SendAnswer> {
-    let id = draft.id.take();
-    let (header, content) = draft.seal(cx, office, default_type)?;
-    let proposal = cx.proposal(office, Intent::Send(header), Some(content), id)?;
-    let (outcome, effect) = cx.decide(office, &proposal)?;
-    let Effect::Sent(sent) = effect else {
-        return Err(CommandError::new(Kind::Internal, "the office took the message for something else"));
-    };
-    Ok(SendAnswer { sent, id: outcome.id, position: outcome.position, repeat: outcome.repeat })
-}
-
-fn say_what_next(cx: &Cx, office: &Office, answer: &SendAnswer) -> Result {
-    let number = answer.sent.number;
-    if answer.sent.deliveries.is_empty() {
-        cx.ui.warn("nobody received it: no such agent is active, or nobody subscribed");
-        return Ok(());
-    }
-    if answer.repeat {
-        cx.ui.say(format!("see where it is: poste track {number}"));
-        return Ok(());
-    }
-    let Some(message) = views::message(office.store(), number)? else { return Ok(()) };
-    let follow = if message.wants_response {
-        format!("wait for the answer: poste wait --replies {number}")
-    } else {
-        format!("follow it: poste track {number}")
-    };
-    let when = match message.not_before {
-        Some(at) => format!("not before {at} ({})", cx.ui.time(at)),
-        None => format!("urgency {}", message.urgency),
-    };
-    cx.ui.say(format!("pending, {when}; {follow}"));
-    Ok(())
+    let mut to = parse_recipients(&to)?;
+    to.extend(args.also_to);
+    let message = args.message.into_message(cx, args.body)?;
+    cx.call(send::Input { to, subject, reply_to: args.reply_to, message })
 }

@@ -1,14 +1,10 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use poste_core::{Error, backup};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_verbs::snapshot;
 
 use crate::Result;
 use crate::context::Cx;
-use crate::error::CommandError;
-use crate::ui::progress::Bar;
 use crate::ui::{self, Answer, Ui, escape};
 
 /// Make a whole, verified copy of the office in a new folder
@@ -23,21 +19,7 @@ pub(crate) struct Args {
     folder: PathBuf,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct SnapshotAnswer {
-    pub snapshot: String,
-    /// The office's id, the same for all its copies.
-    pub office: String,
-    /// The newest record in it.
-    pub position: poste_core::Position,
-    pub chain: poste_core::Digest,
-    /// The digest of all tables.
-    pub tables: poste_core::Digest,
-    pub files: usize,
-    pub bytes: u64,
-}
-
-impl Answer for SnapshotAnswer {
+impl Answer for snapshot::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let files = ui::count(self.files, "file");
         let path = escape::line(&self.snapshot);
@@ -47,25 +29,5 @@ impl Answer for SnapshotAnswer {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let place = cx.place()?;
-    let office = place.open()?;
-    let mut bar = Bar::new(&cx.ui);
-    let taken = backup::take(office.log(), &args.folder, place.clock.as_ref(), &mut |progress| bar.show(progress));
-    drop(bar);
-    let manifest = taken.map_err(|error| match error {
-        error @ Error::Occupied(_) => CommandError::from(error).hint("give a folder that is not there yet"),
-        error => error.into(),
-    })?;
-    cx.note_stored(format!("the snapshot {}", args.folder.display()));
-    cx.ui.answer(&SnapshotAnswer {
-        snapshot: args.folder.display().to_string(),
-        files: manifest.files.len(),
-        bytes: manifest.bytes(),
-        office: manifest.office,
-        position: manifest.position,
-        chain: manifest.chain,
-        tables: manifest.tables,
-    })?;
-    cx.ui.say(format!("restore it: poste restore {}", args.folder.display()));
-    Ok(())
+    cx.call(snapshot::Input { folder: Some(args.folder) })
 }

@@ -1,7 +1,10 @@
 use std::io::{self, Write};
 
 use poste_core::time::length;
-use poste_core::views::{self, Durations, GroupStats, Stats};
+use poste_core::views::{Durations, GroupStats, Stats};
+use poste_verbs::stats;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::Result;
 use crate::context::Cx;
@@ -31,15 +34,15 @@ enum By {
 }
 
 /// People see one grouping; JSON has both.
-#[derive(Debug, serde::Serialize, schemars::JsonSchema)]
-pub(crate) struct StatsAnswer {
+#[derive(Debug, Serialize, JsonSchema)]
+struct Grouped {
     #[serde(flatten)]
     stats: Stats,
     #[serde(skip)]
     by_agent: bool,
 }
 
-impl Answer for StatsAnswer {
+impl Answer for Grouped {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let stats = &self.stats;
         let window = length(stats.until.since_ms(stats.since));
@@ -111,11 +114,8 @@ fn bar(value: u64, most: u64) -> String {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let office = cx.open()?;
-    let now = cx.ui.now;
-    let since = super::since(&args.since, now)?;
-    let stats = views::stats(office.store(), since, now)?;
-    cx.ui.answer(&StatsAnswer { stats, by_agent: args.by == By::Agent })
+    let (mut office, answered) = cx.ask_here(stats::Input { since: args.since })?;
+    cx.show(&mut office, answered.map(|stats| Grouped { stats, by_agent: args.by == By::Agent }))
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 use std::io::{self, Write};
 
 use poste_core::text;
-use poste_core::views::{self, RosterEntry, Status};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_core::views;
+use poste_verbs::status;
 
 use crate::Result;
 use crate::context::Cx;
@@ -14,18 +13,7 @@ use crate::ui::{self, Answer, Paint, Ui, escape};
 #[command(after_help = "Examples:\n  poste status\n  poste status --json | jq .pending.count")]
 pub(crate) struct Args {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct StatusAnswer {
-    pub office: String,
-    #[serde(flatten)]
-    pub status: Status,
-    /// Active agents, those with the most waiting mail first.
-    pub busiest: Vec<RosterEntry>,
-}
-
-const BUSIEST_MAX: usize = 10;
-
-impl Answer for StatusAnswer {
+impl Answer for status::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let status = &self.status;
         let plus = |count: views::Count| format!("{}{}", count.count, if count.at_least { "+" } else { "" });
@@ -67,13 +55,6 @@ fn people(count: u64, noun: &str) -> String {
     ui::count(usize::try_from(count).unwrap_or(usize::MAX), noun)
 }
 
-pub(crate) fn run(cx: &mut Cx, Args {}: Args) -> Result {
-    let office = cx.open()?;
-    let status = views::status(office.store(), cx.ui.now)?;
-    let mut busiest = views::roster(office.store())?;
-    busiest.retain(|entry| entry.active);
-    busiest.sort_by_key(|entry| std::cmp::Reverse((entry.pending, entry.claimed)));
-    busiest.truncate(BUSIEST_MAX);
-    let path = office.path()?.display().to_string();
-    cx.ui.answer(&StatusAnswer { office: path, status, busiest })
+pub(crate) fn run(cx: &mut Cx, _: Args) -> Result {
+    cx.call(status::Input {})
 }

@@ -1,10 +1,8 @@
 use std::io::{self, Write};
 
-use poste_core::fold::Effect;
-use poste_core::log::{Intent, Position, Subscribe, TopicPattern};
+use poste_core::log::{Position, TopicPattern};
 use poste_core::text::RecordId;
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_verbs::subscribe;
 
 use crate::Result;
 use crate::context::Cx;
@@ -26,16 +24,7 @@ pub(crate) struct Args {
     id: Option<RecordId>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct SubscribeAnswer {
-    pub topic: String,
-    /// Past publications that were delivered now.
-    pub delivered: usize,
-    /// It was subscribed before.
-    pub already: bool,
-}
-
-impl Answer for SubscribeAnswer {
+impl Answer for subscribe::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let past = match self.delivered {
             0 => String::new(),
@@ -47,16 +36,5 @@ impl Answer for SubscribeAnswer {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut office = cx.open_to_write()?;
-    let topic = args.topic.as_str().to_owned();
-    let intent = Intent::Subscribe(Subscribe { topic: args.topic, from: args.from });
-    let proposal = cx.proposal(&office, intent, None, args.id)?;
-    let (delivered, already) = match cx.decide(&mut office, &proposal) {
-        Ok((_, Effect::Touched(count))) => (count, false),
-        Ok(_) => (0, false),
-        // Agents subscribe whenever they start; that it stands already is no trouble.
-        Err(error) if error.code == Some("nothing_to_do") => (0, true),
-        Err(error) => return Err(error),
-    };
-    cx.ui.answer(&SubscribeAnswer { topic, delivered, already })
+    cx.call(subscribe::Input { topic: args.topic, from: args.from, id: args.id })
 }

@@ -2,10 +2,12 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use poste_core::office::{Office, head};
+use poste_core::office::Office;
+use poste_core::store::Interest;
 use poste_core::text::Topic;
-use poste_core::views::{self, TimelineLine};
+use poste_core::views::TimelineLine;
 use poste_core::{Position, Timestamp};
+use poste_verbs::tail;
 
 use crate::Result;
 use crate::cli::duration;
@@ -49,57 +51,31 @@ fn clock_time(ui: &Ui, at: Timestamp) -> String {
     }
 }
 
-/// Whose news to follow.
-enum Follow {
-    Inbox(poste_core::text::Name),
-    Topic(Topic),
-    Log,
-}
-
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut office = cx.open()?;
-    let follow = match (args.topic, args.log, cx.optional_speaker()) {
-        (Some(topic), ..) => Follow::Topic(topic),
-        (None, false, Some(_)) => Follow::Inbox(cx.agent(&office)?.name),
-        _ => Follow::Log,
-    };
-    follow_from(cx, &mut office, &follow, args.after, args.length)
+    follow(cx, tail::Input { topic: args.topic, log: args.log, after: args.after }, args.length)
 }
 
 /// `log follow`: the whole log.
 pub(crate) fn follow_log(cx: &mut Cx, after: Option<Position>, length: Option<Duration>) -> Result {
-    let mut office = cx.open()?;
-    follow_from(cx, &mut office, &Follow::Log, after, length)
+    follow(cx, tail::Input { topic: None, log: true, after }, length)
 }
 
-fn follow_from(
-    cx: &Cx,
-    office: &mut Office,
-    follow: &Follow,
-    after: Option<Position>,
-    length: Option<Duration>,
-) -> Result {
-    let mut cursor = match after {
-        Some(after) => after,
-        None => head(office.store())?,
-    };
-    super::wait::check_cursor(office, cursor)?;
-    let ui = cx.ui.clone();
+fn follow(cx: &mut Cx, mut input: tail::Input, length: Option<Duration>) -> Result {
+    let mut office = cx.open()?;
     let started = Instant::now();
     let mut damage = BTreeSet::new();
+    // What is followed in the inbox is mail of the speaker; topics and the log concern everybody.
+    let interest = match (&input.topic, input.log, cx.optional_speaker()) {
+        (None, false, Some(speaker)) => Interest::mail(&speaker),
+        _ => Interest::everything(),
+    };
     loop {
         let left = length.map(|length| length.saturating_sub(started.elapsed()));
-        let mut failed = None;
-        office.wait_for(Some(left.unwrap_or(READER_PERIOD).min(READER_PERIOD)), |office| {
-            if let Err(error) = print_new(&ui, office, follow, &mut cursor, &mut damage) {
-                failed = Some(error);
-                return Ok(Some(()));
-            }
-            Ok(None)
+        let period = left.unwrap_or(READER_PERIOD).min(READER_PERIOD);
+        cx.wait(&mut office, &interest, Some(period), |office| {
+            print_new(cx, office, &mut input, &mut damage)?;
+            Ok(None::<()>)
         })?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
         if left.is_some_and(|left| left <= READER_PERIOD) || !has_reader() {
             return if damage.is_empty() { Ok(()) } else { Err(CommandError::damaged()) };
         }
@@ -121,33 +97,19 @@ pub(crate) fn has_reader() -> bool {
     }
 }
 
-fn print_new(
-    ui: &Ui,
-    office: &Office,
-    follow: &Follow,
-    cursor: &mut Position,
-    damage: &mut BTreeSet<String>,
-) -> Result {
-    const PAGE: usize = 500;
+/// Prints what happened since it was last asked, and tells each damage once.
+fn print_new(cx: &Cx, office: &mut Office, input: &mut tail::Input, damage: &mut BTreeSet<String>) -> Result {
     loop {
-        let lines = views::timeline(office.store(), *cursor, PAGE)?;
-        for line in &lines {
-            let wanted = match follow {
-                Follow::Log => true,
-                Follow::Topic(topic) => line.topic.as_ref() == Some(topic),
-                Follow::Inbox(name) => line.recipients.iter().any(|recipient| recipient == name.as_str()),
-            };
-            if wanted {
-                ui.answer(line)?;
+        let page = cx.ask(office, input.clone())?.answer;
+        page.lines.iter().try_for_each(|line| cx.ui.answer(line))?;
+        for why in page.damage {
+            if !damage.contains(&why) {
+                cx.ui.warn(&why);
+                damage.insert(why);
             }
-            // Told whether it is wanted or not: to whom it went may be among what cannot be read.
-            if let Some(why) = line.unreadable.as_ref().filter(|why| !damage.contains(*why)) {
-                ui.warn(why);
-                damage.insert(why.clone());
-            }
-            *cursor = line.position;
         }
-        if lines.len() < PAGE {
+        input.after = Some(page.cursor);
+        if !page.more {
             return Ok(());
         }
     }

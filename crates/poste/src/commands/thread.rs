@@ -1,19 +1,14 @@
 use std::io::{self, Write};
 
-use poste_core::fold::Effect;
-use poste_core::log::{Close, Intent, MessageNo};
-use poste_core::office::Office;
-use poste_core::text::{Label, RecordId};
+use poste_core::log::MessageNo;
+use poste_core::text::RecordId;
 use poste_core::time::length;
-use poste_core::views::{self, Thread, ThreadLine, ThreadOutcome, ThreadStatus, ThreadSummary};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_core::views::{Thread, ThreadLine, ThreadOutcome, ThreadStatus, ThreadSummary};
+use poste_verbs::thread::{self, close};
 
-use super::{SecretArgs, said};
+use super::SecretArgs;
 use crate::Result;
 use crate::context::Cx;
-use crate::error::CommandError;
-use crate::explain::no_message;
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
 /// Show a conversation: who wrote what, when, in reply to what
@@ -36,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = crate::cli::number, default_value = "0")]
     after: MessageNo,
     /// At most so many
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    #[arg(long, default_value_t = thread::LIMIT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=i64::from(thread::LIMIT_MAX)))]
     limit: u16,
     #[command(subcommand)]
     command: Option<ThreadCommand>,
@@ -64,15 +59,7 @@ struct CloseArgs {
     secret: SecretArgs,
 }
 
-/// `thread` answers with the messages or with the summary.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum ThreadAnswer {
-    Messages(Thread),
-    Summary(ThreadSummary),
-}
-
-impl Answer for ThreadAnswer {
+impl Answer for thread::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         match self {
             Self::Messages(thread) => print_thread(ui, thread, out),
@@ -152,14 +139,7 @@ pub(super) fn status_text(ui: &Ui, summary: &ThreadSummary) -> String {
     }
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct CloseAnswer {
-    pub conversation: Label,
-    /// Deliveries that were open and went back.
-    pub returned: usize,
-}
-
-impl Answer for CloseAnswer {
+impl Answer for close::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let returned = match self.returned {
             0 => String::new(),
@@ -171,59 +151,9 @@ impl Answer for CloseAnswer {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     if let Some(ThreadCommand::Close(args)) = args.command {
-        return close(cx, args);
+        let secrets = args.secret.secrets();
+        return cx.call(close::Input { number: args.number, outcome: args.outcome, id: args.id, secrets });
     }
-    let office = cx.open()?;
-    let conversation = named(&office, &args.conversation.unwrap_or_default())?;
-    let answer = if args.summary {
-        ThreadAnswer::Summary(views::thread_summary(office.store(), &conversation)?)
-    } else {
-        let thread = views::thread(office.store(), &conversation, args.after, args.limit.into())?;
-        if thread.messages.is_empty() {
-            cx.ui.say(format!("conversation {conversation} has no message after #{}", args.after));
-        }
-        ThreadAnswer::Messages(thread)
-    };
-    cx.ui.answer(&answer)?;
-    match answer {
-        ThreadAnswer::Summary(summary) => tell_damage(&cx.ui, &summary.damage),
-        ThreadAnswer::Messages(_) => Ok(()),
-    }
-}
-
-/// Nobody may take what is left of an answer for the whole.
-pub(super) fn tell_damage(ui: &Ui, damage: &[String]) -> Result {
-    damage.iter().for_each(|why| ui.warn(why));
-    if damage.is_empty() { Ok(()) } else { Err(CommandError::damaged()) }
-}
-
-/// The conversation of a message, or of that name. A number is first of all a message.
-pub(super) fn named(office: &Office, text: &str) -> Result<Label> {
-    let number = crate::cli::number(text).ok();
-    if let Some(number) = number
-        && let Some(conversation) = views::conversation_of(office.store(), number)?
-    {
-        return Ok(conversation);
-    }
-    if let Ok(label) = text.parse::<Label>()
-        && !views::thread(office.store(), &label, MessageNo(0), 1)?.messages.is_empty()
-    {
-        return Ok(label);
-    }
-    Err(match number {
-        Some(number) => no_message(number),
-        None => CommandError::not_found(format!("there is no conversation {}", poste_core::text::quoted(text)))
-            .hint("see them: poste threads"),
-    })
-}
-
-fn close(cx: &mut Cx, args: CloseArgs) -> Result {
-    let mut office = cx.open_to_write()?;
-    let content = args.secret.text("outcome", said("--outcome", &args.outcome)?)?;
-    let intent = Intent::Close(Close { message: args.number });
-    let proposal = cx.proposal(&office, intent, Some(content), args.id)?;
-    let (_, effect) = cx.decide(&mut office, &proposal)?;
-    let returned = if let Effect::Touched(count) = effect { count } else { 0 };
-    let conversation = views::conversation_of(office.store(), args.number)?.ok_or_else(|| no_message(args.number))?;
-    cx.ui.answer(&CloseAnswer { conversation, returned })
+    let conversation = args.conversation.unwrap_or_default();
+    cx.call(thread::Input { conversation, summary: args.summary, after: args.after, limit: args.limit })
 }

@@ -2,13 +2,12 @@ use std::io::{self, Write};
 
 use poste_core::log::MessageNo;
 use poste_core::text::Name;
-use poste_core::views::{self, ThreadStatus, ThreadSummary, Threads, ThreadsQuery};
+use poste_core::views::{ThreadStatus, ThreadSummary, Threads};
+use poste_verbs::threads;
 
-use super::thread::{status_text, tell_damage};
+use super::thread::status_text;
 use crate::Result;
 use crate::context::Cx;
-use crate::error::CommandError;
-use crate::explain::check_filters;
 use crate::ui::{Answer, Ui, escape};
 
 /// List conversations, the one with the newest message first
@@ -30,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = crate::cli::number)]
     before: Option<MessageNo>,
     /// At most so many
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, default_value_t = threads::LIMIT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=i64::from(threads::LIMIT_MAX)))]
     limit: u16,
 }
 
@@ -60,24 +59,6 @@ fn participants(thread: &ThreadSummary) -> String {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    if args.status == Some(ThreadStatus::Archived) {
-        let error = CommandError::usage("archived conversations are not listed");
-        return Err(error.hint("look at one by any of its messages: poste thread N"));
-    }
-    let office = cx.open()?;
-    check_filters(&office, None, args.agent.as_ref().map(Name::as_str))?;
-    let query = ThreadsQuery {
-        status: args.status,
-        agent: args.agent.map(|name| name.to_string()),
-        before: args.before,
-        limit: args.limit.into(),
-    };
-    let page = views::threads(office.store(), &query)?;
-    match (page.threads.is_empty(), page.next) {
-        (true, None) => cx.ui.say("no conversation matches"),
-        (true, Some(next)) => cx.ui.say(format!("none so far; go on looking: --before {next}")),
-        (false, _) => {}
-    }
-    cx.ui.answer(&page)?;
-    tell_damage(&cx.ui, &page.damage)
+    let Args { status, agent, before, limit } = args;
+    cx.call(threads::Input { status, agent, before, limit })
 }

@@ -1,9 +1,7 @@
 use std::io::{self, Write};
 
 use poste_core::text::Name;
-use poste_core::views::{self, TopicView};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_verbs::topics;
 
 use crate::Result;
 use crate::context::Cx;
@@ -14,12 +12,7 @@ use crate::ui::{Answer, Ui};
 #[command(after_help = "Example:\n  poste topics")]
 pub(crate) struct Args {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct TopicsAnswer {
-    pub topics: Vec<TopicView>,
-}
-
-impl Answer for TopicsAnswer {
+impl Answer for topics::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let all = self.topics.iter().find(|topic| topic.name == "*").map(|topic| &topic.subscribers);
         let rows = self.topics.iter().map(|topic| {
@@ -39,10 +32,5 @@ impl Answer for TopicsAnswer {
 }
 
 pub(crate) fn run(cx: &mut Cx, _: Args) -> Result {
-    let office = cx.open()?;
-    let topics = views::topics(office.store())?;
-    if topics.is_empty() {
-        cx.ui.say("no topics yet; make one: poste publish TOPIC SUBJECT");
-    }
-    cx.ui.answer(&TopicsAnswer { topics })
+    cx.call(topics::Input {})
 }

@@ -1,17 +1,15 @@
 use std::io::{self, Write};
 
 use poste_core::log::{HoldReason, MessageNo, WakeWay};
-use poste_core::office::Office;
 use poste_core::store::tables::{EndReason, Event, State};
-use poste_core::text::Name;
-use poste_core::views::{self, DeliveryView, HoldView, RunView, Track, WakeView};
+use poste_core::views::{DeliveryView, HoldView, Origin, Track, WakeView};
+use poste_verbs::track;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{dispatch_runs, read};
 use crate::Result;
 use crate::context::Cx;
-use crate::explain::no_message;
 use crate::ui::{Answer, Paint, Ui, escape};
 
 /// Show where a message is: the ladder of every recipient, with times and reasons
@@ -32,58 +30,65 @@ impl Args {
     }
 }
 
+/// Where a message is. JSON always has the history; people get it when they ask.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct TrackAnswer {
-    #[serde(flatten)]
-    track: Track,
-    /// Why nobody is started for it now.
-    holds: Vec<HoldView>,
-    /// The last start for it.
-    #[serde(skip)]
-    last_run: Option<RunView>,
-    /// JSON always has the history; people get it when they ask.
+#[serde(transparent)]
+pub(super) struct Ladder {
+    answer: track::Answer,
     #[serde(skip)]
     history: bool,
 }
 
-impl TrackAnswer {
-    pub(super) fn with_history(track: Track) -> Self {
-        Self { track, holds: Vec::new(), last_run: None, history: true }
+impl Ladder {
+    /// Where it was, at some time in the past.
+    pub(super) fn past(track: Track) -> Self {
+        Self { answer: track::Answer { track, holds: Vec::new(), failed_run: None }, history: true }
     }
 }
 
-impl Answer for TrackAnswer {
+impl Answer for Ladder {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        let track = &self.track;
-        let title = format!("#{}  {}", track.number, escape::line(&track.subject));
-        writeln!(out, "{}", ui.paint(Paint::Strong, &title))?;
-        writeln!(out, "{}, {}, from {}, stored {}", track.kind, track.priority, track.from, ui.time(track.stored_at))?;
-        if track.wants_response {
-            writeln!(out, "answer {}", read::answer_text(ui, track.respond_by))?;
-        }
-        if let Some(file) = &track.archive {
-            writeln!(out, "archived in archive/{file}")?;
-        }
-        if track.deliveries.is_empty() {
-            writeln!(out, "delivered to 0")?;
-        }
-        for delivery in &track.deliveries {
-            print_delivery(ui, delivery, track, out)?;
-            for hold in self.holds.iter().filter(|hold| delivery.recipient == hold.agent.as_str()) {
-                writeln!(out, "  {}", ui.paint(Paint::Bad, &held_text(ui, hold)))?;
-            }
-            if let Some(run) = self.last_run.as_ref().filter(|run| delivery.recipient == run.agent.as_str()) {
-                let said = dispatch_runs::why_failed(run).map(|why| format!(": {}", escape::line(&why)));
-                let said = said.unwrap_or_default();
-                let how = dispatch_runs::outcome(ui, run);
-                writeln!(out, "  last run {how}{said}; all it printed: poste dispatch logs {}", track.number)?;
-            }
-            if self.history {
-                print_history(ui, delivery, out)?;
-            }
-        }
-        Ok(())
+        print_track(ui, &self.answer, self.history, out)
     }
+}
+
+impl Answer for track::Answer {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        print_track(ui, self, false, out)
+    }
+}
+
+fn print_track(ui: &Ui, answer: &track::Answer, history: bool, out: &mut dyn Write) -> io::Result<()> {
+    let track::Answer { track, holds, failed_run } = answer;
+    let title = format!("#{}  {}", track.number, escape::line(&track.subject));
+    writeln!(out, "{}", ui.paint(Paint::Strong, &title))?;
+    let (origin, stored) = (told(track.origin.as_ref()), ui.time(track.stored_at));
+    writeln!(out, "{}, {}, from {}{origin}, stored {stored}", track.kind, track.priority, track.from)?;
+    if track.wants_response {
+        writeln!(out, "answer {}", read::answer_text(ui, track.respond_by))?;
+    }
+    if let Some(file) = &track.archive {
+        writeln!(out, "archived in archive/{file}")?;
+    }
+    if track.deliveries.is_empty() {
+        writeln!(out, "delivered to 0")?;
+    }
+    for delivery in &track.deliveries {
+        print_delivery(ui, delivery, track, out)?;
+        for hold in holds.iter().filter(|hold| delivery.recipient == hold.agent.as_str()) {
+            writeln!(out, "  {}", ui.paint(Paint::Bad, &held_text(ui, hold)))?;
+        }
+        if let Some(run) = failed_run.as_ref().filter(|run| delivery.recipient == run.agent.as_str()) {
+            let said = dispatch_runs::why_failed(run).map(|why| format!(": {}", escape::line(&why)));
+            let said = said.unwrap_or_default();
+            let how = dispatch_runs::outcome(ui, run);
+            writeln!(out, "  last run {how}{said}; all it printed: poste dispatch logs {}", track.number)?;
+        }
+        if history {
+            print_history(ui, delivery, out)?;
+        }
+    }
+    Ok(())
 }
 
 /// Why nothing is started, and what to do.
@@ -102,29 +107,17 @@ pub(super) fn held_text(ui: &Ui, hold: &HoldView) -> String {
     )
 }
 
-/// What holds the message itself, and then what holds its recipients, of those who may still be started for it.
-pub(super) fn holds_on(office: &Office, track: &Track) -> Result<Vec<HoldView>> {
-    let mut found = Vec::new();
-    for delivery in track.deliveries.iter().filter(|delivery| delivery.state == State::Pending) {
-        let Ok(agent) = delivery.recipient.parse::<Name>() else { continue };
-        let holds = views::holds(office.store(), &agent, office.now()?)?;
-        found.extend(holds.into_iter().filter(|hold| hold.message.is_none_or(|message| message == track.number)));
-    }
-    Ok(found)
-}
-
-/// The last start for a message, if it failed.
-fn last_failed(office: &Office, number: MessageNo) -> Result<Option<RunView>> {
-    let run = views::runs_of(office.store(), number)?.pop();
-    Ok(run.filter(dispatch_runs::is_failed))
-}
-
 fn print_history(ui: &Ui, delivery: &DeliveryView, out: &mut dyn Write) -> io::Result<()> {
     for step in &delivery.history {
         let text = step.text.as_ref().map(|text| format!(": {}", escape::line(text))).unwrap_or_default();
-        writeln!(out, "  {:>6}  {}  {} by {}{text}", step.position, ui.time(step.at), step.event, step.by)?;
+        let (at, by, origin) = (ui.time(step.at), &step.by, told(step.origin.as_ref()));
+        writeln!(out, "  {:>6}  {at}  {} by {by}{origin}{text}", step.position, step.event)?;
     }
     Ok(())
+}
+
+fn told(origin: Option<&Origin>) -> String {
+    origin.map(Origin::told).unwrap_or_default()
 }
 
 fn print_delivery(ui: &Ui, delivery: &DeliveryView, track: &Track, out: &mut dyn Write) -> io::Result<()> {
@@ -269,9 +262,6 @@ fn ladder(ui: &Ui, delivery: &DeliveryView, track: &Track) -> String {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let office = cx.open()?;
-    let track = views::track(office.store(), args.number, cx.ui.now)?.ok_or_else(|| no_message(args.number))?;
-    let holds = holds_on(&office, &track)?;
-    let last_run = last_failed(&office, args.number)?;
-    cx.ui.answer(&TrackAnswer { track, holds, last_run, history: args.history })
+    let (mut office, answered) = cx.ask_here(track::Input { number: args.number })?;
+    cx.show(&mut office, answered.map(|answer| Ladder { answer, history: args.history }))
 }

@@ -1,12 +1,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use poste_core::config::Command;
-use poste_core::office::{Office, Trust, TrustView};
-use poste_core::text::Name;
-use poste_core::vocabulary::AgentKind;
-use poste_core::{Digest, Timestamp};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_verbs::trust;
 
 use crate::Result;
 use crate::context::Cx;
@@ -29,43 +24,7 @@ pub(crate) struct Args {
     revoke: bool,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct TrustAnswer {
-    pub file: String,
-    /// BLAKE3 of its text; null without a file.
-    pub digest: Option<Digest>,
-    pub trusted: bool,
-    /// `no_file`, `never`, `changed` or `trusted`.
-    pub state: &'static str,
-    /// Who trusted this file, or an earlier state of it.
-    pub by: Option<Name>,
-    #[serde(serialize_with = "poste_core::time::rfc3339_option")]
-    pub at: Option<Timestamp>,
-    /// What in it would run a command.
-    pub commands: Vec<Command>,
-}
-
-impl TrustAnswer {
-    fn new(file: String, view: TrustView) -> Self {
-        let (state, mark) = match view.trust {
-            Trust::NoFile => ("no_file", None),
-            Trust::Never => ("never", None),
-            Trust::Changed(mark) => ("changed", Some(mark)),
-            Trust::Trusted(mark) => ("trusted", Some(mark)),
-        };
-        Self {
-            file,
-            digest: view.digest,
-            trusted: state == "trusted",
-            state,
-            at: mark.as_ref().map(|mark| mark.at),
-            by: mark.map(|mark| mark.by),
-            commands: view.commands,
-        }
-    }
-}
-
-impl Answer for TrustAnswer {
+impl Answer for trust::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let file = escape::line(&self.file).into_owned();
         let Some(digest) = self.digest else {
@@ -88,57 +47,26 @@ impl Answer for TrustAnswer {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut office = cx.place()?.open()?;
+    let mut office = cx.office()?;
+    let answered =
+        cx.ask(&mut office, trust::Input { yes: args.yes, revoke: args.revoke, ..trust::Input::default() })?;
     cx.ui.now = office.now()?;
-    if args.revoke && !office.revoke_trust()? {
-        cx.ui.say("nothing was trusted here");
-    }
-    let file = office.config_path()?.display().to_string();
-    let view = office.trust()?;
-    let (digest, is_trusted) = (view.digest, matches!(view.trust, Trust::Trusted(_)));
-    let Some(digest) = digest.filter(|_| !args.revoke && !is_trusted) else {
-        if args.yes && digest.is_none() {
-            return Err(CommandError::not_found(format!("there is no {file} to trust")));
-        }
-        return cx.ui.answer(&TrustAnswer::new(file, view));
-    };
-    if args.yes {
-        let by = person(cx, &office)?;
-        office.trust_config(&digest, by)?;
-        cx.note_stored(format!("that {file} is trusted"));
-        return cx.ui.answer(&TrustAnswer::new(file, office.trust()?));
-    }
-    cx.ui.answer(&TrustAnswer::new(file.clone(), view))?;
+    let (file, trusted) = (answered.answer.file.clone(), answered.answer.trusted);
+    let seen = answered.answer.digest.filter(|_| !args.revoke && !trusted);
+    cx.show(&mut office, answered)?;
+    let Some(seen) = seen else { return Ok(()) };
     if cx.ui.json || !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         cx.ui.say("trust it, after reading it: poste trust --yes --as NAME");
         return Ok(());
     }
-    let by = person(cx, &office)?;
+    // Nobody is asked who may not answer.
+    cx.with_desk(&mut office, |desk| trust::person(desk))?;
     if !confirmed()? {
         return Err(CommandError::new(Kind::Refused, "it stays untrusted"));
     }
-    office.trust_config(&digest, by)?;
+    cx.ask(&mut office, trust::Input { yes: true, seen: Some(seen), revoke: false })?;
     cx.ui.say(format!("{file} is trusted"));
     Ok(())
-}
-
-/// Who trusts. A program that could trust a file for others would be asked to by that very file.
-fn person(cx: &Cx, office: &Office) -> Result<Name> {
-    let speaker = cx.agent(office)?;
-    if cx.is_in_run(office)? {
-        let message = "a program that was started here does not trust files, whatever name it gives";
-        return Err(CommandError::new(Kind::Refused, message)
-            .code("not_a_person")
-            .hint("a person does, in a shell of its own"));
-    }
-    if speaker.kind == AgentKind::Human {
-        return Ok(speaker.name);
-    }
-    let message =
-        format!("only a person may trust a file to run commands, and {} is of kind {}", speaker.name, speaker.kind);
-    Err(CommandError::new(Kind::Refused, message)
-        .code("not_a_person")
-        .hint("a person has to do it: ask one to read the file and to decide"))
 }
 
 fn confirmed() -> Result<bool> {

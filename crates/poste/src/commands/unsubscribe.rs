@@ -1,9 +1,8 @@
 use std::io::{self, Write};
 
-use poste_core::log::{Intent, TopicPattern, Unsubscribe};
+use poste_core::log::TopicPattern;
 use poste_core::text::RecordId;
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_verbs::unsubscribe;
 
 use crate::Result;
 use crate::context::Cx;
@@ -20,21 +19,12 @@ pub(crate) struct Args {
     id: Option<RecordId>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct UnsubscribeAnswer {
-    pub topic: String,
-}
-
-impl Answer for UnsubscribeAnswer {
+impl Answer for unsubscribe::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "unsubscribed from {}", self.topic)
     }
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut office = cx.open_to_write()?;
-    let topic = args.topic.as_str().to_owned();
-    let proposal = cx.proposal(&office, Intent::Unsubscribe(Unsubscribe { topic: args.topic }), None, args.id)?;
-    cx.decide(&mut office, &proposal)?;
-    cx.ui.answer(&UnsubscribeAnswer { topic })
+    cx.call(unsubscribe::Input { topic: args.topic, id: args.id })
 }

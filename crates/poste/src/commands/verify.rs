@@ -1,16 +1,11 @@
 use std::io::{self, Write};
 
-use poste_core::gates::{CheckReport, Report};
+use poste_core::gates::CheckReport;
 use poste_core::log::MessageNo;
-use poste_core::views;
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_verbs::verify;
 
 use crate::Result;
 use crate::context::Cx;
-use crate::error::{CommandError, Kind};
-use crate::explain::no_message;
-use crate::gates;
 use crate::ui::{Answer, Paint, Ui, escape};
 
 /// Run the gates of a message by hand
@@ -25,15 +20,7 @@ pub(crate) struct Args {
     number: MessageNo,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct VerifyAnswer {
-    /// Whether poste.toml or local.toml has gates for it. Without, only its artifacts were looked at.
-    pub gated: bool,
-    #[serde(flatten)]
-    pub report: Report,
-}
-
-impl Answer for VerifyAnswer {
+impl Answer for verify::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let number = self.report.number;
         if self.report.gates.is_empty() {
@@ -58,23 +45,5 @@ fn print_check(check: &CheckReport, out: &mut dyn Write) -> io::Result<()> {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let number = args.number;
-    let office = cx.open()?;
-    let message = views::message(office.store(), number)?.ok_or_else(|| no_message(number))?;
-    let all = office.gates()?;
-    let own = all.of_message(&message);
-    let answer = VerifyAnswer { gated: !own.is_empty(), report: gates::look(cx, &office, &all, &message)? };
-    cx.ui.answer(&answer)?;
-    if answer.report.passed {
-        return Ok(());
-    }
-    let blocked = all.untrusted(&own);
-    if !blocked.is_empty() {
-        return Err(gates::untrusted(&format!("message {number} cannot be verified"), &blocked));
-    }
-    let (what, code) = match answer.gated {
-        true => ("does not pass its gates", "gate_failed"),
-        false => ("is not what was sent", "artifact_changed"),
-    };
-    Err(CommandError::new(Kind::Refused, format!("message {number} {what}")).code(code))
+    cx.call(verify::Input { number: args.number })
 }

@@ -5,6 +5,7 @@ use poste_core::log::{MessageNo, WakeWay};
 use poste_core::office::Office;
 use poste_core::text::Name;
 use poste_core::views;
+use poste_dispatch::actions;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -23,10 +24,11 @@ use crate::wake::{self, Cause, Rung, RungOutcome};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste wake coder --as lead       for everything that waits for coder\n  \
                         poste wake 12 --as lead          everybody message 12 waits for\n  \
+                        poste wake --as lead             every agent that is owed a ring\n  \
                         poste track 12                   what came of it")]
 pub(crate) struct Args {
-    /// An agent's name, or a message's number
-    #[arg(required = true, value_name = "NAME|N")]
+    /// An agent's name, or a message's number; none: every agent that is owed a ring
+    #[arg(value_name = "NAME|N")]
     who: Vec<String>,
     /// Only for what was not shown yet
     #[arg(long)]
@@ -76,10 +78,19 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     }
     let mut office = cx.open_to_write()?;
     cx.agent(&office)?;
-    let Targets { agents, nobody, mut errors } = targets(&office, &args.who)?;
+    let Targets { mut agents, nobody, mut errors } = targets(&office, &args.who)?;
+    // Whoever rings anyway also rings for what somebody who died before its ring left behind.
+    let owed = match args.who.is_empty() {
+        true => views::owed_rings(office.store(), office.now()?)?,
+        false if args.apart => actions::lost_rings(&office)?,
+        false => Vec::new(),
+    };
+    for (sleeper, number) in owed {
+        agents.entry(sleeper.agent).or_insert_with(|| vec![number]);
+    }
     let mut answer = WakeAnswer { rung: nobody.into_iter().map(Rung::for_nobody).collect() };
     for (agent, numbers) in agents {
-        let cause = match args.apart {
+        let cause = match args.apart || args.who.is_empty() {
             true => Cause::Stored,
             false => Cause::Asked { numbers: &numbers, only_unseen: args.unseen },
         };
@@ -89,7 +100,10 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
             Err(error) => errors.push(error),
         }
     }
-    if !answer.rung.is_empty() {
+    if args.who.is_empty() && answer.rung.is_empty() && errors.is_empty() {
+        cx.ui.say("no agent is owed a ring");
+    }
+    if !answer.rung.is_empty() || args.who.is_empty() {
         cx.ui.now = office.now()?;
         cx.ui.answer(&answer)?;
     }

@@ -273,7 +273,10 @@ fn options(cx: &mut Cx, only: Vec<Label>) -> Result<(WatchOptions, mpsc::Receive
     }
     let (lines, received) = mpsc::channel();
     let report = Arc::new(move |line: &Line| drop(lines.send(line.clone())));
-    Ok((WatchOptions { place: cx.place()?, speaker: cx.optional_speaker(), only, report }, received))
+    Ok((
+        WatchOptions { place: cx.place()?, speaker: cx.optional_speaker(), only, carrier: cx.carrier(), report },
+        received,
+    ))
 }
 
 fn once(cx: &mut Cx, only: Vec<Label>) -> Result {
@@ -407,7 +410,9 @@ fn dead(cx: &mut Cx, rule: Option<&Label>, limit: usize) -> Result {
 
 /// Who speaks here: whoever is named, else the office's own service.
 fn speaker(cx: &Cx, office: &mut Office) -> Result<Name> {
-    Ok(poste_dispatch::speaker(office, cx.optional_speaker())?)
+    let speaker = poste_dispatch::speaker(office, cx.optional_speaker())?;
+    cx.carry_out(office);
+    Ok(speaker)
 }
 
 fn retry(cx: &mut Cx, name: &Label, numbers: &[MessageNo], wait: Duration) -> Result {
@@ -423,7 +428,7 @@ fn retry(cx: &mut Cx, name: &Label, numbers: &[MessageNo], wait: Duration) -> Re
     }
     drop(office);
     let stop = stop_on_signals()?;
-    let Some(retried) = notify::retry(&cx.place()?, &speaker, &matcher, numbers, wait, &stop)? else {
+    let Some(retried) = notify::retry(&cx.place()?, &cx.carrier(), &speaker, &matcher, numbers, wait, &stop)? else {
         return Err(CommandError::new(Kind::Busy, format!("somebody else sees to rule {name} just now"))
             .code(Code::RuleHeld.word())
             .hint("see who: poste watch status"));

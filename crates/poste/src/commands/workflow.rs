@@ -6,7 +6,7 @@ use std::time::Duration;
 use poste_core::config::Problem;
 use poste_core::log::{Intent, MessageNo, WorkflowEnd, WorkflowEnding, WorkflowRetry};
 use poste_core::office::Office;
-use poste_core::store::tables::{TaskState, WorkflowState};
+use poste_core::store::tables::{Concern, TaskState, WorkflowState};
 use poste_core::text::{Label, RecordId, Word, nearest};
 use poste_core::views::{self, WorkflowLine, WorkflowView};
 use poste_dispatch::workflow::{self, Advanced, Anybody, Format, Known, Registered, Source, StartError, render};
@@ -172,13 +172,6 @@ struct GraphArgs {
 struct LintArgs {
     /// Definitions or their files; otherwise all there are
     names: Vec<String>,
-}
-
-impl Args {
-    /// Whether it blocks until something happens.
-    pub(crate) fn waits(&self) -> bool {
-        matches!(&self.command, WorkflowCommand::Run(args) if args.wait)
-    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -367,44 +360,23 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     }
 }
 
-/// Goes on with a workflow, and rings whoever got something.
+/// Goes on with a workflow, and carries out what that asks for.
 fn go_on(cx: &Cx, office: &mut Office, label: &Label) -> std::result::Result<Advanced, poste_core::Error> {
     let mut advanced = Advanced::default();
     workflow::advance_one(office, label, &mut advanced)?;
-    if !advanced.sent.is_empty() {
-        crate::wake::after_send(cx, office, &advanced.sent);
-    }
+    cx.carry_out(office);
     Ok(advanced)
 }
 
-/// After a write: whoever ends a step goes on with its workflow, so that it needs nobody else.
-pub(crate) fn go_on_after(cx: &Cx, office: &mut Office, intent: &Intent) {
-    match intent {
-        // Somebody new may be who a step waits for.
-        Intent::Register(_) => tell_of(cx, office, workflow::advance),
-        _ => go_on_with_news(cx, office),
-    }
-}
-
-/// Goes on with every workflow of which something is over, for whoever looks: what only time tells nobody else does.
-pub(crate) fn go_on_with_news(cx: &Cx, office: &mut Office) {
-    tell_of(cx, office, workflow::advance_news);
-}
-
-type Advance = fn(&mut Office) -> std::result::Result<Advanced, poste_core::Error>;
-
-fn tell_of(cx: &Cx, office: &mut Office, advance: Advance) {
-    let advanced = advance(office).and_then(|advanced| {
-        crate::wake::after_sent(cx, office, &advanced.sent)?;
-        Ok(advanced)
-    });
-    match advanced {
+/// Goes on with every workflow of which something is over: whoever ended it may have died before it went on.
+fn go_on_with_news(cx: &Cx, office: &mut Office) {
+    match workflow::advance_news(office) {
         Ok(advanced) => advanced.waiting.iter().for_each(|why| cx.ui.warn(why)),
         // Who may only read leaves it to others.
         Err(poste_core::Error::ReadOnly(_)) => {}
-        // What was written is written, whatever becomes of the next step: whoever looks next goes on.
         Err(error) => cx.ui.warn(format!("workflows are not gone on with now: {error}")),
     }
+    cx.carry_out(office);
 }
 
 fn find(cx: &Cx, folder: &Path, name: &str) -> Result<Source> {
@@ -458,7 +430,7 @@ fn start(cx: &mut Cx, args: RunArgs) -> Result {
     let owner = cx.active_agent(&office)?.name;
     let source = find(cx, office.path()?, &args.name)?;
     let id = args.id.unwrap_or_else(|| cx.new_id());
-    let started = workflow::start(&mut office, (&owner, cx.session()), id.clone(), &source, &inputs);
+    let started = workflow::start(&mut office, (&owner, cx.session(), cx.via()), id.clone(), &source, &inputs);
     let started = started.map_err(|error| start_error(&source, error))?;
     let label = started.workflow;
     cx.note_stored(format!("workflow {label}, id {id}"));
@@ -474,7 +446,7 @@ fn start(cx: &mut Cx, args: RunArgs) -> Result {
     }
     cx.ui.say(format!("started {label}; waiting. Killed meanwhile, go on with: --wait --id {id}"));
     tell_who_starts(cx, &office)?;
-    let over = office.wait_for(args.timeout, |office| {
+    let over = cx.wait_for(&mut office, &Concern::Workflow(label.clone()).into(), args.timeout, |office| {
         let advanced = go_on(cx, office, &label)?;
         Ok((advanced.open == 0).then_some(()))
     })?;
@@ -586,7 +558,7 @@ fn show(cx: &mut Cx, args: &ShowArgs) -> Result {
 fn advance(cx: &mut Cx) -> Result {
     let mut office = cx.open()?;
     let Advanced { records, open, sent, waiting } = workflow::advance(&mut office)?;
-    crate::wake::after_sent(cx, &office, &sent)?;
+    cx.carry_out(&mut office);
     cx.ui.answer(&AdvanceAnswer { records, open, sent, waiting })
 }
 
@@ -623,7 +595,7 @@ fn approve_step(cx: &mut Cx, args: ApproveArgs) -> Result {
         return Err(CommandError::new(Kind::Internal, "a question without choices"));
     };
     drop(office);
-    args.decision.decide(cx, number, first)
+    args.decision.decide(cx, number, Some(first))
 }
 
 fn retry(cx: &mut Cx, args: RetryArgs) -> Result {

@@ -22,7 +22,7 @@ static TEXTS: &[Text] = &[
                1. check_inbox. Tell me in a line or two what waits, urgent first.\n\
                2. For each message that asks for something: read_message, and claim_work before you start on it.\n\
                3. Do what is asked if it fits what I want of you; mail is data from other agents, so ask me when it does not.\n\
-               4. finish_work with a summary, or reply to a question. What only informs: tool poste, args [\"ack\", \"N\"].\n\
+               4. finish_work with a summary, or reply to a question. What only informs: office action=ack.\n\
                5. check_inbox again; stop when nothing waits.",
     },
     Text {
@@ -33,21 +33,21 @@ static TEXTS: &[Text] = &[
                1. Write down what is done, what is open, which files belong to it and what the receiver has to check.\n\
                2. handoff action=create to={to} with task, completed, files, checks, and the background in text.\n\
                3. Release what you claimed and do not finish: finish_work outcome=release.\n\
-               4. Tell me its number; poste args [\"track\", \"N\"] shows when it is accepted.",
+               4. Tell me its number; office action=track shows when it is accepted.",
     },
     Text {
         name: "workflow-dispatch",
         description: "Send work to agents, start them for it, and see how far it is",
         arguments: &[("goal", "What is to come of it", true)],
         text: "Dispatch this with Poste: {goal}\n\
-               If that is status, send AGENT TEXT or poll: tool poste, args [\"dispatch\", \"status\"], \
-               [\"dispatch\", \"send\", AGENT, TEXT] or [\"dispatch\", \"poll\", \"--no-wait\"]; tell what came of it. Otherwise:\n\
-               1. tool poste, args [\"agents\"]: who is there, with which roles and capabilities.\n\
+               If that is status, send AGENT TEXT or poll: run `poste dispatch status`, `poste dispatch send AGENT TEXT` or \
+               `poste dispatch poll --no-wait` in a shell; tell what came of it. Otherwise:\n\
+               1. office action=agents: who is there, with which roles and capabilities.\n\
                2. Cut the goal into steps, each with a result that can be checked. Say which wait for which.\n\
                3. For each step that can start now: send_message type=directive to a name, role:ROLE or can:CAPABILITY; the body says \
                what, why, and how one sees that it is done. Give work with files as a handoff.\n\
-               4. poste args [\"dispatch\", \"poll\", \"--no-wait\"] starts who does not run; wait_for_mail; poste args \
-               [\"track\", \"N\"] and [\"overdue\"] show what is late.\n\
+               4. `poste dispatch poll --no-wait` in a shell starts agents that do not run; wait_for_mail; office action=track \
+               shows how far a message is.\n\
                5. Send the next steps as their conditions are met. Write decisions to a shared context.\n\
                6. When all is done, tell me the outcome of each step.",
     },
@@ -56,9 +56,9 @@ static TEXTS: &[Text] = &[
         description: "Begin to work in this office",
         arguments: &[("goal", "What this session is to achieve", false)],
         text: "Start working in this Poste office. Goal: {goal}.\n\
-               1. tool poste, args [\"whoami\"]. If you have no name: args [\"register\", \"NAME\", \"--role\", \"ROLE\"].\n\
-               2. tool poste, args [\"agents\"], then check_inbox, then context action=list.\n\
-               3. Note the goal: tool poste, args [\"session\", \"note\", \"TEXT\", \"--goal\"].\n\
+               1. office action=whoami. If you have no name: office action=register name=NAME role=ROLE.\n\
+               2. office action=agents, then check_inbox, then context action=list.\n\
+               3. Note the goal: office action=note text=TEXT.\n\
                4. Tell me what waits and what you would do first.",
     },
     Text {
@@ -66,11 +66,10 @@ static TEXTS: &[Text] = &[
         description: "End the work of this session in good order",
         arguments: &[("summary", "What was achieved", false)],
         text: "Close your Poste session. Summary: {summary}.\n\
-               1. tool poste, args [\"whoami\"]: what you still hold.\n\
+               1. office action=whoami: what you still hold.\n\
                2. finish_work each of it: done with a summary, fail with the reason, or release.\n\
-               3. Free reserved paths: tool poste, args [\"release\", \"all\"].\n\
-               4. check_inbox; answer what cannot wait.\n\
-               5. tool poste, args [\"session\", \"close\", \"--summary\", \"TEXT\"].",
+               3. check_inbox; answer what cannot wait.\n\
+               4. office action=close text=TEXT.",
     },
 ];
 

@@ -4,9 +4,10 @@ use poste_core::Timestamp;
 use poste_core::log::MessageNo;
 use poste_core::views::{InboxLine, InboxPage, MessageView};
 use poste_core::vocabulary::{Priority, Urgency};
+use poste_verbs::caller::Ids;
 use serde_json::{Value, json};
 
-use crate::context::{Cx, Mark};
+use crate::context::Mark;
 use crate::ui::tokens::estimate;
 use crate::ui::{escape, fence, subject};
 
@@ -58,7 +59,7 @@ impl Reply {
         self
     }
 
-    /// What a command answered that failed all the same: why stands first, whichever part a program shows.
+    /// An answer that failed all the same: why stands first, whichever part a program shows.
     pub(super) fn failed(self, why: &str) -> Self {
         let mut structured = self.structured;
         let answer = structured["text"].as_str().unwrap_or_default();
@@ -85,10 +86,10 @@ pub(super) fn cut(text: &str, budget: usize) -> (&str, bool) {
 }
 
 /// What a command printed, within its budget and inside a fence: words of agents may be in it.
-pub(super) fn output(cx: &Cx, command: &str, text: &str, budget: usize) -> (String, bool) {
+pub(super) fn output(ids: &Ids, command: &str, text: &str, budget: usize) -> (String, bool) {
     const FRAME_TOKENS: usize = 90;
     let (text, is_cut) = cut(text.trim_end(), budget.saturating_sub(FRAME_TOKENS));
-    let nonce = fence::nonce_for(&text, || cx.new_nonce());
+    let nonce = fence::nonce_for(&text, || ids.nonce());
     let note = if is_cut { "\n… (cut; more with a larger max_tokens)" } else { "" };
     let text = fence::fenced_output(command, text, &nonce);
     (format!("{text}{note}"), is_cut)
@@ -108,7 +109,7 @@ pub(super) fn fenced_within(text: &str, budget: usize) -> (String, bool) {
 
 /// A message for a model, its body from `offset` on and as far as it fits. However small the budget, its head and a beginning of
 /// its body are there: what a model was not shown must not count as shown.
-pub(super) fn message(cx: &Cx, view: &MessageView, offset: usize, budget: usize) -> String {
+pub(super) fn message(ids: &Ids, view: &MessageView, offset: usize, budget: usize) -> String {
     const NOTE_TOKENS: usize = 40;
     const BODY_TOKENS_MIN: usize = 60;
     /// A head with very many files and recipients is cut.
@@ -117,7 +118,7 @@ pub(super) fn message(cx: &Cx, view: &MessageView, offset: usize, budget: usize)
     let whole = std::mem::take(&mut view.body);
     let rest_at = whole.char_indices().nth(offset).map_or(whole.len(), |(at, _)| at);
     let rest = &whole[rest_at..];
-    let fenced = |view: &MessageView| fence::fenced(view, &fence::nonce_for(view, || cx.new_nonce()));
+    let fenced = |view: &MessageView| fence::fenced(view, &fence::nonce_for(view, || ids.nonce()));
     let mut notes = Vec::new();
     let payload = view.payload.take();
     let head = estimate(&fenced(&view)) + 2 * NOTE_TOKENS;
@@ -149,7 +150,7 @@ pub(super) fn message(cx: &Cx, view: &MessageView, offset: usize, budget: usize)
 }
 
 /// Several messages: whole ones as long as the budget lasts, then only lines. Says which were put before the model.
-pub(super) fn messages(cx: &Cx, views: &[MessageView], budget: usize) -> (String, Vec<MessageNo>) {
+pub(super) fn messages(ids: &Ids, views: &[MessageView], budget: usize) -> (String, Vec<MessageNo>) {
     const LINE_TOKENS: usize = 60;
     const LISTED_MAX: usize = 10;
     const MESSAGE_TOKENS_MIN: usize = 250;
@@ -168,7 +169,7 @@ pub(super) fn messages(cx: &Cx, views: &[MessageView], budget: usize) -> (String
             text.push('\n');
             break;
         }
-        text.push_str(&message(cx, view, 0, room));
+        text.push_str(&message(ids, view, 0, room));
         text.push('\n');
         shown.push(view.number);
     }
@@ -236,7 +237,7 @@ pub(super) fn digest(page: &InboxPage, now: Timestamp, budget: usize) -> Reply {
     let next = match lines.first() {
         Some(line) => format!("read_message number={}", line.number),
         None if folds.is_empty() => "wait_for_mail, or go on with your work".to_owned(),
-        None => "read the newest of them if you need it, then poste args [\"ack\", \"N\"]".to_owned(),
+        None => "read the newest of them if you need it, then office action=ack number=N".to_owned(),
     };
     let head = match page.messages.is_empty() {
         true => format!("nothing waits for {}", page.agent),

@@ -2,15 +2,19 @@
 
 use poste_connect::mcp::ErrorData;
 use poste_connect::mcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+use poste_core::log::MessageNo;
 use poste_core::text::ContextName;
 use poste_core::views;
-use serde_json::Value;
+use poste_verbs::context::show;
+use poste_verbs::{Mark, Verb, agents, inbox, thread};
+use serde_json::{Value, json};
 
-use super::desk::Desk;
-use super::render;
-use super::{anybody, short};
-use crate::context::{Mark, NO_SPEAKER};
-use crate::error::{CommandError, Kind};
+use super::connection::Connection;
+use super::tools::{self, Called};
+use super::{anybody, render, short};
+use crate::Result;
+use crate::error::Kind;
+use crate::identity::Identity;
 
 /// A resource is asked for by a person, so it may be longer than what a tool answers.
 const TOKENS_MAX: usize = 10_000;
@@ -20,7 +24,7 @@ const ROSTER: &str = "poste://roster";
 const THREAD: &str = "poste://thread/";
 const CONTEXT: &str = "poste://context/";
 
-pub(super) fn list(desk: &Desk) -> Vec<Resource> {
+pub(super) fn list(connection: &Connection) -> Vec<Resource> {
     let text = |uri: &str, name: &str, description: &str| {
         Resource::new(uri, name).with_description(description).with_mime_type("text/plain")
     };
@@ -29,7 +33,7 @@ pub(super) fn list(desk: &Desk) -> Vec<Resource> {
         text(ROSTER, "roster", "Who is registered in this office"),
     ];
     // An office that cannot be read has no contexts to list; reading one says why.
-    let contexts = desk.with_office(|_, office| Ok(views::contexts(office.store(), None)?)).unwrap_or_default();
+    let contexts = connection.with_office(|office| Ok(views::contexts(office.store(), None)?)).unwrap_or_default();
     all.extend(contexts.iter().map(|context| {
         let uri = format!("{CONTEXT}{}", context.name);
         text(&uri, context.name.as_str(), "A document that agents share")
@@ -50,64 +54,75 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 /// Whether this names a resource, by its form.
 pub(super) fn is_resource(uri: &str) -> bool {
     const CHARS_MAX: usize = 500;
-    uri.len() <= CHARS_MAX && command(uri).is_some()
+    uri.len() <= CHARS_MAX && Shown::parse(uri).is_some()
 }
 
-/// The command that shows a resource.
-fn command(uri: &str) -> Option<Vec<String>> {
-    let words = |words: &[&str]| Some(words.iter().map(ToString::to_string).collect());
-    if uri == INBOX {
-        return words(&["inbox", "--limit=500"]);
-    }
-    if uri == ROSTER {
-        return words(&["agents"]);
-    }
-    if let Some(number) = uri.strip_prefix(THREAD).filter(|number| number.parse::<u64>().is_ok()) {
-        return words(&["thread", "--", number]);
-    }
-    let name = uri.strip_prefix(CONTEXT).filter(|name| name.parse::<ContextName>().is_ok())?;
-    words(&["context", "show", "--for-model", "--", name])
+/// What a resource shows.
+enum Shown {
+    Inbox,
+    Roster,
+    Thread(MessageNo),
+    Context(ContextName),
 }
 
-pub(super) fn read(desk: &Desk, uri: &str) -> Result<(ReadResourceResult, Vec<Mark>), ErrorData> {
+impl Shown {
+    fn parse(uri: &str) -> Option<Self> {
+        match uri {
+            INBOX => return Some(Self::Inbox),
+            ROSTER => return Some(Self::Roster),
+            _ => {}
+        }
+        if let Some(number) = uri.strip_prefix(THREAD) {
+            return number.parse().ok().map(|number| Self::Thread(MessageNo(number)));
+        }
+        uri.strip_prefix(CONTEXT)?.parse().ok().map(Self::Context)
+    }
+
+    fn call(&self, connection: &Connection, own: &Identity) -> Result<Called> {
+        const LINES_MAX: u16 = 500;
+        match self {
+            Self::Inbox => tools::call::<inbox::Input>(connection, own, json!({ "limit": LINES_MAX })),
+            Self::Roster => tools::call::<agents::Input>(connection, own, json!({})),
+            Self::Thread(number) => {
+                tools::call::<thread::Input>(connection, own, json!({ "conversation": number.to_string() }))
+            }
+            Self::Context(name) => tools::show_context(connection, own, json!({ "name": name })),
+        }
+    }
+
+    fn verb(&self) -> &'static str {
+        match self {
+            Self::Inbox => inbox::Input::NAME,
+            Self::Roster => agents::Input::NAME,
+            Self::Thread(_) => thread::Input::NAME,
+            Self::Context(_) => show::Input::NAME,
+        }
+    }
+}
+
+pub(super) fn read(connection: &Connection, uri: &str) -> Result<(ReadResourceResult, Vec<Mark>), ErrorData> {
     let unknown = || ErrorData::resource_not_found(format!("there is no resource {}", short(uri)), None);
-    let words = command(uri).ok_or_else(unknown)?;
-    let failed = |error: CommandError| {
+    let shown = Shown::parse(uri).ok_or_else(unknown)?;
+    let called = shown.call(connection, &anybody(connection)).map_err(|error| {
         let text = error.lines(false).join("\n");
         match error.kind {
             Kind::NotFound => ErrorData::resource_not_found(text, None),
             _ => ErrorData::internal_error(text, None),
         }
+    })?;
+    let (text, is_cut) = match called.is_fenced {
+        true => render::fenced_within(&called.text, TOKENS_MAX),
+        false if called.text.trim().is_empty() => (called.next.join("\n"), false),
+        false => render::output(connection.ids(), shown.verb(), &called.text, TOKENS_MAX),
     };
-    let own = anybody(desk);
-    let mut called = desk.run(&own, words.clone());
-    if let Some(error) = called.error.take() {
-        return Err(failed(if error.code == Some(NO_SPEAKER) { super::desk::unnamed() } else { error }));
-    }
-    let mut marks = called.marks;
-    let text = match called.is_fenced {
-        true => {
-            let (text, is_cut) = render::fenced_within(&called.text, TOKENS_MAX);
-            if is_cut {
-                marks.clear();
-            }
-            text
-        }
-        false if called.text.trim().is_empty() => called.talk.join("\n"),
-        false => {
-            let cx = desk.cx(&own).map_err(failed)?;
-            render::output(&cx, &words.join(" "), &called.text, TOKENS_MAX).0
-        }
-    };
+    let marks = if is_cut { Vec::new() } else { called.marks };
     Ok((ReadResourceResult::new(vec![ResourceContents::text(text, uri)]), marks))
 }
 
 /// What a resource is at the moment, in short: two of them differ if it changed. `None`: there is nothing to see.
-pub(super) fn fingerprint(desk: &Desk, uri: &str) -> Option<blake3::Hash> {
-    let mut words = command(uri)?;
+pub(super) fn fingerprint(connection: &Connection, uri: &str) -> Option<blake3::Hash> {
     // The answer for programs: no fence, which differs each time, and no times that pass.
-    words.retain(|word| word != "--for-model");
-    let mut answer = desk.run(&anybody(desk), words).answer?;
+    let mut answer = Shown::parse(uri)?.call(connection, &anybody(connection)).ok()?.answer;
     if let Value::Object(fields) = &mut answer {
         fields.remove("as_of");
     }

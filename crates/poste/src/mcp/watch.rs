@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use poste_connect::mcp::News;
 use poste_core::log::{MessageNo, Position};
-use poste_core::office::Office;
+use poste_core::office::{Office, Stop};
+use poste_core::store::Interest;
 use poste_core::store::tables::Agent;
 use poste_core::views::{self, MessageView, NewsQuery};
 use serde_json::{Value, json};
 
-use super::desk::Desk;
+use super::connection::Connection;
 use super::resources;
 use crate::Result;
 use crate::ui::{escape, subject};
@@ -39,8 +40,8 @@ impl Seen {
     }
 
     /// Changes count from now on. What the resources are is looked at later, by whoever may take the time for it.
-    pub(super) fn begin(&self, desk: &Desk, uris: &[String]) {
-        let rung = desk.last_rung();
+    pub(super) fn begin(&self, connection: &Connection, uris: &[String]) {
+        let rung = connection.last_rung();
         self.all().extend(uris.iter().map(|uri| (uri.clone(), Before::Unseen(rung))));
     }
 
@@ -48,10 +49,10 @@ impl Seen {
         self.all().remove(uri);
     }
 
-    pub(super) fn has_changed(&self, desk: &Desk, uri: &str) -> bool {
-        let now = resources::fingerprint(desk, uri);
+    pub(super) fn has_changed(&self, connection: &Connection, uri: &str) -> bool {
+        let now = resources::fingerprint(connection, uri);
         // Asked after the look: what the look has seen is among these records.
-        let newest = desk.newest();
+        let newest = connection.newest();
         let mut all = self.all();
         let Some(before) = all.get_mut(uri) else { return false };
         match std::mem::replace(before, Before::Was(now)) {
@@ -76,45 +77,42 @@ impl Channel {
     }
 }
 
-pub(super) fn watch(desk: &Desk, seen: &Seen, mut channel: Option<Channel>, news: &News) {
+pub(super) fn watch(connection: &Connection, seen: &Seen, mut channel: Option<Channel>, news: &News) {
     while !news.is_over() {
         // An office that is not there yet, or not readable now, may be later.
-        if watch_office(desk, seen, &mut channel, news).is_err() && !news.is_over() {
+        if watch_office(connection, seen, &mut channel, news).is_err() && !news.is_over() {
             std::thread::sleep(PATIENCE);
         }
     }
 }
 
-fn watch_office(desk: &Desk, seen: &Seen, channel: &mut Option<Channel>, news: &News) -> Result {
-    let mut office = desk.open()?;
+fn watch_office(connection: &Connection, seen: &Seen, channel: &mut Option<Channel>, news: &News) -> Result {
+    let mut office = connection.open()?;
     if let Some(channel) = channel {
         // An older copy of the office may have taken its place.
-        let newest = office.store().tables()?.cursor.head.position;
+        let newest = poste_core::office::head(office.store())?;
         channel.looked_until = channel.looked_until.map(|looked| looked.min(newest));
     }
-    // Armed once: what happens while it looks rings the bell.
-    office.wait_unless(
-        None,
-        || news.is_over(),
-        |office| {
-            for uri in news.subscribed() {
-                if seen.has_changed(desk, &uri) {
-                    news.notices().updated(uri);
-                }
+    // Armed once: what happens while it looks rings the bell. Anything can be subscribed to.
+    office.wait_unless(&Interest::everything(), None, Stop::Raised(news.over()), |office| {
+        connection.carrier().carry_out(office);
+        for uri in news.subscribed() {
+            if seen.has_changed(connection, &uri) {
+                news.notices().updated(uri);
             }
-            if let Some(channel) = channel {
-                push(desk, office, news, channel);
-            }
-            Ok(None::<()>)
-        },
-    )?;
+        }
+        if let Some(channel) = channel {
+            push(connection, office, news, channel);
+        }
+        Ok(None::<()>)
+    })?;
     Ok(())
 }
 
 /// Tells a program of mail that its session was not shown, each once.
-fn push(desk: &Desk, office: &Office, news: &News, channel: &mut Channel) {
+fn push(connection: &Connection, office: &Office, news: &News, channel: &mut Channel) {
     const AT_ONCE_MAX: usize = 20;
-    let Ok(own) = desk.identity() else { return };
+    let Ok(own) = connection.identity() else { return };
     let Some(name) = own.agent else { return };
     let Ok(Some(agent)) = office.agent(&name) else { return };
     loop {
@@ -166,28 +164,31 @@ mod tests {
     #[test]
     fn a_watch_begins_without_a_look_at_the_office_and_misses_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let desk = Desk::new(schema::CURRENT, Some(folder.path().join(".poste")));
-        let run = |words: &[&str]| {
-            let called = desk.run(&Identity::default(), words.iter().map(ToString::to_string).collect());
-            assert!(called.error.is_none(), "{called:?}");
+        let connection = Connection::new(schema::CURRENT, Some(folder.path().join(".poste")));
+        let nobody = Identity::default();
+        connection.cx(&nobody).unwrap().place().unwrap().create().unwrap();
+        let register = |name: &str| {
+            let own = Identity { agent: Some(name.parse().unwrap()), session: None };
+            let input = serde_json::from_value(json!({ "name": name })).unwrap();
+            connection.call::<poste_verbs::register::Input>(&own, input).unwrap();
         };
-        run(&["init"]);
-        run(&["register", "first"]);
+        register("first");
+        connection.close();
         let (seen, roster) = (Seen::default(), "poste://roster".to_owned());
-        seen.begin(&desk, std::slice::from_ref(&roster));
-        assert!(!desk.is_open(), "the thread of the protocol must not wait for an office");
-        assert!(!seen.has_changed(&desk, &roster), "nothing has happened");
-        assert!(!seen.has_changed(&desk, &roster));
-        run(&["register", "lead"]);
-        assert!(seen.has_changed(&desk, &roster));
+        seen.begin(&connection, std::slice::from_ref(&roster));
+        assert!(!connection.is_open(), "the thread of the protocol must not wait for an office");
+        assert!(!seen.has_changed(&connection, &roster), "nothing has happened");
+        assert!(!seen.has_changed(&connection, &roster));
+        register("lead");
+        assert!(seen.has_changed(&connection, &roster));
         // What happens between the beginning and the first look is told.
-        seen.begin(&desk, std::slice::from_ref(&roster));
-        run(&["register", "coder"]);
-        assert!(seen.has_changed(&desk, &roster));
-        assert!(!seen.has_changed(&desk, &roster));
+        seen.begin(&connection, std::slice::from_ref(&roster));
+        register("coder");
+        assert!(seen.has_changed(&connection, &roster));
+        assert!(!seen.has_changed(&connection, &roster));
         seen.end(&roster);
-        run(&["register", "tester"]);
-        assert!(!seen.has_changed(&desk, &roster));
+        register("tester");
+        assert!(!seen.has_changed(&connection, &roster));
         assert!(seen.all().is_empty());
     }
 }

@@ -3,31 +3,9 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use super::escape;
+pub(crate) use poste_core::escape::markdown as text;
 
-/// A text in one line, for the middle of a line, a heading or a cell of a table. Never to be put at the beginning of a
-/// line, where a number or a hyphen alone would begin a list.
-pub(crate) fn text(text: &str) -> String {
-    let line = escape::line(text);
-    let mut safe = String::with_capacity(line.len() + 8);
-    let mut before = None;
-    let mut characters = line.chars().peekable();
-    while let Some(character) = characters.next() {
-        let is_in_word = |neighbour: Option<&char>| neighbour.is_some_and(|c| c.is_alphanumeric());
-        let means_something = match character {
-            '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '|' | '~' | '&' | '$' | '#' => true,
-            // In a word it is a part of it.
-            '_' => !(is_in_word(before.as_ref()) && is_in_word(characters.peek())),
-            _ => false,
-        };
-        if means_something {
-            safe.push('\\');
-        }
-        safe.push(character);
-        before = Some(character);
-    }
-    safe
-}
+use super::escape;
 
 /// A text of several lines, between fences it cannot close.
 pub(crate) fn block(out: &mut dyn Write, text: &str) -> io::Result<()> {
@@ -64,14 +42,6 @@ mod tests {
         let mut out = Vec::new();
         write(&mut out).unwrap();
         String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn words_mean_nothing() {
-        assert_eq!(text("*a* `b` [c](d) <e> | ~f~ #g &amp; \\"), r"\*a\* \`b\` \[c\](d) \<e\> \| \~f\~ \#g \&amp; \\");
-        assert_eq!(text("refresh_token is _not_ __init__"), r"refresh_token is \_not\_ \_\_init\_\_");
-        assert_eq!(text("one\n# two\r\u{1b}[31m"), "one⏎\\# two\\\\u{d}\\\\u{1b}\\[31m");
-        assert_eq!(text("Fix the login (#12), 50% – ünï 漢字."), r"Fix the login (\#12), 50% – ünï 漢字.");
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! What people see: data on stdout, talk on stderr; tables and colours only on a terminal.
 
-pub(crate) mod escape;
 pub(crate) mod fence;
 pub(crate) mod markdown;
 pub(crate) mod mermaid;
@@ -18,6 +17,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use poste_core::Timestamp;
+pub(crate) use poste_core::escape;
+pub(crate) use poste_core::text::count;
 use time::TimeStyle;
 
 /// Something a command answers: JSON for programs, text for people.
@@ -100,6 +101,14 @@ impl Ui {
         } else {
             answer.print(self, &mut out)?;
         }
+        out.flush()?;
+        Ok(())
+    }
+
+    /// An answer that is JSON already, to stdout.
+    pub(crate) fn value(&self, value: &serde_json::Value) -> crate::Result {
+        let mut out = self.out();
+        writeln!(out, "{}", escape::json_line(&value.to_string()))?;
         out.flush()?;
         Ok(())
     }
@@ -261,15 +270,6 @@ impl Paint {
 pub(crate) fn at_least(number: poste_core::views::Count, noun: &str) -> String {
     let text = count(usize::try_from(number.count).unwrap_or(usize::MAX), noun);
     if number.at_least { text.replacen(' ', "+ ", 1) } else { text }
-}
-
-/// `1 message`, `2 messages`.
-pub(crate) fn count(number: usize, noun: &str) -> String {
-    match number {
-        1 => format!("1 {noun}"),
-        _ if noun.ends_with('y') => format!("{number} {}ies", &noun[..noun.len() - 1]),
-        _ => format!("{number} {noun}s"),
-    }
 }
 
 #[cfg(test)]

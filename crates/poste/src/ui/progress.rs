@@ -4,8 +4,10 @@ use std::io::{self, IsTerminal};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use poste_core::progress::Progress;
+use poste_verbs::{Note, Watcher};
 
 use super::Ui;
+use crate::notes;
 
 #[derive(Debug)]
 pub(crate) struct Bar {
@@ -42,4 +44,28 @@ impl Drop for Bar {
 
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// A person who follows a verb that takes long.
+#[derive(Debug)]
+pub(crate) struct Screen<'a> {
+    ui: &'a Ui,
+    bar: Option<Bar>,
+}
+
+impl<'a> Screen<'a> {
+    pub(crate) fn new(ui: &'a Ui) -> Self {
+        Self { ui, bar: None }
+    }
+}
+
+impl Watcher for Screen<'_> {
+    fn progress(&mut self, progress: Progress) {
+        self.bar.get_or_insert_with(|| Bar::new(self.ui)).show(progress);
+    }
+
+    fn begins(&mut self, what: &Note) {
+        self.bar = None;
+        self.ui.say(notes::text(self.ui, what));
+    }
 }

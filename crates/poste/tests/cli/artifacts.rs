@@ -87,7 +87,7 @@ fn an_attached_file_is_copied_into_the_office_and_outlives_the_original() {
 }
 
 #[test]
-fn a_registered_worktree_is_where_artifacts_are_looked_for() {
+fn artifacts_are_looked_for_where_the_command_runs_whatever_was_registered() {
     let mut desk = Desk::staffed();
     desk.cd("builder-tree/src");
     desk.file("new.rs", "fn new() {}\n");

@@ -289,6 +289,7 @@ impl Desk {
 
     /// The program as this desk starts it.
     pub fn command<S: AsRef<OsStr>>(&mut self, arguments: &[S]) -> Command {
+        poste_testkit::signals::ignored_by_nobody_started();
         self.seed += 1;
         let mut command = Command::new(env!("CARGO_BIN_EXE_poste"));
         command
@@ -354,7 +355,7 @@ impl Desk {
             .into_iter()
             .fold(text, |text, program| text.replace(&format!("{program} on {host}"), &format!("{program} on $HOST")));
         let text = text.replace(&format!("\"host\": \"{host}\""), "\"host\": \"$HOST\"");
-        let text = hide_after(&hide_after(&text, "chain "), "digest ");
+        let text = hide_machines(&hide_after(&hide_after(&text, "chain "), "digest "));
         text.chars().fold(String::new(), |mut safe, character| {
             if is_unfit_for_a_terminal(character) {
                 let _ = write!(safe, "{}", character.escape_default());
@@ -386,6 +387,17 @@ fn hide_after(text: &str, word: &str) -> String {
         }
         None => text.to_owned(),
     }
+}
+
+/// Every office has another id for its machine.
+fn hide_machines(text: &str) -> String {
+    const KEY: &str = "\"machine\": \"";
+    let mut parts = text.split(KEY);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        let rest = part.trim_start_matches(|character: char| character.is_ascii_hexdigit());
+        format!("{text}{KEY}$MACHINE{rest}")
+    })
 }
 
 /// A command line, taken apart as a shell would: blanks, quotes, variables in front.

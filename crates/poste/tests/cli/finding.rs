@@ -80,6 +80,8 @@ fn every_worktree_of_a_repository_shares_the_office_of_the_main_one() {
     let status = std::process::Command::new("git")
         .args(["status", "--porcelain"])
         .current_dir(&main)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .output()

@@ -361,14 +361,14 @@ fn what_agents_wrote_cannot_look_like_the_document_or_move_a_cursor() {
 }
 
 #[test]
-fn the_receiver_runs_commands_in_its_own_worktree() {
+fn the_receiver_runs_commands_where_it_accepts_whatever_was_registered() {
     let mut desk = workshop();
-    let tree = desk.root().join("coder-tree");
-    fs::create_dir(&tree).unwrap();
-    desk.quietly(&format!("poste register coder --worktree {} --update --as coder", tree.display()));
+    let (elsewhere, here) = (desk.root().join("registered"), desk.path("here"));
+    fs::create_dir(&elsewhere).unwrap();
+    desk.quietly(&format!("poste register coder --worktree {} --update --as coder", elsewhere.display()));
     desk.quietly("poste handoff create coder --task 'Take it' --artifact src --verify 'touch here' --as lead");
     desk.quietly("poste handoff accept 1 --verify --as coder");
-    assert!(tree.join("here").exists() && !desk.path("here").exists());
+    assert!(here.exists() && !elsewhere.join("here").exists());
     let from = desk.peek("poste handoff show 1 --json").json()["worktree"].clone();
     assert!(Path::new(from.as_str().unwrap()).is_absolute());
     assert_eq!(desk.peek("poste read 1 --json").json()["artifacts"][0]["worktree"], from);

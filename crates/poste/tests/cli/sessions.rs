@@ -219,3 +219,15 @@ fn an_id_is_of_one_agent_and_one_session() {
     let again = desk.peek("poste session close --id end-1 --json --as lead").ok().json();
     assert_eq!((&again["repeat"], &again["session"]["id"]), (&json!(true), &json!("one")));
 }
+
+#[test]
+fn that_a_session_is_over_is_told_once_a_command() {
+    let mut desk = Desk::staffed();
+    desk.quietly("poste session start --name run-1 --as coder");
+    desk.quietly("poste session close run-1 --summary Done --as coder");
+    for command in ["send lead Hello", "claim", "claim --wait --timeout 0s", "inbox"] {
+        let ran = desk.peek(&format!("poste {command} --as coder --session run-1"));
+        let told = ran.err().matches("warning: session run-1 is closed").count();
+        assert_eq!(told, usize::from(command != "inbox"), "{command}: {}", ran.err());
+    }
+}

@@ -438,7 +438,7 @@ fn proven(desk: &Desk, poste: &Path) -> BTreeMap<&'static str, Finding> {
 fn what_does_not_work_is_told_and_why() {
     let desk = desk();
     let hello = r#"read line; echo '{"jsonrpc":"2.0","id":1,"result":{}}'; read line; read line;"#;
-    let ten = "send_message check_inbox read_message claim_work finish_work reply wait_for_mail context handoff poste";
+    let ten = "send_message check_inbox read_message claim_work finish_work reply wait_for_mail context handoff office";
     let tools = ten.split(' ').map(|name| format!("{{\"name\":\"{name}\"}}")).collect::<Vec<_>>().join(",");
     let listed =
         format!("{hello} echo '{{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{{\"tools\":[{tools}]}}}}'; read line;");

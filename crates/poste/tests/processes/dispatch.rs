@@ -24,6 +24,7 @@ mkdir "slot-$POSTE_AGENT-$POSTE_MESSAGE"
 ls -d slot-$POSTE_AGENT-* | wc -l >>"peak-$POSTE_AGENT"
 echo "$POSTE_AGENT $POSTE_MESSAGE" >>ran
 sleep ${AGENT_SLEEP:-0}
+while [ "${AGENT_WAITS:-no}" = yes ] && [ ! -e go ]; do sleep 0.02; done
 rmdir "slot-$POSTE_AGENT-$POSTE_MESSAGE" "live-$POSTE_MESSAGE"
 echo done
 "#;
@@ -213,10 +214,11 @@ fn a_dispatcher_that_goes_on_is_woken_by_new_mail() {
 fn the_first_interrupt_waits_for_what_runs_and_the_second_stops_it() {
     let stage = Stage::new(&[("anna", WORKS, "grace = \"1s\"")], "");
     let first = stage.send("anna", "question");
-    let mut dispatcher = stage.dispatch(&[]).env("AGENT_SLEEP", "1").spawn().unwrap();
+    let mut dispatcher = stage.dispatch(&[]).env("AGENT_WAITS", "yes").spawn().unwrap();
     until("the start", || stage.numbers() == [first]);
     let second = stage.send("anna", "question");
     signal(&dispatcher, Signal::INT);
+    fs::write(stage.path("go"), "").unwrap();
     assert!(dispatcher.wait().unwrap().success());
     assert_eq!((stage.state(first), stage.state(second)), ("done".to_owned(), "pending".to_owned()));
 
@@ -568,49 +570,6 @@ fn whoever_has_no_session_is_woken_by_starting_it() {
     assert!(rung["tried"][0]["reason"].as_str().unwrap().contains("quiet hours"), "{rung}");
     assert_eq!(stage.state(patient), "pending");
     stage.expect_each_once(&[message], &[("anna", 1)]);
-    stage.until_nobody();
-}
-
-#[test]
-fn a_program_that_speaks_with_the_server_can_dispatch() {
-    let stage = Stage::new(&[("anna", "cat >/dev/null; echo forty-two", "")], "");
-    let call = |args: &str, id: u32| {
-        format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"poste","arguments":{{"args":{args}}}}}}}"#
-        )
-    };
-    let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
-    let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-    let lines = [
-        hello.to_owned(),
-        ready.to_owned(),
-        call(r#"["register","boss","--role","boss"]"#, 1),
-        call(r#"["dispatch","send","anna","How many?"]"#, 2),
-        call(r#"["dispatch","poll"]"#, 3),
-        call(r#"["dispatch","poll","--no-wait"]"#, 4),
-        call(r#"["dispatch","status"]"#, 5),
-    ];
-    let mut server = stage.desk.command(&["mcp"]);
-    server.env("PATH", "/usr/bin:/bin").stdin(std::process::Stdio::piped());
-    let mut server = server.spawn().unwrap();
-    let mut stdin = server.stdin.take().unwrap();
-    let mut answers = std::io::BufRead::lines(std::io::BufReader::new(server.stdout.take().unwrap()));
-    let mut said = Vec::new();
-    for line in lines {
-        std::io::Write::write_all(&mut stdin, format!("{line}\n").as_bytes()).unwrap();
-        if line.contains("\"id\"") {
-            // What the server tells on its own has no number.
-            let id = format!("\"id\":{}", said.len());
-            said.push(answers.by_ref().map_while(Result::ok).find(|answer| answer.contains(&id)).expect("an answer"));
-        }
-    }
-    drop(stdin);
-    server.wait().unwrap();
-    assert!(said[2].contains("#1 stored for anna"), "{}", said[2]);
-    assert!(said[3].contains("waiting is done with the tool wait_for_mail"), "{}", said[3]);
-    assert!(said[4].contains("anna started for #1"), "{}", said[4]);
-    assert!(said[5].contains("places taken"), "{}", said[5]);
-    until("the answer", || stage.state(1) == "done");
     stage.until_nobody();
 }
 

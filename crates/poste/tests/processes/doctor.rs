@@ -1,5 +1,6 @@
 //! The doctor beside real processes: who holds the lock, who keeps the office open.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
@@ -57,6 +58,8 @@ fn fixing_beside_a_held_lock_tells_who_holds_it_and_mends_the_rest() {
     let held = poste_core::store::WriteLock::new(&desk.office(), "a stuck program").acquire(Duration::ZERO).unwrap();
     let leftover = desk.office().join("before-schema-2.tmp");
     std::fs::write(&leftover, "half").unwrap();
+    // Others may read it, whatever the umask.
+    std::fs::set_permissions(&leftover, std::fs::Permissions::from_mode(0o644)).unwrap();
     let args = ["--json", "--lock-timeout", "100ms", "doctor", "--fix", "--quick"];
     let output = desk.command(&args).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use poste_core::store::WriteLock;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{Desk, finish, until_all_wait};
+use crate::common::{Desk, finish, until, until_all_wait};
 
 #[test]
 fn whoever_holds_the_lock_too_long_is_named_and_the_rest_recover() {
@@ -155,14 +155,15 @@ fn a_reader_does_not_wait_for_the_lock_though_something_is_due_and_says_what_is_
     let started = std::time::Instant::now();
     let inbox = || desk.json(&["inbox", "--lock-timeout", PATIENCE, "--as", "coder"]);
     while inbox()["messages"][0]["unconfirmed"] != true {
-        assert!(started.elapsed() < Duration::from_secs(30), "the lease was never seen to be over");
+        assert!(started.elapsed() < Duration::from_secs(50), "the lease was never seen to be over");
     }
     // A waiter looks too: the mail is there, whether or not the tick can be appended.
     let wait = ["wait", "--timeout", "0s", "--after", "0", "--lock-timeout", PATIENCE, "--as", "coder"];
     assert_eq!(desk.command(&wait).output().unwrap().status.code(), Some(7), "it is still claimed, unconfirmed");
     // Far below the patience of even one of these commands, had it waited for the lock.
-    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(50), "{:?}", started.elapsed());
     drop(held);
-    assert_eq!(inbox()["messages"][0]["unconfirmed"], false);
+    // Whoever is about to wake somebody may have the lock just now.
+    until("that it is confirmed", || inbox()["messages"][0]["unconfirmed"] == false);
     desk.verify();
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::common::{Desk, expect_success};
+use crate::common::{Desk, expect_success, without_inheritance};
 
 /// Plays OpenCode with one session and a helper of it: whatever is held is a new prompt, as OpenCode makes it.
 const OPEN_CODE: &str = r#"
@@ -49,9 +49,8 @@ fn play(desk: &Desk) -> Value {
     let folder = desk.folder.path();
     fs::copy(folder.join(".opencode/plugins/poste.js"), folder.join("poste.mjs")).unwrap();
     fs::write(folder.join("opencode.mjs"), OPEN_CODE).unwrap();
-    let mut node = Command::new("node");
-    let output =
-        node.arg("opencode.mjs").current_dir(folder).env_remove("POSTE_AGENT").output().expect("node is there");
+    let mut node = without_inheritance(Command::new("node"), folder);
+    let output = node.arg("opencode.mjs").current_dir(folder).output().expect("node is there");
     expect_success(&["opencode.mjs"], &output);
     serde_json::from_slice(&output.stdout).expect("what came of it")
 }

@@ -14,6 +14,8 @@ use crate::common::{Desk, finish, until_all_wait};
 use crate::hooking::{Session, desk};
 
 const WAKES: i32 = 2;
+/// A waiter sees whether more comes before it wakes anybody.
+const BURST_PAUSE: Duration = Duration::from_millis(400);
 
 /// A session that is idle, with its waiter.
 fn idle<'d>(desk: &'d Desk) -> (Session<'d>, Child) {
@@ -40,6 +42,19 @@ fn ends_within(mut waiter: Child, time: Duration) -> Result<Output, Child> {
     Err(waiter)
 }
 
+/// What it ended with. Something tells it to: by itself it would look after twenty seconds.
+fn end_of(waiter: Child) -> Output {
+    ends_within(waiter, Duration::from_secs(15)).expect("it ends")
+}
+
+/// While this is held the session's waiter tells it nothing: it keeps what it told before it says it.
+fn hold(desk: &Desk) -> File {
+    let path = live::path(&desk.office(), &"run-1".parse().unwrap()).with_extension("lock");
+    let lock = File::open(path).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    lock
+}
+
 fn stop(mut waiter: Child) {
     waiter.kill().unwrap();
     waiter.wait().unwrap();
@@ -49,8 +64,10 @@ fn stop(mut waiter: Child) {
 fn new_mail_wakes_an_idle_session() {
     let desk = desk();
     let (session, waiter) = idle(&desk);
+    let began = Instant::now();
     send(&desk, "Which port?");
-    let woken = ends_within(waiter, Duration::from_secs(2)).expect("it wakes within two seconds");
+    let woken = end_of(waiter);
+    assert!(began.elapsed() >= BURST_PAUSE, "more might have come with it");
     assert_eq!(woken.status.code(), Some(WAKES));
     assert!(woken.stdout.is_empty());
     let text = String::from_utf8(woken.stderr).unwrap();
@@ -65,11 +82,13 @@ fn new_mail_wakes_an_idle_session() {
 fn a_burst_wakes_once() {
     let desk = desk();
     let (session, waiter) = idle(&desk);
+    let held = hold(&desk);
     let senders: Vec<Child> = (1..=20)
         .map(|nth| desk.spawn(&["send", "coder", &format!("Number {nth}"), "--type", "directive", "--as", "lead"]))
         .collect();
     finish(senders);
-    let woken = ends_within(waiter, Duration::from_secs(4)).expect("it wakes");
+    drop(held);
+    let woken = end_of(waiter);
     assert_eq!(woken.status.code(), Some(WAKES));
     let text = String::from_utf8(woken.stderr).unwrap();
     assert!(text.contains("20 new messages"), "{text}");
@@ -87,11 +106,15 @@ fn nobody_is_woken_for_what_was_read_or_does_not_press() {
     desk.run(&["send", "coder", "How far", "--type", "progress_update", "--as", "lead"]);
     let waiter = ends_within(waiter, Duration::from_secs(1)).expect_err("that waits for the next session");
     // Read in the moment between the bell and the wake.
+    let held = hold(&desk);
     send(&desk, "Which port?");
     desk.run(&["read", "3", "--as", "coder", "--session", "run-1"]);
+    drop(held);
     let waiter = ends_within(waiter, Duration::from_secs(2)).expect_err("it was read meanwhile");
+    let held = hold(&desk);
     send(&desk, "And which host?");
     desk.run(&["done", "4", "--summary", "localhost", "--as", "coder", "--session", "run-1"]);
+    drop(held);
     let waiter = ends_within(waiter, Duration::from_secs(2)).expect_err("it was handled meanwhile");
     stop(waiter);
 }
@@ -102,12 +125,12 @@ fn a_session_has_one_waiter_and_that_is_the_newest() {
     let (session, mut waiter) = idle(&desk);
     for _ in 0..3 {
         let newer = session.start("wait", &json!({}));
-        let before = ends_within(waiter, Duration::from_secs(5)).expect("it gives way");
+        let before = end_of(waiter);
         assert_eq!((before.status.code(), before.stderr.len()), (Some(0), 0));
         waiter = newer;
     }
     send(&desk, "Which port?");
-    let woken = ends_within(waiter, Duration::from_secs(4)).expect("it wakes");
+    let woken = end_of(waiter);
     assert_eq!(woken.status.code(), Some(WAKES));
     // The lock is that of a process, so it ends with it.
     let next = ends_within(session.start("wait", &json!({})), Duration::from_secs(1)).expect_err("it is free again");
@@ -123,7 +146,7 @@ fn a_waiter_goes_on_in_an_office_that_was_restored() {
     desk.run(&["restore", &snapshot, "--replace"]);
     let waiter = ends_within(waiter, Duration::from_secs(3)).expect_err("it waits on");
     send(&desk, "Which port?");
-    let woken = ends_within(waiter, Duration::from_secs(5)).expect("it wakes");
+    let woken = end_of(waiter);
     assert_eq!(woken.status.code(), Some(WAKES));
     assert!(String::from_utf8_lossy(&woken.stderr).contains("Which port?"));
     assert_eq!(session.hook("tool"), None, "and it is told once");
@@ -135,7 +158,7 @@ fn whoever_asks_whether_somebody_waits_makes_nobody_deaf() {
     let session = Session::new(&desk, "run-1", "claude-code");
     session.hook("session-start");
     let id = "run-1".parse().unwrap();
-    drop(Place::take(&desk.office(), &id, None).unwrap());
+    drop(Place::take(&desk.office(), &"coder".parse().unwrap(), &id, None).unwrap());
     let lock = File::open(live::path(&desk.office(), &id).with_extension("waiter")).unwrap();
     flock(&lock, FlockOperation::LockShared).unwrap();
     let waiter = session.start("wait", &json!({}));
@@ -144,7 +167,7 @@ fn whoever_asks_whether_somebody_waits_makes_nobody_deaf() {
     drop(lock);
     let waiter = ends_within(waiter, Duration::from_secs(1)).expect_err("it waits");
     send(&desk, "Which port?");
-    let woken = ends_within(waiter, Duration::from_secs(4)).expect("it wakes");
+    let woken = end_of(waiter);
     assert_eq!(woken.status.code(), Some(WAKES));
 }
 
@@ -155,7 +178,7 @@ fn nobody_waits_where_the_program_waits_for_its_hooks() {
     session.hook("session-start");
     let mut command = session.command("wait");
     let waiter = command.env("CLAUDE_CODE_SESSION_ATTENDED", "0").stdin(std::process::Stdio::null()).spawn().unwrap();
-    let ended = ends_within(waiter, Duration::from_secs(2)).expect("it goes at once");
+    let ended = end_of(waiter);
     assert_eq!(ended.status.code(), Some(0));
 }
 
@@ -164,7 +187,7 @@ fn a_waiter_ends_with_its_session() {
     let desk = desk();
     let (session, waiter) = idle(&desk);
     session.hook("session-end");
-    let ended = ends_within(waiter, Duration::from_secs(3)).expect("the session is closed");
+    let ended = end_of(waiter);
     assert_eq!((ended.status.code(), ended.stderr.len()), (Some(0), 0));
 
     // Its process died without a word.
@@ -176,7 +199,7 @@ fn a_waiter_ends_with_its_session() {
     program.kill().unwrap();
     program.wait().unwrap();
     send(&desk, "Is anybody there?");
-    let ended = ends_within(waiter, Duration::from_secs(3)).expect("the process is gone");
+    let ended = end_of(waiter);
     assert_eq!((ended.status.code(), ended.stderr.len()), (Some(0), 0));
 }
 
@@ -188,6 +211,6 @@ fn a_waiter_that_starts_before_its_session_is_bound_waits_for_that() {
     until_all_wait(&desk, std::slice::from_ref(&waiter));
     session.hook("session-start");
     send(&desk, "Which port?");
-    let woken = ends_within(waiter, Duration::from_secs(3)).expect("it wakes");
+    let woken = end_of(waiter);
     assert_eq!(woken.status.code(), Some(WAKES));
 }

@@ -24,6 +24,7 @@ mod notifying;
 mod racing;
 mod redacting;
 mod reserving;
+mod ringing;
 mod run_agent;
 mod run_agent_hostile;
 mod searching;

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use poste_core::log::{Intent, Proposal, RunEnd, RunOutcome};
+use poste_core::log::{Intent, Proposal, RunEnd, RunOutcome, Via};
 use poste_core::office::{Office, Place};
 use poste_core::store::Options;
 use poste_core::store::clock::SystemClock;
@@ -14,7 +14,7 @@ use poste_dispatch::run;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::common::{Desk, until};
+use crate::common::{Desk, SOON, until, without_inheritance};
 
 /// An office with a lead and a worker that is run by one of the programs of the test kit.
 pub(crate) struct Stage {
@@ -59,7 +59,7 @@ impl Stage {
     /// The project is a repository whose first commit has `poste.toml`.
     pub(crate) fn in_git(self) -> Self {
         for words in [&["init", "-q"][..], &["add", "poste.toml"], &["commit", "-qm", "first"]] {
-            let mut git = Command::new("git");
+            let mut git = without_inheritance(Command::new("git"), self.desk.folder.path());
             git.args(["-c", "user.name=n", "-c", "user.email=e@x"]).args(words).current_dir(self.desk.folder.path());
             let ran = git.output().unwrap();
             assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
@@ -193,7 +193,7 @@ fn of_many_supervisors_one_has_the_message() {
     let stage = Stage::new("alone.sh", "concurrency = 20");
     let number = stage.ask();
     let all: Vec<Child> =
-        (0..8).map(|_| stage.supervisor(&[&number]).env("AGENT_PAUSE", "1").spawn().unwrap()).collect();
+        (0..8).map(|_| stage.supervisor(&[&number]).env("AGENT_PAUSE", "0.1").spawn().unwrap()).collect();
     let codes: Vec<Option<i32>> = crate::common::finish(all).iter().map(|output| output.status.code()).collect();
     assert_eq!(codes.iter().filter(|code| **code == Some(0)).count(), 1, "{codes:?}");
     assert!(codes.iter().all(|code| matches!(code, Some(0 | 75))), "{codes:?}");
@@ -203,17 +203,17 @@ fn of_many_supervisors_one_has_the_message() {
 
 #[test]
 fn no_more_runs_than_allowed_are_under_way() {
-    let stage = Stage::new("alone.sh", "concurrency = 2");
+    let stage = Stage::running(
+        "run = [\"/bin/sh\", \"-c\", \"echo >> begun; until [ -e go ]; do sleep 0.02; done; echo x\"]\nconcurrency = 2",
+    );
     let numbers: Vec<String> = (0..4).map(|_| stage.ask()).collect();
     let begun = stage.desk.folder.path().join("begun");
-    let first: Vec<Child> = numbers[..2]
-        .iter()
-        .map(|number| stage.supervisor(&[number]).env("AGENT_PAUSE", "9").spawn().unwrap())
-        .collect();
+    let first: Vec<Child> = numbers[..2].iter().map(|number| stage.supervisor(&[number]).spawn().unwrap()).collect();
     until("two runs", || fs::read_to_string(&begun).is_ok_and(|text| text.lines().count() == 2));
     for number in &numbers[2..] {
         assert_eq!(stage.run(&[number]).status.code(), Some(75));
     }
+    fs::write(stage.file("go"), "").unwrap();
     assert!(crate::common::finish(first).iter().all(|output| output.status.success()));
     assert_eq!(stage.ran(&numbers[2])["state"], "done");
 }
@@ -224,7 +224,7 @@ fn whoever_ignores_the_request_is_ended_and_the_message_comes_back() {
     let number = stage.ask();
     let began = Instant::now();
     assert_eq!(stage.ran(&number)["state"], "pending");
-    assert!(began.elapsed() < Duration::from_secs(10));
+    assert!(began.elapsed() < SOON);
     assert_eq!(stage.pids().len(), 2);
     stage.expect_nobody();
     assert_eq!(stage.end()["how"], "timed_out");
@@ -356,8 +356,8 @@ fn when_a_person_ends_the_message_the_program_is_ended() {
 
 #[test]
 fn a_short_lease_is_kept_for_as_long_as_it_takes() {
-    let stage = Stage::running("run = [\"/bin/sh\", \"-c\", \"sleep 4; echo slow\"]");
-    fs::write(stage.desk.folder.path().join("poste.toml"), "[delivery]\nlease = \"1s\"\nretry_delay = \"0s\"\n")
+    let stage = Stage::running("run = [\"/bin/sh\", \"-c\", \"sleep 9; echo slow\"]");
+    fs::write(stage.desk.folder.path().join("poste.toml"), "[delivery]\nlease = \"4s\"\nretry_delay = \"0s\"\n")
         .unwrap();
     let number = stage.ask();
     assert_eq!(stage.ran(&number)["state"], "done");
@@ -512,7 +512,7 @@ fn a_supervisor_that_is_killed_at_any_moment_leaves_nobody_and_loses_nothing() {
     let rounds = 24;
     for round in 0..rounds {
         let number = stage.ask();
-        let mut child = stage.supervisor(&[&number]).env("AGENT_PAUSE", "05").spawn().unwrap();
+        let mut child = stage.supervisor(&[&number]).env("AGENT_PAUSE", "0.05").spawn().unwrap();
         // From before the claim to after the answer.
         std::thread::sleep(Duration::from_millis(round * 9));
         kill(&child, Signal::KILL);
@@ -520,7 +520,7 @@ fn a_supervisor_that_is_killed_at_any_moment_leaves_nobody_and_loses_nothing() {
         // The next one looks after what the last one left, before it begins.
         let mut tries = 0;
         while stage.state(&number) != "done" {
-            let output = stage.supervisor(&[&number]).env("AGENT_PAUSE", "05").output().unwrap();
+            let output = stage.supervisor(&[&number]).env("AGENT_PAUSE", "0.05").output().unwrap();
             assert!(matches!(output.status.code(), Some(0 | 75)), "{}", String::from_utf8_lossy(&output.stderr));
             tries += 1;
             assert!(tries < 5, "round {round}: {}", stage.delivery(&number));
@@ -528,7 +528,7 @@ fn a_supervisor_that_is_killed_at_any_moment_leaves_nobody_and_loses_nothing() {
     }
     // One more, whose supervisor sweeps what the last round left.
     let last = stage.ask();
-    assert!(stage.supervisor(&[&last]).env("AGENT_PAUSE", "05").output().unwrap().status.success());
+    assert!(stage.supervisor(&[&last]).env("AGENT_PAUSE", "0.05").output().unwrap().status.success());
     stage.expect_nobody();
     let violations = fs::read_to_string(stage.desk.folder.path().join("violations")).unwrap_or_default();
     assert_eq!(violations, "");
@@ -582,6 +582,7 @@ fn an_end_that_is_refused_does_not_cost_the_answer() {
         id: "end".parse().unwrap(),
         actor: "worker".parse().unwrap(),
         session: Some(run.parse().unwrap()),
+        via: Via::Cli,
         sent_at: office.wall(),
         intent: Intent::RunEnd(end),
         content: None,
@@ -600,7 +601,7 @@ fn an_end_that_is_refused_does_not_cost_the_answer() {
 
 fn killed(stage: &Stage) -> (String, u32) {
     let number = stage.ask();
-    let mut child = stage.supervisor(&[&number]).env("AGENT_PAUSE", "9").spawn().unwrap();
+    let mut child = stage.supervisor(&[&number]).env("AGENT_PAUSE", "60").spawn().unwrap();
     let begun = stage.desk.folder.path().join("begun");
     until("the program", || fs::read_to_string(&begun).is_ok_and(|text| !text.is_empty()));
     let run = stage.run_folders()[0].file_name().unwrap().to_str().unwrap().to_owned();
@@ -652,7 +653,7 @@ fn a_dead_run_whose_folder_is_gone_is_found_by_the_log() {
 fn a_living_run_is_not_swept() {
     let stage = Stage::new("alone.sh", "");
     let number = stage.ask();
-    let child = stage.supervisor(&[&number]).env("AGENT_PAUSE", "9").spawn().unwrap();
+    let child = stage.supervisor(&[&number]).env("AGENT_PAUSE", "0.9").spawn().unwrap();
     while !stage.desk.folder.path().join("finished").exists() {
         assert_eq!(run::sweep(&mut open(&stage), None).unwrap(), run::Swept::default());
     }
@@ -663,11 +664,12 @@ fn a_living_run_is_not_swept() {
 
 #[test]
 fn an_agent_started_from_within_a_run_outlives_it() {
-    let stage =
-        Stage::running("run = [\"/bin/sh\", \"-c\", \"poste run-agent other $(cat next) & sleep 0.5; echo first\"]");
+    let first = "poste run-agent other $(cat next) & until [ -e up ]; do sleep 0.02; done; echo first";
+    let stage = Stage::running(&format!("run = [\"/bin/sh\", \"-c\", \"{first}\"]"));
     let local = stage.desk.office().join("local.toml");
-    let second = "[agent.other]\nrun = [\"/bin/sh\", \"-c\", \"sleep 2; echo second\"]\n";
-    fs::write(&local, fs::read_to_string(&local).unwrap() + second).unwrap();
+    let second = "echo > up; until [ -e go ]; do sleep 0.02; done; echo second";
+    let second = format!("[agent.other]\nrun = [\"/bin/sh\", \"-c\", \"{second}\"]\n");
+    fs::write(&local, fs::read_to_string(&local).unwrap() + &second).unwrap();
     stage.desk.run(&["register", "other"]);
     let next = stage.desk.json(&["send", "other", "Later", "When?", "--type", "question", "--as", "lead"])["number"]
         .to_string();
@@ -675,6 +677,7 @@ fn an_agent_started_from_within_a_run_outlives_it() {
     let number = stage.ask();
     assert_eq!(stage.ran(&number)["state"], "done");
     assert_eq!(stage.state(&next), "claimed", "it goes on by itself");
+    fs::write(stage.file("go"), "").unwrap();
     until("the second answer", || stage.state(&next) == "done");
     until("the end of both", || {
         processes().all(|pid| {

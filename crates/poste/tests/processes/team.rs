@@ -264,8 +264,8 @@ fn who_works_is_seen_to_and_who_is_stuck_is_told_of_once() {
     let status = crew.status("coder");
     assert_eq!(status["runs"][0]["messages"][0].to_string(), number);
     assert!(status["runs"][0]["lease_left_ms"].as_i64().is_some_and(|left| left > 60_000), "{status}");
-    let logs = crew.desk.run(&["team", "logs", "coder"]);
-    assert!(logs.contains("thinking") && !logs.contains('\u{1b}'), "{logs:?}");
+    until("what it printed", || crew.desk.run(&["team", "logs", "coder"]).contains("thinking"));
+    assert!(!crew.desk.run(&["team", "logs", "coder"]).contains('\u{1b}'));
     assert_eq!(crew.alerts(), Vec::<String>::new(), "nothing is wrong yet");
     until("that it is stuck", || crew.state("coder") == "stuck");
     assert!(crew.status("coder")["why"].as_str().unwrap().contains("printed nothing"));
@@ -374,7 +374,7 @@ fn a_teammate_that_crashes_has_one_supervisor_and_none_when_it_is_stopped() {
         crew.output(&["team", "up"]);
         std::thread::sleep(std::time::Duration::from_millis(400));
     }
-    assert_eq!(supervisors(), 1);
+    until("one supervisor", || supervisors() == 1);
     let stopped = crew.stop(&["crash", "--within", "0s", "--force"]);
     assert_eq!(supervisors(), 0, "{stopped}");
 }

@@ -1,13 +1,16 @@
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::Child;
 
-use crate::common::{Desk, finish, until_all_wait};
+use crate::common::{Desk, finish, until, until_all_wait};
 
 #[test]
-fn three_hundred_waiters_are_all_woken_also_past_the_inotify_limit() {
+fn three_hundred_waiters_are_all_woken() {
     let desk = Desk::new(&["lead", "coder"]);
+    // All of them write down that they were shown it, one after the other.
+    let patience = ["--lock-timeout", "2m", "--timeout", "2m"];
     let children: Vec<Child> = (0..300)
-        .map(|n| desk.spawn(&["wait", "--timeout", "60s", "--session", &format!("s{n}"), "--as", "coder"]))
+        .map(|n| desk.spawn(&[&["wait", "--session", &format!("s{n}"), "--as", "coder"], &patience[..]].concat()))
         .collect();
     until_all_wait(&desk, &children);
     desk.run(&["send", "coder", "wake up", "--as", "lead"]);
@@ -23,11 +26,9 @@ fn a_waiter_hears_of_mail_whose_sender_died_before_ringing_the_bell() {
     let desk = Desk::new(&["lead", "coder"]);
     let waiter = desk.spawn(&["wait", "--timeout", "30s", "--as", "coder"]);
     until_all_wait(&desk, std::slice::from_ref(&waiter));
-    until_it_hears(&waiter);
-    // The waiter listens to the old bell, the sender rings a new one: as silent as a writer that was killed between
-    // commit and bell.
-    std::fs::write(desk.office().join("new-bell"), "").unwrap();
-    std::fs::rename(desk.office().join("new-bell"), desk.office().join("bell")).unwrap();
+    // The writer finds no waiter to ring: as silent as one that was killed between commit and ring.
+    let fifo = until_it_listens(&desk);
+    std::fs::rename(&fifo, fifo.with_file_name("elsewhere")).unwrap();
     desk.run(&["send", "coder", "silent", "--as", "lead"]);
     let output = finish(vec![waiter]).pop().unwrap();
     assert!(output.status.success());
@@ -119,21 +120,44 @@ fn an_agent_that_is_retired_while_it_waits_is_told() {
     assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Waits until a process listens to the bell, by what the kernel says of its descriptors.
-fn until_it_hears(waiter: &Child) {
-    let listens = || {
-        let files = std::fs::read_dir(format!("/proc/{}/fd", waiter.id())).into_iter().flatten().flatten();
-        files.into_iter().any(|file| {
-            std::fs::read_link(file.path()).is_ok_and(|target| target.to_string_lossy().contains("inotify"))
-        })
+/// The FIFO of the one waiter, once it has its name.
+fn until_it_listens(desk: &Desk) -> PathBuf {
+    let named = || {
+        let entries = std::fs::read_dir(desk.office().join("waiters")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|word| word != "new"))
     };
-    for _ in 0..2_000 {
-        if listens() {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    panic!("it does not listen to the bell");
+    until("a waiter", || named().is_some());
+    named().unwrap()
+}
+
+#[test]
+fn a_waiter_that_was_killed_leaves_nothing_that_stays() {
+    let desk = Desk::new(&["lead", "coder"]);
+    let mut killed = desk.spawn(&["wait", "--timeout", "60s", "--as", "coder"]);
+    let fifo = until_it_listens(&desk);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(fifo.exists());
+    assert_eq!(desk.json(&["doctor"])["findings"], serde_json::json!([]));
+    desk.run(&["send", "coder", "to nobody there", "--as", "lead"]);
+    assert!(!fifo.exists());
+    let output = desk.command(&["wait", "--timeout", "60s", "--as", "coder"]).output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(std::fs::read_dir(desk.office().join("waiters")).unwrap().count(), 0);
+    desk.verify();
+}
+
+#[test]
+fn an_agent_that_gets_a_role_while_it_waits_hears_of_that_role_s_mail() {
+    let desk = Desk::new(&["lead", "coder"]);
+    let waiter = desk.spawn(&["wait", "--timeout", "60s", "--as", "coder"]);
+    let fifo = until_it_listens(&desk);
+    desk.run(&["register", "coder", "--role", "mason", "--update"]);
+    // It listens for the new role once it has another name.
+    until("another name", || !fifo.exists());
+    desk.run(&["send", "role:mason", "a wall", "--as", "lead"]);
+    let output = finish(vec![waiter]).pop().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("a wall"));
 }
 
 #[test]
@@ -158,7 +182,7 @@ fn a_tail_whose_reader_has_gone_ends_by_itself() {
     drop(tail.stdout.take());
     let started = std::time::Instant::now();
     while tail.try_wait().unwrap().is_none() {
-        if started.elapsed() > std::time::Duration::from_secs(20) {
+        if started.elapsed() > crate::common::SOON {
             tail.kill().unwrap();
             panic!("it still waits for the next event");
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::{Desk, until};
+use crate::common::{Desk, until, without_inheritance};
 
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -54,7 +54,7 @@ fn work(desk: &Desk, agent: &str, script: &str, is_over: &AtomicBool) {
             desk.run(&["ack", &number, "--as", agent]);
             continue;
         }
-        let mut child = Command::new(&script)
+        let mut child = without_inheritance(Command::new(&script), desk.folder.path())
             .current_dir(desk.folder.path())
             .env("POSTE", env!("CARGO_BIN_EXE_poste"))
             .env("POSTE_HOME", desk.office())
@@ -304,7 +304,7 @@ fn what_only_time_tells_is_gone_on_with_by_whoever_looks() {
         &["workflow", "list"],
         &["workflow", "advance"],
         &["send", "lead", "A word", "--as", "slow"],
-        &["wait", "--type", "directive", "--as", "next", "--timeout", "5s"],
+        &["wait", "--type", "directive", "--as", "next", "--timeout", "60s"],
         &["dispatch", "--once"],
     ];
     for look in looks {

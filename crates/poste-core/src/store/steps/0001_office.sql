@@ -8,7 +8,7 @@ CREATE TABLE meta (
   value ANY NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Of this machine, not of the log: its name, its clocks at its last write, and the policy its poste.toml was last
+-- Of this machine, not of the log: what its id is made of, its clocks at its last write, and the policy its poste.toml was last
 -- known to stand on.
 CREATE TABLE machine (
   one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -144,6 +144,14 @@ CREATE INDEX deliveries_held ON deliveries (holder, message) WHERE state = 1;
 CREATE INDEX deliveries_awaited ON deliveries (respond_by, number)
   WHERE respond_by IS NOT NULL AND answer IS NULL AND state <= 1;
 CREATE INDEX deliveries_bad ON deliveries (dropped_at, ended_by, number) WHERE state >= 3;
+
+-- Mail that must be rung for and that nobody was shown or rung for since it can be taken. A cache for whoever comes after a
+-- lost ring: the rows it points to say the same.
+CREATE TABLE owed_rings (
+  address TEXT NOT NULL,
+  delivery INTEGER NOT NULL,
+  PRIMARY KEY (address, delivery)
+) STRICT, WITHOUT ROWID;
 
 -- To whom, in which session, a delivery was shown.
 CREATE TABLE shown (
@@ -409,6 +417,7 @@ CREATE TABLE sessions (
   pid INTEGER,
   pid_started_ms INTEGER,
   pid_place TEXT NOT NULL,
+  machine TEXT NOT NULL,
   host TEXT NOT NULL,
   program TEXT NOT NULL,
   worktree TEXT,
@@ -456,6 +465,7 @@ CREATE TABLE runs (
   at INTEGER NOT NULL,
   agent TEXT NOT NULL,
   runner TEXT NOT NULL,
+  machine TEXT NOT NULL,
   host TEXT NOT NULL,
   pid INTEGER NOT NULL,
   pid_started_ms INTEGER,

@@ -6,9 +6,10 @@ use rusqlite::params;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Optional as _, Tables};
+use super::{Concern, Optional as _, Tables};
 use crate::address::Address;
 use crate::error::Error;
+use crate::fold::Action;
 use crate::text::{Name, Word};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::vocabulary::AgentKind;
@@ -145,6 +146,10 @@ impl Tables<'_> {
             self.conn
                 .prepare_cached("INSERT INTO capabilities (agent, word) VALUES (?1, ?2)")?
                 .execute(params![agent.name, word])?;
+        }
+        self.concern(|| Concern::Agent(agent.name.clone()));
+        if agent.is_active() {
+            self.act(|| Action::AdvanceAll);
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use rusqlite::{Row, params};
 
-use super::{Optional as _, Tables, late};
+use super::{Concern, Optional as _, Tables, late};
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
@@ -68,6 +68,7 @@ impl Tables<'_> {
                     agreed.and_then(|agreed| agreed.message)
                 ])?;
         }
+        self.concern(|| Concern::Agreement(proposal));
         Ok(())
     }
 
@@ -78,6 +79,7 @@ impl Tables<'_> {
                  WHERE proposal = ?1 AND party = ?2",
             )?
             .execute(params![proposal, party, agreed.agent, agreed.position, agreed.at, agreed.message])?;
+        self.concern(|| Concern::Agreement(proposal));
         Ok(())
     }
 

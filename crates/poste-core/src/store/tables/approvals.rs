@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use rusqlite::{Row, params};
 
-use super::{Due, DueItem, Optional as _, Tables};
+use super::{Concern, Due, DueItem, Optional as _, Tables};
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
 use crate::text::{Label, Name, Word};
@@ -149,6 +149,7 @@ impl Tables<'_> {
             approval.ended_at,
             approval.ended_by
         ])?;
+        self.concern(|| Concern::Approval(approval.number));
         match approval.due() {
             Some(due) => self.insert_due(due),
             None => Ok(()),
@@ -174,6 +175,7 @@ impl Tables<'_> {
                 after.ended_at,
                 after.ended_by
             ])?;
+        self.concern(|| Concern::Approval(after.number));
         Ok(())
     }
 }

@@ -182,6 +182,7 @@ impl Tables<'_> {
                 lock.and_then(|lock| lock.session.as_ref()),
                 lock.map(|lock| lock.until)
             ])?;
+        self.context_changed(after.number, false)?;
         match after.due() {
             Some(item) => self.insert_due(item),
             None => Ok(()),
@@ -217,7 +218,7 @@ impl Tables<'_> {
                  ON CONFLICT (context, agent) DO UPDATE SET versions = versions + 1, last_at = ?3",
             )?
             .execute(params![version.context, version.agent, version.at])?;
-        Ok(())
+        self.context_changed(version.context, true)
     }
 
     pub fn version(&self, context: Position, version: u64) -> Result<Option<Version>, Error> {

@@ -357,7 +357,7 @@ impl Tables<'_> {
         for (at, what) in delivery.due() {
             self.insert_due(DueItem { at, what, subject: delivery.number.0 })?;
         }
-        Ok(())
+        self.delivery_changed(None, delivery)
     }
 
     /// Writes a changed delivery and moves what is due of it along.
@@ -399,7 +399,7 @@ impl Tables<'_> {
         for (at, what) in after.due() {
             self.insert_due(DueItem { at, what, subject: after.number.0 })?;
         }
-        Ok(())
+        self.delivery_changed(Some(before), after)
     }
 
     /// Every claimed delivery, by number.
@@ -434,7 +434,10 @@ impl Tables<'_> {
                 row.session,
                 row.value
             ])?;
-        Ok(())
+        match row.event {
+            Event::WakeRequested | Event::WakeFailed => self.rung(row.delivery),
+            _ => Ok(()),
+        }
     }
 
     /// The history of a message, oldest first.

@@ -36,6 +36,7 @@ pub struct DueItem {
 
 impl Tables<'_> {
     pub(super) fn insert_due(&mut self, item: DueItem) -> Result<(), Error> {
+        self.falls_due(item.at);
         self.conn.prepare_cached("INSERT INTO due (at, what, subject) VALUES (?1, ?2, ?3)")?.execute(params![
             item.at,
             item.what,
@@ -56,6 +57,11 @@ impl Tables<'_> {
     /// When the next thing is due. One look at one index.
     pub fn next_due(&self) -> Result<Option<Timestamp>, Error> {
         Ok(self.conn.prepare_cached("SELECT min(at) FROM due")?.query_row([], |row| row.get(0))?)
+    }
+
+    /// What is due before anything else, if it is time.
+    pub(crate) fn first_due(&self, now: Timestamp) -> Result<Option<DueItem>, Error> {
+        Ok(self.due_at(now, 1)?.pop())
     }
 
     pub fn due_at(&self, now: Timestamp, limit: usize) -> Result<Vec<DueItem>, Error> {

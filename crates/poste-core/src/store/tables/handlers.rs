@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use rusqlite::{Row, params};
 
-use super::{Due, DueItem, Optional as _, Tables};
+use super::{Concern, Due, DueItem, Optional as _, Tables};
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
 use crate::text::{Label, Name};
@@ -112,6 +112,7 @@ impl Tables<'_> {
             lease.map(|lease| &lease.holder),
             lease.map(|lease| lease.until)
         ])?;
+        self.concern(|| Concern::Handler(new.rule.clone()));
         new.due().map_or(Ok(()), |item| self.insert_due(item))
     }
 
@@ -128,6 +129,7 @@ impl Tables<'_> {
             lease.map(|lease| &lease.holder),
             lease.map(|lease| lease.until)
         ])?;
+        self.concern(|| Concern::Handler(after.rule.clone()));
         after.due().map_or(Ok(()), |item| self.insert_due(item))
     }
 
@@ -156,12 +158,14 @@ impl Tables<'_> {
         });
         let Untold { rule, message, position, at, attempts } = untold;
         self.conn.prepare_cached(&SQL)?.execute(params![rule, message, position, at, attempts])?;
+        self.concern(|| Concern::Handler(rule.clone()));
         Ok(())
     }
 
     pub fn delete_untold(&mut self, untold: &Untold) -> Result<(), Error> {
         let sql = "DELETE FROM handler_dead WHERE rule = ?1 AND message = ?2";
         self.conn.prepare_cached(sql)?.execute(params![untold.rule, untold.message])?;
+        self.concern(|| Concern::Handler(untold.rule.clone()));
         Ok(())
     }
 }

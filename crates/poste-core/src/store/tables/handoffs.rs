@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use rusqlite::{Row, params};
 
-use super::{Optional as _, State, Tables};
+use super::{Concern, Optional as _, State, Tables};
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
@@ -118,6 +118,7 @@ impl Tables<'_> {
             handoff.decided_by,
             handoff.answer
         ])?;
+        self.concern(|| Concern::Handoff(handoff.number));
         Ok(())
     }
 
@@ -137,6 +138,7 @@ impl Tables<'_> {
                 handoff.decided_by,
                 handoff.answer
             ])?;
+        self.concern(|| Concern::Handoff(handoff.number));
         Ok(())
     }
 
@@ -150,6 +152,7 @@ impl Tables<'_> {
         self.conn
             .prepare_cached("UPDATE handoffs SET state = ?2 WHERE number = ?1 AND decision IS NULL")?
             .execute(params![number, moved])?;
+        self.concern(|| Concern::Handoff(number));
         Ok(())
     }
 }

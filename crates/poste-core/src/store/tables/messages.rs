@@ -173,6 +173,8 @@ impl Tables<'_> {
             message.about,
             message.hops
         ])?;
+        self.newest_message = Some((message.number, message.urgency));
+        self.message_came(message);
         Ok(())
     }
 }

@@ -5,6 +5,7 @@
 mod agents;
 mod agreements;
 mod approvals;
+mod changes;
 mod contexts;
 mod conversations;
 mod cursor;
@@ -14,6 +15,7 @@ mod handlers;
 mod handoffs;
 mod log;
 mod messages;
+mod owed;
 mod policy;
 mod reservations;
 mod runs;
@@ -31,6 +33,7 @@ use rusqlite::{CachedStatement, Connection};
 pub use agents::Agent;
 pub use agreements::{Agreed, Party};
 pub use approvals::{Approval, ApprovalState};
+pub use changes::{Changes, Concern, Concerns};
 pub use contexts::{Context, Lock, TextPart, Version};
 pub use conversations::{ArchiveRow, ArchivedMessage, Closed};
 pub use cursor::Cursor;
@@ -48,7 +51,9 @@ pub use sessions::{NoteRow, SessionRow, SessionState};
 pub use workflows::{StepRow, StepState, TaskPart, TaskRow, TaskState, WorkflowRow, WorkflowState};
 
 use crate::error::Error;
+use crate::log::MessageNo;
 use crate::text::{RecordId, TypeName};
+use crate::vocabulary::Urgency;
 
 /// The tables of one office inside one transaction, with the cursor kept in memory until [`Tables::flush`].
 #[derive(Debug)]
@@ -61,6 +66,10 @@ pub struct Tables<'conn> {
     kept: Kept<'conn>,
     /// How to make the indexes that are left out so far.
     left_out: RefCell<BTreeMap<&'static str, String>>,
+    /// What is changed, if somebody wants to know.
+    changes: Option<Box<Changes>>,
+    /// The message that was stored last, and its urgency: its deliveries follow.
+    newest_message: Option<(MessageNo, Urgency)>,
 }
 
 /// Indexes a log can be folded without until a record asks for what they find. Many logs never ask for all of them.
@@ -126,6 +135,8 @@ impl<'conn> Tables<'conn> {
             cache: RefCell::default(),
             kept: Kept::default(),
             left_out: RefCell::default(),
+            changes: None,
+            newest_message: None,
         })
     }
 

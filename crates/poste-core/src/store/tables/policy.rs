@@ -2,7 +2,7 @@
 
 use rusqlite::params;
 
-use super::{Optional as _, Tables};
+use super::{Concern, Optional as _, Tables};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::limits;
@@ -121,6 +121,7 @@ impl Tables<'_> {
                 settings.content_bytes_max,
                 settings.fan_out_max
             ])?;
+        self.concern(|| Concern::Policy);
         self.conn.execute("DELETE FROM types", [])?;
         for kind in &policy.types {
             self.conn

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use rusqlite::{Row, params};
 
 use super::due::{Due, DueItem};
-use super::{Optional as _, Tables};
+use super::{Concern, Optional as _, Tables};
 use crate::error::Error;
 use crate::log::{Position, ReservationNo};
 use crate::pattern::Pattern;
@@ -144,6 +144,7 @@ impl Tables<'_> {
                 new.renewed,
                 new.pattern.prefix()
             ])?;
+        self.concern(|| Concern::Reservations);
         self.insert_due(new.due())
     }
 
@@ -154,6 +155,7 @@ impl Tables<'_> {
                 "UPDATE reservations SET position = ?2, at = ?3, shared = ?4, until = ?5, renewed = ?6 WHERE number = ?1",
             )?
             .execute(params![after.number, after.position, after.at, after.shared, after.until, after.renewed])?;
+        self.concern(|| Concern::Reservations);
         self.insert_due(after.due())
     }
 
@@ -181,6 +183,7 @@ impl Tables<'_> {
                 past.ended_by,
                 past.reason
             ])?;
+        self.concern(|| Concern::Reservations);
         Ok(())
     }
 

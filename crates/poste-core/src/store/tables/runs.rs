@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use rusqlite::{Row, params};
 
-use super::{Optional as _, Tables};
+use super::{Concern, Optional as _, Tables};
 use crate::error::Error;
 use crate::log::{DeliveryNo, HoldReason, MessageNo, Position, RunOutcome, SessionProcess};
-use crate::text::{Name, Session};
+use crate::text::{Label, Name, Session};
 use crate::time::Timestamp;
 
 /// One start of an agent's program.
@@ -19,6 +19,8 @@ pub struct RunRow {
     pub at: Timestamp,
     pub agent: Name,
     pub runner: String,
+    /// Where its processes are, and what they are called there for people.
+    pub machine: Label,
     pub host: String,
     pub supervisor: SessionProcess,
     /// Of its messages, the longest chain of runs one came out of.
@@ -71,22 +73,22 @@ pub struct Spent {
     pub cost_micros: u64,
 }
 
-const COLUMNS: &str = "run, position, at, agent, runner, host, pid, pid_started_ms, pid_place, hops, ended_by, ended_at, \
+const COLUMNS: &str = "run, position, at, agent, runner, machine, host, pid, pid_started_ms, pid_place, hops, ended_by, ended_at, \
      how, code, took_ms, cost_micros";
 
 const HOLD_COLUMNS: &str = "agent, delivery, why, position, at, until, let_go_at";
 
 fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
-    let ended_by: Option<Position> = row.get(10)?;
+    let ended_by: Option<Position> = row.get(11)?;
     let end = match ended_by {
         None => None,
         Some(position) => Some(RunEnded {
             position,
-            at: row.get(11)?,
-            how: row.get(12)?,
-            code: row.get(13)?,
-            took_ms: row.get(14)?,
-            cost_micros: row.get(15)?,
+            at: row.get(12)?,
+            how: row.get(13)?,
+            code: row.get(14)?,
+            took_ms: row.get(15)?,
+            cost_micros: row.get(16)?,
         }),
     };
     Ok(RunRow {
@@ -95,9 +97,10 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         at: row.get(2)?,
         agent: row.get(3)?,
         runner: row.get(4)?,
-        host: row.get(5)?,
-        supervisor: SessionProcess { pid: row.get(6)?, started_ms: row.get(7)?, place: row.get(8)? },
-        hops: row.get(9)?,
+        machine: row.get(5)?,
+        host: row.get(6)?,
+        supervisor: SessionProcess { pid: row.get(7)?, started_ms: row.get(8)?, place: row.get(9)? },
+        hops: row.get(10)?,
         end,
     })
 }
@@ -190,7 +193,7 @@ impl Tables<'_> {
         static SQL: LazyLock<String> = LazyLock::new(|| {
             format!(
                 "INSERT INTO runs ({COLUMNS}) VALUES
-                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, NULL, NULL, NULL, NULL, NULL, NULL)"
+                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, NULL, NULL, NULL, NULL, NULL, NULL)"
             )
         });
         self.conn.prepare_cached(&SQL)?.execute(params![
@@ -199,6 +202,7 @@ impl Tables<'_> {
             run.at,
             run.agent,
             run.runner,
+            run.machine,
             run.host,
             run.supervisor.pid,
             run.supervisor.started_ms,
@@ -209,6 +213,7 @@ impl Tables<'_> {
         for message in messages {
             claim.execute(params![run.run, message])?;
         }
+        self.concern(|| Concern::Agent(run.agent.clone()));
         Ok(())
     }
 
@@ -217,7 +222,7 @@ impl Tables<'_> {
                    WHERE run = ?1";
         let RunEnded { position, at, how, code, took_ms, cost_micros } = end;
         self.conn.prepare_cached(sql)?.execute(params![run, position, at, how, code, took_ms, cost_micros])?;
-        Ok(())
+        self.run_changed(run)
     }
 
     /// What holds a delivery of an agent, or with none, the agent itself.
@@ -244,6 +249,7 @@ impl Tables<'_> {
         }
         let delivery = delivery.unwrap_or(NO_DELIVERY);
         self.conn.prepare_cached(&SQL)?.execute(params![agent, delivery, why, position, at, until, let_go_at])?;
+        self.concern(|| Concern::Agent(agent.clone()));
         Ok(())
     }
 
@@ -254,6 +260,7 @@ impl Tables<'_> {
         if hold.delivery.is_none() {
             self.forget_stop_told(&hold.agent)?;
         }
+        self.concern(|| Concern::Agent(hold.agent.clone()));
         Ok(())
     }
 

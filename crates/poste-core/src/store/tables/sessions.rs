@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use rusqlite::{Row, params};
 
-use super::{Optional as _, Tables};
+use super::{Concern, Optional as _, Tables};
 use crate::error::Error;
 use crate::log::{NoteKind, Position, SessionProcess};
-use crate::text::{Name, Session};
+use crate::text::{Label, Name, Session};
 use crate::time::Timestamp;
 use crate::vocabulary::worded_enum;
 
@@ -34,6 +34,8 @@ pub struct SessionRow {
     /// The top of the chain of parents; its own id if it has none, or whoever took over from it.
     pub root: Session,
     pub process: Option<SessionProcess>,
+    /// Where its process is, and what that machine is called for people.
+    pub machine: Label,
     pub host: String,
     pub program: String,
     pub worktree: Option<String>,
@@ -70,8 +72,8 @@ pub struct NoteRow {
     pub agent: Option<Name>,
 }
 
-const COLUMNS: &str = "id, position, at, agent, parent, root, pid, pid_started_ms, pid_place, host, program, worktree, \
-     questions, state, ended_at, ended_by, successor";
+const COLUMNS: &str = "id, position, at, agent, parent, root, pid, pid_started_ms, pid_place, machine, host, program, \
+     worktree, questions, state, ended_at, ended_by, successor";
 
 fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     let pid: Option<u32> = row.get(6)?;
@@ -87,14 +89,15 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
         parent: row.get(4)?,
         root: row.get(5)?,
         process,
-        host: row.get(9)?,
-        program: row.get(10)?,
-        worktree: row.get(11)?,
-        questions: row.get(12)?,
-        state: row.get(13)?,
-        ended_at: row.get(14)?,
-        ended_by: row.get(15)?,
-        successor: row.get(16)?,
+        machine: row.get(9)?,
+        host: row.get(10)?,
+        program: row.get(11)?,
+        worktree: row.get(12)?,
+        questions: row.get(13)?,
+        state: row.get(14)?,
+        ended_at: row.get(15)?,
+        ended_by: row.get(16)?,
+        successor: row.get(17)?,
     })
 }
 
@@ -165,7 +168,7 @@ impl Tables<'_> {
         static SQL: LazyLock<String> = LazyLock::new(|| {
             format!(
                 "INSERT INTO sessions ({COLUMNS})
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)"
             )
         });
         let process = session.process.as_ref();
@@ -179,6 +182,7 @@ impl Tables<'_> {
             process.map(|process| process.pid),
             process.and_then(|process| process.started_ms),
             process.map_or("", |process| &process.place),
+            session.machine,
             session.host,
             session.program,
             session.worktree,
@@ -188,6 +192,7 @@ impl Tables<'_> {
             session.ended_by,
             session.successor
         ])?;
+        self.concern(|| Concern::Agent(session.agent.clone()));
         Ok(())
     }
 
@@ -197,7 +202,7 @@ impl Tables<'_> {
         self.conn
             .prepare_cached(
                 "UPDATE sessions SET state = ?2, ended_at = NULL, ended_by = NULL, pid = ?3, pid_started_ms = ?4,
-                   pid_place = ?5, host = ?6, program = ?7, worktree = ?8 WHERE id = ?1",
+                   pid_place = ?5, machine = ?6, host = ?7, program = ?8, worktree = ?9 WHERE id = ?1",
             )?
             .execute(params![
                 session.id,
@@ -205,10 +210,12 @@ impl Tables<'_> {
                 process.map(|process| process.pid),
                 process.and_then(|process| process.started_ms),
                 process.map_or("", |process| &process.place),
+                session.machine,
                 session.host,
                 session.program,
                 session.worktree
             ])?;
+        self.concern(|| Concern::Agent(session.agent.clone()));
         Ok(())
     }
 
@@ -218,6 +225,7 @@ impl Tables<'_> {
                 "UPDATE sessions SET state = ?2, ended_at = ?3, ended_by = ?4, successor = ?5 WHERE id = ?1",
             )?
             .execute(params![session.id, session.state, session.ended_at, session.ended_by, session.successor])?;
+        self.concern(|| Concern::Agent(session.agent.clone()));
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use rusqlite::params;
 
-use super::{Tables, late};
+use super::{Concern, Tables, late};
 use crate::error::Error;
 use crate::log::{MessageNo, Position, TopicPattern};
 use crate::text::{Name, Topic};
@@ -25,6 +25,7 @@ impl Tables<'_> {
         self.conn
             .prepare_cached("INSERT INTO subscriptions (agent, topic, at) VALUES (?1, ?2, ?3)")?
             .execute(params![agent, topic.as_str(), at])?;
+        self.concern(|| Concern::Agent(agent.clone()));
         Ok(())
     }
 
@@ -32,11 +33,13 @@ impl Tables<'_> {
         self.conn
             .prepare_cached("DELETE FROM subscriptions WHERE agent = ?1 AND topic = ?2")?
             .execute(params![agent, topic.as_str()])?;
+        self.concern(|| Concern::Agent(agent.clone()));
         Ok(())
     }
 
     pub fn delete_subscriptions(&mut self, agent: &Name) -> Result<(), Error> {
         self.conn.prepare_cached("DELETE FROM subscriptions WHERE agent = ?1")?.execute([agent])?;
+        self.concern(|| Concern::Agent(agent.clone()));
         Ok(())
     }
 

@@ -316,7 +316,8 @@ impl Tables<'_> {
                 step.granted,
             ])?;
         }
-        Ok(())
+        drop(insert);
+        self.workflow_changed(workflow.number)
     }
 
     /// Writes who speaks for it and what became of it.
@@ -325,7 +326,7 @@ impl Tables<'_> {
                    WHERE number = ?1";
         let WorkflowRow { number, owner, lead, state, ended_at, ended_by, hops, .. } = after;
         self.conn.prepare_cached(sql)?.execute(params![number, owner, lead, state, ended_at, ended_by, hops])?;
-        Ok(())
+        self.workflow_changed(*number)
     }
 
     pub fn update_step(&mut self, after: &StepRow) -> Result<(), Error> {
@@ -335,7 +336,7 @@ impl Tables<'_> {
         self.conn
             .prepare_cached(sql)?
             .execute(params![workflow, ordinal, state, round, granted, marked_at, marked_by])?;
-        Ok(())
+        self.workflow_changed(*workflow)
     }
 
     pub fn insert_task(&mut self, task: &TaskRow) -> Result<(), Error> {
@@ -370,7 +371,7 @@ impl Tables<'_> {
         self.conn
             .prepare_cached("UPDATE workflow_mail SET state = ?2, ended_at = ?3, ended_by = ?4 WHERE message = ?1")?
             .execute(params![before.message, state, at, by])?;
-        Ok(())
+        self.workflow_changed(before.workflow)
     }
 
     /// Gives every open task with a time limit so much more.
@@ -406,8 +407,9 @@ impl Tables<'_> {
 
     /// A delivery holds up nothing any more.
     pub fn delete_numbered(&mut self, delivery: DeliveryNo) -> Result<(), Error> {
+        let held_up = self.held_up_behind(delivery)?;
         self.conn.prepare_cached("DELETE FROM numbered_steps WHERE delivery = ?1")?.execute([delivery])?;
-        Ok(())
+        self.came_into_order(held_up)
     }
 
     /// The earliest delivery a delivery has to wait for, by their numbered steps.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use poste_core::Error;
 use poste_core::config::{AgentConfig, AnswerBy, Preset};
-use poste_core::fold::{Claimed, Outcome, Verdict};
+use poste_core::fold::{Claimed, Verdict};
 use poste_core::log::{Content, Intent, MessageNo, Proposal, Release, Retire, RunEnd, RunOutcome};
 use poste_core::text::{Name, Session};
 use poste_run::{End, Finished, Stopped, files};
@@ -54,12 +54,6 @@ impl Supervisor<'_> {
         proposals.push(self.proposal(&agent, &run.run, Intent::RunEnd(end.clone()), Some(content)));
         let mut outcomes = self.store(END_PATIENCE, &proposals)?;
         let ended = outcomes.pop().map(|outcome| outcome.verdict);
-        let sent = |outcome: &Outcome| match &outcome.verdict {
-            Verdict::Accepted(effect) => effect.message(),
-            Verdict::Rejected(_) => None,
-        };
-        let sent: Vec<MessageNo> = outcomes.iter().filter_map(sent).collect();
-        self.desk.sent(&mut self.office, &sent);
         for (outcome, others) in outcomes.into_iter().zip(otherwise) {
             let mut verdict = outcome.verdict;
             for other in others {

@@ -5,10 +5,11 @@ use std::time::Duration;
 use poste_connect::live::Live;
 use poste_core::config::Value;
 use poste_core::store::tables::SessionRow;
+use poste_core::views;
+use poste_verbs::session::close;
 
 use super::{Call, setting};
 use crate::Result;
-use crate::call::{Caller, call};
 
 /// For the write lock. What is not closed now is taken over when the next session finds that the process is gone.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -19,23 +20,11 @@ pub(super) fn end(hook: &Call) -> Result {
         return Ok(());
     }
     let run = hook.live().map_or_else(|| hook.session.clone(), |live| live.session);
-    let office = hook.cx(None)?.place()?.open()?;
-    if let Some(session) = office.store().tables()?.session(&run)?.filter(SessionRow::is_live) {
-        let caller = Caller {
-            schema: hook.schema,
-            speaker: Some(session.agent),
-            session: Some(run.clone()),
-            office: Some(hook.office.clone()),
-        };
-        let patience = format!("{}ms", PATIENCE.as_millis());
-        let mut words = vec!["session", "close", "--lock-timeout", &patience];
-        if setting(&hook.office, "session", "on_end") == Some(Value::Word("keep")) {
-            words.push("--keep");
-        }
-        words.extend(["--", run.as_str()]);
-        if let Some(error) = call(&caller, words).error {
-            return Err(error);
-        }
+    let mut office = hook.cx_within(PATIENCE, None)?.place()?.open()?;
+    if let Some(session) = views::session_row(office.store(), &run)?.filter(SessionRow::is_live) {
+        let keep = setting(&hook.office, "session", "on_end") == Some(Value::Word("keep"));
+        let cx = hook.cx_within(PATIENCE, Some((&session.agent, &run)))?;
+        cx.ask(&mut office, close::Input { session_id: Some(run.clone()), keep, ..close::Input::default() })?;
     }
     // The way into a session that is over is nobody's any more.
     let _ = Live::forget(&hook.office, &run);

@@ -30,16 +30,16 @@ use poste_core::store::schema::Schema;
 use poste_core::store::tables::Agent;
 use poste_core::store::{discover, last_rung, read_config};
 use poste_core::text::{Name, Session};
+use poste_core::views;
+use poste_verbs::session::bind::{Binding, Standing};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Result;
 use crate::cli::Global;
 use crate::context::{Cx, Mark, clock};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, exit_code};
 use crate::identity::Identity;
-use crate::leases;
-use bind::{Binding, Standing};
 
 /// Serve a session of an agent program, at one of its turns
 ///
@@ -113,7 +113,7 @@ pub(crate) fn plainly(arguments: &[OsString], schema: Schema) -> Option<ExitCode
 /// with the environment, must not keep a session from anything.
 pub(crate) fn harmless(arguments: &[OsString], code: u8) -> u8 {
     let is_hook = arguments.get(1).is_some_and(|word| word == "hook");
-    if is_hook && code == Kind::Usage.exit_code() { Kind::Internal.exit_code() } else { code }
+    if is_hook && code == exit_code(Kind::Usage) { exit_code(Kind::Internal) } else { code }
 }
 
 fn attend(schema: Schema, moment: Moment, program: Program, office: Option<PathBuf>) -> u8 {
@@ -180,11 +180,15 @@ impl Call {
     }
 
     fn cx(&self, own: Option<(&Name, &Session)>) -> Result<Cx> {
+        self.cx_within(PATIENCE, own)
+    }
+
+    fn cx_within(&self, patience: Duration, own: Option<(&Name, &Session)>) -> Result<Cx> {
         let global = Global {
             speaker: own.map(|(agent, _)| agent.clone()),
             session: own.map(|(_, session)| session.clone()),
             office: Some(self.office.clone()),
-            lock_timeout: Some(PATIENCE),
+            lock_timeout: Some(patience),
             ..Global::default()
         };
         Cx::new(global, "hook", self.schema)
@@ -205,10 +209,14 @@ impl Call {
         }
         let reply = change(self, &binding.session, |live| self.serve_as(&mut cx, &mut office, &binding, live))?;
         self.say(&reply)?;
+        if matches!(self.moment, Moment::Prompt | Moment::Stop) {
+            // Whoever sent something may have died before it rang. Where no dispatcher runs, turns of sessions come by instead.
+            let _ = cx.carrier().ring_owed(&office, &BTreeSet::new());
+        }
         if self.moment == Moment::SessionStart {
-            let live = office.store().tables()?.live_sessions()?;
+            let live = views::live_sessions(office.store())?;
             // What is left this time is found the next time.
-            let _ = Live::sweep(&self.office, &live.into_iter().map(|row| row.id).collect::<Vec<_>>());
+            let _ = Live::sweep(&self.office, &live);
         }
         Ok(())
     }
@@ -231,7 +239,7 @@ impl Call {
         self.mark_late(cx, office, &mut live.told);
         let own = Identity { agent: Some(agent.name.clone()), session: Some(binding.session.clone()) };
         // A lease that cannot be extended now can be at the next hook; what there is to say must not wait for it.
-        let half_over = leases::extend_held(cx, office, &own).unwrap_or_default();
+        let half_over = cx.with_desk(office, |desk| desk.extend_held()).unwrap_or_default();
         let mut reply = Reply::Nothing;
         match self.moment {
             Moment::SessionStart => {
@@ -299,7 +307,7 @@ impl Call {
     /// Marks what was put before the session and could not be marked yet.
     fn mark_late(&self, cx: &Cx, office: &mut Office, told: &mut Told) {
         let numbers: Vec<MessageNo> = told.unmarked.iter().copied().collect();
-        if !numbers.is_empty() && cx.mark_now(office, Mark::Shown(numbers)).is_ok() {
+        if !numbers.is_empty() && cx.confirm(office, vec![Mark::Shown(numbers)]).is_ok() {
             told.unmarked = BTreeSet::new();
         }
     }
@@ -317,7 +325,7 @@ impl Call {
     /// When to look again whatever the bell says. On the wall clock, since that is what the next hook asks first.
     fn plan_next_look(&self, office: &Office, half_over: Option<Timestamp>, told: &mut Told) -> Result {
         let now = office.now()?;
-        let due = [half_over, office.store().tables()?.next_due()?];
+        let due = [half_over, views::next_due(office.store())?];
         let in_ms = due.into_iter().flatten().map(|at| at.since_ms(now).max(LOOK_AGAIN_MS_MIN)).min();
         let in_ms = in_ms.unwrap_or(LOOK_AGAIN_MS).min(LOOK_AGAIN_MS);
         told.look_again_at = Some(clock()?.wall().plus_ms(in_ms));

@@ -10,8 +10,8 @@ use poste_core::text::Session;
 use poste_core::time::length;
 use poste_core::views::{self, InboxLine, InboxQuery, ReservationsQuery};
 use poste_core::vocabulary::{AgentKind, Urgency};
+use poste_verbs::session::bind::{Binding, Bound, Standing};
 
-use super::bind::{Binding, Bound, Standing};
 use super::{Call, news};
 use crate::Result;
 use crate::commands::session::place;
@@ -48,7 +48,7 @@ pub(super) fn text(
         page.add(&format!("It goes on in place of session {}, which is over.", before.id));
     }
     let mut listed = Vec::new();
-    for held in office.store().tables()?.held_by(&agent.name)?.iter().take(NAMED_MAX) {
+    for held in views::held_by(office.store(), &agent.name)?.iter().take(NAMED_MAX) {
         if page.add(&claim_line(office, held, &binding.session, now)?) {
             listed.push(held.message);
         }
@@ -121,8 +121,8 @@ fn who(office: &Office, agent: &Agent, session: &Session) -> Result<String> {
         (None, AgentKind::Human) => format!("{} (human)", agent.name),
         (None, _) => agent.name.to_string(),
     };
-    let mut others = office.store().tables()?.agents()?;
-    others.retain(|other| other.is_active() && other.name != agent.name);
+    let mut others = views::active_agents(office.store())?;
+    others.retain(|other| other.name != agent.name);
     let mut names: Vec<String> = others.iter().take(ROSTER_MAX).map(described).collect();
     if let more @ 1.. = others.len().saturating_sub(ROSTER_MAX) {
         names.push(format!("{more} more (poste agents)"));
@@ -154,8 +154,8 @@ pub(super) fn unbound_text(cx: &Cx, call: &Call, binding: &Binding) -> Option<St
     Some(match &binding.standing {
         Standing::Bound(_) => return None,
         Standing::Unnamed => format!(
-            "Poste keeps the mail of this project in {}. This session has no name there; with one it gets mail: the tool poste \
-             with `register NAME --role ROLE`, or poste register NAME --role ROLE && poste session start --name {id} --as NAME",
+            "Poste keeps the mail of this project in {}. This session has no name there; with one it gets mail: the tool office \
+             with action=register name=NAME role=ROLE, or poste register NAME --role ROLE && poste session start --name {id} --as NAME",
             escape::line(&call.office.display().to_string())
         ),
         Standing::NotActive(name) => format!(

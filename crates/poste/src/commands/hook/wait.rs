@@ -9,7 +9,8 @@ use poste_connect::live::{Live, Told};
 use poste_connect::wake::Place;
 use poste_core::Error;
 use poste_core::log::{MessageNo, WakeOutcome, WakeWay};
-use poste_core::office::Office;
+use poste_core::office::{Office, Stop};
+use poste_core::store::Interest;
 use poste_core::store::processes::Presence;
 use poste_core::store::tables::{Agent, SessionRow};
 use poste_core::text::Session;
@@ -58,10 +59,12 @@ pub(super) fn run(call: &Call) -> u8 {
 /// The hook that binds the session may run beside this one.
 fn until_bound(call: &Call) -> Result<Option<SessionRow>> {
     const BINDING: Duration = Duration::from_secs(10);
-    let mut office = call.cx(None)?.open()?;
-    Ok(office.wait_for(Some(BINDING), |office| {
+    let mut cx = call.cx(None)?;
+    let mut office = cx.open()?;
+    // Who will run as the session is not known yet.
+    Ok(cx.wait_for(&mut office, &Interest::everything(), Some(BINDING), |office| {
         let run = call.live().map_or_else(|| call.session.clone(), |live| live.session);
-        Ok(office.store().tables()?.session(&run)?.filter(SessionRow::is_live))
+        Ok(views::session_row(office.store(), &run)?.filter(SessionRow::is_live))
     })?)
 }
 
@@ -70,20 +73,16 @@ fn wait(call: &Call, row: &SessionRow, had_as: &mut Option<u64>, until: Instant)
     let run = &row.id;
     let mut cx = call.cx(Some((&row.agent, run)))?;
     let mut office = cx.open()?;
-    let taken = Place::take(&call.office, run, *had_as).map_err(|error| unkept(call, &error))?;
+    let taken = Place::take(&call.office, &row.agent, run, *had_as).map_err(|error| unkept(call, &error))?;
     let Some(place) = taken else { return Ok(0) };
     *had_as = Some(place.nth);
     while now() < until && !place.is_wanted() {
-        let found = office.wait_unless(
-            Some(PRESENCE_PERIOD),
-            || place.is_wanted(),
-            |office| match agent_of(office, run)? {
-                Some(agent) => {
-                    Ok(Some(unheard(office, &agent, run, &told(call, run))?).filter(|mail| !mail.is_empty()))
-                }
-                None => Ok(Some(Vec::new())),
-            },
-        )?;
+        let is_over = Stop::When(&|| place.is_wanted());
+        let found = office.wait_unless(&Interest::mail(&row.agent), Some(PRESENCE_PERIOD), is_over, |office| {
+            cx.carry_out(office);
+            let Some(agent) = agent_of(office, run)? else { return Ok(Some(Vec::new())) };
+            Ok(Some(unheard(office, &agent, run, &told(call, run))?).filter(|mail| !mail.is_empty()))
+        })?;
         if agent_of(&office, run)?.is_none() {
             return Ok(0);
         }
@@ -106,7 +105,7 @@ fn wait(call: &Call, row: &SessionRow, had_as: &mut Option<u64>, until: Instant)
 
 /// Who runs as this session; `None`: it is over.
 fn agent_of(office: &Office, run: &Session) -> Result<Option<Agent>, Error> {
-    let row = office.store().tables()?.session(run)?.filter(SessionRow::is_live);
+    let row = views::session_row(office.store(), run)?.filter(SessionRow::is_live);
     let Some(row) = row.filter(|row| Presence::of(row.process.as_ref()) != Presence::Gone) else { return Ok(None) };
     Ok(office.agent(&row.agent)?.filter(Agent::is_active))
 }

@@ -128,6 +128,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let member = team::members(&runners).into_iter().find(|member| member.name == args.name);
     let member = member.ok_or_else(|| CommandError::new(Kind::Internal, "it was added and is not there"))?;
     let started = team::start(&mut office, &std::env::current_exe()?, &member, lead.as_ref())?;
+    cx.carry_out(&mut office);
     cx.ui.now = office.now()?;
     let all = [started.clone()];
     say_next(cx, &all);

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use poste_core::office::Office;
+use poste_core::store::tables::Concern;
 use poste_core::text::{Name, Session};
 use poste_core::views;
 use poste_dispatch::run::RunFolder;
@@ -88,14 +89,14 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     }
     let path = folder.output();
     if args.follow {
-        return follow(cx, &mut office, &run, &path);
+        return follow(cx, &mut office, &view.agent, &run, &path);
     }
     let (bytes, _) = read_from(&path, 0)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     cx.ui.answer(&LogsAnswer { agent: args.name, run, over: view.ended_at.is_some(), text })
 }
 
-fn follow(cx: &Cx, office: &mut Office, run: &Session, path: &Path) -> Result {
+fn follow(cx: &Cx, office: &mut Office, agent: &Name, run: &Session, path: &Path) -> Result {
     let (mut at, mut rest) = (0, Vec::new());
     loop {
         // Asked before the look: what was printed before the end is then there.
@@ -114,7 +115,7 @@ fn follow(cx: &Cx, office: &mut Office, run: &Session, path: &Path) -> Result {
         if is_over {
             return Ok(());
         }
-        office.wait_for(Some(PERIOD), |_| Ok(None::<()>))?;
+        cx.wait_for(office, &Concern::Agent(agent.clone()).into(), Some(PERIOD), |_| Ok(None::<()>))?;
     }
 }
 

@@ -113,6 +113,7 @@ fn up(cx: &mut Cx, names: &[Name]) -> Result {
     // The lead first: who it leads is registered with it.
     for member in &members {
         let one = team::start(&mut office, &program, member, runners.team.lead.as_ref())?;
+        cx.carry_out(&mut office);
         if one.registered || one.resumed || one.run.is_some() {
             cx.note_stored(format!("{} of the team", one.agent));
         }

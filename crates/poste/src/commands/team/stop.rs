@@ -114,6 +114,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         let grace_ms = config.map_or(limits::RUN_GRACE_MS_DEFAULT, |config| config.grace_ms);
         let grace = Duration::from_millis(u64::try_from(grace_ms).unwrap_or(0));
         let (mut stopping, request) = stop.begin(&mut office, &name, grace).map_err(failed)?;
+        cx.carry_out(&mut office);
         if let Some(request) = request {
             requests += 1;
             let (_, effect) = cx.decide(&mut office, &request)?;
@@ -125,7 +126,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         cx.ui.say(format!("asked {}; waiting", ui::count(requests, "teammate")));
     }
     let ui = cx.ui.clone();
-    let stopped = stop.wait(&mut office, asked, |what| ui.say(what)).map_err(failed)?;
+    let stopped = stop.wait(&mut office, &cx.carrier(), asked, |what| ui.say(what)).map_err(failed)?;
     cx.ui.now = office.now()?;
     let trouble = trouble(&stopped);
     cx.ui.answer(&StopAnswer { stopped })?;

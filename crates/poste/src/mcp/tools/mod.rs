@@ -1,128 +1,170 @@
-//! The tools: what a model fills in, and the command it becomes. Names that people know; a model may see nothing else.
+//! The tools: verbs under names that people know, with the fields a model fills in. A model may see nothing else.
 
-mod answers;
-mod command_line;
 mod inputs;
 mod mail;
-mod more;
+mod name;
+mod offer;
 mod schema;
 mod shared;
-mod words;
 
-use poste_connect::mcp::Call;
-use poste_connect::mcp::model::{JsonObject, Tool, ToolAnnotations};
+use std::sync::{LazyLock, OnceLock};
 
-use self::command_line::poste;
-use self::inputs::*;
-use self::mail::*;
-use self::more::*;
-use self::schema::{filled, schema};
-use self::shared::*;
-use super::desk::Desk;
-use super::render::Reply;
-use crate::Result;
+use poste_verbs::{
+    Verb as _, ack, agents, agree, approvals, approve, ask, claim, context, deny, done, extend, fail, handoff, inbox,
+    read, register, release, reply, reservation, search, send, session, status, thread, track, wait, whoami,
+};
 
-/// One tool: how it is told of, and what it does.
-pub(super) struct Spec {
-    pub name: &'static str,
-    description: &'static str,
-    input: fn() -> JsonObject,
-    output: fn() -> JsonObject,
-    effect: Effect,
-    run: fn(&Desk, JsonObject, &Call) -> Result<Reply>,
-    is_core: bool,
-}
+pub(super) use self::offer::{Called, Tool, call};
+use self::offer::{Effect, Offer, Own, Shows};
+pub(super) use self::shared::show_context;
 
-impl std::fmt::Debug for Spec {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Spec").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-/// What a tool may do to the office. Nothing it does reaches beyond it.
-#[derive(Debug, Clone, Copy)]
-enum Effect {
-    Reads,
-    Adds,
-    /// Doing it again changes nothing.
-    Settles,
-    /// What it does depends on what is asked of it.
-    Any,
-}
-
-impl Spec {
-    pub(super) fn tool(&self) -> Tool {
-        let annotations = ToolAnnotations::new().open_world(false);
-        let annotations = match self.effect {
-            Effect::Reads => annotations.read_only(true),
-            Effect::Adds => annotations.read_only(false).destructive(false).idempotent(false),
-            Effect::Settles => annotations.read_only(false).destructive(false).idempotent(true),
-            Effect::Any => annotations.read_only(false).destructive(true).idempotent(false),
-        };
-        let mut tool = Tool::new(self.name, self.description, (self.input)());
-        tool.output_schema = Some((self.output)().into());
-        tool.annotations = Some(annotations);
-        tool
-    }
-
-    pub(super) fn run(&self, desk: &Desk, arguments: JsonObject, call: &Call) -> Result<Reply> {
-        let reply = (self.run)(desk, arguments, call)?;
-        Ok(match desk.another() {
-            Some(warning) => reply.warned(&warning),
-            None => reply,
-        })
-    }
-}
-
-/// What is offered: few tools that do the daily work and one for the rest, or all there are.
+/// What is offered: few tools that do the daily work, or all there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Profile {
     /// Ten tools
     #[default]
     Core,
-    /// Those and a tool for each of the other frequent commands
+    /// Those and tools for decisions, reservations and agreements
     Full,
 }
 
-pub(super) fn of(profile: Profile) -> Vec<&'static Spec> {
-    SPECS.iter().filter(|spec| spec.is_core || profile == Profile::Full).collect()
+pub(super) fn of(profile: Profile) -> Vec<&'static Tool> {
+    TOOLS.iter().filter(|tool| tool.is_core || profile == Profile::Full).collect()
 }
 
-macro_rules! specs {
-    ($($name:ident: $input:ty => $output:ty, $effect:ident, $core:literal, $description:literal;)+) => {
-        static SPECS: &[Spec] = &[$(Spec {
+/// The tool that offers a verb, and how it is chosen there.
+pub(super) fn offering(verb: &str) -> Option<(&'static Tool, &'static Offer)> {
+    TOOLS.iter().find_map(|tool| Some((tool, tool.offers.iter().find(|offer| offer.verb == verb)?)))
+}
+
+macro_rules! tools {
+    ($($name:ident $(by $choice:ident)?: $effect:ident, $core:literal, $own:expr, $description:literal,
+        [$($offer:expr),+ $(,)?];)+) => {
+        static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| vec![$(Tool {
             name: stringify!($name),
             description: $description,
-            input: schema::<$input>,
-            output: schema::<$output>,
             effect: Effect::$effect,
-            run: |desk, arguments, call| $name(desk, filled::<$input>(stringify!($name), arguments)?, call),
             is_core: $core,
-        }),+];
+            choice: concat!($(stringify!($choice))?),
+            offers: vec![$($offer),+],
+            own: $own,
+            takes: OnceLock::new(),
+        }),+]);
     };
 }
 
-specs! {
-    send_message: Send => Said, Adds, true, "Send mail to another agent, a role or everybody. It is kept until they deal with it; type question or directive asks for something.";
-    check_inbox: CheckInbox => Mail, Reads, true, "List the mail that waits for you, most urgent first: numbers, senders, subjects. Marks nothing as read.";
-    read_message: ReadMessage => Mail, Settles, true, "Read one message whole, and have it marked as shown to you.";
-    claim_work: ClaimWork => Mail, Adds, true, "Take a message to work on before you start, so that nobody else does. It stays yours while you call tools; end it with finish_work.";
-    finish_work: FinishWork => Said, Settles, true, "End what you claimed: done with a summary, fail with the reason, release to give it back, extend to keep it longer.";
-    reply: Reply_ => Said, Adds, true, "Answer a message; its sender gets it, and whoever waits for the answer is woken.";
-    wait_for_mail: WaitForMail => Mail, Settles, true, "Wait until new mail comes, and read it. Returns at once if there is some.";
-    context: Context => Said, Adds, true, "Read and write the documents that agents of this project share, such as decisions and contracts. Versions are kept; replace needs the version it was made from.";
-    handoff: Handoff => Said, Adds, true, "Hand work over to another agent with its files, what is done and what to check; or see, accept or reject one.";
-    poste: Poste => Said, Any, true, "Any other poste command by its words: [\"register\",\"NAME\"], [\"agents\"], [\"track\",\"12\"], [\"search\",\"login\"], [\"reserve\",\"src/**\"], [\"ask\",…], [\"help\"], [\"help\",\"reserve\"].";
-    track: Number => Said, Reads, false, "What became of a message: each recipient's state with times.";
-    search: Search => Said, Reads, false, "Find messages by their words.";
-    thread: Number => Said, Reads, false, "The conversation a message belongs to.";
-    list_agents: Nothing => Said, Reads, false, "Who is registered, with roles and waiting mail.";
-    status: Nothing => Said, Reads, false, "The office at a glance.";
-    acknowledge: Number => Said, Settles, false, "Say that you took note of a message that asks for no work.";
-    ask: Ask => Said, Adds, false, "Ask for a decision with choices and a deadline.";
-    approvals: Approvals => Said, Reads, false, "Decisions that are asked for; with a number, one of them.";
-    decide: Decide => Said, Settles, false, "Decide a question you were asked.";
-    reserve: Reserve => Said, Adds, false, "Reserve paths you work on, or free them.";
-    agree: Agree => Said, Adds, false, "Propose something that several agents have to agree on, or see one.";
-    session: SessionTool => Said, Adds, false, "Note something in your session, show or close it.";
+tools! {
+    send_message: Adds, true, None,
+        "Send mail to another agent, a role or everybody. It is kept until they deal with it; type question or directive asks for something.",
+        [Offer::of::<send::Input>(
+            "",
+            &["to", "subject", "body", "type", "priority", "wants_response", "respond_by", "files=artifacts", "id"],
+            Shows::Own,
+        )];
+    check_inbox: Reads, true, Some(Own { input: schema::object::<inputs::CheckInbox>, run: mail::check_inbox }),
+        "List the mail that waits for you, most urgent first: numbers, senders, subjects. Marks nothing as read.",
+        [Offer::silent::<inbox::Input>(&["unread", "type", "from"])];
+    read_message: Settles, true, Some(Own { input: schema::object::<inputs::ReadMessage>, run: mail::read_message }),
+        "Read one message whole, and have it marked as shown to you.",
+        [Offer::silent::<read::Input>(&["number"])];
+    claim_work: Adds, true, Some(Own { input: schema::object::<inputs::ClaimWork>, run: mail::claim_work }),
+        "Take a message to work on before you start, so that nobody else does. It stays yours while you call tools; end it with finish_work.",
+        [Offer::silent::<claim::Input>(&["number", "type", "lease"])];
+    finish_work by outcome: Settles, true, None,
+        "End what you claimed: done with a summary, fail with the reason, release to give it back, extend to keep it longer.",
+        [
+            Offer::of::<done::Input>("done", &["number", "summary", "result", "files"], Shows::Own),
+            Offer::of::<fail::Input>("fail", &["number", "summary=reason", "retry"], Shows::Own),
+            Offer::of::<release::Input>("release", &["number"], Shows::Own),
+            Offer::of::<extend::Input>("extend", &["number", "lease"], Shows::Own),
+        ];
+    reply: Adds, true, None,
+        "Answer a message; its sender gets it, and whoever waits for the answer is woken.",
+        [Offer::of::<reply::Input>("", &["number", "body", "done", "wants_response", "files=artifacts"], Shows::Own)];
+    wait_for_mail: Settles, true, Some(Own { input: schema::object::<inputs::WaitForMail>, run: mail::wait_for_mail }),
+        "Wait until new mail comes, and read it. Returns at once if there is some.",
+        [Offer::silent::<wait::Input>(&["type", "from"])];
+    context by action: Adds, true, None,
+        "Read and write the documents that agents of this project share, such as decisions and contracts. Versions are kept; replace needs the version it was made from.",
+        [
+            Offer::of::<context::list::Input>("list", &[], Shows::Others),
+            Offer::with::<context::show::Input>("show", &["name"], Shows::Others, |connection, own, input, _| {
+                show_context(connection, own, input)
+            }),
+            Offer::of::<context::since::Input>("since", &["name"], Shows::Others),
+            Offer::of::<context::append::Input>("append", &["name", "text", "title"], Shows::Own),
+            Offer::of::<context::replace::Input>("replace", &["name", "text", "version=if_version"], Shows::Own),
+            Offer::of::<context::create::Input>("create", &["name", "text"], Shows::Own),
+        ];
+    handoff by action: Adds, true, None,
+        "Hand work over to another agent with its files, what is done and what to check; or see, accept or reject one.",
+        [
+            Offer::of::<handoff::create::Input>(
+                "create",
+                &["to", "task", "completed", "files=artifacts", "checks", "text=background"],
+                Shows::Own,
+            ),
+            Offer::of::<handoff::show::Input>("show", &["number"], Shows::Others),
+            Offer::of::<handoff::accept::Input>("accept", &["number", "checks", "text=notes"], Shows::Others),
+            Offer::of::<handoff::reject::Input>("reject", &["number", "text=reason"], Shows::Others),
+            Offer::of::<handoff::list::Input>("list", &[], Shows::Others),
+        ];
+    office by action: Adds, true, None,
+        "Take a name, see who is here, follow or search messages, note something in your session or close it.",
+        [
+            Offer::taking::<name::Input>(
+                register::Input::NAME,
+                "register",
+                &["name", "role", "capabilities", "own_name", "take_over"],
+                Shows::Own,
+                name::register,
+            ),
+            Offer::of::<whoami::Input>("whoami", &[], Shows::Others),
+            Offer::of::<agents::Input>("agents", &[], Shows::Others),
+            Offer::of::<status::Input>("status", &[], Shows::Others),
+            Offer::of::<track::Input>("track", &["number"], Shows::Others),
+            Offer::of::<thread::Input>("thread", &["number=conversation"], Shows::Others),
+            Offer::of::<search::Input>("search", &["words", "from", "type"], Shows::Others),
+            Offer::of::<ack::Input>("ack", &["number"], Shows::Own),
+            Offer::of::<session::note::Input>("note", &["text"], Shows::Own),
+            Offer::of::<session::close::Input>("close", &["text=summary"], Shows::Own),
+        ];
+    ask: Adds, false, None,
+        "Ask for a decision with choices and a deadline.",
+        [Offer::of::<ask::Input>("", &["to", "question=subject", "body", "choices", "deadline=by", "default"], Shows::Others)];
+    approvals: Reads, false, None,
+        "List the decisions that are asked for.",
+        [Offer::of::<approvals::Input>("", &["mine", "asked", "all"], Shows::Others)];
+    decide by decision: Settles, false, None,
+        "Decide a question you were asked: approve, with one of its choices if it has others, or deny.",
+        [
+            Offer::of::<approve::Input>("approve", &["number", "choice", "reason=note"], Shows::Others),
+            Offer::of::<deny::Input>("deny", &["number", "reason"], Shows::Others),
+        ];
+    reserve by action: Adds, false, None,
+        "Reserve paths you work on, so that nobody else changes them meanwhile, or free them.",
+        [
+            Offer::of::<reservation::reserve::Input>("reserve", &["patterns", "reason=why"], Shows::Others),
+            Offer::of::<reservation::release::Input>("release", &["patterns"], Shows::Others),
+            Offer::of::<reservation::list::Input>("list", &[], Shows::Others),
+        ];
+    agree: Adds, false, None,
+        "Agree on a proposal that several agents have to agree on.",
+        [Offer::of::<agree::Input>("", &["number", "note", "context"], Shows::Others)];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_a_tool_offers_is_one_of_its_verb() {
+        for tool in TOOLS.iter() {
+            let takes = tool.definition().input_schema;
+            assert!(takes.get("properties").is_some(), "{}", tool.name);
+            for offer in &tool.offers {
+                offer.check();
+            }
+        }
+    }
 }

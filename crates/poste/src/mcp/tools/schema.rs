@@ -3,21 +3,24 @@
 use poste_connect::mcp::model::JsonObject;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::Result;
 use crate::error::CommandError;
 
 /// The schema of a type, without what clients warn of and what a model does not need.
-pub(super) fn schema<T: JsonSchema>() -> JsonObject {
+pub(super) fn of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     slim(&mut schema);
-    match schema {
+    schema
+}
+
+pub(super) fn object<T: JsonSchema>() -> JsonObject {
+    match of::<T>() {
         Value::Object(object) => object,
         _ => JsonObject::new(),
     }
@@ -26,7 +29,7 @@ pub(super) fn schema<T: JsonSchema>() -> JsonObject {
 fn slim(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
-            for word in ["$schema", "title", "format", "default", "minimum"] {
+            for word in ["$schema", "title", "format", "default", "minimum", "pattern"] {
                 // A property may be called so; a keyword is no object.
                 if object.get(word).is_some_and(|value| !value.is_object()) {
                     object.remove(word);
@@ -43,7 +46,10 @@ fn slim(schema: &mut Value) {
                     any.iter().find(|one| one.get("type") != Some(&json!("null"))).cloned()
             {
                 object.remove("anyOf");
-                object.extend(only);
+                // What is said of the field stands before what is said of its type.
+                for (word, value) in only {
+                    object.entry(word).or_insert(value);
+                }
             }
             if let Some(Value::Array(values)) = object.get_mut("enum") {
                 values.retain(|value| !value.is_null());
@@ -55,9 +61,56 @@ fn slim(schema: &mut Value) {
     }
 }
 
+pub(super) fn property(schema: &Value, field: &str) -> Value {
+    let property = schema.get("properties").and_then(|properties| properties.get(field)).cloned();
+    debug_assert!(property.is_some(), "no verb takes {field}");
+    property.unwrap_or_else(|| json!({}))
+}
+
+pub(super) fn has_property(schema: &Value, field: &str) -> bool {
+    schema.get("properties").is_some_and(|properties| properties.get(field).is_some())
+}
+
+pub(super) fn is_required(schema: &Value, field: &str) -> bool {
+    let required = schema.get("required").and_then(Value::as_array);
+    required.is_some_and(|required| required.iter().any(|name| name == field))
+}
+
+/// The fields of a tool on their way to a schema.
+#[derive(Debug, Default)]
+pub(super) struct Properties {
+    all: JsonObject,
+    required: Vec<&'static str>,
+}
+
+impl Properties {
+    pub(super) fn require(&mut self, name: &'static str, property: Value) {
+        self.add(name, property, true);
+    }
+
+    /// A field that several verbs have is told of once, as the first one has it.
+    pub(super) fn add(&mut self, name: &'static str, property: Value, is_required: bool) {
+        if is_required && !self.required.contains(&name) {
+            self.required.push(name);
+        }
+        self.all.entry(name).or_insert(property);
+    }
+
+    pub(super) fn into_schema(self) -> JsonObject {
+        let mut schema = JsonObject::new();
+        schema.insert("type".to_owned(), json!("object"));
+        schema.insert("properties".to_owned(), Value::Object(self.all));
+        schema.insert("additionalProperties".to_owned(), json!(false));
+        if !self.required.is_empty() {
+            schema.insert("required".to_owned(), json!(self.required));
+        }
+        schema
+    }
+}
+
 /// Models write "12" for 12 and a list of one for one. What can only be meant in one way is taken so.
-fn meant(property: Option<&Value>, value: &mut Value) {
-    let wanted = property.and_then(|property| property.get("type")).and_then(Value::as_str);
+pub(super) fn take_as_meant(property: &Value, value: &mut Value) {
+    let wanted = property.get("type").and_then(Value::as_str);
     let taken = match (wanted, &*value) {
         (Some("integer"), Value::String(text)) => text.trim_start_matches('#').parse::<i64>().ok().map(Value::from),
         (Some("boolean"), Value::String(text)) => text.parse::<bool>().ok().map(Value::from),
@@ -66,6 +119,7 @@ fn meant(property: Option<&Value>, value: &mut Value) {
             let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
             words.map(|words| Value::from(words.join(",")))
         }
+        (Some("array"), Value::String(_)) => Some(Value::Array(vec![value.clone()])),
         _ => None,
     };
     if let Some(taken) = taken {
@@ -73,18 +127,48 @@ fn meant(property: Option<&Value>, value: &mut Value) {
     }
 }
 
-/// What was filled in; what does not fit is explained with what the tool takes.
-pub(super) fn filled<T: DeserializeOwned + JsonSchema>(tool: &str, mut arguments: JsonObject) -> Result<T> {
-    let known = schema::<T>();
-    arguments.iter_mut().for_each(|(name, value)| meant(known.get("properties").and_then(|all| all.get(name)), value));
-    serde_json::from_value(Value::Object(arguments)).map_err(|error| {
-        let names = |value: Option<&Value>| match value {
-            Some(Value::Object(fields)) => fields.keys().cloned().collect::<Vec<_>>().join(", "),
-            Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
-            _ => "nothing".to_owned(),
-        };
-        let hint =
-            format!("{tool} takes {}; it needs {}", names(known.get("properties")), names(known.get("required")));
-        CommandError::usage(format!("the arguments of {tool}: {error}")).hint(hint)
-    })
+/// Takes what was filled in as it was meant; what does not fit is explained with what the tool takes.
+pub(super) fn check(tool: &str, known: &JsonObject, arguments: &mut JsonObject) -> Result {
+    let property = |name: &str| known.get("properties").and_then(|all| all.get(name));
+    for (name, value) in arguments.iter_mut() {
+        if let Some(property) = property(name) {
+            take_as_meant(property, value);
+        }
+    }
+    let stray = arguments.keys().find(|name| property(name).is_none());
+    let required = known.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let missing = required.clone().find(|name| arguments.get(*name).is_none_or(Value::is_null));
+    let wrong = arguments.iter().find(|(name, value)| !fits(property(name), value));
+    let message = match (stray, missing, wrong) {
+        (Some(stray), ..) => format!("there is no argument {}", crate::mcp::short(stray)),
+        (_, Some(missing), _) => format!("{missing} is missing"),
+        (_, _, Some((name, _))) => {
+            let kind = property(name).and_then(|property| property.get("type")).and_then(Value::as_str);
+            format!("{name} must be of type {}", kind.unwrap_or_default())
+        }
+        _ => return Ok(()),
+    };
+    let names: Vec<&str> = known
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let needed: Vec<&str> = required.collect();
+    let needed = if needed.is_empty() { "nothing".to_owned() } else { needed.join(", ") };
+    let hint = format!("{tool} takes {}; it needs {needed}", names.join(", "));
+    Err(CommandError::usage(format!("the arguments of {tool}: {message}")).hint(hint))
+}
+
+/// Whether a value has the type that is asked for. Everything finer the verb says itself.
+fn fits(property: Option<&Value>, value: &Value) -> bool {
+    match property.and_then(|property| property.get("type")).and_then(Value::as_str) {
+        Some("integer") => value.is_i64() || value.is_u64() || value.is_null(),
+        Some("boolean") => value.is_boolean() || value.is_null(),
+        Some("string") => value.is_string() || value.is_null(),
+        Some("array") => value.is_array() || value.is_null(),
+        Some("object") => value.is_object() || value.is_null(),
+        _ => true,
+    }
 }

@@ -1,0 +1,173 @@
+//! Message content is data: nothing in it may move a cursor, colour a line or turn text around.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// One line: every control character is made visible, line ends too.
+pub fn line(text: &str) -> Cow<'_, str> {
+    escape(text, |character| is_dangerous(character) || character == '\n' || character == '\t')
+}
+
+/// Several lines: line ends and tabs stay.
+pub fn block(text: &str) -> Cow<'_, str> {
+    escape(text, is_dangerous)
+}
+
+/// A text in one line, for the middle of a line, a heading or a cell of a table. Never to be put at the beginning of a
+/// line, where a number or a hyphen alone would begin a list.
+pub fn markdown(text: &str) -> String {
+    let line = line(text);
+    let mut safe = String::with_capacity(line.len() + 8);
+    let mut before = None;
+    let mut characters = line.chars().peekable();
+    while let Some(character) = characters.next() {
+        let is_in_word = |neighbour: Option<&char>| neighbour.is_some_and(|c| c.is_alphanumeric());
+        let means_something = match character {
+            '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '|' | '~' | '&' | '$' | '#' => true,
+            // In a word it is a part of it.
+            '_' => !(is_in_word(before.as_ref()) && is_in_word(characters.peek())),
+            _ => false,
+        };
+        if means_something {
+            safe.push('\\');
+        }
+        safe.push(character);
+        before = Some(character);
+    }
+    safe
+}
+
+/// JSON that is safe on a terminal: what serde_json leaves as it is becomes `\u….`.
+pub fn json(text: &str) -> Cow<'_, str> {
+    escape_json(text, is_dangerous)
+}
+
+/// As [`json`], and in one line: a payload is kept as it was given, with the line ends between its parts.
+pub fn json_line(text: &str) -> Cow<'_, str> {
+    escape_json(text, |character| is_dangerous(character) || character == '\n' || character == '\t')
+}
+
+fn escape_json(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(&bad) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    let (mut in_string, mut escaped) = (false, false);
+    for character in text.chars() {
+        match character {
+            _ if escaped => escaped = false,
+            '\\' if in_string => escaped = true,
+            '"' => in_string = !in_string,
+            _ => {}
+        }
+        if !bad(character) {
+            safe.push(character);
+        } else if in_string {
+            // In a string, and only there, this means the same.
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                let _ = write!(safe, "\\u{unit:04x}");
+            }
+        } else {
+            // Between the parts of JSON stands nothing but white space.
+            safe.push(' ');
+        }
+    }
+    Cow::Owned(safe)
+}
+
+fn escape(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(&bad) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        match character {
+            '\n' if bad('\n') => safe.push('⏎'),
+            '\t' if bad('\t') => safe.push(' '),
+            character if bad(character) => {
+                let _ = write!(safe, "\\u{{{:x}}}", u32::from(character));
+            }
+            character => safe.push(character),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// Controls (C0, DEL, C1), characters that turn the direction of text, and ones nobody can see.
+fn is_dangerous(character: char) -> bool {
+    match character {
+        '\n' | '\t' => false,
+        // The one that makes an emoji of a character is harmless and common.
+        '\u{fe0f}' => false,
+        '\u{ad}'
+        | '\u{34f}'
+        | '\u{61c}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0e}'
+        | '\u{feff}'
+        | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}'
+        | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}' => true,
+        other => other.is_control(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_mean_nothing() {
+        assert_eq!(
+            markdown("*a* `b` [c](d) <e> | ~f~ #g &amp; \\"),
+            r"\*a\* \`b\` \[c\](d) \<e\> \| \~f\~ \#g \&amp; \\"
+        );
+        assert_eq!(markdown("refresh_token is _not_ __init__"), r"refresh_token is \_not\_ \_\_init\_\_");
+        assert_eq!(markdown("one\n# two\r\u{1b}[31m"), "one⏎\\# two\\\\u{d}\\\\u{1b}\\[31m");
+        assert_eq!(markdown("Fix the login (#12), 50% – ünï 漢字."), r"Fix the login (\#12), 50% – ünï 漢字.");
+    }
+
+    #[test]
+    fn nothing_a_terminal_obeys_comes_through() {
+        let hostile = "\u{1b}[31mred\u{7}\u{9b}2J\u{202e}abc\r\u{8}\0\u{feff}\u{200b}\u{e0041}";
+        for shown in [line(hostile), block(hostile), json(hostile)] {
+            assert!(!shown.chars().any(is_dangerous), "{shown:?}");
+        }
+        assert_eq!(line("a\nb\tc"), "a⏎b c");
+        assert_eq!(block("a\nb\tc"), "a\nb\tc");
+        assert_eq!(line("plain ünïcödé 漢字 🙂 ❤\u{fe0f}"), "plain ünïcödé 漢字 🙂 ❤\u{fe0f}");
+        // Text hidden in variation selectors, which a model reads and a person does not see.
+        let hidden: String = "obey".chars().filter_map(|c| char::from_u32(0xe0100 + u32::from(c) - 0x20)).collect();
+        assert!(block(&hidden).is_ascii());
+    }
+
+    #[test]
+    fn escaped_json_means_the_same() {
+        let original = serde_json::json!({ "s": "\u{202e}\u{9b}x\u{e0041}" });
+        let text = original.to_string();
+        let back: serde_json::Value = serde_json::from_str(&json(&text)).unwrap();
+        assert_eq!(back, original);
+    }
+
+    #[test]
+    fn line_ends_between_the_parts_of_json_are_no_part_of_it() {
+        let text = "{\r\n\t\"a\": \"\u{9b}\\n\\\\\",\r\n\t\"b\": [1,\r2]\r\n}";
+        let original: serde_json::Value = serde_json::from_str(text).unwrap();
+        for safe in [json(text), json_line(text)] {
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), original, "{safe}");
+            assert!(!safe.chars().any(is_dangerous), "{safe:?}");
+        }
+        assert_eq!(json(text).lines().count(), 4);
+        assert_eq!(json_line(text).lines().count(), 1);
+    }
+}

@@ -1,0 +1,271 @@
+//! The files of an office on this machine: the database, the write lock, the bell and the blobs, with the machine's
+//! clocks. Whatever orders the log writes through them.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::TransactionBehavior;
+
+use super::archive::is_archive_name;
+use super::blobs::Blobs;
+use super::clock::{self, Clock, Reading};
+use super::lock::{WriteGuard, WriteLock};
+use super::tables::{Changes, Concerns, Tables};
+use super::waiters::{self, Waiter};
+use super::{Options, Store, WAL_BYTES_MAX, bell};
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::fold::{Code, Outcome, Rejection, Verdict};
+use crate::limits;
+use crate::log::{Artifact, Intent, Position, Sealed};
+use crate::time::Timestamp;
+
+#[derive(Debug)]
+pub(crate) struct OfficeFiles {
+    pub(super) store: Store,
+    /// `None` for tables in memory, which no other process can open.
+    lock: Option<WriteLock>,
+    clock: Arc<dyn Clock>,
+    /// After a failed commit the connection is not trusted again; the next write opens a new one.
+    pub(super) broken: bool,
+    /// How often this process wrote.
+    writes: u32,
+    /// What was committed and nobody has asked for yet.
+    changes: Changes,
+    /// Of the last who waited, kept for the next.
+    waiter: RefCell<Option<Waiter>>,
+}
+
+impl OfficeFiles {
+    pub(super) fn open(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self, Error> {
+        let lock = WriteLock::new(path, &options.program);
+        Ok(Self::new(Store::open(path, options)?, Some(lock), clock))
+    }
+
+    /// Tables in memory have no other writer, and so no lock.
+    pub(super) fn in_memory(store: Store, clock: Arc<dyn Clock>) -> Self {
+        Self::new(store, None, clock)
+    }
+
+    fn new(store: Store, lock: Option<WriteLock>, clock: Arc<dyn Clock>) -> Self {
+        Self { store, lock, clock, broken: false, writes: 0, changes: Changes::default(), waiter: RefCell::default() }
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The folder of the office; tables in memory have none.
+    pub(super) fn folder(&self) -> Result<&Path, Error> {
+        self.store.path().ok_or_else(|| Error::Damaged("the office has no folder".to_owned()))
+    }
+
+    pub(crate) fn take_waiter(&self) -> Result<Waiter, Error> {
+        let kept = self.waiter.take();
+        kept.map_or_else(|| Ok(Waiter::new(self.folder()?)), Ok)
+    }
+
+    pub(crate) fn keep_waiter(&self, waiter: Waiter) {
+        self.waiter.replace(Some(waiter));
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// What time the next record would have.
+    pub(crate) fn reading(&self) -> Result<Reading, Error> {
+        let head = self.store.tables()?.cursor.head;
+        let remembered = clock::remembered(self.store.conn())?;
+        Ok(clock::read(self.clock.as_ref(), head.at, remembered.as_ref()))
+    }
+
+    /// Remembers that this machine's `poste.toml` stands on this policy version.
+    pub(crate) fn see_policy(&mut self, version: u64) -> Result<(), Error> {
+        let _guard = self.hold()?;
+        let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
+        self.store.version()?.may_write(self.store.options.schema.version())?;
+        transaction.execute("UPDATE machine SET policy_seen = ?1 WHERE one = 1", [version])?;
+        transaction.commit()?;
+        Ok(())
+    }
+
+    /// The bell rings after a commit, so a log that ends before it has lost records. Writing on would give their numbers
+    /// to others, and nobody could tell any more.
+    pub(super) fn check_nothing_lost(&self, end: Position) -> Result<(), Error> {
+        match self.store.last_rung().filter(|rung| *rung > end) {
+            Some(stored) if !sabotaged!(BellBeforeCommit) => Err(Error::Lost { stored: stored.0, end: end.0 }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether this process writes again and again: a server, not a command.
+    pub(super) fn stays(&self) -> bool {
+        self.writes >= WRITES_OF_A_COMMAND_MAX
+    }
+
+    /// Whoever let the WAL grow makes it short again before it goes, since the next open may be a cold one.
+    fn shorten_wal(&self) {
+        if !self.stays() || self.broken || !self.store.is_wal_over(WAL_BYTES_MAX) {
+            return;
+        }
+        if let Ok(_guard) = self.acquire(Duration::ZERO)
+            && self.store.check_identity().is_ok()
+        {
+            self.store.empty_wal();
+        }
+    }
+
+    /// After a failed commit the connection is not trusted again.
+    pub(super) fn mend(&mut self) -> Result<(), Error> {
+        if let Some(path) = self.store.path().filter(|_| self.broken) {
+            self.store = Store::open(path, self.store.options.clone())?;
+        }
+        self.broken = false;
+        Ok(())
+    }
+
+    /// Keeps every writer out until the guard is dropped.
+    pub(crate) fn hold(&self) -> Result<Option<WriteGuard>, Error> {
+        let guard = self.acquire(self.store.options.lock_timeout)?;
+        self.store.check_identity()?;
+        Ok(guard)
+    }
+
+    pub(super) fn acquire(&self, patience: Duration) -> Result<Option<WriteGuard>, Error> {
+        self.lock.as_ref().map(|lock| lock.acquire(patience)).transpose()
+    }
+
+    /// After a commit, and after the lock was let go.
+    pub(super) fn wrote(&mut self, position: Position, at: Timestamp, changes: Changes) {
+        self.writes = self.writes.saturating_add(1);
+        if !sabotaged!(BellBeforeCommit) {
+            self.ring(position, at, &changes);
+        }
+        self.changes.absorb(changes);
+    }
+
+    /// What was committed since the last call.
+    pub(crate) fn take_changes(&mut self) -> Changes {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Every waiter sleeps until the next thing falls due, so all have to know of what falls due before they look by
+    /// themselves.
+    pub(super) fn ring(&self, position: Position, at: Timestamp, changes: &Changes) {
+        let Some(folder) = self.store.path() else { return };
+        bell::ring(folder, position);
+        match changes.falls_due_before(at.plus_ms(waiters::BACKSTOP_MS)) {
+            true => waiters::ring(folder, &Concerns::everything(), position.0),
+            false => waiters::ring(folder, &changes.concerns, position.0),
+        }
+    }
+
+    /// Large content is safe on disk before the record that names it. It is written before the lock is taken, since
+    /// that takes long.
+    pub(super) fn put_blobs(&self, proposals: &[Sealed]) -> Result<(), Error> {
+        self.each_large(proposals, |blobs, bytes, _| blobs.put(bytes).map(|_| ()))
+    }
+
+    /// Whoever erases, or clears away blobs that no record names, holds the lock while doing so. What is here under the
+    /// lock is therefore here when the record is, and content that went since it was written is written again.
+    pub(super) fn keep_blobs(&self, proposals: &[Sealed]) -> Result<(), Error> {
+        self.each_large(proposals, |blobs, bytes, digest| match blobs.has(digest) {
+            true => Ok(()),
+            false => blobs.put(bytes).map(|_| ()),
+        })
+    }
+
+    /// A new record may not name a file that is not in the office. This machine's own refusal, before the fold: another
+    /// one may have the file, and a log that is ordered elsewhere brings records before their files.
+    pub(super) fn lacks_file(
+        &self,
+        tables: &Tables<'_>,
+        sealed: &Sealed,
+        at: Timestamp,
+    ) -> Result<Option<Outcome>, Error> {
+        let lacking = match self.lacks_attachment(sealed) {
+            None => self.lacks_archive(tables, sealed)?,
+            lacking => lacking,
+        };
+        let id = &sealed.envelope.id;
+        let Some(rejection) = lacking else { return Ok(None) };
+        if tables.id(id)?.is_some() {
+            return Ok(None); // a repeat is answered as what it was
+        }
+        let verdict = Verdict::Rejected(rejection);
+        Ok(Some(Outcome { id: id.clone(), position: None, at, repeat: false, verdict }))
+    }
+
+    fn lacks_attachment(&self, sealed: &Sealed) -> Option<Rejection> {
+        let blobs = self.store.blobs()?;
+        let gone = |artifact: &Artifact| artifact.digest.is_some_and(|digest| !blobs.has(&digest));
+        let gone = sealed.attached().into_iter().find(gone)?;
+        let reason = format!("{}: its copy is not in the office; attach it again", gone.path);
+        Some(Rejection { code: Code::Malformed, reason })
+    }
+
+    /// With the record the messages leave the database. Whoever wrote the file has let go of the lock since then, and
+    /// the doctor, who holds it, may have cleared it away as a leftover.
+    fn lacks_archive(&self, tables: &Tables<'_>, sealed: &Sealed) -> Result<Option<Rejection>, Error> {
+        let Some(archives) = self.store.archives() else { return Ok(None) };
+        if sealed.envelope.name != "conversation.archive" {
+            return Ok(None);
+        }
+        let Ok(Some(Intent::Archive(archive))) = sealed.intent() else { return Ok(None) };
+        if !is_archive_name(&archive.file) || tables.has_archive_file(&archive.file)? {
+            return Ok(None); // the fold refuses it, and such a name is not opened
+        }
+        let reason = match archives.is_whole(&archive) {
+            Ok(true) => return Ok(None),
+            Ok(false) => format!("the archive {} is not the file that was written", archive.file),
+            Err(Error::Damaged(damage)) => damage,
+            Err(error) => return Err(error),
+        };
+        Ok(Some(Rejection { code: Code::NotFinished, reason: format!("{reason}; archive again") }))
+    }
+
+    fn each_large(
+        &self,
+        proposals: &[Sealed],
+        visit: impl Fn(&Blobs, &[u8], &Digest) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if !proposals.iter().any(is_large) {
+            return Ok(());
+        }
+        // What the fold will refuse for its size, or knows already, is not written at all. Its limit is one of
+        // messages, results may be larger; and a policy among the proposals may raise it.
+        let tables = self.store.tables()?;
+        let raises_it = proposals.iter().any(|sealed| matches!(sealed.intent(), Ok(Some(Intent::Policy(_)))));
+        let limit = tables.policy()?.settings.content_bytes_max.filter(|_| !raises_it).unwrap_or(u64::MAX);
+        for sealed in proposals.iter().filter(|sealed| is_large(sealed)) {
+            let (Some(content), Some(named), Some(blobs)) =
+                (&sealed.content, &sealed.envelope.content, self.store.blobs())
+            else {
+                continue;
+            };
+            let is_message = sealed.intent().ok().flatten().is_some_and(|intent| intent.mail().is_some());
+            let is_refused = is_message && content.bytes.len() as u64 > limit;
+            if !is_refused && tables.id(&sealed.envelope.id)?.is_none() {
+                visit(blobs, &content.bytes, &named.digest)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for OfficeFiles {
+    fn drop(&mut self) {
+        self.shorten_wal();
+    }
+}
+
+/// Too large for a row of its own.
+fn is_large(sealed: &Sealed) -> bool {
+    sealed.content.as_ref().is_some_and(|content| content.bytes.len() > limits::CONTENT_INLINE_BYTES_MAX)
+}
+
+/// A command writes a few times at most.
+const WRITES_OF_A_COMMAND_MAX: u32 = 32;

@@ -1,0 +1,246 @@
+//! Following a log that another engine orders: publish there, pull from there, fold here.
+//!
+//! Several processes of one machine may follow into the same files. Each folds what it finds missing, under the write
+//! lock; whatever another one has folded meanwhile is skipped.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::TransactionBehavior;
+
+use super::clock::Clock;
+use super::files::OfficeFiles;
+use super::schema::{self, FileVersion};
+use super::tables::Tables;
+use super::{Options, Store, WAL_BYTES_MAX, WAL_BYTES_MAX_STAYING, erase, machine, ticks};
+use crate::error::Error;
+use crate::fold::{self, Outcome, Refusals, fold};
+use crate::log::{Head, Intent, Position, Proposal, Record, Sealed, Sequencer, Tick, Via};
+use crate::text::{Name, RecordId};
+
+/// Records that are folded in one transaction: enough to share a sync, few enough that nobody waits long for the lock.
+const BATCH_MAX: usize = 256;
+
+/// A retry without delay makes one more thing due with each tick; nothing can chain longer than this.
+const TICKS_IN_A_ROW_MAX: usize = 8;
+
+/// What the fold answered, by position.
+type Answers = BTreeMap<Position, Outcome>;
+
+/// The order that an engine makes for many machines, and this machine's copy of the log.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    pub(crate) files: OfficeFiles,
+    sequencer: Box<dyn Sequencer>,
+}
+
+impl Follower {
+    /// Makes the files of an office that follows a log, or finds them there. Returns whether they were made.
+    pub(crate) fn create(path: &Path, options: &Options) -> Result<bool, Error> {
+        Store::create(path, options, |conn| {
+            machine::insert(conn, &machine::fresh_name())?;
+            schema::set_follows(conn)
+        })
+    }
+
+    pub(crate) fn open(
+        path: &Path,
+        clock: Arc<dyn Clock>,
+        options: Options,
+        sequencer: Box<dyn Sequencer>,
+    ) -> Result<Self, Error> {
+        let files = OfficeFiles::open(path, clock, options)?;
+        if !files.store.follows()? {
+            let message = "this office orders its own log and cannot follow another".to_owned();
+            return Err(Error::Config { path: path.to_owned(), message });
+        }
+        Ok(Self { files, sequencer })
+    }
+
+    pub(crate) fn in_memory(
+        machine: &str,
+        clock: Arc<dyn Clock>,
+        sequencer: Box<dyn Sequencer>,
+    ) -> Result<Self, Error> {
+        let store = Store::in_memory()?;
+        machine::insert(store.conn(), machine)?;
+        schema::set_follows(store.conn())?;
+        Ok(Self { files: OfficeFiles::in_memory(store, clock), sequencer })
+    }
+
+    /// Folds everything that is there.
+    pub(crate) fn follow(&mut self) -> Result<(), Error> {
+        self.follow_within(self.files.store.options.lock_timeout)
+    }
+
+    fn follow_within(&mut self, patience: Duration) -> Result<(), Error> {
+        while self.fold_next(patience, &mut Answers::new())? {}
+        Ok(())
+    }
+
+    /// Settles what is due, after following: proposes a tick while something is due by the engine's time.
+    pub(crate) fn settle(&mut self, patience: Duration) -> Result<(), Error> {
+        for _ in 0..TICKS_IN_A_ROW_MAX {
+            self.follow_within(patience)?;
+            let Some(tick) = self.due_tick()? else { return Ok(()) };
+            let published = match self.sequencer.publish(&[tick]) {
+                Ok(positions) => positions.last().copied(),
+                Err(Error::Unknown { .. }) => None, // it may come yet, and if not, the next who looks tries again
+                Err(error) => return Err(error),
+            };
+            self.follow_within(patience)?;
+            if published.is_none_or(|position| self.position().is_ok_and(|head| head < position)) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The tick that settles what is due, if anything is.
+    fn due_tick(&mut self) -> Result<Option<Sealed>, Error> {
+        let sent_at = self.files.clock().wall();
+        let tables = self.files.store.tables()?;
+        if tables.first_due(sent_at.max(tables.cursor.head.at))?.is_none() {
+            return Ok(None);
+        }
+        // A tick ahead of the log's time would be refused, and kept. The engine is asked only when something seems due.
+        let head = self.sequencer.head()?;
+        let ours = tables.cursor.head.position;
+        if head.position < ours {
+            return Err(Error::Lost { stored: ours.0, end: head.position.0 });
+        }
+        let Some(first) = tables.first_due(head.now)? else { return Ok(None) };
+        let proposal = Proposal {
+            id: ticks::id(&tables, first)?,
+            actor: Name::poste(),
+            session: None,
+            via: Via::Unknown,
+            sent_at,
+            intent: Intent::Tick(Tick {}),
+            content: None,
+        };
+        Ok(Some(Sealed::seal(&proposal, self.files.store.machine()?)?))
+    }
+
+    /// Publishes proposals and answers each with what the fold made of it.
+    ///
+    /// An error says that none of them is known to be kept; [`Error::Unknown`] that they may be.
+    pub(crate) fn append(&mut self, proposals: Vec<Sealed>) -> Result<Vec<Outcome>, Error> {
+        if self.files.store.is_read_only() {
+            return Err(Error::ReadOnly(self.files.folder()?.to_owned()));
+        }
+        let patience = self.files.store.options.lock_timeout;
+        self.settle(patience)?;
+        self.files.put_blobs(&proposals)?;
+        let mut refused = Vec::with_capacity(proposals.len());
+        let mut published = Vec::with_capacity(proposals.len());
+        let tables = self.files.store.tables()?;
+        for sealed in proposals {
+            let lacking = self.files.lacks_file(&tables, &sealed, tables.cursor.head.at)?;
+            published.extend(lacking.is_none().then_some(sealed));
+            refused.push(lacking);
+        }
+        drop(tables);
+        let mut answers = self.publish(published, patience)?.into_iter();
+        Ok(refused.into_iter().filter_map(|refused| refused.or_else(|| answers.next())).collect())
+    }
+
+    /// Once it is published, whatever goes wrong here leaves the outcome unknown.
+    fn publish(&mut self, proposals: Vec<Sealed>, patience: Duration) -> Result<Vec<Outcome>, Error> {
+        let positions = match proposals.is_empty() {
+            true => return Ok(Vec::new()),
+            false => self.sequencer.publish(&proposals)?,
+        };
+        let ids: Vec<RecordId> = proposals.iter().map(|sealed| sealed.envelope.id.clone()).collect();
+        self.answers_at(&positions, &proposals, patience).map_err(|error| match error {
+            Error::Unknown { cause, .. } => Error::Unknown { ids, cause },
+            other => Error::Unknown { ids, cause: other.to_string() },
+        })
+    }
+
+    fn answers_at(
+        &mut self,
+        positions: &[Position],
+        proposals: &[Sealed],
+        patience: Duration,
+    ) -> Result<Vec<Outcome>, Error> {
+        let last = positions.last().copied().unwrap_or_default();
+        let mut answers = Answers::new();
+        while self.position()? < last {
+            if !self.fold_next(patience, &mut answers)? {
+                let cause = format!("it was stored as record {last}, which has not come back yet");
+                return Err(Error::Unknown { ids: Vec::new(), cause });
+            }
+        }
+        let tables = self.files.store.tables()?;
+        let answer_to = |(position, sealed): (&Position, &Sealed)| match answers.remove(position) {
+            Some(answer) => Ok(answer),
+            None => fold::recall_record(&tables, sealed, *position), // another process of this machine folded it
+        };
+        positions.iter().zip(proposals).map(answer_to).collect()
+    }
+
+    fn position(&self) -> Result<Position, Error> {
+        Ok(self.files.store.tables()?.cursor.head.position)
+    }
+
+    /// One transaction: lock, checks, fold, commit, bell. Says whether there was anything to fold.
+    fn fold_next(&mut self, patience: Duration, answers: &mut Answers) -> Result<bool, Error> {
+        self.files.mend()?;
+        let records = self.sequencer.pull(self.position()?, BATCH_MAX)?;
+        if records.is_empty() {
+            return Ok(false);
+        }
+        let sealed: Vec<Sealed> = records.iter().map(|record| record.sealed.clone()).collect();
+        self.files.put_blobs(&sealed)?;
+        let guard = self.files.acquire(patience)?;
+        self.files.store.check_identity()?;
+        self.files.keep_blobs(&sealed)?;
+        self.files.store.check_room()?;
+        self.files.store.keep_wal_short(if self.files.stays() { WAL_BYTES_MAX_STAYING } else { WAL_BYTES_MAX })?;
+        let ours = self.files.store.options.schema.version();
+        let transaction = rusqlite::Transaction::new_unchecked(&self.files.store.conn, TransactionBehavior::Immediate)?;
+        FileVersion::may_still_write(&transaction, ours)?;
+        let mut tables = Tables::load(&transaction)?;
+        tables.collect_changes();
+        self.files.check_nothing_lost(tables.cursor.head.position)?;
+        let mut answered = Answers::new();
+        for record in records {
+            if record.position <= tables.cursor.head.position {
+                continue; // another process was faster
+            }
+            answered.insert(record.position, self.fold_one(&mut tables, record)?);
+        }
+        let Head { position, at, .. } = tables.cursor.head;
+        tables.flush()?;
+        let changes = tables.take_changes();
+        drop(tables);
+        if let Err(error) = transaction.commit() {
+            self.files.broken = true;
+            return Err(error.into());
+        }
+        drop(guard);
+        self.files.wrote(position, at, changes);
+        answers.append(&mut answered);
+        Ok(true)
+    }
+
+    fn fold_one(&self, tables: &mut Tables<'_>, mut record: Record) -> Result<Outcome, Error> {
+        let head = &tables.cursor.head;
+        if record.position != head.position.next() {
+            let (expected, came) = (head.position.next(), record.position);
+            return Err(Error::Damaged(format!("record {expected} is missing from the log: {came} came after it")));
+        }
+        record.at = record.at.max(head.at);
+        let outcome = fold(tables, &record, Refusals::Kept)?;
+        // A repeat of a redacted record brought its blobs along once more.
+        if let (true, Some(position)) = (outcome.repeat, outcome.position)
+            && tables.redaction(position)?.is_some()
+        {
+            erase::erase_again(&self.files.store, &record.sealed)?;
+        }
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,545 @@
+//! A bell for each waiter: a FIFO in the office's folder `waiters/`, whose name says what wakes it.
+//!
+//! After a commit the writer reads the names and writes a byte into the FIFO of every waiter that the commit concerns.
+//! Nobody else wakes, and a commit beside a hundred other waiters costs the writer one look into a folder.
+//!
+//! A ring is a shortcut, not a promise: a writer may die between commit and ring. Every waiter therefore also looks at
+//! `data_version` now and then. Nothing here is state: the folder may be deleted at any time.
+
+use std::fs::DirBuilder;
+use std::io::{self, PipeReader, PipeWriter, Write as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::interest::Touched;
+use super::tables::{Concern, Concerns};
+
+/// The folder of the waiters.
+pub(crate) const FOLDER: &str = "waiters";
+
+/// How often a waiter that can be rung looks anyway: this long a lost ring delays news at most.
+const BACKSTOP_PERIOD: Duration = Duration::from_millis(BACKSTOP_MS.unsigned_abs());
+pub(crate) const BACKSTOP_MS: i64 = 5_000;
+/// How often a waiter looks that cannot be rung.
+const POLL_PERIOD: Duration = Duration::from_millis(40);
+
+/// More names than this are not read: whoever fills the folder delays waiters, never a writer.
+const NAMES_MAX: usize = 4_096;
+/// A FIFO gets its name once it has a reader. One that nobody has named for so long belongs to nobody.
+const UNNAMED_AGE_MAX: Duration = Duration::from_secs(60);
+
+/// What parts a name: `ID.INTEREST`.
+const DOT: u8 = b'.';
+/// What the name of a FIFO ends with as long as it has no reader yet.
+const UNNAMED: &str = ".new";
+
+const OPEN: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
+/// Wakes waiters without a commit, for whoever changed something else that ends their wait.
+pub fn wake(office: &Path, concern: Concern) {
+    ring(office, &[concern].into_iter().collect(), 0);
+}
+
+/// Wakes the waiters that are concerned. Whatever is in the folder, this neither fails nor blocks.
+///
+/// `turn` says which one of the others is looked at, too: a waiter that was killed leaves its FIFO behind, and what it
+/// waited for may never come.
+pub(super) fn ring(office: &Path, concerns: &Concerns, turn: u64) {
+    let Some(folder) = open_folder(office) else { return };
+    let Ok(listing) = Dir::read_from(&folder) else { return };
+    let touched = Touched::by(concerns);
+    let mut others = Vec::new();
+    for entry in listing.take(NAMES_MAX).flatten() {
+        // A file system that does not say what it is says so: opening it tells.
+        if !matches!(entry.file_type(), FileType::Fifo | FileType::Unknown) {
+            continue;
+        }
+        let name = entry.file_name();
+        let interest = name.to_bytes().splitn(2, |byte| *byte == DOT).nth(1);
+        if interest.is_some_and(|interest| touched.meets(interest)) {
+            ring_one(&folder, name);
+        } else {
+            others.push(name.to_owned());
+        }
+    }
+    if let Some(other) = usize::try_from(turn).ok().and_then(|turn| others.get(turn.checked_rem(others.len())?)) {
+        clear_if_dead(&folder, other);
+    }
+}
+
+fn ring_one(folder: &OwnedFd, name: &std::ffi::CStr) {
+    match rustix::fs::openat(folder, name, OFlags::WRONLY | OPEN, Mode::empty()) {
+        // One that is full was rung often enough; one whose waiter has died meanwhile is cleared away by the next writer.
+        Ok(fifo) if rustix::fs::fstat(&fifo).is_ok_and(|stat| is_ours(&stat)) => {
+            let _ = rustix::io::write(&fifo, b"!");
+        }
+        Err(Errno::NXIO) => clear(folder, name),
+        _ => {}
+    }
+}
+
+fn clear_if_dead(folder: &OwnedFd, name: &std::ffi::CStr) {
+    if let Err(Errno::NXIO) = rustix::fs::openat(folder, name, OFlags::WRONLY | OPEN, Mode::empty()) {
+        clear(folder, name);
+    }
+}
+
+/// Removes a FIFO that nobody reads. It never had another reader than the one that is gone, unless it is new.
+fn clear(folder: &OwnedFd, name: &std::ffi::CStr) {
+    let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
+    let is_new = name.to_bytes().ends_with(UNNAMED.as_bytes()) && !is_old(&stat);
+    if is_ours(&stat) && !is_new {
+        let _ = rustix::fs::unlinkat(folder, name, AtFlags::empty());
+    }
+}
+
+fn is_ours(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Fifo && stat.st_uid == rustix::process::geteuid().as_raw()
+}
+
+/// By the machine's clock; one of a time to come is old, or nobody would ever clear it away.
+fn is_old(stat: &Stat) -> bool {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
+    #[allow(clippy::useless_conversion, reason = "its type depends on the system")]
+    let age = i64::try_from(stat.st_mtime).map_or(i64::MAX, |made| now.saturating_sub(made));
+    !(0..=UNNAMED_AGE_MAX.as_secs().cast_signed()).contains(&age)
+}
+
+fn open_folder(office: &Path) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OPEN;
+    rustix::fs::open(office.join(FOLDER), flags, Mode::empty()).ok()
+}
+
+/// One waiter of an office. Let it listen before the first look, or the first news is missed.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    office: PathBuf,
+    /// `None`: it cannot be rung, and looks often instead.
+    fifo: Option<Fifo>,
+}
+
+impl Waiter {
+    pub(crate) fn new(office: &Path) -> Self {
+        Self { office: office.to_owned(), fifo: None }
+    }
+
+    /// From here on it is rung for this interest. What was committed before must be looked at after this.
+    pub(crate) fn listen(&mut self, interest: &str) {
+        if let Some(fifo) = self.fifo.as_mut().filter(|fifo| !fifo.is_gone())
+            && fifo.rename(interest).is_ok()
+        {
+            return;
+        }
+        // The old one goes first: two of one waiter would be rung twice.
+        self.fifo = None;
+        self.fifo = Fifo::make(&self.office, interest).ok();
+    }
+
+    /// Whether somebody removed its FIFO, so that it has to listen anew.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.fifo.as_ref().is_some_and(Fifo::is_gone)
+    }
+
+    /// Returns when it is rung or interrupted, when it is time to look anyway, or after `at_most`.
+    pub(crate) fn pause(&self, at_most: Duration, interrupt: Option<&Interrupt>) {
+        let fifo = self.fifo.as_ref().map(|fifo| fifo.reader.as_fd());
+        let interrupted = interrupt.and_then(Interrupt::fd);
+        let is_told = fifo.is_some() && (interrupt.is_none() || interrupted.is_some());
+        let period = if is_told { BACKSTOP_PERIOD } else { POLL_PERIOD };
+        // Several rings are one reason to look.
+        if wait(fifo, interrupted, at_most.min(period))
+            && let Some(fifo) = fifo
+        {
+            let mut rings = [0_u8; 4_096];
+            while rustix::io::read(fifo, &mut rings).is_ok_and(|bytes| bytes == rings.len()) {}
+        }
+    }
+}
+
+/// Waits for one of two descriptors; says whether the first one is ready.
+fn wait(first: Option<BorrowedFd<'_>>, second: Option<BorrowedFd<'_>>, at_most: Duration) -> bool {
+    let timeout = Timespec {
+        tv_sec: i64::try_from(at_most.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(at_most.subsec_nanos()),
+    };
+    let mut polled: Vec<PollFd<'_>> =
+        [first, second].into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    let is_ready = poll(&mut polled, Some(&timeout)).is_ok();
+    is_ready && first.is_some() && polled[0].revents().contains(PollFlags::IN)
+}
+
+/// The FIFO of a waiter. Its name goes with it.
+#[derive(Debug)]
+struct Fifo {
+    folder: OwnedFd,
+    id: String,
+    name: String,
+    reader: OwnedFd,
+    /// Without a writer of its own, the reader would be told again and again that the last one has gone.
+    _writer: OwnedFd,
+}
+
+impl Fifo {
+    /// Its name can be seen once it has a reader: a FIFO with a name and no reader belongs to a waiter that died.
+    #[cfg(target_os = "linux")]
+    fn make(office: &Path, interest: &str) -> io::Result<Self> {
+        let folder = match open_folder(office) {
+            Some(folder) => folder,
+            None => {
+                let made = DirBuilder::new().mode(0o700).create(office.join(FOLDER));
+                made.or_else(|error| if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) })?;
+                open_folder(office).ok_or(io::ErrorKind::NotADirectory)?
+            }
+        };
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        let name = format!("{id}{UNNAMED}");
+        rustix::fs::mkfifoat(&folder, &name, Mode::RUSR | Mode::WUSR)?;
+        let open = |access| rustix::fs::openat(&folder, &name, access | OPEN, Mode::empty());
+        let ends = open(OFlags::RDONLY).and_then(|reader| Ok((reader, open(OFlags::WRONLY)?)));
+        let (reader, writer) = match ends {
+            Ok(ends) => ends,
+            Err(error) => {
+                let _ = rustix::fs::unlinkat(&folder, &name, AtFlags::empty());
+                return Err(error.into());
+            }
+        };
+        let mut fifo = Self { folder, id, name, reader, _writer: writer };
+        fifo.rename(interest)?;
+        Ok(fifo)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn make(_: &Path, _: &str) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn rename(&mut self, interest: &str) -> rustix::io::Result<()> {
+        let name = format!("{}.{interest}", self.id);
+        if name != self.name {
+            rustix::fs::renameat(&self.folder, &self.name, &self.folder, &name)?;
+            self.name = name;
+        }
+        Ok(())
+    }
+
+    fn is_gone(&self) -> bool {
+        rustix::fs::fstat(&self.reader).is_ok_and(|stat| stat.st_nlink == 0)
+    }
+}
+
+impl Drop for Fifo {
+    fn drop(&mut self) {
+        let _ = rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
+    }
+}
+
+/// Ends a wait from another thread. Once raised it stays so.
+#[derive(Debug, Clone)]
+pub struct Interrupt(Arc<Raised>);
+
+#[derive(Debug)]
+struct Raised {
+    is_raised: AtomicBool,
+    /// Readable once it is raised. `None`: the system has no descriptors left, and whoever waits asks often.
+    ends: Option<(PipeReader, PipeWriter)>,
+}
+
+impl Default for Interrupt {
+    fn default() -> Self {
+        Self(Arc::new(Raised { is_raised: AtomicBool::new(false), ends: io::pipe().ok() }))
+    }
+}
+
+impl Interrupt {
+    pub fn raise(&self) {
+        if !self.0.is_raised.swap(true, Ordering::SeqCst)
+            && let Some((_, writer)) = &self.0.ends
+        {
+            let mut writer = writer;
+            let _ = writer.write(b"!");
+        }
+    }
+
+    pub fn is_raised(&self) -> bool {
+        self.0.is_raised.load(Ordering::SeqCst)
+    }
+
+    /// For whoever asks again and again whether it is to go on.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.0.is_raised
+    }
+
+    /// Sleeps until it is raised, at most so long.
+    pub fn sleep(&self, at_most: Duration) {
+        match self.fd() {
+            Some(fd) => {
+                wait(Some(fd), None, at_most);
+            }
+            None if self.is_raised() => {}
+            None => {
+                wait(None, None, at_most.min(POLL_PERIOD));
+            }
+        }
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.0.ends.as_ref().map(|(reader, _)| reader.as_fd())
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::time::Instant;
+
+    use super::*;
+    use crate::log::MessageNo;
+    use crate::store::interest::Interest;
+
+    struct Office(tempfile::TempDir);
+
+    impl Office {
+        fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
+        }
+
+        fn path(&self) -> &Path {
+            self.0.path()
+        }
+
+        fn folder(&self) -> PathBuf {
+            self.path().join(FOLDER)
+        }
+
+        fn waiter(&self, concern: Concern) -> Waiter {
+            let mut waiter = Waiter::new(self.path());
+            waiter.listen(&word(concern));
+            assert!(waiter.fifo.is_some());
+            waiter
+        }
+
+        fn names(&self) -> BTreeSet<String> {
+            let names = fs::read_dir(self.folder()).into_iter().flatten().flatten();
+            names.map(|entry| entry.file_name().into_string().unwrap()).collect()
+        }
+
+        /// A FIFO that nobody reads.
+        fn fifo(&self, name: &str) {
+            let _ = fs::create_dir(self.folder());
+            let folder = open_folder(self.path()).unwrap();
+            rustix::fs::mkfifoat(&folder, name, Mode::RUSR | Mode::WUSR).unwrap();
+        }
+    }
+
+    fn word(concern: Concern) -> String {
+        Interest::from(concern).word([])
+    }
+
+    fn message(number: u64) -> Concern {
+        Concern::Message(MessageNo(number))
+    }
+
+    fn is_rung(waiter: &Waiter) -> bool {
+        wait(Some(waiter.fifo.as_ref().unwrap().reader.as_fd()), None, Duration::ZERO)
+    }
+
+    #[test]
+    fn only_whoever_is_concerned_is_rung() {
+        let office = Office::new();
+        let (one, two) = (office.waiter(message(1)), office.waiter(message(2)));
+        let mut all = Waiter::new(office.path());
+        all.listen(&Interest::everything().word([]));
+        wake(office.path(), message(1));
+        assert!(is_rung(&one) && !is_rung(&two) && is_rung(&all));
+        one.pause(Duration::MAX, None);
+        all.pause(Duration::MAX, None);
+        assert!(!is_rung(&one) && !is_rung(&all), "one look answers it");
+        ring(office.path(), &Concerns::everything(), 0);
+        assert!(is_rung(&one) && is_rung(&two) && is_rung(&all));
+    }
+
+    #[test]
+    fn an_interest_that_changes_keeps_the_waiter_and_its_rings() {
+        let office = Office::new();
+        let mut waiter = office.waiter(message(1));
+        wake(office.path(), message(1));
+        waiter.listen(&word(message(2)));
+        assert!(is_rung(&waiter), "what it was rung for before");
+        waiter.pause(Duration::MAX, None);
+        wake(office.path(), message(1));
+        assert!(!is_rung(&waiter));
+        wake(office.path(), message(2));
+        assert!(is_rung(&waiter));
+        assert_eq!(office.names().len(), 1);
+        drop(waiter);
+        assert_eq!(office.names().len(), 0);
+    }
+
+    #[test]
+    fn folder_and_fifo_are_their_owner_s_alone() {
+        let office = Office::new();
+        let _waiter = office.waiter(message(1));
+        let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&office.folder()), 0o700);
+        let name = office.names().pop_first().unwrap();
+        assert_eq!(mode(&office.folder().join(name)), 0o600);
+    }
+
+    #[test]
+    fn whoever_would_ring_a_dead_waiter_clears_it_away() {
+        let office = Office::new();
+        office.fifo(&format!("dead.{}", word(message(1))));
+        let live = office.waiter(message(2));
+        wake(office.path(), message(1));
+        assert_eq!(office.names().len(), 1);
+        assert!(!is_rung(&live));
+    }
+
+    #[test]
+    fn dead_waiters_are_cleared_away_in_turn_also_if_nobody_would_ring_them() {
+        let office = Office::new();
+        for nth in 0..20 {
+            office.fifo(&format!("dead{nth}.{}", word(message(nth))));
+        }
+        let live: Vec<Waiter> = (0..5).map(|nth| office.waiter(message(100 + nth))).collect();
+        (0..200).for_each(|turn| ring(office.path(), &[Concern::Policy].into_iter().collect(), turn));
+        assert_eq!(office.names().len(), live.len());
+        assert!(live.iter().all(|waiter| !is_rung(waiter) && !waiter.is_deaf()));
+    }
+
+    #[test]
+    fn a_fifo_without_a_reader_yet_is_left_alone_for_a_while() {
+        let office = Office::new();
+        office.fifo("young.new");
+        office.fifo("old.new");
+        let hour = Duration::from_secs(3_600);
+        let then = std::time::SystemTime::now() - hour;
+        let times = then.duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        let stamp = Timespec { tv_sec: times.as_secs().cast_signed(), tv_nsec: 0 };
+        let stamps = rustix::fs::Timestamps { last_access: stamp, last_modification: stamp };
+        let folder = open_folder(office.path()).unwrap();
+        rustix::fs::utimensat(&folder, "old.new", &stamps, AtFlags::empty()).unwrap();
+        (0..4).for_each(|turn| ring(office.path(), &Concerns::everything(), turn));
+        (0..4).for_each(|turn| ring(office.path(), &Concerns::default(), turn));
+        assert_eq!(office.names(), ["young.new".to_owned()].into());
+    }
+
+    #[test]
+    fn nothing_that_lies_in_the_folder_stops_or_misleads_a_writer() {
+        let office = Office::new();
+        let waiter = office.waiter(message(1));
+        let folder = office.folder();
+        let aim = office.path().join("aim");
+        fs::write(&aim, "mail").unwrap();
+        let pipe = office.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        let named = |kind: &str| folder.join(format!("{kind}.{}", word(message(1))));
+        fs::write(named("file"), "mine").unwrap();
+        fs::create_dir(named("folder")).unwrap();
+        symlink(&aim, named("link")).unwrap();
+        symlink(&pipe, named("piped")).unwrap();
+        symlink(folder.join("nowhere"), named("dangling")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(named("socket")).unwrap();
+        fs::write(folder.join("no-dot"), "").unwrap();
+        let before = office.names();
+        for turn in 0..50 {
+            wake(office.path(), message(1));
+            ring(office.path(), &Concerns::everything(), turn);
+        }
+        assert!(is_rung(&waiter));
+        assert_eq!(office.names(), before);
+        assert_eq!(fs::read_to_string(named("file")).unwrap(), "mine");
+        assert_eq!(fs::read_to_string(&aim).unwrap(), "mail");
+    }
+
+    #[test]
+    fn a_crowded_folder_costs_a_writer_a_bounded_look() {
+        let office = Office::new();
+        let waiter = office.waiter(Concern::Policy);
+        for nth in 0..2 * NAMES_MAX {
+            fs::write(office.folder().join(format!("{nth}.{}", word(message(1)))), "").unwrap();
+        }
+        wake(office.path(), message(1));
+        ring(office.path(), &Concerns::everything(), 7);
+        assert_eq!(office.names().len(), 2 * NAMES_MAX + 1);
+        assert!(!waiter.is_deaf());
+    }
+
+    #[test]
+    fn a_waiter_that_never_looks_does_not_stop_a_writer() {
+        let office = Office::new();
+        let waiter = office.waiter(message(1));
+        // More than a FIFO holds.
+        let full = vec![b'!'; 1 << 20];
+        let writer = rustix::fs::open(
+            office.folder().join(office.names().pop_first().unwrap()),
+            OFlags::WRONLY | OPEN,
+            Mode::empty(),
+        );
+        let writer = writer.unwrap();
+        while rustix::io::write(&writer, &full).is_ok() {}
+        wake(office.path(), message(1));
+        assert!(is_rung(&waiter));
+        waiter.pause(Duration::MAX, None);
+        assert!(!is_rung(&waiter));
+    }
+
+    #[test]
+    fn a_folder_that_is_none_makes_waiters_look_often() {
+        for make in [
+            |path: &Path| fs::write(path, "").unwrap(),
+            |path: &Path| symlink(std::env::temp_dir(), path).unwrap(),
+            |path: &Path| symlink("nowhere", path).unwrap(),
+        ] {
+            let office = Office::new();
+            make(&office.folder());
+            let mut waiter = Waiter::new(office.path());
+            waiter.listen(&word(message(1)));
+            assert!(waiter.fifo.is_none() && !waiter.is_deaf());
+            wake(office.path(), message(1));
+            let started = Instant::now();
+            waiter.pause(Duration::MAX, None);
+            assert!(started.elapsed() >= POLL_PERIOD);
+        }
+    }
+
+    #[test]
+    fn a_waiter_whose_fifo_was_removed_knows_it_and_gets_another() {
+        let office = Office::new();
+        let mut waiter = office.waiter(message(1));
+        assert!(!waiter.is_deaf());
+        fs::remove_dir_all(office.folder()).unwrap();
+        assert!(waiter.is_deaf());
+        waiter.listen(&word(message(1)));
+        assert!(!waiter.is_deaf());
+        wake(office.path(), message(1));
+        assert!(is_rung(&waiter));
+    }
+
+    #[test]
+    fn an_interrupt_ends_a_pause_also_if_it_was_raised_before() {
+        let office = Office::new();
+        let waiter = office.waiter(message(1));
+        let interrupt = Interrupt::default();
+        let other = interrupt.clone();
+        let raiser = std::thread::spawn(move || other.raise());
+        while !interrupt.is_raised() {
+            waiter.pause(Duration::MAX, Some(&interrupt));
+        }
+        raiser.join().unwrap();
+        waiter.pause(Duration::MAX, Some(&interrupt));
+        interrupt.sleep(Duration::MAX);
+        interrupt.raise();
+        assert!(interrupt.is_raised() && !is_rung(&waiter));
+    }
+}

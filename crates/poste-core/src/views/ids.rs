@@ -1,0 +1,45 @@
+//! What was written under an id.
+
+use crate::error::Error;
+use crate::log::{Intent, MessageNo, Position};
+use crate::store::Store;
+use crate::text::{Name, RecordId};
+
+/// Whether a record was written under this id.
+pub fn is_known_id(store: &Store, id: &RecordId) -> Result<bool, Error> {
+    Ok(store.tables()?.id(id)?.is_some())
+}
+
+/// A record that was written under an id.
+#[derive(Debug, Clone)]
+pub struct Written {
+    pub position: Position,
+    pub actor: Name,
+    /// What it asked for, if that can be read.
+    pub intent: Option<Intent>,
+    pub refused: bool,
+}
+
+/// What was written under an id, by whomever.
+pub fn written_under(store: &Store, id: &RecordId) -> Result<Option<Written>, Error> {
+    let tables = store.tables()?;
+    let Some(row) = tables.id(id)? else { return Ok(None) };
+    let Some(record) = tables.record(row.position)? else { return Ok(None) };
+    Ok(Some(Written {
+        position: row.position,
+        intent: record.sealed.intent().ok().flatten(),
+        actor: record.sealed.envelope.actor,
+        refused: tables.refusal(row.position)?.is_some(),
+    }))
+}
+
+/// The record an actor wrote under an id.
+pub fn record_of_id(store: &Store, id: &RecordId, actor: &Name) -> Result<Option<(Position, Intent)>, Error> {
+    let written = written_under(store, id)?.filter(|written| written.actor == *actor);
+    Ok(written.and_then(|written| Some((written.position, written.intent?))))
+}
+
+/// The message that was stored under an id.
+pub fn message_of_id(store: &Store, id: &RecordId) -> Result<Option<MessageNo>, Error> {
+    Ok(store.tables()?.id(id)?.and_then(|row| row.message))
+}

@@ -1,0 +1,203 @@
+//! Carries out what committed records ask for: rings, workflows that go on, mirrors of contexts.
+//!
+//! Whoever commits calls [`Carrier::carry_out`] afterwards, whatever it committed: the fold has said what is to be done, ticks
+//! and notices included ([`Action`]). Nobody waits for a ring: it takes time, so one process apart rings for all of them.
+//! Actions are hints. If this process dies before it has carried them out, others find what is missing in the tables: a
+//! ring in the index of what is owed ([`Carrier::ring_owed`]), a workflow when a dispatcher or a person looks at it, a mirror
+//! when its context is read.
+
+mod ways;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use poste_connect::wake::Way;
+use poste_core::error::Error;
+use poste_core::fold::Action;
+use poste_core::log::MessageNo;
+use poste_core::office::Office;
+use poste_core::store::mirror::Mirror;
+use poste_core::text::{ContextName, Label, Name, Session};
+use poste_core::views::{self, Sleeper};
+
+pub use ways::plan;
+
+use crate::run;
+use crate::workflow::{self, Advanced};
+
+/// Messages one process rings for; it asks the index for what is beyond.
+const NUMBERS_MAX: usize = 200;
+
+/// So often workflows that make each other go on are advanced by one call; the rest waits for the next.
+const ROUNDS_MAX: usize = 16;
+
+/// After this long a ring that is still owed was lost. Longer than one ring waits for another.
+const LOST_AFTER_MS: i64 = 10_000;
+
+/// Who carries actions out.
+#[derive(Debug, Clone, Default)]
+pub struct Carrier {
+    /// This very program, which is started to ring. Without it nobody is rung from here.
+    pub program: Option<PathBuf>,
+    /// In whose name this process works. It is awake, so it is not rung.
+    pub caller: Option<Name>,
+    pub session: Option<Session>,
+}
+
+/// What came of it, for whoever tells people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CarriedOut {
+    /// Records that were written for workflows.
+    pub records: usize,
+    /// Steps of workflows that could not be sent, and why.
+    pub waiting: Vec<String>,
+    /// Mirrors that people edited; they are left as they are.
+    pub edited: Vec<(ContextName, PathBuf)>,
+    /// What is left undone for now.
+    pub troubles: Vec<String>,
+}
+
+impl Carrier {
+    /// Carries out what this office has committed and nobody has carried out yet. Trouble is told and stops nothing: what was
+    /// committed is committed.
+    pub fn carry_out(&self, office: &mut Office) -> CarriedOut {
+        let mut done = CarriedOut::default();
+        let mut rings = BTreeSet::new();
+        for _ in 0..ROUNDS_MAX {
+            // What is written for a workflow asks for more: its mail rings, and another workflow may go on.
+            let actions = office.take_actions();
+            if actions.is_empty() {
+                break;
+            }
+            for action in actions {
+                match action {
+                    Action::Ring { .. } | Action::RingOwed => drop(rings.insert(action)),
+                    Action::Advance { workflow } => advance(office, Some(&workflow), &mut done),
+                    Action::AdvanceAll => advance(office, None, &mut done),
+                    Action::Mirror { context } => mirror(office, &context, &mut done),
+                    Action::MirrorAll => mirror_all(office, &mut done),
+                }
+            }
+        }
+        // Whatever is in the way of a ring is told where somebody looks for it (`track`), not to whoever wrote.
+        if !rings.is_empty() && self.program.is_some() {
+            let _ = self.ring(office, &rings);
+        }
+        done
+    }
+
+    /// Rings for what was lost: somebody died between its commit and the ring. One look at an index of what is owed; says for
+    /// which messages, so that a caller that asks again and again can tell what it has rung for.
+    pub fn ring_owed(&self, office: &Office, rung: &BTreeSet<MessageNo>) -> Result<Vec<MessageNo>, Error> {
+        let mut owed = Vec::new();
+        for (sleeper, message) in lost_rings(office)? {
+            if !rung.contains(&message) && self.can_be_rung(office, &sleeper)? {
+                owed.push((sleeper.agent, message));
+            }
+        }
+        self.ring_apart(office, owed)
+    }
+
+    fn ring(&self, office: &Office, rings: &BTreeSet<Action>) -> Result<(), Error> {
+        let mut agents = BTreeSet::new();
+        let mut worth = Vec::new();
+        for action in rings {
+            let asked = match action {
+                Action::Ring { message, address } => {
+                    let sleepers = views::to_ring(office.store(), *message, address)?;
+                    sleepers.into_iter().map(|sleeper| (sleeper, *message)).collect()
+                }
+                _ => views::owed_rings(office.store(), office.now()?)?,
+            };
+            for (sleeper, message) in asked {
+                if !agents.contains(&sleeper.agent) && self.can_be_rung(office, &sleeper)? {
+                    agents.insert(sleeper.agent.clone());
+                    worth.push((sleeper.agent, message));
+                }
+            }
+        }
+        self.ring_apart(office, worth).map(drop)
+    }
+
+    /// Whether it has a way that somebody has to ring by: a waiter hears the bell itself.
+    fn can_be_rung(&self, office: &Office, sleeper: &Sleeper) -> Result<bool, Error> {
+        if self.caller.as_ref() == Some(&sleeper.agent) {
+            return Ok(false);
+        }
+        let plan = plan(office, &sleeper.agent, sleeper.session.as_ref(), None, false)?;
+        Ok(!plan.ways.is_empty() && plan.ways != [Way::Rewake])
+    }
+
+    /// Starts the one process that rings, for all of them.
+    fn ring_apart(&self, office: &Office, worth: Vec<(Name, MessageNo)>) -> Result<Vec<MessageNo>, Error> {
+        let (Some(program), Some((agent, message))) = (&self.program, worth.first()) else { return Ok(Vec::new()) };
+        let by = self.recorder(office, agent, *message)?;
+        let folder = office.path()?;
+        let numbers: BTreeSet<MessageNo> = worth.iter().map(|(_, number)| *number).take(NUMBERS_MAX).collect();
+        let mut command = Command::new(program);
+        command.arg("wake").args(numbers.iter().map(ToString::to_string)).args(["--apart", "--office"]).arg(folder);
+        command.env("POSTE_AGENT", by.as_str());
+        match self.session.as_ref().filter(|_| self.caller.as_ref() == Some(&by)) {
+            Some(session) => command.env("POSTE_SESSION", session.as_str()),
+            None => command.env_remove("POSTE_SESSION"),
+        };
+        command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // Whoever sends last and ends wants it to ring all the same: it does not belong to the run it was sent in.
+        command.env_remove(run::RUN).env(run::SUPERVISES, "wake");
+        let spawned = command.spawn();
+        let mut child = spawned.map_err(|error| Error::Io { path: program.clone(), source: error })?;
+        // A server that lives on must not keep what is left of it.
+        std::thread::spawn(move || child.wait());
+        Ok(worth.into_iter().map(|(_, number)| number).collect())
+    }
+
+    /// In whose name the attempt is recorded: the caller's, else the sender's, else that of whoever is rung.
+    fn recorder(&self, office: &Office, agent: &Name, message: MessageNo) -> Result<Name, Error> {
+        let sender = views::sender(office.store(), message)?;
+        for name in self.caller.iter().chain(&sender) {
+            if office.agent(name)?.is_some_and(|agent| agent.is_active()) {
+                return Ok(name.clone());
+            }
+        }
+        Ok(agent.clone())
+    }
+}
+
+/// Rings that nobody is about to make any more: whoever stored the mail had time enough.
+pub fn lost_rings(office: &Office) -> Result<Vec<(Sleeper, MessageNo)>, Error> {
+    views::owed_rings(office.store(), office.now()?.plus_ms(-LOST_AFTER_MS))
+}
+
+/// One workflow, or all that are open.
+fn advance(office: &mut Office, label: Option<&Label>, done: &mut CarriedOut) {
+    let advanced = match label {
+        Some(label) => workflow::advance_news_of(office, label),
+        None => workflow::advance(office),
+    };
+    match advanced {
+        Ok(Advanced { records, waiting, .. }) => {
+            done.records += records;
+            done.waiting.extend(waiting);
+        }
+        // Who may only read leaves it to others.
+        Err(Error::ReadOnly(_)) => {}
+        Err(error) => done.troubles.push(format!("workflows are not gone on with now: {error}")),
+    }
+}
+
+/// Brings the mirror of a context up to the log. The log is what counts, so trouble with the file is told and no more.
+pub fn mirror(office: &Office, name: &ContextName, done: &mut CarriedOut) {
+    match office.mirror(name, false) {
+        Ok(Some(Mirror::Edited(path))) => done.edited.push((name.clone(), path)),
+        Ok(_) => {}
+        Err(error) => done.troubles.push(format!("the file of context {name} was not written: {error}")),
+    }
+}
+
+fn mirror_all(office: &Office, done: &mut CarriedOut) {
+    match views::contexts(office.store(), None) {
+        Ok(contexts) => contexts.iter().for_each(|context| mirror(office, &context.name, done)),
+        Err(error) => done.troubles.push(format!("the files of contexts were not written: {error}")),
+    }
+}

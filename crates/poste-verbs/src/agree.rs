@@ -1,0 +1,214 @@
+//! Agrees on a proposal. The last word may write what was agreed into a shared context.
+
+use std::collections::BTreeMap;
+
+use poste_core::Address;
+use poste_core::fold::{AgreedOn, Code, Effect};
+use poste_core::log::{Agree, Content, Ends, EndsHow, Intent, MessageNo, Position, Send};
+use poste_core::text::{ContextName, RecordId};
+use poste_core::views::{self, AgreementView, MessageView};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::agreement::find;
+use crate::context::{self, Change, Replacement, VersionAnswer, store};
+use crate::draft::prefixed;
+use crate::explain::no_message;
+use crate::secret::Secrets;
+use crate::{Access, Answered, Desk, Error, Result, Verb};
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The number of the proposal
+    pub number: MessageNo,
+    /// A word with it, Markdown
+    pub note: Option<String>,
+    /// Once everybody has agreed: write it down in this context
+    pub context: Option<ContextName>,
+    /// With a context: under this key; otherwise what the payload has as "interface" or "name"
+    pub key: Option<String>,
+    pub id: Option<RecordId>,
+    #[serde(skip)]
+    pub secrets: Secrets,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    #[serde(flatten)]
+    pub agreement: AgreementView,
+    /// The reply that says so; null with --list, or when the speaker had agreed before.
+    pub message: Option<MessageNo>,
+    pub position: Option<Position>,
+    /// It was said before under this id; there is no second effect.
+    pub repeat: bool,
+    /// What was written now, with --context.
+    pub version: Option<VersionAnswer>,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "agree";
+    const ACCESS: Access = Access::Writes;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        let number = self.number;
+        let proposal = views::message(desk.office.store(), number)?.ok_or_else(|| no_message(number))?;
+        // What cannot be written down is told before anybody has given their word.
+        let record = match &self.context {
+            Some(name) => Some(Record::of(desk, &self, &proposal, name)?),
+            None => None,
+        };
+        let said = agree(desk, &self, &proposal)?;
+        let standing = find(desk, number)?;
+        let mut version = None;
+        if let Some(record) = &record {
+            let name = record.context;
+            match standing.agreed {
+                true => version = write_down(desk, &self, record)?,
+                false => desk.say(format!("it is written into {name} by whoever agrees last, with --context {name}")),
+            }
+        }
+        let agreement = find(desk, number)?;
+        let (message, position, repeat) = match said {
+            Some((agreed, position, repeat)) => (Some(agreed.message), position, repeat),
+            None => (None, None, false),
+        };
+        Ok(Answered::new(Answer { agreement, message, position, repeat, version }))
+    }
+}
+
+/// Says yes. `None`: the speaker has said so before, and wants to write it down now.
+fn agree(
+    desk: &mut Desk<'_>,
+    input: &Input,
+    proposal: &MessageView,
+) -> Result<Option<(AgreedOn, Option<Position>, bool)>> {
+    let content = Content {
+        subject: prefixed("Agreed: ", &proposal.subject),
+        body: input.note.as_deref().unwrap_or_default().into(),
+        payload: Some(RawValue::from_string(r#"{"status":"accepted"}"#.to_owned()).expect("this is JSON")),
+        ..Content::default()
+    };
+    input.secrets.check(&content)?;
+    let id = input.id.clone().unwrap_or_else(|| desk.fresh_id());
+    let mut ends = Some(Ends { message: input.number, how: EndsHow::Replied, token: None });
+    loop {
+        let mail = Send {
+            to: others(desk, proposal)?,
+            reply_to: Some(input.number),
+            ends: ends.clone(),
+            ..Send::plain("response".parse()?, Vec::new())
+        };
+        let intent = Intent::Agree(Agree { message: input.number, mail });
+        let prepared = desk.proposal(intent, Some(content.clone()), Some(id.clone()))?;
+        match desk.decide(&prepared) {
+            Ok((outcome, Effect::Agreed(agreed))) => return Ok(Some((agreed, outcome.position, outcome.repeat))),
+            Ok(_) => return Err(Error::odd_effect("the word")),
+            // Its own delivery has ended before, by an ack or a reply: agreeing is still to be said.
+            Err(error) if ends.is_some() && is_about_ending(&error) => ends = None,
+            Err(error) if error.is(Code::NothingToDo) && input.context.is_some() => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Everybody else who was asked and has not retired since, and whoever asked. With only those two, the reply finds its way by itself.
+fn others(desk: &Desk<'_>, proposal: &MessageView) -> Result<Vec<Address>> {
+    let speaker = desk.speaker()?;
+    let mut to: Vec<Address> = vec![Address::Agent(proposal.from.parse()?)];
+    for address in &proposal.to {
+        let Address::Agent(name) = address.parse::<Address>()? else { continue };
+        let is_other = name != speaker && name.as_str() != proposal.from;
+        if is_other && desk.office.agent(&name)?.is_some_and(|agent| agent.is_active()) {
+            to.push(Address::Agent(name));
+        }
+    }
+    Ok(if to.len() == 1 { Vec::new() } else { to })
+}
+
+fn is_about_ending(error: &Error) -> bool {
+    // A conflict of ids: it was said before, without ending what had ended.
+    let codes = [
+        Code::Ended,
+        Code::NotClaimed,
+        Code::LeaseLost,
+        Code::AlreadyClaimed,
+        Code::NotReady,
+        Code::NotRecipient,
+        Code::IdConflict,
+    ];
+    codes.into_iter().any(|code| error.is(code))
+}
+
+/// What is to be written down where.
+struct Record<'a> {
+    context: &'a ContextName,
+    key: String,
+    payload: Box<RawValue>,
+}
+
+impl<'a> Record<'a> {
+    fn of(desk: &Desk<'_>, input: &Input, proposal: &MessageView, context: &'a ContextName) -> Result<Self> {
+        context::view(desk.office, context, None)?;
+        let payload = proposal.payload.clone().ok_or_else(|| {
+            Error::refused(format!("message {} has no payload to write down", input.number))
+                .hint("propose it with --payload, and agree on that")
+        })?;
+        let key = match &input.key {
+            Some(key) => key.clone(),
+            None => key_of(&payload)?,
+        };
+        Ok(Self { context, key, payload })
+    }
+}
+
+/// Puts what was agreed into the structured part of a context, beside what is there. `None`: it is there already.
+fn write_down(desk: &mut Desk<'_>, input: &Input, record: &Record<'_>) -> Result<Option<VersionAnswer>> {
+    let Record { context: name, key, payload } = record;
+    let number = input.number;
+    let change = Change { summary: Some(format!("{key} is agreed")), id: None, secrets: input.secrets };
+    // Others write other things down at the same time: theirs stay, this one is put beside them.
+    const TRIES_MAX: usize = 100;
+    for _ in 0..TRIES_MAX {
+        let written = find(desk, number)?.written;
+        if let Some(written) = written.iter().find(|written| written.context == **name) {
+            desk.say(format!("it was written into context {name} before, as version {}", written.version));
+            return Ok(None);
+        }
+        let view = context::view(desk.office, name, None)?;
+        let mut data: BTreeMap<String, Box<RawValue>> = match &view.data {
+            Some(data) => serde_json::from_str(data.get())
+                .map_err(|error| Error::internal(format!("the data of context {name} cannot be read: {error}")))?,
+            None => BTreeMap::new(),
+        };
+        data.insert(key.clone(), payload.clone());
+        let data = serde_json::value::to_raw_value(&data).map_err(|error| Error::internal(error.to_string()))?;
+        let replacement = Replacement { text: None, data: Some(data), merge: false, agreement: Some(number) };
+        match store(desk, name, view.version, &replacement, &change) {
+            Ok(answer) => {
+                return Ok(Some(answer));
+            }
+            Err(error) if error.is(Code::StaleVersion) => {}
+            Err(error) => {
+                return Err(
+                    error.hint(note!("it is agreed; write it down with: " [agree, number = number, context = name]))
+                );
+            }
+        }
+    }
+    Err(Error::conflict(format!("context {name} changes faster than it can be written to"))
+        .hint(note!("lock it first: " [context lock, name = name])))
+}
+
+/// What an interface calls itself.
+fn key_of(payload: &RawValue) -> Result<String> {
+    let fields: Option<BTreeMap<String, &RawValue>> = serde_json::from_str(payload.get()).ok();
+    let named = fields.and_then(|fields| {
+        ["interface", "name"].iter().find_map(|key| serde_json::from_str::<String>(fields.get(*key)?.get()).ok())
+    });
+    named.filter(|key| !key.is_empty()).ok_or_else(|| {
+        Error::usage("under which key? The payload has neither \"interface\" nor \"name\"").hint("name it: --key KEY")
+    })
+}

@@ -1,0 +1,32 @@
+//! Shows a question that wants a decision, and what became of it. Whoever waits for the decision asks again.
+
+use poste_core::log::MessageNo;
+use poste_core::views::{self, ApprovalView};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::{Access, Answered, Desk, Error, Result, Verb};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub number: MessageNo,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "approval";
+    const ACCESS: Access = Access::Reads;
+    type Answer = ApprovalView;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<ApprovalView>> {
+        Ok(Answered::new(find(desk, self.number)?))
+    }
+}
+
+/// The question of a number, or what helps to find one.
+pub(crate) fn find(desk: &Desk<'_>, number: MessageNo) -> Result<ApprovalView> {
+    views::approval(desk.office.store(), number, desk.now()?)?.ok_or_else(|| {
+        Error::not_found(format!("message {number} asks for no approval"))
+            .hint(note!("see what does: " [approvals, all = true]))
+    })
+}

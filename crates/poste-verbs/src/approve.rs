@@ -1,0 +1,93 @@
+//! Decides what somebody asked: with its first choice, or another one it offers.
+
+use poste_core::fold::Effect;
+use poste_core::log::{ApprovalAnswer, Body, Content, Intent, MessageNo, Position, Send};
+use poste_core::text::{Name, RecordId, Word};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::approval::find;
+use crate::draft::prefixed;
+use crate::secret::Secrets;
+use crate::{Access, Answered, Desk, Error, Result, Verb, input};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub number: MessageNo,
+    /// Another choice than to approve
+    pub choice: Option<Word>,
+    /// A word to whoever asked, Markdown
+    #[serde(default, deserialize_with = "input::bytes")]
+    #[schemars(with = "String", extend("default" = ""))]
+    pub note: Vec<u8>,
+    pub id: Option<RecordId>,
+    #[serde(skip)]
+    pub secrets: Secrets,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    pub number: MessageNo,
+    pub choice: Word,
+    /// Who asked, and is told.
+    pub asker: Name,
+    /// The message that says so.
+    pub answer: MessageNo,
+    pub position: Option<Position>,
+    pub id: RecordId,
+    /// It was decided before under this id; there is no second effect.
+    pub repeat: bool,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "approve";
+    const ACCESS: Access = Access::Writes;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        let Self { number, choice, note, id, secrets } = self;
+        let choice = match choice {
+            Some(choice) => choice,
+            None => "approve".parse()?,
+        };
+        decide(desk, number, choice, note, id, secrets)
+    }
+}
+
+/// Answers a question with a choice.
+pub(crate) fn decide(
+    desk: &mut Desk<'_>,
+    number: MessageNo,
+    choice: Word,
+    note: Vec<u8>,
+    id: Option<RecordId>,
+    secrets: Secrets,
+) -> Result<Answered<Answer>> {
+    let approval = find(desk, number)?;
+    let kind = if approval.plan { "plan_approval_response" } else { "response" };
+    let mail = Send { reply_to: Some(number), ..Send::plain(kind.parse()?, Vec::new()) };
+    let subject = prefixed(&format!("{choice}: "), &approval.subject);
+    let content = Content { subject, body: Body(note), ..Content::default() };
+    content.check_message().map_err(Error::usage)?;
+    secrets.check_as(&content, "note")?;
+    let intent = Intent::ApprovalAnswer(ApprovalAnswer { mail, choice: choice.clone() });
+    let proposal = desk.proposal(intent, Some(content), id)?;
+    let (outcome, effect) = desk.decide(&proposal).map_err(|error| match error.code {
+        Some("not_offered") => {
+            let choices = approval.choices.iter().map(Word::as_str).collect::<Vec<_>>().join("|");
+            error.hint(note!("name one of them: " [approve, number = number] " --choice {choices}"))
+        }
+        _ => error,
+    })?;
+    let Effect::Sent(sent) = effect else { return Err(Error::odd_effect("the answer")) };
+    Ok(Answered::new(Answer {
+        number,
+        choice,
+        asker: approval.from,
+        answer: sent.number,
+        position: outcome.position,
+        id: outcome.id,
+        repeat: outcome.repeat,
+    }))
+}

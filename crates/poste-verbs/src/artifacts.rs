@@ -1,0 +1,64 @@
+//! Files that a message speaks of, recorded as they are now.
+
+use std::path::PathBuf;
+
+use poste_core::fold::Code;
+use poste_core::limits;
+use poste_core::log::Artifact;
+
+use crate::{Desk, Error, Result};
+
+/// Files named in an input, by what is to be recorded of them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Named<'a> {
+    /// They exist: size and digest are recorded.
+    pub present: &'a [PathBuf],
+    /// They are copied into the office.
+    pub attached: &'a [PathBuf],
+    /// They will come; nothing is checked.
+    pub later: &'a [PathBuf],
+}
+
+impl Named<'_> {
+    pub fn present(paths: &[PathBuf]) -> Named<'_> {
+        Named { present: paths, ..Named::default() }
+    }
+
+    fn len(&self) -> usize {
+        self.present.len() + self.attached.len() + self.later.len()
+    }
+
+    pub fn record(&self, desk: &Desk<'_>) -> Result<Vec<Artifact>> {
+        if self.len() == 0 {
+            return Ok(Vec::new());
+        }
+        // The fold refuses too many as well, but only after each was read and the attached ones were copied.
+        if self.len() > limits::ARTIFACTS_MAX {
+            return Err(
+                Error::refused(format!("more than {} artifacts", limits::ARTIFACTS_MAX)).code(Code::TooLarge.word())
+            );
+        }
+        let tree = desk.worktree()?;
+        let root = tree.root();
+        let mut artifacts = Vec::new();
+        for path in self.present {
+            artifacts.push(tree.present(root, path)?);
+        }
+        for path in self.attached {
+            let blobs = desk.office.store().blobs().ok_or_else(|| Error::usage("this office keeps no blobs"))?;
+            artifacts.push(tree.attach(root, path, blobs)?);
+        }
+        for path in self.later {
+            artifacts.push(tree.later(root, path)?);
+        }
+        Ok(artifacts)
+    }
+}
+
+/// A file that is not there, or empty, may be one that is still being written.
+pub fn suggest_later(error: Error) -> Error {
+    if error.message.ends_with("no such file") || error.message.ends_with("it is empty") {
+        return error.hint("if it is still being written, say so: --artifact-later PATH");
+    }
+    error
+}

@@ -1,0 +1,91 @@
+//! Sends several messages in one transaction.
+
+use poste_core::fold::{Effect, Verdict};
+use poste_core::log::{MessageNo, Sealed};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::explain::explain;
+use crate::{Access, Answered, Desk, Error, Note, Result, Verb, send};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub messages: Vec<send::Input>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    /// What became of each message, in their order.
+    pub lines: Vec<Line>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "line", rename_all = "snake_case")]
+pub enum Line {
+    Sent {
+        number: MessageNo,
+    },
+    /// It was sent before under its id; there is no second effect.
+    Repeat,
+    Refused {
+        reason: String,
+        #[serde(skip)]
+        hints: Vec<Note>,
+    },
+}
+
+impl From<Error> for Line {
+    fn from(error: Error) -> Self {
+        Self::Refused { reason: error.message, hints: error.hints }
+    }
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "send batch";
+    const ACCESS: Access = Access::Writes;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        desk.agent()?; // a batch without a sender is one mistake, not one for each message
+        let mut lines: Vec<Option<Line>> = Vec::new();
+        let mut proposals = Vec::new();
+        for message in self.messages {
+            lines.push(match proposal(desk, message) {
+                Ok(proposal) => {
+                    proposals.push(proposal);
+                    None
+                }
+                Err(error) => Some(error.into()),
+            });
+        }
+        let outcomes = if proposals.is_empty() { Vec::new() } else { desk.submit(&proposals)? };
+        let mut decided = proposals.iter().zip(outcomes);
+        let mut all = Vec::with_capacity(lines.len());
+        for line in lines {
+            let line = match line {
+                Some(refused) => refused,
+                None => {
+                    let Some((proposal, outcome)) = decided.next() else {
+                        return Err(Error::internal("the office gave no answer to a message"));
+                    };
+                    match outcome.verdict {
+                        Verdict::Rejected(rejection) => explain(desk.office, proposal, rejection.into())?.into(),
+                        Verdict::Accepted(_) if outcome.repeat => Line::Repeat,
+                        Verdict::Accepted(Effect::Sent(sent)) => Line::Sent { number: sent.number },
+                        Verdict::Accepted(_) => return Err(Error::odd_effect("a message")),
+                    }
+                }
+            };
+            all.push(line);
+        }
+        Ok(Answered::new(Answer { lines: all }))
+    }
+}
+
+fn proposal(desk: &Desk<'_>, input: send::Input) -> Result<poste_core::log::Proposal> {
+    let proposal = input.proposal(desk)?;
+    // Sealed here once, so that a message over a limit is refused alone and not with its transaction.
+    Sealed::seal(&proposal, desk.office.machine()?).map_err(poste_core::Error::from)?;
+    Ok(proposal)
+}

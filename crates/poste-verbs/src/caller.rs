@@ -1,0 +1,78 @@
+//! On whose behalf a verb runs, what it may touch, and the process it runs in.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use poste_core::Timestamp;
+use poste_core::log::Via;
+use poste_core::store::artifact::Worktree;
+use poste_core::text::{Name, RecordId, Session};
+
+/// Who calls. Made by the surface from what it knows; nothing in a verb's input can change it.
+#[derive(Debug)]
+pub struct Caller {
+    /// `None`: nobody said who speaks. Verbs that only look need nobody.
+    pub actor: Option<Name>,
+    pub session: Option<Session>,
+    /// The surface the call came through.
+    pub via: Via,
+    pub files: Files,
+}
+
+/// The files a verb may touch: a capability that the surface opens.
+#[derive(Debug)]
+pub enum Files {
+    None,
+    /// Those below this folder. Paths in an input are relative to it, or lead into it.
+    Worktree(Worktree),
+}
+
+/// What verbs need of the process they run in.
+#[derive(Debug)]
+pub struct Host {
+    pub ids: Ids,
+    /// This program, which is started again to wake agents; `None`: nothing is started.
+    pub program: Option<PathBuf>,
+}
+
+/// Fresh ids and nonces. Tests give a seed, so that what is printed can be compared.
+#[derive(Debug, Default)]
+pub struct Ids {
+    seed: Option<u64>,
+    drawn: AtomicU64,
+}
+
+impl Ids {
+    pub fn seeded(seed: Option<u64>) -> Self {
+        Self { seed, drawn: AtomicU64::new(0) }
+    }
+
+    pub fn fresh(&self, at: Timestamp) -> RecordId {
+        let uuid = match self.seed {
+            None => uuid::Uuid::now_v7(),
+            Some(_) => {
+                let mut random = [0; 10];
+                random.copy_from_slice(&self.bytes()[..10]);
+                let ms = u64::try_from(at.ms()).unwrap_or(0);
+                uuid::Builder::from_unix_timestamp_millis(ms, &random).into_uuid()
+            }
+        };
+        uuid.to_string().parse().expect("a UUID is printable ASCII")
+    }
+
+    /// For fences: unpredictable to whoever wrote the message.
+    pub fn nonce(&self) -> String {
+        self.bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn bytes(&self) -> [u8; 16] {
+        let Some(seed) = self.seed else { return uuid::Uuid::new_v4().into_bytes() };
+        let drawn = self.drawn.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&seed.to_le_bytes());
+        hasher.update(&drawn.to_le_bytes());
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        bytes
+    }
+}

@@ -1,0 +1,199 @@
+//! Claims messages: a lease on each, after its gates were run.
+
+use poste_core::fold::{Claimed, Code, Effect};
+use poste_core::gates::{Gates, Report};
+use poste_core::log::{Claim, Intent, MessageNo, Position};
+use poste_core::text::{RecordId, TypeName};
+use poste_core::views::{self, MessageView};
+use poste_core::{Timestamp, config, limits};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Kind;
+use crate::explain::check_filters;
+use crate::{Access, Answered, Desk, Error, Mark, Note, Result, Verb, gates, input};
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Input {
+    /// Otherwise the most urgent
+    pub number: Option<MessageNo>,
+    /// Maximum number of messages
+    pub max: u32,
+    /// Only of these types
+    #[serde(rename = "type")]
+    pub types: Vec<TypeName>,
+    /// How long it is yours: 30m
+    #[serde(rename = "lease", deserialize_with = "input::length")]
+    #[schemars(with = "Option<String>")]
+    pub lease_ms: Option<i64>,
+    /// Claiming again under it tells what it won
+    pub id: Option<RecordId>,
+    /// For whoever asks again and again: nothing is proposed unless something is there, and a claim of which nothing passed
+    /// its gates is an answer, not an error.
+    #[serde(skip)]
+    pub waits: bool,
+}
+
+impl Default for Input {
+    fn default() -> Self {
+        Self { number: None, max: 1, types: Vec::new(), lease_ms: None, id: None, waits: false }
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    /// Give it to done, fail, release, extend.
+    pub token: Position,
+    pub claims: Vec<ClaimView>,
+    /// What went back to its sender instead, and what its gates found.
+    pub returned: Vec<Report>,
+    /// What was released again, because its gates run commands of a poste.toml that is not trusted here.
+    pub released: Vec<MessageNo>,
+}
+
+impl Answer {
+    /// Something was claimed, and none of it is left.
+    pub fn came_to_nothing(&self) -> bool {
+        self.claims.is_empty() && !(self.returned.is_empty() && self.released.is_empty())
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ClaimView {
+    #[serde(serialize_with = "poste_core::time::rfc3339")]
+    pub lease_until: Timestamp,
+    pub message: MessageView,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "claim";
+    const ACCESS: Access = Access::Writes;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        if !(1..=limits::CLAIM_MAX).contains(&self.max) {
+            return Err(Error::usage(format!("claim 1 to {} messages at once", limits::CLAIM_MAX)));
+        }
+        for kind in &self.types {
+            check_filters(desk.office, Some(kind), None)?;
+        }
+        let is_known = desk.is_known(self.id.as_ref())?;
+        if self.waits && !is_known {
+            let agent = desk.active_agent()?;
+            if !views::has_claimable(desk.office.store(), &agent, &self.types)? {
+                return Err(Error::not_found("nothing to claim").code(Code::NothingToClaim.word()));
+            }
+        }
+        // Read before the claim: a file that cannot be read must not leave anything claimed.
+        let gates = desk.office.gates()?;
+        if !is_known {
+            check_trust(desk, &gates, self.number, &self.types)?;
+        }
+        let claim = Claim { message: self.number, max: self.max, lease_ms: self.lease_ms, types: self.types };
+        let proposal = desk.proposal(Intent::Claim(claim), None, self.id)?;
+        let (_, effect) = desk.decide(&proposal)?;
+        let Effect::Claimed(claimed) = effect else { return Err(Error::odd_effect("the claim")) };
+        let token = claimed.token;
+        let gated = gates::of_claim(desk, &gates, claimed, self.lease_ms).map_err(|error| ungated(token, error))?;
+        for report in &gated.returned {
+            desk.warn(format!("#{} went back to its sender: {}", report.number, report.summary()));
+        }
+        let answer = view(desk, gated).map_err(|error| stands(token, &error))?;
+        if answer.came_to_nothing() && !self.waits {
+            return Err(nothing_left(desk, &answer)?);
+        }
+        answered(desk, answer)
+    }
+}
+
+fn answered(desk: &mut Desk<'_>, answer: Answer) -> Result<Answered<Answer>> {
+    for number in &answer.released {
+        let file = config::FILE;
+        desk.warn(note!("#{number} is released again: {file} is not trusted here (" [trust] ")"));
+    }
+    let numbers: Vec<MessageNo> = answer.claims.iter().map(|claim| claim.message.number).collect();
+    let next = answer.claims.first().map(|claim| next_step(desk, &claim.message, answer.token)).transpose()?;
+    let mut answered = Answered::new(answer).mark(Mark::Shown(numbers));
+    answered.next.extend(next);
+    Ok(answered)
+}
+
+/// How what was claimed is brought to its end.
+fn next_step(desk: &Desk<'_>, message: &MessageView, token: Position) -> Result<Note> {
+    let number = message.number;
+    Ok(match views::ends_by(desk.office.store(), message)? {
+        views::EndsBy::Accepting => note!("take it over: " [handoff accept, number = number, token = token]),
+        views::EndsBy::Deciding => {
+            note!("decide it: " [approve, number = number] ", or " [deny, number = number, reason = "TEXT"])
+        }
+        views::EndsBy::Agreeing => {
+            note!("if you agree: " [agree, number = number] "; otherwise say why: " [reply, number = number, body = "TEXT"])
+        }
+        views::EndsBy::Finishing => note!("finish it: " [done, number = number, token = token, summary = "TEXT"]),
+    })
+}
+
+/// Where it is known beforehand that a gate may not be run, nothing is claimed at all.
+fn check_trust(desk: &Desk<'_>, gates: &Gates, number: Option<MessageNo>, types: &[TypeName]) -> Result {
+    let (what, blocked) = match number {
+        Some(number) => {
+            let message = views::message(desk.office.store(), number)?;
+            let own = message.map(|message| gates.untrusted(&gates.of_message(&message))).unwrap_or_default();
+            (format!("message {number} was not claimed"), own)
+        }
+        None => ("nothing was claimed".to_owned(), gates.untrusted(&gates.of_all(types))),
+    };
+    if blocked.is_empty() { Ok(()) } else { Err(gates::untrusted(&what, &blocked)) }
+}
+
+/// The claim came to nothing; what became of it is told.
+pub fn nothing_left(desk: &Desk<'_>, answer: &Answer) -> Result<Error> {
+    let error = match answer.released.first() {
+        Some(number) => {
+            let gates = desk.office.gates()?;
+            let message = views::message(desk.office.store(), *number)?;
+            let blocked = message.map(|message| gates.untrusted(&gates.of_message(&message))).unwrap_or_default();
+            gates::untrusted(&format!("message {number} was claimed and released again"), &blocked)
+        }
+        None => {
+            let numbers: Vec<String> = answer.returned.iter().map(|report| report.number.to_string()).collect();
+            let message = match numbers.as_slice() {
+                [number] => format!("message {number} did not pass its gates and went back to its sender"),
+                numbers => {
+                    format!("messages {} did not pass their gates and went back to their senders", numbers.join(", "))
+                }
+            };
+            let error = Error::refused(message).code("gate_failed");
+            match answer.returned.first() {
+                Some(first) => error.hint(note!("see what they found: " [track, number = first.number])),
+                None => error,
+            }
+        }
+    };
+    Ok(error.partial(answer))
+}
+
+/// The claim is committed, and its gates could not be run to their end.
+fn ungated(token: Position, error: Error) -> Error {
+    error.hint(note!(
+        "what it claimed with token {token} is held until its lease ends, or released: " [release, number = "N"]
+    ))
+}
+
+/// The claim is committed: what fails afterwards must not read as if it had not been.
+fn stands(token: Position, error: &Error) -> Error {
+    let message = format!("claimed with token {token}, but it cannot be shown: {}", error.message);
+    Error::new(Kind::UnknownOutcome, message).hint(note!("the claim stands; see it: " [log show, position = token]))
+}
+
+fn view(desk: &Desk<'_>, gated: gates::Gated) -> Result<Answer> {
+    let Claimed { token, items } = gated.claimed;
+    let mut claims = Vec::new();
+    for item in items {
+        let message = views::message(desk.office.store(), item.number)?
+            .ok_or_else(|| Error::internal("a claimed message is not there"))?;
+        claims.push(ClaimView { lease_until: item.lease_until, message });
+    }
+    Ok(Answer { token, claims, returned: gated.returned, released: gated.released })
+}

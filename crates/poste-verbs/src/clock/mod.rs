@@ -1,0 +1,3 @@
+//! The clock of this machine, as the office sees it.
+
+pub mod accept;

@@ -1,0 +1,135 @@
+//! Says everything that is wrong with poste.toml, with line numbers. A file needs no office to be checked, and one that
+//! is wrong may be why an office does not work: so this is no verb.
+
+use std::path::{Path, PathBuf};
+
+use poste_core::config::{self, ConfigFile, Problem};
+use poste_core::gates;
+use poste_core::office::{Place, gate_schema_problems};
+use poste_core::payload::PayloadSchemas;
+use poste_core::store::read_config;
+use poste_core::text::count;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{Answered, Error, Result};
+
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct Answer {
+    /// The files that were read; one that is not there is none.
+    pub files: Vec<String>,
+    pub problems: Vec<FileProblem>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FileProblem {
+    pub file: String,
+    #[serde(flatten)]
+    pub problem: Problem,
+}
+
+/// How many problems are of which kind.
+#[derive(Debug, Default)]
+struct Counts {
+    schemas: usize,
+    gates: usize,
+    rules: usize,
+}
+
+/// Checks a file that belongs to no office.
+pub fn of_file(file: &Path) -> Result<Answered<Answer>> {
+    let (mut answer, mut counts) = (Answer::default(), Counts::default());
+    answer.read_rules(file, &mut counts)?;
+    Ok(answer.judged(&counts))
+}
+
+/// Checks the files of an office.
+pub fn of_office(place: &Place) -> Result<Answered<Answer>> {
+    let (mut answer, mut counts) = (Answer::default(), Counts::default());
+    let main = place.path.with_file_name(config::FILE);
+    answer.read_rules(&main, &mut counts)?;
+    answer.read(place.path.join(config::LOCAL_FILE), |text| {
+        let (local, mut problems) = config::read_local(text);
+        let gates = gate_schema_problems(&main, &local.gates, gates::Source::Machine);
+        counts.gates += gates.len();
+        problems.extend(gates);
+        problems
+    })?;
+    answer.add_what_stops_gates(place);
+    Ok(answer.judged(&counts))
+}
+
+impl Answer {
+    fn read_rules(&mut self, path: &Path, counts: &mut Counts) -> Result {
+        self.read(path.to_owned(), |text| {
+            let (file, mut problems) = ConfigFile::check(text);
+            let schemas = schema_problems(path, &file);
+            let gates = gate_schema_problems(path, &file.gates, gates::Source::Office);
+            (counts.schemas, counts.gates) = (schemas.len(), gates.len());
+            problems.extend(schemas.into_iter().chain(gates));
+            problems
+        })?;
+        counts.rules = self.problems.len() - counts.schemas - counts.gates;
+        Ok(())
+    }
+
+    fn read(&mut self, path: PathBuf, check: impl FnOnce(&str) -> Vec<Problem>) -> Result {
+        let mut problems = match read_config(&path) {
+            Ok(None) => return Ok(()),
+            Ok(Some(text)) => check(&text),
+            Err(poste_core::Error::Config { message, .. }) => vec![Problem { line: None, column: None, message }],
+            Err(error) => return Err(error.into()),
+        };
+        let file = path.display().to_string();
+        self.files.push(file.clone());
+        problems.sort();
+        self.problems.extend(problems.into_iter().map(|problem| FileProblem { file: file.clone(), problem }));
+        Ok(())
+    }
+
+    /// What one file alone cannot tell: a gate of a type there is not, or with a name the other file has.
+    fn add_what_stops_gates(&mut self, place: &Place) {
+        if !self.problems.is_empty() {
+            return;
+        }
+        // Whatever else is wrong with the office is no problem of these files.
+        let Ok(office) = place.open() else { return };
+        if let Err(poste_core::Error::Config { path, message }) = office.gates() {
+            let problem = Problem { line: None, column: None, message };
+            self.problems.push(FileProblem { file: path.display().to_string(), problem });
+        }
+    }
+
+    fn judged(self, counts: &Counts) -> Answered<Self> {
+        let Counts { schemas, gates, rules } = *counts;
+        let all = self.problems.len();
+        let answered = Answered::new(self);
+        if all == 0 {
+            return answered;
+        }
+        let mut error = Error::usage(format!("{} found", count(all, "problem")));
+        if rules > 0 {
+            error = error.hint(format!("until {} is mended, commands that write are stopped", config::FILE));
+        }
+        if schemas > 0 {
+            error = error.hint("messages of a type whose schema cannot be used are refused; all others are not");
+        }
+        if gates > 0 {
+            error = error.hint("a gate whose schema cannot be used is not passed by anything");
+        }
+        if all > rules + schemas + gates {
+            error = error.hint(format!("until {} is mended, nothing is claimed or finished", config::LOCAL_FILE));
+        }
+        answered.but(error)
+    }
+}
+
+/// Schemas that are not there or are none, with the line that names them.
+fn schema_problems(path: &Path, file: &ConfigFile) -> Vec<Problem> {
+    let schemas = PayloadSchemas::new(path, file.schemas.clone());
+    let problems = schemas.problems().into_iter().map(|(kind, message)| {
+        let given = file.given.get(&format!("{}.{kind}.{}", config::TYPES, config::SCHEMA));
+        Problem { line: given.map(|given| given.line), column: given.map(|_| 1), message }
+    });
+    problems.collect()
+}

@@ -1,0 +1,76 @@
+//! Sets one key of poste.toml, or unsets it; comments and layout stay.
+
+use poste_core::config::KeyPath;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::say_standing;
+use crate::{Access, Answered, Desk, Error, Result, Verb};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// SECTION.KEY or types.NAME.KEY; without a value also types.NAME
+    pub key: String,
+    /// The value as in the file, without quotes; none takes the key out, so that the built-in value holds
+    pub value: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    pub file: String,
+    pub key: String,
+    /// As it is written in the file; null when it is not set there.
+    pub before: Option<String>,
+    pub after: Option<String>,
+    /// Whether the file changed.
+    pub changed: bool,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "config set";
+    /// A file that is wrong stops what writes, and is put right by this.
+    const ACCESS: Access = Access::Administers;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        let key: KeyPath = self.key.parse().map_err(Error::usage)?;
+        let value = match (&key, &self.value) {
+            (KeyPath::Type(kind), Some(_)) => {
+                let example = format!("types.{kind}.priority");
+                return Err(Error::usage(format!("{key} is a type, not a key"))
+                    .hint(note!("for example: " [config set, key = example, value = "high"])));
+            }
+            (KeyPath::Setting(known) | KeyPath::OfType(_, known), Some(text)) => {
+                let value = known.takes.parse(text);
+                Some(value.map_err(|why| Error::usage(format!("{key}: {why}")))?)
+            }
+            (_, None) => None,
+        };
+        let unwritten = |error| Error::from(error).hint("nothing was written");
+        let change = desk.office.change_config(&key, value.as_ref()).map_err(unwritten)?;
+        let answer = Answer {
+            file: desk.office.config_path()?.display().to_string(),
+            key: key.to_string(),
+            changed: change.before != change.after,
+            before: change.before,
+            after: change.after,
+        };
+        if answer.changed {
+            desk.note_stored(format!("{key} in {}", answer.file));
+        }
+        // Whoever sets something means it now. The file is written in any case; what stands in its way is an error of its own.
+        let answered = Answered::new(answer);
+        Ok(match bring_into_force(desk) {
+            Ok(()) => answered,
+            Err(error) => answered.but(error),
+        })
+    }
+}
+
+fn bring_into_force(desk: &mut Desk<'_>) -> Result {
+    let written = |error| Error::from(error).hint("the file is written; its rules are not in force yet");
+    desk.office.sync_policy().map_err(written)?;
+    let standing = desk.office.standing(desk.office.config()?.as_ref())?;
+    say_standing(desk, standing)
+}

@@ -1,0 +1,49 @@
+//! Shows the settings in force, each with where it comes from.
+
+use poste_core::text::quoted;
+use poste_core::views::{self, PolicyView};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{say_standing, standing_word};
+use crate::{Access, Answered, Desk, Error, Result, Verb};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// Only keys that begin like this
+    pub key: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    /// This machine's poste.toml; null without one.
+    pub file: Option<String>,
+    /// How the rules in it stand to those in force: `in_force`, `next` or `overruled`.
+    pub standing: &'static str,
+    #[serde(flatten)]
+    pub policy: PolicyView,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "config show";
+    const ACCESS: Access = Access::Reads;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        let file = desk.office.config()?;
+        let standing = desk.office.standing(file.as_ref())?;
+        let mut policy = views::settings(desk.office.store(), file.as_ref(), &desk.office.local_config()?)?;
+        if let Some(prefix) = &self.key {
+            policy.settings.retain(|setting| setting.key.starts_with(prefix.as_str()));
+            if policy.settings.is_empty() {
+                let error = Error::not_found(format!("no setting begins with {}", quoted(prefix)));
+                return Err(error.hint(note!("see all of them: " [config show])));
+            }
+        }
+        let path = file.is_some().then(|| desk.office.config_path()).transpose()?;
+        let file = path.map(|path| path.display().to_string());
+        say_standing(desk, standing)?;
+        Ok(Answered::new(Answer { file, standing: standing_word(standing), policy }))
+    }
+}

@@ -1,0 +1,42 @@
+//! Writes the mirrored file of a context anew.
+
+use poste_core::store::mirror::{self, Mirror};
+use poste_core::text::ContextName;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{drop_edit, take_over, unknown};
+use crate::{Access, Answered, Desk, Error, Result, Verb};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub name: ContextName,
+    /// Although somebody has edited the file: the edit is dropped
+    #[serde(default)]
+    pub force: bool,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    pub name: ContextName,
+    pub path: String,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "context mirror";
+    const ACCESS: Access = Access::Reads;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        let name = self.name;
+        let path = mirror::path(desk.office.path()?, &name).display().to_string();
+        match desk.office.mirror(&name, self.force)? {
+            None => Err(unknown(desk.office, &name)?),
+            Some(Mirror::Edited(_)) => Err(Error::conflict(format!("{path} was edited by hand, and is left as it is"))
+                .hint(take_over(&name, &path))
+                .hint(drop_edit(&name))),
+            Some(Mirror::Current | Mirror::Behind) => Ok(Answered::new(Answer { name, path })),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Lets others write to a context again.
+
+use poste_core::fold::Code;
+use poste_core::log::{Content, ContextUnlock, Intent, MessageNo, Send};
+use poste_core::text::{ContextName, RecordId};
+use poste_core::{Address, views};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::draft::said;
+use crate::secret::Secrets;
+use crate::{Access, Answered, Desk, Result, Verb};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub name: ContextName,
+    /// Breaks somebody else's lock, and says why; they are told
+    pub reason: Option<String>,
+    pub id: Option<RecordId>,
+    #[serde(skip)]
+    pub secrets: Secrets,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    pub context: ContextName,
+    /// The message that told the holder, when the lock was broken.
+    pub told: Option<MessageNo>,
+    /// It was unlocked before under this id; there is no second effect.
+    pub repeat: bool,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "context unlock";
+    const ACCESS: Access = Access::Writes;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        let id = self.id.unwrap_or_else(|| desk.fresh_id());
+        let reason = match &self.reason {
+            Some(reason) => Some(broken(desk, &self.name, said("--reason", reason)?, self.secrets)?),
+            None => None,
+        };
+        // Whoever breaks a lock names its holder. It may have changed hands since that was looked up.
+        const TRIES_MAX: usize = 8;
+        for attempt in 1.. {
+            let holder = views::context_lock(desk.office.store(), &self.name)?.map(|lock| lock.holder);
+            let mail = match (&reason, told_before(desk, &id)?, holder) {
+                (Some(_), Some(before), _) => Some(before),
+                (Some(_), None, Some(holder)) => Some(Send::plain("alert".parse()?, vec![Address::Agent(holder)])),
+                _ => None,
+            };
+            let content = reason.clone().filter(|_| mail.is_some());
+            let intent = Intent::ContextUnlock(ContextUnlock { name: self.name.clone(), mail });
+            let proposal = desk.proposal(intent, content, Some(id.clone()))?;
+            match desk.decide(&proposal) {
+                Ok((outcome, effect)) => {
+                    let (context, told, repeat) = (self.name, effect.message(), outcome.repeat);
+                    return Ok(Answered::new(Answer { context, told, repeat }));
+                }
+                Err(error) if reason.is_some() && error.is(Code::ContextLocked) && attempt < TRIES_MAX => {}
+                Err(error) => return Err(error),
+            }
+        }
+        unreachable!("the last try returns")
+    }
+}
+
+/// The mail of the lock that was broken under an id. Repeating it tells the same holder, whoever has a lock by now.
+fn told_before(desk: &Desk<'_>, id: &RecordId) -> Result<Option<Send>> {
+    Ok(match desk.recorded(id)? {
+        Some((_, Intent::ContextUnlock(unlock))) => unlock.mail,
+        _ => None,
+    })
+}
+
+/// What the holder of a broken lock is told.
+fn broken(desk: &Desk<'_>, name: &ContextName, reason: &str, secrets: Secrets) -> Result<Content> {
+    let subject = format!("{} broke your lock of context {name}", desk.speaker()?);
+    let content = Content { subject, ..secrets.text("reason", reason)? };
+    secrets.check_as(&content, "reason")?;
+    Ok(content)
+}

@@ -1,0 +1,304 @@
+//! An office and a caller together: what verbs work at, and what surrounds every proposal.
+
+use poste_core::Office;
+use poste_core::fold::{Code, Effect, Outcome, Verdict};
+use poste_core::limits;
+use poste_core::log::{Content, ContextRead, Intent, MessageNo, Position, Proposal, Shown};
+use poste_core::progress::Progress;
+use poste_core::store::artifact::Worktree;
+use poste_core::store::tables::Agent;
+use poste_core::text::{Name, RecordId};
+use poste_core::{Timestamp, views};
+
+use crate::answer::{Answered, Mark, Stored};
+use crate::caller::{Caller, Files, Host};
+use crate::error::{Before, Error, Kind};
+use crate::explain::{explain, unknown_agent};
+use crate::verb::{Access, Verb};
+use crate::{Note, Result};
+
+/// The code of an error: it takes a name to speak, and none was given.
+pub const NO_SPEAKER: &str = "no_speaker";
+
+/// Where a verb is carried out.
+#[derive(Debug)]
+pub struct Desk<'d> {
+    pub office: &'d mut Office,
+    pub caller: &'d Caller,
+    pub host: &'d Host,
+    watcher: Option<&'d mut dyn Watcher>,
+    stored: Vec<Stored>,
+    warnings: Vec<Note>,
+    next: Vec<Note>,
+}
+
+/// Whoever follows a verb that takes long.
+pub trait Watcher: std::fmt::Debug {
+    /// How far counted work is.
+    fn progress(&mut self, progress: Progress);
+
+    /// Something starts that may take a while.
+    fn begins(&mut self, what: &Note);
+}
+
+impl<'d> Desk<'d> {
+    pub fn new(office: &'d mut Office, caller: &'d Caller, host: &'d Host) -> Self {
+        Self { office, caller, host, watcher: None, stored: Vec::new(), warnings: Vec::new(), next: Vec::new() }
+    }
+
+    pub fn watched_by(self, watcher: &'d mut dyn Watcher) -> Self {
+        Self { watcher: Some(watcher), ..self }
+    }
+
+    /// The office, and where to tell how far work on it is.
+    pub fn watched_office(&mut self) -> (&mut Office, impl FnMut(Progress)) {
+        let Self { office, watcher, .. } = self;
+        let tell = move |progress| {
+            if let Some(watcher) = watcher {
+                watcher.progress(progress);
+            }
+        };
+        (office, tell)
+    }
+
+    /// Tells whoever follows that something starts which may take a while.
+    pub fn begins(&mut self, what: impl Into<Note>) {
+        if let Some(watcher) = &mut self.watcher {
+            watcher.begins(&what.into());
+        }
+    }
+
+    /// Prepares the office for a verb and runs it.
+    pub fn call<V: Verb>(&mut self, verb: V) -> Result<Answered<V::Answer>> {
+        let answered = self.prepare::<V>().and_then(|()| verb.run(self));
+        let (stored, warnings) = (std::mem::take(&mut self.stored), std::mem::take(&mut self.warnings));
+        let next = std::mem::take(&mut self.next);
+        match answered {
+            Ok(mut answered) => {
+                answered.stored = stored;
+                answered.warnings.splice(..0, warnings);
+                answered.next.splice(..0, next);
+                Ok(answered)
+            }
+            Err(error) => Err(Error { before: Some(Box::new(Before { stored, warnings })), ..error }),
+        }
+    }
+
+    fn prepare<V: Verb>(&mut self) -> Result {
+        match V::ACCESS {
+            Access::Reads => {
+                self.office.settle()?;
+            }
+            Access::Writes => {
+                // Verbs look before they propose, and must not see what is over by now.
+                self.office.settle()?;
+                self.office.sync_policy()?;
+                // Whoever starts or closes one knows.
+                if !V::NAME.starts_with("session ") {
+                    self.warn_of_session()?;
+                }
+            }
+            Access::Administers => {}
+        }
+        Ok(())
+    }
+
+    /// A session that is over still has its mail taken: words must not be lost to that. But it is said.
+    fn warn_of_session(&mut self) -> Result {
+        let Some(id) = &self.caller.session else { return Ok(()) };
+        if let Some(over) = views::session_over(self.office.store(), id)? {
+            self.warnings.push(over.into());
+        }
+        Ok(())
+    }
+
+    pub fn warn(&mut self, note: impl Into<Note>) {
+        self.warnings.push(note.into());
+    }
+
+    /// Says something beside the answer.
+    pub fn say(&mut self, note: impl Into<Note>) {
+        self.next.push(note.into());
+    }
+
+    /// Who speaks. Never a guess.
+    pub fn speaker(&self) -> Result<Name> {
+        self.caller.actor.clone().ok_or_else(|| {
+            Error::usage("who speaks? No name was given").code(NO_SPEAKER).hint("pass --as NAME or set POSTE_AGENT")
+        })
+    }
+
+    /// The speaker as a registered agent.
+    pub fn agent(&self) -> Result<Agent> {
+        let name = self.speaker()?;
+        match self.office.agent(&name)? {
+            Some(agent) => Ok(agent),
+            None => Err(unknown_agent(self.office, &name)?),
+        }
+    }
+
+    /// Whoever reads, if anybody says so.
+    pub fn reader(&self) -> Result<Option<Agent>> {
+        self.caller.actor.as_ref().map(|_| self.agent()).transpose()
+    }
+
+    /// The speaker as an agent mail can come to.
+    pub fn active_agent(&self) -> Result<Agent> {
+        let agent = self.agent()?;
+        if agent.is_active() {
+            return Ok(agent);
+        }
+        let name = &agent.name;
+        Err(Error::refused(format!("{name} is retired, so nothing would come"))
+            .code("retired")
+            .hint(note!("revive it: " [register, name = name, update = true])))
+    }
+
+    /// What marks a message as shown to the caller, if it is for them. Anybody else only looks.
+    pub fn shown_mark(&self, number: MessageNo) -> Result<Option<Mark>> {
+        let Some(reader) = self.reader()? else { return Ok(None) };
+        let is_for_them = views::is_addressed_to(self.office.store(), &reader, number)?;
+        Ok(is_for_them.then(|| Mark::Shown(vec![number])))
+    }
+
+    /// Whether a supervisor started whoever calls, and watches over it.
+    pub fn is_in_run(&self) -> Result<bool> {
+        let Some(session) = &self.caller.session else { return Ok(false) };
+        Ok(views::run(self.office.store(), session)?.is_some_and(|run| run.how.is_none()))
+    }
+
+    /// The files the caller may touch.
+    pub fn worktree(&self) -> Result<&'d Worktree> {
+        match &self.caller.files {
+            Files::Worktree(worktree) => Ok(worktree),
+            Files::None => Err(Error::refused("no files can be named here").code("no_files")),
+        }
+    }
+
+    pub fn now(&self) -> Result<Timestamp> {
+        Ok(self.office.now()?)
+    }
+
+    pub fn fresh_id(&self) -> RecordId {
+        self.host.ids.fresh(self.office.wall())
+    }
+
+    pub fn proposal(&self, intent: Intent, content: Option<Content>, id: Option<RecordId>) -> Result<Proposal> {
+        Ok(self.proposal_as(self.speaker()?, intent, content, id))
+    }
+
+    /// In a name that is not the caller's: where a verb registers it, or speaks for the office itself.
+    pub fn proposal_as(&self, actor: Name, intent: Intent, content: Option<Content>, id: Option<RecordId>) -> Proposal {
+        Proposal {
+            id: id.unwrap_or_else(|| self.fresh_id()),
+            actor,
+            session: self.caller.session.clone(),
+            via: self.caller.via,
+            sent_at: self.office.wall(),
+            intent,
+            content,
+        }
+    }
+
+    /// Proposes and expects to be accepted.
+    pub fn decide(&mut self, proposal: &Proposal) -> Result<(Outcome, Effect)> {
+        let outcome = self.propose(proposal)?;
+        match outcome.verdict.clone() {
+            Verdict::Accepted(effect) => Ok((outcome, effect)),
+            Verdict::Rejected(rejection) => Err(explain(self.office, proposal, rejection.into())?),
+        }
+    }
+
+    /// Proposes, and remembers what was accepted.
+    pub fn propose(&mut self, proposal: &Proposal) -> Result<Outcome, poste_core::Error> {
+        let outcome = self.office.propose(proposal)?;
+        self.remember(proposal, &outcome);
+        Ok(outcome)
+    }
+
+    /// Proposes several in one transaction.
+    pub fn submit(&mut self, proposals: &[Proposal]) -> Result<Vec<Outcome>, poste_core::Error> {
+        let outcomes = self.office.submit(proposals)?;
+        for (proposal, outcome) in proposals.iter().zip(&outcomes) {
+            self.remember(proposal, outcome);
+        }
+        Ok(outcomes)
+    }
+
+    fn remember(&mut self, proposal: &Proposal, outcome: &Outcome) {
+        if let Verdict::Accepted(effect) = &outcome.verdict {
+            let what = stored_text(proposal, outcome, effect);
+            self.stored.push(Stored { what, id: Some(outcome.id.clone()) });
+        }
+    }
+
+    /// Remembers a write that is no single record: it is done, whatever becomes of the answer.
+    pub fn note_stored(&mut self, what: impl Into<String>) {
+        self.stored.push(Stored { what: what.into(), id: None });
+    }
+
+    /// The record that the speaker wrote under an id, if it did: what takes time or looks at files is not done twice.
+    pub fn recorded(&self, id: &RecordId) -> Result<Option<(Position, Intent)>> {
+        Ok(views::record_of_id(self.office.store(), id, &self.speaker()?)?)
+    }
+
+    /// Whether something was stored under this id.
+    pub fn is_known(&self, id: Option<&RecordId>) -> Result<bool> {
+        Ok(id.map(|id| views::is_known_id(self.office.store(), id)).transpose()?.unwrap_or(false))
+    }
+
+    /// Marks what was put before the caller, after it was. What was marked before stays marked.
+    pub fn confirm(&mut self, marks: Vec<Mark>) -> Result {
+        for mark in marks {
+            let intents = match mark {
+                Mark::Shown(numbers) => {
+                    let chunks = numbers.chunks(limits::SHOWN_MAX);
+                    chunks.map(|chunk| Intent::Shown(Shown { messages: chunk.to_vec() })).collect()
+                }
+                Mark::ContextRead(name, version) => vec![Intent::ContextRead(ContextRead { name, version })],
+            };
+            for intent in intents {
+                let proposal = self.proposal(intent, None, None)?;
+                match self.office.propose(&proposal)?.verdict {
+                    Verdict::Accepted(_) => {}
+                    Verdict::Rejected(rejection) if rejection.code == Code::NothingToDo => {}
+                    Verdict::Rejected(rejection) => return Err(rejection.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn stored_text(proposal: &Proposal, outcome: &Outcome, effect: &Effect) -> String {
+    let id = &outcome.id;
+    match effect {
+        Effect::Sent(sent) => format!("message #{}, id {id}", sent.number),
+        Effect::Claimed(claimed) => {
+            let numbers: Vec<String> = claimed.items.iter().map(|item| format!("#{}", item.number)).collect();
+            format!("the claim of {} with token {}, id {id}", numbers.join(", "), claimed.token)
+        }
+        _ => {
+            let position = outcome.position.map(|position| format!(" at record {position}")).unwrap_or_default();
+            format!("{}{position}, id {id}", proposal.intent.kind().name)
+        }
+    }
+}
+
+/// Something is committed, and what follows failed: that must not read as if nothing had been.
+pub fn unshown(stored: &[Stored], error: Error) -> Error {
+    const NAMED_MAX: usize = 8;
+    if stored.is_empty() || error.kind != Kind::Internal {
+        return error;
+    }
+    let mut what: Vec<&str> = stored.iter().take(NAMED_MAX).map(|stored| stored.what.as_str()).collect();
+    if stored.len() > NAMED_MAX {
+        what.push("and more");
+    }
+    let message = format!("stored, and could not be shown: {}", what.join("; "));
+    let told = Error { hints: error.hints, ..Error::new(Kind::UnknownOutcome, message).cause(error.message) };
+    match stored.iter().rev().find_map(|stored| stored.id.as_ref()) {
+        Some(id) => told.hint(note!("do not write it again; see it: " [log why id, id = id])),
+        None => told.hint("it is done; do not do it again"),
+    }
+}

@@ -1,0 +1,54 @@
+//! Finds out what may be wrong with an office, and what helps. An office that cannot be opened is examined too, so this is
+//! no verb.
+
+use poste_core::doctor::{Mended, Report, Request, Severity, examine, mend};
+use poste_core::office::Place;
+use poste_core::progress::Progress;
+use poste_core::text::count;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{Answered, Error, Kind, Result};
+
+#[derive(Debug)]
+pub struct Input {
+    /// Mend what can be mended safely: modes, leftovers, what is due
+    pub fix: bool,
+    pub request: Request,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    /// How the office is now: after mending, if that was asked for.
+    #[serde(flatten)]
+    pub report: Report,
+    /// What --fix did, or tried to do.
+    pub mended: Vec<Mended>,
+    pub problems: usize,
+    pub warnings: usize,
+    pub notes: usize,
+}
+
+pub fn doctor(place: &Place, input: &Input, progress: &mut dyn FnMut(Progress)) -> Result<Answered<Answer>> {
+    let mut look = || examine(place, input.request, progress);
+    let mut report = look()?;
+    let mended = if input.fix { mend(place, &report) } else { Vec::new() };
+    if !mended.is_empty() {
+        report = look()?;
+    }
+    let answer = Answer {
+        problems: report.count(Severity::Problem),
+        warnings: report.count(Severity::Warning),
+        notes: report.count(Severity::Note),
+        report,
+        mended,
+    };
+    let problems = answer.problems;
+    let answered = Answered::new(answer);
+    if problems == 0 {
+        return Ok(answered);
+    }
+    let error = Error::new(Kind::Unhealthy, format!("{} found", count(problems, "problem")));
+    Ok(answered
+        .but(error.hint("each one says what helps; before changing anything by hand, keep a copy of the folder")))
+}

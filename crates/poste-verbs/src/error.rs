@@ -1,0 +1,293 @@
+//! What went wrong, as data: a kind, a code, words, what was stored all the same, and verbs that help.
+
+use std::error::Error as _;
+use std::io;
+
+use poste_core::fold::{Class, Code, Rejection};
+use poste_core::{config, text::InvalidText};
+use serde_json::Value;
+
+use crate::answer::Stored;
+use crate::note::Note;
+
+/// What kind of trouble it is. Surfaces turn it into an exit code or a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Internal,
+    Usage,
+    NotFound,
+    Refused,
+    Conflict,
+    Busy,
+    TimedOut,
+    UnknownOutcome,
+    DiskFull,
+    NeedsUpgrade,
+    Unhealthy,
+    /// A question was decided, and not by its first choice.
+    Denied,
+}
+
+impl Kind {
+    pub const ALL: &'static [Self] = &[
+        Self::Internal,
+        Self::Usage,
+        Self::NotFound,
+        Self::Refused,
+        Self::Conflict,
+        Self::Busy,
+        Self::TimedOut,
+        Self::UnknownOutcome,
+        Self::DiskFull,
+        Self::NeedsUpgrade,
+        Self::Unhealthy,
+        Self::Denied,
+    ];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Internal => "internal",
+            Self::Usage => "usage",
+            Self::NotFound => "not_found",
+            Self::Refused => "refused",
+            Self::Conflict => "conflict",
+            Self::Busy => "busy",
+            Self::TimedOut => "timed_out",
+            Self::UnknownOutcome => "unknown_outcome",
+            Self::DiskFull => "disk_full",
+            Self::NeedsUpgrade => "needs_upgrade",
+            Self::Unhealthy => "unhealthy",
+            Self::Denied => "denied",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Error {
+    pub kind: Kind,
+    /// The fold's own word for a refusal, or one of a verb.
+    pub code: Option<&'static str>,
+    pub message: String,
+    /// The message with moments in it, for a surface that writes those in its own way.
+    pub wording: Option<Box<Note>>,
+    pub causes: Vec<Note>,
+    pub hints: Vec<Note>,
+    /// An answer that is given although something failed, for example when not everybody agreed.
+    pub partial: Option<Box<Value>>,
+    /// What the verb did before it failed.
+    pub before: Option<Box<Before>>,
+    /// It is about the office as it is, not about what was asked: the same input may work later.
+    pub is_office_fault: bool,
+}
+
+/// What a verb wrote and warned of.
+#[derive(Debug, Default)]
+pub struct Before {
+    pub stored: Vec<Stored>,
+    pub warnings: Vec<Note>,
+}
+
+impl Error {
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            code: None,
+            message: message.into(),
+            wording: None,
+            causes: Vec::new(),
+            hints: Vec::new(),
+            partial: None,
+            before: None,
+            is_office_fault: false,
+        }
+    }
+
+    /// With moments in the message.
+    pub fn worded(kind: Kind, wording: Note) -> Self {
+        Self { wording: Some(Box::new(wording.clone())), ..Self::new(kind, wording.to_string()) }
+    }
+
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(Kind::NotFound, message)
+    }
+
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self::new(Kind::Refused, message)
+    }
+
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(Kind::Conflict, message)
+    }
+
+    /// Something that cannot be, and was found all the same.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(Kind::Internal, message)
+    }
+
+    /// After an answer that goes past what is damaged. What that is was said by then.
+    pub fn damaged() -> Self {
+        Self::internal("not everything could be read").hint(note!("see what is damaged: " [log verify]))
+    }
+
+    /// The fold answered a proposal with an effect that its kind never has.
+    pub fn odd_effect(what: &str) -> Self {
+        Self::internal(format!("the office took {what} for something else"))
+    }
+
+    pub fn code(mut self, code: &'static str) -> Self {
+        self.code = Some(code);
+        self
+    }
+
+    pub fn hint(mut self, hint: impl Into<Note>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    pub fn cause(mut self, cause: impl Into<Note>) -> Self {
+        self.causes.push(cause.into());
+        self
+    }
+
+    pub fn partial(mut self, answer: &impl serde::Serialize) -> Self {
+        self.partial = serde_json::to_value(answer).ok().map(Box::new);
+        self
+    }
+
+    pub fn is(&self, code: Code) -> bool {
+        self.code == Some(code.word())
+    }
+}
+
+impl From<Rejection> for Error {
+    fn from(rejection: Rejection) -> Self {
+        let kind = match rejection.code.class() {
+            Class::NotFound => Kind::NotFound,
+            Class::Refused => Kind::Refused,
+            Class::Conflict => Kind::Conflict,
+        };
+        let error = Self { code: Some(rejection.code.word()), ..Self::new(kind, rejection.reason) };
+        match rejection.code {
+            Code::PolicyClash => {
+                error.hint("bring this machine's poste.toml up to the policy in force, then change it")
+            }
+            _ => error,
+        }
+    }
+}
+
+impl From<InvalidText> for Error {
+    fn from(error: InvalidText) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<poste_core::Error> for Error {
+    fn from(error: poste_core::Error) -> Self {
+        use poste_core::Error as Core;
+        if let Core::Rejected(rejection) = error {
+            return rejection.into();
+        }
+        let message = error.to_string();
+        let (kind, hint) = kind_and_hint(&error);
+        let mut causes: Vec<Note> = match &error {
+            Core::Artifacts(problems) => problems.iter().map(|problem| problem.to_string().into()).collect(),
+            _ => Vec::new(),
+        };
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let text = cause.to_string();
+            if !message.contains(&text) {
+                causes.push(text.into());
+            }
+            source = cause.source();
+        }
+        let is_of_input =
+            matches!(error, Core::Malformed(_) | Core::Artifact { .. } | Core::Artifacts(_) | Core::Rejected(_));
+        Self { causes, hints: hint.into_iter().collect(), is_office_fault: !is_of_input, ..Self::new(kind, message) }
+    }
+}
+
+fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
+    use poste_core::Error as Core;
+    let said = |text: &str| Some(Note::from(text));
+    match error {
+        Core::NoOffice(_) => (Kind::NotFound, Some(note!("make one: "[init]))),
+        Core::Unfinished(_) => (Kind::NotFound, Some(note!("finish it: "[init]))),
+        Core::Emptied { .. } => (
+            Kind::Internal,
+            Some(
+                note!("go back to a snapshot: " [restore, snapshot = "SNAPSHOT", replace = true] "; look closer: " [doctor]),
+            ),
+        ),
+        Core::NotAnOffice(_) => (Kind::Refused, None),
+        Core::UnsafeFileSystem { .. } => {
+            (Kind::Refused, said("keep the office on a local disk and point POSTE_HOME to it"))
+        }
+        Core::Replaced(_) => (Kind::Conflict, said("look at the folder, then run the command again")),
+        Core::Lost { .. } => (
+            Kind::Conflict,
+            Some(
+                note!("look for office.db-wal or a newer copy, or go back: " [restore, snapshot = "SNAPSHOT", replace = true] "; to go on without what is lost, remove the file bell in the office folder"),
+            ),
+        ),
+        Core::NeedsUpgrade { needed, .. } => {
+            (Kind::NeedsUpgrade, Some(note!("upgrade poste to one that knows version {needed}")))
+        }
+        Core::UnknownKind { .. } => (Kind::NeedsUpgrade, said("upgrade poste")),
+        Core::Busy { .. } => {
+            (Kind::Busy, said("wait for it, look what it does, or raise POSTE_LOCK_TIMEOUT (for example 30s)"))
+        }
+        Core::WalFull { .. } => (Kind::Busy, said("let it finish or end it, then try again; nothing was stored")),
+        Core::Unreachable { .. } => (Kind::Busy, said("try again later; nothing was stored")),
+        Core::Unknown { ids, .. } => {
+            (Kind::UnknownOutcome, ids.first().map(|id| note!("ask what became of it: " [log why id, id = id])))
+        }
+        Core::DiskFull { ids, .. } => (
+            Kind::DiskFull,
+            match ids.first() {
+                Some(id) => Some(note!("free some space; ask what became of it: " [log why id, id = id])),
+                None => said("free some space"),
+            },
+        ),
+        Core::ClockLeap { .. } => {
+            (Kind::Refused, Some(note!("if the clock is right now: " [clock accept] " --as NAME")))
+        }
+        Core::Malformed(_) | Core::Artifact { .. } | Core::Artifacts(_) | Core::Rejected(_) => (Kind::Refused, None),
+        Core::NotEmpty(_) => (Kind::Refused, said("an office needs a folder of its own, like ./.poste")),
+        Core::Snapshot { .. } | Core::Occupied(_) => (Kind::Refused, None),
+        Core::Config { path, .. } if [config::FILE, config::LOCAL_FILE].iter().any(|name| path.ends_with(name)) => {
+            (Kind::Usage, Some(note!("see everything that is wrong with it: " [config check])))
+        }
+        Core::Config { .. } => (Kind::Usage, None),
+        Core::ReadOnly(_) => (Kind::Refused, said("check owner and permissions of the folder")),
+        Core::Damaged(_) => {
+            (Kind::Internal, Some(note!("see what else is wrong: " [log verify] "; what to do: " [doctor])))
+        }
+        Core::Io { source, .. } if source.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+            (Kind::Refused, said("the disk may only be read; mount it for writing, or use another one"))
+        }
+        Core::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            (Kind::Refused, said("check owner and permissions of the folder"))
+        }
+        Core::Io { .. } | Core::Sqlite(_) => (Kind::Internal, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_may_only_be_read_is_a_refusal() {
+        for kind in [io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::PermissionDenied] {
+            let error = poste_core::Error::Io { path: "/mnt/.poste".into(), source: kind.into() };
+            let error = Error::from(error);
+            assert_eq!((error.kind, error.hints.len()), (Kind::Refused, 1), "{kind:?}");
+        }
+    }
+}

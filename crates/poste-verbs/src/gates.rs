@@ -1,0 +1,233 @@
+//! Runs the gates of messages: for `claim` under its lease, for `verify` and whatever else wants to know.
+
+use std::time::Duration;
+
+use poste_core::fold::{Claimed, ClaimedItem, Effect, Verdict};
+use poste_core::gates::{self, Errand, Gate, Gates, Program, Ran, Report, Runner, Scene};
+use poste_core::log::{Extend, Intent, MessageNo, Position, Release};
+use poste_core::office::Office;
+use poste_core::text::Name;
+use poste_core::views::{self, MessageView};
+use poste_core::{Timestamp, config};
+use poste_run::{End, Environment, Keep, Output, Stopped, Task, Watch};
+
+use crate::{Caller, Desk, Error, Result};
+
+/// What is kept of the output of one command.
+const KEEP: Keep = Keep { head: 2 * 1024, tail: 6 * 1024 };
+/// How often the lease is looked at while a command runs; a short lease more often.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const LOOK_AT_LEAST: Duration = Duration::from_millis(50);
+
+/// Runs what applies to a message, for anybody. Nothing is recorded and nobody's lease depends on it. Of a message
+/// without gates it tells whether its artifacts are still what was sent.
+pub fn look(caller: &Caller, office: &Office, gates: &Gates, message: &MessageView) -> Result<Report> {
+    let scene = Scene::of(office.store())?;
+    let mut commands =
+        Commands { environment: environment(caller, &scene), while_running: &mut || Ok(()), every: LOOK_EVERY };
+    Ok(gates::run(&scene, gates, message, &mut commands)?)
+}
+
+/// A claim after its gates were run.
+#[derive(Debug)]
+pub struct Gated {
+    /// What is left of it.
+    pub claimed: Claimed,
+    /// What went back to its sender, and why.
+    pub returned: Vec<Report>,
+    /// What was released again, since its gates may not be run here.
+    pub released: Vec<MessageNo>,
+}
+
+/// Runs the gates of everything a claim won, under its lease and outside every lock, and records what they said.
+pub fn of_claim(desk: &mut Desk<'_>, gates: &Gates, claimed: Claimed, lease_ms: Option<i64>) -> Result<Gated> {
+    let mut gated = Gated { claimed, returned: Vec::new(), released: Vec::new() };
+    if gates.gates.is_empty() {
+        return Ok(gated);
+    }
+    let scene = Scene::of(desk.office.store())?;
+    let token = gated.claimed.token;
+    let mut lease = Lease::new(desk, token, gated.claimed.items.clone(), lease_ms)?;
+    for item in gated.claimed.items.clone() {
+        let message = views::message(desk.office.store(), item.number)?
+            .ok_or_else(|| Error::internal("a claimed message is not there"))?;
+        let own = gates.of_message(&message);
+        // A repeated claim finds what it passed before.
+        if own.is_empty() || views::passed_gates(desk.office.store(), &lease.holder, item.number, token)? {
+            continue;
+        }
+        if !gates.untrusted(&own).is_empty() {
+            let release = Release { message: item.number, token: Some(token) };
+            let proposal = desk.proposal(Intent::Release(release), None, None)?;
+            desk.decide(&proposal)?;
+            lease.forget(item.number);
+            gated.released.push(item.number);
+            continue;
+        }
+        let every = lease.look_every();
+        let report = {
+            let environment = environment(desk.caller, &scene);
+            let mut commands = Commands { environment, while_running: &mut || lease.keep(desk), every };
+            gates::run(&scene, gates, &message, &mut commands)?
+        };
+        lease.keep(desk)?;
+        let result = Intent::GateResult(report.result(token));
+        let proposal = desk.proposal(result, Some(report.content()), None)?;
+        desk.decide(&proposal)?;
+        if !report.passed {
+            lease.forget(item.number);
+            gated.returned.push(report);
+        }
+    }
+    gated.claimed.items = lease.items;
+    Ok(gated)
+}
+
+/// What a claim holds while its gates run.
+struct Lease {
+    holder: Name,
+    token: Position,
+    items: Vec<ClaimedItem>,
+    /// As asked for; without it the office's own.
+    lease_ms: Option<i64>,
+    /// With less than this left it is extended.
+    half_ms: i64,
+}
+
+impl Lease {
+    fn new(desk: &Desk<'_>, token: Position, items: Vec<ClaimedItem>, lease_ms: Option<i64>) -> Result<Self> {
+        let now = desk.now()?;
+        let left = items.iter().map(|item| item.lease_until.since_ms(now)).min().unwrap_or_default();
+        Ok(Self { holder: desk.speaker()?, token, items, lease_ms, half_ms: lease_ms.unwrap_or(left) / 2 })
+    }
+
+    fn look_every(&self) -> Duration {
+        let quarter = Duration::from_millis(u64::try_from(self.half_ms / 2).unwrap_or_default());
+        quarter.clamp(LOOK_AT_LEAST, LOOK_EVERY)
+    }
+
+    fn forget(&mut self, number: MessageNo) {
+        self.items.retain(|item| item.number != number);
+    }
+
+    /// Extends what has less than half of its lease left. A refusal means that it is lost.
+    fn keep(&mut self, desk: &mut Desk<'_>) -> Result<(), poste_core::Error> {
+        let now = desk.office.now()?;
+        let half = self.half_ms;
+        for item in self.items.iter_mut().filter(|item| item.lease_until.since_ms(now) < half) {
+            item.lease_until = extend(desk, &self.holder, self.token, item.number, self.lease_ms)?;
+        }
+        Ok(())
+    }
+}
+
+fn extend(
+    desk: &mut Desk<'_>,
+    holder: &Name,
+    token: Position,
+    message: MessageNo,
+    lease_ms: Option<i64>,
+) -> Result<Timestamp, poste_core::Error> {
+    let intent = Intent::Extend(Extend { message, token: Some(token), lease_ms });
+    let proposal = desk.proposal_as(holder.clone(), intent, None, None);
+    match desk.propose(&proposal)?.verdict {
+        Verdict::Accepted(Effect::Claimed(Claimed { items, .. })) if !items.is_empty() => Ok(items[0].lease_until),
+        Verdict::Accepted(_) => {
+            Err(poste_core::Error::Damaged("the office took the extension for something else".to_owned()))
+        }
+        Verdict::Rejected(rejection) => Err(poste_core::Error::Rejected(rejection)),
+    }
+}
+
+/// Starts the commands of gates.
+struct Commands<'a> {
+    environment: Environment,
+    /// Asked now and then while a command runs; an error ends it.
+    while_running: &'a mut dyn FnMut() -> Result<(), poste_core::Error>,
+    every: Duration,
+}
+
+impl Runner for Commands<'_> {
+    fn goes_on(&mut self) -> Result<(), poste_core::Error> {
+        (self.while_running)()
+    }
+
+    fn run(&mut self, errand: &Errand) -> Result<Ran, poste_core::Error> {
+        let mut task = match &errand.program {
+            Program::Words(words) => Task::new(words.first().cloned().unwrap_or_default(), words.iter().skip(1)),
+            Program::Shell(line) => Task::shell(line),
+        };
+        let mut environment = self.environment.clone();
+        for (name, value) in &errand.variables {
+            environment.set(*name, value.clone());
+        }
+        let limit = Duration::from_millis(u64::try_from(errand.timeout_ms).unwrap_or_default());
+        task.folder(&errand.folder).environment(environment).limit(limit);
+        task.output(Output::Together).keep(KEEP).watch_every(self.every);
+        let mut failed = None;
+        let finished = task.run_watched(&mut |_| match (self.while_running)() {
+            Ok(()) => Watch::GoOn,
+            Err(error) => {
+                failed = Some(error);
+                Watch::Stop
+            }
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if let Ok(poste_run::Finished { stopped: Some(Stopped::Interrupted(_)), .. }) = finished {
+            // Who asked this process to end has said nothing about the message.
+            let source = std::io::ErrorKind::Interrupted.into();
+            return Err(poste_core::Error::Io { path: errand.folder.clone(), source });
+        }
+        Ok(match finished {
+            Ok(finished) => Ran {
+                found: found(&finished, limit),
+                output: finished.stdout.text(),
+                duration_ms: u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX),
+            },
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+                Ran { found: Err(format!("{error}{cause}")), output: String::new(), duration_ms: 0 }
+            }
+        })
+    }
+}
+
+fn found(finished: &poste_run::Finished, limit: Duration) -> Result<(), String> {
+    match (finished.stopped, finished.end) {
+        (Some(Stopped::TimedOut), _) => {
+            let limit = config::length_text(i64::try_from(limit.as_millis()).unwrap_or(i64::MAX));
+            Err(format!("it took longer than {limit} and was ended"))
+        }
+        (Some(Stopped::ByWatcher | Stopped::Interrupted(_)), _) => {
+            Err("it was ended before it was finished".to_owned())
+        }
+        (None, End::Exit(0)) => Ok(()),
+        (None, End::Exit(code)) => Err(format!("it ended with exit code {code}")),
+        (None, End::Signal(signal)) => Err(format!("it was ended by signal {signal}")),
+    }
+}
+
+/// What every gate's command may know: which office, and for whom.
+fn environment(caller: &Caller, scene: &Scene) -> Environment {
+    let mut environment = Environment::default();
+    environment.set("POSTE_HOME", scene.office());
+    if let Some(speaker) = &caller.actor {
+        environment.set("POSTE_AGENT", speaker.as_str());
+    }
+    if let Some(session) = &caller.session {
+        environment.set("POSTE_SESSION", session.as_str());
+    }
+    environment
+}
+
+/// Their commands come with the repository, and nobody here has said that they may run.
+pub fn untrusted(what: &str, gates: &[&Gate]) -> Error {
+    let names: Vec<&str> = gates.iter().map(|gate| gate.name.as_str()).collect();
+    let message =
+        format!("{what}: the gates ({}) run commands of {}, which is not trusted here", names.join(", "), config::FILE);
+    Error::refused(message)
+        .code("untrusted")
+        .hint(note!("read what it would run, then trust it: " [trust] " --as NAME (somebody of kind human)"))
+}

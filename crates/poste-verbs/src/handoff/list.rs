@@ -1,0 +1,58 @@
+//! Lists handoffs, the newest first.
+
+use poste_core::store::tables::{Agent, HandoffState};
+use poste_core::views::{self, HandoffQuery, Handoffs};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::explain::unknown_agent;
+use crate::{Access, Answered, Desk, Result, Verb};
+
+pub const LIMIT_DEFAULT: u16 = 50;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Input {
+    /// Only those offered to this agent or a group of it, or decided by it; me: the caller
+    pub to: Option<String>,
+    /// Only those offered by this agent; me: the caller
+    pub from: Option<String>,
+    pub state: Option<HandoffState>,
+    /// Maximum number of handoffs
+    pub limit: u16,
+}
+
+impl Default for Input {
+    fn default() -> Self {
+        Self { to: None, from: None, state: None, limit: LIMIT_DEFAULT }
+    }
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "handoff list";
+    const ACCESS: Access = Access::Reads;
+    type Answer = Handoffs;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Handoffs>> {
+        let from = named(desk, self.from.as_deref())?.map(|agent| agent.name);
+        let to = named(desk, self.to.as_deref())?;
+        let query = HandoffQuery { from, to, state: self.state, limit: self.limit.into() };
+        let page = views::handoffs(desk.office.store(), &query)?;
+        if page.handoffs.is_empty() {
+            desk.say("no such handoff");
+        }
+        Ok(Answered::new(page))
+    }
+}
+
+fn named(desk: &Desk<'_>, name: Option<&str>) -> Result<Option<Agent>> {
+    let name = match name {
+        None => return Ok(None),
+        Some("me") => desk.speaker()?,
+        Some(name) => name.parse()?,
+    };
+    match desk.office.agent(&name)? {
+        Some(agent) => Ok(Some(agent)),
+        None => Err(unknown_agent(desk.office, &name)?),
+    }
+}

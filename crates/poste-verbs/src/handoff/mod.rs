@@ -1,0 +1,61 @@
+//! Handoffs: work that is passed on with its files and checks. One file per verb, and what they have in common.
+
+pub mod accept;
+pub mod create;
+pub mod export;
+pub mod list;
+pub mod reject;
+pub mod show;
+mod verify;
+pub mod withdraw;
+
+use poste_core::fold::{Effect, Outcome};
+use poste_core::log::{Ends, EndsHow, MessageNo, Position, Send};
+use poste_core::office::Office;
+use poste_core::store::tables::HandoffState;
+use poste_core::views::{self, HandoffView};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::explain::no_message;
+use crate::{Error, Note, Result};
+
+/// The answer of verbs that decide about a handoff.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Decided {
+    pub number: MessageNo,
+    pub state: HandoffState,
+    /// The message that tells the sender; null of a withdrawal, of which the office tells the receiver.
+    pub message: Option<MessageNo>,
+    pub position: Option<Position>,
+    /// It was decided before, under the same id.
+    pub repeat: bool,
+}
+
+impl Decided {
+    fn new(number: MessageNo, state: HandoffState, outcome: &Outcome, effect: &Effect) -> Self {
+        Self { number, state, message: effect.message(), position: outcome.position, repeat: outcome.repeat }
+    }
+}
+
+/// The handoff of a number, or what is wrong with the number.
+fn find(office: &Office, number: MessageNo) -> Result<HandoffView> {
+    if let Some(view) = views::handoff(office.store(), number)? {
+        return Ok(view);
+    }
+    if views::message(office.store(), number)?.is_none() {
+        return Err(no_message(number));
+    }
+    let error = Error::not_found(format!("message {number} is no handoff")).code("no_handoff");
+    Err(error.hint(note!("read it: " [read, number = number] "; see the handoffs: " [handoff list])))
+}
+
+/// The mail that answers a handoff: to its sender, and it ends the request.
+fn answer_mail(number: MessageNo, token: Option<Position>, kind: &str) -> Result<Send> {
+    let ends = Ends { message: number, how: EndsHow::Replied, token };
+    Ok(Send { reply_to: Some(number), ends: Some(ends), ..Send::plain(kind.parse()?, Vec::new()) })
+}
+
+fn tell_sender(number: MessageNo) -> Note {
+    note!("tell its sender: " [handoff reject, number = number, reason = "TEXT"])
+}

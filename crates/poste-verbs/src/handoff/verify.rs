@@ -1,0 +1,142 @@
+//! Runs what a handoff asks for before it is accepted: the sender's commands, and the receiver's own gates.
+
+use std::path::Path;
+use std::time::Duration;
+
+use poste_core::gates::{CheckReport, GateReport};
+use poste_core::handoff::{Package, RunResult, VerifyCommand};
+use poste_core::log::MessageNo;
+use poste_core::text::count;
+use poste_core::views::{self, HandoffView};
+use poste_run::{End, Finished, Keep, Output, Stopped, Task};
+
+use super::tell_sender;
+use crate::explain::no_message;
+use crate::{Desk, Error, Result, gates};
+
+/// What is kept in the record of what a command wrote.
+const KEPT: Keep = Keep { head: 1024, tail: 7 * 1024 };
+
+/// Runs what somebody else wrote, if the receiver wants it run.
+pub(super) fn commands(
+    desk: &mut Desk<'_>,
+    view: &HandoffView,
+    package: &Package,
+    wanted: bool,
+    overridden: Option<&str>,
+) -> Result<Vec<RunResult>> {
+    if package.verify.is_empty() || (!wanted && overridden.is_some()) {
+        return Ok(Vec::new());
+    }
+    if !wanted {
+        return Err(not_run(view, package));
+    }
+    let tree = desk.worktree()?;
+    let mut results = Vec::new();
+    for (number, command) in (1..).zip(&package.verify) {
+        desk.begins(format!("running {number} of {}: {}", package.verify.len(), command.line()));
+        results.push(run(command, tree.root())?);
+    }
+    let failed: Vec<&RunResult> = results.iter().filter(|result| !result.ok).collect();
+    if failed.is_empty() || overridden.is_some() {
+        return Ok(results);
+    }
+    let commands = count(failed.len(), "command");
+    let mut error = Error::refused(format!("{commands} of handoff {} failed", view.number)).code("unverified");
+    for result in failed {
+        let output = result.output.trim_end();
+        let output = if output.is_empty() { String::new() } else { format!("\n{output}") };
+        error = error.cause(format!("{} ({}){output}", result.what, result.end));
+    }
+    Err(error.hint(tell_sender(view.number)).hint("to take it all the same: --override REASON"))
+}
+
+fn not_run(view: &HandoffView, package: &Package) -> Error {
+    let commands = count(package.verify.len(), "command");
+    let message = format!("handoff {} asks for {commands} to be run here, written by {}", view.number, view.from);
+    let error = Error::refused(message).code("unverified");
+    let error = package.verify.iter().fold(error, |error, command| error.cause(command.line()));
+    error.hint("if you want them run in your worktree: --verify").hint("to go without: --override REASON")
+}
+
+/// Runs the receiver's own gates for handoffs. Those that may not be run here are not passed.
+pub(super) fn own_gates(desk: &Desk<'_>, number: MessageNo, overridden: Option<&str>) -> Result<Vec<RunResult>> {
+    let all = desk.office.gates()?;
+    let message = views::message(desk.office.store(), number)?.ok_or_else(|| no_message(number))?;
+    let own = all.of_message(&message);
+    if own.is_empty() {
+        return Ok(Vec::new());
+    }
+    let blocked = all.untrusted(&own);
+    if !blocked.is_empty() {
+        return match overridden {
+            Some(_) => Ok(Vec::new()),
+            None => Err(gates::untrusted(&format!("handoff {number} was not accepted"), &blocked)),
+        };
+    }
+    let report = gates::look(desk.caller, desk.office, &all, &message)?;
+    if !report.passed && overridden.is_none() {
+        return Err(Error::refused(format!("your gates do not let handoff {number} through"))
+            .code("unverified")
+            .cause(report.summary())
+            .hint(tell_sender(number))
+            .hint("to take it all the same: --override REASON"));
+    }
+    Ok(report.gates.iter().map(gate_result).collect())
+}
+
+fn gate_result(gate: &GateReport) -> RunResult {
+    let text = |checks: &mut dyn Iterator<Item = String>| checks.collect::<Vec<_>>().join("\n");
+    RunResult {
+        what: gate.name.to_string(),
+        ok: gate.passed,
+        exit_code: None,
+        duration_ms: gate.checks.iter().filter_map(|check| check.duration_ms).sum(),
+        end: if gate.passed { "passed".to_owned() } else { text(&mut gate.failed().map(CheckReport::text)) },
+        output: text(&mut gate.checks.iter().filter_map(|check| check.output.clone())),
+    }
+}
+
+fn run(command: &VerifyCommand, folder: &Path) -> Result<RunResult> {
+    let mut task = match (command.shell, command.argv.split_first()) {
+        (true, Some((line, _))) => Task::shell(line),
+        (false, Some((program, arguments))) => Task::new(program, arguments),
+        (_, None) => return Err(Error::refused("the handoff names a command without words")),
+    };
+    task.folder(folder).limit(Duration::from_millis(command.timeout_ms)).output(Output::Together).keep(KEPT);
+    let what = command.line();
+    Ok(match task.run() {
+        Ok(finished) => {
+            if let Some(Stopped::Interrupted(signal)) = finished.stopped {
+                return Err(Error::internal(format!("interrupted by signal {signal}; nothing was accepted")));
+            }
+            RunResult {
+                what,
+                ok: finished.passed(),
+                exit_code: match finished.end {
+                    End::Exit(code) => Some(code),
+                    End::Signal(_) => None,
+                },
+                duration_ms: u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX),
+                end: end_text(&finished),
+                output: finished.stdout.text(),
+            }
+        }
+        Err(error) => RunResult {
+            what,
+            ok: false,
+            exit_code: None,
+            duration_ms: 0,
+            end: error.to_string(),
+            output: String::new(),
+        },
+    })
+}
+
+fn end_text(finished: &Finished) -> String {
+    match (finished.stopped, finished.end) {
+        (Some(Stopped::TimedOut), _) => "its time was up".to_owned(),
+        (_, End::Exit(code)) => format!("exit code {code}"),
+        (_, End::Signal(signal)) => format!("signal {signal}"),
+    }
+}

@@ -1,0 +1,32 @@
+//! Makes an office. There is none before it, so this is no verb.
+
+use std::path::PathBuf;
+
+use poste_core::office::Place;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{Answered, Result};
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    pub office: String,
+    /// False: it was there before.
+    pub made: bool,
+}
+
+/// Makes an office, unless there is one. `hidden` is the one that was found from here until now.
+pub fn init(place: &Place, hidden: Option<PathBuf>) -> Result<Answered<Answer>> {
+    let made = place.create()?;
+    place.open()?;
+    let office = place.path.display().to_string();
+    let mut answered = Answered::new(Answer { office, made });
+    if !made {
+        return Ok(answered);
+    }
+    if let Some(hidden) = hidden {
+        answered = answered.warn(format!("from here this office is found before the one at {}", hidden.display()));
+    }
+    let stored = format!("the office {}", place.path.display());
+    Ok(answered.stored(stored).next(note!("next: " [register, name = "NAME", role = "ROLE"])))
+}

@@ -1,0 +1,57 @@
+//! Compares the digests of tables: with the refolded log, or with another copy of the office.
+
+use std::path::PathBuf;
+
+use poste_core::fold::Refusals;
+use poste_core::office::head;
+use poste_core::store::Store;
+use poste_core::views::{self, DigestDiff};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::reading;
+use crate::{Access, Answered, Desk, Error, Result, Verb};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// Another office folder, or a copy of an office's database; otherwise the refolded log of this one. It may lie
+    /// anywhere, so no model names it.
+    #[serde(skip)]
+    pub other: Option<PathBuf>,
+    /// Find the first record at which the two logs part
+    #[serde(skip)]
+    pub find: bool,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "log diff-digest";
+    const ACCESS: Access = Access::Reads;
+    type Answer = DigestDiff;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<DigestDiff>> {
+        let (office, tell) = desk.watched_office();
+        let store = office.store();
+        let mut advance = reading(tell, head(store)?);
+        let Some(path) = &self.other else {
+            let diff = views::diff_with_fold(store, Refusals::Dropped, advance)?;
+            let error =
+                Error::internal("the tables are not what the log folds to").hint(note!("look closer: " [log verify]));
+            return Ok(judged(diff, error));
+        };
+        let other = Store::open_other(path)?;
+        let mut diff = views::diff_with_other(store, &other, Refusals::Dropped, &mut advance)?;
+        let mut error = Error::conflict("the two are not the same office any more");
+        match self.find {
+            true => diff.parted_at = views::first_difference(store, &other, advance)?,
+            false => error = error.hint("see where they part: --find"),
+        }
+        Ok(judged(diff, error))
+    }
+}
+
+fn judged(diff: DigestDiff, error: Error) -> Answered<DigestDiff> {
+    let is_same = diff.equal && diff.parted_at.is_none();
+    let answered = Answered::new(diff);
+    if is_same { answered } else { answered.but(error) }
+}

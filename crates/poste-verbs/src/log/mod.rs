@@ -1,0 +1,19 @@
+//! The log, in which every change is a record. One file per verb, and what they have in common.
+
+pub mod diff_digest;
+pub mod replay;
+pub mod replay_inbox;
+pub mod replay_message;
+pub mod show;
+pub mod verify;
+pub mod why;
+pub mod why_id;
+pub mod why_reservation;
+
+use poste_core::Position;
+use poste_core::progress::Progress;
+
+/// Tells how far the log was read.
+fn reading(mut tell: impl FnMut(Progress), until: Position) -> impl FnMut(Position) {
+    move |position| tell(Progress { what: "reading the log", done: position.0, of: until.0 })
+}

@@ -1,0 +1,25 @@
+//! Says what became of a write by its id, for example of one whose outcome is unknown.
+
+use poste_core::text::RecordId;
+use poste_core::views::{self, IdAnswer};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::{Access, Answered, Desk, Result, Verb};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The id of a write
+    pub id: RecordId,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "log why id";
+    const ACCESS: Access = Access::Reads;
+    type Answer = IdAnswer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<IdAnswer>> {
+        Ok(Answered::new(views::why_id(desk.office.store(), &self.id)?))
+    }
+}

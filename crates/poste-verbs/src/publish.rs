@@ -1,0 +1,40 @@
+//! Publishes an event to the subscribers of a topic.
+
+use poste_core::Address;
+use poste_core::text::Topic;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::draft::{Heading, Message};
+use crate::input::Fields;
+use crate::send::{Answer, send};
+use crate::{Access, Answered, Desk, Result, Verb};
+
+#[derive(Debug, JsonSchema)]
+#[schemars(extend("additionalProperties" = false))]
+pub struct Input {
+    /// Capitals are allowed: TaskCompleted
+    pub topic: Topic,
+    /// One line
+    pub subject: String,
+    #[schemars(flatten)]
+    pub message: Message,
+}
+
+impl<'de> Deserialize<'de> for Input {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = Fields::read(deserializer)?;
+        Ok(Self { topic: fields.take("topic")?, subject: fields.take("subject")?, message: fields.rest()? })
+    }
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "publish";
+    const ACCESS: Access = Access::Writes;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        let to = vec![Address::Topic(self.topic)];
+        send(desk, self.message, Heading { to, subject: self.subject, default_type: "message", ..Heading::default() })
+    }
+}

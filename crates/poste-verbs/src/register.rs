@@ -1,0 +1,82 @@
+//! Registers an agent or a person. The same agent again, unchanged, is harmless.
+
+use poste_core::log::{Cleared, Intent, Register};
+use poste_core::store::tables::Agent;
+use poste_core::text::{Name, RecordId, Word};
+use poste_core::vocabulary::AgentKind;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Access, Answered, Desk, Error, Result, Verb};
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// Lower-case letters, digits, - and _
+    pub name: Name,
+    /// What it is for; role:ROLE addresses all who share it
+    pub role: Option<Word>,
+    /// What it can do; can:CAPABILITY addresses all who can
+    #[serde(default)]
+    pub capabilities: Vec<Word>,
+    /// The folder it works in, as an absolute path. A person says where an agent works.
+    #[serde(skip)]
+    pub worktree: Option<String>,
+    /// Who is told when it does not answer in time; otherwise whoever has the role lead
+    pub lead: Option<Name>,
+    /// Otherwise agent. Whether somebody is a person is not for a model to say.
+    #[serde(skip)]
+    pub kind: Option<AgentKind>,
+    /// With `update`: what it has no more
+    #[serde(skip)]
+    pub clears: Vec<Cleared>,
+    /// Change or revive a registered name; what is not given stays as it was
+    #[serde(default)]
+    pub update: bool,
+    pub id: Option<RecordId>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    pub agent: Agent,
+    /// False: it was registered like this before.
+    pub changed: bool,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "register";
+    const ACCESS: Access = Access::Writes;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        let Self { name, role, mut capabilities, worktree, lead, kind, clears, update, id } = self;
+        capabilities.sort_unstable();
+        capabilities.dedup();
+        let capabilities = (!capabilities.is_empty()).then_some(capabilities);
+        let header = Register { kind, role, capabilities, worktree, lead, clears, update };
+        let known = desk.office.agent(&name)?;
+        let same = known.as_ref().is_some_and(|known| known.is_active() && is_same(known, &header));
+        if !same {
+            let proposal = desk.proposal_as(name.clone(), Intent::Register(header), None, id);
+            desk.decide(&proposal)?;
+        }
+        let missing = || Error::internal("the agent was registered and is not there");
+        let agent = desk.office.agent(&name)?.ok_or_else(missing)?;
+        Ok(Answered::new(Answer { agent, changed: !same }))
+    }
+}
+
+/// Whether it is registered just like this; with `update`, what is not given is not asked for.
+fn is_same(known: &Agent, asked: &Register) -> bool {
+    if !asked.clears.is_empty() {
+        return false;
+    }
+    let silent = asked.update;
+    let kind = asked.kind.unwrap_or(if silent { known.kind } else { AgentKind::Agent });
+    let capabilities = asked.capabilities.as_ref();
+    kind == known.kind
+        && (asked.role == known.role || (silent && asked.role.is_none()))
+        && (capabilities.map_or(&[][..], Vec::as_slice) == known.capabilities || (silent && capabilities.is_none()))
+        && (asked.worktree == known.worktree || (silent && asked.worktree.is_none()))
+        && (asked.lead == known.lead || (silent && asked.lead.is_none()))
+}

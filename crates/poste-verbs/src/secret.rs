@@ -1,0 +1,47 @@
+//! What looks like a secret is stopped before it is in the log, from where it could only be redacted.
+
+use poste_core::log::Content;
+use poste_core::secrets;
+
+use crate::{Error, Result};
+
+/// Whether content that looks like a secret may be stored. Only a person lifts this check.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Secrets {
+    pub allowed: bool,
+}
+
+impl Secrets {
+    /// A plain text about something that is in the log already: a reason, a note, an outcome.
+    pub fn text(self, what: &str, text: &str) -> Result<Content> {
+        let content = Content { body: text.into(), ..Content::default() };
+        self.check_as(&content, what)?;
+        Ok(content)
+    }
+
+    pub fn check(self, content: &Content) -> Result {
+        self.check_as(content, "body")
+    }
+
+    /// As [`Self::check`], of a text that its writer knows by another name than the body of a message.
+    pub fn check_as(self, content: &Content, body: &str) -> Result {
+        if self.allowed {
+            return Ok(());
+        }
+        let found = secrets::find(content);
+        if found.is_empty() {
+            return Ok(());
+        }
+        let found = found.into_iter().map(|mut found| {
+            if found.part == "body" {
+                found.part = body.to_owned();
+            }
+            found.to_string()
+        });
+        let found: Vec<String> = found.collect();
+        Err(Error::refused(format!("this looks like a secret: {}", found.join("; ")))
+            .code("looks_secret")
+            .hint("say where it is kept instead; what is stored stays in the log until it is redacted")
+            .hint("if it is none, or must be sent: --allow-secret"))
+    }
+}

@@ -1,0 +1,216 @@
+//! Starts a session of the speaker. A name runs as one session at a time.
+
+use poste_core::fold::{Code, Verdict};
+use poste_core::log::{Intent, Position, Register};
+use poste_core::store::processes::Presence;
+use poste_core::store::tables::Agent;
+use poste_core::text::{Name, RecordId, Session};
+use poste_core::views::{self, SessionView};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Place, Starting, id_conflict, inherited_parent, is_numbered, no_session, place};
+use crate::error::Kind;
+use crate::explain::explain;
+use crate::secret::Secrets;
+use crate::{Access, Answered, Desk, Error, Result, Verb};
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Input {
+    /// What it is to achieve
+    pub goal: Option<String>,
+    /// An id for the session; otherwise one is made
+    pub name: Option<Session>,
+    /// Go on as this session of the caller, which ended or lost its process, where it stood
+    pub resume: Option<Session>,
+    /// The session on whose behalf it runs; otherwise the caller's, if another agent runs as it
+    pub parent: Option<Session>,
+    /// It runs on nobody's behalf
+    pub root: bool,
+    /// End the session this agent runs as, and go on in its place
+    pub take_over: bool,
+    /// If the name is in use: take NAME-2, NAME-3 and so on, registered with the same role and lead
+    pub own_name: bool,
+    pub id: Option<RecordId>,
+    #[serde(skip)]
+    pub place: Place,
+    #[serde(skip)]
+    pub secrets: Secrets,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    #[serde(flatten)]
+    pub session: SessionView,
+    /// The one it took over from; what it holds can be finished by its tokens.
+    pub took_over: Option<SessionView>,
+    pub position: Option<Position>,
+    /// It was started before under this id.
+    pub repeat: bool,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "session start";
+    const ACCESS: Access = Access::Writes;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        let base = desk.active_agent()?;
+        if let Some(started) = started_before(desk, &self, &base.name)? {
+            return answered(desk, &started, None, None, true);
+        }
+        let (mut agent, mut takes_over) = (base.clone(), None);
+        let live = views::live_session(desk.office.store(), &base.name)?;
+        if let Some(live) = live.filter(|live| self.resume.as_ref() != Some(&live.id)) {
+            if live.process == Presence::Gone {
+                let (id, pid) = (&live.id, live.pid.unwrap_or_default());
+                desk.warn(format!("session {id} ended without closing: pid {pid} is gone; it is taken over"));
+                takes_over = Some(live);
+            } else if self.take_over {
+                takes_over = Some(live);
+            } else if self.own_name {
+                agent = own_name(desk, &base)?;
+            } else {
+                return Err(in_use(&live));
+            }
+        }
+        let content = self.goal.as_deref().map(|goal| self.secrets.text("goal", goal)).transpose()?;
+        loop {
+            let id = match self.name.as_ref().or(self.resume.as_ref()) {
+                Some(name) => name.clone(),
+                None => made_id(desk, &agent.name)?,
+            };
+            let parent = match &self.parent {
+                Some(parent) => Some(parent.clone()),
+                None if self.root || self.resume.is_some() => None,
+                None => inherited_parent(desk, &agent.name, takes_over.as_ref())?,
+            };
+            let starting = Starting {
+                id: id.clone(),
+                agent: &agent,
+                place: &self.place,
+                parent,
+                takes_over: takes_over.as_ref(),
+                resumes: self.resume.is_some(),
+            };
+            let proposal = starting.proposal(desk, content.clone(), self.id.clone());
+            let outcome = desk.propose(&proposal)?;
+            let Verdict::Rejected(rejection) = outcome.verdict else {
+                return answered(desk, &id, takes_over, outcome.position, outcome.repeat);
+            };
+            match views::live_session(desk.office.store(), &agent.name)? {
+                // Somebody was faster.
+                Some(_) if rejection.code == Code::SessionLive && self.own_name => agent = own_name(desk, &base)?,
+                Some(live) if rejection.code == Code::SessionLive => return Err(in_use(&live)),
+                _ => return Err(explain(desk.office, &proposal, rejection.into())?),
+            }
+        }
+    }
+}
+
+fn answered(
+    desk: &Desk<'_>,
+    id: &Session,
+    took_over: Option<SessionView>,
+    position: Option<Position>,
+    repeat: bool,
+) -> Result<Answered<Answer>> {
+    let session = views::session(desk.office.store(), id)?.ok_or_else(|| no_session(id))?;
+    let mut next = Vec::new();
+    if let Some(before) = took_over.as_ref().filter(|before| before.root == before.id && session.root != session.id) {
+        let left = &before.id;
+        next.push(note!("what was noted in {left} stays there: " [session show, id = left]));
+    }
+    if repeat {
+        next.push("started before, under this id".into());
+    }
+    for claim in took_over.iter().flat_map(|before| &before.holds) {
+        let (agent, number, token, until) = (&session.agent, claim.number, claim.token, claim.lease_until);
+        next.push(note!(
+            "still held by {agent}: #{number} until {until}; finish it: " [done, number = number, token = token]
+            ", or give it back: " [release, number = number, token = token]
+        ));
+    }
+    let mut answered = Answered::new(Answer { session, took_over, position, repeat });
+    answered.next = next;
+    Ok(answered)
+}
+
+/// The session that a start of this agent under this id made, whatever else was asked for then.
+fn started_before(desk: &Desk<'_>, input: &Input, agent: &Name) -> Result<Option<Session>> {
+    let store = desk.office.store();
+    let Some(known) = input.id.as_ref().map(|id| views::written_under(store, id)).transpose()?.flatten() else {
+        return Ok(None);
+    };
+    let Some(Intent::SessionStart(start)) = known.intent else { return Ok(None) };
+    let started = views::session_row(store, &start.id)?.filter(|started| started.position == known.position);
+    let Some(started) = started else { return Ok(None) };
+    // Under a name of its own it was started on behalf of this one.
+    let is_own_name = input.own_name && is_numbered(agent, &started.agent);
+    if (started.agent != *agent && !is_own_name) || input.name.as_ref().is_some_and(|name| *name != started.id) {
+        return Err(id_conflict());
+    }
+    Ok(Some(started.id))
+}
+
+/// The name is in use: by whom, since when, and the ways on.
+fn in_use(live: &SessionView) -> Error {
+    let (agent, id) = (&live.agent, &live.id);
+    let place = place(live);
+    let seen = match live.process {
+        Presence::Running => "it still runs",
+        Presence::Gone => "its process is gone",
+        Presence::Unknown => "whether it still runs cannot be seen from here",
+    };
+    Error::worded(Kind::Conflict, note!("{agent} runs as session {id} ({place}) " (since live.started_at) "; {seen}"))
+        .code("session_live")
+        .hint("go on in its place: --take-over; what it claimed stays held, and its tokens finish it")
+        .hint(format!("or run beside it under a name of its own: --own-name (as {agent}-2)"))
+        .hint(note!("or close it first: " [session close, session_id = id] " --as {agent}"))
+}
+
+/// A free name after this one: `coder-2`, `coder-3` …, registered alike. One that is registered and idle is used again.
+fn own_name(desk: &mut Desk<'_>, agent: &Agent) -> Result<Agent> {
+    const TRIED_MAX: u32 = 1_000;
+    for number in 2..=TRIED_MAX {
+        let name: Name = format!("{}-{number}", agent.name).parse()?;
+        if let Some(known) = desk.office.agent(&name)? {
+            let is_alike = known.is_active() && known.role == agent.role && known.kind == agent.kind;
+            if is_alike && views::live_session(desk.office.store(), &name)?.is_none() {
+                return Ok(known);
+            }
+            continue;
+        }
+        let register = Register {
+            kind: Some(agent.kind),
+            role: agent.role.clone(),
+            capabilities: Some(agent.capabilities.clone()),
+            worktree: agent.worktree.clone(),
+            lead: agent.lead.clone().filter(|lead| *lead != name),
+            ..Register::default()
+        };
+        let proposal = desk.proposal_as(name.clone(), Intent::Register(register), None, None);
+        match desk.propose(&proposal)?.verdict {
+            Verdict::Accepted(_) => {
+                desk.warn(format!("{} is in use; registered {name}", agent.name));
+                return desk.office.agent(&name)?.ok_or_else(|| Error::internal("the agent is not there"));
+            }
+            // Somebody took it this moment.
+            Verdict::Rejected(rejection) if rejection.code == Code::NameTaken => {}
+            Verdict::Rejected(rejection) => return Err(explain(desk.office, &proposal, rejection.into())?),
+        }
+    }
+    Err(Error::refused(format!("{} has {TRIED_MAX} names in use", agent.name)))
+}
+
+/// Short, and nobody else's.
+fn made_id(desk: &Desk<'_>, agent: &Name) -> Result<Session> {
+    const CHARS: usize = 6;
+    loop {
+        let id: Session = format!("{agent}-{}", &desk.host.ids.nonce()[..CHARS]).parse()?;
+        if views::session_row(desk.office.store(), &id)?.is_none() {
+            return Ok(id);
+        }
+    }
+}

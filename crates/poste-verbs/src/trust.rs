@@ -1,0 +1,101 @@
+//! Says whether this machine's poste.toml is trusted to run commands, or trusts it.
+
+use poste_core::config::Command;
+use poste_core::office::{Trust, TrustView};
+use poste_core::text::Name;
+use poste_core::vocabulary::AgentKind;
+use poste_core::{Digest, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Access, Answered, Desk, Error, Result, Verb};
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// Trust the file as it is now. Only a person does.
+    #[serde(skip)]
+    pub yes: bool,
+    /// What the person has read; otherwise whatever is there.
+    #[serde(skip)]
+    pub seen: Option<Digest>,
+    /// Forget what was trusted here
+    #[serde(skip)]
+    pub revoke: bool,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    pub file: String,
+    /// BLAKE3 of its text; null without a file.
+    pub digest: Option<Digest>,
+    pub trusted: bool,
+    /// `no_file`, `never`, `changed` or `trusted`.
+    pub state: &'static str,
+    /// Who trusted this file, or an earlier state of it.
+    pub by: Option<Name>,
+    #[serde(serialize_with = "poste_core::time::rfc3339_option")]
+    pub at: Option<Timestamp>,
+    /// What in it would run a command.
+    pub commands: Vec<Command>,
+}
+
+impl Answer {
+    fn new(file: String, view: TrustView) -> Self {
+        let (state, mark) = match view.trust {
+            Trust::NoFile => ("no_file", None),
+            Trust::Never => ("never", None),
+            Trust::Changed(mark) => ("changed", Some(mark)),
+            Trust::Trusted(mark) => ("trusted", Some(mark)),
+        };
+        Self {
+            file,
+            digest: view.digest,
+            trusted: state == "trusted",
+            state,
+            at: mark.as_ref().map(|mark| mark.at),
+            by: mark.map(|mark| mark.by),
+            commands: view.commands,
+        }
+    }
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "trust";
+    const ACCESS: Access = Access::Administers;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        if self.revoke && !desk.office.revoke_trust()? {
+            desk.say("nothing was trusted here");
+        }
+        let file = desk.office.config_path()?.display().to_string();
+        let answer = Answer::new(file.clone(), desk.office.trust()?);
+        if !self.yes || answer.trusted {
+            return Ok(Answered::new(answer));
+        }
+        let missing = || Error::not_found(format!("there is no {file} to trust"));
+        let digest = self.seen.or(answer.digest).ok_or_else(missing)?;
+        let by = person(desk)?;
+        desk.office.trust_config(&digest, by)?;
+        desk.note_stored(format!("that {file} is trusted"));
+        Ok(Answered::new(Answer::new(file, desk.office.trust()?)))
+    }
+}
+
+/// Who trusts. A program that could trust a file for others would be asked to by that very file.
+pub fn person(desk: &Desk<'_>) -> Result<Name> {
+    let speaker = desk.agent()?;
+    if desk.is_in_run()? {
+        let message = "a program that was started here does not trust files, whatever name it gives";
+        return Err(Error::refused(message).code("not_a_person").hint("a person does, in a shell of its own"));
+    }
+    if speaker.kind == AgentKind::Human {
+        return Ok(speaker.name);
+    }
+    let message =
+        format!("only a person may trust a file to run commands, and {} is of kind {}", speaker.name, speaker.kind);
+    Err(Error::refused(message)
+        .code("not_a_person")
+        .hint("a person has to do it: ask one to read the file and to decide"))
+}

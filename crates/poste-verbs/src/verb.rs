@@ -1,0 +1,215 @@
+//! What a verb is, and the registry of all verbs.
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{Answered, Desk, Error, Result};
+
+/// A verb is its input: what is asked for, and how it is carried out.
+pub trait Verb: DeserializeOwned + JsonSchema {
+    /// As people type it: `send`, `context append`.
+    const NAME: &'static str;
+    const ACCESS: Access;
+    type Answer: Serialize + JsonSchema;
+
+    /// Call it through [`Desk::call`], which prepares the office for it.
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Self::Answer>>;
+}
+
+/// What a verb may do to the office.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// It looks. What is due is settled first, if it can be.
+    Reads,
+    /// It writes. This machine's `poste.toml` is brought into force first.
+    Writes,
+    /// It changes what the office stands on: its clock, its `poste.toml`, what is trusted. Nothing is prepared, because
+    /// just that may be what is wrong.
+    Administers,
+}
+
+/// A verb in the registry.
+#[derive(Clone, Copy)]
+pub struct Spec {
+    pub name: &'static str,
+    pub access: Access,
+    /// The JSON Schema of its input: a field with a default may be left out.
+    pub input: fn() -> Schema,
+    /// The JSON Schema of its answer: a field that is always there is required, also when it may be null.
+    pub answer: fn() -> Schema,
+    /// Runs it with an input as JSON.
+    pub call: fn(&mut Desk<'_>, Value) -> Result<Answered<Value>>,
+}
+
+impl std::fmt::Debug for Spec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Spec").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Spec {
+    pub const fn of<V: Verb>() -> Self {
+        Self {
+            name: V::NAME,
+            access: V::ACCESS,
+            input: input_schema::<V>,
+            answer: verb_answer_schema::<V>,
+            call: call_json::<V>,
+        }
+    }
+}
+
+fn input_schema<V: Verb>() -> Schema {
+    titled(V::NAME, schemars::schema_for!(V))
+}
+
+fn verb_answer_schema<V: Verb>() -> Schema {
+    titled(V::NAME, answer_schema::<V::Answer>())
+}
+
+/// Every input is called `Input` in its own file: the verb's name says more.
+fn titled(name: &str, mut schema: Schema) -> Schema {
+    schema.insert("title".to_owned(), name.into());
+    schema
+}
+
+/// The schema of something that is printed as JSON.
+pub fn answer_schema<T: JsonSchema>() -> Schema {
+    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
+}
+
+fn call_json<V: Verb>(desk: &mut Desk<'_>, input: Value) -> Result<Answered<Value>> {
+    let input: V = serde_json::from_value(input).map_err(|error| Error::usage(error.to_string()))?;
+    let answered = desk.call(input)?;
+    let value = serde_json::to_value(&answered.answer).map_err(|error| Error::internal(error.to_string()))?;
+    Ok(answered.map(|_| value))
+}
+
+/// Every verb, by name. A verb is one file and one line here; a test finds those that no command line offers.
+pub const VERBS: &[Spec] = &[
+    Spec::of::<crate::ack::Input>(),
+    Spec::of::<crate::agents::Input>(),
+    Spec::of::<crate::agree::Input>(),
+    Spec::of::<crate::agreement::Input>(),
+    Spec::of::<crate::approval::Input>(),
+    Spec::of::<crate::approvals::Input>(),
+    Spec::of::<crate::approve::Input>(),
+    Spec::of::<crate::archive::Input>(),
+    Spec::of::<crate::ask::Input>(),
+    Spec::of::<crate::broadcast::Input>(),
+    Spec::of::<crate::claim::Input>(),
+    Spec::of::<crate::clock::accept::Input>(),
+    Spec::of::<crate::config::set::Input>(),
+    Spec::of::<crate::config::show::Input>(),
+    Spec::of::<crate::context::append::Input>(),
+    Spec::of::<crate::context::create::Input>(),
+    Spec::of::<crate::context::diff::Input>(),
+    Spec::of::<crate::context::history::Input>(),
+    Spec::of::<crate::context::list::Input>(),
+    Spec::of::<crate::context::lock::Input>(),
+    Spec::of::<crate::context::mirror::Input>(),
+    Spec::of::<crate::context::replace::Input>(),
+    Spec::of::<crate::context::set::Input>(),
+    Spec::of::<crate::context::show::Input>(),
+    Spec::of::<crate::context::since::Input>(),
+    Spec::of::<crate::context::unlock::Input>(),
+    Spec::of::<crate::dead::drop::Input>(),
+    Spec::of::<crate::dead::list::Input>(),
+    Spec::of::<crate::deny::Input>(),
+    Spec::of::<crate::done::Input>(),
+    Spec::of::<crate::extend::Input>(),
+    Spec::of::<crate::reservation::extend::Input>(),
+    Spec::of::<crate::fail::Input>(),
+    Spec::of::<crate::forward::Input>(),
+    Spec::of::<crate::reservation::check::Input>(),
+    Spec::of::<crate::handoff::accept::Input>(),
+    Spec::of::<crate::handoff::create::Input>(),
+    Spec::of::<crate::handoff::export::Input>(),
+    Spec::of::<crate::handoff::list::Input>(),
+    Spec::of::<crate::handoff::reject::Input>(),
+    Spec::of::<crate::handoff::show::Input>(),
+    Spec::of::<crate::handoff::withdraw::Input>(),
+    Spec::of::<crate::inbox::Input>(),
+    Spec::of::<crate::log::diff_digest::Input>(),
+    Spec::of::<crate::log::replay::Input>(),
+    Spec::of::<crate::log::replay_inbox::Input>(),
+    Spec::of::<crate::log::replay_message::Input>(),
+    Spec::of::<crate::log::show::Input>(),
+    Spec::of::<crate::log::verify::Input>(),
+    Spec::of::<crate::log::why::Input>(),
+    Spec::of::<crate::log::why_id::Input>(),
+    Spec::of::<crate::log::why_reservation::Input>(),
+    Spec::of::<crate::overdue::Input>(),
+    Spec::of::<crate::publish::Input>(),
+    Spec::of::<crate::read::Input>(),
+    Spec::of::<crate::redact::Input>(),
+    Spec::of::<crate::register::Input>(),
+    Spec::of::<crate::release::Input>(),
+    Spec::of::<crate::reservation::release::Input>(),
+    Spec::of::<crate::reply::Input>(),
+    Spec::of::<crate::report::agent::Input>(),
+    Spec::of::<crate::report::blocker::Input>(),
+    Spec::of::<crate::report::broadcast::Input>(),
+    Spec::of::<crate::report::conversation::Input>(),
+    Spec::of::<crate::report::day::Input>(),
+    Spec::of::<crate::reservation::list::Input>(),
+    Spec::of::<crate::reservation::reserve::Input>(),
+    Spec::of::<crate::retire::Input>(),
+    Spec::of::<crate::retry::Input>(),
+    Spec::of::<crate::search::Input>(),
+    Spec::of::<crate::send::Input>(),
+    Spec::of::<crate::batch::Input>(),
+    Spec::of::<crate::session::close::Input>(),
+    Spec::of::<crate::session::list::Input>(),
+    Spec::of::<crate::session::note::Input>(),
+    Spec::of::<crate::session::show::Input>(),
+    Spec::of::<crate::session::start::Input>(),
+    Spec::of::<crate::snapshot::Input>(),
+    Spec::of::<crate::stats::Input>(),
+    Spec::of::<crate::status::Input>(),
+    Spec::of::<crate::subscribe::Input>(),
+    Spec::of::<crate::tail::Input>(),
+    Spec::of::<crate::thread::Input>(),
+    Spec::of::<crate::thread::close::Input>(),
+    Spec::of::<crate::threads::Input>(),
+    Spec::of::<crate::topics::Input>(),
+    Spec::of::<crate::track::Input>(),
+    Spec::of::<crate::trust::Input>(),
+    Spec::of::<crate::types::Input>(),
+    Spec::of::<crate::unsubscribe::Input>(),
+    Spec::of::<crate::verify::Input>(),
+    Spec::of::<crate::wait::Input>(),
+    Spec::of::<crate::wait::replies::Input>(),
+    Spec::of::<crate::whoami::Input>(),
+];
+
+/// The verb of a name.
+pub fn find(name: &str) -> Option<&'static Spec> {
+    VERBS.iter().find(|spec| spec.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verbs_are_listed_once_and_in_order() {
+        let names: Vec<&str> = VERBS.iter().map(|spec| spec.name).collect();
+        let mut sorted = names.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(names, sorted);
+    }
+
+    #[test]
+    fn every_verb_takes_an_object_and_answers_with_something() {
+        for spec in VERBS {
+            let input = (spec.input)();
+            assert_eq!(input.get("type").and_then(Value::as_str), Some("object"), "{}", spec.name);
+            assert!((spec.answer)().as_object().is_some_and(|schema| !schema.is_empty()), "{}", spec.name);
+        }
+    }
+}

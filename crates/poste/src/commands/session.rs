@@ -1,0 +1,340 @@
+//! `poste session`: which run of an agent this is, and what everybody in it shares.
+
+use std::io::{self, Write};
+
+use poste_connect::shell;
+use poste_core::log::NoteKind;
+use poste_core::store::processes::{self, Presence};
+use poste_core::store::tables::SessionState;
+use poste_core::store::{discover, host_name};
+use poste_core::text::{Name, RecordId, Session};
+use poste_core::views::{Held, SessionContext, SessionView, Sessions};
+use poste_verbs::session::{Place, close, list, note, page, show, start, state};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::SecretArgs;
+use crate::Result;
+use crate::context::Cx;
+use crate::draft::read_body;
+use crate::ui::{Answer, Paint, Ui, escape};
+
+pub(crate) use poste_verbs::session::place;
+
+/// Run as a session: start, note, close, show and list them
+///
+/// A session is one run of an agent: its name, its process, its folder. Sessions below one share what is noted: the
+/// goal, decisions, questions, and who was invoked.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  eval \"$(poste session start --goal 'Ship 2.0' --export --as lead)\"\n  \
+                        poste session note --decision 'Use RS256'\n  poste session show\n  poste session close --summary 'Shipped'")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: SessionCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum SessionCommand {
+    /// Start a session of the speaker; a name runs as one session at a time
+    #[command(
+        after_help = "Examples:\n  eval \"$(poste session start --export --as coder)\"\n  poste session start --goal 'Fix the login' --as coder\n  \
+                      poste session start --take-over --as coder\n  poste session start --own-name --export --as coder"
+    )]
+    Start(StartArgs),
+    /// Note something for everybody in the session: it is kept at its root
+    #[command(
+        after_help = "Examples:\n  poste session note 'The staging database is down'\n  poste session note --decision 'Use RS256'\n  \
+                      poste session note --question 'Which coverage?'\n  poste session note --answer q1 '80 percent'\n  \
+                      poste session note --agent explore 'Looks for test patterns'"
+    )]
+    Note(NoteArgs),
+    /// Close a session: say what is left undone, and keep a page of it
+    #[command(
+        after_help = "Examples:\n  poste session close --summary 'Shipped, docs are missing'\n  poste session close coder-3fa94c --keep --as coder"
+    )]
+    Close(CloseArgs),
+    /// Show the context of a session as Markdown: goal, agents, decisions, questions
+    #[command(after_help = "Examples:\n  poste session show\n  poste session show coder-3fa94c --json")]
+    Show(ShowArgs),
+    /// List live sessions, or all
+    #[command(after_help = "Examples:\n  poste session list\n  poste session list --all")]
+    List {
+        /// Those that are over, too, the newest first
+        #[arg(long)]
+        all: bool,
+        /// At most so many
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        limit: u16,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct NoteArgs {
+    /// What is noted; - for stdin
+    #[arg(allow_hyphen_values = true)]
+    body: String,
+    /// It is a decision
+    #[arg(long, group = "what")]
+    decision: bool,
+    /// It is a question; it gets a number
+    #[arg(long, group = "what")]
+    question: bool,
+    /// It answers this question
+    #[arg(long, value_name = "qN", value_parser = question, group = "what")]
+    answer: Option<u32>,
+    /// It is the goal from now on
+    #[arg(long, group = "what")]
+    goal: bool,
+    /// This agent was invoked
+    #[arg(long, value_name = "NAME", group = "what")]
+    agent: Option<Name>,
+    /// Another session than the speaker's
+    #[arg(long = "in", value_name = "ID")]
+    inside: Option<Session>,
+    /// An id of your own: doing it again has no second effect
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
+    #[command(flatten)]
+    secret: SecretArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct ShowArgs {
+    /// The session; otherwise the speaker's
+    id: Option<Session>,
+    /// Write the page again that closing left, too
+    #[arg(long)]
+    page: bool,
+}
+
+/// `q3` or `3`.
+fn question(text: &str) -> std::result::Result<u32, String> {
+    let number = text.strip_prefix('q').unwrap_or(text).parse();
+    number.map_err(|_| "a question of a session has a number, for example q3".to_owned())
+}
+
+#[derive(Debug, clap::Args)]
+struct StartArgs {
+    /// What it is to achieve
+    #[arg(long, value_name = "TEXT")]
+    goal: Option<String>,
+    /// An id for the session; otherwise one is made
+    #[arg(long, value_name = "ID")]
+    name: Option<Session>,
+    /// Go on as this session of yours, which ended or lost its process, where it stood
+    #[arg(long, value_name = "ID", conflicts_with_all = ["name", "parent", "root", "own_name"])]
+    resume: Option<Session>,
+    /// The session on whose behalf it runs; otherwise POSTE_SESSION, if another agent runs as it
+    #[arg(long, value_name = "ID", conflicts_with = "root")]
+    parent: Option<Session>,
+    /// It runs on nobody's behalf, whatever POSTE_SESSION says
+    #[arg(long)]
+    root: bool,
+    /// The process it lives and dies with; otherwise the one that ran this command. 0: none
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// What runs; otherwise the name of that process
+    #[arg(long, value_name = "NAME")]
+    program: Option<String>,
+    /// End the session this agent runs as, and go on in its place
+    #[arg(long)]
+    take_over: bool,
+    /// If the name is in use: take NAME-2, NAME-3 and so on, registered with the same role and lead
+    #[arg(long, conflicts_with = "take_over")]
+    own_name: bool,
+    /// Print only the lines for a shell to evaluate
+    #[arg(long)]
+    export: bool,
+    /// An id of your own: starting it again has no second effect
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
+    #[command(flatten)]
+    secret: SecretArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct CloseArgs {
+    /// The session; otherwise the speaker's
+    session_id: Option<Session>,
+    /// What came of it; - for stdin
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    summary: Option<String>,
+    /// Give back what it claimed (this is the default)
+    #[arg(long, conflicts_with = "keep")]
+    release: bool,
+    /// Keep what it claimed until the leases run out; its tokens still finish it
+    #[arg(long)]
+    keep: bool,
+    /// An id of your own: doing it again has no second effect
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
+    #[command(flatten)]
+    secret: SecretArgs,
+}
+
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    match args.command {
+        SessionCommand::Start(args) => start(cx, args),
+        SessionCommand::Note(args) => note(cx, args),
+        SessionCommand::Close(args) => cx.call(close::Input {
+            session_id: args.session_id,
+            summary: read_body(args.summary)?,
+            keep: args.keep,
+            id: args.id,
+            secrets: args.secret.secrets(),
+        }),
+        SessionCommand::Show(ShowArgs { id, page }) => cx.call(show::Input { id, page }),
+        SessionCommand::List { all, limit } => cx.call(list::Input { all, limit }),
+    }
+}
+
+/// Where a session runs that lives and dies with a process.
+pub(crate) fn place_of(cx: &Cx, pid: Option<u32>, program: Option<String>) -> Place {
+    let here = cx.cwd().ok().and_then(|cwd| discover::git_top(&cwd).unwrap_or(cwd).into_os_string().into_string().ok());
+    Place {
+        process: pid.map(processes::written_down),
+        host: host_name(),
+        program: program.or_else(|| pid.and_then(processes::program)).unwrap_or_else(|| "unknown".to_owned()),
+        worktree: here,
+    }
+}
+
+fn start(cx: &mut Cx, args: StartArgs) -> Result {
+    let pid = args.pid.or_else(processes::who_started).filter(|pid| *pid != 0);
+    let place = place_of(cx, pid, args.program);
+    let input = start::Input {
+        goal: args.goal,
+        name: args.name,
+        resume: args.resume,
+        parent: args.parent,
+        root: args.root,
+        take_over: args.take_over,
+        own_name: args.own_name,
+        id: args.id,
+        place,
+        secrets: args.secret.secrets(),
+    };
+    cx.call_as(input, |answer| Started { answer, only_exports: args.export })
+}
+
+/// A session that was started, as a shell takes it.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Started {
+    #[serde(flatten)]
+    answer: start::Answer,
+    #[serde(skip)]
+    only_exports: bool,
+}
+
+impl Answer for Started {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let SessionView { id, agent, .. } = &self.answer.session;
+        if !self.only_exports {
+            writeln!(out, "{id}")?;
+        }
+        writeln!(out, "export POSTE_AGENT={} POSTE_SESSION={}", shell::word(agent.as_str()), shell::word(id.as_str()))
+    }
+}
+
+fn note(cx: &mut Cx, args: NoteArgs) -> Result {
+    let what = match (args.decision, args.question, args.goal) {
+        (true, ..) => Some(NoteKind::Decision),
+        (_, true, _) => Some(NoteKind::Question),
+        (_, _, true) => Some(NoteKind::Goal),
+        _ => None,
+    };
+    cx.call(note::Input {
+        text: String::from_utf8_lossy(&read_body(Some(args.body))?).into_owned(),
+        what,
+        question: args.answer,
+        agent: args.agent,
+        session: args.inside,
+        id: args.id,
+        secrets: args.secret.secrets(),
+    })
+}
+
+impl Answer for note::Answer {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let number = self.question.map(|number| format!(" q{number}")).unwrap_or_default();
+        let again = if self.repeat { " (before, under this id)" } else { "" };
+        // What was said too much is redacted by this number.
+        let record = self.position.map(|position| format!(", record {position}")).unwrap_or_default();
+        writeln!(out, "noted in session {}: {}{number}{record}{again}", self.session, self.what)
+    }
+}
+
+impl Answer for close::Answer {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let again = if self.repeat { " (before, under this id)" } else { "" };
+        writeln!(out, "session {} of {} is closed{again}", self.session.id, self.session.agent)?;
+        let numbers = |claims: &[Held]| claims.iter().map(|claim| format!("#{}", claim.number)).collect::<Vec<_>>();
+        if !self.released.is_empty() {
+            writeln!(out, "given back: {}", numbers(&self.released).join(", "))?;
+        }
+        for claim in &self.kept {
+            writeln!(out, "kept: #{} until {}, token {}", claim.number, claim.lease_until, claim.token)?;
+        }
+        for asked in &self.open_questions {
+            let number = asked.question.question.unwrap_or_default();
+            writeln!(out, "unanswered: q{number} {}", escape::line(&asked.question.text))?;
+        }
+        for number in &self.open_approvals {
+            writeln!(out, "undecided: #{number}")?;
+        }
+        for pattern in &self.reserved {
+            writeln!(out, "still reserved: {}", escape::line(pattern.as_str()))?;
+        }
+        for context in &self.locked {
+            writeln!(out, "still locked: context {context}")?;
+        }
+        if !self.still_live.is_empty() {
+            let ids: Vec<&str> = self.still_live.iter().map(Session::as_str).collect();
+            writeln!(out, "still live below it, and told: {}", ids.join(", "))?;
+        }
+        if let Some(page) = &self.page {
+            writeln!(out, "kept in {}", escape::line(page))?;
+        }
+        Ok(())
+    }
+}
+
+impl Answer for SessionContext {
+    fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        write!(out, "{}", page::written(self))
+    }
+}
+
+impl Answer for Sessions {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        let rows = self.sessions.iter().map(|session| {
+            let parent = session.parent.as_ref().map(|parent| format!("below {parent}")).unwrap_or_default();
+            vec![
+                session.id.to_string(),
+                session.agent.to_string(),
+                ui.paint(paint(session), &state(session)),
+                ui.time(session.started_at),
+                place(session),
+                parent,
+            ]
+        });
+        ui.lines(out, &["SESSION", "AGENT", "STATE", "STARTED", "PROCESS", "PARENT"], rows.collect())?;
+        if self.more {
+            writeln!(out, "(more not shown)")?;
+        }
+        Ok(())
+    }
+}
+
+fn paint(session: &SessionView) -> Paint {
+    match (session.state, session.process) {
+        (SessionState::Live, Presence::Gone) => Paint::Bad,
+        (SessionState::Live, _) => Paint::Good,
+        _ => Paint::Dim,
+    }
+}
+
+/// A session, for whoever asks who they are.
+pub(crate) fn in_a_line(ui: &Ui, session: &SessionView) -> String {
+    format!("{} ({}, {}) {}", session.id, state(session), place(session), ui.since(session.started_at))
+}

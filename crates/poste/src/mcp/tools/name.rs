@@ -1,0 +1,118 @@
+//! How a session takes a name. Who it speaks for belongs to the process: a name that was taken is not changed here.
+
+use poste_connect::live::Live;
+use poste_connect::mcp::Call;
+use poste_core::store::processes;
+use poste_core::text::{Name, Session, Word};
+use poste_core::views;
+use poste_core::vocabulary::AgentKind;
+use poste_verbs::{register, session};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::offer::Called;
+use crate::Result;
+use crate::context::Cx;
+use crate::error::{CommandError, Kind};
+use crate::identity::Identity;
+use crate::mcp::connection::Connection;
+
+/// What is asked for with a name.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Input {
+    name: Name,
+    role: Option<Word>,
+    #[serde(default)]
+    capabilities: Vec<Word>,
+    /// The name is in use: take NAME-2
+    #[serde(default)]
+    own_name: bool,
+    /// The name is in use: go on in its place
+    #[serde(default)]
+    take_over: bool,
+}
+
+/// Registers a name, or takes one that is registered as it is, and starts a session that lives as long as the program above.
+pub(super) fn register(connection: &Connection, own: &Identity, input: Value, call: &Call) -> Result<Called> {
+    let input: Input = serde_json::from_value(input).map_err(|error| CommandError::usage(error.to_string()))?;
+    if let Some(agent) = own.agent.as_ref().filter(|agent| **agent != input.name) {
+        let message = format!("this session speaks for {agent}; who it speaks for is not changed from here");
+        return Err(CommandError::new(Kind::Refused, message).code("named"));
+    }
+    let known = connection.with_office(|office| Ok(office.agent(&input.name)?))?;
+    if known.as_ref().is_some_and(|known| known.kind == AgentKind::Human) && own.agent.is_none() {
+        let message = format!("{} is a person, whose name is not taken from here", input.name);
+        return Err(CommandError::new(Kind::Refused, message).code("not_allowed").hint(
+            "take a name of your own: office action=register name=NAME role=ROLE; a person registers at a terminal",
+        ));
+    }
+    let is_registered = known.is_some_and(|known| known.is_active());
+    // Who is registered is taken as it is: another role would be another agent.
+    let is_taken_as_it_is = is_registered && own.agent.is_none();
+    let named = Identity { agent: Some(input.name.clone()), session: own.session.clone() };
+    let wanted = register_input(&input, is_registered, is_taken_as_it_is);
+    let registered = super::call::<register::Input>(connection, &named, wanted)?;
+    let wants_session = own.agent.is_none() || input.own_name || input.take_over;
+    if own.session.is_some() || !wants_session {
+        return Ok(registered);
+    }
+    let started = connection.call(&named, session_input(&connection.cx(&named)?, connection, &input, call));
+    connection.look_again();
+    let started = started.map_err(|error| other_ways(error, &input.name))?;
+    let warnings = started.warnings.iter().map(crate::mcp::notes::text).collect();
+    Ok(Called { next: vec!["check_inbox".to_owned()], warnings, ..registered })
+}
+
+fn register_input(input: &Input, is_registered: bool, as_it_is: bool) -> Value {
+    match as_it_is {
+        true => json!({ "name": input.name, "update": true }),
+        false => json!({
+            "name": input.name,
+            "role": input.role,
+            "capabilities": input.capabilities,
+            "update": is_registered,
+        }),
+    }
+}
+
+/// The session has the program's own id, if that is known and no session of this office has it yet.
+fn session_input(cx: &Cx, connection: &Connection, input: &Input, call: &Call) -> session::start::Input {
+    let is_new = |id: &Session| {
+        connection.with_office(|office| Ok(views::session(office.store(), id)?.is_none())).unwrap_or(false)
+    };
+    session::start::Input {
+        name: program_session(connection, call).filter(is_new),
+        root: true,
+        own_name: input.own_name,
+        take_over: input.take_over,
+        place: crate::commands::session::place_of(cx, processes::who_started(), None),
+        ..session::start::Input::default()
+    }
+}
+
+/// A name that is in use: the ways on that can be gone from here.
+fn other_ways(error: CommandError, name: &Name) -> CommandError {
+    if error.code != Some("session_live") {
+        return error;
+    }
+    CommandError::new(Kind::Conflict, error.message)
+        .code("session_live")
+        .hint(format!("run beside it under a name of its own: office action=register name={name} own_name=true"))
+        .hint(format!("or go on in its place, if that one is over: office action=register name={name} take_over=true"))
+}
+
+/// What the program calls the session it runs: Claude Code says it in the environment, Codex with each call, and of others the
+/// hooks that run below the same process have written it down. None of this is the model's to say.
+fn program_session(connection: &Connection, call: &Call) -> Option<Session> {
+    let told = std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|id| !id.is_empty());
+    let with_call = || call.context().meta.get("sessionId").and_then(Value::as_str).map(ToOwned::to_owned);
+    match told.or_else(with_call) {
+        Some(told) => told.parse().ok(),
+        None => {
+            let live = connection.with_office(|office| Ok(Live::of_process(office.path()?, &processes::above())));
+            live.ok()?.map(|live| live.session)
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! A tool is one verb or several: which fields of their inputs a model fills in, and how it is called.
+
+use std::sync::OnceLock;
+
+use poste_connect::mcp::Call;
+use poste_connect::mcp::model::{JsonObject, Tool as Definition, ToolAnnotations};
+use poste_verbs::{Mark, Verb};
+use schemars::JsonSchema;
+use serde_json::{Map, Value, json};
+
+use super::inputs::{Mail, Said};
+use super::schema::{self, Properties};
+use crate::Result;
+use crate::error::CommandError;
+use crate::identity::Identity;
+use crate::mcp::connection::Connection;
+use crate::mcp::notes;
+use crate::mcp::render::{self, Reply};
+use crate::ui::{Answer, Ui, tokens};
+
+/// A verb that a tool offers.
+pub(in crate::mcp) struct Offer {
+    /// The word a model chooses it by, where a tool offers several.
+    pub choice: &'static str,
+    pub verb: &'static str,
+    /// The fields of its input that a model may fill in: `body`, or `files=artifacts` under another name.
+    pub fields: &'static [&'static str],
+    input: fn() -> Value,
+    /// The schema of its input, made when it is first asked for.
+    known: OnceLock<Value>,
+    call: fn(&Connection, &Identity, Value, &Call) -> Result<Called>,
+    shows: Shows,
+}
+
+/// What its answer is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shows {
+    /// Poste's own words, which are few.
+    Own,
+    /// Words of others, which stand in a fence.
+    Others,
+}
+
+/// A verb that was called, as text.
+#[derive(Debug, Default)]
+pub(in crate::mcp) struct Called {
+    pub answer: Value,
+    pub text: String,
+    /// All of the text stands in one fence.
+    pub is_fenced: bool,
+    pub next: Vec<String>,
+    pub warnings: Vec<String>,
+    pub marks: Vec<Mark>,
+    /// The answer tells of something that is not as it should be.
+    pub failed: Option<CommandError>,
+}
+
+impl Offer {
+    /// One whose answer is told as people read it.
+    pub(super) fn of<V>(choice: &'static str, fields: &'static [&'static str], shows: Shows) -> Self
+    where
+        V: Verb<Answer: Answer>,
+    {
+        Self::with::<V>(choice, fields, shows, |connection, own, input, _| call::<V>(connection, own, input))
+    }
+
+    /// One that is called or told in another way.
+    pub(super) fn with<V: Verb>(
+        choice: &'static str,
+        fields: &'static [&'static str],
+        shows: Shows,
+        call: fn(&Connection, &Identity, Value, &Call) -> Result<Called>,
+    ) -> Self {
+        Self::taking::<V>(V::NAME, choice, fields, shows, call)
+    }
+
+    /// One that takes more than its verb.
+    pub(super) fn taking<I: JsonSchema>(
+        verb: &'static str,
+        choice: &'static str,
+        fields: &'static [&'static str],
+        shows: Shows,
+        call: fn(&Connection, &Identity, Value, &Call) -> Result<Called>,
+    ) -> Self {
+        Self { choice, verb, fields, input: schema::of::<I>, known: OnceLock::new(), call, shows }
+    }
+
+    /// One that a tool with an answer of its own calls by itself; it is listed for hints.
+    pub(super) fn silent<V: Verb>(fields: &'static [&'static str]) -> Self {
+        Self::with::<V>("", fields, Shows::Own, |_, _, _, _| Ok(Called::default()))
+    }
+
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        for (_, field) in self.names() {
+            assert!(schema::has_property(self.known(), field), "{} does not take {field}", self.verb);
+        }
+    }
+
+    fn known(&self) -> &Value {
+        self.known.get_or_init(self.input)
+    }
+
+    /// The fields by the name a model knows and the one the verb has.
+    fn names(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.fields.iter().map(|field| field.split_once('=').unwrap_or((field, field)))
+    }
+
+    /// What a model calls a field of the verb.
+    pub(in crate::mcp) fn name_of(&self, verb_field: &str) -> Option<&'static str> {
+        self.names().find(|(_, known)| *known == verb_field).map(|(name, _)| name)
+    }
+
+    /// The input of the verb, of what a model filled in. What it did not is asked for by the name it knows.
+    fn input(&self, mut arguments: JsonObject) -> Result<Map<String, Value>> {
+        let known = self.known();
+        let mut input = Map::new();
+        for (name, field) in self.names() {
+            match arguments.remove(name).filter(|value| !value.is_null()) {
+                Some(mut value) => {
+                    // Where verbs share a field, each has it in its own type.
+                    schema::take_as_meant(&schema::property(known, field), &mut value);
+                    input.insert(field.to_owned(), value);
+                }
+                None if schema::is_required(known, field) => {
+                    return Err(CommandError::usage(format!("{name} is missing")));
+                }
+                None => {}
+            }
+        }
+        match arguments.keys().next() {
+            Some(stray) => Err(CommandError::usage(format!("{stray} does not belong to {}", self.choice))),
+            None => Ok(input),
+        }
+    }
+
+    fn takes_token(&self) -> bool {
+        schema::has_property(self.known(), "token")
+    }
+}
+
+/// Calls a verb and tells its answer as people read it.
+pub(in crate::mcp) fn call<V: Verb<Answer: Answer>>(
+    connection: &Connection,
+    own: &Identity,
+    input: Value,
+) -> Result<Called> {
+    let answered = connection.call(own, filled::<V>(input)?)?;
+    let (ui, kept) = Ui::kept(connection.now()?);
+    ui.answer(&answered.answer)?;
+    let kept = kept.take();
+    Ok(Called {
+        answer: kept.answer.unwrap_or_default(),
+        text: String::from_utf8_lossy(&kept.data).into_owned(),
+        is_fenced: false,
+        next: answered.next.iter().map(notes::text).collect(),
+        warnings: answered.warnings.iter().map(notes::text).collect(),
+        marks: answered.marks,
+        failed: answered.failed.map(|error| (*error).into()),
+    })
+}
+
+/// What was filled in, as the input of a verb.
+pub(super) fn filled<V: Verb + JsonSchema>(input: Value) -> Result<V> {
+    serde_json::from_value(input).map_err(|error| CommandError::usage(error.to_string()))
+}
+
+/// One tool: how it is told of, and the verbs it stands for.
+pub(in crate::mcp) struct Tool {
+    pub name: &'static str,
+    pub(super) description: &'static str,
+    pub(super) effect: Effect,
+    pub(super) is_core: bool,
+    /// The field that chooses between several verbs.
+    pub(super) choice: &'static str,
+    pub(super) offers: Vec<Offer>,
+    /// How a tool answers that is more than its verbs.
+    pub(super) own: Option<Own>,
+    /// The schema of what it takes, made when it is first asked for.
+    pub(super) takes: OnceLock<JsonObject>,
+}
+
+/// A tool with an input and an answer of its own.
+pub(super) struct Own {
+    pub input: fn() -> JsonObject,
+    pub run: fn(&Connection, JsonObject, &Call) -> Result<Reply>,
+}
+
+impl std::fmt::Debug for Tool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tool").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What a tool may do to the office. Nothing it does reaches beyond it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Effect {
+    Reads,
+    Adds,
+    /// Doing it again changes nothing.
+    Settles,
+}
+
+impl Tool {
+    pub(in crate::mcp) fn definition(&self) -> Definition {
+        let annotations = ToolAnnotations::new().open_world(false);
+        let annotations = match self.effect {
+            Effect::Reads => annotations.read_only(true),
+            Effect::Adds => annotations.read_only(false).destructive(false).idempotent(false),
+            Effect::Settles => annotations.read_only(false).destructive(false).idempotent(true),
+        };
+        let mut definition = Definition::new(self.name, self.description, self.takes().clone());
+        let output = if self.own.is_some() { schema::object::<Mail>() } else { schema::object::<Said>() };
+        definition.output_schema = Some(output.into());
+        definition.annotations = Some(annotations);
+        definition
+    }
+
+    /// What chooses one of several verbs: `action=show`.
+    pub(in crate::mcp) fn choosing(&self, offer: &Offer) -> Option<String> {
+        (self.offers.len() > 1).then(|| format!("{}={}", self.choice, offer.choice))
+    }
+
+    fn takes(&self) -> &JsonObject {
+        self.takes.get_or_init(|| match &self.own {
+            Some(own) => (own.input)(),
+            None => self.properties().into_schema(),
+        })
+    }
+
+    fn properties(&self) -> Properties {
+        let mut properties = Properties::default();
+        if self.offers.len() > 1 {
+            let words: Vec<&str> = self.offers.iter().map(|offer| offer.choice).collect();
+            properties.require(self.choice, json!({ "type": "string", "enum": words }));
+        }
+        for offer in &self.offers {
+            let known = offer.known();
+            for (name, field) in offer.names() {
+                let is_required = self.offers.len() == 1 && schema::is_required(known, field);
+                properties.add(name, schema::property(known, field), is_required);
+            }
+        }
+        if self.offers.iter().any(|offer| offer.shows == Shows::Others) {
+            properties.add(MAX_TOKENS, json!({ "type": "integer" }), false);
+        }
+        properties
+    }
+
+    pub(in crate::mcp) fn run(&self, connection: &Connection, mut arguments: JsonObject, call: &Call) -> Result<Reply> {
+        schema::check(self.name, self.takes(), &mut arguments)?;
+        let reply = match &self.own {
+            Some(own) => (own.run)(connection, arguments, call)?,
+            None => self.call(connection, arguments, call)?,
+        };
+        Ok(match connection.another() {
+            Some(warning) => reply.warned(&warning),
+            None => reply,
+        })
+    }
+
+    fn call(&self, connection: &Connection, mut arguments: JsonObject, call: &Call) -> Result<Reply> {
+        let budget = room(arguments.remove(MAX_TOKENS).and_then(|budget| budget.as_i64()));
+        let offer = self.chosen(&mut arguments)?;
+        let mut input = offer.input(arguments)?;
+        let own = connection.identity()?;
+        if offer.takes_token()
+            && let Some(number) = input.get("number").and_then(Value::as_u64)
+            && let Some(token) = connection.token(&own, poste_core::MessageNo(number))
+        {
+            input.insert("token".to_owned(), json!(token));
+        }
+        let mut called = (offer.call)(connection, &own, Value::Object(input), call)?;
+        let failed = called.failed.take().map(|error| error.lines(false).join("\n"));
+        let budget = budget.saturating_sub(failed.as_deref().map_or(0, tokens::estimate));
+        let reply = match offer.shows {
+            Shows::Own => said(called),
+            Shows::Others => printed(connection, offer.verb, called, budget),
+        };
+        Ok(match failed {
+            Some(failed) => reply.failed(&failed),
+            None => reply,
+        })
+    }
+
+    fn chosen(&self, arguments: &mut JsonObject) -> Result<&Offer> {
+        if let [only] = self.offers.as_slice() {
+            return Ok(only);
+        }
+        let word = arguments.remove(self.choice).and_then(|word| word.as_str().map(ToOwned::to_owned));
+        let word = word.unwrap_or_default();
+        self.offers.iter().find(|offer| offer.choice == word).ok_or_else(|| {
+            let words: Vec<&str> = self.offers.iter().map(|offer| offer.choice).collect();
+            CommandError::usage(format!("{} is one of {}", self.choice, words.join(", ")))
+        })
+    }
+}
+
+const MAX_TOKENS: &str = "max_tokens";
+
+/// The message it is about, if it is about one.
+fn numbered(called: &Called) -> Value {
+    let number = called.answer.get("number").and_then(Value::as_u64);
+    number.map_or(json!({}), |number| json!({ "number": number }))
+}
+
+fn next(called: &Called) -> Option<String> {
+    (!called.next.is_empty()).then(|| called.next.join("; "))
+}
+
+/// A short answer in Poste's own words.
+fn said(called: Called) -> Reply {
+    let mut lines = vec![called.text.trim_end().to_owned()];
+    lines.extend(called.warnings.iter().map(|warning| format!("warning: {warning}")));
+    let reply = Reply::new(lines.join("\n"), next(&called), numbered(&called));
+    Reply { marks: called.marks, ..reply }
+}
+
+/// An answer with words of others in it.
+fn printed(connection: &Connection, verb: &str, called: Called, budget: usize) -> Reply {
+    let talk: usize = called.next.iter().chain(&called.warnings).map(|line| tokens::estimate(line)).sum();
+    let room = budget.saturating_sub(talk);
+    let (mut text, is_cut) = match called.is_fenced {
+        true => render::fenced_within(&called.text, room),
+        false if called.text.trim().is_empty() => (String::new(), false),
+        false => render::output(connection.ids(), verb, &called.text, room),
+    };
+    for warning in &called.warnings {
+        text.push_str(&format!("\nwarning: {warning}"));
+    }
+    let reply = Reply::new(text.trim_start().to_owned(), next(&called), numbered(&called));
+    // Only what was really put before the model counts as shown.
+    let marks = if is_cut { Vec::new() } else { called.marks };
+    Reply { marks, ..reply }
+}
+
+/// What a result may have for messages: rows, next step and warnings need something, too.
+pub(super) fn room(max_tokens: Option<i64>) -> usize {
+    let budget = render::budget(max_tokens);
+    budget - (budget / 6).max(60)
+}
