@@ -4,9 +4,6 @@
 //! Nothing here decides about mail: rules live in `poste-core`. What a tool does is a command of the `poste` program.
 
 pub mod hook;
-pub mod live;
 pub mod mcp;
-pub mod program;
 pub mod setup;
 pub mod shell;
-pub mod wake;

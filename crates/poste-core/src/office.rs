@@ -20,7 +20,7 @@ pub use trust::{Trust, TrustView};
 use crate::config::{self, ConfigFile};
 use crate::error::Error;
 use crate::fold::{Action, Code, Outcome, Rejection, Verdict};
-use crate::log::{Archive, Head, Intent, Position, Proposal, Sealed, Sequencer};
+use crate::log::{Archive, Author, Content, Head, Intent, Position, Proposal, Sealed, Sequencer};
 use crate::payload::{self, Fresh, PayloadSchemas};
 use crate::store::archive::{Archives, Line, Written};
 use crate::store::clock::Clock;
@@ -28,7 +28,7 @@ use crate::store::mirror::{self, Mirror, TakenOver};
 use crate::store::session_pages;
 use crate::store::tables::{Agent, Changes};
 use crate::store::waiters::Waiter;
-use crate::store::{Erased, Follower, Interest, Interrupt, LocalLog, OfficeFiles, Options, Store};
+use crate::store::{Erased, Follower, Interest, Interrupt, LocalLog, OfficeFiles, Options, Store, fresh_id};
 use crate::text::{ContextName, Label, Name};
 use crate::time::Timestamp;
 use crate::views::ArchiveBatch;
@@ -146,6 +146,12 @@ impl Office {
             None => Default::default(),
         };
         Ok(PayloadSchemas::new(&path, schemas))
+    }
+
+    /// A proposal under a fresh id. A caller with an id of its own sets it afterwards.
+    pub fn proposal(&self, author: &Author, intent: Intent, content: Option<Content>) -> Proposal {
+        let Author { actor, session, via } = author.clone();
+        Proposal { id: fresh_id(), actor, session, via, sent_at: self.wall(), intent, content }
     }
 
     /// [`submit`](Self::submit) for one.

@@ -3,14 +3,12 @@
 //! Nothing here decides what becomes of mail: rules live in the fold. These are engines that read views, start processes
 //! and propose records, and any number of them may do so at once.
 
-pub mod actions;
 pub mod engine;
 pub mod ingest;
 mod mark;
 pub mod notify;
 pub mod run;
 mod speaker;
-pub mod workflow;
 
 pub use speaker::{SPEAKER, speaker};
 pub mod team;

@@ -2,10 +2,10 @@
 
 use poste_core::Office;
 use poste_core::error::Error;
-use poste_core::fold::{Code, Verdict};
-use poste_core::log::{Content, Intent, Proposal, Register, Via};
-use poste_core::text::{Name, RecordId};
+use poste_core::log::{Author, Content, Intent, Proposal, Register, Via};
+use poste_core::text::Name;
 use poste_core::vocabulary::AgentKind;
+use poste_verbs::register;
 
 /// The name of the office's own services, unless another one is given.
 pub const SPEAKER: &str = "dispatcher";
@@ -16,34 +16,16 @@ pub fn speaker(office: &mut Office, given: Option<Name>) -> Result<Name, Error> 
         return Ok(given);
     }
     let name: Name = SPEAKER.parse().map_err(|error| Error::Damaged(format!("{error}")))?;
-    register(office, &name, AgentKind::Service)?;
+    register::if_missing(office, &name, of_kind(AgentKind::Service), Via::Dispatch)?;
     Ok(name)
 }
 
-/// Registers a name unless it is there: any number of processes may do so at once.
-pub(crate) fn register(office: &mut Office, name: &Name, kind: AgentKind) -> Result<(), Error> {
-    if office.agent(name)?.is_some() {
-        return Ok(());
-    }
-    let register = Register { kind: Some(kind), ..Register::default() };
-    let proposal = proposal(office, name, Intent::Register(register), None)?;
-    match office.propose(&proposal)?.verdict {
-        Verdict::Accepted(_) => Ok(()),
-        Verdict::Rejected(rejection) if rejection.code == Code::NameTaken => Ok(()),
-        Verdict::Rejected(rejection) => Err(rejection.into()),
-    }
+/// How an agent of this kind registers.
+pub(crate) fn of_kind(kind: AgentKind) -> Register {
+    Register { kind: Some(kind), ..Register::default() }
 }
 
-pub(crate) fn proposal(
-    office: &Office,
-    actor: &Name,
-    intent: Intent,
-    content: Option<Content>,
-) -> Result<Proposal, Error> {
-    let (id, sent_at) = (fresh_id()?, office.wall());
-    Ok(Proposal { id, actor: actor.clone(), session: None, via: Via::Dispatch, sent_at, intent, content })
-}
-
-fn fresh_id() -> Result<RecordId, Error> {
-    uuid::Uuid::now_v7().to_string().parse().map_err(|error| Error::Damaged(format!("{error}")))
+/// A proposal of what runs by itself, in an agent's name.
+pub(crate) fn proposal(office: &Office, actor: &Name, intent: Intent, content: Option<Content>) -> Proposal {
+    office.proposal(&Author::new(actor.clone(), Via::Dispatch), intent, content)
 }

@@ -18,7 +18,7 @@ use poste_core::text::{Label, Name};
 use poste_core::views::{self, WorkflowView};
 use poste_core::vocabulary::AgentKind;
 use poste_core::{Office, Timestamp};
-use poste_dispatch::workflow::{self, Anybody, Format, Inputs, Registered, Source, Stir, lint, render};
+use poste_verbs::workflow::{self, Anybody, Format, Inputs, Registered, Source, Stir, lint, render};
 
 #[derive(Debug)]
 struct Hands(Mutex<i64>);

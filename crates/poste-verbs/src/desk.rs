@@ -3,13 +3,14 @@
 use poste_core::Office;
 use poste_core::fold::{Code, Effect, Outcome, Verdict};
 use poste_core::limits;
-use poste_core::log::{Content, ContextRead, Intent, MessageNo, Position, Proposal, Shown};
+use poste_core::log::{Author, Content, ContextRead, Intent, MessageNo, Position, Proposal, Shown};
 use poste_core::progress::Progress;
 use poste_core::store::artifact::Worktree;
 use poste_core::store::tables::Agent;
 use poste_core::text::{Name, RecordId};
 use poste_core::{Timestamp, views};
 
+use crate::actions::{CarriedOut, Carrier};
 use crate::answer::{Answered, Mark, Stored};
 use crate::caller::{Caller, Files, Host};
 use crate::error::{Before, Error, Kind};
@@ -71,17 +72,35 @@ impl<'d> Desk<'d> {
     /// Prepares the office for a verb and runs it.
     pub fn call<V: Verb>(&mut self, verb: V) -> Result<Answered<V::Answer>> {
         let answered = self.prepare::<V>().and_then(|()| verb.run(self));
-        let (stored, warnings) = (std::mem::take(&mut self.stored), std::mem::take(&mut self.warnings));
+        let mut carried_out = self.carry_out();
+        let (stored, mut warnings) = (std::mem::take(&mut self.stored), std::mem::take(&mut self.warnings));
         let next = std::mem::take(&mut self.next);
         match answered {
             Ok(mut answered) => {
                 answered.stored = stored;
                 answered.warnings.splice(..0, warnings);
                 answered.next.splice(..0, next);
+                answered.warnings.extend(carried_out.all_warnings());
+                answered.next.extend(carried_out.next);
                 Ok(answered)
             }
-            Err(error) => Err(Error { before: Some(Box::new(Before { stored, warnings })), ..error }),
+            Err(error) => {
+                warnings.extend(carried_out.all_warnings());
+                Err(Error { before: Some(Box::new(Before { stored, warnings })), ..error })
+            }
         }
+    }
+
+    /// Carries out what this office has committed and nobody has carried out yet. Calling a verb does so too: this is for
+    /// surfaces that settle or wait themselves.
+    pub fn carry_out(&mut self) -> CarriedOut {
+        self.carrier().carry_out(self.office)
+    }
+
+    /// Who carries actions out: this process, in the caller's name.
+    pub fn carrier(&self) -> Carrier {
+        let (caller, session) = (self.caller.actor.clone(), self.caller.session.clone());
+        Carrier { program: self.host.program.clone(), caller, session }
     }
 
     fn prepare<V: Verb>(&mut self) -> Result {
@@ -189,15 +208,8 @@ impl<'d> Desk<'d> {
 
     /// In a name that is not the caller's: where a verb registers it, or speaks for the office itself.
     pub fn proposal_as(&self, actor: Name, intent: Intent, content: Option<Content>, id: Option<RecordId>) -> Proposal {
-        Proposal {
-            id: id.unwrap_or_else(|| self.fresh_id()),
-            actor,
-            session: self.caller.session.clone(),
-            via: self.caller.via,
-            sent_at: self.office.wall(),
-            intent,
-            content,
-        }
+        let author = Author { actor, session: self.caller.session.clone(), via: self.caller.via };
+        Proposal { id: id.unwrap_or_else(|| self.fresh_id()), ..self.office.proposal(&author, intent, content) }
     }
 
     /// Proposes and expects to be accepted.
@@ -249,6 +261,12 @@ impl<'d> Desk<'d> {
 
     /// Marks what was put before the caller, after it was. What was marked before stays marked.
     pub fn confirm(&mut self, marks: Vec<Mark>) -> Result {
+        let confirmed = self.write_marks(marks);
+        self.carry_out();
+        confirmed
+    }
+
+    fn write_marks(&mut self, marks: Vec<Mark>) -> Result {
         for mark in marks {
             let intents = match mark {
                 Mark::Shown(numbers) => {

@@ -28,6 +28,19 @@ pub fn look(caller: &Caller, office: &Office, gates: &Gates, message: &MessageVi
     Ok(gates::run(&scene, gates, message, &mut commands)?)
 }
 
+/// Why these messages must not even be claimed here: their gates may not be run.
+pub fn refusal(office: &Office, numbers: &[MessageNo]) -> Result<Option<Error>, poste_core::Error> {
+    let gates = office.gates()?;
+    for number in numbers {
+        let Some(message) = views::message(office.store(), *number)? else { continue };
+        let blocked = gates.untrusted(&gates.of_message(&message));
+        if !blocked.is_empty() {
+            return Ok(Some(untrusted(&format!("message {number} was not taken"), &blocked)));
+        }
+    }
+    Ok(None)
+}
+
 /// A claim after its gates were run.
 #[derive(Debug)]
 pub struct Gated {

@@ -13,6 +13,12 @@ impl Desk<'_> {
     /// With nothing to extend this writes nothing. A claim that was lost meanwhile is no error here: whoever finishes it is
     /// told.
     pub fn extend_held(&mut self) -> Result<Option<Timestamp>> {
+        let next = self.extend_leases();
+        self.carry_out();
+        next
+    }
+
+    fn extend_leases(&mut self) -> Result<Option<Timestamp>> {
         let Some(agent) = &self.caller.actor else { return Ok(None) };
         let mut next = None;
         for lease in views::leases(self.office.store(), agent, self.caller.session.as_ref())? {

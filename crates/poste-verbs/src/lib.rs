@@ -19,6 +19,8 @@
 pub mod note;
 
 pub mod ack;
+#[allow(clippy::disallowed_methods, reason = "actions start processes")]
+pub mod actions;
 pub mod agents;
 pub mod agree;
 pub mod agreement;
@@ -53,8 +55,12 @@ pub mod inbox;
 pub mod init;
 mod input;
 mod leases;
+#[allow(clippy::disallowed_methods, reason = "a session's file belongs to the office, not to a caller")]
+pub mod live;
 pub mod log;
+pub mod model;
 pub mod overdue;
+pub mod program;
 pub mod publish;
 pub mod read;
 pub mod redact;
@@ -85,7 +91,11 @@ pub mod unsubscribe;
 pub mod verb;
 pub mod verify;
 pub mod wait;
+#[allow(clippy::disallowed_methods, reason = "ringing talks to programs, sockets and terminals")]
+pub mod wake;
 pub mod whoami;
+#[allow(clippy::disallowed_methods, reason = "definitions are files of the office and beside it")]
+pub mod workflow;
 
 pub use answer::{Answered, Mark};
 pub use caller::{Caller, Files, Host};

@@ -1,6 +1,9 @@
 //! Registers an agent or a person. The same agent again, unchanged, is harmless.
 
-use poste_core::log::{Cleared, Intent, Register};
+use poste_core::Office;
+use poste_core::config::Runners;
+use poste_core::fold::Verdict;
+use poste_core::log::{Author, Cleared, Intent, Register, Via};
 use poste_core::store::tables::Agent;
 use poste_core::text::{Name, RecordId, Word};
 use poste_core::vocabulary::AgentKind;
@@ -64,6 +67,30 @@ impl Verb for Input {
         let agent = desk.office.agent(&name)?.ok_or_else(missing)?;
         Ok(Answered::new(Answer { agent, changed: !same }))
     }
+}
+
+/// Registers a name unless it is there. Any number of processes may do so at once; says whether this one did.
+pub fn if_missing(office: &mut Office, name: &Name, header: Register, via: Via) -> Result<bool, poste_core::Error> {
+    if office.agent(name)?.is_some() {
+        return Ok(false);
+    }
+    let proposal = office.proposal(&Author::new(name.clone(), via), Intent::Register(header), None);
+    match office.propose(&proposal)?.verdict {
+        Verdict::Accepted(_) => Ok(true),
+        Verdict::Rejected(_) if office.agent(name)?.is_some() => Ok(false),
+        Verdict::Rejected(rejection) => Err(rejection.into()),
+    }
+}
+
+/// Registers an agent as the files of this machine describe it.
+pub fn configured(office: &mut Office, runners: &Runners, name: &Name, via: Via) -> Result<bool, poste_core::Error> {
+    let config = runners.agents.get(name);
+    let role = config.and_then(|config| config.role.as_ref()).and_then(|role| role.as_str().parse().ok());
+    let lead = match runners.team.lead.clone().filter(|lead| lead != name) {
+        Some(lead) if office.agent(&lead)?.is_some_and(|lead| lead.is_active()) => Some(lead),
+        _ => None,
+    };
+    if_missing(office, name, Register { role, lead, ..Register::default() }, via)
 }
 
 /// Whether it is registered just like this; with `update`, what is not given is not asked for.

@@ -9,19 +9,19 @@ use std::time::Duration;
 use clap::ColorChoice;
 use poste_core::Timestamp;
 use poste_core::fold::{Effect, Outcome, Verdict};
-use poste_core::log::{Ack, Content, Intent, MessageNo, Proposal, Via};
+use poste_core::log::{Ack, Author, Content, Intent, MessageNo, Proposal, Via};
 use poste_core::office::{Office, Place};
 use poste_core::store::artifact::Worktree;
 use poste_core::store::clock::{Boot, Clock, SystemClock};
 use poste_core::store::schema::Schema;
 use poste_core::store::tables::Agent;
 use poste_core::store::{Interest, LOCK_TIMEOUT_MS_DEFAULT, Options, discover};
-use poste_core::text::{ContextName, Name, RecordId, Session};
+use poste_core::text::{Name, RecordId, Session};
 use poste_core::views;
-use poste_dispatch::actions::{CarriedOut, Carrier};
+use poste_verbs::actions::Carrier;
 use poste_verbs::answer::Stored;
 use poste_verbs::caller::Ids;
-use poste_verbs::{self as verbs, Answered, Caller, Desk, Files, Host, Note, Verb};
+use poste_verbs::{Answered, Caller, Desk, Files, Host, Verb};
 
 use crate::cli::{Global, duration};
 use crate::error::{CommandError, Kind};
@@ -83,6 +83,10 @@ impl Cx {
             stored: RefCell::default(),
             warned: RefCell::default(),
         })
+    }
+
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
     }
 
     /// The surface this command came in by.
@@ -199,13 +203,8 @@ impl Cx {
         let mut screen = Screen::new(&self.ui);
         let answered = Desk::new(office, &caller, &self.host).watched_by(&mut screen).call(verb);
         drop(screen);
-        let edited = self.carried_out(office);
         match answered {
             Ok(mut answered) => {
-                for (warning, next) in edited {
-                    answered.warnings.push(warning);
-                    answered.next.extend(next);
-                }
                 answered.warnings.retain(|note| self.is_new_warning(notes::text(&self.ui, note)));
                 self.stored.borrow_mut().extend_from_slice(&answered.stored);
                 Ok(answered)
@@ -264,9 +263,7 @@ impl Cx {
     /// The office and who speaks, for what verbs have in common.
     pub(crate) fn with_desk<T>(&self, office: &mut Office, work: impl FnOnce(&mut Desk<'_>) -> T) -> T {
         let caller = self.caller(office);
-        let worked = work(&mut Desk::new(office, &caller, &self.host));
-        self.carry_out(office);
-        worked
+        work(&mut Desk::new(office, &caller, &self.host))
     }
 
     /// Whoever gave this command, and the files it may touch.
@@ -381,15 +378,8 @@ impl Cx {
         content: Option<Content>,
         id: Option<RecordId>,
     ) -> Proposal {
-        Proposal {
-            id: id.unwrap_or_else(|| self.new_id()),
-            actor,
-            session: self.session(),
-            via: self.via,
-            sent_at: office.wall(),
-            intent,
-            content,
-        }
+        let author = Author { actor, session: self.session(), via: self.via };
+        Proposal { id: id.unwrap_or_else(|| self.new_id()), ..office.proposal(&author, intent, content) }
     }
 
     /// Proposes and expects to be accepted.
@@ -418,32 +408,18 @@ impl Cx {
 
     /// Who carries out what was committed here.
     pub(crate) fn carrier(&self) -> Carrier {
-        Carrier {
-            // Without it nobody is rung from here; the index of owed rings tells others.
-            program: std::env::current_exe().ok(),
-            caller: self.optional_speaker(),
-            session: self.session(),
-        }
+        Carrier { program: self.host.program.clone(), caller: self.optional_speaker(), session: self.session() }
     }
 
-    /// Carries out what was committed, and says what came of it. Whatever commits in this crate comes through here.
+    /// Carries out what was settled while waiting or looking, and says what came of it. Calling a verb does so by itself.
     pub(crate) fn carry_out(&self, office: &mut Office) {
-        for (warning, next) in self.carried_out(office) {
-            self.ui.warn(notes::text(&self.ui, &warning));
-            next.iter().for_each(|note| self.ui.say(notes::text(&self.ui, note)));
-        }
-    }
-
-    /// As [`carry_out`](Self::carry_out); what is to be said of mirrors that people edited is left to the caller.
-    fn carried_out(&self, office: &mut Office) -> Vec<(Note, [Note; 2])> {
-        let CarriedOut { waiting, edited, troubles, .. } = self.carrier().carry_out(office);
-        // Agent programs read what a hook prints; it is told where somebody looks.
+        let mut done = self.carrier().carry_out(office);
+        // Agent programs read what a hook prints, so a hook says nothing.
         if self.command == "hook" {
-            return Vec::new();
+            return;
         }
-        waiting.iter().chain(&troubles).for_each(|why| self.ui.warn(why));
-        let told = |(name, path): &(ContextName, PathBuf)| verbs::context::edited(name, &path.display().to_string());
-        edited.iter().map(told).collect()
+        done.all_warnings().iter().for_each(|note| self.warn_once(notes::text(&self.ui, note)));
+        done.next.iter().for_each(|note| self.ui.say(notes::text(&self.ui, note)));
     }
 
     /// Blocks until `look` finds something or the time is up. What falls due meanwhile is settled here, and carried out.

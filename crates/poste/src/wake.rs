@@ -4,8 +4,6 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use poste_connect::wake::coalesce::{self, Turn};
-use poste_connect::wake::{self, Attempt, Ring};
 use poste_core::fold::{Code, Verdict};
 use poste_core::log::{Content, Intent, MessageNo, Wake, WakeOutcome, WakeWay};
 use poste_core::office::Office;
@@ -14,9 +12,11 @@ use poste_core::text::{Name, Session};
 use poste_core::time::length;
 use poste_core::views::{self, LiveSession, Sleeper, WaitingMail};
 use poste_core::vocabulary::Urgency;
-use poste_dispatch::actions;
 use poste_dispatch::engine::{self, Scope, Start, WaitReason};
 use poste_dispatch::run;
+use poste_verbs::actions;
+use poste_verbs::wake::coalesce::{self, Turn};
+use poste_verbs::wake::{self, Attempt, Ring};
 use schemars::JsonSchema;
 use serde::Serialize;
 

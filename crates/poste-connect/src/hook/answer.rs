@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Event, Moment};
-use crate::program::Program;
+use poste_verbs::program::Program;
 
 /// What a hook has to say.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ours::Own;
 use super::{Fault, Target, What, json, seal, section, toml};
-use crate::program::Program;
+use poste_verbs::program::Program;
 
 /// More than any of these files has; some programs keep their history in them.
 const BYTES_MAX: u64 = 16 * 1024 * 1024;

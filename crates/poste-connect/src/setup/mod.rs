@@ -60,7 +60,7 @@ impl Invocation {
     }
 
     /// A hook, as a command line.
-    pub fn hook(&self, event: &str, program: crate::program::Program) -> String {
+    pub fn hook(&self, event: &str, program: poste_verbs::program::Program) -> String {
         let set = self.environment().into_iter().map(|(name, value)| format!("{name}={} ", shell::word(value)));
         format!("{}{} hook {event} --program {program}", set.collect::<String>(), shell::word(&self.poste))
     }

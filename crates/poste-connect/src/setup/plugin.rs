@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::json::Edit;
 use super::programs::hooks;
 use super::{Invocation, Target, What, texts};
-use crate::program::Program;
+use poste_verbs::program::Program;
 
 pub fn targets(folder: &Path, poste: &Invocation, version: &str) -> Vec<Target> {
     let mut targets = Vec::new();

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::json::Edit;
 use super::{Invocation, Scope, Target, What, ours, texts, toml};
-use crate::program::Program;
+use poste_verbs::program::Program;
 
 /// Where the files of programs are.
 #[derive(Debug, Clone)]

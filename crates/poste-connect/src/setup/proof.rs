@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{AGENT, HOME, Invocation, Scope, Target, What, json, ours, programs, toml};
-use crate::program::Program;
 use crate::shell;
+use poste_verbs::program::Program;
 
 /// One answer of a server, or the end of one hook, takes no longer.
 const PATIENCE: Duration = Duration::from_secs(10);

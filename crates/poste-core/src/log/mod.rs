@@ -116,6 +116,21 @@ pub struct Proposal {
     pub content: Option<Content>,
 }
 
+/// Who writes, in which session, and through which surface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Author {
+    pub actor: Name,
+    pub session: Option<Session>,
+    pub via: Via,
+}
+
+impl Author {
+    /// Outside of any session.
+    pub fn new(actor: Name, via: Via) -> Self {
+        Self { actor, session: None, via }
+    }
+}
+
 /// A sealed proposal in its place in the log.
 #[derive(Debug, Clone)]
 pub struct Record {

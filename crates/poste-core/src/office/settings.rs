@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use super::Office;
 use crate::config::{self, Change, ConfigFile, FilePolicy, KeyPath, NewAgent, Value};
 use crate::error::Error;
-use crate::log::{Intent, Policy, Proposal, Via};
+use crate::log::{Author, Intent, Policy, Via};
 use crate::payload::PayloadSchemas;
-use crate::store::{Store, fresh_id, host_name, read_config, replace_config};
+use crate::store::{Store, host_name, read_config, replace_config};
 use crate::text::Name;
 
 /// How the rules of this machine's file stand to those in force.
@@ -124,15 +124,8 @@ impl Office {
     }
 
     fn propose_policy(&mut self, policy: Policy) -> Result<(), Error> {
-        let proposal = Proposal {
-            id: fresh_id()?,
-            actor: Name::poste(),
-            session: None,
-            via: Via::Unknown,
-            sent_at: self.wall(),
-            intent: Intent::Policy(policy),
-            content: None,
-        };
+        let author = Author::new(Name::poste(), Via::Unknown);
+        let proposal = self.proposal(&author, Intent::Policy(policy), None);
         self.propose(&proposal)?.verdict.accepted()?;
         Ok(())
     }

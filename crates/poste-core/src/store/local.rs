@@ -41,7 +41,7 @@ impl LocalLog {
                 Intent::Barrier(Barrier { fold_version: FOLD_VERSION, reason: "the office opens".to_owned() });
             let mut tables = Tables::load(conn)?;
             let at = clock.wall();
-            append_own(&mut tables, &machine, fresh_id()?, at, barrier)?;
+            append_own(&mut tables, &machine, fresh_id(), at, barrier)?;
             clock::remember(conn, &clock.boot(), at)?;
             tables.flush()
         })
@@ -231,13 +231,13 @@ impl LocalLog {
             Reading::Now(at) => Ok(at),
             Reading::TooFar { leap_ms, expected } if sabotaged!(LeapTaken) => Ok(expected.plus_ms(leap_ms)),
             Reading::Leap { at, leap_ms } => {
-                append_own(tables, machine, fresh_id()?, at, Intent::Clock(ClockLeap { leap_ms }))?;
+                append_own(tables, machine, fresh_id(), at, Intent::Clock(ClockLeap { leap_ms }))?;
                 Ok(at)
             }
             Reading::TooFar { leap_ms, expected } => {
                 let Some(actor) = accepts_leap else { return Err(Error::ClockLeap { leap_ms }) };
                 let at = expected.plus_ms(leap_ms);
-                append_as(tables, machine, fresh_id()?, at, actor.clone(), Intent::Clock(ClockLeap { leap_ms }))?;
+                append_as(tables, machine, fresh_id(), at, actor.clone(), Intent::Clock(ClockLeap { leap_ms }))?;
                 Ok(at)
             }
         }
@@ -285,9 +285,8 @@ fn append_as(
 }
 
 /// An id nobody can have taken.
-pub(crate) fn fresh_id() -> Result<RecordId, Error> {
-    let id = uuid::Uuid::now_v7().to_string();
-    id.parse().map_err(|error| Error::Damaged(format!("{error}")))
+pub(crate) fn fresh_id() -> RecordId {
+    uuid::Uuid::now_v7().to_string().parse().expect("a UUID is an id")
 }
 
 /// COMMIT failed: the record may or may not be there after the next recovery, and nobody can tell yet.

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use poste_core::config::{Mode, Runners};
 use poste_core::error::Error;
 use poste_core::fold::{Code, Verdict};
-use poste_core::log::{HoldReason, Intent, MessageNo, Proposal, Register, RunOutcome, RunResume, Via};
+use poste_core::log::{HoldReason, Intent, MessageNo, RunOutcome, RunResume, Via};
 use poste_core::office::{Office, Place, Stop, head};
 use poste_core::store::{Interest, Interrupt};
-use poste_core::text::{Name, RecordId, Session};
+use poste_core::text::{Name, Session};
 use poste_core::time::Timestamp;
 use poste_core::views::{self, RunView};
 use rustix::process::{Pid, Signal, kill_process};
@@ -21,9 +21,11 @@ use serde::Serialize;
 use super::choose::{Hold, Start, choose};
 use super::facts::{Own, Rest, Scope, Starting, look_with};
 use super::hold;
-use crate::actions::Carrier;
 use crate::notify::Line;
 use crate::run::NOT_TAKEN;
+use crate::speaker;
+use poste_verbs::actions::Carrier;
+use poste_verbs::register;
 
 /// It looks after so long in any case: nobody rings for a file that was changed, or for a supervisor on another machine.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
@@ -342,7 +344,7 @@ impl<H: Hooks> Dispatcher<H> {
 
     /// What its own records and ticks ask for. What workflows wait for is told at the next look.
     fn carry_out(&mut self) {
-        for text in self.carrier.carry_out(&mut self.office).troubles {
+        for text in self.carrier.carry_out(&mut self.office).failures {
             self.hooks.tell(&Event::Trouble { text });
         }
     }
@@ -389,7 +391,7 @@ impl<H: Hooks> Dispatcher<H> {
             if !is_wanted || !config.trusted || self.office.agent(name)?.is_some() {
                 continue;
             }
-            if register(&mut self.office, runners, name)? {
+            if register::configured(&mut self.office, runners, name, Via::Dispatch)? {
                 self.hooks.tell(&Event::Registered { agent: name.clone() });
             }
         }
@@ -399,7 +401,7 @@ impl<H: Hooks> Dispatcher<H> {
     /// Only what has lost its reason: messages that are held as a loop stay so.
     fn resume(&mut self, agent: &Name, why: HoldReason) -> Result<bool, Error> {
         let intent = Intent::RunResume(RunResume { agent: agent.clone(), message: None, why: Some(why) });
-        let proposal = proposal(&self.office, agent, intent);
+        let proposal = speaker::proposal(&self.office, agent, intent, None);
         let resumed = matches!(self.office.propose(&proposal)?.verdict, Verdict::Accepted(_));
         if resumed {
             self.hooks.tell(&Event::Resumed { agent: agent.clone() });
@@ -541,34 +543,6 @@ impl<H: Hooks> Dispatcher<H> {
             }
         })
     }
-}
-
-/// Registers an agent of the file, with its role and its lead. False: it was registered meanwhile.
-pub fn register(office: &mut Office, runners: &Runners, name: &Name) -> Result<bool, Error> {
-    let config = runners.agents.get(name);
-    let role = config.and_then(|config| config.role.as_ref()).and_then(|role| role.as_str().parse().ok());
-    let lead = match runners.team.lead.clone().filter(|lead| lead != name) {
-        Some(lead) if office.agent(&lead)?.is_some_and(|lead| lead.is_active()) => Some(lead),
-        _ => None,
-    };
-    let header =
-        Register { kind: None, role, capabilities: None, worktree: None, lead, clears: Vec::new(), update: false };
-    let proposal = proposal(office, name, Intent::Register(header));
-    match office.propose(&proposal)?.verdict {
-        Verdict::Accepted(_) => Ok(true),
-        Verdict::Rejected(_) if office.agent(name)?.is_some() => Ok(false),
-        Verdict::Rejected(why) => Err(Error::Damaged(format!("{name} cannot be registered: {}", why.reason))),
-    }
-}
-
-pub(super) fn proposal(office: &Office, actor: &Name, intent: Intent) -> Proposal {
-    let (id, sent_at) = (new_id(), office.wall());
-    Proposal { id, actor: actor.clone(), session: None, via: Via::Dispatch, sent_at, intent, content: None }
-}
-
-fn new_id() -> RecordId {
-    let text = uuid::Uuid::now_v7().to_string();
-    text.parse().unwrap_or_else(|why| unreachable!("{text} is an id: {why:?}"))
 }
 
 /// Whether a refusal says that somebody else saw to it.

@@ -12,7 +12,8 @@ use poste_core::time::When;
 use poste_core::views;
 
 use super::choose::Hold;
-use super::dispatcher::{is_moot, proposal};
+use super::dispatcher::is_moot;
+use crate::speaker;
 
 /// Whoever was told of a rate once is not told again so soon: it comes and goes within minutes.
 const TOLD_AGAIN_MS: i64 = 60 * 60 * 1_000;
@@ -44,8 +45,7 @@ fn propose(office: &mut Office, hold: &Hold, told: &[Name]) -> Result<Option<Opt
     let kind = "alert".parse().map_err(|_| Error::Damaged("alert is no type".to_owned()))?;
     let mail = (!to.is_empty()).then(|| Send::plain(kind, to));
     let header = RunHold { agent: None, message: hold.message, why: hold.why, until: hold.until.map(When::At), mail };
-    let mut proposal = proposal(office, &hold.agent, Intent::RunHold(header));
-    proposal.content = Some(content(hold));
+    let proposal = speaker::proposal(office, &hold.agent, Intent::RunHold(header), Some(content(hold)));
     match office.propose(&proposal)?.verdict {
         Verdict::Accepted(effect) => Ok(Some(effect.message())),
         Verdict::Rejected(why) if is_moot(why.code) || !told.is_empty() => Ok(None),

@@ -11,6 +11,6 @@ mod picture;
 mod times;
 
 pub use choose::{AgentFacts, Choice, Facts, Failures, Hold, Start, Wait, WaitReason, choose};
-pub use dispatcher::{Dispatcher, Event, Hooks, Stopper, Until, register};
+pub use dispatcher::{Dispatcher, Event, Hooks, Stopper, Until};
 pub use facts::{Scope, Sight, look};
 pub use picture::{AgentPicture, AgentState, Picture, RunPicture, SpentPicture, picture};

@@ -15,6 +15,7 @@ use poste_core::log::{Artifact, ArtifactState, Content, Intent, Send, Via};
 use poste_core::text::{Name, RecordId, TypeName};
 use poste_core::vocabulary::{AgentKind, Priority};
 use poste_core::{Address, Digest, MessageNo, Office, Position, limits};
+use poste_verbs::register;
 use serde_json::value::RawValue;
 
 use crate::{mark, speaker};
@@ -131,7 +132,7 @@ pub fn source(office: &mut Office, given: Option<Name>) -> Result<Result<Name, A
         Some(name) => name,
         None => SPEAKER.parse().map_err(|error| Error::Damaged(format!("{error}")))?,
     };
-    speaker::register(office, &name, AgentKind::Outside)?;
+    register::if_missing(office, &name, speaker::of_kind(AgentKind::Outside), Via::Ingest)?;
     match office.agent(&name)?.map(|agent| agent.kind) {
         Some(AgentKind::Outside) | None => Ok(Ok(name)),
         Some(kind) => Ok(Err(kind)),
@@ -171,7 +172,7 @@ pub fn store(office: &mut Office, from: &Name, to: &Delivery, incoming: &Incomin
     }
     let artifacts = if to.attach { keep_files(office, &incoming.attachments)? } else { Vec::new() };
     let header = Send { priority: to.priority, artifacts, ..Send::plain(to.kind.clone(), to.to.clone()) };
-    let mut proposal = speaker::proposal(office, from, Intent::Send(header), Some(content(incoming)))?;
+    let mut proposal = speaker::proposal(office, from, Intent::Send(header), Some(content(incoming)));
     proposal.id = id.clone().unwrap_or(proposal.id);
     proposal.via = Via::Ingest;
     let outcome = office.propose(&proposal)?;

@@ -22,9 +22,9 @@ use super::channels::{self, Failure, Scene};
 use super::matching::Matcher;
 use super::post::Post;
 use super::watcher::{Setting, What};
-use crate::actions::Carrier;
 use crate::mark::office_id;
 use crate::speaker::proposal;
+use poste_verbs::actions::Carrier;
 
 /// Messages that are looked at in one go.
 const PAGE: usize = 200;
@@ -127,7 +127,7 @@ fn take(office: &mut Office, speaker: &Name, rule: &OnRule) -> Result<Option<Han
 }
 
 fn propose(office: &mut Office, speaker: &Name, intent: Intent, content: Option<Content>) -> Result<Outcome, Error> {
-    let proposal = proposal(office, speaker, intent, content)?;
+    let proposal = proposal(office, speaker, intent, content);
     office.propose(&proposal)
 }
 
@@ -448,7 +448,7 @@ impl<'d> Desk<'d> {
     fn submit(&mut self, intents: Vec<(Intent, Option<Content>)>) -> Result<bool, Error> {
         let proposals =
             intents.into_iter().map(|(intent, content)| proposal(self.office, self.speaker, intent, content));
-        let proposals = proposals.collect::<Result<Vec<_>, Error>>()?;
+        let proposals: Vec<_> = proposals.collect();
         let mut is_held = true;
         let outcomes = self.office.submit(&proposals)?;
         self.carrier.carry_out(self.office);

@@ -19,8 +19,8 @@ use serde::Serialize;
 use super::desk::{Seen, begin, move_on, next_match, see_to};
 use super::matching::Matcher;
 use super::secret;
-use crate::actions::Carrier;
 use crate::speaker;
+use poste_verbs::actions::Carrier;
 
 /// How often the files are looked at, and how long somebody who failed waits.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use poste_core::fold::{Claimed, Effect, Verdict};
-use poste_core::log::{Extend, Intent, MessageNo, Position, Proposal, Via};
+use poste_core::log::{Author, Extend, Intent, MessageNo, Position, Via};
 use poste_core::office::Office;
 use poste_core::store::processes;
 use poste_core::store::tables::{Event, State};
@@ -12,8 +12,7 @@ use poste_core::{Error, Timestamp, limits};
 use poste_run::{Watch, Watcher};
 
 use super::folder::{About, RunFolder};
-use super::supervise::Desk;
-use crate::actions::Carrier;
+use poste_verbs::actions::Carrier;
 
 /// How often it looks; with a short lease more often.
 const LOOK: Duration = Duration::from_secs(1);
@@ -100,7 +99,6 @@ struct Open {
 
 pub(crate) struct Guard<'a> {
     pub office: &'a mut Office,
-    pub desk: &'a dyn Desk,
     carrier: &'a Carrier,
     holder: Holder,
     open: Vec<Open>,
@@ -120,7 +118,6 @@ pub(crate) struct Guard<'a> {
 impl<'a> Guard<'a> {
     pub(crate) fn new(
         office: &'a mut Office,
-        desk: &'a dyn Desk,
         carrier: &'a Carrier,
         holder: Holder,
         claimed: &Claimed,
@@ -133,7 +130,6 @@ impl<'a> Guard<'a> {
         let (given_back, lost) = (0, 0);
         Self {
             office,
-            desk,
             carrier,
             holder,
             open,
@@ -203,15 +199,9 @@ impl<'a> Guard<'a> {
 
     fn extend(&mut self, message: MessageNo) -> Result<Option<Timestamp>, Error> {
         let extend = Extend { message, token: Some(self.holder.token), lease_ms: Some(self.lease_ms) };
-        let proposal = Proposal {
-            id: self.desk.id(),
-            actor: self.holder.agent.clone(),
-            session: Some(self.holder.run.clone()),
-            via: Via::Dispatch,
-            sent_at: self.office.wall(),
-            intent: Intent::Extend(extend),
-            content: None,
-        };
+        let Holder { agent, run, .. } = &self.holder;
+        let author = Author { actor: agent.clone(), session: Some(run.clone()), via: Via::Dispatch };
+        let proposal = self.office.proposal(&author, Intent::Extend(extend), None);
         let outcome = self.office.propose(&proposal)?;
         self.carrier.carry_out(self.office);
         Ok(match outcome.verdict {

@@ -25,15 +25,13 @@ use poste_core::log::MessageNo;
 use poste_core::text::{Name, Session};
 use poste_run::Mark;
 
+pub use poste_verbs::actions::{RUN, SUPERVISES};
+
 pub use folder::{About, Ended, RUNS, RunFolder, folders, is_kept, trouble};
-pub use supervise::{Came, Desk, Errand, RunError, supervise};
+pub use supervise::{Came, Errand, RunError, supervise};
 pub use sweep::{Swept, sweep};
 pub use worktree::WORKTREES;
 
-/// In the environment of everything a run started: its id.
-pub const RUN: &str = "POSTE_RUN";
-/// In the environment of a supervisor: the id of the run it is for.
-pub const SUPERVISES: &str = "POSTE_SUPERVISES";
 /// The hidden commands: a supervisor, and the step that ties the program to it.
 pub const RUN_AGENT: &str = "run-agent";
 pub const RUN_CHILD: &str = "run-child";

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use poste_core::config::{AgentConfig, AnswerBy, Mode, Preset};
 use poste_core::fold::{Claimed, Effect, Outcome, Verdict};
-use poste_core::log::{Content, Intent, MessageNo, Proposal, Register, RunOutcome, RunStart, Via};
+use poste_core::log::{Author, Content, Intent, MessageNo, Proposal, Register, RunOutcome, RunStart, Via};
 use poste_core::office::{Office, Place};
 use poste_core::store::{host_name, processes};
-use poste_core::text::{Name, RecordId, Session};
+use poste_core::text::{Name, Session};
 use poste_core::views::MessageView;
 use poste_core::{Error, limits};
 use poste_run::{HeldBack, Keep, StartError, Watch, Watcher};
@@ -22,7 +22,8 @@ use poste_run::{HeldBack, Keep, StartError, Watch, Watcher};
 use finish::result;
 use prepare::Prepared;
 
-use crate::actions::Carrier;
+use poste_verbs::actions::Carrier;
+use poste_verbs::{Host, gates};
 
 use super::conversation::{self, Conversation};
 use super::folder::{self, About, Ended, RunFolder};
@@ -50,18 +51,6 @@ const RESTART: Duration = Duration::from_secs(1);
 const RESTART_MAX: Duration = Duration::from_secs(300);
 /// … unless it ran for so long.
 const RAN_WELL: Duration = Duration::from_secs(60);
-
-/// What a supervisor needs of the surface it runs in.
-pub trait Desk {
-    /// A fresh one.
-    fn id(&self) -> RecordId;
-    /// A message as data, for a model.
-    fn fenced(&self, message: &MessageView) -> String;
-    /// Why these messages must not even be taken here: their gates may not be run.
-    fn refuses(&self, office: &Office, messages: &[MessageNo]) -> Result<Option<String>, Error>;
-    /// Runs the gates of what was taken, in this session, and gives what is left of it.
-    fn gates(&self, office: &mut Office, agent: &Name, run: &Session, claimed: Claimed) -> Result<Claimed, String>;
-}
 
 /// What a supervisor was started for.
 #[derive(Debug, Clone)]
@@ -100,8 +89,8 @@ pub enum RunError {
 
 /// Runs the program of an agent to its end. Why nothing was started also stands in a file of the agent, as nobody may be there to
 /// hear it.
-pub fn supervise(place: &Place, errand: &Errand, desk: &dyn Desk) -> Result<Came, RunError> {
-    let came = attempt(place, errand, desk);
+pub fn supervise(place: &Place, errand: &Errand, host: &Host) -> Result<Came, RunError> {
+    let came = attempt(place, errand, host);
     match &came {
         Ok(Came::Ended(_)) => folder::forget_trouble(&place.path, &errand.agent),
         Ok(Came::NotTaken(_)) => {}
@@ -110,7 +99,7 @@ pub fn supervise(place: &Place, errand: &Errand, desk: &dyn Desk) -> Result<Came
     came
 }
 
-fn attempt(place: &Place, errand: &Errand, desk: &dyn Desk) -> Result<Came, RunError> {
+fn attempt(place: &Place, errand: &Errand, host: &Host) -> Result<Came, RunError> {
     let own = |failed: io::Error| RunError::Folder(PathBuf::from("/proc/self"), failed);
     // Held to the end of the process: whatever signal comes, what happened is recorded first, and then told by the exit code.
     let signals = ManuallyDrop::new(HeldBack::new().map_err(own)?);
@@ -129,7 +118,7 @@ fn attempt(place: &Place, errand: &Errand, desk: &dyn Desk) -> Result<Came, RunE
         session: Some(errand.run.clone()),
     };
     carrier.carry_out(&mut office);
-    let mut supervisor = Supervisor { place, office, config, errand, desk, signals: &signals, carrier };
+    let mut supervisor = Supervisor { place, office, config, errand, host, signals: &signals, carrier };
     supervisor.introduce()?;
     if supervisor.config.mode == Mode::Resident { supervisor.keep_running() } else { supervisor.once(&errand.run) }
 }
@@ -171,7 +160,7 @@ struct Supervisor<'a> {
     office: Office,
     config: AgentConfig,
     errand: &'a Errand,
-    desk: &'a dyn Desk,
+    host: &'a Host,
     signals: &'a HeldBack,
     carrier: Carrier,
 }
@@ -190,9 +179,8 @@ struct Run {
 
 impl Supervisor<'_> {
     fn proposal(&self, actor: &Name, run: &Session, intent: Intent, content: Option<Content>) -> Proposal {
-        let sent_at = self.office.wall();
-        let (id, actor, session) = (self.desk.id(), actor.clone(), Some(run.clone()));
-        Proposal { id, actor, session, via: Via::Dispatch, sent_at, intent, content }
+        let author = Author { actor: actor.clone(), session: Some(run.clone()), via: Via::Dispatch };
+        self.office.proposal(&author, intent, content)
     }
 
     fn store(&mut self, patience: Duration, proposals: &[Proposal]) -> Result<Vec<Outcome>, Error> {
@@ -261,8 +249,8 @@ impl Supervisor<'_> {
         if let Some(why) = self.still_at_it(&wanted)? {
             return Ok(Came::NotTaken(why));
         }
-        if let Some(why) = self.desk.refuses(&self.office, &wanted)? {
-            return Err(RunError::Refused(why));
+        if let Some(refusal) = gates::refusal(&self.office, &wanted)? {
+            return Err(RunError::Refused(refusal.message));
         }
         let about = About {
             run: run.clone(),
@@ -389,15 +377,7 @@ impl Supervisor<'_> {
     fn guard<'a>(&'a mut self, run: &'a Run) -> Guard<'a> {
         let holder = self.holder(run);
         let terms = Terms { lease_ms: run.lease_ms, grace_ms: self.config.grace_ms };
-        Guard::new(
-            &mut self.office,
-            self.desk,
-            &self.carrier,
-            holder,
-            &run.claimed,
-            terms,
-            (&run.folder, run.about.clone()),
-        )
+        Guard::new(&mut self.office, &self.carrier, holder, &run.claimed, terms, (&run.folder, run.about.clone()))
     }
 
     fn follow(&mut self, run: &mut Run, prepared: Prepared) -> RunResult {

@@ -6,7 +6,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use poste_core::config::AgentConfig;
-use poste_core::log::{Body, Content, Intent, MessageNo, Proposal, Retire, RunEnd, RunOutcome, Via};
+use poste_core::log::{Author, Body, Content, Intent, MessageNo, Proposal, Retire, RunEnd, RunOutcome, Via};
 use poste_core::office::Office;
 use poste_core::store::processes::{self, Presence};
 use poste_core::store::tables::RunRow;
@@ -278,6 +278,6 @@ fn proposal(office: &Office, row: &RunRow, what: &str, intent: Intent, content: 
     // The same for everybody who sweeps, so that it is one record whoever does.
     let digest = Digest::of(format!("{} {what}", row.run).as_bytes());
     let id: RecordId = format!("lost-{digest}").parse().expect("hexadecimal digits are an id");
-    let (actor, session, sent_at) = (row.agent.clone(), Some(row.run.clone()), office.wall());
-    Proposal { id, actor, session, via: Via::Dispatch, sent_at, intent, content }
+    let author = Author { actor: row.agent.clone(), session: Some(row.run.clone()), via: Via::Dispatch };
+    Proposal { id, ..office.proposal(&author, intent, content) }
 }

@@ -2,7 +2,7 @@
 
 use poste_core::address::Address;
 use poste_core::fold::Verdict;
-use poste_core::log::{Content, Intent, MessageNo, Proposal, Send, Via};
+use poste_core::log::{Content, Intent, MessageNo, Proposal, Send};
 use poste_core::office::Office;
 use poste_core::text::{Name, Word};
 use poste_core::{Error, Timestamp};
@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::facts::{self, Member};
 use super::state::{self, Trouble};
+use crate::speaker;
 
 /// Looks at everybody something is run for here and tells whoever leads them what is wrong, each occurrence once, however
 /// many look. For a dispatcher to call now and then; it is cheap when nothing is wrong.
@@ -61,9 +62,7 @@ fn tell(
     };
     let kind = "alert".parse().expect("a built-in type");
     let intent = Intent::Send(Send::plain(kind, vec![lead]));
-    let sent_at = office.wall();
-    let (actor, content) = (name.clone(), Some(content));
-    let proposal = Proposal { id, actor, session: None, via: Via::Dispatch, sent_at, intent, content };
+    let proposal = Proposal { id, ..speaker::proposal(office, name, intent, Some(content)) };
     // Refused, when it retired or somebody else told of it this moment: then there is nothing to tell.
     match office.propose(&proposal)?.verdict {
         Verdict::Accepted(effect) => Ok(effect.message()),

@@ -5,16 +5,17 @@ use std::time::{Duration, Instant};
 
 use poste_core::config::Mode;
 use poste_core::fold::{Code, Verdict};
-use poste_core::log::{Content, HoldReason, Intent, Proposal, Register, RunResume, Via};
+use poste_core::log::{Content, HoldReason, Intent, Register, RunResume};
 use poste_core::office::Office;
 use poste_core::store::processes::Presence;
-use poste_core::text::{Name, RecordId, Session};
+use poste_core::text::{Name, Session};
 use poste_core::{Error, views};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::facts::Member;
 use crate::run::{self, NOT_TAKEN, RunFolder, supervisor};
+use crate::speaker;
 
 /// A program that is not there by then did not start.
 const START_PATIENCE: Duration = Duration::from_secs(20);
@@ -91,7 +92,7 @@ fn register(office: &mut Office, member: &Member, lead: Option<&Name>) -> Result
             Register { role, lead, update: true, ..Register::default() }
         }
     };
-    let proposal = proposal(office, &member.name, Intent::Register(header), None);
+    let proposal = speaker::proposal(office, &member.name, Intent::Register(header), None);
     match office.propose(&proposal)?.verdict {
         Verdict::Accepted(_) => Ok(true),
         // Somebody else did so this moment.
@@ -107,7 +108,7 @@ pub(super) fn resume(office: &mut Office, by: &Name, name: &Name, reason: &str) 
     let Some(hold) = hold.filter(|hold| lifted.contains(&hold.why)) else { return Ok(false) };
     let intent = Intent::RunResume(RunResume { agent: name.clone(), message: None, why: Some(hold.why) });
     let content = Content { body: reason.into(), ..Content::default() };
-    let proposal = proposal(office, by, intent, Some(content));
+    let proposal = speaker::proposal(office, by, intent, Some(content));
     match office.propose(&proposal)?.verdict {
         Verdict::Accepted(_) => Ok(true),
         Verdict::Rejected(rejection) if rejection.code == Code::NothingToDo => Ok(false),
@@ -181,13 +182,4 @@ fn last_words(office: &Office, name: &Name) -> Result<Option<String>, Error> {
     }
     let last = views::latest_runs(office.store(), Some(name), 1)?.into_iter().next();
     Ok(last.and_then(|run| run.said).map(|said| said.lines().take(3).collect::<Vec<_>>().join("; ")))
-}
-
-pub(super) fn proposal(office: &Office, actor: &Name, intent: Intent, content: Option<Content>) -> Proposal {
-    let (id, sent_at) = (fresh_id(), office.wall());
-    Proposal { id, actor: actor.clone(), session: None, via: Via::Dispatch, sent_at, intent, content }
-}
-
-fn fresh_id() -> RecordId {
-    uuid::Uuid::now_v7().to_string().parse().expect("a UUID is printable ASCII")
 }

@@ -20,9 +20,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::start::{proposal, resume};
-use crate::actions::Carrier;
+use super::start::resume;
 use crate::run::{self, RUN, RunFolder, sweep};
+use crate::speaker;
+use poste_verbs::actions::Carrier;
 
 /// What a supervisor takes beyond the grace of its program to write everything down.
 const SUPERVISOR_GRACE: Duration = Duration::from_secs(5);
@@ -141,7 +142,7 @@ impl Stop {
             payload: RawValue::from_string(payload.to_string()).ok(),
             ..Content::default()
         };
-        let asked = proposal(office, &self.by, Intent::Send(mail), Some(content));
+        let asked = speaker::proposal(office, &self.by, Intent::Send(mail), Some(content));
         Ok((stopping, Some(asked)))
     }
 
@@ -276,7 +277,7 @@ impl Stopping {
 fn hold(office: &mut Office, stop: &Stop, agent: &Name) -> Result<bool, Error> {
     let hold = RunHold { agent: Some(agent.clone()), message: None, why: HoldReason::Stopped, until: None, mail: None };
     let content = stop.reason.as_deref().map(|reason| Content { body: reason.into(), ..Content::default() });
-    let proposal = proposal(office, &stop.by, Intent::RunHold(hold), content);
+    let proposal = speaker::proposal(office, &stop.by, Intent::RunHold(hold), content);
     match office.propose(&proposal)?.verdict {
         Verdict::Accepted(_) => Ok(true),
         Verdict::Rejected(rejection) if rejection.code == Code::NothingToDo => Ok(false),
@@ -341,7 +342,7 @@ fn finish(office: &mut Office, one: &Stopping) -> Result<Stopped, Error> {
     for held in left.into_iter().filter(|held| held.session.as_ref().is_some_and(|session| one.runs.contains(session)))
     {
         let release = Release { message: held.message, token: held.token };
-        let mut handed_back = proposal(office, &one.agent, Intent::Release(release), None);
+        let mut handed_back = speaker::proposal(office, &one.agent, Intent::Release(release), None);
         handed_back.session = held.session;
         office.propose(&handed_back)?;
     }
@@ -399,7 +400,7 @@ fn answer(
         payload: RawValue::from_string(payload.to_string()).ok(),
         ..Content::default()
     };
-    let proposal = proposal(office, name, Intent::Send(mail), Some(content));
+    let proposal = speaker::proposal(office, name, Intent::Send(mail), Some(content));
     match office.propose(&proposal)?.verdict {
         Verdict::Accepted(effect) => Ok(effect.message()),
         // It answered this very moment.

@@ -11,7 +11,7 @@ use super::ask::wait_on;
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
-use crate::ui::{Answer, Paint, Ui, escape};
+use crate::ui::{Answer, Paint, Ui, escape, fence};
 
 /// List what waits for a decision, or show one
 ///
@@ -89,17 +89,13 @@ pub(crate) fn print_approval(ui: &Ui, approval: &ApprovalView, out: &mut dyn Wri
     let to: Vec<String> = approval.to.iter().map(|asked| format!("{} ({})", asked.recipient, asked.state)).collect();
     field("to", if to.is_empty() { "(unreadable)".to_owned() } else { to.join(", ") })?;
     field("asked", ui.time(approval.at))?;
-    field("choices", choices(approval))?;
+    field("choices", fence::choices(approval))?;
     field("state", ui.paint(paint(approval), approval.state.word()))?;
     field("decision", standing(ui, approval))?;
     if let Some(note) = &approval.note {
         writeln!(out, "\n{}", escape::block(note.trim_end_matches('\n')))?;
     }
     Ok(())
-}
-
-pub(crate) fn choices(approval: &ApprovalView) -> String {
-    approval.choices.iter().map(Word::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// How far it is, in a line.

@@ -14,10 +14,11 @@ use poste_core::office::{Office, Place};
 use poste_core::text::{Name, Session};
 use poste_core::time::length;
 use poste_core::views::WhyLater;
-use poste_dispatch::actions::Carrier;
 use poste_dispatch::engine::{self, AgentPicture, AgentState, Event, Hooks, Picture, Stopper};
 use poste_dispatch::notify::{Line, WatchOptions, Watcher, What};
-use poste_dispatch::{run, team, workflow};
+use poste_dispatch::{run, team};
+use poste_verbs::actions::Carrier;
+use poste_verbs::workflow;
 
 use super::dispatch::{DRAWN_PERIOD, HEADER, for_what, held_text, later_text, rows};
 use crate::Result;

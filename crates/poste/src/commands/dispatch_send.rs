@@ -8,9 +8,9 @@ use poste_core::office::{Office, Place};
 use poste_core::store::tables::Concern;
 use poste_core::text::Name;
 use poste_core::views;
-use poste_dispatch::actions::Carrier;
-use poste_dispatch::engine::{self, Dispatcher, Stopper, Until};
-use poste_verbs::send;
+use poste_dispatch::engine::{Dispatcher, Stopper, Until};
+use poste_verbs::actions::Carrier;
+use poste_verbs::{register, send};
 
 use super::dispatch_live::Desk;
 use super::track;
@@ -52,7 +52,7 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
         return Err(untrusted(&args.agent));
     }
     if is_run && office.agent(&args.agent)?.is_none() {
-        engine::register(&mut office, &runners, &args.agent)?;
+        register::configured(&mut office, &runners, &args.agent, cx.via())?;
         cx.carry_out(&mut office);
     }
     let Some(patience) = args.wait else {

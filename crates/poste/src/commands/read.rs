@@ -1,6 +1,6 @@
 use std::io::{self, Write};
 
-use poste_core::log::{Artifact, ArtifactState, MessageNo};
+use poste_core::log::MessageNo;
 use poste_core::views::MessageView;
 use poste_verbs::read;
 
@@ -50,7 +50,7 @@ pub(crate) fn print_message(ui: &Ui, message: &MessageView, out: &mut dyn Write)
     }
     match &message.approval {
         Some(approval) => {
-            field("choices", approvals::choices(approval))?;
+            field("choices", fence::choices(approval))?;
             field("decision", approvals::standing(ui, approval))?;
         }
         None if message.wants_response => field("answer", answer_text(ui, message.respond_by))?,
@@ -70,7 +70,7 @@ pub(crate) fn print_message(ui: &Ui, message: &MessageView, out: &mut dyn Write)
         field("context", escape::line(context).into_owned())?;
     }
     for artifact in &message.artifacts {
-        field("artifact", artifact_line(artifact, message.redacted.is_some()))?;
+        field("artifact", fence::artifact_line(artifact, message.redacted.is_some()))?;
     }
     for reference in &message.references {
         field("reference", escape::line(reference).into_owned())?;
@@ -110,24 +110,6 @@ pub(crate) fn answer_text(ui: &Ui, respond_by: Option<poste_core::Timestamp>) ->
         None => "wanted".to_owned(),
         Some(at) if at <= ui.now => format!("was due {}", ui.time(at)),
         Some(at) => format!("due {}", ui.time(at)),
-    }
-}
-
-/// `erased`: the copy went with the words.
-pub(crate) fn artifact_line(artifact: &Artifact, erased: bool) -> String {
-    let path = escape::line(&artifact.path);
-    let place = artifact.worktree.as_deref().map(|tree| format!(" in {}", escape::line(tree))).unwrap_or_default();
-    match (artifact.state, artifact.size, &artifact.digest) {
-        (ArtifactState::Later, ..) => format!("{path}{place} (will come later)"),
-        (state, Some(size), Some(digest)) => {
-            let copy = match state {
-                ArtifactState::Attached if erased => ", its copy was redacted too".to_owned(),
-                ArtifactState::Attached => format!(", copied to .poste/blobs/{digest}"),
-                _ => format!(", blake3 {}", digest.short()),
-            };
-            format!("{path}{place} ({size} bytes{copy})")
-        }
-        _ => format!("{path}{place}"),
     }
 }
 

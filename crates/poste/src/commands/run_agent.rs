@@ -8,21 +8,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use poste_core::fold::Claimed;
 use poste_core::log::MessageNo;
-use poste_core::office::Office;
 use poste_core::store::schema::Schema;
-use poste_core::text::{Name, RecordId, Session};
-use poste_core::views::{self, MessageView};
-use poste_dispatch::run::{self, Came, Desk, Errand, NOT_TAKEN, RUN, RUN_AGENT, RUN_CHILD, RunError, SUPERVISES};
+use poste_core::text::{Name, Session};
+use poste_dispatch::run::{self, Came, Errand, NOT_TAKEN, RUN, RUN_AGENT, RUN_CHILD, RunError, SUPERVISES};
 
-use super::read;
 use crate::Result;
 use crate::cli::Global;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::ui::escape;
-use poste_verbs::gates;
 
 /// It looks after a program meanwhile, so it waits for nobody that long.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -104,7 +99,7 @@ fn supervise(words: &[OsString], schema: Schema) -> Result<Came> {
     let cx = Cx::new(global, "run-agent", schema)?;
     let place = cx.place()?;
     let errand = Errand { agent, messages, run, program };
-    run::supervise(&place, &errand, &Supervised { cx: &cx }).map_err(refused)
+    run::supervise(&place, &errand, cx.host()).map_err(refused)
 }
 
 /// Starts this process anew, marked as a supervisor. Comes back only with what went wrong.
@@ -124,51 +119,5 @@ fn refused(error: RunError) -> CommandError {
         RunError::NotConfigured(ref name) => CommandError::not_found(error.to_string())
             .hint(format!("say what to run: [agent.{name}] in poste.toml or .poste/local.toml")),
         RunError::Refused(_) | RunError::Folder(..) => CommandError::new(Kind::Refused, error.to_string()),
-    }
-}
-
-struct Supervised<'a> {
-    cx: &'a Cx,
-}
-
-impl Desk for Supervised<'_> {
-    fn id(&self) -> RecordId {
-        self.cx.new_id()
-    }
-
-    fn fenced(&self, message: &MessageView) -> String {
-        read::fenced(self.cx, message)
-    }
-
-    fn refuses(
-        &self,
-        office: &Office,
-        messages: &[MessageNo],
-    ) -> std::result::Result<Option<String>, poste_core::Error> {
-        let gates = office.gates()?;
-        for number in messages {
-            let Some(message) = views::message(office.store(), *number)? else { continue };
-            let blocked = gates.untrusted(&gates.of_message(&message));
-            if !blocked.is_empty() {
-                let error = gates::untrusted(&format!("message {number} was not taken"), &blocked);
-                return Ok(Some(error.message));
-            }
-        }
-        Ok(None)
-    }
-
-    fn gates(
-        &self,
-        office: &mut Office,
-        _: &Name,
-        _: &Session,
-        claimed: Claimed,
-    ) -> std::result::Result<Claimed, String> {
-        let gates = office.gates().map_err(|error| error.to_string())?;
-        let gated = self
-            .cx
-            .with_desk(office, |desk| gates::of_claim(desk, &gates, claimed, None))
-            .map_err(|error| error.message)?;
-        Ok(gated.claimed)
     }
 }

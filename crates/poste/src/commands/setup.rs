@@ -2,7 +2,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use poste_connect::program::Program;
 use poste_connect::setup::files::{Change, FileFault, Memory, Outcome, Plan};
 use poste_connect::setup::programs::{self, Places};
 use poste_connect::setup::proof::{self, Finding, State, Wiring};
@@ -10,6 +9,7 @@ use poste_connect::setup::{Invocation, Scope, Target, plugin};
 use poste_connect::shell;
 use poste_core::store::discover;
 use poste_core::text::Name;
+use poste_verbs::program::Program;
 use schemars::JsonSchema;
 use serde::Serialize;
 

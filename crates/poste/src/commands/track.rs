@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{dispatch_runs, read};
 use crate::Result;
 use crate::context::Cx;
-use crate::ui::{Answer, Paint, Ui, escape};
+use crate::ui::{Answer, Paint, Ui, escape, fence};
 
 /// Show where a message is: the ladder of every recipient, with times and reasons
 #[derive(Debug, clap::Args)]
@@ -151,7 +151,7 @@ fn print_delivery(ui: &Ui, delivery: &DeliveryView, track: &Track, out: &mut dyn
             print_quoted(text, out)?;
         }
         for file in &result.files {
-            writeln!(out, "  file {}", read::artifact_line(file, result.content_gone))?;
+            writeln!(out, "  file {}", fence::artifact_line(file, result.content_gone))?;
         }
         if let Some(recommend) = &result.recommend {
             writeln!(out, "  next: {}", escape::line(recommend))?;

@@ -5,7 +5,7 @@ use poste_core::log::{MessageNo, WakeWay};
 use poste_core::office::Office;
 use poste_core::text::Name;
 use poste_core::views;
-use poste_dispatch::actions;
+use poste_verbs::actions;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -9,7 +9,7 @@ use poste_core::office::Office;
 use poste_core::store::tables::{Concern, TaskState, WorkflowState};
 use poste_core::text::{Label, RecordId, Word, nearest};
 use poste_core::views::{self, WorkflowLine, WorkflowView};
-use poste_dispatch::workflow::{self, Advanced, Anybody, Format, Known, Registered, Source, StartError, render};
+use poste_verbs::workflow::{self, Advanced, Anybody, Format, Known, Registered, Source, StartError, render};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -13,7 +13,7 @@ use poste_core::store::last_rung;
 use poste_core::store::processes::Presence;
 use poste_core::store::schema::Schema;
 use poste_core::views;
-use poste_dispatch::actions::Carrier;
+use poste_verbs::actions::Carrier;
 use poste_verbs::caller::Ids;
 use poste_verbs::{Answered, Mark, Verb};
 

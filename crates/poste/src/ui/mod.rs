@@ -1,12 +1,9 @@
 //! What people see: data on stdout, talk on stderr; tables and colours only on a terminal.
 
-pub(crate) mod fence;
 pub(crate) mod markdown;
 pub(crate) mod mermaid;
 pub(crate) mod progress;
-pub(crate) mod subject;
 pub(crate) mod time;
-pub(crate) mod tokens;
 
 use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
@@ -19,6 +16,7 @@ use serde::Serialize;
 use poste_core::Timestamp;
 pub(crate) use poste_core::escape;
 pub(crate) use poste_core::text::count;
+pub(crate) use poste_verbs::model::{fence, subject, tokens};
 use time::TimeStyle;
 
 /// Something a command answers: JSON for programs, text for people.

@@ -5,9 +5,9 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use poste_connect::program::Program;
 use poste_connect::setup::proof::{Finding, State, Wiring, prove};
 use poste_connect::setup::{Invocation, Scope, Target, What, json};
+use poste_verbs::program::Program;
 
 use crate::assert_transcript;
 use crate::common::{Desk, Ran};

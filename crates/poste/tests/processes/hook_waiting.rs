@@ -5,8 +5,8 @@ use std::process::{Child, Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use poste_connect::live;
-use poste_connect::wake::Place;
+use poste_verbs::live;
+use poste_verbs::wake::Place;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use poste_connect::live;
+use poste_verbs::live;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
 

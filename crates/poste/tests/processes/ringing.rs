@@ -14,7 +14,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use poste_connect::live::{Live, Reach};
+use poste_verbs::live::{Live, Reach};
 use serde_json::{Value, json};
 
 use crate::common::{Desk, Reaped, expect_success, until, until_all_wait};

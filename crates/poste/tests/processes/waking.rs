@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use poste_connect::live::{self, Live, Reach};
-use poste_connect::wake;
+use poste_verbs::live::{self, Live, Reach};
+use poste_verbs::wake;
 use serde_json::Value;
 
 use crate::common::{Desk, until};

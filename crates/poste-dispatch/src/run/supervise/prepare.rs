@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 
 use poste_core::Error;
 use poste_core::config::{Input, Mode};
-use poste_core::fold::Verdict;
+use poste_core::fold::{Claimed, Verdict};
 use poste_core::gates::Source;
-use poste_core::log::{Intent, Register};
+use poste_core::log::{Intent, Register, Via};
 use poste_core::text::Name;
 use poste_core::views;
 use poste_run::{Environment, Output, Task, TranscriptFile, Watcher as _};
+use poste_verbs::model::fence;
+use poste_verbs::{Caller, Desk, Files, gates};
 
 use super::{
     Run, START_PATIENCE, STDOUT, Supervisor, TRANSCRIPT, TRANSCRIPT_BYTES_MAX, WORD_BYTES_MAX, length, subagent_name,
@@ -28,6 +30,21 @@ pub(super) struct Prepared {
 }
 
 impl Supervisor<'_> {
+    /// Runs the gates of what was claimed, and gives what is left of it.
+    fn pass_gates(&mut self, run: &Run) -> Result<Claimed, String> {
+        let caller = Caller {
+            actor: Some(self.errand.agent.clone()),
+            session: Some(run.run.clone()),
+            via: Via::Dispatch,
+            files: Files::None,
+        };
+        let gates = self.office.gates().map_err(|error| error.to_string())?;
+        let mut desk = Desk::new(&mut self.office, &caller, self.host);
+        let gated = gates::of_claim(&mut desk, &gates, run.claimed.clone(), None);
+        self.carrier.carry_out(&mut self.office);
+        gated.map(|gated| gated.claimed).map_err(|error| error.message)
+    }
+
     /// Everything that can go wrong before the program starts, and the program to start.
     pub(super) fn prepare(&mut self, run: &mut Run) -> Result<Prepared, String> {
         let said = |error: Error| error.to_string();
@@ -35,7 +52,7 @@ impl Supervisor<'_> {
             run.messages.extend(views::message(self.office.store(), item.number).map_err(said)?);
         }
         let had_messages = !run.messages.is_empty();
-        run.claimed = self.desk.gates(&mut self.office, &self.errand.agent, &run.run, run.claimed.clone())?;
+        run.claimed = self.pass_gates(run)?;
         run.messages.retain(|message| run.claimed.items.iter().any(|item| item.number == message.number));
         if had_messages && run.messages.is_empty() {
             return Err("its messages did not pass their gates".to_owned());
@@ -57,7 +74,7 @@ impl Supervisor<'_> {
             &self.config,
             ways.answer,
             &run.messages,
-            |message| self.desk.fenced(message),
+            |message| fence::fenced(message, &fence::nonce_for(message, || self.host.ids.nonce())),
             &answer_file.display().to_string(),
         );
         RunFolder::write(&run.folder.prompt(), prompt.as_bytes()).map_err(|failed| failed.to_string())?;

@@ -6,13 +6,13 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use poste_connect::hook::{Moment, Source};
-use poste_connect::live::{Live, Reach};
-use poste_connect::program::Program;
 use poste_connect::shell;
 use poste_core::office::Office;
 use poste_core::store::processes;
 use poste_core::store::{discover, host_name};
 use poste_core::text::{Name, Session};
+use poste_verbs::live::{Live, Reach};
+use poste_verbs::program::Program;
 use poste_verbs::session::Place;
 use poste_verbs::session::bind::{self, Binding, Conversation};
 

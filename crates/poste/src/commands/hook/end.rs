@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use poste_connect::live::Live;
 use poste_core::config::Value;
 use poste_core::store::tables::SessionRow;
 use poste_core::views;
+use poste_verbs::live::Live;
 use poste_verbs::session::close;
 
 use super::{Call, setting};

@@ -20,8 +20,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use poste_connect::hook::{self, Event, Moment, Reply};
-use poste_connect::live::{Live, Told};
-use poste_connect::program::Program;
 use poste_core::Timestamp;
 use poste_core::config::{self, ConfigFile, Value};
 use poste_core::log::MessageNo;
@@ -31,6 +29,8 @@ use poste_core::store::tables::Agent;
 use poste_core::store::{discover, last_rung, read_config};
 use poste_core::text::{Name, Session};
 use poste_core::views;
+use poste_verbs::live::{Live, Told};
+use poste_verbs::program::Program;
 use poste_verbs::session::bind::{Binding, Standing};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -362,7 +362,7 @@ fn change<T>(call: &Call, session: &Session, change: impl FnOnce(&mut Live) -> R
 }
 
 fn unkept(call: &Call, error: &io::Error) -> CommandError {
-    let folder = call.office.join(poste_connect::live::FOLDER);
+    let folder = call.office.join(poste_verbs::live::FOLDER);
     let message = format!("what a session was told cannot be kept in {}: {error}", folder.display());
     CommandError::new(Kind::Internal, message)
 }

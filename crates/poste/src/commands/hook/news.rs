@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use poste_connect::live::Told;
 use poste_core::log::MessageNo;
 use poste_core::office::Office;
 use poste_core::store::tables::Agent;
 use poste_core::text::{Session, TypeName};
 use poste_core::views::{self, Heard, MessageView, NewMail};
 use poste_core::vocabulary::Priority;
+use poste_verbs::live::Told;
 
 use super::NEWS_MAX;
 use crate::Result;

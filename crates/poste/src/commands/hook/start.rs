@@ -1,6 +1,5 @@
 //! What a session is told when it begins, and again after it was compacted: facts, in few words.
 
-use poste_connect::live::Told;
 use poste_connect::shell;
 use poste_core::Timestamp;
 use poste_core::log::MessageNo;
@@ -10,6 +9,7 @@ use poste_core::text::Session;
 use poste_core::time::length;
 use poste_core::views::{self, InboxLine, InboxQuery, ReservationsQuery};
 use poste_core::vocabulary::{AgentKind, Urgency};
+use poste_verbs::live::Told;
 use poste_verbs::session::bind::{Binding, Bound, Standing};
 
 use super::{Call, news};

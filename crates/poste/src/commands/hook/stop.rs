@@ -1,10 +1,10 @@
 //! A session that is about to stop while it holds work, or while somebody waits for it now, is told so and goes on.
 
 use poste_connect::hook::Reply;
-use poste_connect::live::Told;
 use poste_core::office::Office;
 use poste_core::store::tables::Agent;
 use poste_core::views;
+use poste_verbs::live::Told;
 
 use super::{Call, news};
 use crate::Result;

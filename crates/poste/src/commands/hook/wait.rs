@@ -5,8 +5,6 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use poste_connect::live::{Live, Told};
-use poste_connect::wake::Place;
 use poste_core::Error;
 use poste_core::log::{MessageNo, WakeOutcome, WakeWay};
 use poste_core::office::{Office, Stop};
@@ -15,6 +13,8 @@ use poste_core::store::processes::Presence;
 use poste_core::store::tables::{Agent, SessionRow};
 use poste_core::text::Session;
 use poste_core::views::{self, MessageView};
+use poste_verbs::live::{Live, Told};
+use poste_verbs::wake::Place;
 
 use super::{Call, NEWS_MAX, change, news, unkept};
 use crate::Result;

@@ -1,11 +1,11 @@
 //! How a session takes a name. Who it speaks for belongs to the process: a name that was taken is not changed here.
 
-use poste_connect::live::Live;
 use poste_connect::mcp::Call;
 use poste_core::store::processes;
 use poste_core::text::{Name, Session, Word};
 use poste_core::views;
 use poste_core::vocabulary::AgentKind;
+use poste_verbs::live::Live;
 use poste_verbs::{register, session};
 use schemars::JsonSchema;
 use serde::Deserialize;

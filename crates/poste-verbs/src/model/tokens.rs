@@ -3,7 +3,7 @@
 //! Tokenizers differ; a budget must hold for all of them, so this errs on the high side: three bytes of ASCII
 //! make a token, every other character makes two.
 
-pub(crate) fn estimate(text: &str) -> usize {
+pub fn estimate(text: &str) -> usize {
     let (mut ascii, mut other) = (0_usize, 0_usize);
     for character in text.chars() {
         if character.is_ascii() {

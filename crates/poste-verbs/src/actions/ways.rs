@@ -1,7 +1,7 @@
 //! The ways to an agent, with everything that decides which there are.
 
-use poste_connect::live::Live;
-use poste_connect::wake::{self, Known, Plan};
+use crate::live::Live;
+use crate::wake::{self, Known, Plan};
 use poste_core::error::Error;
 use poste_core::log::MessageNo;
 use poste_core::office::Office;

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use poste_connect::wake::Way;
+use crate::wake::Way;
 use poste_core::error::Error;
 use poste_core::fold::Action;
 use poste_core::log::MessageNo;
@@ -23,8 +23,13 @@ use poste_core::views::{self, Sleeper};
 
 pub use ways::plan;
 
-use crate::run;
 use crate::workflow::{self, Advanced};
+use crate::{Note, context};
+
+/// In the environment of everything a run started: its id.
+pub const RUN: &str = "POSTE_RUN";
+/// In the environment of a process that a run started and that outlives it: what it does there.
+pub const SUPERVISES: &str = "POSTE_SUPERVISES";
 
 /// Messages one process rings for; it asks the index for what is beyond.
 const NUMBERS_MAX: usize = 200;
@@ -45,17 +50,25 @@ pub struct Carrier {
     pub session: Option<Session>,
 }
 
-/// What came of it, for whoever tells people.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// What came of it.
+#[derive(Debug, Default)]
 pub struct CarriedOut {
     /// Records that were written for workflows.
     pub records: usize,
-    /// Steps of workflows that could not be sent, and why.
-    pub waiting: Vec<String>,
-    /// Mirrors that people edited; they are left as they are.
-    pub edited: Vec<(ContextName, PathBuf)>,
-    /// What is left undone for now.
-    pub troubles: Vec<String>,
+    /// What people should know: steps that could not be sent, mirrors that somebody edited.
+    pub warnings: Vec<Note>,
+    /// What to do about that.
+    pub next: Vec<Note>,
+    /// What could not be carried out, and is tried again later.
+    pub failures: Vec<String>,
+}
+
+impl CarriedOut {
+    /// Everything to warn of.
+    pub fn all_warnings(&mut self) -> Vec<Note> {
+        let failures = std::mem::take(&mut self.failures).into_iter().map(Note::from);
+        std::mem::take(&mut self.warnings).into_iter().chain(failures).collect()
+    }
 }
 
 impl Carrier {
@@ -144,7 +157,7 @@ impl Carrier {
         };
         command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // Whoever sends last and ends wants it to ring all the same: it does not belong to the run it was sent in.
-        command.env_remove(run::RUN).env(run::SUPERVISES, "wake");
+        command.env_remove(RUN).env(SUPERVISES, "wake");
         let spawned = command.spawn();
         let mut child = spawned.map_err(|error| Error::Io { path: program.clone(), source: error })?;
         // A server that lives on must not keep what is left of it.
@@ -178,26 +191,30 @@ fn advance(office: &mut Office, label: Option<&Label>, done: &mut CarriedOut) {
     match advanced {
         Ok(Advanced { records, waiting, .. }) => {
             done.records += records;
-            done.waiting.extend(waiting);
+            done.warnings.extend(waiting.into_iter().map(Note::from));
         }
         // Who may only read leaves it to others.
         Err(Error::ReadOnly(_)) => {}
-        Err(error) => done.troubles.push(format!("workflows are not gone on with now: {error}")),
+        Err(error) => done.failures.push(format!("workflows are not gone on with now: {error}")),
     }
 }
 
 /// Brings the mirror of a context up to the log. The log is what counts, so trouble with the file is told and no more.
 pub fn mirror(office: &Office, name: &ContextName, done: &mut CarriedOut) {
     match office.mirror(name, false) {
-        Ok(Some(Mirror::Edited(path))) => done.edited.push((name.clone(), path)),
+        Ok(Some(Mirror::Edited(path))) => {
+            let (warning, next) = context::edited(name, &path.display().to_string());
+            done.warnings.push(warning);
+            done.next.extend(next);
+        }
         Ok(_) => {}
-        Err(error) => done.troubles.push(format!("the file of context {name} was not written: {error}")),
+        Err(error) => done.failures.push(format!("the file of context {name} was not written: {error}")),
     }
 }
 
 fn mirror_all(office: &Office, done: &mut CarriedOut) {
     match views::contexts(office.store(), None) {
         Ok(contexts) => contexts.iter().for_each(|context| mirror(office, &context.name, done)),
-        Err(error) => done.troubles.push(format!("the files of contexts were not written: {error}")),
+        Err(error) => done.failures.push(format!("the files of contexts were not written: {error}")),
     }
 }

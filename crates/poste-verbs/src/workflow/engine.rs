@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use poste_core::config::{AgentConfig, Problem};
 use poste_core::fold::{Code, Effect, Rejection, Verdict};
 use poste_core::log::{
-    Body, Content, Intent, Proposal, Sealed, Send, StepAsk, StepMark, StepSpec, Via, WorkflowEnd, WorkflowEnding,
-    WorkflowMark, WorkflowStart, WorkflowStep,
+    Author, Body, Content, Intent, Proposal, Sealed, Send, StepAsk, StepMark, StepSpec, Via, WorkflowEnd,
+    WorkflowEnding, WorkflowMark, WorkflowStart, WorkflowStep,
 };
 use poste_core::office::Office;
 use poste_core::text::{Label, Name, RecordId, Session, TypeName, Word};
@@ -21,6 +21,7 @@ use super::definition::{Definition, OnFail, Step, Target};
 use super::lint::{Known, lint};
 use super::plan::{Act, FAIL, Inputs, RETRY, SKIP, Stir, Task, plan};
 use super::source::Format;
+use crate::register;
 
 /// Where definitions are: of this machine in the office, of everybody beside `poste.toml`.
 pub const FOLDER: &str = "workflows";
@@ -193,7 +194,7 @@ fn register_agents(office: &mut Office, definition: &Definition) -> Result<(), E
             _ => false,
         });
         if is_named && office.agent(name)?.is_none() {
-            crate::engine::register(office, &runners, name)?;
+            register::configured(office, &runners, name, Via::Dispatch)?;
         }
     }
     Ok(())
@@ -225,8 +226,8 @@ pub fn start(
         steps: definition.steps.iter().map(spec).collect(),
         lead: definition.lead.clone().filter(|lead| lead != owner),
     });
-    let sent_at = office.wall();
-    let proposal = Proposal { id, actor: owner.clone(), session, via, sent_at, intent, content: Some(content) };
+    let author = Author { actor: owner.clone(), session, via };
+    let proposal = Proposal { id, ..office.proposal(&author, intent, Some(content)) };
     let outcome = office.propose(&proposal)?;
     match outcome.verdict {
         Verdict::Accepted(Effect::Began(workflow)) => Ok(Started { workflow, repeat: outcome.repeat }),
@@ -471,9 +472,7 @@ pub fn proposal_of(office: &Office, view: &WorkflowView, definition: &Definition
 }
 
 fn proposal(office: &Office, owner: &Name, intent: Intent, content: Option<Content>) -> Proposal {
-    let id = uuid::Uuid::now_v7().to_string().parse().expect("a UUID is an id");
-    let (actor, sent_at) = (owner.clone(), office.wall());
-    Proposal { id, actor, session: None, via: Via::Dispatch, sent_at, intent, content }
+    office.proposal(&Author::new(owner.clone(), Via::Dispatch), intent, content)
 }
 
 fn intent_of(view: &WorkflowView, definition: Option<&Definition>, act: &Act) -> (Intent, Option<Content>) {
