@@ -3,6 +3,7 @@
 //!
 //! Nothing here decides about mail: rules live in `poste-core`. What a tool does is a command of the `poste` program.
 
+pub mod guard;
 pub mod hook;
 pub mod mcp;
 pub mod setup;

@@ -7,8 +7,6 @@ mod context;
 mod draft;
 mod error;
 mod explain;
-mod git;
-mod git_hooks;
 mod identity;
 mod mcp;
 mod notes;

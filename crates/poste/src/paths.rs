@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use poste_core::office::Office;
 use poste_core::pattern::{Pattern, escaped, has_wildcards};
-use poste_core::store::discover;
+use poste_core::store::discover::repository_top;
 
 use crate::Result;
 use crate::context::Cx;
@@ -117,24 +117,6 @@ fn without_dots(typed: &str, joined: &str) -> Result<String> {
         [] | [""] => Ok(".".to_owned()),
         steps => Ok(steps.join("/")),
     }
-}
-
-/// The top of the worktree a folder is in; inside a submodule, that of the repository around it, whose office it uses.
-pub(crate) fn repository_top(folder: &Path) -> Option<PathBuf> {
-    let mut top = discover::git_top(folder)?;
-    while is_submodule(&top) {
-        match top.parent().and_then(discover::git_top) {
-            Some(around) => top = around,
-            None => break,
-        }
-    }
-    Some(top)
-}
-
-/// A submodule's `.git` is a file that names a folder among the modules of the repository around it.
-fn is_submodule(top: &Path) -> bool {
-    let link = std::fs::read_to_string(top.join(".git")).unwrap_or_default();
-    link.strip_prefix("gitdir:").is_some_and(|path| path.contains("/modules/"))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ pub mod programs;
 pub mod proof;
 mod seal;
 mod section;
+pub mod site;
 pub mod texts;
 pub mod toml;
 

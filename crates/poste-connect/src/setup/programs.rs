@@ -19,6 +19,7 @@ pub struct Places {
     pub codex: Option<PathBuf>,
     pub gemini: Option<PathBuf>,
     pub config: Option<PathBuf>,
+    state: Option<PathBuf>,
 }
 
 impl Places {
@@ -32,7 +33,13 @@ impl Places {
             codex: absolute("CODEX_HOME"),
             gemini: absolute("GEMINI_CLI_HOME"),
             config: absolute("XDG_CONFIG_HOME"),
+            state: absolute("XDG_STATE_HOME"),
         }
+    }
+
+    /// Where what programs remember of a user is kept.
+    pub fn state(&self) -> PathBuf {
+        self.state.clone().unwrap_or_else(|| self.home.join(".local/state"))
     }
 
     /// The folder of a program's settings.

@@ -50,3 +50,21 @@ fn main_worktree(folder: &Path) -> Option<PathBuf> {
     }
     Some(common)
 }
+
+/// The top of the worktree a folder is in; inside a submodule, that of the repository around it, whose office it uses.
+pub fn repository_top(folder: &Path) -> Option<PathBuf> {
+    let mut top = git_top(folder)?;
+    while is_submodule(&top) {
+        match top.parent().and_then(git_top) {
+            Some(around) => top = around,
+            None => break,
+        }
+    }
+    Some(top)
+}
+
+/// A submodule's `.git` is a file that names a folder among the modules of the repository around it.
+fn is_submodule(top: &Path) -> bool {
+    let link = fs::read_to_string(top.join(".git")).unwrap_or_default();
+    link.strip_prefix("gitdir:").is_some_and(|path| path.contains("/modules/"))
+}

@@ -1,27 +1,18 @@
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::fs;
-use std::io::{self, BufRead, Write};
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
 
+use poste_connect::guard::{ALL, Checkout, Folder, PRE_COMMIT, PRE_PUSH, Standing, State};
 use poste_connect::shell;
 use poste_core::fold::Code;
 use poste_core::office::Office;
 use poste_core::pattern::Touched;
 use poste_core::views::{self, HeldPath};
-use poste_verbs::Answered;
 use poste_verbs::reservation::{check, reason};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::reserve::left;
 use crate::Result;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
-use crate::git::{Change, Git, changes, word};
-use crate::git_hooks::{ALL, Hook, HookView, PRE_COMMIT, PRE_PUSH, State};
-use crate::paths::{Top, repository_top};
+use crate::paths::Top;
 use crate::ui::{self, Answer, Ui, escape, talk};
 
 /// Let git stop commits that touch paths somebody else has reserved
@@ -77,16 +68,7 @@ struct CheckArgs {
     paths: Vec<String>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct GuardAnswer {
-    /// Where git looks for hooks.
-    pub folder: String,
-    pub hooks: Vec<HookView>,
-    /// Whether this command changed anything.
-    pub changed: bool,
-}
-
-impl Answer for GuardAnswer {
+impl Answer for Standing {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         for hook in &self.hooks {
             let state = match hook.state {
@@ -130,8 +112,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         GuardCommand::Install(args) => install(cx, &args),
         GuardCommand::Uninstall => uninstall(cx),
         GuardCommand::Status => {
-            let folder = Folder::find(cx)?;
-            cx.ui.answer(&folder.answer(false)?)
+            let folder = Folder::of(&cx.cwd()?)?;
+            cx.ui.answer(&folder.standing(false)?)
         }
         GuardCommand::Check(args) => match args.hook.clone() {
             Some(hook) => check_as_hook(cx, &hook, &args),
@@ -140,65 +122,10 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     }
 }
 
-/// Where git looks for hooks.
-#[derive(Debug)]
-struct Folder {
-    path: PathBuf,
-    /// Whether a worktree's own files are in it.
-    is_versioned: bool,
-}
-
-impl Folder {
-    fn find(cx: &Cx) -> Result<Self> {
-        let top = Git::top(&cx.cwd()?)?;
-        let git = Git::in_folder(&top);
-        let path = git.path(&["rev-parse", "--path-format=absolute", "--git-path", "hooks"])?;
-        let common = git.path(&["rev-parse", "--path-format=absolute", "--git-common-dir"])?;
-        let (real, top, common) = (real(&path), real(&top), real(&common));
-        let in_git = real.starts_with(&common);
-        if !in_git && !real.starts_with(&top) {
-            let message = format!("core.hooksPath leads out of the repository, to {}", path.display());
-            return Err(CommandError::new(Kind::Refused, message)
-                .code("hooks_elsewhere")
-                .hint("other repositories may use those hooks; give this one its own: git config core.hooksPath .git/hooks")
-                .hint("or call it from there yourself: poste guard check --hook pre-commit"));
-        }
-        Ok(Self { path, is_versioned: !in_git })
-    }
-
-    fn hook(&self, name: &'static str) -> Hook {
-        Hook::new(&self.path, name)
-    }
-
-    fn answer(&self, changed: bool) -> Result<GuardAnswer> {
-        let hooks = ALL.into_iter().map(|name| self.hook(name).view()).collect::<Result<_>>()?;
-        Ok(GuardAnswer { folder: self.path.display().to_string(), hooks, changed })
-    }
-}
-
-/// A path without links, as far as it exists.
-fn real(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => real(parent).join(name),
-        _ => path.to_owned(),
-    })
-}
-
 fn install(cx: &Cx, args: &InstallArgs) -> Result {
-    let folder = Folder::find(cx)?;
-    let wanted = if args.no_pre_push { &[PRE_COMMIT][..] } else { &ALL[..] };
-    let hooks: Vec<Hook> = wanted.iter().map(|name| folder.hook(name)).collect();
-    hooks.iter().try_for_each(Hook::check_install)?;
-    let folder_made = !folder.path.exists();
-    if folder_made {
-        let failed = |error: io::Error| CommandError::new(Kind::Refused, format!("{}: {error}", folder.path.display()));
-        fs::create_dir_all(&folder.path).map_err(failed)?;
-    }
-    let mut changed = false;
-    for hook in &hooks {
-        changed |= hook.install(folder_made)?;
-    }
-    cx.ui.answer(&folder.answer(changed)?)?;
+    let folder = Folder::of(&cx.cwd()?)?;
+    let changed = folder.install(if args.no_pre_push { &[PRE_COMMIT] } else { &ALL })?;
+    cx.ui.answer(&folder.standing(changed)?)?;
     if !changed {
         cx.ui.say("it was installed before; nothing changed");
     }
@@ -213,22 +140,13 @@ fn install(cx: &Cx, args: &InstallArgs) -> Result {
 }
 
 fn uninstall(cx: &Cx) -> Result {
-    let folder = Folder::find(cx)?;
-    let hooks = ALL.map(|name| folder.hook(name));
-    let folder_made = hooks.iter().any(Hook::made_folder);
-    let mut changed = false;
-    for hook in &hooks {
-        changed |= hook.uninstall()?;
-    }
-    if folder_made {
-        // Only if nobody has put anything else into it since.
-        let _ = fs::remove_dir(&folder.path);
-    }
-    cx.ui.answer(&folder.answer(changed)?)?;
+    let folder = Folder::of(&cx.cwd()?)?;
+    let changed = folder.uninstall()?;
+    cx.ui.answer(&folder.standing(changed)?)?;
     if !changed {
         cx.ui.say("nothing was installed; nothing changed");
     }
-    hooks.iter().try_for_each(Hook::check_uninstalled)
+    Ok(folder.check_uninstalled()?)
 }
 
 /// A tool that is missing or broken must never keep anybody from working: only what is known to be held stops git.
@@ -253,31 +171,33 @@ fn check_as_hook(cx: &mut Cx, hook: &str, args: &CheckArgs) -> Result {
 }
 
 fn found_by_hook(cx: &mut Cx, hook: &str, args: &CheckArgs) -> Result<check::Answer> {
-    let mut checkout = Checkout::open(cx)?;
-    if checkout.nobody_holds_anything(cx)? {
+    let (mut office, checkout) = open(cx)?;
+    // Most of the time nothing is reserved; then git need not even be asked what a push brings.
+    let agent = cx.with_desk(&mut office, |desk| check::committer(desk, Some(checkout.top())))?;
+    if !views::is_anything_held(office.store(), agent.as_ref())? {
         return Ok(check::Answer { agent: None, held: Vec::new() });
     }
     let touched = match hook == PRE_PUSH {
-        true => checkout.pushed(args.paths.first().map(String::as_str))?,
+        true => checkout.pushed(io::stdin().lock(), args.paths.first().map(String::as_str))?,
         false => checkout.staged()?,
     };
-    Ok(checkout.ask(cx, Vec::new(), touched)?.answer)
+    Ok(cx.ask(&mut office, input(&checkout, Vec::new(), touched))?.answer)
 }
 
 fn check(cx: &mut Cx, args: &CheckArgs) -> Result {
-    let mut checkout = Checkout::open(cx)?;
+    let (mut office, checkout) = open(cx)?;
     let (paths, touched) = match (&args.range, args.paths.as_slice()) {
         (Some(range), _) => (Vec::new(), checkout.commits_of(range)?),
         (None, []) => (Vec::new(), checkout.staged()?),
         (None, paths) => {
-            let top = Top::find(cx, &checkout.office)?;
+            let top = Top::find(cx, &office)?;
             (paths.iter().map(|path| top.path(path)).collect::<Result<_>>()?, Vec::new())
         }
     };
     let checked = paths.len() + touched.len();
-    let answered = checkout.ask(cx, paths, touched)?;
+    let answered = cx.ask(&mut office, input(&checkout, paths, touched))?;
     let stopped = (!answered.answer.held.is_empty()).then(|| stopped(&answered.answer, "change"));
-    cx.show(&mut checkout.office, answered)?;
+    cx.show(&mut office, answered)?;
     match stopped {
         None => {
             cx.ui.say(format!("nobody else holds any of {}", ui::count(checked, "path")));
@@ -285,6 +205,20 @@ fn check(cx: &mut Cx, args: &CheckArgs) -> Result {
         }
         Some(stopped) => Err(stopped),
     }
+}
+
+fn open(cx: &mut Cx) -> Result<(Office, Checkout)> {
+    let office = cx.open()?;
+    if let Some(agent) = cx.optional_speaker()
+        && office.agent(&agent)?.is_none()
+    {
+        talk(&format!("poste guard: nobody is registered as {agent}, so everybody's reservations count"));
+    }
+    Ok((office, Checkout::of(&cx.cwd()?)))
+}
+
+fn input(checkout: &Checkout, paths: Vec<String>, touched: Vec<Touched>) -> check::Input {
+    check::Input { paths, touched, top: Some(checkout.top().to_owned()) }
 }
 
 /// In a hook nothing is printed but the error, so that tells everything.
@@ -313,177 +247,4 @@ fn stopped(answer: &check::Answer, what: &str) -> CommandError {
             "nobody knows who commits here, so everybody's reservations count; if one is yours: POSTE_AGENT=NAME",
         ),
     }
-}
-
-/// A worktree whose changes are checked.
-#[derive(Debug)]
-struct Checkout {
-    office: Office,
-    git: Git,
-    /// Without links.
-    top: PathBuf,
-    /// Where this repository stands in the one around it, if it is a module of one.
-    inside: Vec<u8>,
-}
-
-impl Checkout {
-    fn open(cx: &mut Cx) -> Result<Self> {
-        let office = cx.open()?;
-        let cwd = cx.cwd()?;
-        // Without git, paths that are named can still be checked.
-        let top = Git::top(&cwd).unwrap_or(cwd);
-        let around = repository_top(&top).unwrap_or_else(|| top.clone());
-        let inside = top.strip_prefix(&around).map(|path| path.as_os_str().as_bytes().to_vec()).unwrap_or_default();
-        if let Some(agent) = cx.optional_speaker()
-            && office.agent(&agent)?.is_none()
-        {
-            talk(&format!("poste guard: nobody is registered as {agent}, so everybody's reservations count"));
-        }
-        Ok(Self { office, git: Git::in_folder(&top), top: real(&top), inside })
-    }
-
-    /// Most of the time nothing is reserved; then git need not even be asked what a push brings.
-    fn nobody_holds_anything(&mut self, cx: &Cx) -> Result<bool> {
-        let agent = cx.with_desk(&mut self.office, |desk| check::committer(desk, Some(&self.top)))?;
-        Ok(!views::is_anything_held(self.office.store(), agent.as_ref())?)
-    }
-
-    fn ask(&mut self, cx: &Cx, paths: Vec<String>, touched: Vec<Touched>) -> Result<Answered<check::Answer>> {
-        cx.ask(&mut self.office, check::Input { paths, touched, top: Some(self.top.clone()) })
-    }
-
-    fn touched(&self, changes: impl IntoIterator<Item = Change>) -> Vec<Touched> {
-        let distinct: BTreeSet<Change> = changes.into_iter().collect();
-        let touched = distinct.into_iter().map(|change| {
-            let path = match self.inside.is_empty() {
-                true => change.path,
-                false => [self.inside.as_slice(), b"/", &change.path].concat(),
-            };
-            if change.is_module { Touched::folder(&path) } else { Touched::file(&path) }
-        });
-        touched.collect()
-    }
-
-    /// What would be committed. Of a merge, only what is neither as it was here nor as it was there: the rest was
-    /// committed by others before.
-    fn staged(&self) -> Result<Vec<Touched>> {
-        let mut parents = vec![self.head()?];
-        let merging = self.git.path(&["rev-parse", "--path-format=absolute", "--git-path", "MERGE_HEAD"])?;
-        let merging = fs::read_to_string(merging).unwrap_or_default();
-        parents.extend(merging.lines().filter(|line| is_id(line.as_bytes())).map(|line| line.as_bytes().to_vec()));
-        let mut common: Option<BTreeSet<Change>> = None;
-        for parent in &parents {
-            let arguments = ["diff-index", "--cached", "--raw", "-z", "--no-renames", "--no-ext-diff"].map(OsStr::new);
-            let arguments = [&arguments[..], &[word(parent), OsStr::new("--")]].concat();
-            let found: BTreeSet<Change> = changes(&self.git.ask(&arguments)?)?.into_iter().collect();
-            common = Some(match common {
-                Some(common) => common.intersection(&found).cloned().collect(),
-                None => found,
-            });
-        }
-        Ok(self.touched(common.unwrap_or_default()))
-    }
-
-    /// The commit everything is compared with; before the first one, a tree with nothing in it.
-    fn head(&self) -> Result<Vec<u8>> {
-        let head = self.git.ask(&["rev-parse", "--quiet", "--verify", "HEAD^{commit}"].map(OsStr::new));
-        let id = match head {
-            Ok(id) => id,
-            Err(_) => self.git.ask(&["hash-object", "-t", "tree", "--stdin"].map(OsStr::new))?,
-        };
-        Ok(id.trim_ascii().to_vec())
-    }
-
-    /// What git says on stdin is pushed, without what the other side has and without what others committed: whoever
-    /// holds a path may have its own commits pushed by anybody.
-    fn pushed(&self, remote: Option<&str>) -> Result<Vec<Touched>> {
-        let own = self.committer();
-        let is_own = |email: &[u8]| own.as_ref().is_none_or(|own| own.eq_ignore_ascii_case(email));
-        let mut commits = BTreeSet::new();
-        for line in io::stdin().lock().lines() {
-            let line =
-                line.map_err(|error| CommandError::new(Kind::Internal, format!("reading what is pushed: {error}")))?;
-            let fields: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-            let [_, local, _, theirs] = fields.as_slice() else { continue };
-            // Deleting a branch brings nothing.
-            if !is_id(local) || is_zero(local) {
-                continue;
-            }
-            let mut arguments: Vec<&OsStr> = ["rev-list", "--format=%H %ce"].map(OsStr::new).to_vec();
-            arguments.extend([word(local), OsStr::new("--not")]);
-            if is_id(theirs) && !is_zero(theirs) && self.has_commit(theirs) {
-                arguments.push(word(theirs));
-            }
-            let known = remote.map(|remote| format!("--remotes={}/*", literal_glob(remote)));
-            arguments.extend(known.as_deref().map(OsStr::new));
-            arguments.push(OsStr::new("--"));
-            // Before each of these lines is another one that git does not leave out: `commit` and the id.
-            for line in self.git.ask(&arguments)?.split(|byte| *byte == b'\n') {
-                let mut words = line.splitn(2, |byte| *byte == b' ');
-                let (id, email) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-                if is_id(id) && is_own(email) {
-                    commits.insert(id.to_vec());
-                }
-            }
-        }
-        self.of_commits(&commits)
-    }
-
-    /// The address that commits made here bear. If git knows none, nobody can say which commits are whose.
-    fn committer(&self) -> Option<Vec<u8>> {
-        let ident = self.git.ask(&["var", "GIT_COMMITTER_IDENT"].map(OsStr::new)).ok()?;
-        let start = ident.iter().rposition(|byte| *byte == b'<')? + 1;
-        let length = ident[start..].iter().position(|byte| *byte == b'>')?;
-        Some(ident[start..start + length].to_vec())
-    }
-
-    fn has_commit(&self, id: &[u8]) -> bool {
-        let object = [id, b"^{commit}"].concat();
-        self.git.ask(&[OsStr::new("cat-file"), OsStr::new("-e"), word(&object)]).is_ok()
-    }
-
-    fn commits_of(&self, range: &str) -> Result<Vec<Touched>> {
-        let arguments = ["rev-list", "--end-of-options", range, "--"].map(OsStr::new);
-        let found = self.git.ask(&arguments).map_err(|error| {
-            CommandError::usage(format!("{} is no range of commits", poste_core::text::quoted(range)))
-                .cause(error.message)
-        })?;
-        self.of_commits(&found.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect())
-    }
-
-    /// What each commit touches; of a merge, what is as it was on no side.
-    fn of_commits(&self, commits: &BTreeSet<Vec<u8>>) -> Result<Vec<Touched>> {
-        let input: Vec<u8> =
-            commits.iter().filter(|id| is_id(id)).flat_map(|id| [id.as_slice(), b"\n"].concat()).collect();
-        if input.is_empty() {
-            return Ok(Vec::new());
-        }
-        let arguments = [
-            "diff-tree",
-            "--stdin",
-            "-r",
-            "-c",
-            "--root",
-            "--no-commit-id",
-            "--raw",
-            "-z",
-            "--no-renames",
-            "--no-ext-diff",
-        ];
-        let raw = self.git.ask_with(&arguments.map(OsStr::new), input)?;
-        Ok(self.touched(changes(&raw)?))
-    }
-}
-
-fn is_id(text: &[u8]) -> bool {
-    matches!(text.len(), 40 | 64) && text.iter().all(u8::is_ascii_hexdigit)
-}
-
-fn is_zero(id: &[u8]) -> bool {
-    id.iter().all(|byte| *byte == b'0')
-}
-
-/// A remote's name where git expects a pattern.
-fn literal_glob(remote: &str) -> String {
-    remote.chars().flat_map(|c| matches!(c, '*' | '?' | '[' | '\\').then_some('\\').into_iter().chain([c])).collect()
 }

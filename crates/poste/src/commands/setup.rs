@@ -1,13 +1,11 @@
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
-use poste_connect::setup::files::{Change, FileFault, Memory, Outcome, Plan};
-use poste_connect::setup::programs::{self, Places};
-use poste_connect::setup::proof::{self, Finding, State, Wiring};
-use poste_connect::setup::{Invocation, Scope, Target, plugin};
+use poste_connect::setup::Scope;
+use poste_connect::setup::files::{Change, FileFault, Outcome, Plan};
+use poste_connect::setup::site::{Job, ProgramView, Site, Start};
 use poste_connect::shell;
-use poste_core::store::discover;
 use poste_core::text::Name;
 use poste_verbs::program::Program;
 use schemars::JsonSchema;
@@ -17,7 +15,6 @@ use crate::Result;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::explain::unknown_agent;
-use crate::paths::repository_top;
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
 /// Tell agent programs about Poste, and prove that it works
@@ -98,24 +95,6 @@ pub(crate) struct SetupAnswer {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ProgramView {
-    pub program: String,
-    /// What was tried. Empty if nothing was.
-    pub proof: Vec<ProofView>,
-    /// What its user has to do, once.
-    pub trust: Option<String>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ProofView {
-    /// listed, tools, mid-turn delivery, stop guard, idle wake
-    pub what: String,
-    /// works, needs_trust, unavailable or fails
-    pub state: String,
-    pub note: Option<String>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct FileView {
     pub path: String,
     /// created, changed, unchanged, restored, removed, taken_out, kept or left
@@ -166,15 +145,6 @@ fn outcome_word(outcome: Outcome) -> &'static str {
     }
 }
 
-fn state_word(state: State) -> &'static str {
-    match state {
-        State::Works => "works",
-        State::NeedsTrust => "needs_trust",
-        State::Unavailable => "unavailable",
-        State::Fails => "fails",
-    }
-}
-
 impl From<FileFault> for CommandError {
     fn from(fault: FileFault) -> Self {
         let (kind, code) = match fault.fault.is_conflict {
@@ -193,9 +163,10 @@ impl From<FileFault> for CommandError {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let site = Site::find(cx, &args)?;
-    site.check_agent(cx, &args)?;
-    let jobs: Vec<Job> = site.programs(&args)?.into_iter().map(|program| site.job(program)).collect();
+    let site = Site::find(&start(cx, &args)?, |office| cx.place_at(office.to_owned()).open().is_ok())?;
+    check_agent(cx, &site, args.agent.as_ref())?;
+    let jobs: Vec<Job> =
+        site.programs(args.program.map(Which::programs))?.into_iter().map(|program| site.job(program)).collect();
 
     let memory = site.memory();
     let lock = if args.dry_run { None } else { Some(memory.lock()?) };
@@ -222,7 +193,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         scope: site.scope.word().to_owned(),
         dry_run: args.dry_run,
         changed: changes.iter().any(Change::is_change),
-        programs: jobs.iter().map(|job| site.view(job, &args, is_tried)).collect(),
+        programs: jobs.iter().map(|job| site.view(job, args.remove, is_tried)).collect(),
         files: changes.iter().map(|change| file_view(change, args.dry_run)).collect(),
     };
     cx.ui.answer(&answer)?;
@@ -232,14 +203,36 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     failed(&answer)
 }
 
-/// What is done for one program.
-#[derive(Debug)]
-struct Job {
-    program: Program,
-    poste: Invocation,
-    /// A name that was not given now, but stands in its files.
-    kept_agent: Option<String>,
-    targets: Vec<Target>,
+fn start(cx: &Cx, args: &Args) -> Result<Start> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = variable("HOME")
+        .filter(|home| home.is_absolute())
+        .ok_or_else(|| CommandError::usage("HOME is not set, so nobody knows where programs keep their settings"))?;
+    let executable = std::env::current_exe()
+        .map_err(|error| CommandError::new(Kind::Internal, format!("this program does not find itself: {error}")))?;
+    Ok(Start {
+        // A plugin is its user's, wherever it is put.
+        scope: if args.scope == ScopeArg::User || args.plugin.is_some() { Scope::User } else { Scope::Project },
+        cwd: cx.cwd()?,
+        home,
+        variable,
+        explicit_office: cx.explicit_office(),
+        executable,
+        search: std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect(),
+        agent: args.agent.clone(),
+        plugin: args.plugin.clone(),
+        version: env!("CARGO_PKG_VERSION"),
+    })
+}
+
+/// A name that nobody has is a slip, and nobody would ever write to it.
+fn check_agent(cx: &Cx, site: &Site, agent: Option<&Name>) -> Result {
+    let (Some(office), Some(name)) = (&site.office, agent) else { return Ok(()) };
+    let office = cx.place_at(office.clone()).open()?;
+    match office.agent(name)? {
+        Some(_) => Ok(()),
+        None => Err(unknown_agent(&office, name)?),
+    }
 }
 
 fn file_view(change: &Change, dry_run: bool) -> FileView {
@@ -391,211 +384,6 @@ fn failed(answer: &SetupAnswer) -> Result {
         .code("set_up_fails")
         .hint("take it out again: poste setup --remove; look at the office: poste doctor")),
     }
-}
-
-/// What is set up, and from where.
-#[derive(Debug)]
-struct Site {
-    scope: Scope,
-    places: Places,
-    poste: Invocation,
-    executable: PathBuf,
-    /// The folder of the office, for a project.
-    office: Option<PathBuf>,
-    search: Vec<PathBuf>,
-    /// A `poste` that the PATH leads to and that is not this one.
-    other_poste: Option<PathBuf>,
-    /// The folder of the plugin, if it is one.
-    plugin: Option<PathBuf>,
-}
-
-impl Site {
-    fn find(cx: &Cx, args: &Args) -> Result<Self> {
-        let scope = match (args.scope, &args.plugin) {
-            // A plugin is its user's, wherever it is put.
-            (ScopeArg::User, _) | (_, Some(_)) => Scope::User,
-            (ScopeArg::Project, None) => Scope::Project,
-        };
-        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let home = variable("HOME").filter(|home| home.is_absolute()).ok_or_else(|| {
-            CommandError::usage("HOME is not set, so nobody knows where programs keep their settings")
-        })?;
-        let cwd = cx.cwd()?;
-        let plugin = args.plugin.as_ref().map(|folder| plain_path(&cwd.join(folder)));
-        let upward = cx.explicit_office().or_else(|| discover::find(&cwd));
-        let upward = upward.map(|office| office.canonicalize().unwrap_or(office));
-        let beside =
-            upward.as_deref().and_then(Path::parent).filter(|folder| cwd.starts_with(folder)).map(Path::to_owned);
-        let project = repository_top(&cwd).or(beside).unwrap_or(cwd);
-        let places = Places::new(project, home, variable);
-        // Where it was set up for an office elsewhere, that is the one that is meant.
-        let named = match (scope, cx.explicit_office()) {
-            (Scope::Project, None) => named_office(&places).filter(|office| cx.place_at(office.clone()).open().is_ok()),
-            _ => None,
-        };
-        let office = match (scope, named.clone().or(upward)) {
-            (Scope::User, _) => None,
-            (Scope::Project, Some(office)) => Some(office),
-            (Scope::Project, None) => Some(cx.place()?.path),
-        };
-        if let Some(office) = &office
-            && !office.is_dir()
-        {
-            return Err(CommandError::not_found(format!("there is no office at {}", office.display()))
-                .hint("make one: poste init"));
-        }
-        // The programs look for the office from the project upward, as every command does.
-        let found = discover::find(&places.project).and_then(|found| found.canonicalize().ok());
-        let is_named = cx.explicit_office().is_some() || named.is_some();
-        let elsewhere = office.clone().filter(|office| is_named && found.as_ref() != Some(office));
-        let executable = std::env::current_exe().map_err(|error| {
-            CommandError::new(Kind::Internal, format!("this program does not find itself: {error}"))
-        })?;
-        let search: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
-        let (called, other_poste) = called(&executable, &search)?;
-        let poste = Invocation {
-            poste: called,
-            agent: args.agent.as_ref().map(ToString::to_string),
-            office: elsewhere.map(|office| text(&office)).transpose()?,
-        };
-        Ok(Self { scope, places, poste, executable, office, search, other_poste, plugin })
-    }
-
-    fn programs(&self, args: &Args) -> Result<Vec<Program>> {
-        let named = args.program.map(Which::programs);
-        if args.plugin.is_some() {
-            return match named.as_deref() {
-                None | Some([Program::ClaudeCode]) => Ok(vec![Program::ClaudeCode]),
-                Some(_) => Err(CommandError::usage("only Claude Code knows such plugins")
-                    .hint("poste setup claude-code --plugin DIR")),
-            };
-        }
-        let programs =
-            named.unwrap_or_else(|| Program::ALL.into_iter().filter(|program| self.is_here(*program)).collect());
-        match programs.is_empty() {
-            false => Ok(programs),
-            true => Err(CommandError::not_found("none of the agent programs Poste knows was found here")
-                .hint("name one: poste setup claude-code (or codex, gemini, opencode, cursor, all)")),
-        }
-    }
-
-    /// Its command can be found, or it has left its settings somewhere.
-    fn is_here(&self, program: Program) -> bool {
-        let is_command =
-            |folder: &PathBuf| programs::binaries(program).iter().any(|name| is_program(&folder.join(name)));
-        self.search.iter().any(is_command)
-            || [Scope::Project, Scope::User].iter().any(|scope| self.places.folder(program, *scope).is_dir())
-    }
-
-    /// A name that nobody has is a slip, and nobody would ever write to it.
-    fn check_agent(&self, cx: &Cx, args: &Args) -> Result {
-        let (Some(office), Some(name)) = (&self.office, &args.agent) else { return Ok(()) };
-        let office = cx.place_at(office.clone()).open()?;
-        match office.agent(name)? {
-            Some(_) => Ok(()),
-            None => Err(unknown_agent(&office, name)?),
-        }
-    }
-
-    fn job(&self, program: Program) -> Job {
-        let mut poste = self.poste.clone();
-        let mut kept_agent = None;
-        if poste.agent.is_none() && self.plugin.is_none() {
-            let written = Wiring::read(program, &self.targets(program, self.scope, &poste), &poste);
-            kept_agent = written.agent().map(str::to_owned);
-            poste.agent = kept_agent.clone();
-        }
-        Job { program, kept_agent, targets: self.targets(program, self.scope, &poste), poste }
-    }
-
-    fn targets(&self, program: Program, scope: Scope, poste: &Invocation) -> Vec<Target> {
-        match &self.plugin {
-            Some(folder) => plugin::targets(folder, poste, env!("CARGO_PKG_VERSION")),
-            None => programs::targets(program, scope, &self.places, poste),
-        }
-    }
-
-    /// Whether it is set up in this scope too, in other files.
-    fn is_set_up(&self, job: &Job, scope: Scope) -> bool {
-        let mut targets = self.targets(job.program, scope, &job.poste);
-        targets.retain(|target| job.targets.iter().all(|here| here.path != target.path));
-        !Wiring::read(job.program, &targets, &job.poste).is_empty()
-    }
-
-    /// In the office, or with what else is kept of this user on this machine.
-    fn memory(&self) -> Memory {
-        let state = || match std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute()) {
-            Some(state) => state.join("poste"),
-            None => self.places.home.join(".local/state/poste"),
-        };
-        match &self.office {
-            Some(office) => Memory::new(office.join("setup"), office.parent().unwrap_or(office)),
-            None => Memory::new(state().join("setup"), &self.places.home),
-        }
-    }
-
-    fn view(&self, job: &Job, args: &Args, is_tried: bool) -> ProgramView {
-        let Job { program, poste, targets, .. } = job;
-        let program = *program;
-        let proof = match is_tried {
-            true => {
-                let wiring = Wiring::read(program, targets, poste);
-                proof::prove(program, self.scope, &wiring, poste, &self.executable)
-            }
-            false => Vec::new(),
-        };
-        let view = |Finding { what, state, note }: Finding| ProofView {
-            what: what.to_owned(),
-            state: state_word(state).to_owned(),
-            note,
-        };
-        let trust = match args.remove || args.plugin.is_some() {
-            true => None,
-            false => programs::trust(program, self.scope).map(str::to_owned),
-        };
-        ProgramView { program: program.word().to_owned(), proof: proof.into_iter().map(view).collect(), trust }
-    }
-}
-
-/// The office that the files of a project name, if it is still there.
-fn named_office(places: &Places) -> Option<PathBuf> {
-    let nobody = Invocation { poste: "poste".to_owned(), agent: None, office: None };
-    let named = Program::ALL.into_iter().filter_map(|program| {
-        let targets = programs::targets(program, Scope::Project, places, &nobody);
-        Wiring::read(program, &targets, &nobody).office().map(PathBuf::from)
-    });
-    named.filter(|office| office.is_absolute() && office.is_dir()).find_map(|office| office.canonicalize().ok())
-}
-
-/// Without `..`, as far as it is there already.
-fn plain_path(path: &Path) -> PathBuf {
-    match (path.canonicalize(), path.parent(), path.file_name()) {
-        (Ok(plain), _, _) => plain,
-        (Err(_), Some(folder), Some(name)) => plain_path(folder).join(name),
-        _ => path.to_owned(),
-    }
-}
-
-/// `poste`, if that is what leads here; else where this program is, and what the PATH leads to.
-fn called(executable: &Path, search: &[PathBuf]) -> Result<(String, Option<PathBuf>)> {
-    let itself = executable.canonicalize().unwrap_or_else(|_| executable.to_owned());
-    let first = search.iter().map(|folder| folder.join("poste")).find(|path| is_program(path));
-    match first.as_ref().is_some_and(|found| found.canonicalize().is_ok_and(|found| found == itself)) {
-        true => Ok(("poste".to_owned(), None)),
-        false => Ok((text(executable)?, first)),
-    }
-}
-
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
-fn text(path: &Path) -> Result<String> {
-    let text = path.to_str().filter(|text| !text.contains(char::is_control));
-    text.map(str::to_owned).ok_or_else(|| {
-        CommandError::usage(format!("{} cannot be written into settings: it is no plain text", path.display()))
-    })
 }
 
 #[cfg(test)]

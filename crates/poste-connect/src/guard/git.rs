@@ -6,30 +6,29 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::Result;
-use crate::error::{CommandError, Kind};
+use poste_verbs::{Error, Kind, Result};
 
 /// git in a folder. The environment stays: in a hook, git says by it which repository and which index is meant.
 #[derive(Debug)]
-pub(crate) struct Git {
+pub struct Git {
     folder: PathBuf,
 }
 
 impl Git {
-    pub(crate) fn in_folder(folder: &Path) -> Self {
+    pub fn in_folder(folder: &Path) -> Self {
         Self { folder: folder.to_owned() }
     }
 
     /// What git prints.
-    pub(crate) fn ask(&self, arguments: &[&OsStr]) -> Result<Vec<u8>> {
+    pub fn ask(&self, arguments: &[&OsStr]) -> Result<Vec<u8>> {
         self.ask_with(arguments, Vec::new())
     }
 
     /// What git prints after reading this.
-    pub(crate) fn ask_with(&self, arguments: &[&OsStr], input: Vec<u8>) -> Result<Vec<u8>> {
+    pub fn ask_with(&self, arguments: &[&OsStr], input: Vec<u8>) -> Result<Vec<u8>> {
         let failed = |why: &dyn std::fmt::Display| {
             let command = arguments.first().map(|word| word.to_string_lossy()).unwrap_or_default();
-            CommandError::new(Kind::Internal, format!("git {command}: {why}"))
+            Error::new(Kind::Internal, format!("git {command}: {why}"))
         };
         let mut child = Command::new("git")
             .arg("-C")
@@ -40,7 +39,7 @@ impl Git {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| match error.kind() {
-                std::io::ErrorKind::NotFound => CommandError::not_found("git is not on the PATH"),
+                std::io::ErrorKind::NotFound => Error::not_found("git is not on the PATH"),
                 _ => failed(&error),
             })?;
         // Both at once: git may answer before it has read everything.
@@ -55,7 +54,7 @@ impl Git {
     }
 
     /// One path, or none if git says that there is none.
-    pub(crate) fn path(&self, arguments: &[&str]) -> Result<PathBuf> {
+    pub fn path(&self, arguments: &[&str]) -> Result<PathBuf> {
         let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
         let mut answer = self.ask(&arguments)?;
         if answer.last() == Some(&b'\n') {
@@ -64,11 +63,11 @@ impl Git {
         Ok(PathBuf::from(OsString::from_vec(answer)))
     }
 
-    pub(crate) fn top(folder: &Path) -> Result<PathBuf> {
+    pub fn top(folder: &Path) -> Result<PathBuf> {
         let found = Self::in_folder(folder).path(&["rev-parse", "--show-toplevel"]);
         found.map_err(|error| match error.kind {
             Kind::Internal => {
-                CommandError::not_found(format!("{} is in no git worktree", folder.display())).cause(error.message)
+                Error::not_found(format!("{} is in no git worktree", folder.display())).cause(error.message)
             }
             _ => error,
         })
@@ -77,7 +76,7 @@ impl Git {
 
 /// A change of one path, as `--raw -z` tells it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Change {
+pub struct Change {
     pub path: Vec<u8>,
     /// Another repository stands, or stood, in this place.
     pub is_module: bool,
@@ -86,8 +85,8 @@ pub(crate) struct Change {
 const MODULE: &str = "160000";
 
 /// Reads `:MODE MODE ID ID STATUS NUL PATH NUL …`; of a merge there is a colon, a mode and an id more for each parent.
-pub(crate) fn changes(raw: &[u8]) -> Result<Vec<Change>> {
-    let odd = || CommandError::new(Kind::Internal, "git told of changes in a way that is not known");
+pub fn changes(raw: &[u8]) -> Result<Vec<Change>> {
+    let odd = || Error::new(Kind::Internal, "git told of changes in a way that is not known");
     let mut parts = raw.split(|byte| *byte == 0);
     let mut found = Vec::new();
     while let Some(head) = parts.next() {
@@ -107,7 +106,7 @@ pub(crate) fn changes(raw: &[u8]) -> Result<Vec<Change>> {
 }
 
 /// A word for git that is made of bytes.
-pub(crate) fn word(bytes: &[u8]) -> &OsStr {
+pub fn word(bytes: &[u8]) -> &OsStr {
     OsStr::from_bytes(bytes)
 }
 

@@ -11,12 +11,11 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Result;
-use crate::error::{CommandError, Kind};
+use poste_verbs::{Error, Kind, Result};
 
-pub(crate) const PRE_COMMIT: &str = "pre-commit";
-pub(crate) const PRE_PUSH: &str = "pre-push";
-pub(crate) const ALL: [&str; 2] = [PRE_COMMIT, PRE_PUSH];
+pub const PRE_COMMIT: &str = "pre-commit";
+pub const PRE_PUSH: &str = "pre-push";
+pub const ALL: [&str; 2] = [PRE_COMMIT, PRE_PUSH];
 
 const MARK: &str = "# Put here by `poste guard install`; `poste guard uninstall` puts back what was here before.";
 const SUM: &str = "# sum ";
@@ -25,7 +24,7 @@ const FOLDER_MADE: &str = "# The folder was made for it.\n";
 /// How one hook stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum State {
+pub enum State {
     /// The guard's, as it was installed.
     Installed,
     /// There is none, or only somebody else's.
@@ -39,7 +38,7 @@ pub(crate) enum State {
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub(crate) struct HookView {
+pub struct HookView {
     pub name: String,
     pub state: State,
     /// A hook that was there before is kept, and run first.
@@ -49,18 +48,18 @@ pub(crate) struct HookView {
 
 /// One hook in its folder.
 #[derive(Debug)]
-pub(crate) struct Hook {
+pub struct Hook {
     name: &'static str,
     path: PathBuf,
     kept: PathBuf,
 }
 
 impl Hook {
-    pub(crate) fn new(folder: &Path, name: &'static str) -> Self {
+    pub fn new(folder: &Path, name: &'static str) -> Self {
         Self { name, path: folder.join(name), kept: folder.join(format!("{name}.before-poste")) }
     }
 
-    pub(crate) fn view(&self) -> Result<HookView> {
+    pub fn view(&self) -> Result<HookView> {
         Ok(HookView {
             name: self.name.to_owned(),
             state: self.state()?,
@@ -69,7 +68,7 @@ impl Hook {
         })
     }
 
-    pub(crate) fn state(&self) -> Result<State> {
+    pub fn state(&self) -> Result<State> {
         if !exists(&self.path) {
             return Ok(if exists(&self.kept) { State::Lost } else { State::NotInstalled });
         }
@@ -83,7 +82,7 @@ impl Hook {
     }
 
     /// Why it cannot be installed, if it cannot.
-    pub(crate) fn check_install(&self) -> Result {
+    pub fn check_install(&self) -> Result {
         let is_folder = self.path.is_dir();
         let why = match self.state()? {
             State::Changed => "was changed by hand since the guard was installed".to_owned(),
@@ -91,13 +90,13 @@ impl Hook {
             State::NotInstalled if is_folder => "is a folder".to_owned(),
             State::Installed | State::NotInstalled | State::Lost => return Ok(()),
         };
-        Err(CommandError::new(Kind::Conflict, format!("{} {why}; nothing was installed", self.path.display()))
+        Err(Error::new(Kind::Conflict, format!("{} {why}; nothing was installed", self.path.display()))
             .code("hook_changed")
             .hint("look at both and leave the one you want under the hook's own name"))
     }
 
     /// Puts the guard's hook in place; says whether that changed anything.
-    pub(crate) fn install(&self, folder_made: bool) -> Result<bool> {
+    pub fn install(&self, folder_made: bool) -> Result<bool> {
         let state = self.state()?;
         let before = fs::read_to_string(&self.path).unwrap_or_default();
         // An older program's hook is brought up to date; what it knows of the folder stays known.
@@ -126,7 +125,7 @@ impl Hook {
     }
 
     /// Takes the guard's hook away and puts back what was there; says whether it did.
-    pub(crate) fn uninstall(&self) -> Result<bool> {
+    pub fn uninstall(&self) -> Result<bool> {
         match self.state()? {
             State::Installed | State::Lost if exists(&self.kept) => {
                 fs::rename(&self.kept, &self.path).map_err(|error| failed(&self.path, &error))?;
@@ -141,10 +140,10 @@ impl Hook {
     }
 
     /// What was not taken away, and why.
-    pub(crate) fn check_uninstalled(&self) -> Result {
+    pub fn check_uninstalled(&self) -> Result {
         let path = self.path.display();
         let kept = self.kept.display();
-        let error = |what: String| CommandError::new(Kind::Conflict, what).code("hook_changed");
+        let error = |what: String| Error::new(Kind::Conflict, what).code("hook_changed");
         match self.state()? {
             State::Changed if exists(&self.kept) => {
                 Err(error(format!("{path} was changed by hand and is left as it is"))
@@ -159,7 +158,7 @@ impl Hook {
     }
 
     /// Whether the guard made the folder for its hooks.
-    pub(crate) fn made_folder(&self) -> bool {
+    pub fn made_folder(&self) -> bool {
         fs::read_to_string(&self.path).is_ok_and(|text| is_whole(&text) && text.contains(FOLDER_MADE))
     }
 }
@@ -168,8 +167,8 @@ fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-fn failed(path: &Path, error: &io::Error) -> CommandError {
-    CommandError::new(Kind::Refused, format!("{}: {error}", path.display()))
+fn failed(path: &Path, error: &io::Error) -> Error {
+    Error::new(Kind::Refused, format!("{}: {error}", path.display()))
 }
 
 /// Whether it is a hook of the guard, of whatever version, as it was written.
