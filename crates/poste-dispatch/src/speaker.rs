@@ -27,7 +27,7 @@ pub(crate) fn register(office: &mut Office, name: &Name, kind: AgentKind) -> Res
     }
     let register = Register { kind: Some(kind), ..Register::default() };
     let proposal = proposal(office, name, Intent::Register(register), None)?;
-    match office.propose(&proposal)?.verdict {
+    match poste_config::propose(office, &proposal)?.verdict {
         Verdict::Accepted(_) => Ok(()),
         Verdict::Rejected(rejection) if rejection.code == Code::NameTaken => Ok(()),
         Verdict::Rejected(rejection) => Err(rejection.into()),

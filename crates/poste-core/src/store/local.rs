@@ -285,7 +285,7 @@ fn append_as(
 }
 
 /// An id nobody can have taken.
-pub(crate) fn fresh_id() -> Result<RecordId, Error> {
+pub fn fresh_id() -> Result<RecordId, Error> {
     let id = uuid::Uuid::now_v7().to_string();
     id.parse().map_err(|error| Error::Damaged(format!("{error}")))
 }

@@ -5,7 +5,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use poste_core::config::{Mode, Runners};
+use poste_config::{Mode, Runners};
 use poste_core::error::Error;
 use poste_core::fold::{Code, Verdict};
 use poste_core::log::{HoldReason, Intent, MessageNo, Proposal, Register, RunOutcome, RunResume, Via};
@@ -363,7 +363,7 @@ impl<H: Hooks> Dispatcher<H> {
         {
             return Ok(runners.clone());
         }
-        let runners = self.office.runners()?;
+        let runners = poste_config::runners(&self.office)?;
         self.config = Some((now_instant(), runners.clone()));
         Ok(runners)
     }
@@ -400,7 +400,7 @@ impl<H: Hooks> Dispatcher<H> {
     fn resume(&mut self, agent: &Name, why: HoldReason) -> Result<bool, Error> {
         let intent = Intent::RunResume(RunResume { agent: agent.clone(), message: None, why: Some(why) });
         let proposal = proposal(&self.office, agent, intent);
-        let resumed = matches!(self.office.propose(&proposal)?.verdict, Verdict::Accepted(_));
+        let resumed = matches!(poste_config::propose(&mut self.office, &proposal)?.verdict, Verdict::Accepted(_));
         if resumed {
             self.hooks.tell(&Event::Resumed { agent: agent.clone() });
         }
@@ -554,7 +554,7 @@ pub fn register(office: &mut Office, runners: &Runners, name: &Name) -> Result<b
     let header =
         Register { kind: None, role, capabilities: None, worktree: None, lead, clears: Vec::new(), update: false };
     let proposal = proposal(office, name, Intent::Register(header));
-    match office.propose(&proposal)?.verdict {
+    match poste_config::propose(office, &proposal)?.verdict {
         Verdict::Accepted(_) => Ok(true),
         Verdict::Rejected(_) if office.agent(name)?.is_some() => Ok(false),
         Verdict::Rejected(why) => Err(Error::Damaged(format!("{name} cannot be registered: {}", why.reason))),

@@ -212,7 +212,7 @@ impl<'a> Guard<'a> {
             intent: Intent::Extend(extend),
             content: None,
         };
-        let outcome = self.office.propose(&proposal)?;
+        let outcome = poste_config::propose(self.office, &proposal)?;
         self.carrier.carry_out(self.office);
         Ok(match outcome.verdict {
             Verdict::Accepted(Effect::Claimed(claimed)) => claimed.items.first().map(|item| item.lease_until),

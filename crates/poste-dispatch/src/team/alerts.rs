@@ -14,7 +14,7 @@ use super::state::{self, Trouble};
 /// Looks at everybody something is run for here and tells whoever leads them what is wrong, each occurrence once, however
 /// many look. For a dispatcher to call now and then; it is cheap when nothing is wrong.
 pub fn alerts(office: &mut Office) -> Result<Vec<MessageNo>, Error> {
-    let runners = office.runners()?;
+    let runners = poste_config::runners(office)?;
     let patience_ms = facts::patience_ms(&runners);
     let mut sent = Vec::new();
     for member in facts::members(&runners).into_iter().filter(|member| member.config.is_some()) {
@@ -65,7 +65,7 @@ fn tell(
     let (actor, content) = (name.clone(), Some(content));
     let proposal = Proposal { id, actor, session: None, via: Via::Dispatch, sent_at, intent, content };
     // Refused, when it retired or somebody else told of it this moment: then there is nothing to tell.
-    match office.propose(&proposal)?.verdict {
+    match poste_config::propose(office, &proposal)?.verdict {
         Verdict::Accepted(effect) => Ok(effect.message()),
         Verdict::Rejected(_) => Ok(None),
     }

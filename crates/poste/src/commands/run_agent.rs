@@ -145,7 +145,7 @@ impl Desk for Supervised<'_> {
         office: &Office,
         messages: &[MessageNo],
     ) -> std::result::Result<Option<String>, poste_core::Error> {
-        let gates = office.gates()?;
+        let gates = poste_config::gates(office)?;
         for number in messages {
             let Some(message) = views::message(office.store(), *number)? else { continue };
             let blocked = gates.untrusted(&gates.of_message(&message));
@@ -164,7 +164,7 @@ impl Desk for Supervised<'_> {
         _: &Session,
         claimed: Claimed,
     ) -> std::result::Result<Claimed, String> {
-        let gates = office.gates().map_err(|error| error.to_string())?;
+        let gates = poste_config::gates(office).map_err(|error| error.to_string())?;
         let gated = self
             .cx
             .with_desk(office, |desk| gates::of_claim(desk, &gates, claimed, None))

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use poste_config::{Input, Mode};
 use poste_core::Error;
-use poste_core::config::{Input, Mode};
 use poste_core::fold::Verdict;
 use poste_core::gates::Source;
 use poste_core::log::{Intent, Register};

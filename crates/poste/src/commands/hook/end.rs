@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use poste_config::Value;
 use poste_connect::live::Live;
-use poste_core::config::Value;
 use poste_core::store::tables::SessionRow;
 use poste_core::views;
 use poste_verbs::session::close;
