@@ -7,7 +7,7 @@ use std::sync::Arc;
 use poste_core::address::Address;
 use poste_core::fold::{Effect, Outcome, Verdict};
 use poste_core::log::{Body, Content, Done, Intent, MessageNo, Proposal, Register, Send, Via};
-use poste_core::office::{Office, Place};
+use poste_core::office::{Office, Place, Rules};
 use poste_core::store::clock::{Clock, SystemClock};
 use poste_core::store::{Options, schema};
 
@@ -89,7 +89,7 @@ pub(crate) fn mail_to_reader(nth: u64) -> Proposal {
 
 /// Proposes and expects everything to be accepted.
 pub(crate) fn submit(office: &mut Office, proposals: &[Proposal]) -> Result<Vec<Outcome>> {
-    let outcomes = office.submit(proposals)?;
+    let outcomes = office.submit(proposals, &Rules::none())?;
     if let Some(refused) = outcomes.iter().find(|outcome| !matches!(outcome.verdict, Verdict::Accepted(_))) {
         return Err(format!("the office refused: {:?}", refused.verdict).into());
     }

@@ -72,7 +72,7 @@ fn files(count: usize) -> String {
 const SQLITE_IOERR_SHMSIZE: i32 = 10 | (19 << 8);
 
 impl Error {
-    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+    pub fn io(path: &Path, source: io::Error) -> Self {
         if is_disk_full(&source) {
             return Self::DiskFull { ids: Vec::new(), cause: format!("{}: {source}", path.display()) };
         }

@@ -23,7 +23,6 @@ mod sabotage;
 
 pub mod address;
 pub mod backup;
-pub mod config;
 pub mod digest;
 pub mod doctor;
 pub mod document;

@@ -1,34 +1,27 @@
 //! The one API of every surface: open an office, propose changes, ask views.
 
-mod gates;
-mod handlers;
-mod settings;
-mod trust;
+mod rules;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use gates::gate_schema_problems;
-pub(crate) use gates::local_config;
-pub use handlers::OnRules;
-pub use settings::Standing;
-pub(crate) use settings::{Weighed, weigh_file};
-pub use trust::{Trust, TrustView};
+pub use rules::Rules;
 
-use crate::config::{self, ConfigFile};
 use crate::error::Error;
-use crate::fold::{Action, Code, Outcome, Rejection, Verdict};
+use crate::fold::{Action, Outcome, Verdict};
 use crate::log::{Archive, Author, Content, Head, Intent, Position, Proposal, Sealed, Sequencer};
-use crate::payload::{self, Fresh, PayloadSchemas};
+use crate::payload::Validators;
 use crate::store::archive::{Archives, Line, Written};
 use crate::store::clock::Clock;
 use crate::store::mirror::{self, Mirror, TakenOver};
 use crate::store::session_pages;
 use crate::store::tables::{Agent, Changes};
 use crate::store::waiters::Waiter;
-use crate::store::{Erased, Follower, Interest, Interrupt, LocalLog, OfficeFiles, Options, Store, fresh_id};
+use crate::store::{
+    Erased, Follower, Interest, Interrupt, LocalLog, OfficeFiles, Options, Store, WriteGuard, fresh_id,
+};
 use crate::text::{ContextName, Label, Name};
 use crate::time::Timestamp;
 use crate::views::ArchiveBatch;
@@ -37,8 +30,7 @@ use crate::views::ArchiveBatch;
 #[derive(Debug)]
 pub struct Office {
     order: Order,
-    /// Of this machine's `poste.toml`; read with it, or before the first message is sent.
-    schemas: Option<PayloadSchemas>,
+    validators: Validators,
 }
 
 /// What gives records their positions.
@@ -61,7 +53,7 @@ impl Order {
 
 impl Office {
     fn over(order: Order) -> Self {
-        Self { order, schemas: None }
+        Self { order, validators: Validators::default() }
     }
 
     /// An office in memory that follows a log.
@@ -73,13 +65,10 @@ impl Office {
         Ok(Self::over(Order::Followed(Follower::in_memory(machine, clock, sequencer)?)))
     }
 
-    /// Makes proposals durable and answers each with what the fold decided. A message whose payload does not fit the
-    /// schema of its type is refused alone, before the append, and so is the end of one that has not passed its gates.
-    pub fn submit(&mut self, proposals: &[Proposal]) -> Result<Vec<Outcome>, Error> {
-        let mut unfit = self.unfit_payloads(proposals)?;
-        for (unfit, ungated) in unfit.iter_mut().zip(self.ungated(proposals)?) {
-            *unfit = unfit.take().or(ungated);
-        }
+    /// Makes proposals durable and answers each with what the fold decided. One that the rules do not let through is
+    /// refused alone, before the append.
+    pub fn submit(&mut self, proposals: &[Proposal], rules: &Rules) -> Result<Vec<Outcome>, Error> {
+        let unfit = self.unfit(proposals, rules)?;
         let mut sealed = Vec::with_capacity(proposals.len());
         for (proposal, unfit) in proposals.iter().zip(&unfit) {
             if unfit.is_none() {
@@ -112,42 +101,6 @@ impl Office {
         }
     }
 
-    /// For each proposal, why its payload is refused.
-    fn unfit_payloads(&mut self, proposals: &[Proposal]) -> Result<Vec<Option<Rejection>>, Error> {
-        let mut unfit = vec![None; proposals.len()];
-        if !proposals.iter().any(|proposal| proposal.intent.mail().is_some()) {
-            return Ok(unfit);
-        }
-        if self.schemas.is_none() {
-            self.schemas = Some(self.named_schemas()?);
-        }
-        let Self { order, schemas: Some(schemas) } = self else { return Ok(unfit) };
-        let store = order.files().store();
-        let mut fresh = Fresh::default();
-        for (proposal, unfit) in proposals.iter().zip(&mut unfit) {
-            *unfit = schemas.check(proposal, &mut fresh)?;
-            if unfit.is_none() {
-                *unfit = unfit_data(store, proposal)?;
-            }
-            // What was stored before under this id is a repeat, whatever the schema says by now.
-            if unfit.is_some() && store.tables()?.id(&proposal.id)?.is_some() {
-                *unfit = None;
-            }
-        }
-        Ok(unfit)
-    }
-
-    /// The schemas that the `poste.toml` beside this office names; none without a folder.
-    fn named_schemas(&self) -> Result<PayloadSchemas, Error> {
-        let Some(folder) = self.store().path() else { return Ok(PayloadSchemas::default()) };
-        let path = folder.with_file_name(config::FILE);
-        let schemas = match crate::store::read_config(&path)? {
-            Some(text) => ConfigFile::parse(&text, &path)?.schemas,
-            None => Default::default(),
-        };
-        Ok(PayloadSchemas::new(&path, schemas))
-    }
-
     /// A proposal under a fresh id. A caller with an id of its own sets it afterwards.
     pub fn proposal(&self, author: &Author, intent: Intent, content: Option<Content>) -> Proposal {
         let Author { actor, session, via } = author.clone();
@@ -155,8 +108,8 @@ impl Office {
     }
 
     /// [`submit`](Self::submit) for one.
-    pub fn propose(&mut self, proposal: &Proposal) -> Result<Outcome, Error> {
-        let outcome = self.submit(std::slice::from_ref(proposal))?.pop();
+    pub fn propose(&mut self, proposal: &Proposal, rules: &Rules) -> Result<Outcome, Error> {
+        let outcome = self.submit(std::slice::from_ref(proposal), rules)?.pop();
         outcome.ok_or_else(|| Error::Damaged("the log gave no answer".to_owned()))
     }
 
@@ -178,6 +131,16 @@ impl Office {
     /// The id of this machine in this office. A copy of the folder has another one.
     pub fn machine(&self) -> Result<&Label, Error> {
         self.store().machine()
+    }
+
+    /// Keeps every writer out until the guard is dropped.
+    pub fn lock(&self) -> Result<Option<WriteGuard>, Error> {
+        self.files().hold()
+    }
+
+    /// Remembers that this machine's `poste.toml` stands on this policy version.
+    pub fn see_policy(&mut self, version: u64) -> Result<(), Error> {
+        self.files_mut().see_policy(version)
     }
 
     /// The newest record that is folded here.
@@ -505,42 +468,6 @@ impl<'a> Stop<'a> {
             Self::Raised(interrupt) => Some(interrupt),
             Self::Never | Self::When(_) => None,
         }
-    }
-}
-
-/// Why the data of a shared context is refused: it does not fit the schema the context was made with.
-fn unfit_data(store: &Store, proposal: &Proposal) -> Result<Option<Rejection>, Error> {
-    let document = proposal.content.as_ref().and_then(|content| content.document.as_ref());
-    let refused = |reason: String| Ok(Some(Rejection { code: Code::DataUnfit, reason }));
-    let (name, brings_data) = match &proposal.intent {
-        Intent::ContextCreate(create) => (&create.name, create.data),
-        Intent::ContextReplace(replace) => (&replace.name, replace.data),
-        _ => return Ok(None),
-    };
-    let data = document.and_then(|document| document.data.as_deref());
-    if brings_data != data.is_some() {
-        return refused(format!(
-            "the change of context {name} says it brings data and does not, or the other way round"
-        ));
-    }
-    let own = document.and_then(|document| document.schema.clone());
-    if let Some(own) = &own
-        && let Err(why) = payload::check_schema(own)
-    {
-        return refused(format!("the schema of context {name}: {why}"));
-    }
-    let Some(data) = data else { return Ok(None) };
-    let schema = match (own, store.tables()?.context(name)?) {
-        (Some(own), _) => own,
-        (None, Some(context)) if context.has_schema => match crate::views::context_schema(store, &context)? {
-            Some(schema) => schema,
-            None => return refused(format!("the schema of context {name} was redacted: nothing can be checked")),
-        },
-        (None, _) => return Ok(None),
-    };
-    match payload::check_against(&schema, data) {
-        Ok(()) => Ok(None),
-        Err(why) => refused(format!("the data does not fit the schema of context {name}: {why}")),
     }
 }
 

@@ -13,7 +13,6 @@ use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::config::{SCHEMA, SchemaSource, TYPES};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::fold::{Code, Rejection};
@@ -24,14 +23,24 @@ use crate::store::discover;
 use crate::text::TypeName;
 use work::{STEPS_EACH_MAX, STEPS_MAX, Steps, Work};
 
+/// Where a schema stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SchemaSource {
+    /// Relative to the folder of `poste.toml`.
+    File(String),
+    Inline(Value),
+}
+
 /// The schemas of one `poste.toml`.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct PayloadSchemas {
     config: PathBuf,
     sources: BTreeMap<TypeName, SchemaSource>,
-    /// Compiled once, and again when the file has changed: a server lives longer than a schema.
-    compiled: BTreeMap<TypeName, (Digest, Compiled)>,
 }
+
+/// Schemas that were compiled, to be compiled again only when they have changed: a server lives longer than a schema.
+#[derive(Debug, Default)]
+pub struct Validators(BTreeMap<TypeName, (Digest, Compiled)>);
 
 #[derive(Debug)]
 struct Compiled {
@@ -40,19 +49,22 @@ struct Compiled {
 }
 
 /// The types whose schema was looked at in this submission: a batch reads each file once.
-#[derive(Debug, Default)]
-pub struct Fresh(BTreeSet<TypeName>);
+#[derive(Debug)]
+pub struct Fresh<'v> {
+    validators: &'v mut Validators,
+    looked_at: BTreeSet<TypeName>,
+}
+
+impl<'v> Fresh<'v> {
+    pub fn new(validators: &'v mut Validators) -> Self {
+        Self { validators, looked_at: BTreeSet::new() }
+    }
+}
 
 impl PayloadSchemas {
     /// `config` is the `poste.toml` that names them; files are looked for below its folder.
     pub fn new(config: &Path, sources: BTreeMap<TypeName, SchemaSource>) -> Self {
-        Self { config: config.to_owned(), sources, compiled: BTreeMap::new() }
-    }
-
-    /// The schemas that the file names now; what is compiled stays so.
-    pub(crate) fn update(&mut self, sources: BTreeMap<TypeName, SchemaSource>) {
-        self.compiled.retain(|kind, _| sources.get(kind) == self.sources.get(kind));
-        self.sources = sources;
+        Self { config: config.to_owned(), sources }
     }
 
     /// Where the schema of a type stands.
@@ -76,7 +88,7 @@ impl PayloadSchemas {
     }
 
     /// Why a proposal is refused, if it is a message whose payload does not fit.
-    pub fn check(&mut self, proposal: &Proposal, fresh: &mut Fresh) -> Result<Option<Rejection>, Error> {
+    pub fn check(&self, proposal: &Proposal, fresh: &mut Fresh<'_>) -> Result<Option<Rejection>, Error> {
         let Some(send) = proposal.intent.mail() else { return Ok(None) };
         let Some(source) = self.sources.get(&send.kind) else { return Ok(None) };
         // A version of a shared context has a schema of its own, and no payload.
@@ -89,15 +101,16 @@ impl PayloadSchemas {
         let Some(payload) = payload else {
             return refused(format!("a message of type {kind} has a payload, and this one has none"));
         };
-        if fresh.0.insert(kind.clone()) {
+        let validators = &mut fresh.validators.0;
+        if fresh.looked_at.insert(kind.clone()) {
             let (schema, digest) = self.read(kind, source)?;
-            if self.compiled.get(kind).is_none_or(|(known, _)| *known != digest) {
+            if validators.get(kind).is_none_or(|(known, _)| *known != digest) {
                 let compiled = compile(&key_of(kind), &schema)
                     .map_err(|message| Error::Config { path: self.config.clone(), message })?;
-                self.compiled.insert(kind.clone(), (digest, compiled));
+                validators.insert(kind.clone(), (digest, compiled));
             }
         }
-        let (_, compiled) = &self.compiled[kind];
+        let (_, compiled) = &validators[kind];
         match check(compiled, payload) {
             Ok(()) => Ok(None),
             Err(why) => refused(format!("the payload does not fit the schema of {kind}: {why}")),
@@ -110,7 +123,7 @@ impl PayloadSchemas {
 }
 
 fn key_of(kind: &TypeName) -> String {
-    format!("{TYPES}.{kind}.{SCHEMA}")
+    format!("types.{kind}.schema")
 }
 
 /// The schema that a key of `poste.toml` names; `config` is that file.

@@ -271,7 +271,7 @@ impl Name {
     }
 
     /// A name as records and rows have it: an agent's, or the office's own.
-    pub(crate) fn in_log(text: &str) -> Result<Self, InvalidText> {
+    pub fn in_log(text: &str) -> Result<Self, InvalidText> {
         if text == POSTE {
             return Ok(Self::poste());
         }

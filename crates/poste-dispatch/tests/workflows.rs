@@ -10,7 +10,7 @@ use poste_core::log::{
     ApprovalAnswer, Artifact, ArtifactState, Body, Content, Ends, EndsHow, Fail, Intent, MessageNo, Proposal, Register,
     Retire, Send, Via, WorkflowRetry,
 };
-use poste_core::office::Place;
+use poste_core::office::{Place, Rules};
 use poste_core::store::Options;
 use poste_core::store::clock::{Boot, Clock};
 use poste_core::store::tables::{StepState, TaskState, WorkflowState};
@@ -72,7 +72,7 @@ impl Desk {
             intent,
             content,
         };
-        self.office.propose(&proposal).unwrap().verdict
+        self.office.propose(&proposal, &Rules::none()).unwrap().verdict
     }
 
     fn say(&mut self, who: &str, intent: Intent, text: Option<&str>) {
@@ -578,7 +578,7 @@ fn it_goes_on_whoever_dies_and_whoever_else_is_at_it() {
                         .filter_map(|act| workflow::proposal_of(&desk.office, &view, &definition, act))
                         .collect();
                     if !proposals.is_empty() {
-                        desk.office.submit(&proposals).unwrap();
+                        desk.office.submit(&proposals, &Rules::none()).unwrap();
                     }
                 }
                 6 => {

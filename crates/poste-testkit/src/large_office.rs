@@ -2,7 +2,7 @@
 
 use poste_core::Error;
 use poste_core::log::{Body, Content, Intent, Proposal, Register, Send, Via};
-use poste_core::office::Office;
+use poste_core::office::{Office, Rules};
 use poste_core::text::{Name, TypeName};
 
 use crate::rng::Rng;
@@ -27,14 +27,14 @@ pub fn fill(office: &mut Office, messages: usize, seed: u64) -> Result<(), Error
         .iter()
         .map(|name| proposal(office, &format!("register {name}"), name, Intent::Register(plain_agent()), None))
         .collect();
-    office.submit(&registered)?;
+    office.submit(&registered, &Rules::none())?;
     let mut index = 0;
     while index < messages {
         let batch: Vec<Proposal> = (index..messages.min(index + BATCH))
             .map(|index| message(office, &mut rng, &names, index, index == messages / 2))
             .collect();
         index += batch.len();
-        office.submit(&batch)?;
+        office.submit(&batch, &Rules::none())?;
     }
     Ok(())
 }

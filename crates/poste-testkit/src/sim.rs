@@ -33,6 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use poste_core::fold::{FOLD_VERSION, Outcome};
 use poste_core::log::{self, Barrier, Intent, Proposal, Record, Sealed, SequencerHead, Via};
+use poste_core::office::Rules;
 use poste_core::store::clock::Clock as _;
 use poste_core::text::{Name, RecordId};
 use poste_core::{Error, Office, Position, Timestamp};
@@ -483,9 +484,11 @@ impl Simulation {
 
     /// Proposes once, and crashes on the way if the seed says so.
     fn try_to_propose(&mut self, replica: ReplicaNo, proposal: &Proposal) -> Result<Outcome, Error> {
-        let Some(crash) = self.logs[replica].draw_crash() else { return self.replicas[replica].propose(proposal) };
+        let Some(crash) = self.logs[replica].draw_crash() else {
+            return self.replicas[replica].propose(proposal, &Rules::none());
+        };
         self.arm(replica, crash)?;
-        let answer = self.replicas[replica].propose(proposal);
+        let answer = self.replicas[replica].propose(proposal, &Rules::none());
         self.disarm(replica)?;
         let has_crashed = match &answer {
             Ok(_) => crash == Crash::AfterCommit,

@@ -6,6 +6,7 @@ use poste_core::fold::{Code, FOLD_VERSION, Outcome, Refusals, Verdict, fold};
 use poste_core::log::{
     Ack, Barrier, Claim, Clock, Intent, KINDS, Malformed, Proposal, Record, Sealed, Subscribe, TopicPattern, Via,
 };
+use poste_core::office::Rules;
 use poste_core::store::Store;
 use poste_core::store::clock::Clock as _;
 use poste_core::store::table_digest::digest;
@@ -68,7 +69,7 @@ fn history(seed: u64, steps: usize) -> (Vec<Sealed>, Store) {
             clock.advance(ms);
         }
         let proposal = generator.next(office.store(), clock.wall()).unwrap();
-        let outcome = office.propose(&proposal).unwrap();
+        let outcome = office.propose(&proposal, &Rules::none()).unwrap();
         generator.learn(&proposal, &outcome);
     }
     let records = sequencer.records_after(Position(0), usize::MAX);
@@ -278,7 +279,7 @@ fn what_only_a_newer_program_understands_stops_the_log() {
         let at = sequencer.append_raw(sealed.clone());
         // It stays stopped, at that record, whatever is proposed behind it.
         for id in ["one", "two"] {
-            let stopped = office.propose(&proposal(id, claim_next()));
+            let stopped = office.propose(&proposal(id, claim_next()), &Rules::none());
             let Err(Error::UnknownKind { position, kind, version, .. }) = stopped else { panic!("{stopped:?}") };
             assert_eq!((position, kind), (at.0, sealed.envelope.kind));
             assert_eq!(version, sealed.envelope.version);

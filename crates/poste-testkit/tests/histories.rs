@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use poste_core::fold::{Code, Effect, Outcome, Refusals, Verdict};
 use poste_core::log::{Archive, Intent, KINDS, MessageNo, Position, Proposal, Tick, Via};
-use poste_core::office::Place;
+use poste_core::office::{Place, Rules};
 use poste_core::store::Options;
 use poste_core::store::table_digest::digest;
 use poste_core::store::tables::{EndReason, Event, State};
@@ -86,7 +86,10 @@ impl Run {
         let mut proposal = self.generator.next(self.office.store(), now).map_err(told)?;
         let written = self.write_archive(&mut proposal).map_err(told)?;
         let before = Before::look(&self.office, &proposal, looks).map_err(told)?;
-        let outcome = self.office.propose(&proposal).map_err(|error| format!("{error}, proposing {proposal:?}"))?;
+        let outcome = self
+            .office
+            .propose(&proposal, &Rules::none())
+            .map_err(|error| format!("{error}, proposing {proposal:?}"))?;
         self.generator.learn(&proposal, &outcome);
         self.tally.count(&proposal, &outcome);
         let judge = || -> Result<(), String> {
@@ -160,7 +163,7 @@ impl Run {
             intent: Intent::Tick(Tick {}),
             content: None,
         };
-        match self.office.propose(&poke) {
+        match self.office.propose(&poke, &Rules::none()) {
             Ok(outcome) => match outcome.verdict {
                 Verdict::Rejected(rejection) if rejection.code == Code::NotAllowed => Ok(()),
                 verdict => Err(format!("a stranger's tick: {verdict:?}")),

@@ -4,7 +4,7 @@ use poste_core::fold::{Code, Effect, Outcome, Verdict};
 use poste_core::log::{
     Ack, Claim, Done, Fail, Intent, Proposal, Register, Retry, Send, Subscribe, Tick, TopicPattern, Via,
 };
-use poste_core::office::Place;
+use poste_core::office::{Place, Rules};
 use poste_core::store::Options;
 use poste_core::text::Name;
 use poste_core::time::When;
@@ -57,7 +57,7 @@ impl Desk {
             intent,
             content: None,
         };
-        self.office.propose(&proposal).unwrap()
+        self.office.propose(&proposal, &Rules::none()).unwrap()
     }
 
     fn accepted(&mut self, actor: &str, session: Option<&str>, intent: Intent) -> Effect {
@@ -190,8 +190,8 @@ fn an_office_without_agents_gets_over_a_leap_of_the_clock() {
         }),
         content: None,
     };
-    assert!(matches!(office.propose(&register), Err(Error::ClockLeap { .. })));
+    assert!(matches!(office.propose(&register, &Rules::none()), Err(Error::ClockLeap { .. })));
     let accepted = office.accept_clock(&"ann".parse().unwrap());
     assert!(!matches!(accepted, Err(Error::Damaged(_))), "nothing is damaged: {accepted:?}");
-    office.propose(&register).expect("somebody can still register");
+    office.propose(&register, &Rules::none()).expect("somebody can still register");
 }

@@ -1,7 +1,7 @@
 //! An index that grew with its office is the index one would make of it now, whatever happened in between.
 
 use poste_core::log::{Body, Content, Intent, MessageNo};
-use poste_core::office::Place;
+use poste_core::office::{Place, Rules};
 use poste_core::store::Options;
 use poste_core::store::search::forget;
 use poste_core::views::{self, SearchQuery};
@@ -46,7 +46,7 @@ fn one_history(seed: u64) -> Result<(), Box<dyn std::error::Error>> {
             *archive = office.write_archive(&finished)?;
             archived += usize::from(!finished.conversations.is_empty());
         }
-        match office.propose(&proposal) {
+        match office.propose(&proposal, &Rules::none()) {
             Ok(outcome) => {
                 generator.learn(&proposal, &outcome);
                 if matches!(proposal.intent, Intent::Redact(_)) {

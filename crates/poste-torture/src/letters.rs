@@ -3,6 +3,7 @@
 use poste_core::Office;
 use poste_core::fold::{Effect, Verdict};
 use poste_core::log::{Body, Content, Intent, MessageNo, Proposal, Send, Via};
+use poste_core::office::Rules;
 use poste_core::store::clock::{Clock as _, SystemClock};
 
 use crate::rig::Result;
@@ -29,7 +30,8 @@ pub(crate) fn letter(id: &str, from: &str, to: &str, kind: &str, body: usize) ->
 }
 
 pub(crate) fn send(office: &mut Office, id: &str, from: &str, to: &str, kind: &str) -> Result<MessageNo> {
-    let outcome = office.propose(&letter(id, from, to, kind, 100)?).map_err(|error| error.to_string())?;
+    let outcome =
+        office.propose(&letter(id, from, to, kind, 100)?, &Rules::none()).map_err(|error| error.to_string())?;
     match outcome.verdict {
         Verdict::Accepted(Effect::Sent(sent)) => Ok(sent.number),
         other => Err(format!("a send was not accepted: {other:?}")),

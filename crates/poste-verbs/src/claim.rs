@@ -5,7 +5,7 @@ use poste_core::gates::{Gates, Report};
 use poste_core::log::{Claim, Intent, MessageNo, Position};
 use poste_core::text::{RecordId, TypeName};
 use poste_core::views::{self, MessageView};
-use poste_core::{Timestamp, config, limits};
+use poste_core::{Timestamp, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -86,7 +86,7 @@ impl Verb for Input {
             }
         }
         // Read before the claim: a file that cannot be read must not leave anything claimed.
-        let gates = desk.office.gates()?;
+        let gates = poste_config::gates(desk.office)?;
         if !is_known {
             check_trust(desk, &gates, self.number, &self.types)?;
         }
@@ -109,7 +109,7 @@ impl Verb for Input {
 
 fn answered(desk: &mut Desk<'_>, answer: Answer) -> Result<Answered<Answer>> {
     for number in &answer.released {
-        let file = config::FILE;
+        let file = poste_config::FILE;
         desk.warn(note!("#{number} is released again: {file} is not trusted here (" [trust] ")"));
     }
     let numbers: Vec<MessageNo> = answer.claims.iter().map(|claim| claim.message.number).collect();
@@ -151,7 +151,7 @@ fn check_trust(desk: &Desk<'_>, gates: &Gates, number: Option<MessageNo>, types:
 pub fn nothing_left(desk: &Desk<'_>, answer: &Answer) -> Result<Error> {
     let error = match answer.released.first() {
         Some(number) => {
-            let gates = desk.office.gates()?;
+            let gates = poste_config::gates(desk.office)?;
             let message = views::message(desk.office.store(), *number)?;
             let blocked = message.map(|message| gates.untrusted(&gates.of_message(&message))).unwrap_or_default();
             gates::untrusted(&format!("message {number} was claimed and released again"), &blocked)

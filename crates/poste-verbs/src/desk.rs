@@ -4,6 +4,7 @@ use poste_core::Office;
 use poste_core::fold::{Code, Effect, Outcome, Verdict};
 use poste_core::limits;
 use poste_core::log::{Author, Content, ContextRead, Intent, MessageNo, Position, Proposal, Shown};
+use poste_core::payload::PayloadSchemas;
 use poste_core::progress::Progress;
 use poste_core::store::artifact::Worktree;
 use poste_core::store::tables::Agent;
@@ -28,6 +29,8 @@ pub struct Desk<'d> {
     pub caller: &'d Caller,
     pub host: &'d Host,
     watcher: Option<&'d mut dyn Watcher>,
+    /// Of this machine's `poste.toml`, once that was brought into force: a verb that sends reads it once.
+    schemas: Option<PayloadSchemas>,
     stored: Vec<Stored>,
     warnings: Vec<Note>,
     next: Vec<Note>,
@@ -44,7 +47,16 @@ pub trait Watcher: std::fmt::Debug {
 
 impl<'d> Desk<'d> {
     pub fn new(office: &'d mut Office, caller: &'d Caller, host: &'d Host) -> Self {
-        Self { office, caller, host, watcher: None, stored: Vec::new(), warnings: Vec::new(), next: Vec::new() }
+        Self {
+            office,
+            caller,
+            host,
+            watcher: None,
+            schemas: None,
+            stored: Vec::new(),
+            warnings: Vec::new(),
+            next: Vec::new(),
+        }
     }
 
     pub fn watched_by(self, watcher: &'d mut dyn Watcher) -> Self {
@@ -111,7 +123,7 @@ impl<'d> Desk<'d> {
             Access::Writes => {
                 // Verbs look before they propose, and must not see what is over by now.
                 self.office.settle()?;
-                self.office.sync_policy()?;
+                self.schemas = Some(poste_config::sync_policy(self.office)?);
                 // Whoever starts or closes one knows.
                 if !V::NAME.starts_with("session ") {
                     self.warn_of_session()?;
@@ -223,14 +235,14 @@ impl<'d> Desk<'d> {
 
     /// Proposes, and remembers what was accepted.
     pub fn propose(&mut self, proposal: &Proposal) -> Result<Outcome, poste_core::Error> {
-        let outcome = self.office.propose(proposal)?;
-        self.remember(proposal, &outcome);
-        Ok(outcome)
+        let outcome = self.submit(std::slice::from_ref(proposal))?.pop();
+        outcome.ok_or_else(|| poste_core::Error::Damaged("the log gave no answer".to_owned()))
     }
 
-    /// Proposes several in one transaction.
+    /// Proposes several in one transaction, under the rules of this machine's files.
     pub fn submit(&mut self, proposals: &[Proposal]) -> Result<Vec<Outcome>, poste_core::Error> {
-        let outcomes = self.office.submit(proposals)?;
+        let rules = poste_config::rules(self.office, proposals, self.schemas.as_ref())?;
+        let outcomes = self.office.submit(proposals, &rules)?;
         for (proposal, outcome) in proposals.iter().zip(&outcomes) {
             self.remember(proposal, outcome);
         }
@@ -277,7 +289,7 @@ impl<'d> Desk<'d> {
             };
             for intent in intents {
                 let proposal = self.proposal(intent, None, None)?;
-                match self.office.propose(&proposal)?.verdict {
+                match poste_config::propose(self.office, &proposal)?.verdict {
                     Verdict::Accepted(_) => {}
                     Verdict::Rejected(rejection) if rejection.code == Code::NothingToDo => {}
                     Verdict::Rejected(rejection) => return Err(rejection.into()),

@@ -30,7 +30,11 @@ pub struct Answer {
 }
 
 pub fn doctor(place: &Place, input: &Input, progress: &mut dyn FnMut(Progress)) -> Result<Answered<Answer>> {
-    let mut look = || examine(place, input.request, progress);
+    let mut look = || {
+        let mut report = examine(place, input.request, progress)?;
+        report.add(poste_config::doctor::examine(place));
+        Ok::<_, poste_core::Error>(report)
+    };
     let mut report = look()?;
     let mended = if input.fix { mend(place, &report) } else { Vec::new() };
     if !mended.is_empty() {

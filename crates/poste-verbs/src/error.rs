@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::io;
 
 use poste_core::fold::{Class, Code, Rejection};
-use poste_core::{config, text::InvalidText};
+use poste_core::text::InvalidText;
 use serde_json::Value;
 
 use crate::answer::Stored;
@@ -260,7 +260,9 @@ fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
         Core::Malformed(_) | Core::Artifact { .. } | Core::Artifacts(_) | Core::Rejected(_) => (Kind::Refused, None),
         Core::NotEmpty(_) => (Kind::Refused, said("an office needs a folder of its own, like ./.poste")),
         Core::Snapshot { .. } | Core::Occupied(_) => (Kind::Refused, None),
-        Core::Config { path, .. } if [config::FILE, config::LOCAL_FILE].iter().any(|name| path.ends_with(name)) => {
+        Core::Config { path, .. }
+            if [poste_config::FILE, poste_config::LOCAL_FILE].iter().any(|name| path.ends_with(name)) =>
+        {
             (Kind::Usage, Some(note!("see everything that is wrong with it: " [config check])))
         }
         Core::Config { .. } => (Kind::Usage, None),

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use poste_core::Timestamp;
 use poste_core::fold::{Claimed, ClaimedItem, Effect, Verdict};
 use poste_core::gates::{self, Errand, Gate, Gates, Program, Ran, Report, Runner, Scene};
 use poste_core::log::{Extend, Intent, MessageNo, Position, Release};
 use poste_core::office::Office;
 use poste_core::text::Name;
 use poste_core::views::{self, MessageView};
-use poste_core::{Timestamp, config};
 use poste_run::{End, Environment, Keep, Output, Stopped, Task, Watch};
 
 use crate::{Caller, Desk, Error, Result};
@@ -30,7 +30,7 @@ pub fn look(caller: &Caller, office: &Office, gates: &Gates, message: &MessageVi
 
 /// Why these messages must not even be claimed here: their gates may not be run.
 pub fn refusal(office: &Office, numbers: &[MessageNo]) -> Result<Option<Error>, poste_core::Error> {
-    let gates = office.gates()?;
+    let gates = poste_config::gates(office)?;
     for number in numbers {
         let Some(message) = views::message(office.store(), *number)? else { continue };
         let blocked = gates.untrusted(&gates.of_message(&message));
@@ -210,7 +210,7 @@ impl Runner for Commands<'_> {
 fn found(finished: &poste_run::Finished, limit: Duration) -> Result<(), String> {
     match (finished.stopped, finished.end) {
         (Some(Stopped::TimedOut), _) => {
-            let limit = config::length_text(i64::try_from(limit.as_millis()).unwrap_or(i64::MAX));
+            let limit = poste_config::length_text(i64::try_from(limit.as_millis()).unwrap_or(i64::MAX));
             Err(format!("it took longer than {limit} and was ended"))
         }
         (Some(Stopped::ByWatcher | Stopped::Interrupted(_)), _) => {
@@ -238,8 +238,11 @@ fn environment(caller: &Caller, scene: &Scene) -> Environment {
 /// Their commands come with the repository, and nobody here has said that they may run.
 pub fn untrusted(what: &str, gates: &[&Gate]) -> Error {
     let names: Vec<&str> = gates.iter().map(|gate| gate.name.as_str()).collect();
-    let message =
-        format!("{what}: the gates ({}) run commands of {}, which is not trusted here", names.join(", "), config::FILE);
+    let message = format!(
+        "{what}: the gates ({}) run commands of {}, which is not trusted here",
+        names.join(", "),
+        poste_config::FILE
+    );
     Error::refused(message)
         .code("untrusted")
         .hint(note!("read what it would run, then trust it: " [trust] " --as NAME (somebody of kind human)"))

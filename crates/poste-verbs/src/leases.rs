@@ -27,7 +27,7 @@ impl Desk<'_> {
             if half_over(until) < self.now()? {
                 let intent = Extend { message: lease.message, token: lease.token, lease_ms: Some(lease.length_ms) };
                 let proposal = self.proposal(Intent::Extend(intent), None, None)?;
-                match self.office.propose(&proposal)?.verdict {
+                match poste_config::propose(self.office, &proposal)?.verdict {
                     Verdict::Accepted(_) => until = self.now()?.plus_ms(lease.length_ms),
                     Verdict::Rejected(_) => continue,
                 }

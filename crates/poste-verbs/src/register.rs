@@ -1,7 +1,7 @@
 //! Registers an agent or a person. The same agent again, unchanged, is harmless.
 
+use poste_config::Runners;
 use poste_core::Office;
-use poste_core::config::Runners;
 use poste_core::fold::Verdict;
 use poste_core::log::{Author, Cleared, Intent, Register, Via};
 use poste_core::store::tables::Agent;
@@ -75,7 +75,7 @@ pub fn if_missing(office: &mut Office, name: &Name, header: Register, via: Via) 
         return Ok(false);
     }
     let proposal = office.proposal(&Author::new(name.clone(), via), Intent::Register(header), None);
-    match office.propose(&proposal)?.verdict {
+    match poste_config::propose(office, &proposal)?.verdict {
         Verdict::Accepted(_) => Ok(true),
         Verdict::Rejected(_) if office.agent(name)?.is_some() => Ok(false),
         Verdict::Rejected(rejection) => Err(rejection.into()),

@@ -1,7 +1,6 @@
 //! Says whether this machine's poste.toml is trusted to run commands, or trusts it.
 
-use poste_core::config::Command;
-use poste_core::office::{Trust, TrustView};
+use poste_config::{Command, Trust, TrustView};
 use poste_core::text::Name;
 use poste_core::vocabulary::AgentKind;
 use poste_core::{Digest, Timestamp};
@@ -66,20 +65,20 @@ impl Verb for Input {
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
-        if self.revoke && !desk.office.revoke_trust()? {
+        if self.revoke && !poste_config::revoke_trust(desk.office)? {
             desk.say("nothing was trusted here");
         }
-        let file = desk.office.config_path()?.display().to_string();
-        let answer = Answer::new(file.clone(), desk.office.trust()?);
+        let file = poste_config::config_path(desk.office)?.display().to_string();
+        let answer = Answer::new(file.clone(), poste_config::trust(desk.office)?);
         if !self.yes || answer.trusted {
             return Ok(Answered::new(answer));
         }
         let missing = || Error::not_found(format!("there is no {file} to trust"));
         let digest = self.seen.or(answer.digest).ok_or_else(missing)?;
         let by = person(desk)?;
-        desk.office.trust_config(&digest, by)?;
+        poste_config::trust_config(desk.office, &digest, by)?;
         desk.note_stored(format!("that {file} is trusted"));
-        Ok(Answered::new(Answer::new(file, desk.office.trust()?)))
+        Ok(Answered::new(Answer::new(file, poste_config::trust(desk.office)?)))
     }
 }
 

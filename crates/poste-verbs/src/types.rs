@@ -1,7 +1,6 @@
 //! Lists the message types and their defaults.
 
-use poste_core::config::Value;
-use poste_core::office::Standing;
+use poste_config::{Standing, Value};
 use poste_core::store::Store;
 use poste_core::views::{self, TypeView};
 use schemars::JsonSchema;
@@ -37,14 +36,14 @@ impl Verb for Input {
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
         // Whoever only looks is not stopped by a wrong file.
-        let file = match desk.office.config() {
+        let file = match poste_config::config(desk.office) {
             Ok(file) => Some(file),
             Err(error) => {
                 desk.warn(error.to_string());
                 None
             }
         };
-        let standing = file.as_ref().map(|file| desk.office.standing(file.as_ref())).transpose()?;
+        let standing = file.as_ref().map(|file| poste_config::standing(desk.office, file.as_ref())).transpose()?;
         let schemas = file.flatten().map(|file| file.schemas).unwrap_or_default();
         let types = views::types(desk.office.store())?.into_iter().map(|kind| {
             let schema = schemas.get(&kind.name).map(|source| Value::Schema(source.clone()).text());

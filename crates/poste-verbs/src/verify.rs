@@ -31,7 +31,7 @@ impl Verb for Input {
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
         let number = self.number;
         let message = views::message(desk.office.store(), number)?.ok_or_else(|| no_message(number))?;
-        let all = desk.office.gates()?;
+        let all = poste_config::gates(desk.office)?;
         let own = all.of_message(&message);
         let report = gates::look(desk.caller, desk.office, &all, &message)?;
         let gated = !own.is_empty();

@@ -150,7 +150,7 @@ impl Cx {
     /// For commands that write: this machine's poste.toml comes first.
     pub(crate) fn open_to_write(&mut self) -> Result<Office> {
         let mut office = self.office()?;
-        office.sync_policy()?;
+        poste_config::sync_policy(&mut office)?;
         self.carry_out(&mut office);
         self.ui.now = office.now()?;
         self.warn_of_session(&office)?;
@@ -397,7 +397,7 @@ impl Cx {
         office: &mut Office,
         proposal: &Proposal,
     ) -> std::result::Result<Outcome, poste_core::Error> {
-        let outcome = office.propose(proposal)?;
+        let outcome = poste_config::propose(office, proposal)?;
         if let Verdict::Accepted(effect) = &outcome.verdict {
             let what = stored_text(proposal, &outcome, effect);
             self.stored.borrow_mut().push(Stored { what, id: Some(outcome.id.clone()) });

@@ -86,7 +86,7 @@ pub(crate) fn record(
         let intent = Intent::Wake(Wake { message: *message, agent: agent.clone(), how, outcome });
         proposals.push(cx.proposal(office, intent, content.clone(), None)?);
     }
-    let outcomes = office.submit(&proposals)?;
+    let outcomes = poste_config::submit(office, &proposals)?;
     cx.carry_out(office);
     for outcome in outcomes {
         if let Verdict::Rejected(rejection) = outcome.verdict
@@ -281,7 +281,7 @@ struct Spawn {
 
 impl Spawn {
     fn find(office: &Office, agent: &Name, numbers: &[MessageNo]) -> Result<Self> {
-        let runners = office.runners()?;
+        let runners = poste_config::runners(office)?;
         if !runners.agents.contains_key(agent) {
             return Ok(Self::default());
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use poste_core::fold::{Code, Verdict};
 use poste_core::log::{Intent, Reserve};
-use poste_core::office::Office;
+use poste_core::office::{Office, Rules};
 
 use crate::office::{READER, create, proposal, submit};
 use crate::report::{Aim, Line, Report, quantity};
@@ -68,7 +68,7 @@ fn reserved(path: &Path, count: u64) -> Result<Office> {
 fn refused(office: &mut Office, free: &str, held: &str) -> Result {
     let patterns = vec![free.parse()?, held.parse()?];
     let reserve = Reserve { patterns, for_ms: 60_000, shared: false };
-    let outcome = office.propose(&proposal(READER, Intent::Reserve(reserve), None))?;
+    let outcome = office.propose(&proposal(READER, Intent::Reserve(reserve), None), &Rules::none())?;
     match &outcome.verdict {
         Verdict::Rejected(rejection) if rejection.code == Code::Reserved => Ok(()),
         other => Err(format!("it was to be refused: {other:?}").into()),

@@ -4,6 +4,7 @@ use super::fix::Mend;
 use super::{Finding, Opened, Scene, quoted};
 use crate::error::Error;
 use crate::fold::Refusals;
+use crate::office::Place;
 use crate::progress::Progress;
 use crate::store::bell;
 use crate::store::clock;
@@ -18,6 +19,14 @@ pub(super) fn damaged(damage: &str) -> Finding {
     Finding::problem("damage", format!("the office is damaged: {damage}"), "What it says can no longer be trusted.")
         .advice(RESTORE)
         .command(RESTORE_COMMAND)
+}
+
+/// The database as it is, if this program can read its tables.
+pub fn readable(place: &Place) -> Option<Store> {
+    let store = Store::open_as_is(&place.path, place.options.clone()).ok()?;
+    let file = FileVersion::read(store.conn()).ok()?;
+    let ours = place.options.schema.version();
+    (file.application_id == APPLICATION_ID && file.schema >= ours && file.may_read(ours).is_ok()).then_some(store)
 }
 
 /// Opens the database if it can be read by this program. Why it cannot be is told.

@@ -4,20 +4,21 @@
 //! that cannot be made is told as a note, and the others go on. [`mend`] does what is safe to do without asking; it takes the
 //! lock, and what it did is seen by examining again.
 //!
-//! One file a group of checks: [`folder`](self) and what lies in it, the lock and the processes, the database, clock and
-//! policy, agents and their mail.
+//! One file a group of checks: [`folder`](self) and what lies in it, the lock and the processes, the database, the clock,
+//! agents and their mail. What else can be found out is added with [`Report::add`].
 
+mod clock;
 mod database;
 mod files;
 mod fix;
 mod folder;
 mod locks;
 mod mail;
-mod settings;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use database::readable;
 pub use fix::{Mended, mend};
 
 use crate::error::Error;
@@ -97,26 +98,37 @@ impl Finding {
         }
     }
 
-    fn problem(check: &'static str, what: impl Into<String>, meaning: impl Into<String>) -> Self {
+    pub fn problem(check: &'static str, what: impl Into<String>, meaning: impl Into<String>) -> Self {
         Self::new(Severity::Problem, check, what, meaning)
     }
 
-    fn warning(check: &'static str, what: impl Into<String>, meaning: impl Into<String>) -> Self {
+    pub fn warning(check: &'static str, what: impl Into<String>, meaning: impl Into<String>) -> Self {
         Self::new(Severity::Warning, check, what, meaning)
     }
 
-    fn note(check: &'static str, what: impl Into<String>, meaning: impl Into<String>) -> Self {
+    pub fn note(check: &'static str, what: impl Into<String>, meaning: impl Into<String>) -> Self {
         Self::new(Severity::Note, check, what, meaning)
     }
 
-    fn advice(mut self, advice: impl Into<String>) -> Self {
+    pub fn advice(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
     }
 
-    fn command(mut self, command: impl Into<String>) -> Self {
+    pub fn command(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
         self
+    }
+
+    /// What a check came to that could not be made.
+    pub fn unchecked(what: &str, error: &Error) -> Self {
+        match error {
+            Error::Damaged(damage) => database::damaged(damage),
+            error => {
+                Self::note("unchecked", format!("{what} could not be checked: {error}"), "Nothing is known of it.")
+                    .advice("look at the reason, then run poste doctor again")
+            }
+        }
     }
 
     fn mend(mut self, mend: Mend) -> Self {
@@ -137,6 +149,11 @@ pub struct Report {
 impl Report {
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
+    }
+
+    pub fn add(&mut self, findings: Vec<Finding>) {
+        self.findings.extend(findings);
+        self.findings.sort_by_key(|finding| finding.severity);
     }
 
     pub fn is_content(&self) -> bool {
@@ -164,13 +181,8 @@ impl Scene<'_> {
 
     /// Makes one check. One that fails is a finding of its own, and the next one is made all the same.
     fn check(&mut self, what: &'static str, check: impl FnOnce(&mut Self) -> Result<(), Error>) {
-        match check(self) {
-            Ok(()) => {}
-            Err(Error::Damaged(damage)) => self.add(database::damaged(&damage)),
-            Err(error) => self.add(
-                Finding::note("unchecked", format!("{what} could not be checked: {error}"), "Nothing is known of it.")
-                    .advice("look at the reason, then run poste doctor again"),
-            ),
+        if let Err(error) = check(self) {
+            self.add(Finding::unchecked(what, &error));
         }
     }
 }
@@ -186,12 +198,10 @@ pub fn examine(place: &Place, request: Request, progress: &mut dyn FnMut(Progres
         scene.check("the file system", folder::file_system);
         scene.check("the room on the disk", folder::room);
         scene.check("the write lock", locks::write_lock);
-        scene.check("local.toml", settings::own_file);
         if let Some(opened) = database::open(&mut scene) {
             scene.check("the end of the log", |scene| database::bell(scene, &opened));
             scene.check("the write-ahead log", |scene| locks::write_ahead_log(scene, &opened));
-            scene.check("the clock", |scene| settings::clock(scene, &opened));
-            scene.check("poste.toml", |scene| settings::policy(scene, &opened));
+            scene.check("the clock", |scene| clock::clock(scene, &opened));
             scene.check("the agents", |scene| mail::agents(scene, &opened));
             scene.check("the sessions", |scene| mail::sessions(scene, &opened));
             scene.check("the claims", |scene| mail::claims(scene, &opened));
@@ -204,9 +214,9 @@ pub fn examine(place: &Place, request: Request, progress: &mut dyn FnMut(Progres
             }
         }
     }
-    let mut findings = scene.findings;
-    findings.sort_by_key(|finding| finding.severity);
-    Ok(Report { office: place.path.display().to_string(), quick: request.quick, findings })
+    let mut report = Report { office: place.path.display().to_string(), quick: request.quick, findings: Vec::new() };
+    report.add(scene.findings);
+    Ok(report)
 }
 
 /// A path as it is typed into a shell.

@@ -42,7 +42,7 @@ pub use outcome::{
     AgreedOn, Claimed, ClaimedItem, Class, Code, Effect, Handling, Late, Locked, Outcome, Rejection, Reserved, Sent,
     Verdict, Versioned,
 };
-pub(crate) use policy::check_ranges as check_policy;
+pub use policy::check_ranges as check_policy;
 
 use crate::digest::Digest;
 use crate::error::Error;

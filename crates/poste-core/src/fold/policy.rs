@@ -35,7 +35,7 @@ impl Rule for Policy {
 }
 
 /// Also called before the append, so that a bad file is named with its path.
-pub(crate) fn check_ranges(policy: &Policy) -> Result<(), String> {
+pub fn check_ranges(policy: &Policy) -> Result<(), String> {
     let settings = &policy.settings;
     let attempts = |value: Option<u32>| value.is_none_or(|value| (1..=limits::ATTEMPTS_MAX_MAX).contains(&value));
     let delay = |value: Option<i64>| value.is_none_or(|value| (0..=limits::RETRY_DELAY_MS_MAX).contains(&value));

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use super::{CheckReport, Gate, GateReport, Gates, Program, Report, Source, TEMPLATES, folder_of};
-use crate::config;
 use crate::error::Error;
 use crate::limits;
 use crate::log::{Artifact, ArtifactState};
@@ -11,6 +10,7 @@ use crate::payload;
 use crate::store::Store;
 use crate::store::artifact::{Seen, Worktree};
 use crate::store::blobs::Blobs;
+use crate::store::discover;
 use crate::views::MessageView;
 
 /// Where gates look. It borrows nothing of the office, which can be written to while they run.
@@ -24,7 +24,7 @@ pub struct Scene {
 impl Scene {
     pub fn of(store: &Store) -> Result<Self, Error> {
         let office = store.path().ok_or_else(|| Error::Damaged("the office has no folder".to_owned()))?.to_owned();
-        Ok(Self { config: office.with_file_name(config::FILE), office, blobs: store.blobs().cloned() })
+        Ok(Self { config: office.with_file_name(discover::CONFIG_FILE), office, blobs: store.blobs().cloned() })
     }
 
     pub fn office(&self) -> &Path {
@@ -124,7 +124,7 @@ impl Looking<'_> {
         }
         let Some(program) = &gate.program else { return Ok(()) };
         if !may_run {
-            let found = Err(format!("not run: {} is not trusted here (poste trust)", config::FILE));
+            let found = Err(format!("not run: {} is not trusted here (poste trust)", discover::CONFIG_FILE));
             self.checks.push(CheckReport::new(program.key(), None, found));
         } else if program.is_for_each_artifact() {
             for artifact in sound {
@@ -310,13 +310,14 @@ fn matches(pattern: &str, path: &str) -> bool {
     pattern_of(pattern).is_ok_and(|glob| glob.is_match(if pattern.contains('/') { path } else { name }))
 }
 
-pub(crate) fn pattern_of(pattern: &str) -> Result<globset::GlobMatcher, String> {
+/// A pattern for the names of artifacts.
+pub fn pattern_of(pattern: &str) -> Result<globset::GlobMatcher, String> {
     let glob = globset::GlobBuilder::new(pattern).literal_separator(true).build();
     glob.map(|glob| glob.compile_matcher()).map_err(|error| error.kind().to_string())
 }
 
 /// What is wrong with the schemas of gates, each with the gate's line.
-pub(crate) fn schema_problems(config: &Path, gates: &[Gate]) -> Vec<(Source, usize, String)> {
+pub fn schema_problems(config: &Path, gates: &[Gate]) -> Vec<(Source, usize, String)> {
     let mut problems = Vec::new();
     for gate in gates {
         let named = [("payload_schema", &gate.payload_schema), ("artifact_schema", &gate.artifact_schema)];

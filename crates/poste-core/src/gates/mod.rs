@@ -9,12 +9,12 @@ mod report;
 
 use std::path::{Path, PathBuf};
 
-pub use check::{Errand, Ran, Runner, Scene, run};
-pub(crate) use check::{pattern_of, schema_problems};
+pub use check::{Errand, Ran, Runner, Scene, pattern_of, run, schema_problems};
 pub use report::{CheckReport, GateReport, Report};
 
-use crate::config::SchemaSource;
 use crate::limits;
+use crate::payload::SchemaSource;
+use crate::store::discover;
 use crate::text::{Label, TypeName};
 use crate::views::MessageView;
 
@@ -63,8 +63,8 @@ pub enum Source {
 impl Source {
     pub fn file(self) -> &'static str {
         match self {
-            Self::Office => crate::config::FILE,
-            Self::Machine => crate::config::LOCAL_FILE,
+            Self::Office => discover::CONFIG_FILE,
+            Self::Machine => discover::LOCAL_CONFIG_FILE,
         }
     }
 }
@@ -87,7 +87,7 @@ impl Gate {
             && self.step.as_ref().is_none_or(|own| Some(own) == step)
     }
 
-    pub(crate) fn checks_something(&self) -> bool {
+    pub fn checks_something(&self) -> bool {
         self.asks_of_artifacts() || self.payload_schema.is_some() || self.program.is_some()
     }
 

@@ -214,6 +214,17 @@ pub struct Policy {
     pub types: Vec<PolicyType>,
 }
 
+impl Policy {
+    /// Equal for equal rules, whoever proposes them.
+    pub fn digest(&self) -> Digest {
+        Self::digest_of(&self.settings, &self.types)
+    }
+
+    pub fn digest_of(settings: &Settings, types: &[PolicyType]) -> Digest {
+        Digest::of(&serde_json::to_vec(&(settings, types)).expect("a policy is plain data"))
+    }
+}
+
 /// Office-wide settings; what is absent keeps its built-in value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

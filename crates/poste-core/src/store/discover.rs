@@ -5,6 +5,10 @@ use std::path::{Path, PathBuf};
 
 /// The folder name of an office.
 pub const FOLDER: &str = ".poste";
+/// The file beside that folder, which may be versioned.
+pub const CONFIG_FILE: &str = "poste.toml";
+/// This machine's own file, inside it.
+pub const LOCAL_CONFIG_FILE: &str = "local.toml";
 
 /// The office that belongs to `from`, if there is one.
 ///

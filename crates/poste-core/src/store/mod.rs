@@ -20,7 +20,6 @@ pub(crate) mod aside;
 pub(crate) mod bell;
 pub mod blobs;
 pub mod clock;
-mod config_file;
 pub mod discover;
 mod erase;
 pub(crate) mod file_system;
@@ -42,7 +41,6 @@ pub mod session_pages;
 pub mod table_digest;
 pub mod tables;
 mod ticks;
-pub mod trust;
 pub(crate) mod waiters;
 mod wal;
 
@@ -57,14 +55,14 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 pub use bell::last_rung;
-pub use config_file::{read_config, replace_config};
 pub use erase::Erased;
 pub(crate) use files::OfficeFiles;
 pub(crate) use follow::Follower;
 pub use interest::Interest;
-pub(crate) use local::{LocalLog, fresh_id};
+pub(crate) use local::LocalLog;
+pub(crate) use local::fresh_id;
 pub(crate) use lock::LockState;
-pub use lock::WriteLock;
+pub use lock::{WriteGuard, WriteLock};
 pub use waiters::{Interrupt, wake};
 pub(crate) use wal::WAL_BYTES_MAX;
 use wal::WAL_BYTES_MAX_STAYING;
@@ -568,8 +566,18 @@ fn file_identity(path: &Path) -> Option<(u64, u64)> {
 fn check_own_folder(path: &Path) -> Result<(), Error> {
     let is_ours = |entry: &folder::Entry| match entry.name.as_str() {
         GITIGNORE => fs::read_to_string(&entry.path).is_ok_and(|text| IGNORE_ALL.starts_with(&text)),
-        "bell" | "write.lock" | "blobs" | "archive" | "contexts" | "sessions" | "live" | "runs" | "waiters"
-        | "worktrees" | "local.toml" | "trust.json" => true,
+        "bell"
+        | "write.lock"
+        | "blobs"
+        | "archive"
+        | "contexts"
+        | "sessions"
+        | "live"
+        | "runs"
+        | "waiters"
+        | "worktrees"
+        | discover::LOCAL_CONFIG_FILE
+        | "trust.json" => true,
         name => ["office.db", "search.", "before-schema-"].iter().any(|ours| name.starts_with(ours)),
     };
     let entries = folder::entries(path)?;
@@ -620,7 +628,7 @@ fn private_file(path: &Path) -> Result<(), Error> {
 }
 
 /// After this, names made in the folder survive a power loss.
-pub(crate) fn sync_folder(path: &Path) -> Result<(), Error> {
+pub fn sync_folder(path: &Path) -> Result<(), Error> {
     fs::File::open(path).and_then(|folder| folder.sync_all()).map_err(|error| Error::io(path, error))
 }
 

@@ -26,7 +26,6 @@ mod rows;
 mod runs;
 mod search;
 mod sessions;
-mod settings;
 mod stats;
 mod status;
 mod thread;
@@ -90,7 +89,6 @@ pub use sessions::{
     Held, Lease, NoteView, QuestionView, SessionContext, SessionView, Sessions, held_by, held_in, leases, live_session,
     live_sessions, question_at, session, session_context, session_of_process, session_over, session_row, sessions,
 };
-pub use settings::{PolicyView, Setting, Source, settings};
 pub use stats::{Durations, GroupStats, Stats, stats};
 pub use status::{Count, Status, next_due, status};
 pub use thread::{

@@ -9,6 +9,7 @@ use poste_core::log::{
     WakeOutcome, WakeWay, WorkflowEnd, WorkflowEnding, WorkflowMark, WorkflowRetry, WorkflowStart, WorkflowStep,
     context_mail,
 };
+use poste_core::office::Rules;
 use poste_core::store::processes;
 use poste_core::store::table_digest::refold;
 use poste_core::store::tables::{Concern, State};
@@ -241,7 +242,7 @@ fn what_is_taken_in_the_same_transaction_rings_for_nobody() {
     let send = desk.proposal("lead", Intent::Send(letter("coder", "alert")), Some(text("fire")));
     let claim = Claim { message: Some(MessageNo(1)), max: 1, lease_ms: None, types: Vec::new() };
     let claim = desk.proposal("coder", Intent::Claim(claim), None);
-    desk.office.submit(&[send, claim]).expect("both are stored");
+    desk.office.submit(&[send, claim], &Rules::none()).expect("both are stored");
     assert_eq!(desk.state(MessageNo(1)), State::Claimed);
     asked_for(&mut desk, &[]);
 }
@@ -399,7 +400,7 @@ fn a_batch_asks_for_each_of_its_records_and_past_a_limit_for_the_index() {
     let batch = |desk: &mut Desk, count: usize| {
         let letter = || Intent::Send(letter("coder", "alert"));
         let proposals: Vec<_> = (0..count).map(|_| desk.proposal("lead", letter(), Some(text("fire")))).collect();
-        desk.office.submit(&proposals).expect("they are stored");
+        desk.office.submit(&proposals, &Rules::none()).expect("they are stored");
     };
     batch(&mut desk, 3);
     assert_eq!(desk.office.take_actions().len(), 3);

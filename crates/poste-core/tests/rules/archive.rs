@@ -9,7 +9,7 @@ use poste_core::{Digest, MessageNo, Position};
 use serde_json::value::RawValue;
 
 use crate::common::*;
-use crate::endings::{assert_same, code_of, says};
+use crate::endings::{assert_same, code_of};
 
 fn desk() -> Desk {
     let mut desk = Desk::with(&["lead", "bob", "cy"]);

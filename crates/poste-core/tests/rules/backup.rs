@@ -8,7 +8,7 @@ use poste_core::backup::{Manifest, Restored, restore, take};
 use poste_core::fold::Refusals;
 use poste_core::limits::CONTENT_INLINE_BYTES_MAX;
 use poste_core::log::{Artifact, ArtifactState, Body, Content, Intent, Send};
-use poste_core::office::Place;
+use poste_core::office::{Place, Rules};
 use poste_core::store::WriteLock;
 use poste_core::store::table_digest::digest;
 use poste_core::{Digest, Error, MessageNo, views};
@@ -104,7 +104,7 @@ fn a_restored_office_is_the_one_that_was_copied_on_a_machine_of_its_own() {
 
     // It goes on where the snapshot ended.
     let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
-    assert_eq!(office.propose(&proposal).unwrap().position, Some(manifest.position.next()));
+    assert_eq!(office.propose(&proposal, &Rules::none()).unwrap().position, Some(manifest.position.next()));
     let findings =
         poste_core::doctor::examine(&place_at(&desk, path), Default::default(), &mut |_| {}).unwrap().findings;
     assert!(findings.is_empty(), "{findings:#?}");
@@ -280,7 +280,7 @@ fn an_office_that_is_there_stays_or_is_kept_whole() {
     assert_eq!(restored.kept_position, Some(before.head));
     // Whoever had it open notices before the next write, and writes into neither.
     let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
-    assert!(matches!(desk.office.propose(&proposal), Err(Error::Replaced(_))));
+    assert!(matches!(desk.office.propose(&proposal, &Rules::none()), Err(Error::Replaced(_))));
     assert_eq!(desk.place.open().unwrap().store().tables().unwrap().cursor.head.position, manifest.position);
     let old = place_at(&desk, kept).open().unwrap();
     assert_eq!(digest(old.store().conn()).unwrap(), before.digest);
@@ -326,21 +326,4 @@ fn what_is_no_office_is_kept_as_well() {
         desk.place.open().expect(what);
         fs::remove_dir_all(&desk.place.path).unwrap();
     }
-}
-
-#[test]
-fn a_copy_may_change_its_policy_and_says_which_machine_it_is() {
-    let mut desk = furnished();
-    fs::write(desk.config(), "[delivery]\nmax_attempts = 2\n").unwrap();
-    desk.office.sync_policy().unwrap();
-    let (copy, _) = snapshot(&desk).unwrap();
-    fs::create_dir(beside(&desk, "other")).unwrap();
-    let path = beside(&desk, "other/.poste");
-    restore_at(&desk, &copy, &path, false).unwrap();
-    fs::write(beside(&desk, "other/poste.toml"), "[delivery]\nmax_attempts = 3\n").unwrap();
-    let mut office = place_at(&desk, path).open().unwrap();
-    office.sync_policy().unwrap();
-    let policy = office.store().tables().unwrap().policy().unwrap();
-    assert_eq!((policy.version, policy.settings.max_attempts), (2, Some(3)));
-    assert_ne!(policy.machine, desk.office.store().machine().unwrap().to_string());
 }

@@ -142,7 +142,7 @@ impl Desk {
     /// Proposes, and sees to it that a refusal or an error leaves every table as it was.
     pub fn try_outcome(&mut self, proposal: &Proposal) -> Result<Outcome, Error> {
         let before = self.tables();
-        let answer = self.office.propose(proposal);
+        let answer = crate::propose(&mut self.office, proposal);
         match &answer {
             Err(_) => assert_eq!(self.tables(), before, "an error changed the tables: {proposal:?}"),
             Ok(Outcome { verdict: Verdict::Accepted(_), repeat: false, .. }) => {}
@@ -165,7 +165,7 @@ impl Desk {
         }
         let settled = self.tables();
         assert_ne!(settled.head, before.head, "a refusal changed tables without a record: {proposal:?}");
-        let again = self.office.propose(proposal).expect("the same proposal is answered again");
+        let again = crate::propose(&mut self.office, proposal).expect("the same proposal is answered again");
         assert_eq!(again.verdict, outcome.verdict, "nothing is due any more, and the answer is another one");
         assert_eq!(self.tables(), settled, "a refusal changed the tables: {proposal:?}");
     }
@@ -228,6 +228,12 @@ impl Desk {
     pub fn done_with(&mut self, who: &str, message: MessageNo, token: Option<Position>) -> Answer {
         let result = Content { summary: Some(format!("done by {who}")), ..Content::default() };
         self.say(who, Intent::Done(Done { message, token, artifacts: Vec::new() }), Some(result))
+    }
+
+    pub fn done_saying(&mut self, who: &str, message: MessageNo, words: &str) -> Position {
+        let done = Done { message, token: None, artifacts: Vec::new() };
+        accepted(self.say(who, Intent::Done(done), Some(text(words))));
+        self.head()
     }
 
     pub fn fail(&mut self, who: &str, message: MessageNo) -> Answer {
@@ -570,6 +576,12 @@ pub fn refused<T: Debug>(answer: Answer<T>, code: Code) -> String {
         Err(rejection) if rejection.code == code => rejection.reason,
         other => panic!("expected {code}, got {other:?}"),
     }
+}
+
+/// Whether a refusal is told as this code with these words in its reason.
+#[track_caller]
+pub fn says(reason: &str, words: &str) {
+    assert!(reason.contains(words), "{reason:?} does not say {words:?}");
 }
 
 /// Asserts that a result was kept as late.

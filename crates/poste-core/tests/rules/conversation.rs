@@ -3,10 +3,10 @@
 use poste_core::MessageNo;
 use poste_core::fold::Code;
 use poste_core::log::{Close, Intent, Send};
+use poste_core::office::Rules;
 use poste_core::store::tables::{EndReason, Event, Notice, State};
 
 use crate::common::*;
-use crate::endings::says;
 
 /// lead and ann (human) write to bob and cy in one conversation; dot is not part of it.
 fn desk() -> (Desk, MessageNo, MessageNo) {
@@ -274,7 +274,7 @@ fn more_open_deliveries_than_one_record_may_touch_are_refused() {
         })
         .collect();
     for chunk in proposals.chunks(500) {
-        desk.office.submit(chunk).expect("they are sent");
+        desk.office.submit(chunk, &Rules::none()).expect("they are sent");
     }
     says(&refused(desk.close("lead", MessageNo(1)), Code::TooLarge), "more than 10000");
 }

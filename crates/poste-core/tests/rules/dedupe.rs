@@ -2,6 +2,7 @@
 
 use poste_core::fold::{Code, Effect, Verdict};
 use poste_core::log::{Intent, Proposal, Register, Send, Shown};
+use poste_core::office::Rules;
 use poste_core::store::tables::State;
 use poste_core::views;
 
@@ -31,7 +32,7 @@ fn the_same_proposal_twice_has_one_effect_and_is_called_a_repeat() {
 fn two_equal_proposals_in_one_submission_have_one_effect() {
     let mut desk = Desk::with(&["ann", "bob"]);
     let proposal = letter_to_bob(&desk);
-    let outcomes = desk.office.submit(&[proposal.clone(), proposal]).unwrap();
+    let outcomes = desk.office.submit(&[proposal.clone(), proposal], &Rules::none()).unwrap();
     assert_eq!([outcomes[0].repeat, outcomes[1].repeat], [false, true]);
     assert_eq!(outcomes[0].verdict, outcomes[1].verdict);
     assert_eq!(desk.last_message().0, 1);

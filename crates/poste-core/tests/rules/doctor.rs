@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use poste_core::doctor::{Finding, Mended, Report, Request, Severity, examine, mend};
 use poste_core::fold::Code;
 use poste_core::limits::CONTENT_INLINE_BYTES_MAX;
-use poste_core::log::{Archive, Artifact, ArtifactState, Body, Content, Intent, Policy, Send, Settings};
+use poste_core::log::{Archive, Artifact, ArtifactState, Body, Content, Intent, Send};
+use poste_core::office::Rules;
 use poste_core::store::WriteLock;
 use poste_core::store::tables::State;
 use poste_core::views;
@@ -394,7 +395,7 @@ fn no_new_record_names_a_copy_that_is_not_there_and_others_are_not_held_up_by_it
 
     let lacking = desk.proposal("ann", attached(plan), None);
     let plain = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
-    let outcomes = desk.office.submit(&[lacking, plain, sent]).unwrap();
+    let outcomes = desk.office.submit(&[lacking, plain, sent], &Rules::none()).unwrap();
     let refusal = outcomes[0].verdict.clone().accepted();
     assert!(refused(refusal, Code::Malformed).starts_with("plan.md: its copy is not in the office"));
     assert!(outcomes[1].position.is_some(), "whoever shares its transaction is stored");
@@ -587,32 +588,6 @@ fn leaps_of_the_clock_are_told() {
     desk.clock.set_wall(-HOUR);
     assert!(only(&desk, Severity::Warning, "clock").what.contains("1h behind"));
     desk.clock.set_wall(HOUR);
-    assert_content(&desk);
-}
-
-#[test]
-fn a_poste_toml_that_is_wrong_or_not_in_force_is_told() {
-    let mut desk = Desk::with(&["ann"]);
-    let write = |desk: &Desk, text: &str| fs::write(desk.config(), text).unwrap();
-    write(&desk, "[delivry]\n");
-    assert!(only(&desk, Severity::Problem, "policy").what.contains("did you mean delivery?"));
-    write(&desk, "[delivery]\nmax_attempts = 2\n");
-    only(&desk, Severity::Note, "policy");
-    desk.office.sync_policy().unwrap();
-    assert_content(&desk);
-    let elsewhere = Policy {
-        replaces: 1,
-        machine: "elsewhere".parse().unwrap(),
-        host: "other-host".to_owned(),
-        settings: Settings { max_attempts: Some(7), ..Settings::default() },
-        types: Vec::new(),
-    };
-    accepted(desk.ask("poste", Intent::Policy(elsewhere)));
-    assert!(only(&desk, Severity::Warning, "policy").what.contains("policy 2 from other-host"));
-    write(&desk, "[delivery]\nmax_attempts = 3\n");
-    assert!(only(&desk, Severity::Problem, "policy").what.contains("would replace policy 1, but policy 2"));
-    assert!(desk.office.sync_policy().is_err(), "a command that writes says the same");
-    write(&desk, "[delivery]\nmax_attempts = 7\n");
     assert_content(&desk);
 }
 

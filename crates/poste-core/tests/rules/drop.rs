@@ -6,7 +6,6 @@ use poste_core::store::tables::{Event, State};
 use poste_core::{MessageNo, Timestamp};
 
 use crate::common::*;
-use crate::endings::says;
 
 /// lead's message to bob has failed.
 fn failed() -> (Desk, MessageNo) {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use poste_core::fold::{Effect, Rejection};
-use poste_core::log::{Ack, Archive, Close, Content, Done, Drop, Intent, Redact, Register, Send};
+use poste_core::log::{Ack, Archive, Close, Content, Drop, Intent, Redact, Register, Send};
+use poste_core::office::Rules;
 use poste_core::views::{self, ArchiveBatch};
 use poste_core::{MessageNo, Position};
 use serde_json::{Value, json};
@@ -85,7 +86,7 @@ impl Desk {
             proposals.push(self.proposal(from, Intent::Send(letter), Some(content)));
             proposals.push(self.proposal(to, Intent::Ack(Ack { message: number }), Some(text("noted"))));
         }
-        for outcome in self.office.submit(&proposals).expect("the office answers") {
+        for outcome in self.office.submit(&proposals, &Rules::none()).expect("the office answers") {
             accepted(outcome.verdict.accepted());
         }
         numbers
@@ -96,12 +97,6 @@ impl Desk {
             Effect::Sent(sent) => sent.number,
             other => panic!("a send came to {other:?}"),
         }
-    }
-
-    pub fn done_saying(&mut self, who: &str, message: MessageNo, words: &str) -> Position {
-        let done = Done { message, token: None, artifacts: Vec::new() };
-        accepted(self.say(who, Intent::Done(done), Some(text(words))));
-        self.head()
     }
 
     pub fn register_with_lead(&mut self, name: &str, lead: &str) {
@@ -220,12 +215,6 @@ pub fn assert_same(before: &Value, after: &Value) {
 
 fn lines_of(value: &Value) -> Vec<String> {
     serde_json::to_string_pretty(value).expect("JSON").lines().map(ToOwned::to_owned).collect()
-}
-
-/// Whether a refusal is told as this code with these words in its reason.
-#[track_caller]
-pub fn says(reason: &str, words: &str) {
-    assert!(reason.contains(words), "{reason:?} does not say {words:?}");
 }
 
 pub fn code_of<T: std::fmt::Debug>(answer: Answer<T>) -> poste_core::fold::Code {

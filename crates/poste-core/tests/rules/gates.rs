@@ -2,15 +2,12 @@
 
 use poste_core::fold::{Code, Effect, Verdict};
 use poste_core::limits;
-use poste_core::log::{
-    ApprovalAnswer, ApprovalAsk, Artifact, ArtifactState, Done, GateResult, GateVerdict, Intent, Send,
-};
+use poste_core::log::{Artifact, ArtifactState, GateResult, GateVerdict, Intent, Send};
 use poste_core::store::tables::{EndReason, Event, State};
 use poste_core::views;
 use poste_core::{MessageNo, Position};
 
 use crate::common::*;
-use crate::endings::says;
 
 /// A draft that bob has claimed.
 fn claimed_draft() -> (Desk, MessageNo, Position) {
@@ -149,104 +146,6 @@ fn one_of_several_claimed_together_goes_back_alone() {
     accepted(say(&mut desk, "bob", result(numbers[0], token, &[false])));
     accepted(say(&mut desk, "bob", result(numbers[1], token, &[true])));
     assert_eq!(numbers.map(|number| desk.state(number)), [State::Returned, State::Claimed]);
-}
-
-/// An office whose `poste.toml` has a gate for drafts.
-fn gated_desk() -> Desk {
-    let desk = Desk::with(&["writer", "bob"]);
-    let gate = "[types.news]\nwork = false\n[[gate]]\nname = \"draft\"\ntype = \"draft_ready\"\nexists = true\n\
-                [[gate]]\nname = \"news\"\ntype = \"news\"\nexists = true\n";
-    std::fs::write(desk.config(), gate).expect("written");
-    desk
-}
-
-#[test]
-fn no_surface_ends_a_gated_message_that_has_not_passed() {
-    let mut desk = gated_desk();
-    desk.office.sync_policy().expect("the policy is taken");
-    let number = desk.send("writer", "bob", "draft_ready");
-    let news = desk.send("writer", "bob", "news");
-    says(&refused(desk.done("bob", number), Code::GateNotPassed), "has gates to pass (draft)");
-    let reply = answer_and_finish(number);
-    refused(desk.post("bob", reply.clone()), Code::GateNotPassed);
-    refused(desk.ack("bob", news), Code::GateNotPassed);
-    accepted(desk.ack("bob", number));
-    let token = accepted(desk.claim("bob", number));
-    says(&refused(desk.done("bob", number), Code::GateNotPassed), "under this claim");
-    refused(desk.done_with("bob", number, Some(token)), Code::GateNotPassed);
-    refused(desk.post("bob", answer_and_finish(number)), Code::GateNotPassed);
-    accepted(say(&mut desk, "bob", result(number, token, &[true])));
-    accepted(desk.post("bob", reply));
-    // What is refused anyway is refused for its own reason.
-    refused(desk.done("bob", number), Code::Ended);
-    refused(desk.done("writer", news), Code::NotRecipient);
-    refused(desk.done("bob", MessageNo(99)), Code::UnknownMessage);
-    accepted(desk.fail("bob", news));
-}
-
-#[test]
-fn a_result_of_an_older_claim_opens_nothing() {
-    let mut desk = gated_desk();
-    let number = desk.send("writer", "bob", "draft_ready");
-    let first = accepted(desk.claim("bob", number));
-    accepted(say(&mut desk, "bob", result(number, first, &[true])));
-    accepted(desk.release("bob", number, Some(first)));
-    let second = accepted(desk.claim("bob", number));
-    refused(desk.done_with("bob", number, Some(second)), Code::GateNotPassed);
-    accepted(say(&mut desk, "bob", result(number, second, &[true])));
-    accepted(desk.done_with("bob", number, Some(second)));
-}
-
-#[test]
-fn what_was_done_before_there_was_a_gate_is_still_a_repeat() {
-    let mut desk = Desk::with(&["writer", "bob"]);
-    let number = desk.send("writer", "bob", "draft_ready");
-    let done = desk.proposal("bob", Intent::Done(Done { message: number, token: None, artifacts: Vec::new() }), None);
-    assert!(!desk.outcome(&done).repeat);
-    std::fs::write(desk.config(), "[[gate]]\nname = \"draft\"\ntype = \"draft_ready\"\nexists = true\n").unwrap();
-    let again = desk.outcome(&done);
-    assert!(again.repeat && matches!(again.verdict, Verdict::Accepted(_)), "{again:?}");
-}
-
-#[test]
-fn nobody_decides_a_gated_question_past_its_gates() {
-    let mut desk = Desk::with(&["writer", "bob"]);
-    desk.register("ann", human());
-    std::fs::write(desk.config(), "[[gate]]\nname = \"asked\"\ntype = \"question\"\nexists = true\n").unwrap();
-    let choices = || vec!["approve".parse().unwrap(), "deny".parse().unwrap()];
-    let ask = ApprovalAsk { mail: letter("bob", "question"), choices: choices(), default: None, deadline: None };
-    accepted(say(&mut desk, "writer", Intent::ApprovalAsk(ask)));
-    let number = desk.last_message();
-    let answer = |choice: &str| {
-        let mail = Send { reply_to: Some(number), ..Send::plain("response".parse().unwrap(), Vec::new()) };
-        Intent::ApprovalAnswer(ApprovalAnswer { mail, choice: choice.parse().unwrap() })
-    };
-    for choice in ["approve", "deny"] {
-        says(&refused(say(&mut desk, "bob", answer(choice)), Code::GateNotPassed), "run when it is claimed");
-        says(&refused(say(&mut desk, "ann", answer(choice)), Code::GateNotPassed), "whoever it was sent to");
-    }
-    let token = accepted(desk.claim("bob", number));
-    says(&refused(say(&mut desk, "bob", answer("approve")), Code::GateNotPassed), "under this claim");
-    refused(say(&mut desk, "ann", answer("approve")), Code::GateNotPassed);
-    accepted(say(&mut desk, "bob", result(number, token, &[true])));
-    accepted(say(&mut desk, "ann", answer("deny")));
-    refused(say(&mut desk, "bob", answer("approve")), Code::Ended);
-}
-
-#[test]
-fn both_files_together_hold_no_more_gates_than_one_record_of_results() {
-    let desk = Desk::with(&["bob"]);
-    let gates = |prefix: &str, count: usize| -> String {
-        (0..count)
-            .map(|n| format!("[[gate]]\nname = \"{prefix}{n}\"\ntype = \"draft_ready\"\nexists = true\n"))
-            .collect()
-    };
-    let local = desk.office.store().path().expect("a folder").join("local.toml");
-    std::fs::write(desk.config(), gates("a", limits::GATES_MAX - 1)).unwrap();
-    std::fs::write(&local, gates("b", 1)).unwrap();
-    assert_eq!(desk.office.gates().expect("they fit").gates.len(), limits::GATES_MAX);
-    std::fs::write(&local, gates("b", 2)).unwrap();
-    assert!(desk.office.gates().expect_err("one too many").to_string().contains("more than 64 gates"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use poste_core::fold::{Code, Effect, Handling};
 use poste_core::log::{HandlerCursor, HandlerDead, HandlerRelease, HandlerSettle, HandlerTake, Intent, Send, Settling};
+use poste_core::office::Rules;
 use poste_core::text::Label;
 use poste_core::{MessageNo, Position, limits, office, views};
 
@@ -172,13 +173,13 @@ fn its_alert_is_mail_and_says_of_which_rule() {
 fn a_repeated_take_is_told_what_it_took() {
     let mut desk = Desk::with(&["one"]);
     let proposal = desk.proposal("one", take("pager", None), None);
-    let first = desk.office.propose(&proposal).unwrap();
-    let again = desk.office.propose(&proposal).unwrap();
+    let first = desk.office.propose(&proposal, &Rules::none()).unwrap();
+    let again = desk.office.propose(&proposal, &Rules::none()).unwrap();
     assert!(again.repeat);
     assert_eq!(first.verdict, again.verdict);
     let token = taken(first.verdict.accepted().unwrap()).token;
     accepted(desk.ask("one", release("pager", token)));
-    let over = desk.office.propose(&proposal).unwrap();
+    let over = desk.office.propose(&proposal, &Rules::none()).unwrap();
     assert_eq!(over.verdict.accepted().unwrap(), Effect::Noted, "it was taken then, and is over");
 }
 
@@ -189,7 +190,7 @@ fn there_are_not_rules_without_end() {
     for number in 0..limits::HANDLERS_MAX {
         proposals.push(desk.proposal("one", take(&format!("rule-{number}"), None), None));
     }
-    for outcome in desk.office.submit(&proposals).unwrap() {
+    for outcome in desk.office.submit(&proposals, &Rules::none()).unwrap() {
         outcome.verdict.accepted().unwrap();
     }
     refused(desk.ask("one", take("one-more", None)), Code::TooLarge);

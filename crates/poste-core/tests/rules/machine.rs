@@ -1,32 +1,14 @@
 //! Which machine a record came from, and by which surface.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use poste_core::log::{Intent, Proposal, Via};
-use poste_core::office::Place;
+use poste_core::office::{Place, Rules};
 use poste_core::store::Options;
 use poste_core::{Position, views};
 
 use crate::common::{Desk, letter, text};
-
-/// A plain copy of the folder, as a person or a backup makes one.
-fn copied(desk: &Desk, name: &str) -> PathBuf {
-    let to = desk.folder.path().join(name).join(".poste");
-    copy(&desk.place.path, &to);
-    to
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &to.join(entry.file_name())),
-            false => drop(fs::copy(entry.path(), to.join(entry.file_name())).unwrap()),
-        }
-    }
-}
 
 fn place(desk: &Desk, path: PathBuf) -> Place {
     Place { path, ..desk.place.clone() }
@@ -49,25 +31,6 @@ fn an_office_keeps_its_machine_id() {
 }
 
 #[test]
-fn a_copied_folder_is_another_machine() {
-    let mut desk = Desk::with(&["ann", "bob"]);
-    fs::write(desk.config(), "[delivery]\nmax_attempts = 2\n").unwrap();
-    desk.office.sync_policy().unwrap();
-    let path = copied(&desk, "copy");
-    let mut copy = place(&desk, path.clone()).open().unwrap();
-    let machine = copy.machine().unwrap().clone();
-    assert_ne!(&machine, desk.office.machine().unwrap());
-
-    // It goes on by itself: its file stands on the policy of the machine it is a copy of.
-    fs::write(path.with_file_name("poste.toml"), "[delivery]\nmax_attempts = 3\n").unwrap();
-    copy.sync_policy().unwrap();
-    let policy = copy.store().tables().unwrap().policy().unwrap();
-    assert_eq!((policy.version, policy.machine.as_str()), (2, machine.as_str()));
-    let head = copy.head().unwrap().position;
-    assert_eq!(views::record(copy.store(), head).unwrap().unwrap().origin.machine, machine);
-}
-
-#[test]
 fn the_same_folder_under_another_system_is_another_machine() {
     let desk = Desk::new();
     let elsewhere = Options { machine_mark: "another system".to_owned(), ..Options::default() };
@@ -76,28 +39,15 @@ fn the_same_folder_under_another_system_is_another_machine() {
 }
 
 #[test]
-fn what_was_trusted_here_is_not_trusted_under_another_system() {
-    let mut desk = Desk::with(&["ann"]);
-    let file = "[delivery]\nmax_attempts = 2\n";
-    fs::write(desk.config(), file).unwrap();
-    let seen = desk.office.trust().unwrap().digest.unwrap();
-    desk.office.trust_config(&seen, "ann".parse().unwrap()).unwrap();
-    assert!(desk.office.is_trusted(file).unwrap());
-    let elsewhere = Options { machine_mark: "another system".to_owned(), ..Options::default() };
-    let other = Place { options: elsewhere, ..desk.place.clone() }.open().unwrap();
-    assert!(!other.is_trusted(file).unwrap());
-}
-
-#[test]
 fn a_repeat_by_another_way_is_the_same_proposal() {
     let mut desk = Desk::with(&["ann", "bob"]);
     let first = desk.proposal("ann", Intent::Send(letter("bob", "message")), Some(text("once")));
-    desk.office.propose(&first).unwrap();
-    let again = desk.office.propose(&Proposal { via: Via::Mcp, ..first.clone() }).unwrap();
+    desk.office.propose(&first, &Rules::none()).unwrap();
+    let again = desk.office.propose(&Proposal { via: Via::Mcp, ..first.clone() }, &Rules::none()).unwrap();
     assert!(again.repeat);
     let elsewhere = Options { machine_mark: "another system".to_owned(), ..Options::default() };
     let mut other = Place { options: elsewhere, ..desk.place.clone() }.open().unwrap();
-    assert!(other.propose(&first).unwrap().repeat);
+    assert!(other.propose(&first, &Rules::none()).unwrap().repeat);
     let track =
         views::track(desk.office.store(), poste_core::MessageNo(1), desk.office.now().unwrap()).unwrap().unwrap();
     let origin = track.origin.unwrap();

@@ -29,9 +29,7 @@ mod lease;
 mod machine;
 mod news;
 mod patterns;
-mod payload;
 mod plans;
-mod policy;
 mod pressing;
 mod redact;
 mod reminders;
@@ -48,3 +46,13 @@ mod topics;
 mod wake;
 mod wal;
 mod workflows;
+
+use poste_core::fold::Outcome;
+use poste_core::log::Proposal;
+use poste_core::office::Rules;
+use poste_core::{Error, Office};
+
+/// How a [`common::Desk`] proposes: these offices have no files.
+fn propose(office: &mut Office, proposal: &Proposal) -> Result<Outcome, Error> {
+    office.propose(proposal, &Rules::none())
+}

@@ -6,7 +6,6 @@ use poste_core::store::tables::State;
 use poste_core::{MessageNo, Position, views};
 
 use crate::common::*;
-use crate::endings::says;
 
 fn desk() -> Desk {
     let mut desk = Desk::with(&["lead", "bob", "cy"]);

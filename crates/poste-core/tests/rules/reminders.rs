@@ -3,6 +3,7 @@
 use poste_core::MessageNo;
 use poste_core::fold::Code;
 use poste_core::log::{Cleared, Register, Send};
+use poste_core::office::Rules;
 use poste_core::store::tables::{Event, Notice, State};
 
 use crate::common::*;
@@ -270,7 +271,7 @@ fn a_thousand_and_more_that_are_late_at_once_are_each_told_once() {
     let mut desk = Desk::with(&["sender", "bob"]);
     let letters: Vec<_> =
         (0..1_300).map(|_| desk.proposal("sender", poste_core::log::Intent::Send(question("bob")), None)).collect();
-    desk.office.submit(&letters).expect("they are sent");
+    desk.office.submit(&letters, &Rules::none()).expect("they are sent");
     desk.pass(DAY);
     assert_eq!(desk.notices().len(), 1_300);
     desk.pass(DAY);

@@ -2,6 +2,7 @@
 
 use poste_core::fold::{Code, Effect};
 use poste_core::log::{HoldReason, Intent, RunEnd, RunHold, RunOutcome, RunResume, RunStart, SessionProcess};
+use poste_core::office::Rules;
 use poste_core::store::tables::{Event, Notice, Spent, State};
 use poste_core::views::{self, Startable};
 use poste_core::{MessageNo, Position, limits};
@@ -98,8 +99,8 @@ fn a_start_that_is_repeated_is_told_what_it_took() {
     let mut desk = Desk::with(&["lead", "coder"]);
     let number = desk.send("lead", "coder", "directive");
     let proposal = desk.proposal("coder/r1", start("r1", &[number]), None);
-    let first = desk.office.propose(&proposal).unwrap();
-    let again = desk.office.propose(&proposal).unwrap();
+    let first = desk.office.propose(&proposal, &Rules::none()).unwrap();
+    let again = desk.office.propose(&proposal, &Rules::none()).unwrap();
     assert!(again.repeat);
     assert_eq!(again.verdict, first.verdict);
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use poste_core::limits::CONTENT_INLINE_BYTES_MAX;
 use poste_core::log::{Artifact, ArtifactState, Body, Content, Done, Fail, Intent, Send};
+use poste_core::office::Rules;
 use poste_core::store::search::{Index, Start, Words, forget};
 use poste_core::store::tables::State;
 use poste_core::views::{self, Refreshed, SearchPage, SearchQuery};
@@ -485,13 +486,16 @@ fn a_damaged_index_is_made_anew_wherever_the_damage_is() {
     let mut desk = Desk::with(&["ann", "bob"]);
     for index in 0..300 {
         desk.office
-            .submit(&[proposal(
-                &format!("bulk {index}"),
-                "ann",
-                Timestamp::from_ms(MORNING),
-                Intent::Send(letter("bob", "message")),
-                Some(text(&format!("word number{index} {}", "filler ".repeat(20)))),
-            )])
+            .submit(
+                &[proposal(
+                    &format!("bulk {index}"),
+                    "ann",
+                    Timestamp::from_ms(MORNING),
+                    Intent::Send(letter("bob", "message")),
+                    Some(text(&format!("word number{index} {}", "filler ".repeat(20)))),
+                )],
+                &Rules::none(),
+            )
             .unwrap();
     }
     let all: Vec<u64> = (1..=300).rev().take(20).collect();

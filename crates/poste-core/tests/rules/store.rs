@@ -6,7 +6,7 @@ use std::path::Path;
 use poste_core::fold::{Code, Effect, Refusals, Verdict};
 use poste_core::limits::{CONTENT_BYTES_MAX, CONTENT_INLINE_BYTES_MAX};
 use poste_core::log::{Body, Content, Intent, Send};
-use poste_core::office::{Place, Settled};
+use poste_core::office::{Place, Rules, Settled};
 use poste_core::store::Options;
 use poste_core::store::clock::SystemClock;
 use poste_core::{Error, MessageNo, views};
@@ -91,10 +91,10 @@ fn a_malformed_proposal_stops_its_whole_submission_and_a_refused_one_only_itself
     let two_lines = Content { subject: "two\nlines".to_owned(), ..Content::default() };
     let malformed = desk.proposal("ann", Intent::Send(letter("bob", "message")), Some(two_lines));
     let before = desk.tables();
-    assert!(matches!(desk.office.submit(&[good.clone(), malformed]), Err(Error::Malformed(_))));
+    assert!(matches!(desk.office.submit(&[good.clone(), malformed], &Rules::none()), Err(Error::Malformed(_))));
     assert_eq!(desk.tables(), before);
 
-    let outcomes = desk.office.submit(&[refused, good]).unwrap();
+    let outcomes = desk.office.submit(&[refused, good], &Rules::none()).unwrap();
     assert!(matches!(&outcomes[0].verdict, Verdict::Rejected(why) if why.code == Code::UnknownAgent));
     assert!(matches!(outcomes[1].verdict, Verdict::Accepted(Effect::Sent(_))));
     assert_eq!(outcomes[1].position, Some(before.head.next()), "positions are contiguous");
@@ -118,7 +118,7 @@ fn writers_that_take_turns_see_each_others_records() {
     let number = desk.send("ann", "bob", "directive");
     let claim = poste_core::log::Claim { message: Some(number), max: 1, lease_ms: None, types: Vec::new() };
     let theirs = desk.proposal("bob/1", Intent::Claim(claim), None);
-    accepted(other.propose(&theirs).unwrap().verdict.accepted());
+    accepted(other.propose(&theirs, &Rules::none()).unwrap().verdict.accepted());
     refused(desk.claim("bob/2", number), Code::AlreadyClaimed);
     assert_eq!(desk.head(), other.head().unwrap().position);
 }
@@ -150,7 +150,7 @@ fn a_replaced_database_is_noticed_by_the_next_write() {
 
     let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
     for _ in 0..2 {
-        let error = desk.office.propose(&proposal).unwrap_err();
+        let error = desk.office.propose(&proposal, &Rules::none()).unwrap_err();
         assert!(matches!(error, Error::Replaced(_)), "{error}");
     }
     let untouched = poste_core::store::table_digest::digest(other.office.store().conn()).unwrap();
@@ -163,7 +163,7 @@ fn a_deleted_database_is_noticed_by_the_next_write() {
     desk.leave_unverified();
     fs::remove_file(desk.place.path.join("office.db")).unwrap();
     let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
-    assert!(matches!(desk.office.propose(&proposal), Err(Error::Replaced(_))));
+    assert!(matches!(desk.office.propose(&proposal, &Rules::none()), Err(Error::Replaced(_))));
     assert!(matches!(desk.place.open(), Err(Error::NoOffice(_))), "and is not made anew in silence");
 }
 
@@ -175,7 +175,7 @@ fn a_wal_or_shared_memory_without_a_name_is_not_written() {
         let before = desk.head();
         fs::remove_file(desk.place.path.join(file)).unwrap();
         let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
-        let error = desk.office.propose(&proposal).unwrap_err();
+        let error = desk.office.propose(&proposal, &Rules::none()).unwrap_err();
         assert!(matches!(error, Error::Replaced(_)), "{file}: {error}");
         assert_eq!(desk.head(), before, "{file}");
     }
@@ -190,7 +190,7 @@ fn whoever_writes_often_may_let_the_wal_grow_and_leaves_it_short() {
     let length = || fs::metadata(&wal).unwrap().len();
     for _ in 0..80 {
         let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
-        office.propose(&proposal).unwrap();
+        office.propose(&proposal, &Rules::none()).unwrap();
     }
     assert!(length() > 2 * SHORT, "{}", length());
     drop(office);
@@ -203,7 +203,7 @@ fn a_folder_that_is_gone_is_an_office_that_was_deleted() {
     desk.leave_unverified();
     fs::remove_dir_all(&desk.place.path).unwrap();
     let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
-    assert!(matches!(desk.office.propose(&proposal), Err(Error::Replaced(_))));
+    assert!(matches!(desk.office.propose(&proposal, &Rules::none()), Err(Error::Replaced(_))));
     assert!(!desk.place.path.exists());
 }
 
@@ -282,7 +282,7 @@ fn a_commit_that_fails_is_an_unknown_outcome_that_names_the_id_and_the_next_writ
         CREATE TEMP TABLE child (key INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
         CREATE TEMP TRIGGER breaks AFTER INSERT ON main.log BEGIN INSERT INTO child VALUES (1); END;";
     desk.office.store().conn().execute_batch(promise).unwrap();
-    let error = desk.office.propose(&proposal).expect_err("the commit is refused");
+    let error = desk.office.propose(&proposal, &Rules::none()).expect_err("the commit is refused");
     match &error {
         Error::Unknown { ids, .. } => assert_eq!(ids, std::slice::from_ref(&proposal.id)),
         other => panic!("{other}"),
@@ -304,7 +304,7 @@ fn a_database_that_cannot_grow_is_a_full_disk_and_loses_nothing() {
     conn.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
     let large = Content { body: Body(vec![b'x'; 60_000]), ..text("too much") };
     let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), Some(large));
-    let error = desk.office.propose(&proposal).expect_err("there is no room");
+    let error = desk.office.propose(&proposal, &Rules::none()).expect_err("there is no room");
     assert!(matches!(error, Error::DiskFull { .. }), "{error}");
     assert_eq!((desk.head(), desk.news("bob")), (head, vec![kept]), "reading goes on, nothing was written");
     let conn = desk.office.store().conn();

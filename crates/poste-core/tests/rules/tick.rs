@@ -2,7 +2,7 @@
 
 use poste_core::fold::Code;
 use poste_core::log::{Barrier, Intent, Send, Tick};
-use poste_core::office::Settled;
+use poste_core::office::{Rules, Settled};
 use poste_core::store::Interest;
 use poste_core::store::tables::{Event, State};
 use poste_core::{MessageNo, views};
@@ -61,7 +61,7 @@ fn one_tick_settles_at_most_a_thousand_items() {
     let mut desk = Desk::with(&["ann", "bob"]);
     let waiting = Send { not_before: after(MINUTE), ..letter("bob", "message") };
     let proposals: Vec<_> = (0..2_001).map(|_| desk.proposal("ann", Intent::Send(waiting.clone()), None)).collect();
-    assert_eq!(desk.office.submit(&proposals).unwrap().len(), 2_001);
+    assert_eq!(desk.office.submit(&proposals, &Rules::none()).unwrap().len(), 2_001);
 
     desk.clock.pass(MINUTE);
     let before = desk.head();
@@ -109,7 +109,7 @@ fn an_idle_office_writes_nothing() {
 fn an_empty_submission_with_nothing_due_writes_nothing() {
     let mut desk = Desk::with(&["ann"]);
     let before = desk.tables();
-    assert!(desk.office.submit(&[]).unwrap().is_empty());
+    assert!(desk.office.submit(&[], &Rules::none()).unwrap().is_empty());
     assert_eq!(desk.tables(), before);
 }
 

@@ -1,10 +1,10 @@
 //! Attempts to wake somebody: lines in the history of a delivery, bounded, and never a state.
 
 use poste_core::fold::Code;
-use poste_core::log::{Intent, Redact, SessionStart, Wake, WakeOutcome, WakeWay};
+use poste_core::log::{Intent, Policy, PolicyType, Redact, SessionStart, Settings, Wake, WakeOutcome, WakeWay};
 use poste_core::store::processes;
 use poste_core::store::tables::{Event, State};
-use poste_core::vocabulary::Urgency;
+use poste_core::vocabulary::{Priority, Urgency};
 use poste_core::{MessageNo, limits, views};
 
 use crate::common::*;
@@ -146,8 +146,20 @@ fn after_its_patience_a_sender_is_told_why_it_was_not_seen() {
 #[test]
 fn patience_is_a_matter_of_the_type() {
     let mut desk = Desk::with(&["lead", "coder"]);
-    std::fs::write(desk.config(), "[types.progress_update]\npatience = \"1m\"\n").unwrap();
-    desk.office.sync_policy().unwrap();
+    let patient = PolicyType {
+        name: "progress_update".parse().unwrap(),
+        priority: Priority::Low,
+        urgency: Urgency::Session,
+        work: false,
+        response: false,
+        max_attempts: None,
+        retry_delay_ms: None,
+        patience_ms: Some(limits::MINUTE_MS),
+    };
+    let machine = desk.office.machine().unwrap().clone();
+    let policy =
+        Policy { replaces: 0, machine, host: String::new(), settings: Settings::default(), types: vec![patient] };
+    accepted(desk.ask("poste", Intent::Policy(policy)));
     let quiet = desk.send("lead", "coder", "milestone_reached");
     let named = desk.send("lead", "coder", "progress_update");
     assert_eq!(desk.message(named).urgency, Urgency::Session);

@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 
 use jiff::tz::TimeZone;
-use poste_core::config::{AgentConfig, Mode};
+use poste_config::{AgentConfig, Mode};
 use poste_core::log::{HoldReason, MessageNo};
 use poste_core::store::tables::Spent;
 use poste_core::text::Name;

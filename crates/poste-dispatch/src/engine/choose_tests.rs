@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use poste_core::config::{Budget, BudgetTime, ConfigFile, Quiet};
+use poste_config::{Budget, BudgetTime, ConfigFile, Quiet};
 use poste_core::log::Position;
 use poste_core::vocabulary::Priority;
 

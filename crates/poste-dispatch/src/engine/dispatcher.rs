@@ -5,7 +5,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use poste_core::config::{Mode, Runners};
+use poste_config::{Mode, Runners};
 use poste_core::error::Error;
 use poste_core::fold::{Code, Verdict};
 use poste_core::log::{HoldReason, Intent, MessageNo, RunOutcome, RunResume, Via};
@@ -365,7 +365,7 @@ impl<H: Hooks> Dispatcher<H> {
         {
             return Ok(runners.clone());
         }
-        let runners = self.office.runners()?;
+        let runners = poste_config::runners(&self.office)?;
         self.config = Some((now_instant(), runners.clone()));
         Ok(runners)
     }
@@ -402,7 +402,7 @@ impl<H: Hooks> Dispatcher<H> {
     fn resume(&mut self, agent: &Name, why: HoldReason) -> Result<bool, Error> {
         let intent = Intent::RunResume(RunResume { agent: agent.clone(), message: None, why: Some(why) });
         let proposal = speaker::proposal(&self.office, agent, intent, None);
-        let resumed = matches!(self.office.propose(&proposal)?.verdict, Verdict::Accepted(_));
+        let resumed = matches!(poste_config::propose(&mut self.office, &proposal)?.verdict, Verdict::Accepted(_));
         if resumed {
             self.hooks.tell(&Event::Resumed { agent: agent.clone() });
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::tz::TimeZone;
-use poste_core::config::{AgentConfig, Mode, Runners};
+use poste_config::{AgentConfig, Mode, Runners};
 use poste_core::error::Error;
 use poste_core::log::{HoldReason, MessageNo, RunOutcome};
 use poste_core::office::Office;

@@ -1,7 +1,7 @@
 //! A visible stop: the record, and the mail that tells whom it concerns.
 
+use poste_config::Runners;
 use poste_core::Address;
-use poste_core::config::Runners;
 use poste_core::error::Error;
 use poste_core::fold::Verdict;
 use poste_core::log::{Content, HoldReason, Intent, MessageNo, RunHold, Send};
@@ -46,7 +46,7 @@ fn propose(office: &mut Office, hold: &Hold, told: &[Name]) -> Result<Option<Opt
     let mail = (!to.is_empty()).then(|| Send::plain(kind, to));
     let header = RunHold { agent: None, message: hold.message, why: hold.why, until: hold.until.map(When::At), mail };
     let proposal = speaker::proposal(office, &hold.agent, Intent::RunHold(header), Some(content(hold)));
-    match office.propose(&proposal)?.verdict {
+    match poste_config::propose(office, &proposal)?.verdict {
         Verdict::Accepted(effect) => Ok(Some(effect.message())),
         Verdict::Rejected(why) if is_moot(why.code) || !told.is_empty() => Ok(None),
         Verdict::Rejected(why) => Err(Error::Damaged(format!("{} cannot be held: {}", hold.agent, why.reason))),

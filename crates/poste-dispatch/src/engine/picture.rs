@@ -1,6 +1,6 @@
 //! What a person wants to see: who runs, what waits and why, and what is used up.
 
-use poste_core::config::Runners;
+use poste_config::Runners;
 use poste_core::error::Error;
 use poste_core::log::MessageNo;
 use poste_core::office::Office;

@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 use jiff::{ToSpan, Unit, Zoned};
-use poste_core::config::{BudgetTime, Quiet, schedule};
+use poste_config::{BudgetTime, Quiet, schedule};
 use poste_core::time::Timestamp;
 
 const MINUTE_MS: i64 = 60_000;

@@ -175,7 +175,7 @@ pub fn store(office: &mut Office, from: &Name, to: &Delivery, incoming: &Incomin
     let mut proposal = speaker::proposal(office, from, Intent::Send(header), Some(content(incoming)));
     proposal.id = id.clone().unwrap_or(proposal.id);
     proposal.via = Via::Ingest;
-    let outcome = office.propose(&proposal)?;
+    let outcome = poste_config::propose(office, &proposal)?;
     match outcome.verdict {
         Verdict::Accepted(Effect::Sent(sent)) => {
             Ok(Stored { number: sent.number, position: outcome.position, to: sent.deliveries, repeat: outcome.repeat })

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use poste_core::config::OnRule;
+use poste_config::OnRule;
 use poste_core::error::Error;
 use poste_core::fold::{Code, Effect, Handling, Outcome, Verdict};
 use poste_core::log::{
@@ -128,7 +128,7 @@ fn take(office: &mut Office, speaker: &Name, rule: &OnRule) -> Result<Option<Han
 
 fn propose(office: &mut Office, speaker: &Name, intent: Intent, content: Option<Content>) -> Result<Outcome, Error> {
     let proposal = proposal(office, speaker, intent, content);
-    office.propose(&proposal)
+    poste_config::propose(office, &proposal)
 }
 
 /// Makes a rule known, so that its cursor stands; what comes from now on is told.
@@ -450,7 +450,7 @@ impl<'d> Desk<'d> {
             intents.into_iter().map(|(intent, content)| proposal(self.office, self.speaker, intent, content));
         let proposals: Vec<_> = proposals.collect();
         let mut is_held = true;
-        let outcomes = self.office.submit(&proposals)?;
+        let outcomes = poste_config::submit(self.office, &proposals)?;
         self.carrier.carry_out(self.office);
         for (outcome, proposal) in outcomes.into_iter().zip(proposals) {
             let Verdict::Rejected(rejection) = outcome.verdict else { continue };

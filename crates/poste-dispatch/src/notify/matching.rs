@@ -1,6 +1,6 @@
 //! Which mail a rule is for.
 
-use poste_core::config::{OnRule, text_pattern};
+use poste_config::{OnRule, text_pattern};
 use poste_core::error::Error;
 use poste_core::views::{MailHeader, MessageView};
 use regex::Regex;

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use poste_core::config::{HandlerConfig, SecretPlace};
+use poste_config::{HandlerConfig, SecretPlace};
 
 /// No key is longer.
 const BYTES_MAX: u64 = 16 * 1024;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use poste_core::config::OnRule;
+use poste_config::{OnRule, OnRules};
 use poste_core::error::Error;
-use poste_core::office::{OnRules, Place, Stop};
+use poste_core::office::{Place, Stop};
 use poste_core::store::{Interest, Interrupt};
 use poste_core::text::{Label, Name};
 use poste_core::time::{Timestamp, rfc3339};
@@ -151,7 +151,7 @@ impl Watcher {
     pub fn start(options: WatchOptions) -> Result<Self, Error> {
         let stop = Interrupt::default();
         // Who has no rules writes nothing, and looks whether there are some by now.
-        let ready = match options.place.open()?.on_rules()?.rules.is_empty() {
+        let ready = match poste_config::on_rules(&options.place.open()?)?.rules.is_empty() {
             true => None,
             false => Some(set_up(&options, &stop)?),
         };
@@ -251,7 +251,7 @@ fn first_rules(options: &WatchOptions, stop: &Interrupt) -> Result<Option<(Setti
             return Ok(None);
         }
         // A file that cannot be read has no rules yet; whoever mends it is told by `config check`.
-        if office.on_rules().is_ok_and(|read| !read.rules.is_empty())
+        if poste_config::on_rules(&office).is_ok_and(|read| !read.rules.is_empty())
             && let Ok(ready) = set_up(options, stop)
         {
             return Ok(Some(ready));
@@ -261,7 +261,7 @@ fn first_rules(options: &WatchOptions, stop: &Interrupt) -> Result<Option<(Setti
 
 fn set_up(options: &WatchOptions, stop: &Interrupt) -> Result<(Setting, Rules), Error> {
     let mut office = options.place.open()?;
-    office.sync_policy()?;
+    poste_config::sync_policy(&mut office)?;
     let speaker = speaker::speaker(&mut office, options.speaker.clone())?;
     options.carrier.carry_out(&mut office);
     let setting = Setting {
@@ -273,7 +273,7 @@ fn set_up(options: &WatchOptions, stop: &Interrupt) -> Result<(Setting, Rules), 
         pace: None,
     };
     let mut rules = Rules::default();
-    rules.take(&setting, office.on_rules()?, &options.only)?;
+    rules.take(&setting, poste_config::on_rules(&office)?, &options.only)?;
     Ok((setting, rules))
 }
 
@@ -380,7 +380,7 @@ impl Rules {
     }
 
     fn reload(&mut self, setting: &Setting, office: &Office, only: &[Label]) -> Result<(), Error> {
-        match office.on_rules() {
+        match poste_config::on_rules(office) {
             Ok(read) if read == self.read => {
                 self.problem = None;
                 Ok(())

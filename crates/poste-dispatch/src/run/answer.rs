@@ -1,6 +1,6 @@
 //! What a program said: its answer out of what it printed, the conversation it was in, and what it cost.
 
-use poste_core::config::Preset;
+use poste_config::Preset;
 use serde_json::Value;
 
 use super::conversation::is_id;
@@ -148,7 +148,7 @@ fn micros(value: &Value) -> Option<u64> {
 }
 
 fn dollars(amount: &str) -> Option<u64> {
-    poste_core::config::micros(amount).filter(|micros| *micros <= poste_core::limits::RUN_NUMBER_MAX.unsigned_abs())
+    poste_config::micros(amount).filter(|micros| *micros <= poste_core::limits::RUN_NUMBER_MAX.unsigned_abs())
 }
 
 #[cfg(test)]

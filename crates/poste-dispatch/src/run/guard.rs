@@ -202,7 +202,7 @@ impl<'a> Guard<'a> {
         let Holder { agent, run, .. } = &self.holder;
         let author = Author { actor: agent.clone(), session: Some(run.clone()), via: Via::Dispatch };
         let proposal = self.office.proposal(&author, Intent::Extend(extend), None);
-        let outcome = self.office.propose(&proposal)?;
+        let outcome = poste_config::propose(self.office, &proposal)?;
         self.carrier.carry_out(self.office);
         Ok(match outcome.verdict {
             Verdict::Accepted(Effect::Claimed(claimed)) => claimed.items.first().map(|item| item.lease_until),

@@ -20,7 +20,7 @@ mod worktree;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use poste_core::config::{AgentConfig, AnswerBy, Mode};
+use poste_config::{AgentConfig, AnswerBy, Mode};
 use poste_core::log::MessageNo;
 use poste_core::text::{Name, Session};
 use poste_run::Mark;

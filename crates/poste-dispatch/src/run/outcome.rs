@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use poste_core::config::AgentConfig;
+use poste_config::AgentConfig;
 use poste_core::log::{
     Body, Content, Done, Ends, EndsHow, Fail, Intent, MessageNo, Position, Release, RunOutcome, Send,
 };

@@ -1,6 +1,6 @@
 //! What each program wants: its words, how the message goes in, where the answer is, how a conversation goes on.
 
-use poste_core::config::{AgentConfig, AnswerBy, Input, Preset};
+use poste_config::{AgentConfig, AnswerBy, Input, Preset};
 
 /// What stands for something in the words of a command.
 #[derive(Debug, Clone, Default)]

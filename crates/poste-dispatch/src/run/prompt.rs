@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use poste_core::config::{AgentConfig, AnswerBy, Mode};
+use poste_config::{AgentConfig, AnswerBy, Mode};
 use poste_core::text::Name;
 use poste_core::views::MessageView;
 

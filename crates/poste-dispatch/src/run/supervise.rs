@@ -9,7 +9,7 @@ use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use poste_core::config::{AgentConfig, AnswerBy, Mode, Preset};
+use poste_config::{AgentConfig, AnswerBy, Mode, Preset};
 use poste_core::fold::{Claimed, Effect, Outcome, Verdict};
 use poste_core::log::{Author, Content, Intent, MessageNo, Proposal, Register, RunOutcome, RunStart, Via};
 use poste_core::office::{Office, Place};
@@ -105,7 +105,7 @@ fn attempt(place: &Place, errand: &Errand, host: &Host) -> Result<Came, RunError
     let signals = ManuallyDrop::new(HeldBack::new().map_err(own)?);
     poste_run::adopt_orphans().map_err(own)?;
     let mut office = open(place)?;
-    let mut runners = office.runners()?;
+    let mut runners = poste_config::runners(&office)?;
     let config = runners.agents.remove(&errand.agent).ok_or_else(|| RunError::NotConfigured(errand.agent.clone()))?;
     if !config.trusted {
         return Err(RunError::Untrusted(errand.agent.clone()));
@@ -149,7 +149,7 @@ fn patiently<T>(patience: Duration, mut step: impl FnMut() -> Result<T, Error>) 
 fn open(place: &Place) -> Result<Office, Error> {
     patiently(START_PATIENCE, || {
         let mut office = place.open()?;
-        office.sync_policy()?;
+        poste_config::sync_policy(&mut office)?;
         office.settle()?;
         Ok(office)
     })
@@ -189,7 +189,7 @@ impl Supervisor<'_> {
             if std::mem::replace(&mut again, true) && self.office.store().check_identity().is_err() {
                 self.office = self.place.open()?;
             }
-            let outcomes = self.office.submit(proposals)?;
+            let outcomes = poste_config::submit(&mut self.office, proposals)?;
             self.carrier.carry_out(&mut self.office);
             Ok(outcomes)
         })

@@ -5,7 +5,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use poste_core::config::AgentConfig;
+use poste_config::AgentConfig;
 use poste_core::log::{Author, Body, Content, Intent, MessageNo, Proposal, Retire, RunEnd, RunOutcome, Via};
 use poste_core::office::Office;
 use poste_core::store::processes::{self, Presence};
@@ -199,7 +199,7 @@ fn holder(row: &RunRow) -> Holder {
 
 /// As this machine's files say; whoever cannot read them goes by what the office says.
 fn config(office: &Office, agent: &Name) -> Option<AgentConfig> {
-    office.runners().ok()?.agents.remove(agent)
+    poste_config::runners(office).ok()?.agents.remove(agent)
 }
 
 fn held(office: &Office, row: &RunRow, messages: &[MessageNo]) -> Result<Vec<MessageNo>, Error> {
@@ -259,7 +259,7 @@ fn end_lost(office: &mut Office, row: &RunRow, swept: &mut Swept) -> Result<(), 
     let content = Content { body: Body(b"its supervisor died".to_vec()), ..Content::default() };
     proposals.push(proposal(office, row, "end", Intent::RunEnd(end), Some(content)));
     // A refusal: another one did it in the same moment.
-    let outcomes = office.submit(&proposals)?;
+    let outcomes = poste_config::submit(office, &proposals)?;
     let is_ended = outcomes.last().is_some_and(|outcome| outcome.verdict.clone().accepted().is_ok());
     if is_ended {
         swept.lost.push(row.run.clone());

@@ -15,7 +15,7 @@ use crate::speaker;
 /// Looks at everybody something is run for here and tells whoever leads them what is wrong, each occurrence once, however
 /// many look. For a dispatcher to call now and then; it is cheap when nothing is wrong.
 pub fn alerts(office: &mut Office) -> Result<Vec<MessageNo>, Error> {
-    let runners = office.runners()?;
+    let runners = poste_config::runners(office)?;
     let patience_ms = facts::patience_ms(&runners);
     let mut sent = Vec::new();
     for member in facts::members(&runners).into_iter().filter(|member| member.config.is_some()) {
@@ -64,7 +64,7 @@ fn tell(
     let intent = Intent::Send(Send::plain(kind, vec![lead]));
     let proposal = Proposal { id, ..speaker::proposal(office, name, intent, Some(content)) };
     // Refused, when it retired or somebody else told of it this moment: then there is nothing to tell.
-    match office.propose(&proposal)?.verdict {
+    match poste_config::propose(office, &proposal)?.verdict {
         Verdict::Accepted(effect) => Ok(effect.message()),
         Verdict::Rejected(_) => Ok(None),
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use poste_core::config::{AgentConfig, Mode, Runners};
+use poste_config::{AgentConfig, Mode, Runners};
 use poste_core::gates::Source;
 use poste_core::log::{MessageNo, RunOutcome};
 use poste_core::office::Office;
@@ -98,7 +98,7 @@ pub struct TeammateRun {
 
 /// Everybody on the team, or these of them.
 pub fn status(office: &Office, only: &[Name]) -> Result<Vec<Teammate>, Error> {
-    let runners = office.runners()?;
+    let runners = poste_config::runners(office)?;
     let patience_ms = patience_ms(&runners);
     let mut team = members(&runners);
     team.retain(|member| only.is_empty() || only.contains(&member.name));

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use poste_core::config::Mode;
+use poste_config::Mode;
 use poste_core::fold::{Code, Verdict};
 use poste_core::log::{Content, HoldReason, Intent, Register, RunResume};
 use poste_core::office::Office;
@@ -93,7 +93,7 @@ fn register(office: &mut Office, member: &Member, lead: Option<&Name>) -> Result
         }
     };
     let proposal = speaker::proposal(office, &member.name, Intent::Register(header), None);
-    match office.propose(&proposal)?.verdict {
+    match poste_config::propose(office, &proposal)?.verdict {
         Verdict::Accepted(_) => Ok(true),
         // Somebody else did so this moment.
         Verdict::Rejected(_) if office.agent(&member.name)?.is_some_and(|agent| agent.is_active()) => Ok(false),
@@ -109,7 +109,7 @@ pub(super) fn resume(office: &mut Office, by: &Name, name: &Name, reason: &str) 
     let intent = Intent::RunResume(RunResume { agent: name.clone(), message: None, why: Some(hold.why) });
     let content = Content { body: reason.into(), ..Content::default() };
     let proposal = speaker::proposal(office, by, intent, Some(content));
-    match office.propose(&proposal)?.verdict {
+    match poste_config::propose(office, &proposal)?.verdict {
         Verdict::Accepted(_) => Ok(true),
         Verdict::Rejected(rejection) if rejection.code == Code::NothingToDo => Ok(false),
         Verdict::Rejected(rejection) => Err(rejection.into()),

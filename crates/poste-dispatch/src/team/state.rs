@@ -2,7 +2,7 @@
 //!
 //! Pure: facts in, a state and its troubles out. Where the facts come from, [`super::facts`] says.
 
-use poste_core::config::Mode;
+use poste_config::Mode;
 use poste_core::log::{HoldReason, MessageNo, RunOutcome};
 use poste_core::store::processes::Presence;
 use poste_core::text::{RecordId, Session};

@@ -278,7 +278,7 @@ fn hold(office: &mut Office, stop: &Stop, agent: &Name) -> Result<bool, Error> {
     let hold = RunHold { agent: Some(agent.clone()), message: None, why: HoldReason::Stopped, until: None, mail: None };
     let content = stop.reason.as_deref().map(|reason| Content { body: reason.into(), ..Content::default() });
     let proposal = speaker::proposal(office, &stop.by, Intent::RunHold(hold), content);
-    match office.propose(&proposal)?.verdict {
+    match poste_config::propose(office, &proposal)?.verdict {
         Verdict::Accepted(_) => Ok(true),
         Verdict::Rejected(rejection) if rejection.code == Code::NothingToDo => Ok(false),
         Verdict::Rejected(rejection) => Err(rejection.into()),
@@ -344,7 +344,7 @@ fn finish(office: &mut Office, one: &Stopping) -> Result<Stopped, Error> {
         let release = Release { message: held.message, token: held.token };
         let mut handed_back = speaker::proposal(office, &one.agent, Intent::Release(release), None);
         handed_back.session = held.session;
-        office.propose(&handed_back)?;
+        poste_config::propose(office, &handed_back)?;
     }
     let mut returned = Vec::new();
     for message in &one.held {
@@ -401,7 +401,7 @@ fn answer(
         ..Content::default()
     };
     let proposal = speaker::proposal(office, name, Intent::Send(mail), Some(content));
-    match office.propose(&proposal)?.verdict {
+    match poste_config::propose(office, &proposal)?.verdict {
         Verdict::Accepted(effect) => Ok(effect.message()),
         // It answered this very moment.
         Verdict::Rejected(_) => Ok(asked(office, request)?.and_then(|delivery| delivery.answer)),

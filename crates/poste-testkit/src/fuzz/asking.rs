@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use poste_core::config::SchemaSource;
 use poste_core::log::{Body, Content, Intent, Proposal, Register, Send, Via};
-use poste_core::office::Place;
-use poste_core::payload::{Fresh, PayloadSchemas};
+use poste_core::office::{Place, Rules};
+use poste_core::payload::SchemaSource;
+use poste_core::payload::{Fresh, PayloadSchemas, Validators};
 use poste_core::store::Options;
 use poste_core::store::search::{InvalidQuery, Words};
 use poste_core::views::{self, SearchQuery};
@@ -61,12 +61,12 @@ fn library() -> Result<(Office, tempfile::TempDir), Error> {
         clears: Vec::new(),
         update: false,
     };
-    office.propose(&proposal("ann", Intent::Register(register), None))?;
+    office.propose(&proposal("ann", Intent::Register(register), None), &Rules::none())?;
     for (text, number) in corpus::TEXTS.iter().zip(0..) {
         let content = Content { subject: "Fix the login".to_owned(), body: Body::from(*text), ..Content::default() };
         let send =
             Intent::Send(Send::plain("message".parse().expect("a type"), vec!["ann".parse().expect("an address")]));
-        office.propose(&proposal(&format!("text-{number}"), send, Some(content)))?;
+        office.propose(&proposal(&format!("text-{number}"), send, Some(content)), &Rules::none())?;
     }
     Ok((office, folder))
 }
@@ -130,14 +130,14 @@ pub(super) fn schema(input: &[u8]) -> Checked {
     };
     let kind: poste_core::text::TypeName = "report".parse().expect("a type");
     let sources = [(kind.clone(), SchemaSource::Inline(schema))].into();
-    let mut schemas = PayloadSchemas::new(&PathBuf::from("/nowhere/poste.toml"), sources);
+    let schemas = PayloadSchemas::new(&PathBuf::from("/nowhere/poste.toml"), sources);
     let broken = !schemas.problems().is_empty();
     let content = Content { subject: "s".to_owned(), payload: Some(payload), ..Content::default() };
     if content.check().is_err() {
         return Ok("no content".to_owned());
     }
     let send = Intent::Send(Send::plain(kind, vec!["ann".parse().expect("an address")]));
-    match schemas.check(&proposal("payload", send, Some(content)), &mut Fresh::default()) {
+    match schemas.check(&proposal("payload", send, Some(content)), &mut Fresh::new(&mut Validators::default())) {
         Ok(None) => must(!broken, || "a broken schema lets a payload through".to_owned()).map(|()| "fits".to_owned()),
         Ok(Some(rejection)) => Ok(format!("refused {}", rejection.reason)),
         Err(Error::Config { message, .. }) => {

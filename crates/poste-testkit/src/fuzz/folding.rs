@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use poste_core::fold::{Outcome, Refusals, Verdict, fold};
 use poste_core::log::{Record, Sealed};
+use poste_core::office::Rules;
 use poste_core::store::Store;
 use poste_core::store::clock::Clock as _;
 use poste_core::store::table_digest::digest;
@@ -67,7 +68,7 @@ fn busy_history() -> Vec<Record> {
             clock.advance(ms);
         }
         let proposal = generator.next(office.store(), clock.wall()).expect("a generator that sees the tables");
-        let outcome = office.propose(&proposal).expect("a log without faults");
+        let outcome = office.propose(&proposal, &Rules::none()).expect("a log without faults");
         generator.learn(&proposal, &outcome);
     }
     sequencer.records_after(Position(0), usize::MAX)

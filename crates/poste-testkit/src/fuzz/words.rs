@@ -4,7 +4,8 @@ use std::path::Path;
 use std::str::FromStr;
 
 use poste::probe;
-use poste_core::config::{ConfigFile, FilePolicy, KeyPath, change, check_local};
+use poste_config::edit::change;
+use poste_config::{ConfigFile, FilePolicy, KeyPath, check_local};
 use poste_core::fold::{Refusals, fold};
 use poste_core::log::{Intent, Proposal, Record, Sealed, TopicPattern, Via};
 use poste_core::store::Store;

@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use poste_core::config::ConfigFile;
+use poste_config::ConfigFile;
 use poste_testkit::corpus;
 
 use crate::desk::{Desk, write_file};

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use poste_core::fold::{Code, Verdict};
 use poste_core::log::{Claim, Intent, MessageNo};
-use poste_core::office::Place;
+use poste_core::office::{Place, Rules};
 use poste_core::store::Options;
 use poste_core::store::clock::SystemClock;
 
@@ -119,7 +119,7 @@ fn claimers_in_rounds(tally: &Tally, office: &Path, rounds: usize) -> Result {
             let message = Some(MessageNo(number.load(SeqCst) as u64));
             let claim = Intent::Claim(Claim { message, max: 1, lease_ms: None, types: Vec::new() });
             let outcome = letters::proposal(&format!("race-{round}-{name}"), &name, claim)
-                .and_then(|proposal| office.propose(&proposal).map_err(|error| error.to_string()));
+                .and_then(|proposal| office.propose(&proposal, &Rules::none()).map_err(|error| error.to_string()));
             match outcome {
                 Ok(outcome) => match outcome.verdict {
                     Verdict::Accepted(_) => drop(winners.fetch_add(1, SeqCst)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use poste_core::Error;
-use poste_core::office::Place;
+use poste_core::office::{Place, Rules};
 use poste_core::store::Options;
 use poste_core::store::clock::SystemClock;
 
@@ -63,7 +63,7 @@ fn beside_a_reader(rig: &Rig, tally: &Tally) -> Result {
     while started.elapsed() < patience {
         let each = Instant::now();
         let id = format!("beside-{}", sent.len());
-        match office.propose(&letters::letter(&id, "a", "b", "message", 100)?) {
+        match office.propose(&letters::letter(&id, "a", "b", "message", 100)?, &Rules::none()) {
             Ok(_) => sent.push(id),
             Err(Error::WalFull { .. }) => {
                 refused += 1;

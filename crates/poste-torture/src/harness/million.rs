@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use poste_core::fold::Refusals;
 use poste_core::log::Proposal;
-use poste_core::office::Place;
+use poste_core::office::{Place, Rules};
 use poste_core::store::Options;
 use poste_core::store::clock::SystemClock;
 use poste_core::views;
@@ -31,7 +31,7 @@ pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
             let letters = (0..BATCH)
                 .map(|n| letters::letter(&format!("{stage}-{batch}-{n}"), "a", "b", "message", 200))
                 .collect::<Result<Vec<Proposal>>>()?;
-            office.submit(&letters).map_err(text)?;
+            office.submit(&letters, &Rules::none()).map_err(text)?;
         }
         seconds.push(started.elapsed().as_secs_f64());
         sizes.push(size_of(&desk)?);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use poste_core::log::{Intent, Proposal, Register, Via};
-use poste_core::office::Place;
+use poste_core::office::{Place, Rules};
 use poste_core::store::Options;
 use poste_core::store::clock::{Clock as _, SystemClock};
 use poste_core::store::schema::{CURRENT, Schema};
@@ -238,7 +238,7 @@ fn goes_on(office: &Path, step: &Step) -> Result {
             place.create()?;
         }
         let mut office = place.open()?;
-        office.propose(&registration()?)
+        office.propose(&registration()?, &Rules::none())
     };
     match next() {
         Ok(outcome) if outcome.position.is_some() => Ok(()),

@@ -20,7 +20,7 @@ pub fn plan(
     spawn: bool,
 ) -> Result<Plan, Error> {
     let folder = office.path()?;
-    let config = office.wake_config()?;
+    let config = poste_config::wake_config(office)?;
     let live = session.and_then(|session| Live::load(folder, &session.id));
     let waiter = match (session.filter(|session| wake::is_waiting(folder, &session.id)), numbers) {
         (None, _) => false,

@@ -3,11 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use poste_core::config::{self, ConfigFile, Problem};
+use poste_config::{ConfigFile, Problem, gate_schema_problems, read_config};
 use poste_core::gates;
-use poste_core::office::{Place, gate_schema_problems};
+use poste_core::office::Place;
 use poste_core::payload::PayloadSchemas;
-use poste_core::store::read_config;
 use poste_core::text::count;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -46,10 +45,10 @@ pub fn of_file(file: &Path) -> Result<Answered<Answer>> {
 /// Checks the files of an office.
 pub fn of_office(place: &Place) -> Result<Answered<Answer>> {
     let (mut answer, mut counts) = (Answer::default(), Counts::default());
-    let main = place.path.with_file_name(config::FILE);
+    let main = place.path.with_file_name(poste_config::FILE);
     answer.read_rules(&main, &mut counts)?;
-    answer.read(place.path.join(config::LOCAL_FILE), |text| {
-        let (local, mut problems) = config::read_local(text);
+    answer.read(place.path.join(poste_config::LOCAL_FILE), |text| {
+        let (local, mut problems) = poste_config::read_local(text);
         let gates = gate_schema_problems(&main, &local.gates, gates::Source::Machine);
         counts.gates += gates.len();
         problems.extend(gates);
@@ -94,7 +93,7 @@ impl Answer {
         }
         // Whatever else is wrong with the office is no problem of these files.
         let Ok(office) = place.open() else { return };
-        if let Err(poste_core::Error::Config { path, message }) = office.gates() {
+        if let Err(poste_core::Error::Config { path, message }) = poste_config::gates(&office) {
             let problem = Problem { line: None, column: None, message };
             self.problems.push(FileProblem { file: path.display().to_string(), problem });
         }
@@ -109,7 +108,7 @@ impl Answer {
         }
         let mut error = Error::usage(format!("{} found", count(all, "problem")));
         if rules > 0 {
-            error = error.hint(format!("until {} is mended, commands that write are stopped", config::FILE));
+            error = error.hint(format!("until {} is mended, commands that write are stopped", poste_config::FILE));
         }
         if schemas > 0 {
             error = error.hint("messages of a type whose schema cannot be used are refused; all others are not");
@@ -118,7 +117,7 @@ impl Answer {
             error = error.hint("a gate whose schema cannot be used is not passed by anything");
         }
         if all > rules + schemas + gates {
-            error = error.hint(format!("until {} is mended, nothing is claimed or finished", config::LOCAL_FILE));
+            error = error.hint(format!("until {} is mended, nothing is claimed or finished", poste_config::LOCAL_FILE));
         }
         answered.but(error)
     }
@@ -128,7 +127,7 @@ impl Answer {
 fn schema_problems(path: &Path, file: &ConfigFile) -> Vec<Problem> {
     let schemas = PayloadSchemas::new(path, file.schemas.clone());
     let problems = schemas.problems().into_iter().map(|(kind, message)| {
-        let given = file.given.get(&format!("{}.{kind}.{}", config::TYPES, config::SCHEMA));
+        let given = file.given.get(&format!("{}.{kind}.{}", poste_config::TYPES, poste_config::SCHEMA));
         Problem { line: given.map(|given| given.line), column: given.map(|_| 1), message }
     });
     problems.collect()

@@ -4,9 +4,7 @@ pub mod check;
 pub mod set;
 pub mod show;
 
-use poste_core::config::{FILE, LocalFile};
-use poste_core::office::Standing;
-use poste_core::views;
+use poste_config::{FILE, LocalFile, Standing};
 
 use crate::{Desk, Result};
 
@@ -25,7 +23,7 @@ pub(crate) fn say_standing(desk: &mut Desk<'_>, standing: Standing) -> Result {
         Standing::InForce => {}
         Standing::Next => desk.say(format!("{FILE} has changed: it takes effect with the next command that writes")),
         Standing::Overruled => {
-            let policy = views::settings(desk.office.store(), None, &LocalFile::default())?;
+            let policy = poste_config::settings(desk.office.store(), None, &LocalFile::default())?;
             let host = policy.host.as_deref().unwrap_or("another machine");
             desk.say(format!("policy {} of {host} came after this machine's {FILE}", policy.version));
         }

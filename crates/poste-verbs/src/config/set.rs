@@ -1,6 +1,6 @@
 //! Sets one key of poste.toml, or unsets it; comments and layout stay.
 
-use poste_core::config::KeyPath;
+use poste_config::KeyPath;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -48,9 +48,9 @@ impl Verb for Input {
             (_, None) => None,
         };
         let unwritten = |error| Error::from(error).hint("nothing was written");
-        let change = desk.office.change_config(&key, value.as_ref()).map_err(unwritten)?;
+        let change = poste_config::change_config(desk.office, &key, value.as_ref()).map_err(unwritten)?;
         let answer = Answer {
-            file: desk.office.config_path()?.display().to_string(),
+            file: poste_config::config_path(desk.office)?.display().to_string(),
             key: key.to_string(),
             changed: change.before != change.after,
             before: change.before,
@@ -70,7 +70,7 @@ impl Verb for Input {
 
 fn bring_into_force(desk: &mut Desk<'_>) -> Result {
     let written = |error| Error::from(error).hint("the file is written; its rules are not in force yet");
-    desk.office.sync_policy().map_err(written)?;
-    let standing = desk.office.standing(desk.office.config()?.as_ref())?;
+    poste_config::sync_policy(desk.office).map_err(written)?;
+    let standing = poste_config::standing(desk.office, poste_config::config(desk.office)?.as_ref())?;
     say_standing(desk, standing)
 }

@@ -1,7 +1,7 @@
 //! Shows the settings in force, each with where it comes from.
 
+use poste_config::PolicyView;
 use poste_core::text::quoted;
-use poste_core::views::{self, PolicyView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,9 +31,10 @@ impl Verb for Input {
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
-        let file = desk.office.config()?;
-        let standing = desk.office.standing(file.as_ref())?;
-        let mut policy = views::settings(desk.office.store(), file.as_ref(), &desk.office.local_config()?)?;
+        let file = poste_config::config(desk.office)?;
+        let standing = poste_config::standing(desk.office, file.as_ref())?;
+        let mut policy =
+            poste_config::settings(desk.office.store(), file.as_ref(), &poste_config::local_config(desk.office)?)?;
         if let Some(prefix) = &self.key {
             policy.settings.retain(|setting| setting.key.starts_with(prefix.as_str()));
             if policy.settings.is_empty() {
@@ -41,7 +42,7 @@ impl Verb for Input {
                 return Err(error.hint(note!("see all of them: " [config show])));
             }
         }
-        let path = file.is_some().then(|| desk.office.config_path()).transpose()?;
+        let path = file.is_some().then(|| poste_config::config_path(desk.office)).transpose()?;
         let file = path.map(|path| path.display().to_string());
         say_standing(desk, standing)?;
         Ok(Answered::new(Answer { file, standing: standing_word(standing), policy }))

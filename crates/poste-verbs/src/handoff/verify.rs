@@ -61,7 +61,7 @@ fn not_run(view: &HandoffView, package: &Package) -> Error {
 
 /// Runs the receiver's own gates for handoffs. Those that may not be run here are not passed.
 pub(super) fn own_gates(desk: &Desk<'_>, number: MessageNo, overridden: Option<&str>) -> Result<Vec<RunResult>> {
-    let all = desk.office.gates()?;
+    let all = poste_config::gates(desk.office)?;
     let message = views::message(desk.office.store(), number)?.ok_or_else(|| no_message(number))?;
     let own = all.of_message(&message);
     if own.is_empty() {

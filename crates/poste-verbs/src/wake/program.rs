@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use poste_core::config::WAKE_TEMPLATES as TEMPLATES;
+use poste_config::WAKE_TEMPLATES as TEMPLATES;
 use poste_run::{Environment, Finished, Stopped, Task};
 
 use super::Ring;

@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
+use poste_config::Problem;
 use poste_core::Address;
-use poste_core::config::Problem;
 use poste_core::limits;
 use poste_core::text::{Label, Name, TypeName, Word, nearest, quoted};
 use poste_core::time::parse_duration_ms;

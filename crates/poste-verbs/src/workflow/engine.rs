@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use poste_core::config::{AgentConfig, Problem};
+use poste_config::{AgentConfig, Problem};
 use poste_core::fold::{Code, Effect, Rejection, Verdict};
 use poste_core::log::{
     Author, Body, Content, Intent, Proposal, Sealed, Send, StepAsk, StepMark, StepSpec, Via, WorkflowEnd,
@@ -151,7 +151,7 @@ impl Known for Registered<'_> {
         let empty = |members: Result<Vec<Name>, Error>| members.is_ok_and(|members| members.is_empty());
         // Whoever starts the workflow registers them, as a dispatcher would.
         let is_registered = |name: &Name| tables.is_active(name.as_str()).is_ok_and(|found| found.is_some());
-        let runners = self.0.runners().unwrap_or_default();
+        let runners = poste_config::runners(self.0).unwrap_or_default();
         if runners.agents.iter().any(|(name, agent)| !is_registered(name) && is_run_as(name, agent, address)) {
             return None;
         }
@@ -187,7 +187,7 @@ fn is_run_as(name: &Name, agent: &AgentConfig, address: &Address) -> bool {
 
 /// Registers whom a definition names and only `poste.toml` knows yet.
 fn register_agents(office: &mut Office, definition: &Definition) -> Result<(), Error> {
-    let runners = office.runners().unwrap_or_default();
+    let runners = poste_config::runners(office).unwrap_or_default();
     for (name, agent) in &runners.agents {
         let is_named = definition.steps.iter().any(|step| match &step.to {
             Target::Address(address) => is_run_as(name, agent, address),
@@ -228,7 +228,7 @@ pub fn start(
     });
     let author = Author { actor: owner.clone(), session, via };
     let proposal = Proposal { id, ..office.proposal(&author, intent, Some(content)) };
-    let outcome = office.propose(&proposal)?;
+    let outcome = poste_config::propose(office, &proposal)?;
     match outcome.verdict {
         Verdict::Accepted(Effect::Began(workflow)) => Ok(Started { workflow, repeat: outcome.repeat }),
         Verdict::Accepted(other) => {
@@ -403,7 +403,7 @@ fn say(
         return Ok(ended);
     }
     let mut taken = ended;
-    for (outcome, act) in office.submit(&proposals)?.into_iter().zip(told) {
+    for (outcome, act) in poste_config::submit(office, &proposals)?.into_iter().zip(told) {
         let rejection = match outcome.verdict {
             Verdict::Rejected(rejection) => rejection,
             Verdict::Accepted(effect) => {
@@ -444,7 +444,7 @@ fn wait(
     };
     let content = Content { body: Body::from(why), ..Content::default() };
     let proposal = proposal(office, owner, Intent::WorkflowMark(mark), Some(content));
-    let outcome = office.propose(&proposal)?;
+    let outcome = poste_config::propose(office, &proposal)?;
     // Taken or said before: either way nothing more can be done for it now, and that is no progress.
     drop(outcome);
     Ok(0)
@@ -461,7 +461,7 @@ fn end_quietly(
     let intent = Intent::WorkflowEnd(WorkflowEnd { workflow: view.workflow.clone(), how, mail: None });
     let content = why.map(|why| Content { body: Body::from(why), ..Content::default() });
     let proposal = proposal(office, owner, intent, content);
-    let outcome = office.propose(&proposal)?;
+    let outcome = poste_config::propose(office, &proposal)?;
     Ok(usize::from(matches!(outcome.verdict, Verdict::Accepted(_))))
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use poste_config::Problem;
 use poste_core::Address;
-use poste_core::config::Problem;
 use poste_core::text::{Label, nearest};
 
 use super::definition::{Definition, ForEach, OnFail, Step, Target, line_of};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use poste_core::config::Problem;
+use poste_config::Problem;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use toml::de::{DeTable, DeValue};

@@ -1,8 +1,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use poste_core::config::{self, KeyPath};
-use poste_core::views::{PolicyView, Setting, Source};
+use poste_config::{KeyPath, PolicyView, Setting, Source};
 use poste_verbs::config::check::{self, FileProblem};
 use poste_verbs::config::{set, show};
 
@@ -74,7 +73,7 @@ impl Answer for check::Answer {
             writeln!(out, "{}: {}", escape::line(&place), escape::line(&problem.message))?;
         }
         match (self.problems.is_empty(), self.files.as_slice()) {
-            (true, []) => writeln!(out, "there is no {}; the built-in rules hold", config::FILE),
+            (true, []) => writeln!(out, "there is no {}; the built-in rules hold", poste_config::FILE),
             (true, files) => files.iter().try_for_each(|file| writeln!(out, "{}: fine", escape::line(file))),
             (false, _) => Ok(()),
         }
@@ -91,13 +90,13 @@ impl Answer for show::Answer {
 fn row(policy: &PolicyView, setting: &Setting) -> Vec<String> {
     let from = match setting.source {
         Source::BuiltIn => "built in".to_owned(),
-        Source::File => config::FILE.to_owned(),
-        Source::LocalFile => format!(".poste/{}", config::LOCAL_FILE),
+        Source::File => poste_config::FILE.to_owned(),
+        Source::LocalFile => format!(".poste/{}", poste_config::LOCAL_FILE),
         Source::OtherMachine => {
             format!("policy {} of {}", policy.version, policy.host.as_deref().unwrap_or("another machine"))
         }
     };
-    let says = setting.file_value.as_ref().map(|value| format!("{} says {}", config::FILE, value.text()));
+    let says = setting.file_value.as_ref().map(|value| format!("{} says {}", poste_config::FILE, value.text()));
     let (value, from) = match (&setting.value, says) {
         (Some(value), Some(says)) => (value.text(), format!("{from}; {says}")),
         (Some(value), None) => (value.text(), from),

@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use poste_core::config::Runners;
+use poste_config::Runners;
 use poste_core::fold::{Code, Effect};
 use poste_core::log::{Intent, MessageNo, Position, RunResume};
 use poste_core::office::Office;
@@ -178,7 +178,7 @@ fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
 
 /// What this machine runs, which must be something, and of these agents.
 pub(super) fn configured(cx: &Cx, office: &Office, only: &[Name]) -> Result<Runners> {
-    let runners = office.runners()?;
+    let runners = poste_config::runners(office)?;
     if let Some(name) = only.iter().find(|name| !runners.agents.contains_key(*name)) {
         if runners.agents.is_empty() {
             return Err(nothing_configured());
@@ -193,7 +193,8 @@ pub(super) fn configured(cx: &Cx, office: &Office, only: &[Name]) -> Result<Runn
         });
     }
     let sees_to_others = || -> Result<bool> {
-        Ok(!office.on_rules()?.rules.is_empty() || !views::open_workflows(office.store(), None)?.is_empty())
+        Ok(!poste_config::on_rules(office)?.rules.is_empty()
+            || !views::open_workflows(office.store(), None)?.is_empty())
     };
     if runners.agents.is_empty() && !sees_to_others()? {
         return Err(nothing_configured());

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use poste_core::config::{Mode, Runners};
+use poste_config::{Mode, Runners};
 use poste_core::log::{MessageNo, RunOutcome};
 use poste_core::office::{Office, Place};
 use poste_core::text::{Name, Session};
@@ -169,7 +169,7 @@ impl<'c> Desk<'c> {
 
     fn left(&self) -> Result<Left> {
         let office = self.cx.place()?.open()?;
-        let runners = office.runners()?;
+        let runners = poste_config::runners(&office)?;
         let picture = engine::picture(&office, &runners, &self.only)?;
         let is_resident = |name: &Name| runners.agents.get(name).is_some_and(|config| config.mode == Mode::Resident);
         let is_kept = |agent: &&AgentPicture| {

@@ -44,7 +44,7 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
     let to = vec![Address::Agent(args.agent.clone())];
     let request = send::Input { to, subject: args.subject, reply_to: None, message };
     let mut office = cx.open_to_write()?;
-    let runners = office.runners()?;
+    let runners = poste_config::runners(&office)?;
     let config = runners.agents.get(&args.agent);
     let is_run = config.is_some_and(|agent| agent.trusted);
     // Nobody would be started, so there is nothing to wait for; and who is not registered yet cannot even be written to.

@@ -1,8 +1,8 @@
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
+use poste_config::SecretPlace;
 use poste_core::Address;
-use poste_core::config::SecretPlace;
 use poste_core::log::{MessageNo, Position};
 use poste_core::text::TypeName;
 use poste_core::vocabulary::Priority;

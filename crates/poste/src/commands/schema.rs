@@ -134,7 +134,7 @@ fn find(name: &str) -> Option<Schema> {
 /// The vocabulary of the office, if there is one, and its payload schemas.
 fn vocabulary(cx: &mut Cx) -> Result<(Vec<TypeView>, PayloadSchemas)> {
     match cx.open() {
-        Ok(office) => Ok((views::types(office.store())?, office.payload_schemas()?)),
+        Ok(office) => Ok((views::types(office.store())?, poste_config::payload_schemas(&office)?)),
         Err(error) if error.kind == Kind::NotFound => {
             Ok((views::types(&poste_core::store::Store::in_memory()?)?, PayloadSchemas::default()))
         }

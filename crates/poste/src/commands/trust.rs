@@ -1,6 +1,6 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use poste_core::config::Command;
+use poste_config::Command;
 use poste_verbs::trust;
 
 use crate::Result;

@@ -3,10 +3,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use poste_core::config::OnRule;
+use poste_config::{OnRule, OnRules};
 use poste_core::fold::Code;
 use poste_core::log::{HandlerSettle, Intent, MessageNo, Settling};
-use poste_core::office::{Office, OnRules};
+use poste_core::office::Office;
 use poste_core::text::{Label, Name, RecordId, nearest};
 use poste_core::views::{self, HandlerView, UntoldView};
 use poste_dispatch::notify::{self, Line, Matcher, Retried, WatchOptions, Watcher, What};
@@ -261,7 +261,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 
 fn options(cx: &mut Cx, only: Vec<Label>) -> Result<(WatchOptions, mpsc::Receiver<Line>)> {
     let office = cx.open_to_write()?;
-    let rules = office.on_rules()?;
+    let rules = poste_config::on_rules(&office)?;
     for name in &only {
         find(&rules, name)?;
     }
@@ -361,7 +361,7 @@ fn runnable<'r>(rules: &'r OnRules, name: &Label) -> Result<&'r OnRule> {
 
 fn list(cx: &mut Cx) -> Result {
     let office = cx.open()?;
-    let rules = office.on_rules()?;
+    let rules = poste_config::on_rules(&office)?;
     let folder = office.path()?.parent().map(ToOwned::to_owned).unwrap_or_default();
     let lines = rules.rules.iter().map(|rule| RuleLine {
         rule: rule.name.clone(),
@@ -380,7 +380,7 @@ fn list(cx: &mut Cx) -> Result {
 
 fn status(cx: &mut Cx) -> Result {
     let office = cx.open()?;
-    let rules = office.on_rules()?.rules;
+    let rules = poste_config::on_rules(&office)?.rules;
     let mut seen = views::handlers(office.store())?;
     let mut all = Vec::new();
     for rule in &rules {
@@ -417,7 +417,7 @@ fn speaker(cx: &Cx, office: &mut Office) -> Result<Name> {
 
 fn retry(cx: &mut Cx, name: &Label, numbers: &[MessageNo], wait: Duration) -> Result {
     let mut office = cx.open_to_write()?;
-    let rules = office.on_rules()?;
+    let rules = poste_config::on_rules(&office)?;
     let matcher = Matcher::new(runnable(&rules, name)?.clone())?;
     let speaker = speaker(cx, &mut office)?;
     for number in numbers {
@@ -461,7 +461,7 @@ fn drop_letter(cx: &mut Cx, rule: Label, message: MessageNo, id: Option<RecordId
 
 fn test(cx: &mut Cx, name: &Label) -> Result {
     let office = cx.open()?;
-    let rules = office.on_rules()?;
+    let rules = poste_config::on_rules(&office)?;
     let rule = runnable(&rules, name)?;
     match notify::test(&cx.place()?, rule)? {
         Ok(()) => cx.ui.answer(&DoneAnswer { rule: name.clone(), message: None, what: "sent" }),

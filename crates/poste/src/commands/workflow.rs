@@ -3,7 +3,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use poste_core::config::Problem;
+use poste_config::Problem;
 use poste_core::log::{Intent, MessageNo, WorkflowEnd, WorkflowEnding, WorkflowRetry};
 use poste_core::office::Office;
 use poste_core::store::tables::{Concern, TaskState, WorkflowState};
@@ -465,7 +465,7 @@ fn start(cx: &mut Cx, args: RunArgs) -> Result {
 
 /// A workflow only sends: that its agents are started is somebody else's, and without runs it looks as if nobody does so.
 fn tell_who_starts(cx: &Cx, office: &Office) -> Result {
-    let runners = office.runners()?;
+    let runners = poste_config::runners(office)?;
     if !runners.agents.is_empty() && views::all_running(office.store())?.is_empty() {
         cx.ui.say("no agent runs now; if no dispatcher is there to start them: poste dispatch");
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use poste_core::log::{Intent, Proposal, RunEnd, RunOutcome, Via};
-use poste_core::office::{Office, Place};
+use poste_core::office::{Office, Place, Rules};
 use poste_core::store::Options;
 use poste_core::store::clock::SystemClock;
 use poste_dispatch::run;
@@ -587,7 +587,7 @@ fn an_end_that_is_refused_does_not_cost_the_answer() {
         intent: Intent::RunEnd(end),
         content: None,
     };
-    office.submit(&[proposal]).unwrap().pop().unwrap().verdict.accepted().unwrap();
+    office.submit(&[proposal], &Rules::none()).unwrap().pop().unwrap().verdict.accepted().unwrap();
     fs::write(stage.file("go"), "").unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use poste_core::log::{Intent, MessageNo, Proposal, RunStart, Via};
+use poste_core::office::Rules;
 use poste_core::store::{host_name, processes};
 use poste_core::text::Session;
 use poste_dispatch::run;
@@ -147,7 +148,7 @@ fn a_supervisor_that_hangs_is_ended_once_it_has_held_nothing_for_a_lease() {
     let number = stage.ask();
     let run: Session = "hangs".parse().unwrap();
     let mut office = open(&stage);
-    office.sync_policy().unwrap();
+    poste_config::sync_policy(&mut office).unwrap();
     // As a supervisor does it, up to the start; then it only holds its lock.
     let lock = stage.file(".poste/runs/hangs/lock");
     let line = "until [ -s \"$2\" ]; do sleep 0.01; done; exec 9>> \"$1\"; flock 9; echo > \"$3\"; exec sleep 600";
@@ -188,7 +189,7 @@ fn a_supervisor_that_hangs_is_ended_once_it_has_held_nothing_for_a_lease() {
         intent: Intent::RunStart(start),
         content: None,
     };
-    office.submit(&[proposal]).unwrap().pop().unwrap().verdict.accepted().unwrap();
+    office.submit(&[proposal], &Rules::none()).unwrap().pop().unwrap().verdict.accepted().unwrap();
     until("the end of the lease", || stage.state(&number) == "pending");
     assert_eq!(run::sweep(&mut open(&stage), None).unwrap().lost.len(), 0, "it may be about to end");
     assert!(is_there(first.0.id()));

@@ -8,7 +8,7 @@ use lettre::message::header::{ContentType, HeaderName, HeaderValue};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls as Encryption, TlsParameters};
 use lettre::{Message, SmtpTransport, Transport};
-use poste_core::config::{EmailConfig, Tls};
+use poste_config::{EmailConfig, Tls};
 
 use super::{Failure, Post, Scene};
 use crate::notify::secret::{self, Secret};

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use poste_core::log::Content;
+use poste_core::secrets;
 use poste_core::vocabulary::Priority;
-use poste_core::{config, secrets};
 use poste_run::{End, Environment, Finished, Stopped, Task, Watch};
 use serde_json::json;
 
@@ -55,7 +55,7 @@ pub(super) fn exec(words: &[String], post: &Post, scene: Scene<'_>) -> Result<()
         ("{from}", message.from.clone()),
         ("{rule}", post.rule.to_string()),
     ];
-    debug_assert!(values.iter().all(|(template, _)| config::ON_TEMPLATES.contains(template)));
+    debug_assert!(values.iter().all(|(template, _)| poste_config::ON_TEMPLATES.contains(template)));
     let filled = words
         .iter()
         .map(|word| values.iter().fold(word.clone(), |word, (template, value)| word.replace(template, value)));

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use poste_core::config::HandlerConfig;
+use poste_config::HandlerConfig;
 use serde_json::json;
 
 pub(crate) use self::email::OFFICE_HEADER;

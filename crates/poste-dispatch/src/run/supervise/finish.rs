@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use poste_config::{AgentConfig, AnswerBy, Preset};
 use poste_core::Error;
-use poste_core::config::{AgentConfig, AnswerBy, Preset};
 use poste_core::fold::{Claimed, Verdict};
 use poste_core::log::{Content, Intent, MessageNo, Proposal, Release, Retire, RunEnd, RunOutcome};
 use poste_core::text::{Name, Session};
@@ -134,7 +134,7 @@ pub(super) fn result(
     let code = |number: i32| u8::try_from(number & 0xff).ok();
     let (how, code, problem) = match (finished.stopped, finished.end) {
         (Some(Stopped::TimedOut), _) => {
-            let limit = poste_core::config::length_text(limit_ms);
+            let limit = poste_config::length_text(limit_ms);
             (RunOutcome::TimedOut, None, Some(format!("it took longer than {limit} and was ended")))
         }
         (Some(Stopped::ByWatcher), _) => {

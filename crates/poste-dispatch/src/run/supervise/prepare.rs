@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use poste_config::{Input, Mode};
 use poste_core::Error;
-use poste_core::config::{Input, Mode};
 use poste_core::fold::{Claimed, Verdict};
 use poste_core::gates::Source;
 use poste_core::log::{Intent, Register, Via};
@@ -38,7 +38,7 @@ impl Supervisor<'_> {
             via: Via::Dispatch,
             files: Files::None,
         };
-        let gates = self.office.gates().map_err(|error| error.to_string())?;
+        let gates = poste_config::gates(&self.office).map_err(|error| error.to_string())?;
         let mut desk = Desk::new(&mut self.office, &caller, self.host);
         let gated = gates::of_claim(&mut desk, &gates, run.claimed.clone(), None);
         self.carrier.carry_out(&mut self.office);

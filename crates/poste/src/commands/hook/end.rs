@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use poste_core::config::Value;
+use poste_config::Value;
 use poste_core::store::tables::SessionRow;
 use poste_core::views;
 use poste_verbs::live::Live;

@@ -19,14 +19,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use poste_config::{ConfigFile, Value, read_config};
 use poste_connect::hook::{self, Event, Moment, Reply};
 use poste_core::Timestamp;
-use poste_core::config::{self, ConfigFile, Value};
 use poste_core::log::MessageNo;
 use poste_core::office::{Office, head};
 use poste_core::store::schema::Schema;
 use poste_core::store::tables::Agent;
-use poste_core::store::{discover, last_rung, read_config};
+use poste_core::store::{discover, last_rung};
 use poste_core::text::{Name, Session};
 use poste_core::views;
 use poste_verbs::live::{Live, Told};
@@ -344,8 +344,8 @@ impl Call {
 /// What the files of an office say about the sessions here. One that cannot be read is others' to complain about.
 fn setting(office: &Path, section: &str, key: &str) -> Option<Value> {
     let read = |path: &Path| read_config(path).ok().flatten();
-    let file = read(&office.with_file_name(config::FILE)).map(|text| ConfigFile::check(&text).0);
-    let local = read(&office.join(config::LOCAL_FILE)).map(|text| config::read_local(&text).0);
+    let file = read(&office.with_file_name(poste_config::FILE)).map(|text| ConfigFile::check(&text).0);
+    let local = read(&office.join(poste_config::LOCAL_FILE)).map(|text| poste_config::read_local(&text).0);
     file.unwrap_or_default().machine_value(&local.unwrap_or_default(), section, key)
 }
 

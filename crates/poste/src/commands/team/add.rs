@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
+use poste_config::{Mode, NewAgent, Preset};
 use poste_core::Error;
-use poste_core::config::{self, Mode, NewAgent, Preset};
 use poste_core::gates::Source;
 use poste_core::log::{Intent, Register};
 use poste_core::text::{Name, Word};
@@ -82,9 +82,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
             .hint("a preset: --preset claude-code; or a command after --: -- ./agent.sh"));
     }
     let mut office = cx.open_to_write()?;
-    let runners = office.runners()?;
+    let runners = poste_config::runners(&office)?;
     if runners.agents.get(&args.name).is_some_and(|known| known.source != Source::Machine) {
-        let message = format!("{} is in {} already", args.name, config::FILE);
+        let message = format!("{} is in {} already", args.name, poste_config::FILE);
         return Err(CommandError::new(Kind::Conflict, message).hint(format!("start it: poste team up {}", args.name)));
     }
     let known = office.agent(&args.name)?.map(|known| known.kind);
@@ -109,7 +109,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         return Err(unknown_agent(&office, lead)?);
     }
     let is_there = runners.agents.contains_key(&args.name);
-    let added = office.add_agent(&agent).map_err(|error| match error {
+    let added = poste_config::add_agent(&office, &agent).map_err(|error| match error {
         Error::Config { .. } if is_there => CommandError::new(Kind::Conflict, error.to_string()).hint(format!(
             "what is run for it: poste team list; change it there by hand, or start it: poste team up {}",
             args.name
@@ -121,10 +121,10 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         other => other.into(),
     })?;
     if added {
-        cx.note_stored(format!("[agent.{}] in .poste/{}", args.name, config::LOCAL_FILE));
+        cx.note_stored(format!("[agent.{}] in .poste/{}", args.name, poste_config::LOCAL_FILE));
     }
     register(cx, &mut office, &args.name, args.role, lead.as_ref())?;
-    let runners = office.runners()?;
+    let runners = poste_config::runners(&office)?;
     let member = team::members(&runners).into_iter().find(|member| member.name == args.name);
     let member = member.ok_or_else(|| CommandError::new(Kind::Internal, "it was added and is not there"))?;
     let started = team::start(&mut office, &std::env::current_exe()?, &member, lead.as_ref())?;
@@ -132,7 +132,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     cx.ui.now = office.now()?;
     let all = [started.clone()];
     say_next(cx, &all);
-    let file = office.path()?.join(config::LOCAL_FILE).display().to_string();
+    let file = office.path()?.join(poste_config::LOCAL_FILE).display().to_string();
     cx.ui.answer(&AddAnswer { added, file, started })?;
     trouble(&all)
 }

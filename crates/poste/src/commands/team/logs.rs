@@ -66,7 +66,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         return Err(CommandError::usage("--follow prints text as it comes, which is no JSON"));
     }
     let mut office = cx.open()?;
-    if office.agent(&args.name)?.is_none() && !office.runners()?.agents.contains_key(&args.name) {
+    if office.agent(&args.name)?.is_none() && !poste_config::runners(&office)?.agents.contains_key(&args.name) {
         return Err(unknown_agent(&office, &args.name)?);
     }
     let run = match args.run {

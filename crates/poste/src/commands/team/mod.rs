@@ -6,7 +6,7 @@ mod stop;
 
 use std::io::{self, Write};
 
-use poste_core::config::Runners;
+use poste_config::Runners;
 use poste_core::text::{Name, Session};
 use poste_core::time::length;
 use poste_dispatch::team::{self, Member, Started, StartedHow, State, Teammate, TeammateRun};
@@ -106,7 +106,7 @@ fn started_row(ui: &Ui, started: &Started) -> Vec<String> {
 
 fn up(cx: &mut Cx, names: &[Name]) -> Result {
     let mut office = cx.open_to_write()?;
-    let runners = office.runners()?;
+    let runners = poste_config::runners(&office)?;
     let members = chosen(&runners, names)?;
     let program = std::env::current_exe()?;
     let mut started = Vec::new();
@@ -185,7 +185,7 @@ pub(crate) struct ListLine {
     /// team up starts it.
     pub listed: bool,
     pub role: Option<String>,
-    pub mode: Option<poste_core::config::Mode>,
+    pub mode: Option<poste_config::Mode>,
     /// What is run for it; null: nothing is, here.
     pub runs: Option<String>,
     /// The file that says so.
@@ -212,7 +212,7 @@ impl Answer for ListAnswer {
                 line.agent.to_string(),
                 what.to_owned(),
                 line.role.clone().unwrap_or_else(|| "-".to_owned()),
-                line.mode.map_or("-", poste_core::config::Mode::word).to_owned(),
+                line.mode.map_or("-", poste_config::Mode::word).to_owned(),
                 file,
                 escape::line(runs).into_owned(),
             ]
@@ -222,11 +222,11 @@ impl Answer for ListAnswer {
 }
 
 fn list(cx: &mut Cx) -> Result {
-    use poste_core::config::{FILE, LOCAL_FILE};
+    use poste_config::{FILE, LOCAL_FILE};
     use poste_core::gates::Source;
     let office = cx.open()?;
     let mut lines = Vec::new();
-    for member in team::members(&office.runners()?) {
+    for member in team::members(&poste_config::runners(&office)?) {
         let registered = office.agent(&member.name)?.and_then(|agent| agent.role).map(|role| role.to_string());
         let config = member.config.as_ref();
         lines.push(ListLine {
@@ -291,7 +291,7 @@ fn whole(ms: i64) -> i64 {
 
 fn status(cx: &mut Cx, names: &[Name]) -> Result {
     let office = cx.open()?;
-    let on_team = team::members(&office.runners()?);
+    let on_team = team::members(&poste_config::runners(&office)?);
     for name in names {
         if !on_team.iter().any(|member| member.name == *name) && office.agent(name)?.is_none() {
             return Err(unknown_agent(&office, name)?);

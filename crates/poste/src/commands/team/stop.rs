@@ -80,7 +80,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     }
     let mut office = cx.open_to_write()?;
     let by = cx.active_agent(&office)?.name;
-    let team = team::members(&office.runners()?);
+    let team = team::members(&poste_config::runners(&office)?);
     let mut names = args.names;
     if args.all {
         names = team

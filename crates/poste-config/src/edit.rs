@@ -5,9 +5,10 @@ use std::str::FromStr;
 
 use toml_edit::{DocumentMut, Item, Table, TableLike};
 
-use super::keys::{self, Key, SchemaSource, TYPES, Value};
-use super::{AgentConfig, ConfigFile, Mode, Preset, Problem, read_local};
-use crate::text::{Name, TypeName, Word};
+use crate::keys::{self, Key, TYPES, Value};
+use crate::{AgentConfig, ConfigFile, Mode, Preset, Problem, read_local};
+use poste_core::payload::SchemaSource;
+use poste_core::text::{Name, TypeName, Word};
 
 /// A key by its full name: `delivery.lease`, `types.deploy.priority`; or `types.deploy`, to take a type away.
 #[derive(Debug, Clone)]
@@ -23,7 +24,7 @@ impl FromStr for KeyPath {
     fn from_str(text: &str) -> Result<Self, String> {
         let parts: Vec<&str> = text.split('.').collect();
         let section = parts[0];
-        if section == super::GATE {
+        if section == crate::GATE {
             return Err("gates are a list, which is written by hand: [[gate]]".to_owned());
         }
         if !keys::sections().contains(&section) {
@@ -140,7 +141,7 @@ pub fn add_agent(text: &str, agent: &NewAgent) -> Result<Option<String>, Vec<Pro
     set("worktree", agent.worktree.then(|| true.into()));
     set("resume", agent.resume.then(|| true.into()));
     if let Some(known) = file.agents.get(&agent.name) {
-        let wanted = format!("[{}.{}]\n{fields}", super::AGENT, agent.name);
+        let wanted = format!("[{}.{}]\n{fields}", crate::AGENT, agent.name);
         let same = read_local(&wanted).0.agents.remove(&agent.name);
         return match same.is_some_and(|same| AgentConfig { line: known.line, ..same } == *known) {
             true => Ok(None),
@@ -150,7 +151,7 @@ pub fn add_agent(text: &str, agent: &NewAgent) -> Result<Option<String>, Vec<Pro
             }
         };
     }
-    let agents = section(document.as_table_mut(), super::AGENT, true);
+    let agents = section(document.as_table_mut(), crate::AGENT, true);
     if let Some(agents) = agents {
         agents.insert(agent.name.as_str(), Item::Table(fields));
     }

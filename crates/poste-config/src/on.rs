@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::gates::{no_such_type, unknown_template};
-use super::items::{Fields, Shape};
-use super::keys::{Key, Takes, Value};
-use super::read::Reader;
-use crate::address::Address;
-use crate::gates::{Program, Source};
-use crate::limits;
-use crate::log::Content;
-use crate::text::{Label, Name, Topic, TypeName};
-use crate::vocabulary::{Priority, built_in};
+use crate::gates::{no_such_type, unknown_template};
+use crate::items::{Fields, Shape};
+use crate::keys::{Key, Takes, Value};
+use crate::read::Reader;
+use poste_core::Address;
+use poste_core::gates::{Program, Source};
+use poste_core::limits;
+use poste_core::log::Content;
+use poste_core::text::{Label, Name, Topic, TypeName};
+use poste_core::vocabulary::{Priority, built_in};
 
 /// The name of the list.
 pub const ON: &str = "on";
@@ -185,7 +185,7 @@ const SHAPE: Shape = Shape {
     unknown_template: |word| unknown_template(word, ON_TEMPLATES),
 };
 
-pub(super) fn read(
+pub(crate) fn read(
     reader: &mut Reader<'_>,
     name: &Spanned<std::borrow::Cow<'_, str>>,
     value: &DeValue<'_>,
@@ -405,7 +405,7 @@ impl Reading {
             return Some(url);
         };
         let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        if place.contains('@') || !crate::secrets::find(&content).is_empty() {
+        if place.contains('@') || !poste_core::secrets::find(&content).is_empty() {
             say("url has a secret in it, which does not belong into a file".to_owned());
         }
         Some(url)
@@ -440,8 +440,8 @@ pub(crate) fn unknown_type(rule: &OnRule, is_known: impl Fn(&TypeName) -> bool) 
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ConfigFile, check_local, commands};
     use super::*;
+    use crate::{ConfigFile, check_local, commands};
 
     fn problems(text: &str) -> Vec<String> {
         ConfigFile::check(text).1.into_iter().map(|problem| problem.to_string()).collect()

@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::gates::{text, words};
-use super::keys::{self, Key, Value};
-use super::read::{Reader, read_value};
+use crate::gates::{text, words};
+use crate::keys::{self, Key, Value};
+use crate::read::{Reader, read_value};
 
 const COMMAND: &str = "command";
 const NAME: &str = "name";
 
 /// How the sections of one list are read.
-pub(super) struct Shape {
+pub(crate) struct Shape {
     pub list: &'static str,
     /// What several of them are called.
     pub several: &'static str,
@@ -35,7 +35,7 @@ pub(super) struct Shape {
 
 /// What one section gives.
 #[derive(Default)]
-pub(super) struct Fields {
+pub(crate) struct Fields {
     pub texts: BTreeMap<&'static str, String>,
     pub lists: BTreeMap<&'static str, Vec<String>>,
     pub values: BTreeMap<&'static str, Value>,

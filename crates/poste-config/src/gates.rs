@@ -5,13 +5,14 @@ use std::str::FromStr;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::items::{Fields, Shape};
-use super::keys::{Key, Takes, Value};
-use super::read::Reader;
-use crate::gates::{Gate, Program, Source, TEMPLATES, pattern_of};
-use crate::limits;
-use crate::text::{Label, TypeName, nearest, quoted};
-use crate::vocabulary::built_in;
+use crate::items::{Fields, Shape};
+use crate::keys::{Key, Takes, Value};
+use crate::read::Reader;
+use poste_core::gates::{Gate, Program, Source, TEMPLATES, pattern_of};
+use poste_core::limits;
+use poste_core::payload::SchemaSource;
+use poste_core::text::{Label, TypeName, nearest, quoted};
+use poste_core::vocabulary::built_in;
 
 /// The name of the list.
 pub const GATE: &str = "gate";
@@ -45,7 +46,7 @@ const SHAPE: Shape = Shape {
     unknown_template: |word| unknown_template(word, &TEMPLATES.map(|(template, _)| template)),
 };
 
-pub(super) fn read(
+pub(crate) fn read(
     reader: &mut Reader<'_>,
     name: &Spanned<std::borrow::Cow<'_, str>>,
     value: &DeValue<'_>,
@@ -153,7 +154,7 @@ impl Reading {
         matches!(self.0.values.get(key), Some(Value::Flag(true)))
     }
 
-    fn schema(&mut self, key: &str) -> Option<super::SchemaSource> {
+    fn schema(&mut self, key: &str) -> Option<SchemaSource> {
         match self.0.values.remove(key) {
             Some(Value::Schema(source)) => Some(source),
             _ => None,
@@ -161,7 +162,7 @@ impl Reading {
     }
 }
 
-pub(super) fn text(value: &DeValue<'_>) -> Result<String, String> {
+pub(crate) fn text(value: &DeValue<'_>) -> Result<String, String> {
     match value {
         DeValue::String(text) if text.is_empty() => Err("it is empty".to_owned()),
         DeValue::String(text) if text.len() > limits::COMMAND_BYTES_MAX => Err("it is too long".to_owned()),
@@ -171,7 +172,7 @@ pub(super) fn text(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
-pub(super) fn words(value: &DeValue<'_>, example: &str) -> Result<Vec<String>, String> {
+pub(crate) fn words(value: &DeValue<'_>, example: &str) -> Result<Vec<String>, String> {
     let DeValue::Array(items) = value else {
         return Err(format!("it is a list of words, for example {example}"));
     };
@@ -196,7 +197,7 @@ pub(super) fn words(value: &DeValue<'_>, example: &str) -> Result<Vec<String>, S
 }
 
 /// `{artefact}` would be passed on as it is, in silence.
-pub(super) fn unknown_template(word: &str, templates: &[&str]) -> Option<String> {
+pub(crate) fn unknown_template(word: &str, templates: &[&str]) -> Option<String> {
     let mut left = word;
     while let Some(at) = left.find('{') {
         left = &left[at + 1..];
@@ -221,16 +222,16 @@ pub(crate) fn unknown_type(gate: &Gate, is_known: impl Fn(&TypeName) -> bool) ->
     Some(format!("gate {}: {}", gate.name, no_such_type(kind)))
 }
 
-pub(super) fn no_such_type(kind: &TypeName) -> String {
-    let near = nearest(kind.as_str(), crate::vocabulary::BUILT_IN.iter().map(|word| word.name));
+pub(crate) fn no_such_type(kind: &TypeName) -> String {
+    let near = nearest(kind.as_str(), poste_core::vocabulary::BUILT_IN.iter().map(|word| word.name));
     let near = near.first().map(|near| format!("; did you mean {near}?")).unwrap_or_default();
     format!("there is no type {kind}{near}")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ConfigFile, check_local};
     use super::*;
+    use crate::{ConfigFile, check_local};
 
     fn problems(text: &str) -> Vec<String> {
         ConfigFile::check(text).1.into_iter().map(|problem| problem.to_string()).collect()
@@ -326,7 +327,7 @@ mod tests {
             "{DRAFT}command = [\"./a b.sh\", \"{{artifact}}\"]\n[[gate]]\nname = \"b\"\ntype = \"alert\"\nexists = true\n"
         );
         let (file, _) = ConfigFile::check(&text);
-        let commands = super::super::commands(&file);
+        let commands = crate::commands(&file);
         let [command] = commands.as_slice() else { panic!("{commands:?}") };
         assert_eq!((command.key.as_str(), command.line), ("gate.draft.command", 1));
         assert_eq!(command.command, "'./a b.sh' {artifact}");

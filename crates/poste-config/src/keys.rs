@@ -3,10 +3,11 @@
 
 use serde::Serialize;
 
-use crate::limits;
-use crate::text::{nearest, quoted};
-use crate::time::parse_duration_ms;
-use crate::vocabulary::{Priority, Urgency};
+use poste_core::limits;
+use poste_core::payload::SchemaSource;
+use poste_core::text::{nearest, quoted};
+use poste_core::time::parse_duration_ms;
+use poste_core::vocabulary::{Priority, Urgency};
 
 /// What a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,14 +40,6 @@ pub enum Value {
     Flag(bool),
     Word(&'static str),
     Schema(SchemaSource),
-}
-
-/// Where the payload schema of a type stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SchemaSource {
-    /// Relative to the folder of `poste.toml`.
-    File(String),
-    Inline(serde_json::Value),
 }
 
 #[derive(Debug)]
@@ -119,13 +112,13 @@ pub const KEYS: &[Key] = &[
     key(TYPES, SCHEMA, Takes::Schema, None),
 ];
 
-pub(super) fn sections() -> Vec<&'static str> {
+pub(crate) fn sections() -> Vec<&'static str> {
     let mut sections: Vec<&'static str> = KEYS.iter().map(|key| key.section).collect();
     sections.dedup();
     sections
 }
 
-pub(super) fn keys_of(section: &str) -> impl Iterator<Item = &'static Key> + Clone {
+pub(crate) fn keys_of(section: &str) -> impl Iterator<Item = &'static Key> + Clone {
     KEYS.iter().filter(move |key| key.section == section)
 }
 
@@ -134,7 +127,7 @@ pub fn find(section: &str, name: &str) -> Option<&'static Key> {
 }
 
 /// An unknown word is an error that names the nearest known one: a typo must not become a silent default.
-pub(super) fn unknown<'a>(what: &str, found: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+pub(crate) fn unknown<'a>(what: &str, found: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let found_shown = quoted(found);
     match nearest(found, known.clone()).first() {
         Some(near) => format!("unknown {what} {found_shown}; did you mean {near}?"),
@@ -158,7 +151,7 @@ impl Takes {
         self.check(value)
     }
 
-    pub(super) fn check(self, value: Value) -> Result<Value, String> {
+    pub(crate) fn check(self, value: Value) -> Result<Value, String> {
         let fits = match (self, &value) {
             (Self::Count { min, max }, Value::Count(count)) => (min..=max).contains(count),
             (Self::Length { min, max }, Value::Length(ms)) => (min..=max).contains(ms),
@@ -187,7 +180,7 @@ impl Takes {
     }
 }
 
-pub(super) fn known_word(words: &[&'static str], text: &str) -> Option<&'static str> {
+pub(crate) fn known_word(words: &[&'static str], text: &str) -> Option<&'static str> {
     words.iter().copied().find(|word| *word == text)
 }
 

@@ -3,10 +3,10 @@
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::gates::{text, unknown_template, words};
-use super::keys;
-use super::read::Reader;
-use crate::gates::Source;
+use crate::gates::{text, unknown_template, words};
+use crate::keys;
+use crate::read::Reader;
+use poste_core::gates::Source;
 
 /// The name of the section.
 pub const WAKE: &str = "wake";
@@ -33,7 +33,7 @@ pub struct WakeCommand {
     pub line: usize,
 }
 
-pub(super) fn read(
+pub(crate) fn read(
     reader: &mut Reader<'_>,
     name: &Spanned<std::borrow::Cow<'_, str>>,
     value: &DeValue<'_>,
@@ -49,7 +49,7 @@ pub(super) fn read(
                 reader.wake.command = Some(WakeCommand { words, line });
             }),
             (HOSTS, Source::Machine) => hosts(value.get_ref()).map(|hosts| reader.wake.hosts = hosts),
-            (HOSTS, Source::Office) => Err(format!("which hosts are asked belongs into .poste/{}", super::LOCAL_FILE)),
+            (HOSTS, Source::Office) => Err(format!("which hosts are asked belongs into .poste/{}", crate::LOCAL_FILE)),
             (other, _) => {
                 let message = keys::unknown("key", other, [COMMAND, HOSTS].into_iter());
                 reader.say(Some(name.span()), format!("[wake]: {message}"));
@@ -82,7 +82,7 @@ fn hosts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ConfigFile, LocalFile, commands, read_local};
+    use crate::{ConfigFile, LocalFile, commands, read_local};
 
     #[test]
     fn a_command_and_hosts_are_read() {
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(problems, []);
         let found: Vec<(String, usize)> = commands(&file).into_iter().map(|found| (found.key, found.line)).collect();
         assert_eq!(found, [("wake.command".to_owned(), 2)]);
-        assert_eq!(file.policy, super::super::FilePolicy::default(), "it is no policy");
+        assert_eq!(file.policy, crate::FilePolicy::default(), "it is no policy");
     }
 
     #[test]

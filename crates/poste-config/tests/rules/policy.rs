@@ -17,7 +17,7 @@ fn write(desk: &Desk, text: &str) {
 /// The file as a command would find it, and whether that made a record.
 fn sync(desk: &mut Desk) -> bool {
     let before = desk.head();
-    desk.office.sync_policy().expect("the file is taken");
+    poste_config::sync_policy(&mut desk.office).expect("the file is taken");
     match desk.kinds_after(before).as_slice() {
         [] => false,
         [one] if one == "policy" => true,
@@ -143,7 +143,7 @@ fn a_bad_file_is_an_error_that_names_it_and_changes_nothing() {
     let before = desk.tables();
     for bad in ["[delivry]\n", "[delivery]\nmax_attempts = 0\n", "[delivery]\nlease = '2d'\n", "no toml"] {
         write(&desk, bad);
-        let error = desk.office.sync_policy().unwrap_err();
+        let error = poste_config::sync_policy(&mut desk.office).unwrap_err();
         assert!(matches!(&error, Error::Config { path, .. } if *path == desk.config()), "{error}");
         assert_eq!(desk.tables(), before);
     }
@@ -179,7 +179,8 @@ fn a_file_changed_while_another_machine_set_the_policy_is_a_clash_that_names_its
     accepted(desk.ask("poste", from_elsewhere(1, 9)));
     write(&desk, "[delivery]\nmax_attempts = 3\n");
     let before = desk.tables();
-    let error = desk.office.sync_policy().expect_err("this machine replaces its own policy 1, but 2 is in force");
+    let error = poste_config::sync_policy(&mut desk.office)
+        .expect_err("this machine replaces its own policy 1, but 2 is in force");
     assert!(matches!(error, Error::Rejected(_)) && error.to_string().contains("other-host"), "{error}");
     assert_eq!(desk.tables(), before);
 }
@@ -223,7 +224,7 @@ fn a_policy_that_raises_the_limit_counts_for_what_is_proposed_with_it() {
     let policy = desk.proposal("poste", from_elsewhere(1, 3), None);
     let words = "a long message ".repeat(6_000);
     let send = desk.proposal("lead", Intent::Send(letter("bob", "message")), Some(text(&words)));
-    for outcome in desk.office.submit(&[policy, send]).expect("the office answers") {
+    for outcome in poste_config::submit(&mut desk.office, &[policy, send]).expect("the office answers") {
         accepted(outcome.verdict.accepted());
     }
     let view = poste_core::views::message(desk.office.store(), poste_core::MessageNo(1)).expect("it reads");

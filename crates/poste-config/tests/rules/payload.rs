@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
+use poste_config::{KeyPath, Takes};
 use poste_core::Error;
-use poste_core::config::{KeyPath, Takes};
 use poste_core::fold::{Code, Verdict};
 use poste_core::log::{Content, Intent, Proposal};
 use serde_json::value::RawValue;
@@ -21,7 +21,7 @@ fn with_payload(desk: &mut Desk, kind: &str, payload: Option<&str>) -> Proposal 
 fn office_with(toml: &str) -> Desk {
     let mut desk = Desk::with(&["ann", "bob"]);
     fs::write(desk.config(), toml).unwrap();
-    desk.office.sync_policy().expect("the file is taken");
+    poste_config::sync_policy(&mut desk.office).expect("the file is taken");
     desk
 }
 
@@ -54,7 +54,7 @@ fn in_a_batch_only_the_unfit_are_refused_and_every_answer_has_its_place() {
     let mut desk = office_with(DEPLOY);
     let payloads = [Some("{\"env\":1}"), None, Some("{\"env\":2}"), Some("[]")];
     let batch: Vec<Proposal> = payloads.iter().map(|payload| with_payload(&mut desk, "deploy", *payload)).collect();
-    let outcomes = desk.office.submit(&batch).unwrap();
+    let outcomes = poste_config::submit(&mut desk.office, &batch).unwrap();
     let accepted: Vec<bool> = outcomes.iter().map(|outcome| matches!(outcome.verdict, Verdict::Accepted(_))).collect();
     assert_eq!(accepted, [true, false, true, false]);
     for (proposal, outcome) in batch.iter().zip(&outcomes) {
@@ -68,8 +68,8 @@ fn what_was_stored_stays_a_repeat_whatever_the_schema_says_later() {
     let stored = with_payload(&mut desk, "message", Some("[]"));
     assert_eq!(code_of(&mut desk, &stored), None);
     fs::write(desk.config(), "[types.message.schema]\ntype = 'object'\n").unwrap();
-    desk.office.sync_policy().unwrap();
-    assert!(desk.office.propose(&stored).unwrap().repeat);
+    poste_config::sync_policy(&mut desk.office).unwrap();
+    assert!(poste_config::propose(&mut desk.office, &stored).unwrap().repeat);
     let fresh = with_payload(&mut desk, "message", Some("[]"));
     assert_eq!(code_of(&mut desk, &fresh), Some(Code::PayloadUnfit));
 }
@@ -80,7 +80,7 @@ fn a_surface_that_never_looks_at_the_file_is_held_to_it_all_the_same() {
     fs::write(desk.config(), "[types.message.schema]\ntype = 'object'\n").unwrap();
     let mut office = desk.place.open().unwrap();
     let proposal = with_payload(&mut desk, "message", None);
-    let verdict = office.propose(&proposal).unwrap().verdict;
+    let verdict = poste_config::propose(&mut office, &proposal).unwrap().verdict;
     assert!(matches!(verdict, Verdict::Rejected(rejection) if rejection.code == Code::PayloadUnfit));
 }
 
@@ -90,7 +90,7 @@ fn a_schema_file_that_changes_is_read_again() {
     let schema = desk.config().with_file_name("alert.json");
     fs::write(&schema, "{\"type\":\"object\"}").unwrap();
     fs::write(desk.config(), "[types.alert]\nschema = 'alert.json'\n").unwrap();
-    desk.office.sync_policy().unwrap();
+    poste_config::sync_policy(&mut desk.office).unwrap();
     assert_eq!(desk.office.store().tables().unwrap().policy().unwrap().version, 0, "a schema is no policy");
     let array = |desk: &mut Desk| {
         let proposal = with_payload(desk, "alert", Some("[]"));
@@ -121,12 +121,12 @@ fn a_schema_is_a_small_regular_file_below_the_folder() {
         ["missing.json", "large.json", "text.json", "empty.json", "folder.json", "link.json", &up, absolute.as_str()];
     for (path, is_fine) in wrong.map(|path| (path, false)).into_iter().chain([("good.json", true)]) {
         fs::write(desk.config(), format!("[types.alert]\nschema = '{path}'\n")).unwrap();
-        desk.office.sync_policy().expect("only who sends such a message is stopped");
+        poste_config::sync_policy(&mut desk.office).expect("only who sends such a message is stopped");
         let proposal = with_payload(&mut desk, "alert", Some("{}"));
         let key: KeyPath = "types.alert.schema".parse().unwrap();
-        let change = desk.office.change_config(&key, Some(&Takes::Schema.parse(path).unwrap()));
+        let change = poste_config::change_config(&desk.office, &key, Some(&Takes::Schema.parse(path).unwrap()));
         assert_eq!(change.is_ok(), is_fine, "{path}");
-        match desk.office.propose(&proposal) {
+        match poste_config::propose(&mut desk.office, &proposal) {
             Ok(outcome) => assert!(is_fine && matches!(outcome.verdict, Verdict::Accepted(_)), "{path}"),
             Err(Error::Config { message, .. }) if !is_fine => {
                 assert!(message.starts_with("types.alert.schema: "), "{message}");
@@ -168,9 +168,9 @@ fn alternatives_that_double_with_each_level_are_refused_with_the_schema() {
     fs::write(desk.config(), "[types.alert]\nschema = 'alert.json'\n").unwrap();
     let schema = desk.config().with_file_name("alert.json");
     fs::write(&schema, levels(28)).unwrap();
-    desk.office.sync_policy().unwrap();
+    poste_config::sync_policy(&mut desk.office).unwrap();
     let proposal = with_payload(&mut desk, "alert", Some("[]"));
-    let error = soon(|| desk.office.propose(&proposal)).unwrap_err().to_string();
+    let error = soon(|| poste_config::propose(&mut desk.office, &proposal)).unwrap_err().to_string();
     assert!(error.contains("one value would have to be checked more than 100000 times"), "{error}");
     fs::write(&schema, levels(12)).unwrap();
     assert_eq!(soon(|| code_of(&mut desk, &proposal)), Some(Code::PayloadUnfit), "the last that is small enough");

@@ -11,11 +11,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{host_name, read_config, sync_folder};
-use crate::digest::Digest;
-use crate::error::Error;
-use crate::text::{Label, Name};
-use crate::time::Timestamp;
+use crate::read_config;
+use poste_core::store::{discover, host_name, sync_folder};
+use poste_core::text::{Label, Name};
+use poste_core::{Digest, Error, Timestamp};
 
 const FILE: &str = "trust.json";
 
@@ -118,7 +117,7 @@ fn is_tracked(path: &Path) -> bool {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let path = folder.join(path.file_name().unwrap_or_default());
-    let Some(top) = super::discover::git_top(&folder) else { return false };
+    let Some(top) = discover::git_top(&folder) else { return false };
     let Ok(name) = path.strip_prefix(&top) else { return false };
     let git = match fs::read_to_string(top.join(".git")) {
         Ok(link) => top.join(link.trim().strip_prefix("gitdir:").unwrap_or_default().trim()),

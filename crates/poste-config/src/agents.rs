@@ -7,12 +7,12 @@ use std::path::{Component, Path};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::gates::{text, unknown_template, words};
-use super::keys::{self, Key, Takes, Value};
-use super::read::{Reader, read_value};
-use crate::gates::{Program, Source};
-use crate::limits;
-use crate::text::{Label, Name, quoted};
+use crate::gates::{text, unknown_template, words};
+use crate::keys::{self, Key, Takes, Value};
+use crate::read::{Reader, read_value};
+use poste_core::gates::{Program, Source};
+use poste_core::limits;
+use poste_core::text::{Label, Name, quoted};
 
 /// The name of the sections.
 pub const AGENT: &str = "agent";
@@ -238,7 +238,7 @@ const BUDGET: &str = "budget";
 
 type Named<'t> = Spanned<Cow<'t, str>>;
 
-pub(super) fn read(reader: &mut Reader<'_>, name: &Named<'_>, value: &DeValue<'_>, source: Source) {
+pub(crate) fn read(reader: &mut Reader<'_>, name: &Named<'_>, value: &DeValue<'_>, source: Source) {
     let Some(agents) = value.as_table() else {
         return reader.say(Some(name.span()), "agent is a section for each: write [agent.NAME]".to_owned());
     };
@@ -502,7 +502,7 @@ pub struct TeamConfig {
     pub line: usize,
 }
 
-pub(super) fn read_team(reader: &mut Reader<'_>, name: &Named<'_>, value: &DeValue<'_>) {
+pub(crate) fn read_team(reader: &mut Reader<'_>, name: &Named<'_>, value: &DeValue<'_>) {
     let Some(fields) = value.as_table() else {
         return reader.say(Some(name.span()), "team is a section: write [team]".to_owned());
     };
@@ -557,8 +557,8 @@ pub struct Runners {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ConfigFile, commands, read_local};
     use super::*;
+    use crate::{ConfigFile, commands, read_local};
 
     fn agent(text: &str) -> AgentConfig {
         let (file, problems) = ConfigFile::check(text);

@@ -1,40 +1,60 @@
-//! `poste.toml`: the office's own words and limits. What decides in the fold becomes a policy record.
+//! `poste.toml` and `.poste/local.toml`: their keys and defaults, what they demand of an office, and who trusts them.
+//!
+//! What decides in the fold becomes a [policy](sync_policy) record. Everything else is this machine's matter and in no
+//! record: [rules] for proposals, [runners], [gates](gates()), [wake_config], [on_rules].
+#![warn(clippy::disallowed_methods)]
 
 mod agents;
-mod edit;
+#[allow(clippy::disallowed_methods, reason = "reads and replaces the files")]
+mod disk;
+pub mod doctor;
+pub mod edit;
 mod gates;
 mod items;
 mod keys;
+#[allow(clippy::disallowed_methods, reason = "a mark of trust is a file")]
+mod mark;
+mod office;
 mod on;
 mod read;
+mod rules;
+mod settings;
+mod trust;
+mod view;
 mod wake;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+pub use poste_core::store::discover::{CONFIG_FILE as FILE, LOCAL_CONFIG_FILE as LOCAL_FILE};
+
 pub use agents::{
     AGENT, AgentConfig, AnswerBy, Budget, BudgetTime, Input, Mode, Preset, Quiet, RUN_TEMPLATES, Runners, TEAM,
     TeamConfig, micros, schedule,
 };
-pub use edit::{Change, KeyPath, NewAgent, add_agent, change};
+pub use disk::read_config;
+pub use edit::{Change, KeyPath, NewAgent};
 pub use gates::GATE;
-pub(crate) use gates::unknown_type;
-pub use keys::{KEYS, Key, MACHINE_SECTIONS, ON_END, SCHEMA, SchemaSource, TYPES, Takes, Value, length_text};
-pub(crate) use on::unknown_type as unknown_on_type;
+pub use keys::{KEYS, Key, MACHINE_SECTIONS, ON_END, SCHEMA, TYPES, Takes, Value, length_text};
+pub use mark::TrustMark;
+pub use office::{
+    OnRules, config, config_path, gate_schema_problems, gates, local_config, on_rules, payload_schemas, runners,
+    wake_config,
+};
 pub use on::{EmailConfig, HandlerConfig, Matches, ON, ON_TEMPLATES, OnRule, SecretPlace, Tls, text_pattern};
 pub use read::{Given, LocalFile, Problem, check_local, read_local};
+pub use rules::{propose, rules, submit};
+pub use settings::{Standing, add_agent, change_config, standing, sync_policy};
+pub use trust::{Trust, TrustView, is_trusted, revoke_trust, trust, trust_config};
+pub use view::{PolicyView, Setting, Source, settings};
 pub use wake::{WAKE, WAKE_TEMPLATES, WakeCommand, WakeConfig};
 
-use crate::digest::Digest;
-use crate::error::Error;
-use crate::gates::{Gate, Program};
-use crate::log::{Policy, PolicyType, Settings};
-use crate::text::{Label, Name, TypeName};
-
-/// The file's name, beside `.poste/`.
-pub const FILE: &str = "poste.toml";
-/// Machine matters, inside `.poste/`.
-pub const LOCAL_FILE: &str = "local.toml";
+use poste_core::Digest;
+use poste_core::Error;
+use poste_core::gates::{Gate, Program};
+use poste_core::log::{Policy, PolicyType, Settings};
+use poste_core::payload::SchemaSource;
+use poste_core::text::{Label, Name, TypeName};
 
 /// What a `poste.toml` says.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -141,8 +161,7 @@ fn of_gate(gate: &Gate) -> Option<Command> {
 impl FilePolicy {
     /// Equal for equal rules, whoever proposes them.
     pub fn digest(&self) -> Digest {
-        let rules = serde_json::to_vec(&(&self.settings, &self.types)).expect("a policy is plain data");
-        Digest::of(&rules)
+        Policy::digest_of(&self.settings, &self.types)
     }
 
     /// Complete with the machine it comes from and the policy it replaces.
@@ -156,17 +175,11 @@ impl FilePolicy {
     }
 }
 
-impl Policy {
-    pub fn digest(&self) -> Digest {
-        FilePolicy { settings: self.settings.clone(), types: self.types.clone() }.digest()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fold;
-    use crate::vocabulary::{Priority, Urgency};
+    use poste_core::fold;
+    use poste_core::vocabulary::{Priority, Urgency};
 
     fn parse(text: &str) -> Result<FilePolicy, String> {
         let file = ConfigFile::parse(text, Path::new("poste.toml")).map_err(|error| error.to_string())?;

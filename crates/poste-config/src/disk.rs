@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::sync_folder;
-use crate::error::Error;
+use poste_core::Error;
+use poste_core::store::sync_folder;
 
 /// The text of a configuration file, if it is there. It comes with a repository, so it may be anything: a pipe nobody
 /// writes into, a link to a device, a gigabyte.
@@ -35,7 +35,7 @@ pub fn read_config(path: &Path) -> Result<Option<String>, Error> {
 ///
 /// `old` is what the new text was made from. An editor takes no lock of ours, so it is compared once more; between
 /// that and the rename a change could still be lost, which no file system call can rule out.
-pub fn replace_config(path: &Path, old: Option<&str>, new: &str) -> Result<(), Error> {
+pub(crate) fn replace_config(path: &Path, old: Option<&str>, new: &str) -> Result<(), Error> {
     // A link stays a link: what it leads to is replaced.
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let failed = |error| Error::io(&target, error);

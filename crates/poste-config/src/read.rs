@@ -8,18 +8,19 @@ use serde::Serialize;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-use super::agents::{self, AGENT, AgentConfig, TEAM, TeamConfig};
-use super::gates::{self, GATE};
-use super::keys::{self, Key, MACHINE_SECTIONS, SchemaSource, TYPES, Takes, Value};
-use super::on::{self, ON, OnRule};
-use super::wake::{self, WAKE, WakeConfig};
-use super::{ConfigFile, FilePolicy};
-use crate::fold;
-use crate::gates::{Gate, Source};
-use crate::log::{PolicyType, Settings};
-use crate::text::{Name, TypeName};
-use crate::time::parse_duration_ms;
-use crate::vocabulary::built_in;
+use crate::agents::{self, AGENT, AgentConfig, TEAM, TeamConfig};
+use crate::gates::{self, GATE};
+use crate::keys::{self, Key, MACHINE_SECTIONS, TYPES, Takes, Value};
+use crate::on::{self, ON, OnRule};
+use crate::wake::{self, WAKE, WakeConfig};
+use crate::{ConfigFile, FilePolicy};
+use poste_core::fold;
+use poste_core::gates::{Gate, Source};
+use poste_core::log::{PolicyType, Settings};
+use poste_core::payload::SchemaSource;
+use poste_core::text::{Name, TypeName};
+use poste_core::time::parse_duration_ms;
+use poste_core::vocabulary::built_in;
 
 /// Something wrong in a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -50,22 +51,22 @@ pub struct Given {
 const PROBLEMS_MAX: usize = 100;
 
 /// One pass over a file.
-pub(super) struct Reader<'t> {
+pub(crate) struct Reader<'t> {
     text: &'t str,
     /// Where each line begins, so that finding a line does not cost the whole file before it.
     lines: Vec<usize>,
-    pub(super) problems: Vec<Problem>,
-    pub(super) gates: Vec<Gate>,
-    pub(super) wake: WakeConfig,
-    pub(super) agents: BTreeMap<Name, AgentConfig>,
-    pub(super) team: TeamConfig,
-    pub(super) on: Vec<OnRule>,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) gates: Vec<Gate>,
+    pub(crate) wake: WakeConfig,
+    pub(crate) agents: BTreeMap<Name, AgentConfig>,
+    pub(crate) team: TeamConfig,
+    pub(crate) on: Vec<OnRule>,
     given: BTreeMap<String, Given>,
     types: BTreeMap<TypeName, BTreeMap<&'static str, Value>>,
 }
 
 /// What the file says as far as it can be read, and everything that is wrong with it, from top to bottom.
-pub(super) fn read(text: &str) -> (ConfigFile, Vec<Problem>) {
+pub(crate) fn read(text: &str) -> (ConfigFile, Vec<Problem>) {
     if let Some(problem) = too_deep(text) {
         return (ConfigFile::default(), vec![problem]);
     }
@@ -155,7 +156,7 @@ pub fn read_local(text: &str) -> (LocalFile, Vec<Problem>) {
             continue;
         }
         let message = match keys::sections().contains(&name) || name == TEAM {
-            true => format!("[{name}] belongs into {}", super::FILE),
+            true => format!("[{name}] belongs into {}", crate::FILE),
             false => keys::unknown("section", name, MACHINE_SECTIONS.into_iter().chain([GATE, WAKE, AGENT, ON])),
         };
         reader.say(Some(section.span()), message);
@@ -183,7 +184,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Counted from 1.
-    pub(super) fn line(&self, at: usize) -> usize {
+    pub(crate) fn line(&self, at: usize) -> usize {
         self.lines.partition_point(|start| *start <= at)
     }
 
@@ -203,7 +204,7 @@ impl<'t> Reader<'t> {
         String::new()
     }
 
-    pub(super) fn say(&mut self, span: Option<Range<usize>>, message: String) {
+    pub(crate) fn say(&mut self, span: Option<Range<usize>>, message: String) {
         // A file may be nothing but mistakes; nobody mends so many at once.
         if self.problems.len() == PROBLEMS_MAX {
             return;
@@ -385,7 +386,7 @@ fn policy_type(name: TypeName, values: &BTreeMap<&'static str, Value>) -> Policy
     }
 }
 
-pub(super) fn read_value(key: &Key, value: &DeValue<'_>) -> Result<Value, String> {
+pub(crate) fn read_value(key: &Key, value: &DeValue<'_>) -> Result<Value, String> {
     let takes = key.takes;
     let read = match (takes, value) {
         (Takes::Count { .. }, DeValue::Integer(number)) => {

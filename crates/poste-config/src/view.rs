@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::config::{ConfigFile, KEYS, Key, LocalFile, MACHINE_SECTIONS, SCHEMA, TYPES, Value};
-use crate::error::Error;
-use crate::log::{PolicyType, Settings};
-use crate::store::Store;
-use crate::store::tables::PolicyRow;
-use crate::text::TypeName;
-use crate::vocabulary::built_in;
+use poste_core::Error;
+use poste_core::log::{PolicyType, Settings};
+use poste_core::store::Store;
+use poste_core::store::tables::PolicyRow;
+use poste_core::text::TypeName;
+use poste_core::vocabulary::built_in;
+
+use crate::{ConfigFile, KEYS, Key, LocalFile, MACHINE_SECTIONS, SCHEMA, TYPES, Value};
 
 /// Where a value comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]

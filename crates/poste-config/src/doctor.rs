@@ -1,0 +1,83 @@
+//! What may be wrong with the files of an office: for whoever examines it.
+
+use poste_core::Error;
+use poste_core::doctor::{Finding, readable};
+use poste_core::office::Place;
+use poste_core::store::Store;
+
+use crate::office::local_file;
+use crate::settings::{Standing, Weighed, weigh_file};
+
+/// Looks at the files and changes nothing. A check that cannot be made is told as a note.
+pub fn examine(place: &Place) -> Vec<Finding> {
+    if !place.path.is_dir() {
+        return Vec::new(); // no office, which is told elsewhere
+    }
+    let own_file = own_file(place).unwrap_or_else(|error| Some(Finding::unchecked("local.toml", &error)));
+    let policy = readable(place)
+        .and_then(|store| policy(&store).unwrap_or_else(|error| Some(Finding::unchecked("poste.toml", &error))));
+    own_file.into_iter().chain(policy).collect()
+}
+
+/// The file of this machine: what is wrong with it stops everything that would run something by it.
+fn own_file(place: &Place) -> Result<Option<Finding>, Error> {
+    match local_file(&place.path) {
+        Ok(_) => Ok(None),
+        Err(Error::Config { path, message }) => Ok(Some(
+            Finding::problem(
+                "local_file",
+                format!("{}: {message}", path.display()),
+                "Nothing is claimed, finished or started until it is mended.",
+            )
+            .advice("correct the file")
+            .command("poste config check"),
+        )),
+        Err(error) => Err(error),
+    }
+}
+
+fn policy(store: &Store) -> Result<Option<Finding>, Error> {
+    let Weighed { standing, policy, .. } = match weigh_file(store) {
+        Ok(Some(weighed)) => weighed,
+        Ok(None) => return Ok(None),
+        Err(Error::Config { path, message }) => {
+            return Ok(Some(
+                Finding::problem(
+                    "policy",
+                    format!("{}: {message}", path.display()),
+                    "Every command that writes stops here. What was in force before stays in force.",
+                )
+                .advice("correct the file"),
+            ));
+        }
+        Err(error) => return Err(error),
+    };
+    let in_force = store.tables()?.policy()?;
+    Ok(match standing {
+        Standing::InForce => None,
+        Standing::Overruled => Some(
+            Finding::warning(
+                "policy",
+                format!("poste.toml is not in force: policy {} from {} is", in_force.version, in_force.host),
+                "Another machine changed the policy after this one. What this file says has no effect.",
+            )
+            .advice("bring this file up to the policy in force, then change it"),
+        ),
+        Standing::Next if policy.replaces != in_force.version => Some(
+            Finding::problem(
+                "policy",
+                format!(
+                    "poste.toml would replace policy {}, but policy {} is in force, set by {}",
+                    policy.replaces, in_force.version, in_force.host
+                ),
+                "Both were changed. Every command that writes is refused until they agree.",
+            )
+            .advice("bring this file up to the policy in force, then change it"),
+        ),
+        Standing::Next => Some(Finding::note(
+            "policy",
+            "poste.toml was changed and is not in force yet",
+            "The next command that writes proposes it.",
+        )),
+    })
+}

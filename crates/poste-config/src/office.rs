@@ -1,0 +1,183 @@
+//! What the files of this machine say for an office, as they are now. A file that cannot be read is an error: nothing of
+//! it may be left out.
+
+use std::path::{Path, PathBuf};
+
+use poste_core::gates::{Gate, Gates, Source};
+use poste_core::payload::PayloadSchemas;
+use poste_core::vocabulary::AgentKind;
+use poste_core::{Error, Office, limits};
+
+use crate::read::{Problem, read_local};
+use crate::{
+    ConfigFile, FILE, LOCAL_FILE, LocalFile, OnRule, Runners, Value, WakeConfig, is_trusted, mark, on, read_config,
+};
+
+/// Every rule of an office, as its files said at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OnRules {
+    pub rules: Vec<OnRule>,
+    /// Whether a person here trusts the very text of `poste.toml` that they were read from.
+    pub trusted: bool,
+}
+
+impl OnRules {
+    /// Whether nothing of it comes from a file that nobody here trusts.
+    pub fn may_run(&self, rule: &OnRule) -> bool {
+        rule.source == Source::Machine || self.trusted || rule.handler.reaches_out().is_none()
+    }
+}
+
+/// Where an office's `poste.toml` is, or would be.
+pub fn config_path(office: &Office) -> Result<PathBuf, Error> {
+    Ok(office.path()?.with_file_name(FILE))
+}
+
+/// The `poste.toml` of an office, if there is one.
+pub fn config(office: &Office) -> Result<Option<ConfigFile>, Error> {
+    Ok(shared_file(office.store().path())?.map(|(_, file)| file))
+}
+
+/// As [`config`], with the text it was read from: trust is asked of that, not of what the file may have become since.
+pub(crate) fn shared_file(folder: Option<&Path>) -> Result<Option<(String, ConfigFile)>, Error> {
+    let Some(path) = folder.map(|folder| folder.with_file_name(FILE)) else { return Ok(None) };
+    let Some(text) = read_config(&path)? else { return Ok(None) };
+    let file = ConfigFile::parse(&text, &path)?;
+    Ok(Some((text, file)))
+}
+
+/// This machine's own file.
+pub fn local_config(office: &Office) -> Result<LocalFile, Error> {
+    office.store().path().map_or_else(|| Ok(LocalFile::default()), local_file)
+}
+
+/// What the own file of this machine says; an error if it cannot be used.
+pub(crate) fn local_file(folder: &Path) -> Result<LocalFile, Error> {
+    let path = folder.join(LOCAL_FILE);
+    let Some(text) = read_config(&path)? else { return Ok(LocalFile::default()) };
+    let (file, problems) = read_local(&text);
+    if let Some(problem) = problems.first() {
+        return Err(Error::Config { path, message: problem.to_string() });
+    }
+    // One rule for everything it runs. It is an error and no omission: a gate that is left out would let all through.
+    match file.runs_something().then(|| mark::foreign(&path)).transpose()?.flatten() {
+        Some(message) => Err(Error::Config { path, message }),
+        None => Ok(file),
+    }
+}
+
+fn wrong_in_local_file<T>(office: &Office, line: usize, why: impl std::fmt::Display) -> Result<T, Error> {
+    Err(Error::Config { path: office.path()?.join(LOCAL_FILE), message: format!("line {line}: {why}") })
+}
+
+/// The payload schemas of `poste.toml`.
+pub fn payload_schemas(office: &Office) -> Result<PayloadSchemas, Error> {
+    schemas_of(office, config(office)?)
+}
+
+pub(crate) fn schemas_of(office: &Office, file: Option<ConfigFile>) -> Result<PayloadSchemas, Error> {
+    file.map_or_else(
+        || Ok(PayloadSchemas::default()),
+        |file| Ok(PayloadSchemas::new(&config_path(office)?, file.schemas)),
+    )
+}
+
+/// Every gate of `poste.toml` and `.poste/local.toml`.
+pub fn gates(office: &Office) -> Result<Gates, Error> {
+    let mut found = Gates::default();
+    if let Some((text, file)) = shared_file(office.store().path())? {
+        found.gates = file.gates;
+        found.trusted = found.gates.iter().any(|gate| gate.program.is_some()) && is_trusted(office, &text)?;
+    }
+    let tables = office.store().tables()?;
+    for gate in local_config(office)?.gates {
+        let known = gate.kind.as_ref().map(|kind| tables.type_defaults(kind)).transpose()?.flatten();
+        if let Some(why) = crate::gates::unknown_type(&gate, |_| known.is_some()) {
+            return wrong_in_local_file(office, gate.line, why);
+        }
+        if found.gates.iter().any(|other| other.name == gate.name) {
+            return wrong_in_local_file(office, gate.line, format!("gate {}: the name is taken in {FILE}", gate.name));
+        }
+        // What they say becomes one record, which holds so many.
+        if found.gates.len() >= limits::GATES_MAX {
+            let why = format!("with {FILE} there are more than {} gates", limits::GATES_MAX);
+            return wrong_in_local_file(office, gate.line, why);
+        }
+        found.gates.push(gate);
+    }
+    Ok(found)
+}
+
+/// What is wrong with the schemas of gates of one file, with the line of the gate.
+pub fn gate_schema_problems(config: &Path, gates: &[Gate], source: Source) -> Vec<Problem> {
+    let problems = poste_core::gates::schema_problems(config, gates).into_iter().filter(|(of, ..)| *of == source);
+    problems.map(|(_, line, message)| Problem { line: Some(line), column: Some(1), message }).collect()
+}
+
+/// The rules of `poste.toml` and `.poste/local.toml`: which mail people are told of.
+pub fn on_rules(office: &Office) -> Result<OnRules, Error> {
+    let mut found = OnRules::default();
+    if let Some((text, file)) = shared_file(office.store().path())? {
+        found.rules = file.on;
+        found.trusted = !found.rules.is_empty() && is_trusted(office, &text)?;
+    }
+    let tables = office.store().tables()?;
+    for rule in local_config(office)?.on {
+        let mut known = Vec::new();
+        for kind in &rule.matches.types {
+            known.extend(tables.type_defaults(kind)?.is_some().then(|| kind.clone()));
+        }
+        if let Some(why) = on::unknown_type(&rule, |kind| known.contains(kind)) {
+            return wrong_in_local_file(office, rule.line, why);
+        }
+        if found.rules.iter().any(|other| other.name == rule.name) {
+            return wrong_in_local_file(office, rule.line, format!("on {}: the name is taken in {FILE}", rule.name));
+        }
+        found.rules.push(rule);
+    }
+    Ok(found)
+}
+
+/// How agents are woken: by this machine's own command, else that of `poste.toml` if a person trusts it.
+pub fn wake_config(office: &Office) -> Result<WakeConfig, Error> {
+    let mut found = local_config(office)?.wake;
+    if found.command.is_none()
+        && let Some((text, file)) = shared_file(office.store().path())?
+        && let Some(command) = file.wake.command
+    {
+        found.command = is_trusted(office, &text)?.then_some(command);
+        found.untrusted = found.command.is_none();
+    }
+    Ok(found)
+}
+
+/// What is run for agents: by this machine's own file, else by `poste.toml`, whether or not a person trusts that.
+pub fn runners(office: &Office) -> Result<Runners, Error> {
+    let local = local_config(office)?;
+    let mut file = ConfigFile::default();
+    if let Some((text, shared)) = shared_file(office.store().path())? {
+        file = shared;
+        let trusted = is_trusted(office, &text)?;
+        file.agents.values_mut().for_each(|agent| agent.trusted = trusted);
+    }
+    let concurrency = match file.machine_value(&local, "dispatch", "concurrency") {
+        Some(Value::Count(count)) => u32::try_from(count).unwrap_or(u32::MAX),
+        _ => 1,
+    };
+    let mut agents = file.agents;
+    agents.extend(local.agents);
+    for (name, agent) in &agents {
+        // Its answers would be theirs, and a person's word decides what others' does not.
+        if let Some(kind @ (AgentKind::Human | AgentKind::Outside)) = office.agent(name)?.map(|known| known.kind) {
+            let message = format!(
+                "[agent.{name}]: {name} is registered as {kind}, and no program speaks for one; give it another name"
+            );
+            let path = match agent.source {
+                Source::Machine => office.path()?.join(LOCAL_FILE),
+                Source::Office => config_path(office)?,
+            };
+            return Err(Error::Config { path, message });
+        }
+    }
+    Ok(Runners { agents, team: file.team, concurrency })
+}

@@ -1,0 +1,150 @@
+//! This machine's `poste.toml` and the policy in force: how they stand to each other, and how the file is changed.
+
+use std::path::Path;
+
+use poste_core::log::{Author, Intent, Policy, Via};
+use poste_core::office::Rules;
+use poste_core::payload::PayloadSchemas;
+use poste_core::store::{Store, host_name};
+use poste_core::text::Name;
+use poste_core::{Error, Office};
+
+use crate::disk::{read_config, replace_config};
+use crate::office::{config, config_path, schemas_of, shared_file};
+use crate::{Change, ConfigFile, FilePolicy, KeyPath, LOCAL_FILE, NewAgent, Problem, SCHEMA, Value, edit};
+
+/// How the rules of this machine's file stand to those in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// They are the same; or there is no file, and never was.
+    InForce,
+    /// They differ from what this machine proposed last: the next command that writes proposes them.
+    Next,
+    /// This machine proposed them, and another machine's policy came after.
+    Overruled,
+}
+
+/// A file weighed against the log.
+#[derive(Debug)]
+pub(crate) struct Weighed {
+    pub standing: Standing,
+    pub policy: Policy,
+    /// The policy version the file was last known to stand on, and the one in force.
+    pub seen: u64,
+    pub in_force: u64,
+}
+
+/// This machine's file against the policy in force. `None`: there is no file, and never was.
+pub(crate) fn weigh_file(store: &Store) -> Result<Option<Weighed>, Error> {
+    weigh(store, shared_file(store.path())?.map(|(_, file)| file.policy))
+}
+
+fn weigh(store: &Store, file: Option<FilePolicy>) -> Result<Option<Weighed>, Error> {
+    let tables = store.tables()?;
+    let machine = store.machine()?;
+    let last = tables.policy_last_proposed(machine)?;
+    if file.is_none() && last.is_none() {
+        return Ok(None);
+    }
+    let in_force = tables.policy()?;
+    // What this machine proposed itself it has seen, whether or not it lived to remember it.
+    let seen = store.policy_seen()?.max(tables.policy_version_of(machine)?);
+    let policy = file.unwrap_or_default().into_policy(machine.clone(), host_name(), seen);
+    let digest = policy.digest();
+    let standing = match () {
+        () if digest == in_force.digest => Standing::InForce,
+        () if last == Some(digest) => Standing::Overruled,
+        () => Standing::Next,
+    };
+    Ok(Some(Weighed { standing, policy, seen, in_force: in_force.version }))
+}
+
+/// How this machine's file stands to the policy in force.
+pub fn standing(office: &Office, file: Option<&ConfigFile>) -> Result<Standing, Error> {
+    let weighed = weigh(office.store(), file.map(|file| file.policy.clone()))?;
+    Ok(weighed.map_or(Standing::InForce, |weighed| weighed.standing))
+}
+
+/// Proposes this machine's `poste.toml` if it differs from what this machine last proposed. Returns the payload schemas
+/// it names, which hold for what is proposed next.
+///
+/// It replaces the policy the file was last known to stand on. If another machine set one meanwhile, that is a
+/// clash, and the error names that machine.
+pub fn sync_policy(office: &mut Office) -> Result<PayloadSchemas, Error> {
+    loop {
+        let mut file = config(office)?;
+        let policy = file.as_mut().map(|file| std::mem::take(&mut file.policy));
+        if bring_into_force(office, policy)? {
+            return schemas_of(office, file);
+        }
+    }
+}
+
+/// Says whether that is done; if not, the file has to be looked at again.
+fn bring_into_force(office: &mut Office, file: Option<FilePolicy>) -> Result<bool, Error> {
+    let Some(Weighed { standing, policy, seen, in_force }) = weigh(office.store(), file)? else { return Ok(true) };
+    match standing {
+        Standing::InForce if seen == in_force => return Ok(true),
+        // The file came to agree, for example by a pull: a later change of it stands on this version.
+        Standing::InForce => return office.see_policy(in_force).map(|()| true),
+        Standing::Overruled => return Ok(true), // unchanged here; another machine's policy stands
+        Standing::Next => {}
+    }
+    let Err(error) = propose_policy(office, policy) else {
+        // For a copy of this folder, which is another machine, and whose file stands on this policy all the same.
+        // This machine knows by its own record, so it does not matter here whether that fails.
+        let _ = office.see_policy(seen + 1);
+        return Ok(true);
+    };
+    // Another process of this machine proposed this file, or a later state of it, between the look and the append. That
+    // is no clash of machines: look again. Each round somebody else got further, so it ends.
+    let is_further = office.store().tables()?.policy_version_of(office.machine()?)? > seen;
+    if is_further { Ok(false) } else { Err(error) }
+}
+
+fn propose_policy(office: &mut Office, policy: Policy) -> Result<(), Error> {
+    let author = Author::new(Name::poste(), Via::Unknown);
+    let proposal = office.proposal(&author, Intent::Policy(policy), None);
+    // Neither schemas nor gates speak of a policy.
+    office.propose(&proposal, &Rules::none())?.verdict.accepted()?;
+    Ok(())
+}
+
+/// Adds an agent to this machine's own file, `.poste/local.toml`. Says whether it was not there.
+pub fn add_agent(office: &Office, agent: &NewAgent) -> Result<bool, Error> {
+    let path = office.path()?.join(LOCAL_FILE);
+    let _guard = office.lock()?;
+    let old = read_config(&path)?;
+    let new = edit::add_agent(old.as_deref().unwrap_or_default(), agent).map_err(|found| unsound(&path, &found))?;
+    let Some(new) = new else { return Ok(false) };
+    replace_config(&path, old.as_deref(), &new)?;
+    Ok(true)
+}
+
+/// Sets one key of this machine's `poste.toml`, or unsets it. The file is only written if it is then sound; it
+/// takes effect like any other change of it, with the next [`sync_policy`].
+pub fn change_config(office: &Office, key: &KeyPath, value: Option<&Value>) -> Result<Change, Error> {
+    let path = config_path(office)?;
+    // Two changes at once would each lose the other's; the lock every writer takes keeps them apart.
+    let _guard = office.lock()?;
+    let old = read_config(&path)?;
+    let change =
+        edit::change(old.as_deref().unwrap_or_default(), key, value).map_err(|found| unsound(&path, &found))?;
+    if let (KeyPath::OfType(kind, known), Some(Value::Schema(source))) = (key, value)
+        && known.name == SCHEMA
+    {
+        let named = PayloadSchemas::new(&path, [(kind.clone(), source.clone())].into());
+        if let Some((_, message)) = named.problems().pop() {
+            return Err(Error::Config { path, message });
+        }
+    }
+    if old.as_deref().unwrap_or_default() != change.text {
+        replace_config(&path, old.as_deref(), &change.text)?;
+    }
+    Ok(change)
+}
+
+fn unsound(path: &Path, problems: &[Problem]) -> Error {
+    let message = problems.first().map_or_else(String::new, ToString::to_string);
+    Error::Config { path: path.to_owned(), message }
+}

@@ -1,0 +1,14 @@
+//! What files demand of an office, one test a sentence, against a real office folder.
+#![allow(clippy::disallowed_methods, reason = "these tests write the files, as people do")]
+
+#[path = "../../../poste-core/tests/rules/common.rs"]
+#[allow(dead_code, reason = "the desk of the core's own tests")]
+mod common;
+mod doctor;
+mod gates;
+mod machine;
+mod payload;
+mod policy;
+
+/// How a [`common::Desk`] proposes.
+use poste_config::propose;
