@@ -174,12 +174,15 @@ pub struct LiveSession {
     pub presence: Presence,
     pub program: String,
     pub host: String,
+    /// It was started on another machine, which rings it.
+    pub elsewhere: bool,
 }
 
 impl LiveSession {
     fn new(store: &Store, row: SessionRow) -> Result<Self, Error> {
         let presence = store.presence(&row.machine, row.process.as_ref())?;
-        Ok(Self { id: row.id, process: row.process, presence, program: row.program, host: row.host })
+        let elsewhere = row.machine != *store.machine()?;
+        Ok(Self { id: row.id, process: row.process, presence, program: row.program, host: row.host, elsewhere })
     }
 }
 
@@ -254,30 +257,32 @@ pub fn waiting_mail(store: &Store, name: &Name, limit: usize) -> Result<Vec<Wait
     })
 }
 
-/// Who has to be rung for mail at an address: whoever reads it and runs. Where nobody runs, this is one look into an index.
+/// Who has to be rung for mail at an address: whoever reads it and runs on this machine. Where nobody runs, this is one look into an index.
 pub fn to_ring(store: &Store, number: MessageNo, address: &Address) -> Result<Vec<Sleeper>, Error> {
     let tables = store.tables()?;
     if !tables.somebody_runs()? {
         return Ok(Vec::new());
     }
     let Some(message) = tables.message(number)? else { return Ok(Vec::new()) };
+    let machine = store.machine()?;
     let mut sleepers = Vec::new();
     for member in members(&tables, address, &message.sender)? {
-        if let Some(row) = tables.live_session(&member)? {
+        if let Some(row) = tables.live_session(&member)?.filter(|row| row.machine == *machine) {
             sleepers.push(Sleeper { agent: member, session: Some(LiveSession::new(store, row)?) });
         }
     }
     Ok(sleepers)
 }
 
-/// Agents that run and are owed a ring, each with a message it is owed for: the mail rings, it was stored by then, and since it
+/// Agents that run on this machine and are owed a ring, each with a message it is owed for: the mail rings, it was stored by then, and since it
 /// can be taken nobody was shown it or rung for it. Looks at the index of owed rings once for each address of each agent that
 /// runs, however much mail there is.
 pub fn owed_rings(store: &Store, by: Timestamp) -> Result<Vec<(Sleeper, MessageNo)>, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
+        let machine = store.machine()?;
         let mut owed = Vec::new();
-        for session in tables.live_sessions()? {
+        for session in tables.live_sessions()?.into_iter().filter(|session| session.machine == *machine) {
             let Some(agent) = tables.agent(session.agent.as_str())?.filter(|agent| agent.is_active()) else { continue };
             for address in agent.addresses() {
                 if let Some(message) = tables.owed_ring(&address, &agent.name, by)? {

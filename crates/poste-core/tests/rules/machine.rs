@@ -7,7 +7,7 @@ use poste_core::log::{Intent, Proposal, RunStart, SessionStart, Via};
 use poste_core::office::Place;
 use poste_core::store::Options;
 use poste_core::store::processes::{self, Presence};
-use poste_core::{Position, views};
+use poste_core::{MessageNo, Position, views};
 
 use crate::common::{Desk, accepted, letter, text};
 
@@ -108,6 +108,39 @@ fn sessions_and_runs_are_of_the_machine_they_were_started_on() {
         assert_eq!(sleeper.session.unwrap().presence, presence);
         let found = views::session_of_process(store, std::slice::from_ref(&process)).unwrap();
         assert_eq!(found.is_some(), presence == Presence::Running);
+    }
+}
+
+#[test]
+fn each_machine_rings_its_own_sessions() {
+    let mut desk = Desk::with(&["lead", "ann", "bob"]);
+    let session = |name: &str| SessionStart {
+        id: format!("s-{name}").parse().unwrap(),
+        parent: None,
+        process: None,
+        host: "here".to_owned(),
+        program: "codex".to_owned(),
+        worktree: None,
+        takes_over: None,
+        resumes: false,
+    };
+    accepted(desk.ask("ann", Intent::SessionStart(session("ann"))));
+    let elsewhere = Options { machine_mark: "another system".to_owned(), ..Options::default() };
+    let mut other = Place { options: elsewhere, ..desk.place.clone() }.open().unwrap();
+    let start = desk.proposal("bob", Intent::SessionStart(session("bob")), None);
+    other.propose(&start).unwrap().verdict.accepted().unwrap();
+    for name in ["ann", "bob"] {
+        desk.send("lead", name, "alert");
+    }
+    for (office, own) in [(&desk.office, "ann"), (&other, "bob")] {
+        let store = office.store();
+        let owed = views::owed_rings(store, desk.now()).unwrap();
+        assert_eq!(owed.iter().map(|(sleeper, _)| sleeper.agent.as_str()).collect::<Vec<_>>(), [own]);
+        let to_ring =
+            |number: u64, name: &str| views::to_ring(store, MessageNo(number), &name.parse().unwrap()).unwrap().len();
+        assert_eq!([to_ring(1, "ann"), to_ring(2, "bob")], [usize::from(own == "ann"), usize::from(own == "bob")]);
+        let session = |name: &str| views::sleeper(store, &name.parse().unwrap()).unwrap().session.unwrap();
+        assert_eq!([session("ann").elsewhere, session("bob").elsewhere], [own != "ann", own != "bob"]);
     }
 }
 
