@@ -2,7 +2,7 @@
 //! no verb.
 
 use poste_core::doctor::{Mended, Report, Request, Severity, examine, mend};
-use poste_core::office::Place;
+use poste_core::office::{Office, Place};
 use poste_core::progress::Progress;
 use poste_core::text::count;
 use schemars::JsonSchema;
@@ -29,14 +29,20 @@ pub struct Answer {
     pub notes: usize,
 }
 
-pub fn doctor(place: &Place, input: &Input, progress: &mut dyn FnMut(Progress)) -> Result<Answered<Answer>> {
+/// An office that committed something while it was mended is handed to `carry_out`.
+pub fn doctor(
+    place: &Place,
+    input: &Input,
+    progress: &mut dyn FnMut(Progress),
+    carry_out: &mut dyn FnMut(&mut Office),
+) -> Result<Answered<Answer>> {
     let mut look = || {
         let mut report = examine(place, input.request, progress)?;
         report.add(poste_config::doctor::examine(place));
         Ok::<_, poste_core::Error>(report)
     };
     let mut report = look()?;
-    let mended = if input.fix { mend(place, &report) } else { Vec::new() };
+    let mended = if input.fix { mend(place, &report, carry_out) } else { Vec::new() };
     if !mended.is_empty() {
         report = look()?;
     }

@@ -10,7 +10,7 @@ use super::files::{ORPHAN_AGE_MS_MIN, Orphans, is_in_log};
 use super::folder::{LEFTOVER_AGE_MS_MIN, files};
 use super::{Report, quoted};
 use crate::error::Error;
-use crate::office::Place;
+use crate::office::{Office, Place};
 use crate::store::{Store, WriteLock, aside, folder};
 use crate::text::ContextName;
 use crate::views;
@@ -44,8 +44,9 @@ pub struct Mended {
     pub failed: Option<String>,
 }
 
-/// Does what the findings of a report allow. What could not be done is told, and the rest is done all the same.
-pub fn mend(place: &Place, report: &Report) -> Vec<Mended> {
+/// Does what the findings of a report allow. What could not be done is told, and the rest is done all the same. An office that
+/// committed something on the way is handed to `carry_out`.
+pub fn mend(place: &Place, report: &Report, carry_out: &mut dyn FnMut(&mut Office)) -> Vec<Mended> {
     let mut mends: Vec<&Mend> = report.findings.iter().filter_map(|finding| finding.mend.as_ref()).collect();
     // Modes first: behind a closed folder nothing interferes with the rest.
     mends.sort_by_key(|mend| !matches!(mend, Mend::Mode(..) | Mend::Modes(_)));
@@ -55,7 +56,7 @@ pub fn mend(place: &Place, report: &Report) -> Vec<Mended> {
         if matches!(mend, Mend::MakeMissing) && std::mem::replace(&mut made_missing, true) {
             continue;
         }
-        let failed = apply(place, mend).err().map(|error| error.to_string());
+        let failed = apply(place, mend, carry_out).err().map(|error| error.to_string());
         done.push(Mended { what: describe(mend, failed.is_none()), failed });
     }
     done
@@ -79,7 +80,7 @@ fn describe(mend: &Mend, done: bool) -> String {
     }
 }
 
-fn apply(place: &Place, mend: &Mend) -> Result<(), Error> {
+fn apply(place: &Place, mend: &Mend, carry_out: &mut dyn FnMut(&mut Office)) -> Result<(), Error> {
     match mend {
         Mend::Mode(path, mode) => folder::set_mode(path, *mode),
         Mend::Modes(modes) => modes.iter().try_for_each(|(path, mode)| folder::set_mode(path, *mode)),
@@ -97,7 +98,7 @@ fn apply(place: &Place, mend: &Mend) -> Result<(), Error> {
         Mend::Archives(names) => remove_archives(place, names),
         Mend::Erase => place.open()?.erase_all().map(|_| ()),
         Mend::Checkpoint => checkpoint(place),
-        Mend::Settle => settle(place),
+        Mend::Settle => settle(place, carry_out),
         Mend::Mirrors(names) => {
             let office = place.open()?;
             names.iter().try_for_each(|name| office.mirror(name, false).map(|_| ()))
@@ -155,6 +156,9 @@ fn checkpoint(place: &Place) -> Result<(), Error> {
     }
 }
 
-fn settle(place: &Place) -> Result<(), Error> {
-    place.open()?.settle_patiently()
+fn settle(place: &Place, carry_out: &mut dyn FnMut(&mut Office)) -> Result<(), Error> {
+    let mut office = place.open()?;
+    let settled = office.settle_patiently();
+    carry_out(&mut office);
+    settled
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use poste_core::doctor::{Finding, Mended, Report, Request, Severity, examine, mend};
-use poste_core::fold::Code;
+use poste_core::fold::{Action, Code};
 use poste_core::limits::CONTENT_INLINE_BYTES_MAX;
 use poste_core::log::{Archive, Artifact, ArtifactState, Body, Content, Intent, Send};
 use poste_core::office::Rules;
@@ -49,7 +49,7 @@ fn assert_content(desk: &Desk) {
 /// Mends, and everything could be mended.
 #[track_caller]
 fn mended(desk: &Desk) -> Vec<Mended> {
-    let done = mend(&desk.place, &look(desk));
+    let done = mend(&desk.place, &look(desk), &mut |_| {});
     assert!(!done.is_empty() && done.iter().all(|mended| mended.failed.is_none()), "{done:#?}");
     done
 }
@@ -166,7 +166,7 @@ fn what_a_link_leads_to_is_told_and_not_touched() {
     set_mode(&outside, 0o644);
     std::os::unix::fs::symlink(&outside, desk.place.path.join("search.db")).unwrap();
     assert!(!only(&desk, Severity::Warning, "link").fixable);
-    assert!(mend(&desk.place, &look(&desk)).is_empty());
+    assert!(mend(&desk.place, &look(&desk), &mut |_| {}).is_empty());
     assert_eq!(mode(&outside), 0o644);
 }
 
@@ -273,7 +273,7 @@ fn an_archive_that_was_named_since_it_was_looked_at_stays() {
     let report = look(&desk);
     assert_eq!(report.findings[0].check, "orphans");
     accepted(desk.propose_archive("ann", &archive));
-    mend(&desk.place, &report);
+    mend(&desk.place, &report, &mut |_| {});
     assert!(desk.place.path.join("archive").join(&archive.file).exists());
     desk.office.discard_archive(&archive).unwrap();
     assert!(desk.place.path.join("archive").join(&archive.file).exists(), "a record names it");
@@ -304,7 +304,7 @@ fn an_archive_with_mail_that_the_log_lacks_is_a_problem_and_kept() {
         make_old(&path, HOUR + SECOND);
         let found = only(&desk, Severity::Problem, "orphans");
         assert!(!found.fixable && found.what.contains(&archive.file), "{found:?}");
-        assert!(mend(&desk.place, &look(&desk)).is_empty());
+        assert!(mend(&desk.place, &look(&desk), &mut |_| {}).is_empty());
     }
     // And one that came to hold more between looking and mending.
     fs::write(&path, &text).unwrap();
@@ -313,7 +313,7 @@ fn an_archive_with_mail_that_the_log_lacks_is_a_problem_and_kept() {
     assert!(report.findings[0].fixable);
     fs::write(&path, text.replace("hello", "hullo")).unwrap();
     make_old(&path, HOUR + SECOND);
-    mend(&desk.place, &report);
+    mend(&desk.place, &report, &mut |_| {});
     assert!(path.exists());
 }
 
@@ -379,7 +379,7 @@ fn a_blob_that_was_named_since_it_was_looked_at_stays() {
     let report = look(&desk);
     assert_eq!(report.findings[0].check, "orphans");
     accepted(desk.say("ann", attached(digest), None));
-    mend(&desk.place, &report);
+    mend(&desk.place, &report, &mut |_| {});
     assert!(blobs.has(&digest), "a record names it now");
     assert_content(&desk);
 }
@@ -413,7 +413,7 @@ fn damaged_and_missing_blobs_are_problems() {
     assert!(only(&desk, Severity::Problem, "unsound").what.contains("is damaged"));
     fs::remove_file(&blob).unwrap();
     assert!(only(&desk, Severity::Problem, "unsound").what.contains("is missing"));
-    assert!(mend(&desk.place, &look(&desk)).is_empty(), "that cannot be mended");
+    assert!(mend(&desk.place, &look(&desk), &mut |_| {}).is_empty(), "that cannot be mended");
 }
 
 // ── The lock and the write-ahead log ─────────────────────────────────────────────────────────────────────────
@@ -454,7 +454,7 @@ fn a_write_ahead_log_that_a_reader_keeps_from_being_emptied_is_told() {
         accepted(desk.say("ann", Intent::Send(letter("bob", "message")), Some(content)));
     }
     assert_eq!(found(&desk, "wal").len(), 1);
-    let tried = mend(&desk.place, &look(&desk));
+    let tried = mend(&desk.place, &look(&desk), &mut |_| {});
     assert!(tried[0].failed.is_some(), "the reader is still there: {tried:?}");
     reader.execute_batch("COMMIT").unwrap();
     mended(&desk);
@@ -664,13 +664,18 @@ fn mail_for_a_group_without_members_and_for_nobody_is_told() {
 fn a_lease_that_is_over_and_not_recorded_is_recorded() {
     let mut desk = Desk::with(&["ann", "bob"]);
     let number = desk.send("ann", "bob", "directive");
+    accepted(desk.post("ann", Send { expires: after(LEASE), ..letter("bob", "directive") }));
     accepted(desk.claim("bob", number));
     desk.clock.pass(LEASE - SECOND);
     assert_content(&desk);
     desk.clock.pass(5 * MINUTE);
     assert!(only(&desk, Severity::Warning, "claim").what.contains("ended 4m ago"));
-    mended(&desk);
+    let mut actions = Vec::new();
+    let done = mend(&desk.place, &look(&desk), &mut |office| actions.extend(office.take_actions()));
+    assert!(done.len() == 1 && done[0].failed.is_none(), "{done:#?}");
     assert_eq!(desk.state(number), State::Pending);
+    let told = Action::Ring { message: desk.last_message(), address: "ann".parse().unwrap() };
+    assert_eq!(actions, [told], "ann is to be rung for what expired");
     assert_content(&desk);
 }
 

@@ -1,14 +1,33 @@
 //! Which machine a record came from, and by which surface.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use poste_core::log::{Intent, Proposal, Via};
+use poste_core::log::{Intent, Proposal, RunStart, SessionStart, Via};
 use poste_core::office::{Place, Rules};
 use poste_core::store::Options;
-use poste_core::{Position, views};
+use poste_core::store::processes::{self, Presence};
+use poste_core::{MessageNo, Position, views};
 
-use crate::common::{Desk, letter, text};
+use crate::common::{Desk, accepted, letter, text};
+
+/// A plain copy of the folder, as a person or a backup makes one.
+fn copied(desk: &Desk, name: &str) -> PathBuf {
+    let to = desk.folder.path().join(name).join(".poste");
+    copy(&desk.place.path, &to);
+    to
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &to.join(entry.file_name())),
+            false => drop(fs::copy(entry.path(), to.join(entry.file_name())).unwrap()),
+        }
+    }
+}
 
 fn place(desk: &Desk, path: PathBuf) -> Place {
     Place { path, ..desk.place.clone() }
@@ -28,6 +47,82 @@ fn an_office_keeps_its_machine_id() {
     desk.leave_unverified();
     fs::rename(&desk.place.path, &moved).unwrap();
     assert_eq!(place(&desk, moved).open().unwrap().machine().unwrap(), &machine, "it is the same folder still");
+}
+
+#[test]
+fn sessions_and_runs_are_of_the_machine_they_were_started_on() {
+    let mut desk = Desk::with(&["ann"]);
+    let process = processes::written_down(std::process::id());
+    let start = SessionStart {
+        id: "s1".parse().unwrap(),
+        parent: None,
+        process: Some(process.clone()),
+        host: "here".to_owned(),
+        program: "codex".to_owned(),
+        worktree: None,
+        takes_over: None,
+        resumes: false,
+    };
+    accepted(desk.ask("ann", Intent::SessionStart(start)));
+    let run = RunStart {
+        run: "r1".parse().unwrap(),
+        messages: Vec::new(),
+        lease_ms: None,
+        limit: None,
+        runner: "codex".to_owned(),
+        host: "here".to_owned(),
+        supervisor: process.clone(),
+    };
+    let started = desk.proposal("ann", Intent::RunStart(run), None);
+    desk.office
+        .propose(&Proposal { session: Some("r1".parse().unwrap()), ..started }, &Rules::none())
+        .unwrap()
+        .verdict
+        .accepted()
+        .unwrap();
+    let copy = place(&desk, copied(&desk, "copy")).open().unwrap();
+    for (office, presence) in [(&desk.office, Presence::Running), (&copy, Presence::Unknown)] {
+        let store = office.store();
+        assert_eq!(views::session(store, &"s1".parse().unwrap()).unwrap().unwrap().process, presence);
+        assert_eq!(views::all_running(store).unwrap()[0].presence(store).unwrap(), presence);
+        let sleeper = views::sleeper(store, &"ann".parse().unwrap()).unwrap();
+        assert_eq!(sleeper.session.unwrap().presence, presence);
+        let found = views::session_of_process(store, std::slice::from_ref(&process)).unwrap();
+        assert_eq!(found.is_some(), presence == Presence::Running);
+    }
+}
+
+#[test]
+fn each_machine_rings_its_own_sessions() {
+    let mut desk = Desk::with(&["lead", "ann", "bob"]);
+    let session = |name: &str| SessionStart {
+        id: format!("s-{name}").parse().unwrap(),
+        parent: None,
+        process: None,
+        host: "here".to_owned(),
+        program: "codex".to_owned(),
+        worktree: None,
+        takes_over: None,
+        resumes: false,
+    };
+    accepted(desk.ask("ann", Intent::SessionStart(session("ann"))));
+    let elsewhere = Options { machine_mark: "another system".to_owned(), ..Options::default() };
+    let mut other = Place { options: elsewhere, ..desk.place.clone() }.open().unwrap();
+    let start = desk.proposal("bob", Intent::SessionStart(session("bob")), None);
+    other.propose(&start, &Rules::none()).unwrap().verdict.accepted().unwrap();
+    for name in ["ann", "bob"] {
+        desk.send("lead", name, "alert");
+    }
+    for (office, own) in [(&desk.office, "ann"), (&other, "bob")] {
+        let store = office.store();
+        let owed = views::owed_rings(store, desk.now()).unwrap();
+        assert_eq!(owed.iter().map(|(sleeper, _)| sleeper.agent.as_str()).collect::<Vec<_>>(), [own]);
+        let to_ring =
+            |number: u64, name: &str| views::to_ring(store, MessageNo(number), &name.parse().unwrap()).unwrap().len();
+        assert_eq!([to_ring(1, "ann"), to_ring(2, "bob")], [usize::from(own == "ann"), usize::from(own == "bob")]);
+        let session = |name: &str| views::sleeper(store, &name.parse().unwrap()).unwrap().session.unwrap();
+        assert_eq!([session("ann").elsewhere, session("bob").elsewhere], [own != "ann", own != "bob"]);
+    }
 }
 
 #[test]

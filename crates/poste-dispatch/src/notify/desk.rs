@@ -110,14 +110,14 @@ pub(super) fn next_match(office: &Office, matcher: &Matcher, after: Position) ->
 }
 
 /// Takes a rule, unless somebody else sees to it. Whoever takes one first starts its cursor.
-fn take(office: &mut Office, speaker: &Name, rule: &OnRule) -> Result<Option<Handling>, Error> {
+fn take(office: &mut Office, carrier: &Carrier, speaker: &Name, rule: &OnRule) -> Result<Option<Handling>, Error> {
     let take = HandlerTake {
         rule: rule.name.clone(),
         lease_ms: lease_ms(rule),
         token: None,
         from: rule.from_start.then_some(Position(0)),
     };
-    match propose(office, speaker, Intent::HandlerTake(take), None)?.verdict {
+    match propose(office, carrier, speaker, Intent::HandlerTake(take))?.verdict {
         Verdict::Accepted(Effect::Handling(handling)) => Ok(Some(handling)),
         // A lease that was over before its answer came is nobody's.
         Verdict::Accepted(_) => Ok(None),
@@ -126,16 +126,19 @@ fn take(office: &mut Office, speaker: &Name, rule: &OnRule) -> Result<Option<Han
     }
 }
 
-fn propose(office: &mut Office, speaker: &Name, intent: Intent, content: Option<Content>) -> Result<Outcome, Error> {
-    let proposal = proposal(office, speaker, intent, content);
-    poste_config::propose(office, &proposal)
+fn propose(office: &mut Office, carrier: &Carrier, speaker: &Name, intent: Intent) -> Result<Outcome, Error> {
+    let proposal = proposal(office, speaker, intent, None);
+    let outcome = poste_config::propose(office, &proposal);
+    // Also of a refusal: what was due before it is recorded.
+    carrier.carry_out(office);
+    outcome
 }
 
 /// Makes a rule known, so that its cursor stands; what comes from now on is told.
 pub(super) fn begin(setting: &Setting, office: &mut Office, rule: &OnRule) -> Result<(), Error> {
-    let Some(handling) = take(office, &setting.speaker, rule)? else { return Ok(()) };
+    let Some(handling) = take(office, &setting.carrier, &setting.speaker, rule)? else { return Ok(()) };
     let release = HandlerRelease { rule: rule.name.clone(), token: handling.token };
-    propose(office, &setting.speaker, Intent::HandlerRelease(release), None)?;
+    propose(office, &setting.carrier, &setting.speaker, Intent::HandlerRelease(release))?;
     if !rule.from_start && views::count_after(office.store(), Position(0))? > 0 {
         let why = "it tells of what is sent from now on; for what was sent before: a rule of another name with since = \"start\"".to_owned();
         setting.say(rule, None, What::Begun, Some(why), 0);
@@ -145,7 +148,7 @@ pub(super) fn begin(setting: &Setting, office: &mut Office, rule: &OnRule) -> Re
 
 /// Moves a cursor on over what was looked at and concerns nobody. If somebody else sees to the rule, they do.
 pub(super) fn move_on(setting: &Setting, office: &mut Office, rule: &OnRule, to: Position) -> Result<(), Error> {
-    let Some(handling) = take(office, &setting.speaker, rule)? else { return Ok(()) };
+    let Some(handling) = take(office, &setting.carrier, &setting.speaker, rule)? else { return Ok(()) };
     let mut desk = Desk::new(office, &setting.carrier, &setting.speaker, rule, handling);
     let is_further = to > desk.cursor;
     desk.finish(is_further.then_some(to)).map(drop)
@@ -173,7 +176,7 @@ enum Told {
 pub(super) fn see_to(setting: &Setting, matcher: &Matcher, up_to: Option<Position>) -> Result<Seen, Error> {
     let mut office = setting.place.open()?;
     let rule = &matcher.rule;
-    let Some(handling) = take(&mut office, &setting.speaker, rule)? else { return Ok(Seen::Held) };
+    let Some(handling) = take(&mut office, &setting.carrier, &setting.speaker, rule)? else { return Ok(Seen::Held) };
     let id = office_id(&office)?;
     let folder = Folders::of(&setting.place)?;
     let mut desk = Desk::new(&mut office, &setting.carrier, &setting.speaker, rule, handling);
@@ -340,7 +343,7 @@ impl<'d> Desk<'d> {
         }
         let rule = self.rule.name.clone();
         let take = HandlerTake { rule, lease_ms: lease_ms(self.rule), token: Some(self.token), from: None };
-        match propose(self.office, self.speaker, Intent::HandlerTake(take), None)?.verdict {
+        match propose(self.office, self.carrier, self.speaker, Intent::HandlerTake(take))?.verdict {
             Verdict::Accepted(Effect::Handling(handling)) => {
                 self.until = handling.until;
                 Ok(true)
@@ -501,11 +504,7 @@ pub fn retry(
     let mut office = place.open()?;
     let rule = &matcher.rule;
     let freed = Interest::from(Concern::Handler(rule.name.clone()));
-    let waited = office.wait_for(&freed, Some(patience), |office| {
-        let taken = take(office, speaker, rule);
-        carrier.carry_out(office);
-        taken
-    })?;
+    let waited = office.wait_for(&freed, Some(patience), |office| take(office, carrier, speaker, rule))?;
     let Some(handling) = waited else { return Ok(None) };
     let id = office_id(&office)?;
     let folders = Folders::of(place)?;

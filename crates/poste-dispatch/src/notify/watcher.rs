@@ -206,9 +206,7 @@ impl Drop for Watcher {
 pub fn begin_rules(options: &WatchOptions) -> Result<(), Error> {
     let (setting, rules) = set_up(options, &Interrupt::default())?;
     let mut office = setting.place.open()?;
-    let begun = rules.watched.values().try_for_each(|watched| begin_once(&setting, &mut office, &watched.matcher.rule));
-    setting.carrier.carry_out(&mut office);
-    begun
+    rules.watched.values().try_for_each(|watched| begin_once(&setting, &mut office, &watched.matcher.rule))
 }
 
 fn begin_once(setting: &Setting, office: &mut Office, rule: &OnRule) -> Result<(), Error> {

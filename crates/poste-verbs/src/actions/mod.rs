@@ -9,7 +9,7 @@
 mod ways;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::wake::Way;
@@ -133,6 +133,15 @@ impl Carrier {
         self.ring_apart(office, worth).map(drop)
     }
 
+    /// Rings one agent for everything that it was not shown.
+    pub fn ring_agent(&self, folder: &Path, agent: &Name) -> Result<(), Error> {
+        let Some(program) = &self.program else { return Ok(()) };
+        let mut command = Command::new(program);
+        command.args(["wake", agent.as_str(), "--unseen", "--as", agent.as_str(), "--office"]).arg(folder);
+        command.env_remove("POSTE_SESSION");
+        start_apart(command, folder)
+    }
+
     /// Whether it has a way that somebody has to ring by: a waiter hears the bell itself.
     fn can_be_rung(&self, office: &Office, sleeper: &Sleeper) -> Result<bool, Error> {
         if self.caller.as_ref() == Some(&sleeper.agent) {
@@ -155,13 +164,7 @@ impl Carrier {
             Some(session) => command.env("POSTE_SESSION", session.as_str()),
             None => command.env_remove("POSTE_SESSION"),
         };
-        command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // Whoever sends last and ends wants it to ring all the same: it does not belong to the run it was sent in.
-        command.env_remove(RUN).env(SUPERVISES, "wake");
-        let spawned = command.spawn();
-        let mut child = spawned.map_err(|error| Error::Io { path: program.clone(), source: error })?;
-        // A server that lives on must not keep what is left of it.
-        std::thread::spawn(move || child.wait());
+        start_apart(command, folder)?;
         Ok(worth.into_iter().map(|(_, number)| number).collect())
     }
 
@@ -175,6 +178,18 @@ impl Carrier {
         }
         Ok(agent.clone())
     }
+}
+
+/// Starts the process that rings. Nobody waits for it.
+fn start_apart(mut command: Command, folder: &Path) -> Result<(), Error> {
+    command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // Whoever sends last and ends wants it to ring all the same: it does not belong to the run it was sent in.
+    command.env_remove(RUN).env(SUPERVISES, "wake");
+    let program = PathBuf::from(command.get_program());
+    let mut child = command.spawn().map_err(|error| Error::Io { path: program, source: error })?;
+    // A server that lives on must not keep what is left of it.
+    std::thread::spawn(move || child.wait());
+    Ok(())
 }
 
 /// Rings that nobody is about to make any more: whoever stored the mail had time enough.

@@ -90,6 +90,9 @@ pub fn plan(known: &Known<'_>) -> Plan {
     let why_not = match known.session {
         None => "it has no live session".to_owned(),
         Some(session) => match session.presence {
+            _ if session.elsewhere => {
+                format!("its session {} runs on another machine ({}), which rings it", session.id, session.host)
+            }
             Presence::Gone => format!("the process of its session {} is gone", session.id),
             Presence::Unknown if session.process.is_some() => {
                 format!("its session {} runs elsewhere ({}), where nobody here can reach it", session.id, session.host)
@@ -100,8 +103,12 @@ pub fn plan(known: &Known<'_>) -> Plan {
             }
         },
     };
-    let is_elsewhere = known.session.is_some_and(|session| session.presence != Presence::Gone);
-    if known.spawn && !is_elsewhere {
+    // Its own machine rings it, with the command that is configured there.
+    if known.session.is_some_and(|session| session.elsewhere) {
+        return Plan { ways, why_not };
+    }
+    let is_live = known.session.is_some_and(|session| session.presence != Presence::Gone);
+    if known.spawn && !is_live {
         ways.push(Way::Spawn);
     }
     // Whoever hears the bell needs no other ring; a command of the user's is for when nothing else is there.
@@ -151,6 +158,7 @@ mod tests {
             presence,
             program: "claude".to_owned(),
             host: "desk".to_owned(),
+            elsewhere: false,
         }
     }
 
@@ -226,6 +234,23 @@ mod tests {
             assert!(plan.why_not.contains(why), "row {at}: {}", plan.why_not);
             assert!(!format!("{plan:?}").contains("s3cret"), "a plan that is printed tells no key");
         }
+    }
+
+    #[test]
+    fn a_session_of_another_machine_is_rung_there() {
+        let elsewhere = LiveSession { elsewhere: true, ..session(Presence::Unknown, false) };
+        let (reach, words) = (everything(), ["notify".to_owned()]);
+        let known = Known {
+            session: Some(&elsewhere),
+            waiter: true,
+            reach: &reach,
+            spawn: true,
+            command: Some(&words),
+            hosts: &[],
+        };
+        let plan = plan(&known);
+        assert_eq!(plan.ways, []);
+        assert!(plan.why_not.contains("another machine (desk)"), "{}", plan.why_not);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -324,13 +324,8 @@ impl Hooks for Desk<'_> {
     }
 
     fn ring(&mut self, agent: &Name, _: &[MessageNo]) {
-        let mut command = Command::new(&self.program);
-        command.args(["wake", agent.as_str(), "--unseen", "--as", agent.as_str(), "--office"]).arg(&self.office);
-        command.env_remove("POSTE_SESSION").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // If it cannot be rung, its mail is there when it looks.
-        if let Ok(mut child) = command.spawn() {
-            std::thread::spawn(move || child.wait());
-        }
+        let _ = self.carrier().ring_agent(&self.office, agent);
     }
 
     fn tell(&mut self, event: &Event) {

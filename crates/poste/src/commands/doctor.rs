@@ -88,7 +88,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let request = Request { quick: args.quick, verbose: args.verbose, patience_ms };
     let mut bar = Bar::new(&cx.ui);
     let input = doctor::Input { fix: args.fix, request };
-    let examined = doctor::doctor(&place, &input, &mut |progress| bar.show(progress));
+    let examined =
+        doctor::doctor(&place, &input, &mut |progress| bar.show(progress), &mut |office| cx.carry_out(office));
     drop(bar);
     cx.tell(examined?)
 }

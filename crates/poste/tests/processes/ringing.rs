@@ -437,6 +437,27 @@ fn a_ring_that_was_lost_is_found_by_whoever_rings_next() {
 }
 
 #[test]
+fn a_watcher_rings_for_what_it_settles() {
+    let scene = Scene::new();
+    let rung = scene.desk.folder.path().join("rung-for-send");
+    let path = scene.desk.office().join("local.toml");
+    let before = fs::read_to_string(&path).expect("read");
+    let more = format!(
+        "\n[wake]\ncommand = [\"touch\", \"{}\"]\n\
+         [[on]]\nname = \"fresh\"\ntext = \"never said\"\nhandler = \"exec\"\ncommand = [\"false\"]\n",
+        rung.display()
+    );
+    fs::write(&path, before + &more).expect("written");
+    scene.sleeps("send", scene.program.0.id(), Reach::default());
+    scene.run(&["send", "send", "Fire", "--type", "alert", "--not-before", "1s", "--as", "peer"]);
+    std::thread::sleep(Duration::from_millis(1_200));
+    // Nobody else writes or looks: what is due is settled as the watcher begins with a rule.
+    scene.run(&["watch", "--once", "--rule", "fresh"]);
+    until("a ring by the watcher", || rung.exists());
+    scene.desk.verify();
+}
+
+#[test]
 fn a_batch_and_an_ingest_advance_what_their_ticks_end() {
     for way in ["batch", "ingest"] {
         let scene = Scene::new();
