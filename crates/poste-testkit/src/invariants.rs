@@ -583,12 +583,12 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// What one pass over the tables can tell. Cheap on a small office.
-pub fn quick(store: &Store, refusals: Refusals) -> Result<Vec<Violation>, Error> {
+pub fn quick(store: &Store) -> Result<Vec<Violation>, Error> {
     let mut violations = Vec::new();
     for check in CHECKS {
         violations.extend(offenders(store, check.name, check.offenders)?);
     }
-    if refusals == Refusals::Dropped {
+    if store.refusals()? == Refusals::Dropped {
         violations.extend(offenders(store, DROPPED_KEEPS_NO_OUTCOMES, "SELECT 'record ' || position FROM outcomes")?);
     }
     violations.extend(held_twice(store)?.into_iter().map(|detail| Violation { check: APART, detail }));
@@ -596,8 +596,8 @@ pub fn quick(store: &Store, refusals: Refusals) -> Result<Vec<Violation>, Error>
 }
 
 /// [`quick`], and what needs the whole log: the chain, the history of every delivery, the refold.
-pub fn full(store: &Store, refusals: Refusals) -> Result<Vec<Violation>, Error> {
-    let mut violations = quick(store, refusals)?;
+pub fn full(store: &Store) -> Result<Vec<Violation>, Error> {
+    let mut violations = quick(store)?;
     let wrong = |check, detail| Violation { check, detail };
     let integrity: String = store.conn().query_row("PRAGMA integrity_check(20)", [], |row| row.get(0))?;
     if integrity != "ok" {
@@ -605,7 +605,7 @@ pub fn full(store: &Store, refusals: Refusals) -> Result<Vec<Violation>, Error> 
     }
     violations.extend(broken_chain(store)?.map(|position| wrong(CHAIN, format!("record {position}"))));
     violations.extend(impossible_histories(store)?.into_iter().map(|detail| wrong(HISTORY, detail)));
-    match refold(store, refusals, |_| ()) {
+    match refold(store, |_| ()) {
         Ok(fresh) => {
             violations.extend(differences(store, &fresh)?.into_iter().map(|table| wrong(REFOLD, table)));
         }

@@ -186,8 +186,8 @@ impl Sequencer {
         }
     }
 
-    /// A replica with an empty store, and its connection to this sequencer. `seed` decides all its faults.
-    pub fn replica(&self, number: ReplicaNo, seed: u64, faults: Faults) -> Result<(Office, SimLog), Error> {
+    /// A connection to this sequencer. `seed` decides all its faults.
+    pub fn connect(&self, number: ReplicaNo, seed: u64, faults: Faults) -> SimLog {
         let line = Line {
             number,
             sequencer: self.clone(),
@@ -198,7 +198,12 @@ impl Sequencer {
             is_deaf: false,
             crashes_after_pull: false,
         };
-        let log = SimLog { line: Arc::new(Mutex::new(line)) };
+        SimLog { line: Arc::new(Mutex::new(line)) }
+    }
+
+    /// A replica with an empty store, and its connection to this sequencer. `seed` decides all its faults.
+    pub fn replica(&self, number: ReplicaNo, seed: u64, faults: Faults) -> Result<(Office, SimLog), Error> {
+        let log = self.connect(number, seed, faults);
         Ok((self.office(number, &log)?, log))
     }
 

@@ -64,9 +64,8 @@ impl Follower {
         clock: Arc<dyn Clock>,
         sequencer: Box<dyn Sequencer>,
     ) -> Result<Self, Error> {
-        let store = Store::in_memory()?;
+        let store = Store::in_memory_following()?;
         machine::insert(store.conn(), machine)?;
-        schema::set_follows(store.conn())?;
         Ok(Self { files: OfficeFiles::in_memory(store, clock), sequencer })
     }
 

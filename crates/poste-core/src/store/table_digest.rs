@@ -74,41 +74,31 @@ fn hash_bytes<'a>(hasher: &'a mut blake3::Hasher, tag: u8, bytes: &[u8]) -> &'a 
     hasher.update(&[tag]).update(&(bytes.len() as u64).to_le_bytes()).update(bytes)
 }
 
-/// Folds a log anew, into memory, in the shape its program knows. `refusals` must be what the log itself does.
+/// Folds a log anew, into memory, in the shape its program knows. Refusals are kept where the log itself keeps them.
 ///
 /// For its digests: indexes that neither the fold nor a digest needs are left out.
-pub fn refold(source: &Store, refusals: Refusals, progress: impl FnMut(Position)) -> Result<Store, Error> {
-    refold_until(source, Position(u64::MAX), refusals, progress)
+pub fn refold(source: &Store, progress: impl FnMut(Position)) -> Result<Store, Error> {
+    refold_until(source, Position(u64::MAX), progress)
 }
 
 /// As [`refold`], up to and with this record: the tables as they were then.
-pub fn refold_until(
-    source: &Store,
-    until: Position,
-    refusals: Refusals,
-    progress: impl FnMut(Position),
-) -> Result<Store, Error> {
-    fold_anew(source, until, refusals, progress, |_| Ok(()))
+pub fn refold_until(source: &Store, until: Position, progress: impl FnMut(Position)) -> Result<Store, Error> {
+    fold_anew(source, until, progress, |_| Ok(()))
 }
 
 /// As [`refold_until`], for views.
-pub fn refold_to_look_at(
-    source: &Store,
-    until: Position,
-    refusals: Refusals,
-    progress: impl FnMut(Position),
-) -> Result<Store, Error> {
-    fold_anew(source, until, refusals, progress, |tables| tables.needs_all())
+pub fn refold_to_look_at(source: &Store, until: Position, progress: impl FnMut(Position)) -> Result<Store, Error> {
+    fold_anew(source, until, progress, |tables| tables.needs_all())
 }
 
 fn fold_anew(
     source: &Store,
     until: Position,
-    refusals: Refusals,
     mut progress: impl FnMut(Position),
     finish: impl FnOnce(&Tables<'_>) -> Result<(), Error>,
 ) -> Result<Store, Error> {
-    let fresh = Store::in_memory_to_refold(source.options.schema)?;
+    let refusals = source.refusals()?;
+    let fresh = Store::in_memory_to_refold(source.options.schema, refusals)?;
     let transaction = fresh.conn().unchecked_transaction()?;
     let mut tables = Tables::to_refold(&transaction)?;
     read_ahead(source, until, |record, read| {

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::fold::Refusals;
 use crate::limits;
 use crate::log::{Content, Head, Position, Record};
 use crate::store::Store;
@@ -69,7 +68,7 @@ impl VerifyReport {
 }
 
 /// Reads the whole log: time and answer grow with it.
-pub fn verify(store: &Store, refusals: Refusals, mut progress: impl FnMut(Position)) -> Result<VerifyReport, Error> {
+pub fn verify(store: &Store, mut progress: impl FnMut(Position)) -> Result<VerifyReport, Error> {
     let (file, ours) = (store.version()?.schema, store.schema_version());
     if file > ours {
         return Err(Error::NeedsUpgrade { what: "verify", needed: file, ours });
@@ -101,7 +100,7 @@ pub fn verify(store: &Store, refusals: Refusals, mut progress: impl FnMut(Positi
         }
         check_archives(store, &mut report)?;
         check_erasure(store, &mut report)?;
-        match refold(store, refusals, &mut progress) {
+        match refold(store, &mut progress) {
             Ok(fresh) => compare(conn, &fresh, &mut report)?,
             Err(Error::Damaged(damage)) => report.add(ProblemKind::Log, damage),
             Err(error) => return Err(error),

@@ -74,7 +74,10 @@ fn busy_history() -> Vec<Record> {
 }
 
 fn folded_history(refusals: Refusals) -> Result<Store, Error> {
-    let store = Store::in_memory()?;
+    let store = match refusals {
+        Refusals::Kept => Store::in_memory_following()?,
+        Refusals::Dropped => Store::in_memory()?,
+    };
     for record in busy_history() {
         fold_at_end(&store, &record.sealed, Some(record.at), refusals)?;
     }
@@ -107,9 +110,9 @@ pub(super) fn fold_lines(input: &[u8]) -> Checked {
         ends.insert(fold_line(&store, line, refusals)?);
     }
     let violations = if ends.iter().any(|end| end.starts_with("accepted")) {
-        invariants::full(&store, refusals).map_err(told)?
+        invariants::full(&store).map_err(told)?
     } else {
-        invariants::quick(&store, refusals).map_err(told)?
+        invariants::quick(&store).map_err(told)?
     };
     if let Some(violation) = violations.first() {
         return Err(format!("{violation}, and {} more", violations.len() - 1));

@@ -1,0 +1,4 @@
+//! Offices in folders that follow a log which something else orders.
+
+mod refusals;
+mod world;
