@@ -287,6 +287,10 @@ const CHECKS: &[Check] = &[
         "SELECT 'record ' || position FROM outcomes WHERE position NOT IN (SELECT position FROM log)
          UNION ALL SELECT 'record ' || position FROM content WHERE position NOT IN (SELECT position FROM log)",
     ),
+    check(
+        "I9 a refused or repeated record has no content",
+        "SELECT 'record ' || position FROM content JOIN outcomes USING (position) WHERE code <> 'unknown_kind'",
+    ),
     // Workflows: 0 open. Their steps: 2 done, 3 left out, 4 failed. Their messages: 0 open, 1 done, 2 failed; part 0 is work.
     check(
         "I8 a workflow is over or somebody speaks for it",

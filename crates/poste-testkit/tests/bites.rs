@@ -91,6 +91,10 @@ const DAMAGE: &[(&str, &str)] = &[
     ("I9 events belong to a record and a delivery", "UPDATE events SET delivery = 999999 WHERE event = 1"),
     ("I9 outcomes and content belong to a record", "INSERT INTO outcomes VALUES (999999, 'ended', 'damage')"),
     (
+        "I9 a refused or repeated record has no content",
+        "INSERT INTO content SELECT position, 'damage', x'00' FROM outcomes WHERE code <> 'unknown_kind' LIMIT 1",
+    ),
+    (
         "I8 reminded and dropped are told by the history",
         "UPDATE deliveries SET reminded_at = reminded_at + 1 WHERE reminded_at IS NOT NULL",
     ),

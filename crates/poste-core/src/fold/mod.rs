@@ -149,6 +149,7 @@ pub(crate) fn fold_read(
         Ok(effect) => {
             tables.insert_id(record, fingerprint, effect.message())?;
             tables.insert_record(record, chain)?;
+            tables.insert_content(record)?;
             Ok(outcome(Some(record.position), false, Verdict::Accepted(effect)))
         }
         Err(rejection) => {
@@ -157,6 +158,9 @@ pub(crate) fn fold_read(
                 tables.insert_id(record, fingerprint, None)?;
                 tables.insert_record(record, chain)?;
                 tables.insert_refusal(record.position, rejection.code.word(), &rejection.reason)?;
+                if rejection.code == Code::UnknownKind {
+                    tables.insert_content(record)?; // a newer program will fold it
+                }
                 position = Some(record.position);
             }
             Ok(outcome(position, false, Verdict::Rejected(rejection)))

@@ -263,7 +263,7 @@ impl Drop for OfficeFiles {
 }
 
 /// Too large for a row of its own.
-fn is_large(sealed: &Sealed) -> bool {
+pub(super) fn is_large(sealed: &Sealed) -> bool {
     sealed.content.as_ref().is_some_and(|content| content.bytes.len() > limits::CONTENT_INLINE_BYTES_MAX)
 }
 

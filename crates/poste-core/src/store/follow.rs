@@ -11,7 +11,7 @@ use std::time::Duration;
 use rusqlite::TransactionBehavior;
 
 use super::clock::Clock;
-use super::files::OfficeFiles;
+use super::files::{OfficeFiles, is_large};
 use super::schema::{self, FileVersion};
 use super::tables::Tables;
 use super::{Options, Store, WAL_BYTES_MAX, WAL_BYTES_MAX_STAYING, erase, machine, ticks};
@@ -132,7 +132,6 @@ impl Follower {
         }
         let patience = self.files.store.options.lock_timeout;
         self.settle(patience)?;
-        self.files.put_blobs(&proposals)?;
         let mut refused = Vec::with_capacity(proposals.len());
         let mut published = Vec::with_capacity(proposals.len());
         let tables = self.files.store.tables()?;
@@ -206,12 +205,19 @@ impl Follower {
         tables.collect_changes();
         self.files.check_nothing_lost(tables.cursor.head.position)?;
         let mut answered = Answers::new();
+        let mut dropped = Vec::new();
         for record in records {
             if record.position <= tables.cursor.head.position {
                 continue; // another process was faster
             }
-            answered.insert(record.position, self.fold_one(&mut tables, record)?);
+            let position = record.position;
+            answered.insert(position, self.fold_one(&mut tables, &record)?);
+            if is_large(&record.sealed) && !tables.keeps_content(position)? {
+                dropped.push(record.sealed);
+            }
         }
+        // After all of them: a later record of the batch may have the same content.
+        dropped.iter().try_for_each(|sealed| erase::drop_content(&self.files.store, sealed))?;
         let Head { position, at, .. } = tables.cursor.head;
         tables.flush()?;
         let changes = tables.take_changes();
@@ -226,13 +232,13 @@ impl Follower {
         Ok(true)
     }
 
-    fn fold_one(&self, tables: &mut Tables<'_>, mut record: Record) -> Result<Outcome, Error> {
+    fn fold_one(&self, tables: &mut Tables<'_>, record: &Record) -> Result<Outcome, Error> {
         let head = &tables.cursor.head;
         if record.position != head.position.next() {
             let (expected, came) = (head.position.next(), record.position);
             return Err(Error::Damaged(format!("record {expected} is missing from the log: {came} came after it")));
         }
-        record.at = record.at.max(head.at);
+        let record = Record { at: record.at.max(head.at), ..record.clone() };
         let outcome = fold(tables, &record, Refusals::Kept)?;
         // A repeat of a redacted record brought its blobs along once more.
         if let (true, Some(position)) = (outcome.repeat, outcome.position)

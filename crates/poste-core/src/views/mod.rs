@@ -119,7 +119,7 @@ use crate::store::tables::{ArchiveRow, content_row};
 #[derive(Debug)]
 pub(crate) enum Found {
     Content(Box<Content>),
-    /// The record never had any.
+    /// The record never had any, or it was refused.
     Never,
     /// Somebody had it erased, by this record.
     Redacted(Position),
@@ -142,7 +142,7 @@ pub(crate) fn content(store: &Store, position: Position) -> Result<Found, Error>
                 Some(archive) => archived_content(store, &archive, position)?,
                 None => {
                     let had = envelope(store, position)?.is_some_and(|record| record.sealed.envelope.content.is_some());
-                    return Ok(if had { Found::Gone } else { Found::Never });
+                    return Ok(if had && tables.keeps_content(position)? { Found::Gone } else { Found::Never });
                 }
             }
         }

@@ -159,10 +159,15 @@ fn check_log(store: &Store, conn: &rusqlite::Connection, report: &mut VerifyRepo
         report.chain = written;
         report.position = record.position;
         report.records += 1;
-        if let Some(content) = record.sealed.envelope.content {
-            check_content(store, record.position, &content, report)?;
+        if store.tables()?.keeps_content(record.position)? {
+            check_attachments(store, &record, report)?;
+            if let Some(content) = record.sealed.envelope.content {
+                check_content(store, record.position, &content, report)?;
+            }
+        } else if content_row(conn, record.position)?.is_some() {
+            let position = record.position;
+            report.add(ProblemKind::Tables, format!("record {position}: it was refused and its content is there"));
         }
-        check_attachments(store, &record, report)?;
     }
     Ok(true)
 }

@@ -2,10 +2,11 @@
 
 use poste_core::backup;
 use poste_core::fold::Code;
-use poste_core::log::{Ack, Intent};
+use poste_core::limits::CONTENT_INLINE_BYTES_MAX;
+use poste_core::log::{Ack, Intent, Redact};
 use poste_core::store::Store;
 use poste_core::store::table_digest::{digest, refold_to_look_at};
-use poste_core::{MessageNo, views};
+use poste_core::{MessageNo, Office, Position, views};
 
 use crate::world::{World, accepted, refused, tables};
 
@@ -38,4 +39,64 @@ fn a_snapshot_of_a_followed_log_with_a_refusal_is_taken() {
     refused(&world.propose(&mut one, "ann", Intent::Ack(Ack { message: MessageNo(77) })));
     let manifest = backup::take(&one, &world.folder.path().join("snapshot"), &mut |_| {}).unwrap();
     assert_eq!(manifest.tables, tables(&one));
+}
+
+const LARGE: usize = CONTENT_INLINE_BYTES_MAX + 1;
+
+fn content_rows(office: &Office) -> Vec<Position> {
+    let mut statement = office.store().conn().prepare("SELECT position FROM content ORDER BY position").unwrap();
+    statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+fn blobs(world: &World, machine: &str) -> usize {
+    std::fs::read_dir(world.path(machine).join("blobs")).unwrap().count()
+}
+
+#[test]
+fn a_refused_or_repeated_record_stores_no_copy_of_its_content() {
+    let (mut world, mut one, mut two) = World::with(&["ann", "bob"]);
+    let letter = world.letter("ann", "bob", "hello");
+    let stored = one.propose(&letter).unwrap().position.unwrap();
+    assert!(two.propose(&letter).unwrap().repeat, "a retry on another machine");
+    assert_eq!(refused(&world.send(&mut one, "ann", "nobody", "hello?")), Code::UnknownAgent);
+    assert_eq!(refused(&world.send(&mut one, "ann", "nobody", "x".repeat(LARGE))), Code::UnknownAgent);
+    for (office, machine) in [(&mut one, "one"), (&mut two, "two")] {
+        office.follow().unwrap();
+        assert_eq!(content_rows(office), [stored]);
+        assert_eq!(blobs(&world, machine), 0, "on machine {machine}");
+        assert_eq!(views::verify(office.store(), |_| {}).unwrap().problems, []);
+    }
+}
+
+#[test]
+fn the_blob_of_a_refused_record_stays_if_an_accepted_one_has_the_same_content() {
+    let (mut world, mut one, mut two) = World::with(&["ann", "bob"]);
+    let large = "x".repeat(LARGE);
+    let (before, after) = (world.letter("ann", "nobody", &large), world.letter("ann", "bob", &large));
+    let outcomes = one.submit(&[before, after]).unwrap();
+    refused(&outcomes[0]);
+    refused(&world.send(&mut one, "ann", "nobody", &large));
+    for (office, machine) in [(&mut one, "one"), (&mut two, "two")] {
+        office.follow().unwrap();
+        assert_eq!(blobs(&world, machine), 1, "on machine {machine}");
+        assert_eq!(views::named_blobs(office.store(), Position(0), |_| {}).unwrap().len(), 1);
+        assert_eq!(views::verify(office.store(), |_| {}).unwrap().problems, []);
+    }
+}
+
+#[test]
+fn a_repeat_of_a_redacted_record_does_not_bring_its_content_back() {
+    let (mut world, mut one, mut two) = World::with(&["ann", "bob"]);
+    let letter = world.letter("ann", "bob", "x".repeat(LARGE));
+    let position = one.propose(&letter).unwrap().position.unwrap();
+    let redact = Redact { records: vec![position] };
+    accepted(world.propose(&mut one, "ann", Intent::Redact(redact)));
+    one.erase().unwrap();
+    assert!(one.propose(&letter).unwrap().repeat);
+    two.follow().unwrap();
+    two.erase().unwrap();
+    for (office, machine) in [(&one, "one"), (&two, "two")] {
+        assert_eq!((content_rows(office), blobs(&world, machine)), (Vec::new(), 0), "on machine {machine}");
+        assert_eq!(views::verify(office.store(), |_| {}).unwrap().problems, []);
+    }
 }

@@ -5,6 +5,7 @@ use rusqlite::{Connection, Row, params};
 use super::{Optional as _, Tables, kept};
 use crate::digest::Digest;
 use crate::error::Error;
+use crate::fold::Code;
 use crate::limits;
 use crate::log::{MessageNo, Position, Record, Sealed};
 use crate::text::RecordId;
@@ -24,6 +25,10 @@ pub struct Refused {
     pub code: String,
     pub reason: String,
 }
+
+/// Selects the positions of records whose content the office does not keep. Those of a kind that only a newer program knows
+/// are folded again by it, and need theirs.
+pub const WITHOUT_CONTENT: &str = "SELECT position FROM outcomes WHERE code <> 'unknown_kind'";
 
 impl Tables<'_> {
     pub fn id(&self, id: &RecordId) -> Result<Option<IdRow>, Error> {
@@ -48,28 +53,29 @@ impl Tables<'_> {
         Ok(greatest.as_ref().is_none_or(|greatest| id > greatest))
     }
 
-    /// Puts a record at the end of the log. `chain` is that of the log with it.
+    /// Puts a record at the end of the log, without its content. `chain` is that of the log with it.
     pub fn insert_record(&mut self, record: &Record, chain: Digest) -> Result<(), Error> {
         debug_assert_eq!(chain, record.chain(&self.cursor.head.chain));
         const LOG: &str = "INSERT INTO log (position, at, envelope, chain) VALUES (?1, ?2, ?3, ?4)";
-        const CONTENT: &str = "INSERT INTO content (position, subject, bytes) VALUES (?1, ?2, ?3)";
         kept(&mut self.kept.insert_record, self.conn, LOG)?.execute(params![
             record.position,
             record.at,
             record.sealed.bytes(),
             chain.as_bytes()
         ])?;
-        if let Some(content) = &record.sealed.content {
-            let inline = (content.bytes.len() <= limits::CONTENT_INLINE_BYTES_MAX).then_some(&content.bytes);
-            kept(&mut self.kept.insert_content, self.conn, CONTENT)?.execute(params![
-                record.position,
-                content.subject,
-                inline
-            ])?;
-        }
         self.cursor.head.position = record.position;
         self.cursor.head.at = record.at;
         self.cursor.head.chain = chain;
+        Ok(())
+    }
+
+    /// Keeps what a record says, if it says anything.
+    pub fn insert_content(&mut self, record: &Record) -> Result<(), Error> {
+        const SQL: &str = "INSERT INTO content (position, subject, bytes) VALUES (?1, ?2, ?3)";
+        let Some(content) = &record.sealed.content else { return Ok(()) };
+        let inline = (content.bytes.len() <= limits::CONTENT_INLINE_BYTES_MAX).then_some(&content.bytes);
+        let row = params![record.position, content.subject, inline];
+        kept(&mut self.kept.insert_content, self.conn, SQL)?.execute(row)?;
         Ok(())
     }
 
@@ -111,6 +117,12 @@ impl Tables<'_> {
             .prepare_cached("SELECT code, reason FROM outcomes WHERE position = ?1")?
             .query_row([position], |row| Ok(Refused { code: row.get(0)?, reason: row.get(1)? }))
             .optional()
+    }
+
+    /// Whether the office keeps what a record says: not if it was refused or repeats another.
+    pub fn keeps_content(&self, position: Position) -> Result<bool, Error> {
+        let refusal = self.refusal(position)?;
+        Ok(refusal.is_none_or(|refused| refused.code == Code::UnknownKind.word()))
     }
 
     /// Records after a position, oldest first.
