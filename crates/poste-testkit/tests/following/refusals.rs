@@ -34,6 +34,18 @@ fn a_followed_log_with_a_refusal_verifies_and_replays() {
 }
 
 #[test]
+fn the_table_digest_covers_the_code_of_a_refusal_and_not_its_wording() {
+    let (mut world, mut one, _) = World::with(&["ann"]);
+    refused(&world.propose(&mut one, "ann", Intent::Ack(Ack { message: MessageNo(77) })));
+    let before = tables(&one);
+    let change = |sql: &str| assert_eq!(one.store().conn().execute(sql, []).unwrap(), 1);
+    change("UPDATE outcomes SET reason = 'said in other words'");
+    assert_eq!(tables(&one), before);
+    change("UPDATE outcomes SET code = 'ended'");
+    assert_ne!(tables(&one), before);
+}
+
+#[test]
 fn a_snapshot_of_a_followed_log_with_a_refusal_is_taken() {
     let (mut world, mut one, _) = World::with(&["ann"]);
     refused(&world.propose(&mut one, "ann", Intent::Ack(Ack { message: MessageNo(77) })));
