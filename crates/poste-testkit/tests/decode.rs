@@ -71,7 +71,7 @@ fn history(seed: u64, steps: usize) -> (Vec<Sealed>, Store) {
         let outcome = office.propose(&proposal).unwrap();
         generator.learn(&proposal, &outcome);
     }
-    let records = sequencer.records_after(Position(0), usize::MAX);
+    let records = sequencer.records();
     let store = Store::in_memory_following().unwrap();
     for record in &records {
         fold_one(&store, record.sealed.clone()).unwrap();

@@ -47,7 +47,7 @@ pub(crate) use policy::check_ranges as check_policy;
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::limits;
-use crate::log::{Barrier, Clock, Intent, Malformed, MessageNo, Position, Record, Sealed};
+use crate::log::{Barrier, Clock, Intent, Malformed, MalformedRecord, MessageNo, Position, Record, Sealed};
 use crate::store::tables::Tables;
 use crate::text::{Label, Name, Session};
 use crate::time::Timestamp;
@@ -166,6 +166,13 @@ pub(crate) fn fold_read(
             Ok(outcome(position, false, Verdict::Rejected(rejection)))
         }
     }
+}
+
+/// Puts bytes that are no record at the end of a log that keeps refusals. They change nothing else.
+pub fn fold_malformed(tables: &mut Tables<'_>, record: &MalformedRecord) -> Result<(), Error> {
+    let chain = record.chain(&tables.cursor.head.chain);
+    tables.insert_malformed(record, chain)?;
+    tables.insert_refusal(record.position, Code::Malformed.word(), &record.why.to_string())
 }
 
 /// The answer to a record that was folded before, as far as it can still be told.

@@ -89,10 +89,11 @@ pub fn first_difference(
     other: &Store,
     mut progress: impl FnMut(Position),
 ) -> Result<Option<Position>, Error> {
-    const SQL: &str = "SELECT position, at, envelope, chain FROM log ORDER BY position";
-    type Row = (Position, i64, Vec<u8>, Vec<u8>);
-    let read =
-        |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> { Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)) };
+    const SQL: &str = "SELECT position, at, envelope, chain, malformed FROM log ORDER BY position";
+    type Row = (Position, i64, Vec<u8>, Vec<u8>, bool);
+    let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+    };
     let (mut ours, mut theirs) = (store.conn().prepare(SQL)?, other.conn().prepare(SQL)?);
     for (ours, theirs) in ours.query_map([], read)?.zip(theirs.query_map([], read)?) {
         let (ours, theirs) = (ours?, theirs?);

@@ -63,7 +63,7 @@ pub use named_blobs::named_blobs;
 pub use origin::Origin;
 pub use overdue::{LateDelivery, Overdue, Patience, overdue};
 pub use pressing::{Heard, neglected, unheard};
-pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};
+pub use records::{IdAnswer, MalformedView, RecordView, Why, WhyLine, malformed, record, records, why_id, why_message};
 pub use replay::{PastAgent, PastOffice, newest_time, past_inbox, past_office, past_track};
 pub use replies::{Replies, Reply, replies};
 pub use report::{

@@ -11,7 +11,7 @@ use poste_core::log::{Record, Sealed};
 use poste_core::store::Store;
 use poste_core::store::clock::Clock as _;
 use poste_core::store::table_digest::digest;
-use poste_core::{Error, Position, Timestamp, limits};
+use poste_core::{Error, Timestamp, limits};
 use serde_json::{Value, json};
 
 use super::records::golden_records;
@@ -70,7 +70,7 @@ fn busy_history() -> Vec<Record> {
         let outcome = office.propose(&proposal).expect("a log without faults");
         generator.learn(&proposal, &outcome);
     }
-    sequencer.records_after(Position(0), usize::MAX)
+    sequencer.records()
 }
 
 fn folded_history(refusals: Refusals) -> Result<Store, Error> {

@@ -1,4 +1,5 @@
 //! Offices in folders that follow a log which something else orders.
 
+mod malformed;
 mod refusals;
 mod world;

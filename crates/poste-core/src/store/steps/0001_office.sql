@@ -25,7 +25,9 @@ CREATE TABLE log (
   position INTEGER PRIMARY KEY,
   at INTEGER NOT NULL,
   envelope BLOB NOT NULL,
-  chain BLOB NOT NULL
+  chain BLOB NOT NULL,
+  -- 1: the bytes came like this from the engine that orders the log, and are no envelope.
+  malformed INTEGER NOT NULL
 ) STRICT;
 
 -- What people wrote. The subject has a column of its own so that a listing never reads a body.

@@ -7,7 +7,7 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::fold::Code;
 use crate::limits;
-use crate::log::{MessageNo, Position, Record, Sealed};
+use crate::log::{Arrived, Entry, Head, MalformedRecord, MessageNo, Position, Record, Sealed};
 use crate::text::RecordId;
 use crate::time::Timestamp;
 
@@ -56,16 +56,27 @@ impl Tables<'_> {
     /// Puts a record at the end of the log, without its content. `chain` is that of the log with it.
     pub fn insert_record(&mut self, record: &Record, chain: Digest) -> Result<(), Error> {
         debug_assert_eq!(chain, record.chain(&self.cursor.head.chain));
-        const LOG: &str = "INSERT INTO log (position, at, envelope, chain) VALUES (?1, ?2, ?3, ?4)";
-        kept(&mut self.kept.insert_record, self.conn, LOG)?.execute(params![
-            record.position,
-            record.at,
-            record.sealed.bytes(),
-            chain.as_bytes()
-        ])?;
-        self.cursor.head.position = record.position;
-        self.cursor.head.at = record.at;
-        self.cursor.head.chain = chain;
+        self.insert_row(record.position, record.at, record.sealed.bytes(), chain, false)
+    }
+
+    /// As [`insert_record`](Self::insert_record), for bytes that are none.
+    pub fn insert_malformed(&mut self, record: &MalformedRecord, chain: Digest) -> Result<(), Error> {
+        debug_assert_eq!(chain, record.chain(&self.cursor.head.chain));
+        self.insert_row(record.position, record.at, &record.bytes, chain, true)
+    }
+
+    fn insert_row(
+        &mut self,
+        position: Position,
+        at: Timestamp,
+        bytes: &[u8],
+        chain: Digest,
+        is_malformed: bool,
+    ) -> Result<(), Error> {
+        const SQL: &str = "INSERT INTO log (position, at, envelope, chain, malformed) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let row = params![position, at, bytes, chain.as_bytes(), is_malformed];
+        kept(&mut self.kept.insert_record, self.conn, SQL)?.execute(row)?;
+        self.cursor.head = Head { position, at, chain };
         Ok(())
     }
 
@@ -127,9 +138,9 @@ impl Tables<'_> {
 
     /// Records after a position, oldest first.
     pub fn records_after(&self, after: Position, limit: usize) -> Result<Vec<Record>, Error> {
-        let mut statement = self
-            .conn
-            .prepare_cached("SELECT position, at, envelope FROM log WHERE position > ?1 ORDER BY position LIMIT ?2")?;
+        let mut statement = self.conn.prepare_cached(
+            "SELECT position, at, envelope FROM log WHERE position > ?1 AND malformed = 0 ORDER BY position LIMIT ?2",
+        )?;
         let mut rows = statement.query(params![after, limit])?;
         let mut records = Vec::new();
         while let Some(row) = rows.next()? {
@@ -158,25 +169,45 @@ impl Tables<'_> {
             .optional()
     }
 
+    /// The record at a position; none if there are only bytes that are none.
     pub fn record(&self, position: Position) -> Result<Option<Record>, Error> {
         self.conn
-            .prepare_cached("SELECT position, at, envelope FROM log WHERE position = ?1")?
+            .prepare_cached("SELECT position, at, envelope FROM log WHERE position = ?1 AND malformed = 0")?
             .query_row([position], |row| Ok(record_row(row)))
             .optional()?
             .transpose()
     }
 }
 
-/// Reads `position, at, envelope`.
+/// Reads `position, at, envelope` of a record.
 pub fn record_row(row: &Row<'_>) -> Result<Record, Error> {
     open_record(row.get(0)?, row.get(1)?, row.get(2)?)
 }
 
+/// Reads `position, at, envelope, malformed`.
+pub fn entry_row(row: &Row<'_>) -> Result<Entry, Error> {
+    open_entry(row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)
+}
+
 /// A record from its columns: checked and decoded.
-pub fn open_record(position: Position, at: Timestamp, envelope: Vec<u8>) -> Result<Record, Error> {
+fn open_record(position: Position, at: Timestamp, envelope: Vec<u8>) -> Result<Record, Error> {
     let sealed =
         Sealed::open(envelope).map_err(|malformed| Error::Damaged(format!("record {position}: {malformed}")))?;
     Ok(Record { position, at, sealed })
+}
+
+/// An entry from its columns. What could be read once must be readable, and what never could must not have become so:
+/// anything else is damage.
+pub fn open_entry(position: Position, at: Timestamp, bytes: Vec<u8>, is_malformed: bool) -> Result<Entry, Error> {
+    if !is_malformed {
+        return open_record(position, at, bytes).map(Entry::Record);
+    }
+    match (Arrived { position, at, bytes, content: None }).open()? {
+        entry @ Entry::Malformed(_) => Ok(entry),
+        Entry::Record(_) => {
+            Err(Error::Damaged(format!("record {position}: it is marked as malformed and can be read")))
+        }
+    }
 }
 
 /// What is kept of a record's content.
