@@ -18,7 +18,7 @@ use poste_core::log::{DeliveryNo, Head};
 use poste_core::pattern::Effort;
 use poste_core::store::Store;
 use poste_core::store::table_digest::{digest, digest_by_table, refold};
-use poste_core::store::tables::{Event, State, record_row};
+use poste_core::store::tables::{Event, State, entry_row};
 use poste_core::{Digest, Error, Position};
 
 use crate::sim::Simulation;
@@ -60,11 +60,11 @@ const CHECKS: &[Check] = &[
         "I3 every id has one row, at its first record",
         "SELECT ids.id FROM ids
          LEFT JOIN (SELECT json_extract(CAST(envelope AS TEXT), '$.id') AS id, min(position) AS position
-                    FROM log GROUP BY 1) AS first USING (id)
+                    FROM log WHERE malformed = 0 GROUP BY 1) AS first USING (id)
          WHERE first.position IS NOT ids.position
          UNION ALL
          SELECT json_extract(CAST(envelope AS TEXT), '$.id') AS id FROM log
-         WHERE id NOT IN (SELECT id FROM ids)",
+         WHERE malformed = 0 AND id NOT IN (SELECT id FROM ids)",
     ),
     check(
         "I3 a record makes at most one message of its own",
@@ -286,6 +286,10 @@ const CHECKS: &[Check] = &[
         "I9 outcomes and content belong to a record",
         "SELECT 'record ' || position FROM outcomes WHERE position NOT IN (SELECT position FROM log)
          UNION ALL SELECT 'record ' || position FROM content WHERE position NOT IN (SELECT position FROM log)",
+    ),
+    check(
+        "I9 a refused or repeated record has no content",
+        "SELECT 'record ' || position FROM content JOIN outcomes USING (position) WHERE code <> 'unknown_kind'",
     ),
     // Workflows: 0 open. Their steps: 2 done, 3 left out, 4 failed. Their messages: 0 open, 1 done, 2 failed; part 0 is work.
     check(
@@ -583,12 +587,12 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// What one pass over the tables can tell. Cheap on a small office.
-pub fn quick(store: &Store, refusals: Refusals) -> Result<Vec<Violation>, Error> {
+pub fn quick(store: &Store) -> Result<Vec<Violation>, Error> {
     let mut violations = Vec::new();
     for check in CHECKS {
         violations.extend(offenders(store, check.name, check.offenders)?);
     }
-    if refusals == Refusals::Dropped {
+    if store.refusals()? == Refusals::Dropped {
         violations.extend(offenders(store, DROPPED_KEEPS_NO_OUTCOMES, "SELECT 'record ' || position FROM outcomes")?);
     }
     violations.extend(held_twice(store)?.into_iter().map(|detail| Violation { check: APART, detail }));
@@ -596,8 +600,8 @@ pub fn quick(store: &Store, refusals: Refusals) -> Result<Vec<Violation>, Error>
 }
 
 /// [`quick`], and what needs the whole log: the chain, the history of every delivery, the refold.
-pub fn full(store: &Store, refusals: Refusals) -> Result<Vec<Violation>, Error> {
-    let mut violations = quick(store, refusals)?;
+pub fn full(store: &Store) -> Result<Vec<Violation>, Error> {
+    let mut violations = quick(store)?;
     let wrong = |check, detail| Violation { check, detail };
     let integrity: String = store.conn().query_row("PRAGMA integrity_check(20)", [], |row| row.get(0))?;
     if integrity != "ok" {
@@ -605,7 +609,7 @@ pub fn full(store: &Store, refusals: Refusals) -> Result<Vec<Violation>, Error> 
     }
     violations.extend(broken_chain(store)?.map(|position| wrong(CHAIN, format!("record {position}"))));
     violations.extend(impossible_histories(store)?.into_iter().map(|detail| wrong(HISTORY, detail)));
-    match refold(store, refusals, |_| ()) {
+    match refold(store, |_| ()) {
         Ok(fresh) => {
             violations.extend(differences(store, &fresh)?.into_iter().map(|table| wrong(REFOLD, table)));
         }
@@ -648,14 +652,15 @@ pub fn differences(one: &Store, other: &Store) -> Result<Vec<String>, Error> {
 }
 
 fn broken_chain(store: &Store) -> Result<Option<Position>, Error> {
-    let mut statement = store.conn().prepare("SELECT position, at, envelope, chain FROM log ORDER BY position")?;
+    let mut statement =
+        store.conn().prepare("SELECT position, at, envelope, malformed, chain FROM log ORDER BY position")?;
     let mut rows = statement.query([])?;
     let mut chain = Head::default().chain;
     while let Some(row) = rows.next()? {
-        let record = record_row(row)?;
-        chain = record.chain(&chain);
-        if chain != Digest::from_bytes(row.get(3)?) {
-            return Ok(Some(record.position));
+        let entry = entry_row(row)?;
+        chain = entry.chain(&chain);
+        if chain != Digest::from_bytes(row.get(4)?) {
+            return Ok(Some(entry.position()));
         }
     }
     Ok(None)
@@ -747,7 +752,7 @@ pub fn of_simulation(simulation: &Simulation) -> Result<Vec<Violation>, Error> {
 }
 
 fn nothing_acknowledged_is_lost(simulation: &Simulation, violations: &mut Vec<Violation>) -> Result<(), Error> {
-    let records = simulation.sequencer.records_after(Position(0), usize::MAX);
+    let records = simulation.sequencer.records();
     let healed = simulation.replicas[0].store().tables()?;
     for acknowledged in &simulation.acknowledged {
         let (outcome, proposal) = (&acknowledged.outcome, &acknowledged.proposal);
@@ -770,8 +775,7 @@ fn nothing_acknowledged_is_lost(simulation: &Simulation, violations: &mut Vec<Vi
             lost("I1 an answer names its position", format!("{:?} names none", outcome.verdict));
             continue;
         };
-        let index = usize::try_from(position.0).unwrap_or(usize::MAX).wrapping_sub(1);
-        if records.get(index).as_ref().is_none_or(|record| !same(record)) {
+        if !records.iter().any(|record| record.position == position && same(&record)) {
             lost("I1 an answer names its position", format!("it is not at {position}"));
         }
         // Whoever folds the log later must come to the verdict the caller was given.
@@ -788,7 +792,7 @@ fn nothing_acknowledged_is_lost(simulation: &Simulation, violations: &mut Vec<Vi
 }
 
 fn nothing_appears_unsent(simulation: &Simulation, violations: &mut Vec<Violation>) {
-    for record in simulation.sequencer.records_after(Position(0), usize::MAX) {
+    for record in simulation.sequencer.records() {
         if !simulation.sequencer.was_published(&record.sealed) {
             let detail = format!("record {} was never sent", record.position);
             violations.push(Violation { check: "I2 nothing appears that was not sent", detail });
@@ -799,7 +803,7 @@ fn nothing_appears_unsent(simulation: &Simulation, violations: &mut Vec<Violatio
 /// If a caller had its answer to one proposal before it first sent the next, the log has them in that order.
 fn each_senders_order_is_kept(simulation: &Simulation, violations: &mut Vec<Violation>) {
     let mut first_position: BTreeMap<String, Position> = BTreeMap::new();
-    for record in simulation.sequencer.records_after(Position(0), usize::MAX) {
+    for record in simulation.sequencer.records() {
         first_position.entry(record.sealed.envelope.id.to_string()).or_insert(record.position);
     }
     let position_of = |index: usize| first_position.get(simulation.acknowledged[index].proposal.id.as_str());

@@ -14,6 +14,7 @@
 //! * **A request is duplicated.** The same sealed bytes are sequenced twice, at once or later.
 //! * **Senders overtake each other.** Between two senders there is no order before the sequencer's. One sender's
 //!   own records stay in the order it published them: it has one connection, and a connection is a queue.
+//! * **Somebody publishes garbage.** Bytes that are no record get a position like any other.
 //! * **A replica lags.** It is given only some of what is there, so it proposes by an old view, with old tokens.
 //! * **A replica crashes.** What it pulled is gone before it was folded; or the transaction it was folding in is gone,
 //!   before or after its cursor was written; or it was committed and only the answer is gone. It resumes from the cursor
@@ -25,14 +26,13 @@
 //! Everything but the sequencer and the faults is the program's own: an [`Office`] that follows.
 //!
 //! A caller whose outcome is unknown tries again under the same id, a few times, and may give up for good.
-//! Not modelled: damaged bytes (the checksum's own tests), a sequencer that forgets, replicas of different
-//! versions.
+//! Not modelled: a sequencer that forgets, replicas of different versions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use poste_core::fold::{FOLD_VERSION, Outcome};
-use poste_core::log::{self, Barrier, Intent, Proposal, Record, Sealed, SequencerHead, Via};
+use poste_core::log::{self, Arrived, Barrier, Entry, Intent, Proposal, Record, Sealed, SequencerHead, Via};
 use poste_core::office::Rules;
 use poste_core::store::clock::Clock as _;
 use poste_core::text::{Name, RecordId};
@@ -51,6 +51,7 @@ pub struct Faults {
     pub answer_lost: u32,
     pub request_delayed: u32,
     pub request_duplicated: u32,
+    pub garbage: u32,
     pub overtaken: u32,
     pub lag: u32,
     pub crash: u32,
@@ -62,6 +63,7 @@ impl Faults {
         answer_lost: 0,
         request_delayed: 0,
         request_duplicated: 0,
+        garbage: 0,
         overtaken: 0,
         lag: 0,
         crash: 0,
@@ -73,6 +75,7 @@ impl Faults {
         answer_lost: 80,
         request_delayed: 80,
         request_duplicated: 60,
+        garbage: 40,
         overtaken: 300,
         lag: 400,
         crash: 60,
@@ -112,7 +115,7 @@ pub struct Sequencer {
 /// The sequencer's log and what is on its way to it.
 #[derive(Debug, Default)]
 struct Wire {
-    records: Vec<Record>,
+    entries: Vec<Arrived>,
     /// One queue a sender: what it published first arrives first.
     in_flight: BTreeMap<ReplicaNo, VecDeque<Sealed>>,
     /// The bytes of everything anybody ever published, lost or not.
@@ -121,9 +124,13 @@ struct Wire {
 
 impl Wire {
     fn sequence(&mut self, now: Timestamp, sealed: Sealed) -> Position {
-        let position = Position(self.records.len() as u64 + 1);
-        let at = self.records.last().map_or(now, |last| last.at.max(now));
-        self.records.push(Record { position, at, sealed });
+        self.sequence_bytes(now, sealed.bytes().to_vec(), sealed.content.map(|content| content.bytes))
+    }
+
+    fn sequence_bytes(&mut self, now: Timestamp, bytes: Vec<u8>, content: Option<Vec<u8>>) -> Position {
+        let position = Position(self.entries.len() as u64 + 1);
+        let at = self.entries.last().map_or(now, |last| last.at.max(now));
+        self.entries.push(Arrived { position, at, bytes, content });
         position
     }
 
@@ -151,7 +158,7 @@ impl Sequencer {
 
     /// The time the next record would have.
     pub fn now(&self) -> Timestamp {
-        let last = self.wire().records.last().map_or(Timestamp::ZERO, |last| last.at);
+        let last = self.wire().entries.last().map_or(Timestamp::ZERO, |last| last.at);
         self.clock.wall().max(last)
     }
 
@@ -163,13 +170,29 @@ impl Sequencer {
         wire.sequence(now, sealed)
     }
 
-    pub fn records_after(&self, after: Position, limit: usize) -> Vec<Record> {
+    /// Sequences bytes that somebody published who should not have.
+    pub fn append_bytes(&self, bytes: Vec<u8>) -> Position {
+        let now = self.clock.wall();
+        self.wire().sequence_bytes(now, bytes, None)
+    }
+
+    pub fn after(&self, after: Position, limit: usize) -> Vec<Arrived> {
         let start = usize::try_from(after.0).expect("a position of this log");
-        self.wire().records.iter().skip(start).take(limit).cloned().collect()
+        self.wire().entries.iter().skip(start).take(limit).cloned().collect()
+    }
+
+    /// Every record; what is none is left out.
+    pub fn records(&self) -> Vec<Record> {
+        let opened = self.after(Position(0), usize::MAX).into_iter().map(Arrived::open);
+        let record = |entry| match entry {
+            Ok(Entry::Record(record)) => Some(record),
+            Ok(Entry::Malformed(_)) | Err(_) => None,
+        };
+        opened.filter_map(record).collect()
     }
 
     pub fn last(&self) -> Position {
-        Position(self.wire().records.len() as u64)
+        Position(self.wire().entries.len() as u64)
     }
 
     /// Whether somebody published exactly these bytes.
@@ -187,8 +210,8 @@ impl Sequencer {
         }
     }
 
-    /// A replica with an empty store, and its connection to this sequencer. `seed` decides all its faults.
-    pub fn replica(&self, number: ReplicaNo, seed: u64, faults: Faults) -> Result<(Office, SimLog), Error> {
+    /// A connection to this sequencer. `seed` decides all its faults.
+    pub fn connect(&self, number: ReplicaNo, seed: u64, faults: Faults) -> SimLog {
         let line = Line {
             number,
             sequencer: self.clone(),
@@ -199,7 +222,12 @@ impl Sequencer {
             is_deaf: false,
             crashes_after_pull: false,
         };
-        let log = SimLog { line: Arc::new(Mutex::new(line)) };
+        SimLog { line: Arc::new(Mutex::new(line)) }
+    }
+
+    /// A replica with an empty store, and its connection to this sequencer. `seed` decides all its faults.
+    pub fn replica(&self, number: ReplicaNo, seed: u64, faults: Faults) -> Result<(Office, SimLog), Error> {
+        let log = self.connect(number, seed, faults);
         Ok((self.office(number, &log)?, log))
     }
 
@@ -239,6 +267,7 @@ pub const FAULT_NAMES: &[&str] = &[
     "answer lost",
     "request delayed",
     "request duplicated",
+    "garbage",
     "overtaken",
     "lag",
     "crash after the pull",
@@ -320,7 +349,7 @@ impl log::Sequencer for SimLog {
         self.line().publish(proposals)
     }
 
-    fn pull(&mut self, after: Position, limit: usize) -> Result<Vec<Record>, Error> {
+    fn pull(&mut self, after: Position, limit: usize) -> Result<Vec<Arrived>, Error> {
         self.line().pull(after, limit)
     }
 
@@ -343,6 +372,11 @@ impl Line {
         if matches!(fate, Fate::RequestLost) {
             meet(&mut self.met, "request lost");
             return unknown("the request was lost");
+        }
+        if self.rng.chance(self.faults.garbage) {
+            meet(&mut self.met, "garbage");
+            let bytes = garbage(&mut self.rng, proposals);
+            wire.sequence_bytes(now, bytes, None);
         }
         wire.in_flight.entry(self.number).or_default().extend(proposals.iter().cloned());
         if matches!(fate, Fate::RequestDelayed) {
@@ -374,7 +408,7 @@ impl Line {
     }
 
     /// Some of what is there.
-    fn pull(&mut self, after: Position, limit: usize) -> Result<Vec<Record>, Error> {
+    fn pull(&mut self, after: Position, limit: usize) -> Result<Vec<Arrived>, Error> {
         if self.is_deaf || self.sequencer.last() <= after {
             return Ok(Vec::new());
         }
@@ -386,7 +420,20 @@ impl Line {
             return Ok(Vec::new());
         }
         let some = 1 + self.rng.below(12);
-        Ok(self.sequencer.records_after(after, limit.min(some)))
+        Ok(self.sequencer.after(after, limit.min(some)))
+    }
+}
+
+/// Noise, nothing at all, or a record with one byte changed.
+fn garbage(rng: &mut Rng, proposals: &[Sealed]) -> Vec<u8> {
+    match proposals.first().filter(|_| rng.chance(500)) {
+        Some(sealed) => {
+            let mut bytes = sealed.bytes().to_vec();
+            let at = rng.below(bytes.len());
+            bytes[at] ^= 1;
+            bytes
+        }
+        None => (0..rng.below(64)).map(|_| u8::try_from(rng.below(256)).unwrap_or_default()).collect(),
     }
 }
 

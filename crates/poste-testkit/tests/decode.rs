@@ -72,8 +72,8 @@ fn history(seed: u64, steps: usize) -> (Vec<Sealed>, Store) {
         let outcome = office.propose(&proposal, &Rules::none()).unwrap();
         generator.learn(&proposal, &outcome);
     }
-    let records = sequencer.records_after(Position(0), usize::MAX);
-    let store = Store::in_memory().unwrap();
+    let records = sequencer.records();
+    let store = Store::in_memory_following().unwrap();
     for record in &records {
         fold_one(&store, record.sealed.clone()).unwrap();
     }
@@ -152,7 +152,7 @@ fn forged_records_are_decided_or_halt_and_never_break_the_tables() {
                 Err(error) => return Err(format!("step {step}: {error}: {shown}")),
             }
         }
-        let violations = invariants::full(&store, Refusals::Kept).map_err(|error| error.to_string())?;
+        let violations = invariants::full(&store).map_err(|error| error.to_string())?;
         if violations.is_empty() { Ok(()) } else { Err(format!("{violations:?}")) }
     });
     if seeds::is_full_run() {
@@ -256,7 +256,7 @@ fn an_unknown_kind_that_may_wait_is_kept_and_folds_again() {
     assert_eq!(store.tables().unwrap().record(position).unwrap().unwrap().sealed.bytes(), newer.bytes());
     let next = fold_one(&store, seal(&proposal("next", claim_next())).unwrap()).unwrap();
     assert_eq!(next.position.unwrap(), position.next(), "the log goes on behind it");
-    assert_eq!(invariants::full(&store, Refusals::Kept).unwrap(), []);
+    assert_eq!(invariants::full(&store).unwrap(), []);
 }
 
 fn claim_next() -> Intent {
@@ -287,7 +287,7 @@ fn what_only_a_newer_program_understands_stops_the_log() {
         assert_eq!(digest(office.store().conn()).unwrap(), before);
     }
 
-    let store = Store::in_memory().unwrap();
+    let store = Store::in_memory_following().unwrap();
     let mut newer = proposal("barrier", barrier(FOLD_VERSION + 1));
     newer.actor = Name::poste();
     let stopped = fold_one(&store, seal(&newer).unwrap());
@@ -306,7 +306,7 @@ fn an_envelope_of_another_format_is_no_record() {
 
 #[test]
 fn valid_json_of_the_wrong_types_is_refused_as_malformed() {
-    let store = Store::in_memory().unwrap();
+    let store = Store::in_memory_following().unwrap();
     let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records/v1");
     let mut refused = 0;
     for kind in KINDS {
@@ -333,12 +333,12 @@ fn valid_json_of_the_wrong_types_is_refused_as_malformed() {
         }
     }
     assert!(refused > 100);
-    assert_eq!(invariants::full(&store, Refusals::Kept).unwrap(), []);
+    assert_eq!(invariants::full(&store).unwrap(), []);
 }
 
 #[test]
 fn nesting_and_size_break_nothing() {
-    let store = Store::in_memory().unwrap();
+    let store = Store::in_memory_following().unwrap();
     for depth in [100, 130, 20_000] {
         let deep = "[".repeat(depth) + &"]".repeat(depth);
         let forged = forge::reseal(&some_record(), |envelope| {
@@ -367,5 +367,5 @@ fn numbers_beyond_every_edge_overflow_nothing() {
         let proposal = proposal(&format!("edge-{number}"), intent);
         fold_one(&store, seal(&proposal).unwrap()).unwrap();
     }
-    assert_eq!(invariants::full(&store, Refusals::Kept).unwrap(), []);
+    assert_eq!(invariants::full(&store).unwrap(), []);
 }

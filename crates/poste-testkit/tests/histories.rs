@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use poste_core::fold::{Code, Effect, Outcome, Refusals, Verdict};
+use poste_core::fold::{Code, Effect, Outcome, Verdict};
 use poste_core::log::{Archive, Intent, KINDS, MessageNo, Position, Proposal, Tick, Via};
 use poste_core::office::{Place, Rules};
 use poste_core::store::Options;
@@ -51,7 +51,7 @@ fn one_history(seed: u64, tally: &Mutex<Tally>) -> Result<(), String> {
     for step in 0..STEPS {
         run.step(step % looks_every == 0).map_err(|why| format!("step {step}: {why}"))?;
     }
-    let violations = invariants::full(run.office.store(), Refusals::Dropped).map_err(|error| error.to_string())?;
+    let violations = invariants::full(run.office.store()).map_err(|error| error.to_string())?;
     none(&violations).map_err(|why| format!("at the end: {why}"))?;
     run.verify().map_err(|why| format!("at the end: {why}"))?;
     let now = run.office.now().map_err(|error| error.to_string())?;
@@ -95,7 +95,7 @@ impl Run {
         let judge = || -> Result<(), String> {
             before.compare(&self.office, &proposal, &outcome)?;
             if looks {
-                none(&invariants::quick(self.office.store(), Refusals::Dropped).map_err(told)?)?;
+                none(&invariants::quick(self.office.store()).map_err(told)?)?;
             }
             Ok(())
         };
@@ -132,7 +132,7 @@ impl Run {
     fn verify(&mut self) -> Result<(), String> {
         let told = |error: Error| error.to_string();
         self.office.erase().map_err(told)?;
-        let report = views::verify(self.office.store(), Refusals::Dropped, |_| {}).map_err(told)?;
+        let report = views::verify(self.office.store(), |_| {}).map_err(told)?;
         for number in 1..=self.office.store().tables().map_err(told)?.cursor.message_last.0 {
             let view = views::message(self.office.store(), MessageNo(number)).map_err(told)?;
             view.ok_or_else(|| format!("message {number} cannot be read any more"))?;

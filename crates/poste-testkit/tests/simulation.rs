@@ -4,7 +4,7 @@
 
 use std::sync::Mutex;
 
-use poste_core::fold::{Refusals, Verdict};
+use poste_core::fold::Verdict;
 use poste_core::log::Proposal;
 use poste_core::store::clock::Clock as _;
 use poste_core::store::table_digest::digest;
@@ -63,11 +63,7 @@ fn simulate(seed: u64, tally: &Mutex<Tally>) -> Result<(), String> {
     let healed = world.replicas[0].store();
     // Refolding once more costs as much as a replica; stores that were lost have shown most of it already.
     let looks_closer = seed.is_multiple_of(FULL_CHECK_EVERY) || seeds::is_replay();
-    fine(if looks_closer {
-        invariants::full(healed, Refusals::Kept)
-    } else {
-        invariants::quick(healed, Refusals::Kept)
-    })?;
+    fine(if looks_closer { invariants::full(healed) } else { invariants::quick(healed) })?;
     count(&world, tally).map_err(|error| error.to_string())
 }
 
@@ -82,7 +78,7 @@ fn one_step(world: &mut Simulation, generator: &mut Generator, step: usize) -> R
         generator.learn(&proposal, outcome);
     }
     if step.is_multiple_of(STEPS_BETWEEN_LOOKS) || seeds::is_replay() {
-        none(invariants::quick(world.replicas[replica].store(), Refusals::Kept))
+        none(invariants::quick(world.replicas[replica].store()))
             .map_err(|why| format!("{why}, after {proposal:?} → {outcome:?}"))?;
     }
     Ok(())
@@ -133,7 +129,7 @@ fn count(world: &Simulation, tally: &Mutex<Tally>) -> Result<(), Error> {
         tally.accepted += u64::from(matches!(acknowledged.outcome.verdict, Verdict::Accepted(_)));
         tally.repeated += u64::from(acknowledged.outcome.repeat);
     }
-    for record in world.sequencer.records_after(Position(0), usize::MAX) {
+    for record in world.sequencer.records() {
         if record.sealed.envelope.name == "tick" {
             tally.ticks += 1;
             tally.ticks_refused += u64::from(tables.refusal(record.position)?.is_some());

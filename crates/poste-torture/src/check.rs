@@ -6,7 +6,6 @@
 use std::path::Path;
 
 use poste_core::Error;
-use poste_core::fold::Refusals;
 use poste_core::store::schema::{CURRENT, Schema};
 use poste_core::store::{Options, Store};
 use poste_core::text::RecordId;
@@ -62,7 +61,7 @@ pub(crate) fn sound(office: &Path, acknowledged: &[String]) -> Result<Facts, Bro
         error => Broken::Unsound(error.to_string()),
     })?;
     let unsound = |error: Error| Broken::Unsound(error.to_string());
-    let mut report = views::verify(&store, Refusals::Dropped, |_| {}).map_err(unsound)?;
+    let mut report = views::verify(&store, |_| {}).map_err(unsound)?;
     if !redacted {
         // Whoever asked for it was not answered yet; it is told, and the next writer goes on with it.
         report.problems.retain(|problem| problem.kind != ProblemKind::Unerased);

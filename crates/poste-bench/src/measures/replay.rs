@@ -1,10 +1,8 @@
 //! Folding a whole log anew, and what a message costs on disk.
 
+use poste_core::store::table_digest::refold;
 use std::path::Path;
 use std::time::Instant;
-
-use poste_core::fold::Refusals;
-use poste_core::store::table_digest::refold;
 
 use crate::office::{Cache, History, file_bytes, place};
 use crate::report::{Aim, Line, Report};
@@ -18,7 +16,7 @@ pub(crate) fn measure(bench: &Bench, _: &Path, report: &mut Report) -> Result {
     let office = place(&path).open()?;
     let records = poste_core::office::head(office.store())?.0;
     let started = Instant::now();
-    let fresh = refold(office.store(), Refusals::Dropped, |_| {})?;
+    let fresh = refold(office.store(), |_| {})?;
     let took = started.elapsed();
     if poste_core::office::head(&fresh)?.0 != records {
         return Err("the refolded log ends elsewhere".into());

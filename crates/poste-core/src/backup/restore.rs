@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use super::manifest::{ARCHIVE, BLOBS, DATABASE, Manifest, wrong};
 use crate::error::Error;
-use crate::fold::Refusals;
 use crate::log::Position;
 use crate::office::Place;
 use crate::progress::Progress;
@@ -123,7 +122,7 @@ fn make_office(
 ) -> Result<bool, Error> {
     let store = Store::open(aside.path(), place.options.clone())?;
     let migrated = store.schema_version() > manifest.schema;
-    let report = views::verify(&store, Refusals::Dropped, |position| {
+    let report = views::verify(&store, |position| {
         progress(Progress { what: "verifying", done: position.0, of: manifest.position.0 });
     })?;
     let unlike = if let Some(problem) = report.problems.first() {

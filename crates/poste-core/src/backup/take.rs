@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::manifest::{ARCHIVE, BLOBS, DATABASE, Manifest, ManifestFile, wrong};
 use crate::error::Error;
-use crate::fold::Refusals;
 use crate::office::Office;
 use crate::progress::Progress;
 use crate::store::aside::{self, Aside};
@@ -40,7 +39,7 @@ pub fn take(from: &Office, into: &Path, progress: &mut dyn FnMut(Progress)) -> R
     copy_blobs(&copy, office, &aside, &mut manifest, progress)?;
     copy_archives(&copy, office, &aside, &mut manifest, progress)?;
 
-    let report = views::verify(&copy, Refusals::Dropped, |position| {
+    let report = views::verify(&copy, |position| {
         progress(Progress { what: "verifying the copy", done: position.0, of: head.position.0 });
     })?;
     if let Some(problem) = report.problems.first() {

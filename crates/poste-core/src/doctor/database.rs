@@ -3,7 +3,6 @@
 use super::fix::Mend;
 use super::{Finding, Opened, Scene, quoted};
 use crate::error::Error;
-use crate::fold::Refusals;
 use crate::office::Place;
 use crate::progress::Progress;
 use crate::store::bell;
@@ -235,7 +234,7 @@ pub(super) fn soundness(
     }
     let of = opened.store.tables()?.cursor.head.position.0;
     progress(Progress { what: "comparing log and tables", done: 0, of });
-    let report = views::verify(&opened.store, Refusals::Dropped, |position| {
+    let report = views::verify(&opened.store, |position| {
         progress(Progress { what: "comparing log and tables", done: position.0, of });
     })?;
     // What was not erased is still there, of course. That is told already, and erasing is what helps.

@@ -172,23 +172,15 @@ impl Sealed {
 
     /// Reads bytes from a log. Total: any input gives a record or a reason.
     pub fn open(bytes: Vec<u8>) -> Result<Self, Malformed> {
-        if bytes.len() > limits::ENVELOPE_BYTES_MAX {
-            return Err(Malformed::TooLarge(bytes.len()));
+        Self::open_or_return(bytes).map_err(|(malformed, _)| malformed)
+    }
+
+    /// As [`open`](Self::open), and gives the bytes back if they are no record.
+    pub(super) fn open_or_return(bytes: Vec<u8>) -> Result<Self, (Malformed, Vec<u8>)> {
+        match read_envelope(&bytes) {
+            Ok(envelope) => Ok(Self { bytes, envelope, content: None }),
+            Err(malformed) => Err((malformed, bytes)),
         }
-        let tail = CHECKSUM_KEY.len() + CHECKSUM_HEX_DIGITS + CHECKSUM_END.len();
-        let covered = bytes.len().checked_sub(tail).ok_or(Malformed::NoChecksum)?;
-        let written = bytes[covered..]
-            .strip_prefix(CHECKSUM_KEY)
-            .and_then(|rest| rest.strip_suffix(CHECKSUM_END))
-            .ok_or(Malformed::NoChecksum)?;
-        if written != checksum(&bytes[..covered]).as_bytes() {
-            return Err(Malformed::Checksum);
-        }
-        let envelope: Envelope = serde_json::from_slice(&bytes).map_err(|error| Malformed::Shape(error.to_string()))?;
-        if envelope.format != FORMAT {
-            return Err(Malformed::Format(envelope.format));
-        }
-        Ok(Self { bytes, envelope, content: None })
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -199,6 +191,15 @@ impl Sealed {
     pub fn intent(&self) -> Result<Option<Intent>, Malformed> {
         Intent::decode(self.envelope.kind, self.envelope.version, self.envelope.header.get())
             .map_err(|error| Malformed::Shape(error.to_string()))
+    }
+}
+
+impl EncodedContent {
+    /// Content as it came with a record; nothing, if it is not what the record says.
+    pub(super) fn of_record(bytes: Vec<u8>, envelope: &Envelope) -> Option<Self> {
+        let is_it = envelope.content.is_some_and(|content| content.is_of(&bytes));
+        let content = is_it.then(|| Content::decode(&bytes).ok()).flatten()?;
+        Some(Self { subject: content.subject, bytes })
     }
 }
 
@@ -218,6 +219,31 @@ impl Sealed {
         let large = |content: &ContentRef| content.length > limits::CONTENT_INLINE_BYTES_MAX as u64;
         let content = self.envelope.content.filter(large).map(|content| content.digest);
         content.into_iter().chain(self.attached().into_iter().filter_map(|artifact| artifact.digest)).collect()
+    }
+}
+
+fn read_envelope(bytes: &[u8]) -> Result<Envelope, Malformed> {
+    if bytes.len() > limits::ENVELOPE_BYTES_MAX {
+        return Err(Malformed::TooLarge(bytes.len()));
+    }
+    let tail = CHECKSUM_KEY.len() + CHECKSUM_HEX_DIGITS + CHECKSUM_END.len();
+    let covered = bytes.len().checked_sub(tail).ok_or(Malformed::NoChecksum)?;
+    let written = bytes[covered..]
+        .strip_prefix(CHECKSUM_KEY)
+        .and_then(|rest| rest.strip_suffix(CHECKSUM_END))
+        .ok_or(Malformed::NoChecksum)?;
+    if written != checksum(&bytes[..covered]).as_bytes() {
+        return Err(Malformed::Checksum);
+    }
+    /// All that every format has in common.
+    #[derive(Deserialize)]
+    struct AnyFormat {
+        format: u16,
+    }
+    let shape = |error: serde_json::Error| Malformed::Shape(error.to_string());
+    match serde_json::from_slice::<AnyFormat>(bytes).map_err(shape)?.format {
+        FORMAT => serde_json::from_slice(bytes).map_err(shape),
+        other => Err(Malformed::Format(other)),
     }
 }
 

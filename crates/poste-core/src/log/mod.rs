@@ -15,11 +15,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use content::{Body, Content, Document};
-pub use envelope::{ContentRef, Envelope, Malformed, Sealed};
+pub use envelope::{ContentRef, EncodedContent, Envelope, FORMAT, Malformed, Sealed};
 pub use intent::*;
 
 use crate::digest::Digest;
 use crate::error::Error;
+use crate::limits;
 use crate::text::{Name, RecordId, Session};
 use crate::time::Timestamp;
 use crate::vocabulary::worded_enum;
@@ -143,12 +144,102 @@ pub struct Record {
 impl Record {
     /// The hash that ties this record to all before it. Content is not part of it, so redaction keeps it whole.
     pub fn chain(&self, previous: &Digest) -> Digest {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(previous.as_bytes());
-        hasher.update(&self.position.0.to_le_bytes());
-        hasher.update(&self.at.ms().to_le_bytes());
-        hasher.update(self.sealed.bytes());
-        Digest::from_bytes(*hasher.finalize().as_bytes())
+        chain(previous, self.position, self.at, self.sealed.bytes())
+    }
+}
+
+fn chain(previous: &Digest, position: Position, at: Timestamp, bytes: &[u8]) -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(previous.as_bytes());
+    hasher.update(&position.0.to_le_bytes());
+    hasher.update(&at.ms().to_le_bytes());
+    hasher.update(bytes);
+    Digest::from_bytes(*hasher.finalize().as_bytes())
+}
+
+/// What a log holds at one position.
+#[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant, reason = "nearly every entry is a record; a box would cost each an allocation")]
+pub enum Entry {
+    Record(Record),
+    Malformed(MalformedRecord),
+}
+
+impl Entry {
+    pub fn position(&self) -> Position {
+        match self {
+            Self::Record(record) => record.position,
+            Self::Malformed(malformed) => malformed.position,
+        }
+    }
+
+    /// The hash that ties this entry to all before it.
+    pub fn chain(&self, previous: &Digest) -> Digest {
+        match self {
+            Self::Record(record) => record.chain(previous),
+            Self::Malformed(malformed) => malformed.chain(previous),
+        }
+    }
+
+    /// The log's time never goes back.
+    pub(crate) fn not_before(&mut self, last: Timestamp) {
+        let (Self::Record(Record { at, .. }) | Self::Malformed(MalformedRecord { at, .. })) = self;
+        *at = last.max(*at);
+    }
+
+    pub(crate) fn sealed(&self) -> Option<&Sealed> {
+        match self {
+            Self::Record(record) => Some(&record.sealed),
+            Self::Malformed(_) => None,
+        }
+    }
+}
+
+/// Bytes that an engine put in order and that are no record. They keep their position and change nothing.
+#[derive(Debug, Clone)]
+pub struct MalformedRecord {
+    pub position: Position,
+    pub at: Timestamp,
+    /// Of bytes that are too many only the beginning, still too long for a record.
+    pub bytes: Vec<u8>,
+    pub why: Malformed,
+}
+
+impl MalformedRecord {
+    pub fn chain(&self, previous: &Digest) -> Digest {
+        chain(previous, self.position, self.at, &self.bytes)
+    }
+}
+
+/// What an engine has at one position, as it came.
+#[derive(Debug, Clone)]
+pub struct Arrived {
+    pub position: Position,
+    /// The engine's time.
+    pub at: Timestamp,
+    /// An envelope, if whoever published it was sound.
+    pub bytes: Vec<u8>,
+    /// The content that came with it.
+    pub content: Option<Vec<u8>>,
+}
+
+impl Arrived {
+    /// Total: any bytes are an entry. Only an envelope of a newer format is an error, since a newer program could read it.
+    pub fn open(self) -> Result<Entry, Error> {
+        let Self { position, at, bytes, content } = self;
+        match Sealed::open_or_return(bytes) {
+            Ok(mut sealed) => {
+                sealed.content = content.and_then(|bytes| EncodedContent::of_record(bytes, &sealed.envelope));
+                Ok(Entry::Record(Record { position, at, sealed }))
+            }
+            Err((Malformed::Format(format), _)) if format > FORMAT => {
+                Err(Error::NeedsUpgrade { what: "follow", needed: format.into(), ours: FORMAT.into() })
+            }
+            Err((why, mut bytes)) => {
+                bytes.truncate(limits::ENVELOPE_BYTES_MAX + 1);
+                Ok(Entry::Malformed(MalformedRecord { position, at, bytes, why }))
+            }
+        }
     }
 }
 
@@ -180,8 +271,8 @@ pub trait Sequencer: fmt::Debug + std::marker::Send {
     /// An error says that none of them was stored; [`Error::Unknown`] that some may be.
     fn publish(&mut self, proposals: &[Sealed]) -> Result<Vec<Position>, Error>;
 
-    /// Records after a position, without a gap, oldest first, at most `limit`; none if there are none yet.
-    fn pull(&mut self, after: Position, limit: usize) -> Result<Vec<Record>, Error>;
+    /// What stands after a position, without a gap, oldest first, at most `limit`; nothing if there is nothing yet.
+    fn pull(&mut self, after: Position, limit: usize) -> Result<Vec<Arrived>, Error>;
 
     /// Where the log ends.
     fn head(&mut self) -> Result<SequencerHead, Error>;

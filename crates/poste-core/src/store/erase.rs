@@ -15,7 +15,7 @@ use super::archive::UNFINISHED;
 use super::files::OfficeFiles;
 use super::mirror::{self, Mirror};
 use super::schema::FileVersion;
-use super::tables::{Tables, record_row};
+use super::tables::{Tables, WITHOUT_CONTENT, record_row};
 use super::{BUSY_TIMEOUT_MS, Store};
 use crate::digest::Digest;
 use crate::error::Error;
@@ -167,13 +167,14 @@ fn erase_blobs(store: &Store, records: &[Record], erased: &mut Erased) -> Result
     Ok(())
 }
 
-/// Whether the blob of a record that was not redacted is this one. Reads every header: redactions are rare, blobs
-/// rarer. That a header has the digest somewhere is not enough: a file that was only looked at has no copy here.
+/// Whether the blob of a record that was neither redacted nor refused is this one. Reads every header: redactions and
+/// refusals are rare, blobs rarer. That a header has the digest somewhere is not enough: a file that was only looked at has no
+/// copy here.
 fn is_named_elsewhere(conn: &Connection, digest: &Digest) -> Result<bool, Error> {
-    let mut statement = conn.prepare(
+    let mut statement = conn.prepare(&format!(
         "SELECT position, at, envelope FROM log WHERE instr(envelope, ?1) > 0
-         AND position NOT IN (SELECT position FROM redactions)",
-    )?;
+         AND position NOT IN (SELECT position FROM redactions) AND position NOT IN ({WITHOUT_CONTENT})",
+    ))?;
     let mut rows = statement.query([digest.to_string().as_bytes()])?;
     while let Some(row) = rows.next()? {
         if record_row(row)?.sealed.blobs().contains(digest) {
@@ -181,6 +182,17 @@ fn is_named_elsewhere(conn: &Connection, digest: &Digest) -> Result<bool, Error>
         }
     }
     Ok(false)
+}
+
+/// Removes the blob that a refused or repeated record brought along, unless another record has the same content.
+///
+/// Copies of attached files stay: another proposal may be on its way that names them.
+pub(super) fn drop_content(store: &Store, sealed: &Sealed) -> Result<(), Error> {
+    let (Some(blobs), Some(content)) = (store.blobs(), sealed.envelope.content) else { return Ok(()) };
+    if blobs.has(&content.digest) && !is_named_elsewhere(store.conn(), &content.digest)? {
+        blobs.remove(&content.digest)?;
+    }
+    Ok(())
 }
 
 /// A repeated proposal brought the blobs of a redacted record along once more.

@@ -165,13 +165,13 @@ impl OfficeFiles {
 
     /// Large content is safe on disk before the record that names it. It is written before the lock is taken, since
     /// that takes long.
-    pub(super) fn put_blobs(&self, proposals: &[Sealed]) -> Result<(), Error> {
+    pub(super) fn put_blobs<'a>(&self, proposals: impl IntoIterator<Item = &'a Sealed> + Clone) -> Result<(), Error> {
         self.each_large(proposals, |blobs, bytes, _| blobs.put(bytes).map(|_| ()))
     }
 
     /// Whoever erases, or clears away blobs that no record names, holds the lock while doing so. What is here under the
     /// lock is therefore here when the record is, and content that went since it was written is written again.
-    pub(super) fn keep_blobs(&self, proposals: &[Sealed]) -> Result<(), Error> {
+    pub(super) fn keep_blobs<'a>(&self, proposals: impl IntoIterator<Item = &'a Sealed> + Clone) -> Result<(), Error> {
         self.each_large(proposals, |blobs, bytes, digest| match blobs.has(digest) {
             true => Ok(()),
             false => blobs.put(bytes).map(|_| ()),
@@ -227,20 +227,21 @@ impl OfficeFiles {
         Ok(Some(Rejection { code: Code::NotFinished, reason: format!("{reason}; archive again") }))
     }
 
-    fn each_large(
+    fn each_large<'a>(
         &self,
-        proposals: &[Sealed],
+        proposals: impl IntoIterator<Item = &'a Sealed> + Clone,
         visit: impl Fn(&Blobs, &[u8], &Digest) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        if !proposals.iter().any(is_large) {
+        let large: Vec<&Sealed> = proposals.clone().into_iter().filter(|sealed| is_large(sealed)).collect();
+        if large.is_empty() {
             return Ok(());
         }
         // What the fold will refuse for its size, or knows already, is not written at all. Its limit is one of
         // messages, results may be larger; and a policy among the proposals may raise it.
         let tables = self.store.tables()?;
-        let raises_it = proposals.iter().any(|sealed| matches!(sealed.intent(), Ok(Some(Intent::Policy(_)))));
+        let raises_it = proposals.into_iter().any(|sealed| matches!(sealed.intent(), Ok(Some(Intent::Policy(_)))));
         let limit = tables.policy()?.settings.content_bytes_max.filter(|_| !raises_it).unwrap_or(u64::MAX);
-        for sealed in proposals.iter().filter(|sealed| is_large(sealed)) {
+        for sealed in large {
             let (Some(content), Some(named), Some(blobs)) =
                 (&sealed.content, &sealed.envelope.content, self.store.blobs())
             else {
@@ -263,7 +264,7 @@ impl Drop for OfficeFiles {
 }
 
 /// Too large for a row of its own.
-fn is_large(sealed: &Sealed) -> bool {
+pub(super) fn is_large(sealed: &Sealed) -> bool {
     sealed.content.as_ref().is_some_and(|content| content.bytes.len() > limits::CONTENT_INLINE_BYTES_MAX)
 }
 

@@ -11,13 +11,13 @@ use std::time::Duration;
 use rusqlite::TransactionBehavior;
 
 use super::clock::Clock;
-use super::files::OfficeFiles;
+use super::files::{OfficeFiles, is_large};
 use super::schema::{self, FileVersion};
 use super::tables::Tables;
 use super::{Options, Store, WAL_BYTES_MAX, WAL_BYTES_MAX_STAYING, erase, machine, ticks};
 use crate::error::Error;
-use crate::fold::{self, Outcome, Refusals, fold};
-use crate::log::{Head, Intent, Position, Proposal, Record, Sealed, Sequencer, Tick, Via};
+use crate::fold::{self, Outcome, Refusals, fold, fold_malformed};
+use crate::log::{Arrived, Entry, Head, Intent, Position, Proposal, Sealed, Sequencer, Tick, Via};
 use crate::text::{Name, RecordId};
 
 /// Records that are folded in one transaction: enough to share a sync, few enough that nobody waits long for the lock.
@@ -64,9 +64,8 @@ impl Follower {
         clock: Arc<dyn Clock>,
         sequencer: Box<dyn Sequencer>,
     ) -> Result<Self, Error> {
-        let store = Store::in_memory()?;
+        let store = Store::in_memory_following()?;
         machine::insert(store.conn(), machine)?;
-        schema::set_follows(store.conn())?;
         Ok(Self { files: OfficeFiles::in_memory(store, clock), sequencer })
     }
 
@@ -133,7 +132,6 @@ impl Follower {
         }
         let patience = self.files.store.options.lock_timeout;
         self.settle(patience)?;
-        self.files.put_blobs(&proposals)?;
         let mut refused = Vec::with_capacity(proposals.len());
         let mut published = Vec::with_capacity(proposals.len());
         let tables = self.files.store.tables()?;
@@ -189,15 +187,16 @@ impl Follower {
     /// One transaction: lock, checks, fold, commit, bell. Says whether there was anything to fold.
     fn fold_next(&mut self, patience: Duration, answers: &mut Answers) -> Result<bool, Error> {
         self.files.mend()?;
-        let records = self.sequencer.pull(self.position()?, BATCH_MAX)?;
-        if records.is_empty() {
+        let arrived = self.sequencer.pull(self.position()?, BATCH_MAX)?;
+        if arrived.is_empty() {
             return Ok(false);
         }
-        let sealed: Vec<Sealed> = records.iter().map(|record| record.sealed.clone()).collect();
-        self.files.put_blobs(&sealed)?;
+        let mut entries = arrived.into_iter().map(Arrived::open).collect::<Result<Vec<Entry>, Error>>()?;
+        let sealed = entries.iter().filter_map(Entry::sealed);
+        self.files.put_blobs(sealed.clone())?;
         let guard = self.files.acquire(patience)?;
         self.files.store.check_identity()?;
-        self.files.keep_blobs(&sealed)?;
+        self.files.keep_blobs(sealed)?;
         self.files.store.check_room()?;
         self.files.store.keep_wal_short(if self.files.stays() { WAL_BYTES_MAX_STAYING } else { WAL_BYTES_MAX })?;
         let ours = self.files.store.options.schema.version();
@@ -207,12 +206,14 @@ impl Follower {
         tables.collect_changes();
         self.files.check_nothing_lost(tables.cursor.head.position)?;
         let mut answered = Answers::new();
-        for record in records {
-            if record.position <= tables.cursor.head.position {
+        for entry in &mut entries {
+            if entry.position() <= tables.cursor.head.position {
                 continue; // another process was faster
             }
-            answered.insert(record.position, self.fold_one(&mut tables, record)?);
+            entry.not_before(tables.cursor.head.at);
+            answered.extend(self.fold_one(&mut tables, entry)?.map(|outcome| (entry.position(), outcome)));
         }
+        self.drop_refused(&tables, &entries)?;
         let Head { position, at, .. } = tables.cursor.head;
         tables.flush()?;
         let changes = tables.take_changes();
@@ -227,20 +228,40 @@ impl Follower {
         Ok(true)
     }
 
-    fn fold_one(&self, tables: &mut Tables<'_>, mut record: Record) -> Result<Outcome, Error> {
+    /// Takes away the blobs that refused and repeated records brought. After the whole batch, since a later record of it may
+    /// have the same content.
+    fn drop_refused(&self, tables: &Tables<'_>, entries: &[Entry]) -> Result<(), Error> {
+        for entry in entries {
+            if let Some(sealed) = entry.sealed().filter(|sealed| is_large(sealed))
+                && !tables.keeps_content(entry.position())?
+            {
+                erase::drop_content(&self.files.store, sealed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// No answer: nobody proposed what is no record.
+    fn fold_one(&self, tables: &mut Tables<'_>, entry: &Entry) -> Result<Option<Outcome>, Error> {
         let head = &tables.cursor.head;
-        if record.position != head.position.next() {
-            let (expected, came) = (head.position.next(), record.position);
+        if entry.position() != head.position.next() {
+            let (expected, came) = (head.position.next(), entry.position());
             return Err(Error::Damaged(format!("record {expected} is missing from the log: {came} came after it")));
         }
-        record.at = record.at.max(head.at);
-        let outcome = fold(tables, &record, Refusals::Kept)?;
+        let record = match entry {
+            Entry::Record(record) => record,
+            Entry::Malformed(malformed) => return fold_malformed(tables, malformed).map(|()| None),
+        };
+        let outcome = fold(tables, record, Refusals::Kept)?;
+        if record.sealed.envelope.machine == *self.files.store.machine()? {
+            tables.keep_answer(record.position, &outcome.verdict)?;
+        }
         // A repeat of a redacted record brought its blobs along once more.
         if let (true, Some(position)) = (outcome.repeat, outcome.position)
             && tables.redaction(position)?.is_some()
         {
             erase::erase_again(&self.files.store, &record.sealed)?;
         }
-        Ok(outcome)
+        Ok(Some(outcome))
     }
 }

@@ -68,6 +68,7 @@ pub(crate) use wal::WAL_BYTES_MAX;
 use wal::WAL_BYTES_MAX_STAYING;
 
 use crate::error::Error;
+use crate::fold::Refusals;
 use crate::log::SessionProcess;
 use archive::Archives;
 use blobs::Blobs;
@@ -263,12 +264,23 @@ impl Store {
         Self::in_memory_as(schema, Connection::open_in_memory()?)
     }
 
+    /// As [`in_memory`](Self::in_memory), for a log that keeps refusals.
+    pub fn in_memory_following() -> Result<Self, Error> {
+        let store = Self::in_memory()?;
+        schema::set_follows(&store.conn)?;
+        Ok(store)
+    }
+
     /// Tables in memory that a whole log is about to fill.
-    fn in_memory_to_refold(schema: Schema) -> Result<Self, Error> {
+    fn in_memory_to_refold(schema: Schema, refusals: Refusals) -> Result<Self, Error> {
         let conn = Connection::open_in_memory()?;
         // Fewer pages on the way to a row, and fewer to ask the system for.
         conn.pragma_update(None, "page_size", REFOLD_PAGE_BYTES)?;
-        Self::in_memory_as(schema, conn)
+        let store = Self::in_memory_as(schema, conn)?;
+        if refusals == Refusals::Kept {
+            schema::set_follows(&store.conn)?;
+        }
+        Ok(store)
     }
 
     fn in_memory_as(schema: Schema, conn: Connection) -> Result<Self, Error> {
@@ -391,6 +403,7 @@ impl Store {
         // Its poste.toml still stands on the policy that the copied machine had seen.
         transaction
             .execute("UPDATE machine SET boot_id = '', boot_ms = 0, at = 0, name = ?1", [machine::fresh_name()])?;
+        transaction.execute("DELETE FROM answers", [])?;
         schema::set_meta(&transaction, "restored", from)?;
         transaction.commit()?;
         // A copy comes in rollback mode. The switch itself is the last commit of that mode: it is synced, and the WAL is
@@ -402,6 +415,11 @@ impl Store {
     /// Whether another engine orders the log, for many machines.
     pub fn follows(&self) -> Result<bool, Error> {
         schema::follows(&self.conn)
+    }
+
+    /// Whether the log of this office keeps what was refused: one that another engine orders does.
+    pub fn refusals(&self) -> Result<Refusals, Error> {
+        Ok(if self.follows()? { Refusals::Kept } else { Refusals::Dropped })
     }
 
     /// The id of this machine in this office.

@@ -6,18 +6,22 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
 use super::Store;
-use super::tables::{Tables, open_record};
+use super::tables::{Tables, open_entry};
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::fold::{Read, Refusals, fold_read};
-use crate::log::{Head, Position, Record};
+use crate::fold::{Read, Refusals, fold_malformed, fold_read};
+use crate::log::{Entry, Head, MalformedRecord, Position, Record};
 use crate::time::Timestamp;
 
 /// Tables the digest does not cover: they belong to this file or machine, can be erased, or only find again what other tables
 /// say. Everything else is.
-pub const NOT_COVERED: &[&str] = &["meta", "machine", "content", "owed_rings"];
+pub const NOT_COVERED: &[&str] = &["meta", "machine", "answers", "content", "owed_rings"];
 
-/// One digest over every column of every covered table.
+/// The columns of covered tables that the digest does not cover: how a refusal is worded may change from program to program,
+/// its code may not.
+const NOT_COVERED_COLUMNS: &[(&str, &str)] = &[("outcomes", "reason")];
+
+/// One digest over every covered column of every covered table.
 pub fn digest(conn: &Connection) -> Result<Digest, Error> {
     let mut hasher = blake3::Hasher::new();
     for table in covered_tables(conn)? {
@@ -48,16 +52,18 @@ fn covered_tables(conn: &Connection) -> Result<Vec<String>, Error> {
 }
 
 fn hash_table(conn: &Connection, table: &str, hasher: &mut blake3::Hasher) -> Result<(), Error> {
-    // Table names come from our own schema.
-    let key: Vec<String> = conn
-        .prepare("SELECT name FROM pragma_table_info(?1) WHERE pk > 0 ORDER BY pk")?
-        .query_map([table], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
-    let mut statement = conn.prepare(&format!("SELECT * FROM {table} ORDER BY {}", key.join(", ")))?;
-    let columns = statement.column_count();
+    // Names of tables and columns come from our own schema.
+    let names = |sql: &str| -> Result<Vec<String>, Error> {
+        Ok(conn.prepare(sql)?.query_map([table], |row| row.get(0))?.collect::<Result<_, _>>()?)
+    };
+    let key = names("SELECT name FROM pragma_table_info(?1) WHERE pk > 0 ORDER BY pk")?;
+    let mut columns = names("SELECT name FROM pragma_table_info(?1) ORDER BY cid")?;
+    columns.retain(|column| !NOT_COVERED_COLUMNS.contains(&(table, column.as_str())));
+    let mut statement =
+        conn.prepare(&format!("SELECT {} FROM {table} ORDER BY {}", columns.join(", "), key.join(", ")))?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        for column in 0..columns {
+        for column in 0..columns.len() {
             match row.get_ref(column)? {
                 ValueRef::Null => hasher.update(&[0]),
                 ValueRef::Integer(number) => hasher.update(&[1]).update(&number.to_le_bytes()),
@@ -74,56 +80,53 @@ fn hash_bytes<'a>(hasher: &'a mut blake3::Hasher, tag: u8, bytes: &[u8]) -> &'a 
     hasher.update(&[tag]).update(&(bytes.len() as u64).to_le_bytes()).update(bytes)
 }
 
-/// Folds a log anew, into memory, in the shape its program knows. `refusals` must be what the log itself does.
+/// Folds a log anew, into memory, in the shape its program knows. Refusals are kept where the log itself keeps them.
 ///
 /// For its digests: indexes that neither the fold nor a digest needs are left out.
-pub fn refold(source: &Store, refusals: Refusals, progress: impl FnMut(Position)) -> Result<Store, Error> {
-    refold_until(source, Position(u64::MAX), refusals, progress)
+pub fn refold(source: &Store, progress: impl FnMut(Position)) -> Result<Store, Error> {
+    refold_until(source, Position(u64::MAX), progress)
 }
 
 /// As [`refold`], up to and with this record: the tables as they were then.
-pub fn refold_until(
-    source: &Store,
-    until: Position,
-    refusals: Refusals,
-    progress: impl FnMut(Position),
-) -> Result<Store, Error> {
-    fold_anew(source, until, refusals, progress, |_| Ok(()))
+pub fn refold_until(source: &Store, until: Position, progress: impl FnMut(Position)) -> Result<Store, Error> {
+    fold_anew(source, until, progress, |_| Ok(()))
 }
 
 /// As [`refold_until`], for views.
-pub fn refold_to_look_at(
-    source: &Store,
-    until: Position,
-    refusals: Refusals,
-    progress: impl FnMut(Position),
-) -> Result<Store, Error> {
-    fold_anew(source, until, refusals, progress, |tables| tables.needs_all())
+pub fn refold_to_look_at(source: &Store, until: Position, progress: impl FnMut(Position)) -> Result<Store, Error> {
+    fold_anew(source, until, progress, |tables| tables.needs_all())
 }
 
 fn fold_anew(
     source: &Store,
     until: Position,
-    refusals: Refusals,
     mut progress: impl FnMut(Position),
     finish: impl FnOnce(&Tables<'_>) -> Result<(), Error>,
 ) -> Result<Store, Error> {
-    let fresh = Store::in_memory_to_refold(source.options.schema)?;
+    let refusals = source.refusals()?;
+    let fresh = Store::in_memory_to_refold(source.options.schema, refusals)?;
     let transaction = fresh.conn().unchecked_transaction()?;
     let mut tables = Tables::to_refold(&transaction)?;
-    read_ahead(source, until, |record, read| {
+    read_ahead(source, until, |entry| {
         let expected = tables.cursor.head.position.next();
-        if record.position != expected {
+        let position = entry.position();
+        if position != expected {
             return Err(Error::Damaged(format!("record {expected} is missing from the log")));
         }
-        let outcome = fold_read(&mut tables, &record, read, refusals)?;
-        if outcome.position.is_none() && refusals == Refusals::Dropped {
-            return Err(Error::Damaged(format!(
-                "record {} is in the log but the fold refuses it: {:?}",
-                record.position, outcome.verdict
-            )));
+        let refused = match entry {
+            ReadEntry::Record(record, read) => {
+                let outcome = fold_read(&mut tables, &record, read, refusals)?;
+                outcome.position.is_none().then(|| format!("{:?}", outcome.verdict))
+            }
+            ReadEntry::Malformed(malformed) => {
+                fold_malformed(&mut tables, &malformed)?;
+                Some(malformed.why.to_string())
+            }
+        };
+        if let (Some(why), Refusals::Dropped) = (refused, refusals) {
+            return Err(Error::Damaged(format!("record {position} is in the log but the fold refuses it: {why}")));
         }
-        progress(record.position);
+        progress(position);
         Ok(())
     })?;
     finish(&tables)?;
@@ -133,38 +136,63 @@ fn fold_anew(
     Ok(fresh)
 }
 
-/// Gives every record of a log up to one, in order. They are checked and read by a second thread, some ahead of the
+/// What stands at one position of a log, read by the thread that reads ahead.
+#[allow(clippy::large_enum_variant, reason = "nearly every entry is a record; a box would cost each an allocation")]
+enum ReadEntry {
+    Record(Record, Read),
+    Malformed(MalformedRecord),
+}
+
+impl ReadEntry {
+    fn position(&self) -> Position {
+        match self {
+            Self::Record(record, _) => record.position,
+            Self::Malformed(malformed) => malformed.position,
+        }
+    }
+}
+
+/// Gives every entry of a log up to one, in order. They are checked and read by a second thread, some ahead of the
 /// fold.
 fn read_ahead(
     source: &Store,
     until: Position,
-    mut give: impl FnMut(Record, Read) -> Result<(), Error>,
+    mut give: impl FnMut(ReadEntry) -> Result<(), Error>,
 ) -> Result<(), Error> {
     const AT_A_TIME: usize = 512;
     const AHEAD: usize = 2;
-    type Row = (Position, Timestamp, Vec<u8>);
-    let mut statement =
-        source.conn().prepare("SELECT position, at, envelope FROM log WHERE position <= ?1 ORDER BY position")?;
+    type Row = (Position, Timestamp, Vec<u8>, bool);
+    let mut statement = source
+        .conn()
+        .prepare("SELECT position, at, envelope, malformed FROM log WHERE position <= ?1 ORDER BY position")?;
     let mut rows = statement.query([until])?;
     let mut next_rows = || -> Result<Vec<Row>, Error> {
         let mut batch = Vec::with_capacity(AT_A_TIME);
         while batch.len() < AT_A_TIME
             && let Some(row) = rows.next()?
         {
-            batch.push((row.get(0)?, row.get(1)?, row.get(2)?));
+            batch.push((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
         }
         Ok(batch)
     };
     std::thread::scope(|scope| {
         let (sealed, to_open) = sync_channel::<Vec<Row>>(AHEAD);
-        let (opened, records) = sync_channel::<Result<Vec<(Record, Read)>, Error>>(AHEAD);
+        let (opened, records) = sync_channel::<Result<Vec<ReadEntry>, Error>>(AHEAD);
         scope.spawn(move || {
             let mut chain = Head::default().chain;
-            let mut open = |(position, at, bytes): Row| {
-                let record = open_record(position, at, bytes)?;
-                let read = Read::of(&record, &chain);
-                chain = read.chain;
-                Ok((record, read))
+            let mut open = |(position, at, bytes, is_malformed): Row| {
+                let previous = chain;
+                Ok(match open_entry(position, at, bytes, is_malformed)? {
+                    Entry::Record(record) => {
+                        let read = Read::of(&record, &previous);
+                        chain = read.chain;
+                        ReadEntry::Record(record, read)
+                    }
+                    Entry::Malformed(malformed) => {
+                        chain = malformed.chain(&previous);
+                        ReadEntry::Malformed(malformed)
+                    }
+                })
             };
             for batch in to_open {
                 let batch = batch.into_iter().map(&mut open).collect();
@@ -187,7 +215,7 @@ fn read_ahead(
             if under_way == 0 {
                 return Ok(());
             }
-            records.recv().map_err(|_| gone())??.into_iter().try_for_each(|(record, read)| give(record, read))?;
+            records.recv().map_err(|_| gone())??.into_iter().try_for_each(&mut give)?;
             under_way -= 1;
         }
     })

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::fold::Refusals;
 use crate::log::Position;
 use crate::store::Store;
 use crate::store::table_digest::{digest_by_table, refold_until};
@@ -47,26 +46,21 @@ fn side(store: &Store) -> Result<Side, Error> {
 }
 
 /// The live tables against what the log folds to.
-pub fn diff_with_fold(store: &Store, refusals: Refusals, progress: impl FnMut(Position)) -> Result<DigestDiff, Error> {
+pub fn diff_with_fold(store: &Store, progress: impl FnMut(Position)) -> Result<DigestDiff, Error> {
     let ours = side(store)?;
-    let folded = refold_until(store, ours.head, refusals, progress)?;
+    let folded = refold_until(store, ours.head, progress)?;
     let theirs = side(&folded)?;
     Ok(diff(ours.head, &ours, &theirs, (ours.head, theirs.head)))
 }
 
 /// The tables of two offices, at the last position both have: whichever is ahead is folded anew up to there.
-pub fn diff_with_other(
-    store: &Store,
-    other: &Store,
-    refusals: Refusals,
-    mut progress: impl FnMut(Position),
-) -> Result<DigestDiff, Error> {
+pub fn diff_with_other(store: &Store, other: &Store, mut progress: impl FnMut(Position)) -> Result<DigestDiff, Error> {
     let (ours, theirs) = (side(store)?, side(other)?);
     let heads = (ours.head, theirs.head);
     let common = ours.head.min(theirs.head);
     let mut at_common = |store: &Store, side: Side| match side.head == common {
         true => Ok(side),
-        false => refold_until(store, common, refusals, &mut progress).and_then(|folded| self::side(&folded)),
+        false => refold_until(store, common, &mut progress).and_then(|folded| self::side(&folded)),
     };
     let (ours, theirs) = (at_common(store, ours)?, at_common(other, theirs)?);
     Ok(diff(common, &ours, &theirs, heads))
@@ -95,10 +89,11 @@ pub fn first_difference(
     other: &Store,
     mut progress: impl FnMut(Position),
 ) -> Result<Option<Position>, Error> {
-    const SQL: &str = "SELECT position, at, envelope, chain FROM log ORDER BY position";
-    type Row = (Position, i64, Vec<u8>, Vec<u8>);
-    let read =
-        |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> { Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)) };
+    const SQL: &str = "SELECT position, at, envelope, chain, malformed FROM log ORDER BY position";
+    type Row = (Position, i64, Vec<u8>, Vec<u8>, bool);
+    let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+    };
     let (mut ours, mut theirs) = (store.conn().prepare(SQL)?, other.conn().prepare(SQL)?);
     for (ours, theirs) in ours.query_map([], read)?.zip(theirs.query_map([], read)?) {
         let (ours, theirs) = (ours?, theirs?);

@@ -62,7 +62,7 @@ pub use named_blobs::named_blobs;
 pub use origin::Origin;
 pub use overdue::{LateDelivery, Overdue, Patience, overdue};
 pub use pressing::{Heard, neglected, unheard};
-pub use records::{IdAnswer, RecordView, Why, WhyLine, record, records, why_id, why_message};
+pub use records::{IdAnswer, MalformedView, RecordView, Why, WhyLine, malformed, record, records, why_id, why_message};
 pub use replay::{PastAgent, PastOffice, newest_time, past_inbox, past_office, past_track};
 pub use replies::{Replies, Reply, replies};
 pub use report::{
@@ -117,7 +117,7 @@ use crate::store::tables::{ArchiveRow, content_row};
 #[derive(Debug)]
 pub(crate) enum Found {
     Content(Box<Content>),
-    /// The record never had any.
+    /// The record never had any, or it was refused.
     Never,
     /// Somebody had it erased, by this record.
     Redacted(Position),
@@ -140,7 +140,7 @@ pub(crate) fn content(store: &Store, position: Position) -> Result<Found, Error>
                 Some(archive) => archived_content(store, &archive, position)?,
                 None => {
                     let had = envelope(store, position)?.is_some_and(|record| record.sealed.envelope.content.is_some());
-                    return Ok(if had { Found::Gone } else { Found::Never });
+                    return Ok(if had && tables.keeps_content(position)? { Found::Gone } else { Found::Never });
                 }
             }
         }

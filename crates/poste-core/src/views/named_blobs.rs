@@ -6,21 +6,22 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::log::Position;
 use crate::store::Store;
-use crate::store::tables::record_row;
+use crate::store::tables::{WITHOUT_CONTENT, record_row};
 
 /// The digests of large content and attached copies that records after a position name. It reads all of them.
 ///
-/// Not of what was redacted: should its blob come back, with a message that was refused, it belongs to nobody.
+/// Not of what was redacted or refused: should its blob come back, it belongs to nobody.
 pub fn named_blobs(
     store: &Store,
     after: Position,
     mut progress: impl FnMut(Position),
 ) -> Result<BTreeSet<Digest>, Error> {
     let mut named = BTreeSet::new();
-    let mut statement = store.conn().prepare(
+    let mut statement = store.conn().prepare(&format!(
         "SELECT position, at, envelope FROM log
-             WHERE position > ?1 AND position NOT IN (SELECT position FROM redactions) ORDER BY position",
-    )?;
+             WHERE position > ?1 AND position NOT IN (SELECT position FROM redactions)
+             AND position NOT IN ({WITHOUT_CONTENT}) ORDER BY position",
+    ))?;
     let mut rows = statement.query([after])?;
     while let Some(row) = rows.next()? {
         let record = record_row(row)?;

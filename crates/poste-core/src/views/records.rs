@@ -73,6 +73,29 @@ pub fn records(store: &Store, after: Position, limit: usize) -> Result<Vec<Recor
     records.into_iter().map(|record| RecordView::of(store, record)).collect()
 }
 
+/// Bytes in the log that are no record.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct MalformedView {
+    pub position: Position,
+    #[serde(serialize_with = "rfc3339")]
+    pub at: Timestamp,
+    /// How many are kept of them.
+    pub bytes: u64,
+    pub reason: String,
+}
+
+/// What is no record after a position, up to and with another, oldest first.
+pub fn malformed(store: &Store, after: Position, until: Position) -> Result<Vec<MalformedView>, Error> {
+    let mut statement = store.conn().prepare_cached(
+        "SELECT position, at, length(envelope), reason FROM log JOIN outcomes USING (position)
+         WHERE position > ?1 AND position <= ?2 AND malformed = 1 ORDER BY position",
+    )?;
+    let found = statement.query_map([after, until], |row| {
+        Ok(MalformedView { position: row.get(0)?, at: row.get(1)?, bytes: row.get(2)?, reason: row.get(3)? })
+    })?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
 /// Why a message is as it is: every record that touched it, in order.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Why {

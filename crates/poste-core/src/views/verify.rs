@@ -7,15 +7,14 @@ use serde::Serialize;
 
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::fold::Refusals;
 use crate::limits;
-use crate::log::{Content, Head, Position, Record};
+use crate::log::{Content, Entry, Head, Position, Record};
 use crate::store::Store;
 use crate::store::archive::NOTICE;
 use crate::store::blobs::Checked;
 use crate::store::schema::{Shape, shape};
 use crate::store::table_digest::{digest, digest_by_table, refold};
-use crate::store::tables::{ContentRow, content_row, record_row};
+use crate::store::tables::{ContentRow, content_row, entry_row};
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct VerifyReport {
@@ -69,7 +68,7 @@ impl VerifyReport {
 }
 
 /// Reads the whole log: time and answer grow with it.
-pub fn verify(store: &Store, refusals: Refusals, mut progress: impl FnMut(Position)) -> Result<VerifyReport, Error> {
+pub fn verify(store: &Store, mut progress: impl FnMut(Position)) -> Result<VerifyReport, Error> {
     let (file, ours) = (store.version()?.schema, store.schema_version());
     if file > ours {
         return Err(Error::NeedsUpgrade { what: "verify", needed: file, ours });
@@ -101,7 +100,7 @@ pub fn verify(store: &Store, refusals: Refusals, mut progress: impl FnMut(Positi
         }
         check_archives(store, &mut report)?;
         check_erasure(store, &mut report)?;
-        match refold(store, refusals, &mut progress) {
+        match refold(store, &mut progress) {
             Ok(fresh) => compare(conn, &fresh, &mut report)?,
             Err(Error::Damaged(damage)) => report.add(ProblemKind::Log, damage),
             Err(error) => return Err(error),
@@ -137,31 +136,38 @@ fn check_shape(expected: Shape, mut found: Shape, report: &mut VerifyReport) -> 
 
 /// Whether the whole log could be read.
 fn check_log(store: &Store, conn: &rusqlite::Connection, report: &mut VerifyReport) -> Result<bool, Error> {
-    let mut statement = conn.prepare("SELECT position, at, envelope, chain FROM log ORDER BY position")?;
+    let mut statement = conn.prepare("SELECT position, at, envelope, malformed, chain FROM log ORDER BY position")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let record = match record_row(row) {
-            Ok(record) => record,
+        let entry = match entry_row(row) {
+            Ok(entry) => entry,
             Err(Error::Damaged(damage)) => {
                 report.add(ProblemKind::Log, damage);
                 return Ok(false); // nothing after a damaged record can be trusted, nor folded
             }
             Err(error) => return Err(error),
         };
-        if record.position != report.position.next() {
-            report
-                .add(ProblemKind::Log, format!("records {}..{} are missing", report.position.next(), record.position));
+        let position = entry.position();
+        if position != report.position.next() {
+            report.add(ProblemKind::Log, format!("records {}..{position} are missing", report.position.next()));
         }
-        let chain = record.chain(&report.chain);
-        let written = Digest::from_bytes(row.get(3)?);
+        let chain = entry.chain(&report.chain);
+        let written = Digest::from_bytes(row.get(4)?);
         if chain != written {
-            report.add(ProblemKind::Log, format!("record {}: the chain is broken", record.position));
+            report.add(ProblemKind::Log, format!("record {position}: the chain is broken"));
         }
         report.chain = written;
-        report.position = record.position;
+        report.position = position;
         report.records += 1;
+        if !store.tables()?.keeps_content(position)? {
+            if content_row(conn, position)?.is_some() {
+                report.add(ProblemKind::Tables, format!("record {position}: it was refused and its content is there"));
+            }
+            continue;
+        }
+        let Entry::Record(record) = entry else { continue };
         if let Some(content) = record.sealed.envelope.content {
-            check_content(store, record.position, &content, report)?;
+            check_content(store, position, &content, report)?;
         }
         check_attachments(store, &record, report)?;
     }

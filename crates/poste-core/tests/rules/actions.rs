@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use poste_core::fold::{Action, Code, Effect, Refusals};
+use poste_core::fold::{Action, Code, Effect};
 use poste_core::log::{
     ApprovalAnswer, ApprovalAsk, Claim, Close, Content, ContextAppend, ContextCreate, ContextLock, Document, Ends,
     EndsHow, HoldReason, Intent, Lines, Reserve, Retire, RunHold, Send, SessionStart, StepMark, StepSpec, Wake,
@@ -387,7 +387,7 @@ fn a_refused_and_a_repeated_record_ask_for_nothing() {
 fn a_refold_and_whoever_opens_the_office_later_ask_for_nothing() {
     let mut desk = desk(&["lead", "coder"]);
     desk.send("lead", "coder", "alert");
-    refold(desk.office.store(), Refusals::Dropped, |_| {}).expect("it refolds");
+    refold(desk.office.store(), |_| {}).expect("it refolds");
     desk.verify();
     let mut other = desk.place.open().expect("the office opens");
     assert_eq!(other.take_actions(), [], "who did not commit it has nothing to carry out");
@@ -467,7 +467,7 @@ fn a_refold_owes_the_same_rings() {
     assert_eq!(desk.owed(), [desk.delivery(first).number.0]);
     accepted(desk.done("coder", first));
     assert_eq!(desk.owed(), [desk.delivery(second).number.0]);
-    let refolded = refold(desk.office.store(), Refusals::Dropped, |_| {}).expect("it refolds");
+    let refolded = refold(desk.office.store(), |_| {}).expect("it refolds");
     assert_eq!(owed_in(&refolded), desk.owed());
     // That its turn has come is no event, so the rows alone would not tell of this ring at the end.
     rung(&mut desk, second);

@@ -35,7 +35,7 @@ fn named(desk: &Desk, file: &str, conversations: &[&str], as_of: Position) -> Ar
 
 /// For offices whose archive record names an empty file: there is nothing to verify but the fold.
 fn assert_refolds(desk: &mut Desk) {
-    let fresh = refold(desk.office.store(), poste_core::fold::Refusals::Dropped, |_| {}).expect("it folds again");
+    let fresh = refold(desk.office.store(), |_| {}).expect("it folds again");
     assert_eq!(digest(fresh.conn()).expect("a digest"), desk.tables().digest);
     desk.leave_unverified();
 }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use poste_core::backup::{Manifest, Restored, restore, take};
-use poste_core::fold::Refusals;
 use poste_core::limits::CONTENT_INLINE_BYTES_MAX;
 use poste_core::log::{Artifact, ArtifactState, Body, Content, Intent, Send};
 use poste_core::office::{Place, Rules};
@@ -92,7 +91,7 @@ fn a_restored_office_is_the_one_that_was_copied_on_a_machine_of_its_own() {
     assert_eq!((restored.kept, restored.kept_position), (None, None));
     let mut office = place_at(&desk, path.clone()).open().unwrap();
     assert_eq!(digest(office.store().conn()).unwrap(), manifest.tables);
-    let report = views::verify(office.store(), Refusals::Dropped, |_| {}).unwrap();
+    let report = views::verify(office.store(), |_| {}).unwrap();
     assert!(report.problems.is_empty(), "{:?}", report.problems);
     assert_eq!((report.position, report.chain), (manifest.position, manifest.chain));
     assert_eq!(fs::read_dir(path.join("archive")).unwrap().count(), 1);

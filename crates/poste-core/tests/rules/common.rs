@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use poste_core::fold::{Claimed, Code, Effect, Late, Outcome, Refusals, Rejection, Sent, Verdict};
+use poste_core::fold::{Claimed, Code, Effect, Late, Outcome, Rejection, Sent, Verdict};
 use poste_core::log::{
     Ack, Body, Claim, Content, Done, Ends, EndsHow, Extend, Fail, Intent, Proposal, Register, Release, Retire, Retry,
     Send, Shown, Subscribe, TopicPattern, Unsubscribe, Via,
@@ -422,7 +422,7 @@ impl Desk {
     }
 
     pub fn verify(&self) {
-        let report = views::verify(self.office.store(), Refusals::Dropped, |_| {}).expect("the office can be verified");
+        let report = views::verify(self.office.store(), |_| {}).expect("the office can be verified");
         assert!(report.problems.is_empty(), "the office is not sound: {:#?}", report.problems);
         assert_eq!(report.position, self.head());
         assert_eq!(
@@ -451,7 +451,7 @@ impl Desk {
 
     /// What `log verify` finds wrong.
     pub fn problems(&self) -> Vec<String> {
-        let report = views::verify(self.office.store(), Refusals::Dropped, |_| {}).expect("the office can be verified");
+        let report = views::verify(self.office.store(), |_| {}).expect("the office can be verified");
         report.problems.iter().map(ToString::to_string).collect()
     }
 }

@@ -197,7 +197,7 @@ fn changed_rows_of_content_are_never_shown_as_genuine() {
 fn an_archived_message_is_replayed_from_its_archive() {
     let (desk, _) = archived();
     let store = desk.office.store();
-    let past = poste_core::store::table_digest::refold(store, poste_core::fold::Refusals::Dropped, |_| {});
+    let past = poste_core::store::table_digest::refold(store, |_| {});
     let past = past.expect("it folds again");
     let replayed = views::past_track(&past, store, MessageNo(1)).expect("it is readable").expect("it is there");
     let now = views::track(store, MessageNo(1), desk.now()).expect("it is readable").expect("it is there");

@@ -1,7 +1,6 @@
 //! The office as it was, and digests that say where two states part.
 
 use poste_core::Position;
-use poste_core::fold::Refusals;
 use poste_core::store::Store;
 use poste_core::store::table_digest::{digest, refold, refold_to_look_at, refold_until};
 use poste_core::views;
@@ -25,11 +24,11 @@ fn a_replay_up_to_any_record_is_the_office_at_that_moment() {
     desk.done("bob/2", number).unwrap();
     note(&desk);
     for (head, then) in was {
-        let past = refold_until(desk.office.store(), head, Refusals::Dropped, |_| {}).unwrap();
+        let past = refold_until(desk.office.store(), head, |_| {}).unwrap();
         assert_eq!(digest(past.conn()).unwrap(), then, "after record {head}");
         assert_eq!(views::past_office(&past).unwrap().position, head);
     }
-    let nothing = refold_until(desk.office.store(), Position(0), Refusals::Dropped, |_| {}).unwrap();
+    let nothing = refold_until(desk.office.store(), Position(0), |_| {}).unwrap();
     assert_eq!(views::past_office(&nothing).unwrap().messages, 0);
 }
 
@@ -42,7 +41,7 @@ fn a_replay_for_its_digests_has_the_indexes_it_needed_and_one_to_look_at_has_all
         names.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     };
     let lacks = |desk: &Desk| {
-        let fresh = indexes(&refold(desk.office.store(), Refusals::Dropped, |_| {}).unwrap());
+        let fresh = indexes(&refold(desk.office.store(), |_| {}).unwrap());
         let all = indexes(desk.office.store());
         all.into_iter().filter(|name| !fresh.contains(name)).collect::<Vec<String>>()
     };
@@ -50,7 +49,7 @@ fn a_replay_for_its_digests_has_the_indexes_it_needed_and_one_to_look_at_has_all
     assert_eq!(lacks(&desk), ["deliveries_inbox", "deliveries_message", "events_position", "messages_conversation"]);
     desk.done("bob", number).unwrap();
     assert_eq!(lacks(&desk), ["deliveries_inbox", "events_position", "messages_conversation"]);
-    let past = refold_to_look_at(desk.office.store(), desk.head(), Refusals::Dropped, |_| {}).unwrap();
+    let past = refold_to_look_at(desk.office.store(), desk.head(), |_| {}).unwrap();
     assert_eq!(indexes(&past), indexes(desk.office.store()));
 }
 
@@ -59,7 +58,7 @@ fn tables_that_are_not_what_the_log_folds_to_are_named() {
     let mut desk = Desk::with(&["ann", "bob"]);
     desk.leave_unverified();
     let different = |desk: &Desk| {
-        let diff = views::diff_with_fold(desk.office.store(), Refusals::Dropped, |_| {}).unwrap();
+        let diff = views::diff_with_fold(desk.office.store(), |_| {}).unwrap();
         let names = diff.tables.into_iter().filter(|table| !table.equal).map(|table| table.table);
         names.collect::<Vec<String>>()
     };

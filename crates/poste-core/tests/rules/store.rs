@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use poste_core::fold::{Code, Effect, Refusals, Verdict};
+use poste_core::fold::{Code, Effect, Verdict};
 use poste_core::limits::{CONTENT_BYTES_MAX, CONTENT_INLINE_BYTES_MAX};
 use poste_core::log::{Body, Content, Intent, Send};
 use poste_core::office::{Place, Rules, Settled};
@@ -58,10 +58,7 @@ fn a_missing_or_damaged_blob_is_told_and_never_skipped() {
     desk.leave_unverified();
     accepted(send_body(&mut desk, vec![b'x'; CONTENT_INLINE_BYTES_MAX]));
     let blob = desk.place.path.join("blobs").join(&blobs(&desk)[0]);
-    let problems = |desk: &Desk| {
-        let refusals = poste_core::fold::Refusals::Dropped;
-        views::verify(desk.office.store(), refusals, |_| {}).unwrap().problems
-    };
+    let problems = |desk: &Desk| views::verify(desk.office.store(), |_| {}).unwrap().problems;
     assert!(problems(&desk).is_empty());
     fs::write(&blob, "something else").unwrap();
     assert_eq!(problems(&desk).len(), 1);
@@ -225,10 +222,10 @@ fn records_lost_with_the_wal_are_told_by_the_bell() {
 
     let office = Place { path: damaged, ..desk.place.clone() }.open().unwrap();
     assert!(views::message(office.store(), lost).unwrap().is_none(), "SQLite has dropped it without a word");
-    let report = views::verify(office.store(), Refusals::Dropped, |_| {}).unwrap();
+    let report = views::verify(office.store(), |_| {}).unwrap();
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
     assert!(report.problems[0].what.contains("was committed once"), "{:?}", report.problems);
-    let sound = views::verify(desk.office.store(), Refusals::Dropped, |_| {}).unwrap();
+    let sound = views::verify(desk.office.store(), |_| {}).unwrap();
     assert_eq!(sound.told(), "");
 }
 
@@ -267,7 +264,7 @@ fn verify_finds_a_table_that_is_not_what_the_log_folds_to() {
     desk.send("ann", "bob", "directive");
     desk.verify();
     tamper(&desk.place.path.join("office.db"), "UPDATE deliveries SET attempts = 3");
-    let report = views::verify(desk.office.store(), poste_core::fold::Refusals::Dropped, |_| {}).unwrap();
+    let report = views::verify(desk.office.store(), |_| {}).unwrap();
     assert_eq!(report.told(), "table deliveries is not what the log folds to");
 }
 
@@ -317,7 +314,7 @@ fn content_that_went_missing_is_a_problem_and_not_a_footnote() {
     let mut desk = Desk::with(&["ann", "bob"]);
     desk.send("ann", "bob", "message");
     desk.office.store().conn().execute("DELETE FROM content", []).unwrap();
-    let report = views::verify(desk.office.store(), Refusals::Dropped, |_| {}).unwrap();
+    let report = views::verify(desk.office.store(), |_| {}).unwrap();
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
     desk.leave_unverified();
 }

@@ -12,7 +12,7 @@ use poste_core::office::Rules;
 use poste_core::store::Store;
 use poste_core::store::clock::Clock as _;
 use poste_core::store::table_digest::digest;
-use poste_core::{Error, Position, Timestamp, limits};
+use poste_core::{Error, Timestamp, limits};
 use serde_json::{Value, json};
 
 use super::records::golden_records;
@@ -71,11 +71,14 @@ fn busy_history() -> Vec<Record> {
         let outcome = office.propose(&proposal, &Rules::none()).expect("a log without faults");
         generator.learn(&proposal, &outcome);
     }
-    sequencer.records_after(Position(0), usize::MAX)
+    sequencer.records()
 }
 
 fn folded_history(refusals: Refusals) -> Result<Store, Error> {
-    let store = Store::in_memory()?;
+    let store = match refusals {
+        Refusals::Kept => Store::in_memory_following()?,
+        Refusals::Dropped => Store::in_memory()?,
+    };
     for record in busy_history() {
         fold_at_end(&store, &record.sealed, Some(record.at), refusals)?;
     }
@@ -108,9 +111,9 @@ pub(super) fn fold_lines(input: &[u8]) -> Checked {
         ends.insert(fold_line(&store, line, refusals)?);
     }
     let violations = if ends.iter().any(|end| end.starts_with("accepted")) {
-        invariants::full(&store, refusals).map_err(told)?
+        invariants::full(&store).map_err(told)?
     } else {
-        invariants::quick(&store, refusals).map_err(told)?
+        invariants::quick(&store).map_err(told)?
     };
     if let Some(violation) = violations.first() {
         return Err(format!("{violation}, and {} more", violations.len() - 1));

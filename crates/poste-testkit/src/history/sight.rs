@@ -145,7 +145,7 @@ fn finished_conversations(store: &Store) -> Result<Vec<Label>, Error> {
 
 fn newest_content(store: &Store) -> Result<Vec<(Position, String)>, Error> {
     let sql = "SELECT position, json_extract(CAST(envelope AS TEXT), '$.actor') FROM log
-         WHERE json_extract(CAST(envelope AS TEXT), '$.content') IS NOT NULL ORDER BY position DESC LIMIT 20";
+         WHERE malformed = 0 AND json_extract(CAST(envelope AS TEXT), '$.content') IS NOT NULL ORDER BY position DESC LIMIT 20";
     let mut statement = store.conn().prepare_cached(sql)?;
     let said = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(said.collect::<Result<_, _>>()?)

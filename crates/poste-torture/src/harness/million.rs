@@ -1,14 +1,12 @@
 //! One million records: replay, digest, file size, growth.
 
-use std::sync::Arc;
-use std::time::Instant;
-
-use poste_core::fold::Refusals;
 use poste_core::log::Proposal;
 use poste_core::office::{Place, Rules};
 use poste_core::store::Options;
 use poste_core::store::clock::SystemClock;
 use poste_core::views;
+use std::sync::Arc;
+use std::time::Instant;
 
 use crate::desk::Desk;
 use crate::letters;
@@ -47,7 +45,7 @@ pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
     ));
     is_linear(tally, &sizes, &seconds);
     let started = Instant::now();
-    let report = views::verify(office.store(), Refusals::Dropped, |_| {}).map_err(text)?;
+    let report = views::verify(office.store(), |_| {}).map_err(text)?;
     let took = started.elapsed().as_secs_f64();
     tally.note(format!(
         "verified in {took:.1} s ({:.0} records/s: chain, content, refold, digest)",

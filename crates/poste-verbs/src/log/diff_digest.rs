@@ -1,13 +1,11 @@
 //! Compares the digests of tables: with the refolded log, or with another copy of the office.
 
-use std::path::PathBuf;
-
-use poste_core::fold::Refusals;
 use poste_core::office::head;
 use poste_core::store::Store;
 use poste_core::views::{self, DigestDiff};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::path::PathBuf;
 
 use super::reading;
 use crate::{Access, Answered, Desk, Error, Result, Verb};
@@ -34,13 +32,13 @@ impl Verb for Input {
         let store = office.store();
         let mut advance = reading(tell, head(store)?);
         let Some(path) = &self.other else {
-            let diff = views::diff_with_fold(store, Refusals::Dropped, advance)?;
+            let diff = views::diff_with_fold(store, advance)?;
             let error =
                 Error::internal("the tables are not what the log folds to").hint(note!("look closer: " [log verify]));
             return Ok(judged(diff, error));
         };
         let other = Store::open_other(path)?;
-        let mut diff = views::diff_with_other(store, &other, Refusals::Dropped, &mut advance)?;
+        let mut diff = views::diff_with_other(store, &other, &mut advance)?;
         let mut error = Error::conflict("the two are not the same office any more");
         match self.find {
             true => diff.parted_at = views::first_difference(store, &other, advance)?,

@@ -1,6 +1,4 @@
 //! Shows the office as it was after a record, folded anew from the log.
-
-use poste_core::fold::Refusals;
 use poste_core::office::head;
 use poste_core::store::Store;
 use poste_core::store::table_digest::refold_to_look_at;
@@ -55,7 +53,7 @@ impl Folded {
             return Err(Error::not_found(format!("there is no record {until}"))
                 .hint(format!("the newest is {newest}; the first is 1")));
         }
-        let store = refold_to_look_at(office.store(), until, Refusals::Dropped, reading(tell, until))?;
+        let store = refold_to_look_at(office.store(), until, reading(tell, until))?;
         Ok(Self { store, until })
     }
 

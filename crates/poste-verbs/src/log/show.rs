@@ -2,7 +2,7 @@
 
 use poste_core::Position;
 use poste_core::office::head;
-use poste_core::views::{self, RecordView};
+use poste_core::views::{self, MalformedView, RecordView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,9 @@ fn limit() -> u16 {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
     pub records: Vec<RecordView>,
+    /// Bytes among them that are no record, if the log is ordered elsewhere
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub malformed: Vec<MalformedView>,
 }
 
 impl Verb for Input {
@@ -40,19 +43,20 @@ impl Verb for Input {
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
         input::check_limit(self.limit, LIMIT_MAX)?;
         let store = desk.office.store();
-        let limit = self.limit.into();
-        let records = match (self.position, self.after) {
-            (Some(position), _) => {
-                let record = views::record(store, position)?;
-                vec![record.ok_or_else(|| Error::not_found(format!("there is no record {position}")))?]
-            }
-            (None, Some(after)) => views::records(store, after, limit)?,
-            (None, None) => {
-                let newest = head(store)?;
-                let after = Position(newest.0.saturating_sub(self.limit.into()));
-                views::records(store, after, limit)?
-            }
-        };
-        Ok(Answered::new(Answer { records }))
+        let limit = usize::from(self.limit);
+        let newest = head(store)?;
+        if let Some(position) = self.position {
+            let records = Vec::from_iter(views::record(store, position)?);
+            let malformed = views::malformed(store, Position(position.0.saturating_sub(1)), position)?;
+            return match records.is_empty() && malformed.is_empty() {
+                true => Err(Error::not_found(format!("there is no record {position}"))),
+                false => Ok(Answered::new(Answer { records, malformed })),
+            };
+        }
+        let after = self.after.unwrap_or(Position(newest.0.saturating_sub(self.limit.into())));
+        let records = views::records(store, after, limit)?;
+        let until = records.last().filter(|_| records.len() == limit).map_or(newest, |last| last.position);
+        let malformed = views::malformed(store, after, until)?;
+        Ok(Answered::new(Answer { records, malformed }))
     }
 }

@@ -1,6 +1,4 @@
 //! Checks the office against itself: chain, content, and tables against the refolded log.
-
-use poste_core::fold::Refusals;
 use poste_core::office::head;
 use poste_core::text::count;
 use poste_core::views::{self, VerifyReport};
@@ -22,7 +20,7 @@ impl Verb for Input {
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<VerifyReport>> {
         let (office, tell) = desk.watched_office();
         let until = head(office.store())?;
-        let report = views::verify(office.store(), Refusals::Dropped, reading(tell, until))?;
+        let report = views::verify(office.store(), reading(tell, until))?;
         let problems = report.problems.len();
         let answered = Answered::new(report);
         if problems == 0 {

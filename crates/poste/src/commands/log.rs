@@ -100,6 +100,10 @@ impl Answer for show::Answer {
                 escape::json(record.header.get()),
             )?;
         }
+        for malformed in &self.malformed {
+            let (position, at, bytes) = (malformed.position, ui.time(malformed.at), malformed.bytes);
+            writeln!(out, "{position}  {at}  malformed, {bytes} bytes: {}", escape::line(&malformed.reason))?;
+        }
         Ok(())
     }
 }

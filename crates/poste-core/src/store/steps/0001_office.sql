@@ -25,7 +25,9 @@ CREATE TABLE log (
   position INTEGER PRIMARY KEY,
   at INTEGER NOT NULL,
   envelope BLOB NOT NULL,
-  chain BLOB NOT NULL
+  chain BLOB NOT NULL,
+  -- 1: the bytes came like this from the engine that orders the log, and are no envelope.
+  malformed INTEGER NOT NULL
 ) STRICT;
 
 -- What people wrote. The subject has a column of its own so that a listing never reads a body.
@@ -49,6 +51,13 @@ CREATE TABLE outcomes (
   position INTEGER PRIMARY KEY,
   code TEXT NOT NULL,
   reason TEXT NOT NULL
+) STRICT;
+
+-- What the fold answered to this machine's own proposals, for the process that waits for it while another one folds. Only of
+-- a log that is ordered elsewhere, and only the newest.
+CREATE TABLE answers (
+  position INTEGER PRIMARY KEY,
+  verdict TEXT NOT NULL
 ) STRICT;
 
 CREATE TABLE cursor (

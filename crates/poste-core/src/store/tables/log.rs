@@ -5,8 +5,9 @@ use rusqlite::{Connection, Row, params};
 use super::{Optional as _, Tables, kept};
 use crate::digest::Digest;
 use crate::error::Error;
+use crate::fold::{Code, Verdict};
 use crate::limits;
-use crate::log::{MessageNo, Position, Record, Sealed};
+use crate::log::{Arrived, Entry, Head, MalformedRecord, MessageNo, Position, Record, Sealed};
 use crate::text::RecordId;
 use crate::time::Timestamp;
 
@@ -24,6 +25,10 @@ pub struct Refused {
     pub code: String,
     pub reason: String,
 }
+
+/// Selects the positions of records whose content the office does not keep. Those of a kind that only a newer program knows
+/// are folded again by it, and need theirs.
+pub const WITHOUT_CONTENT: &str = "SELECT position FROM outcomes WHERE code <> 'unknown_kind'";
 
 impl Tables<'_> {
     pub fn id(&self, id: &RecordId) -> Result<Option<IdRow>, Error> {
@@ -48,28 +53,40 @@ impl Tables<'_> {
         Ok(greatest.as_ref().is_none_or(|greatest| id > greatest))
     }
 
-    /// Puts a record at the end of the log. `chain` is that of the log with it.
+    /// Puts a record at the end of the log, without its content. `chain` is that of the log with it.
     pub fn insert_record(&mut self, record: &Record, chain: Digest) -> Result<(), Error> {
         debug_assert_eq!(chain, record.chain(&self.cursor.head.chain));
-        const LOG: &str = "INSERT INTO log (position, at, envelope, chain) VALUES (?1, ?2, ?3, ?4)";
-        const CONTENT: &str = "INSERT INTO content (position, subject, bytes) VALUES (?1, ?2, ?3)";
-        kept(&mut self.kept.insert_record, self.conn, LOG)?.execute(params![
-            record.position,
-            record.at,
-            record.sealed.bytes(),
-            chain.as_bytes()
-        ])?;
-        if let Some(content) = &record.sealed.content {
-            let inline = (content.bytes.len() <= limits::CONTENT_INLINE_BYTES_MAX).then_some(&content.bytes);
-            kept(&mut self.kept.insert_content, self.conn, CONTENT)?.execute(params![
-                record.position,
-                content.subject,
-                inline
-            ])?;
-        }
-        self.cursor.head.position = record.position;
-        self.cursor.head.at = record.at;
-        self.cursor.head.chain = chain;
+        self.insert_row(record.position, record.at, record.sealed.bytes(), chain, false)
+    }
+
+    /// As [`insert_record`](Self::insert_record), for bytes that are none.
+    pub fn insert_malformed(&mut self, record: &MalformedRecord, chain: Digest) -> Result<(), Error> {
+        debug_assert_eq!(chain, record.chain(&self.cursor.head.chain));
+        self.insert_row(record.position, record.at, &record.bytes, chain, true)
+    }
+
+    fn insert_row(
+        &mut self,
+        position: Position,
+        at: Timestamp,
+        bytes: &[u8],
+        chain: Digest,
+        is_malformed: bool,
+    ) -> Result<(), Error> {
+        const SQL: &str = "INSERT INTO log (position, at, envelope, chain, malformed) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let row = params![position, at, bytes, chain.as_bytes(), is_malformed];
+        kept(&mut self.kept.insert_record, self.conn, SQL)?.execute(row)?;
+        self.cursor.head = Head { position, at, chain };
+        Ok(())
+    }
+
+    /// Keeps what a record says, if it says anything.
+    pub fn insert_content(&mut self, record: &Record) -> Result<(), Error> {
+        const SQL: &str = "INSERT INTO content (position, subject, bytes) VALUES (?1, ?2, ?3)";
+        let Some(content) = &record.sealed.content else { return Ok(()) };
+        let inline = (content.bytes.len() <= limits::CONTENT_INLINE_BYTES_MAX).then_some(&content.bytes);
+        let row = params![record.position, content.subject, inline];
+        kept(&mut self.kept.insert_content, self.conn, SQL)?.execute(row)?;
         Ok(())
     }
 
@@ -113,11 +130,39 @@ impl Tables<'_> {
             .optional()
     }
 
+    /// Keeps an answer for another process of this machine, and forgets old ones.
+    pub fn keep_answer(&mut self, position: Position, verdict: &Verdict) -> Result<(), Error> {
+        let verdict = serde_json::to_string(verdict).map_err(|error| Error::Damaged(error.to_string()))?;
+        self.conn
+            .prepare_cached("INSERT INTO answers (position, verdict) VALUES (?1, ?2)")?
+            .execute(params![position, verdict])?;
+        let oldest = position.0.saturating_sub(limits::ANSWERS_KEPT_RECORDS);
+        self.conn.prepare_cached("DELETE FROM answers WHERE position <= ?1")?.execute([oldest])?;
+        Ok(())
+    }
+
+    /// What this machine was answered at a position, if that is still kept.
+    pub fn answer(&self, position: Position) -> Result<Option<Verdict>, Error> {
+        let kept: Option<String> = self
+            .conn
+            .prepare_cached("SELECT verdict FROM answers WHERE position = ?1")?
+            .query_row([position], |row| row.get(0))
+            .optional()?;
+        // One of a newer program may say more than this one can read. It is told as well as the tables can.
+        Ok(kept.and_then(|kept| serde_json::from_str(&kept).ok()))
+    }
+
+    /// Whether the office keeps what a record says: not if it was refused or repeats another.
+    pub fn keeps_content(&self, position: Position) -> Result<bool, Error> {
+        let refusal = self.refusal(position)?;
+        Ok(refusal.is_none_or(|refused| refused.code == Code::UnknownKind.word()))
+    }
+
     /// Records after a position, oldest first.
     pub fn records_after(&self, after: Position, limit: usize) -> Result<Vec<Record>, Error> {
-        let mut statement = self
-            .conn
-            .prepare_cached("SELECT position, at, envelope FROM log WHERE position > ?1 ORDER BY position LIMIT ?2")?;
+        let mut statement = self.conn.prepare_cached(
+            "SELECT position, at, envelope FROM log WHERE position > ?1 AND malformed = 0 ORDER BY position LIMIT ?2",
+        )?;
         let mut rows = statement.query(params![after, limit])?;
         let mut records = Vec::new();
         while let Some(row) = rows.next()? {
@@ -146,25 +191,45 @@ impl Tables<'_> {
             .optional()
     }
 
+    /// The record at a position; none if there are only bytes that are none.
     pub fn record(&self, position: Position) -> Result<Option<Record>, Error> {
         self.conn
-            .prepare_cached("SELECT position, at, envelope FROM log WHERE position = ?1")?
+            .prepare_cached("SELECT position, at, envelope FROM log WHERE position = ?1 AND malformed = 0")?
             .query_row([position], |row| Ok(record_row(row)))
             .optional()?
             .transpose()
     }
 }
 
-/// Reads `position, at, envelope`.
+/// Reads `position, at, envelope` of a record.
 pub fn record_row(row: &Row<'_>) -> Result<Record, Error> {
     open_record(row.get(0)?, row.get(1)?, row.get(2)?)
 }
 
+/// Reads `position, at, envelope, malformed`.
+pub fn entry_row(row: &Row<'_>) -> Result<Entry, Error> {
+    open_entry(row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)
+}
+
 /// A record from its columns: checked and decoded.
-pub fn open_record(position: Position, at: Timestamp, envelope: Vec<u8>) -> Result<Record, Error> {
+fn open_record(position: Position, at: Timestamp, envelope: Vec<u8>) -> Result<Record, Error> {
     let sealed =
         Sealed::open(envelope).map_err(|malformed| Error::Damaged(format!("record {position}: {malformed}")))?;
     Ok(Record { position, at, sealed })
+}
+
+/// An entry from its columns. What could be read once must be readable, and what never could must not have become so:
+/// anything else is damage.
+pub fn open_entry(position: Position, at: Timestamp, bytes: Vec<u8>, is_malformed: bool) -> Result<Entry, Error> {
+    if !is_malformed {
+        return open_record(position, at, bytes).map(Entry::Record);
+    }
+    match (Arrived { position, at, bytes, content: None }).open()? {
+        entry @ Entry::Malformed(_) => Ok(entry),
+        Entry::Record(_) => {
+            Err(Error::Damaged(format!("record {position}: it is marked as malformed and can be read")))
+        }
+    }
 }
 
 /// What is kept of a record's content.

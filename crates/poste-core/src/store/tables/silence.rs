@@ -61,9 +61,9 @@ impl Tables<'_> {
         mut go_on: impl FnMut(&Name) -> bool,
     ) -> Result<(), Error> {
         let after = self.cursor.head.position.0.saturating_sub(records_max);
-        let mut statement = self
-            .conn
-            .prepare_cached("SELECT position, at, envelope FROM log WHERE position > ?1 ORDER BY position DESC")?;
+        let mut statement = self.conn.prepare_cached(
+            "SELECT position, at, envelope FROM log WHERE position > ?1 AND malformed = 0 ORDER BY position DESC",
+        )?;
         let mut rows = statement.query([after])?;
         while let Some(row) = rows.next()? {
             let record = record_row(row)?;
@@ -81,7 +81,8 @@ impl Tables<'_> {
         let speaks = format!("\"actor\":\"{name}\"");
         self.conn
             .prepare_cached(
-                "SELECT at FROM log WHERE position > ?1 AND instr(envelope, ?2) > 0 ORDER BY position DESC LIMIT 1",
+                "SELECT at FROM log WHERE position > ?1 AND malformed = 0 AND instr(envelope, ?2) > 0
+                 ORDER BY position DESC LIMIT 1",
             )?
             .query_row(params![after, speaks.as_bytes()], |row| row.get(0))
             .optional()

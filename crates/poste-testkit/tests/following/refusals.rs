@@ -1,0 +1,115 @@
+//! Refusals stay in a log that is ordered elsewhere, and every reader of that log counts them.
+
+use poste_core::backup;
+use poste_core::fold::Code;
+use poste_core::limits::CONTENT_INLINE_BYTES_MAX;
+use poste_core::log::{Ack, Intent, Redact};
+use poste_core::office::Rules;
+use poste_core::store::Store;
+use poste_core::store::table_digest::{digest, refold_to_look_at};
+use poste_core::{MessageNo, Office, Position, views};
+
+use crate::world::{World, accepted, refused, tables};
+
+#[test]
+fn a_followed_log_with_a_refusal_verifies_and_replays() {
+    let (mut world, mut one, mut two) = World::with(&["ann", "bob"]);
+    accepted(world.send(&mut one, "ann", "bob", "hello"));
+    let stray = world.propose(&mut one, "bob", Intent::Ack(Ack { message: MessageNo(77) }));
+    assert_eq!(refused(&stray), Code::UnknownMessage);
+    let until = stray.position.expect("this log keeps refusals");
+    accepted(world.send(&mut one, "bob", "ann", "hello again"));
+
+    let store = one.store();
+    assert_eq!(views::verify(store, |_| {}).unwrap().problems, []);
+    assert!(views::diff_with_fold(store, |_| {}).unwrap().equal);
+    let past = refold_to_look_at(store, until, |_| {}).unwrap();
+    assert!(past.tables().unwrap().refusal(until).unwrap().is_some());
+    assert_eq!(views::verify(&past, |_| {}).unwrap().tables, digest(past.conn()).unwrap());
+
+    two.follow().unwrap();
+    assert_eq!(tables(&one), tables(&two));
+    accepted(world.send(&mut two, "ann", "bob", "from the other machine"));
+    let ahead = Store::open_other(&world.path("two")).unwrap();
+    assert!(views::diff_with_other(store, &ahead, |_| {}).unwrap().equal, "the one ahead is folded up to this one");
+}
+
+#[test]
+fn the_table_digest_covers_the_code_of_a_refusal_and_not_its_wording() {
+    let (mut world, mut one, _) = World::with(&["ann"]);
+    refused(&world.propose(&mut one, "ann", Intent::Ack(Ack { message: MessageNo(77) })));
+    let before = tables(&one);
+    let change = |sql: &str| assert_eq!(one.store().conn().execute(sql, []).unwrap(), 1);
+    change("UPDATE outcomes SET reason = 'said in other words'");
+    assert_eq!(tables(&one), before);
+    change("UPDATE outcomes SET code = 'ended'");
+    assert_ne!(tables(&one), before);
+}
+
+#[test]
+fn a_snapshot_of_a_followed_log_with_a_refusal_is_taken() {
+    let (mut world, mut one, _) = World::with(&["ann"]);
+    refused(&world.propose(&mut one, "ann", Intent::Ack(Ack { message: MessageNo(77) })));
+    let manifest = backup::take(&one, &world.folder.path().join("snapshot"), &mut |_| {}).unwrap();
+    assert_eq!(manifest.tables, tables(&one));
+}
+
+const LARGE: usize = CONTENT_INLINE_BYTES_MAX + 1;
+
+fn content_rows(office: &Office) -> Vec<Position> {
+    let mut statement = office.store().conn().prepare("SELECT position FROM content ORDER BY position").unwrap();
+    statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+fn blobs(world: &World, machine: &str) -> usize {
+    std::fs::read_dir(world.path(machine).join("blobs")).unwrap().count()
+}
+
+#[test]
+fn a_refused_or_repeated_record_stores_no_copy_of_its_content() {
+    let (mut world, mut one, mut two) = World::with(&["ann", "bob"]);
+    let letter = world.letter("ann", "bob", "hello");
+    let stored = one.propose(&letter, &Rules::none()).unwrap().position.unwrap();
+    assert!(two.propose(&letter, &Rules::none()).unwrap().repeat, "a retry on another machine");
+    assert_eq!(refused(&world.send(&mut one, "ann", "nobody", "hello?")), Code::UnknownAgent);
+    assert_eq!(refused(&world.send(&mut one, "ann", "nobody", "x".repeat(LARGE))), Code::UnknownAgent);
+    for (office, machine) in [(&mut one, "one"), (&mut two, "two")] {
+        office.follow().unwrap();
+        assert_eq!(content_rows(office), [stored]);
+        assert_eq!(blobs(&world, machine), 0, "on machine {machine}");
+        assert_eq!(views::verify(office.store(), |_| {}).unwrap().problems, []);
+    }
+}
+
+#[test]
+fn the_blob_of_a_refused_record_stays_if_an_accepted_one_has_the_same_content() {
+    let (mut world, mut one, mut two) = World::with(&["ann", "bob"]);
+    let large = "x".repeat(LARGE);
+    let (before, after) = (world.letter("ann", "nobody", &large), world.letter("ann", "bob", &large));
+    let outcomes = one.submit(&[before, after], &Rules::none()).unwrap();
+    refused(&outcomes[0]);
+    refused(&world.send(&mut one, "ann", "nobody", &large));
+    for (office, machine) in [(&mut one, "one"), (&mut two, "two")] {
+        office.follow().unwrap();
+        assert_eq!(blobs(&world, machine), 1, "on machine {machine}");
+        assert_eq!(views::named_blobs(office.store(), Position(0), |_| {}).unwrap().len(), 1);
+        assert_eq!(views::verify(office.store(), |_| {}).unwrap().problems, []);
+    }
+}
+
+#[test]
+fn a_repeat_of_a_redacted_record_does_not_bring_its_content_back() {
+    let (mut world, mut one, mut two) = World::with(&["ann", "bob"]);
+    let letter = world.letter("ann", "bob", "x".repeat(LARGE));
+    let position = one.propose(&letter, &Rules::none()).unwrap().position.unwrap();
+    let redact = Redact { records: vec![position] };
+    accepted(world.propose(&mut one, "ann", Intent::Redact(redact)));
+    one.erase().unwrap();
+    assert!(one.propose(&letter, &Rules::none()).unwrap().repeat);
+    two.follow().unwrap();
+    two.erase().unwrap();
+    for (office, machine) in [(&one, "one"), (&two, "two")] {
+        assert_eq!((content_rows(office), blobs(&world, machine)), (Vec::new(), 0), "on machine {machine}");
+        assert_eq!(views::verify(office.store(), |_| {}).unwrap().problems, []);
+    }
+}

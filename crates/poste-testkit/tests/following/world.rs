@@ -1,0 +1,128 @@
+//! Machines with office folders of their own, over one simulated log without faults.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use poste_core::fold::{Code, Effect, Outcome, Verdict};
+use poste_core::log::{Body, Content, Intent, Proposal, Register, Send, Via};
+use poste_core::office::Place;
+use poste_core::office::Rules;
+use poste_core::store::Options;
+use poste_core::store::clock::Clock as _;
+use poste_core::store::table_digest::digest;
+use poste_core::vocabulary::AgentKind;
+use poste_core::{Digest, Office};
+use poste_testkit::clock::SimClock;
+use poste_testkit::sim::{Faults, Sequencer};
+use tempfile::TempDir;
+
+pub struct World {
+    pub clock: Arc<SimClock>,
+    pub sequencer: Sequencer,
+    pub folder: TempDir,
+    machines: usize,
+    proposed: usize,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let clock = SimClock::new();
+        let sequencer = Sequencer::new(clock.clone());
+        Self { clock, sequencer, folder: tempfile::tempdir().unwrap(), machines: 0, proposed: 0 }
+    }
+
+    /// A world of two machines, with these agents registered.
+    pub fn with(agents: &[&str]) -> (Self, Office, Office) {
+        let mut world = Self::new();
+        let (mut one, two) = (world.machine("one"), world.machine("two"));
+        for agent in agents {
+            accepted(world.propose(&mut one, agent, register()));
+        }
+        (world, one, two)
+    }
+
+    /// Where the office of a machine is. Each machine has a mark of its own.
+    pub fn place(&self, name: &str) -> Place {
+        let options = Options { machine_mark: format!("mark of {name}"), ..Options::default() };
+        Place { path: self.path(name), clock: self.clock.clone(), options }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name).join(".poste")
+    }
+
+    /// A new machine with an office that has folded everything so far.
+    pub fn machine(&mut self, name: &str) -> Office {
+        std::fs::create_dir(self.folder.path().join(name)).unwrap();
+        assert!(self.place(name).create_following().unwrap());
+        let mut office = self.open(name);
+        office.follow().unwrap();
+        office
+    }
+
+    /// Another process of a machine.
+    pub fn open(&mut self, name: &str) -> Office {
+        self.machines += 1;
+        let log = self.sequencer.connect(self.machines, 0, Faults::NONE);
+        self.place(name).open_following(Box::new(log)).unwrap()
+    }
+
+    pub fn proposal(&mut self, actor: &str, intent: Intent) -> Proposal {
+        self.proposed += 1;
+        Proposal {
+            id: format!("r{}", self.proposed).parse().unwrap(),
+            actor: actor.parse().unwrap(),
+            session: None,
+            via: Via::Cli,
+            sent_at: self.clock.wall(),
+            intent,
+            content: None,
+        }
+    }
+
+    pub fn propose(&mut self, office: &mut Office, actor: &str, intent: Intent) -> Outcome {
+        let proposal = self.proposal(actor, intent);
+        office.propose(&proposal, &Rules::none()).unwrap()
+    }
+
+    /// A message with this body.
+    pub fn letter(&mut self, from: &str, to: &str, body: impl Into<String>) -> Proposal {
+        let send = Send::plain("message".parse().unwrap(), vec![to.parse().unwrap()]);
+        let mut proposal = self.proposal(from, Intent::Send(send));
+        let body = Body(body.into().into_bytes());
+        proposal.content = Some(Content { subject: "a letter".to_owned(), body, ..Content::default() });
+        proposal
+    }
+
+    pub fn send(&mut self, office: &mut Office, from: &str, to: &str, body: impl Into<String>) -> Outcome {
+        let letter = self.letter(from, to, body);
+        office.propose(&letter, &Rules::none()).unwrap()
+    }
+}
+
+pub fn register() -> Intent {
+    Intent::Register(Register {
+        kind: Some(AgentKind::Human),
+        role: None,
+        capabilities: None,
+        worktree: None,
+        lead: None,
+        clears: Vec::new(),
+        update: false,
+    })
+}
+
+pub fn accepted(outcome: Outcome) -> Effect {
+    outcome.verdict.accepted().unwrap()
+}
+
+pub fn refused(outcome: &Outcome) -> Code {
+    match &outcome.verdict {
+        Verdict::Rejected(rejection) => rejection.code,
+        accepted @ Verdict::Accepted(_) => panic!("not refused: {accepted:?}"),
+    }
+}
+
+pub fn tables(office: &Office) -> Digest {
+    digest(office.store().conn()).unwrap()
+}
