@@ -93,8 +93,8 @@ pub mod verify;
 pub mod wait;
 #[allow(clippy::disallowed_methods, reason = "ringing talks to programs, sockets and terminals")]
 pub mod wake;
+pub mod watch;
 pub mod whoami;
-#[allow(clippy::disallowed_methods, reason = "definitions are files of the office and beside it")]
 pub mod workflow;
 
 pub use answer::{Answered, Mark};

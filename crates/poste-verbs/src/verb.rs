@@ -183,7 +183,21 @@ pub const VERBS: &[Spec] = &[
     Spec::of::<crate::verify::Input>(),
     Spec::of::<crate::wait::Input>(),
     Spec::of::<crate::wait::replies::Input>(),
+    Spec::of::<crate::watch::dead::Input>(),
+    Spec::of::<crate::watch::drop::Input>(),
+    Spec::of::<crate::watch::list::Input>(),
+    Spec::of::<crate::watch::status::Input>(),
     Spec::of::<crate::whoami::Input>(),
+    Spec::of::<crate::workflow::advance::Input>(),
+    Spec::of::<crate::workflow::approve::Input>(),
+    Spec::of::<crate::workflow::cancel::Input>(),
+    Spec::of::<crate::workflow::graph::Input>(),
+    Spec::of::<crate::workflow::lint::Input>(),
+    Spec::of::<crate::workflow::list::Input>(),
+    Spec::of::<crate::workflow::definitions::Input>(),
+    Spec::of::<crate::workflow::retry::Input>(),
+    Spec::of::<crate::workflow::run::Input>(),
+    Spec::of::<crate::workflow::show::Input>(),
 ];
 
 /// The verb of a name.
