@@ -52,12 +52,14 @@ pub mod forward;
 pub mod gates;
 pub mod handoff;
 pub mod inbox;
+pub mod ingest;
 pub mod init;
 mod input;
 mod leases;
 #[allow(clippy::disallowed_methods, reason = "a session's file belongs to the office, not to a caller")]
 pub mod live;
 pub mod log;
+pub mod mark;
 pub mod model;
 pub mod overdue;
 pub mod program;

@@ -133,6 +133,7 @@ pub const VERBS: &[Spec] = &[
     Spec::of::<crate::handoff::show::Input>(),
     Spec::of::<crate::handoff::withdraw::Input>(),
     Spec::of::<crate::inbox::Input>(),
+    Spec::of::<crate::ingest::Input>(),
     Spec::of::<crate::log::diff_digest::Input>(),
     Spec::of::<crate::log::replay::Input>(),
     Spec::of::<crate::log::replay_inbox::Input>(),

@@ -56,9 +56,6 @@ const ANSWERS: &[AnswerSchema] = &[
     ("watch", of::<poste_dispatch::notify::Line>),
     ("watch retry", of::<super::watch::RetryAnswer>),
     ("watch test", of::<poste_verbs::watch::drop::Answer>),
-    ("ingest email", of::<super::ingest::IngestAnswer>),
-    ("ingest webhook", of::<super::ingest::IngestAnswer>),
-    ("ingest stdin", of::<super::ingest::IngestAnswer>),
     ("dispatch", of::<poste_dispatch::engine::Event>),
     ("dispatch --dry-run", of::<super::dispatch::PlanAnswer>),
     ("dispatch status", of::<poste_dispatch::engine::Picture>),
@@ -88,6 +85,9 @@ const SAME_VERB: &[(&str, &str)] = &[
     ("dead retry", "retry"),
     ("dead show", "track"),
     ("extend PATTERN", "extend paths"),
+    ("ingest email", "ingest"),
+    ("ingest stdin", "ingest"),
+    ("ingest webhook", "ingest"),
     ("release PATTERN", "release paths"),
 ];
 
