@@ -5,10 +5,10 @@
 
 pub mod engine;
 pub mod ingest;
-mod mark;
 pub mod notify;
 pub mod run;
 mod speaker;
 
+use poste_verbs::mark;
 pub use speaker::{SPEAKER, speaker};
 pub mod team;

@@ -52,12 +52,14 @@ pub mod forward;
 pub mod gates;
 pub mod handoff;
 pub mod inbox;
+pub mod ingest;
 pub mod init;
 mod input;
 mod leases;
 #[allow(clippy::disallowed_methods, reason = "a session's file belongs to the office, not to a caller")]
 pub mod live;
 pub mod log;
+pub mod mark;
 pub mod model;
 pub mod overdue;
 pub mod program;
@@ -93,8 +95,8 @@ pub mod verify;
 pub mod wait;
 #[allow(clippy::disallowed_methods, reason = "ringing talks to programs, sockets and terminals")]
 pub mod wake;
+pub mod watch;
 pub mod whoami;
-#[allow(clippy::disallowed_methods, reason = "definitions are files of the office and beside it")]
 pub mod workflow;
 
 pub use answer::{Answered, Mark};

@@ -7,6 +7,7 @@
 //! Messages of one rule are told in the order of the log. One that cannot be told holds up those behind it, not other
 //! rules, until it was tried as often as its rule says; then it is a dead letter of the rule and the next one follows.
 
+pub mod by_hand;
 mod channels;
 mod desk;
 mod matching;

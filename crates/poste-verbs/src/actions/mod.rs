@@ -64,6 +64,19 @@ pub struct CarriedOut {
 }
 
 impl CarriedOut {
+    /// Takes in what became of workflows.
+    pub(crate) fn advanced(&mut self, advanced: Result<Advanced, Error>) {
+        match advanced {
+            Ok(Advanced { records, waiting, .. }) => {
+                self.records += records;
+                self.warnings.extend(waiting.into_iter().map(Note::from));
+            }
+            // Who may only read leaves it to others.
+            Err(Error::ReadOnly(_)) => {}
+            Err(error) => self.failures.push(format!("workflows are not gone on with now: {error}")),
+        }
+    }
+
     /// Everything to warn of.
     pub fn all_warnings(&mut self) -> Vec<Note> {
         let failures = std::mem::take(&mut self.failures).into_iter().map(Note::from);
@@ -203,15 +216,7 @@ fn advance(office: &mut Office, label: Option<&Label>, done: &mut CarriedOut) {
         Some(label) => workflow::advance_news_of(office, label),
         None => workflow::advance(office),
     };
-    match advanced {
-        Ok(Advanced { records, waiting, .. }) => {
-            done.records += records;
-            done.warnings.extend(waiting.into_iter().map(Note::from));
-        }
-        // Who may only read leaves it to others.
-        Err(Error::ReadOnly(_)) => {}
-        Err(error) => done.failures.push(format!("workflows are not gone on with now: {error}")),
-    }
+    done.advanced(advanced);
 }
 
 /// Brings the mirror of a context up to the log. The log is what counts, so trouble with the file is told and no more.

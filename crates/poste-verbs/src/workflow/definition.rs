@@ -49,7 +49,7 @@ pub struct Step {
     pub until: Option<(Condition, usize)>,
     /// Where its loop begins; itself when it says nothing.
     pub again: Option<(Label, usize)>,
-    /// What runs again with it: found by `lint`, which see.
+    /// What runs again with it: found by `check`, which see.
     pub body: Vec<Label>,
     pub max_rounds: u32,
     pub retries: u32,

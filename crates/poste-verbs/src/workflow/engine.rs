@@ -1,7 +1,6 @@
 //! Says to the log what is next. Nothing here is held in memory or in a file: it may be killed anywhere, or run twice.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use poste_config::{AgentConfig, Problem};
 use poste_core::fold::{Code, Effect, Rejection, Verdict};
@@ -14,26 +13,15 @@ use poste_core::text::{Label, Name, RecordId, Session, TypeName, Word};
 use poste_core::time::When;
 use poste_core::views::{self, Began, WorkflowView};
 use poste_core::vocabulary::Priority;
-use poste_core::{Address, Digest, Error, MessageNo, limits};
+use poste_core::{Address, Digest, Error, MessageNo};
 use serde_json::value::RawValue;
 
+use super::check::{Known, lint};
 use super::definition::{Definition, OnFail, Step, Target};
-use super::lint::{Known, lint};
+use super::files::Source;
 use super::plan::{Act, FAIL, Inputs, RETRY, SKIP, Stir, Task, plan};
 use super::source::Format;
 use crate::register;
-
-/// Where definitions are: of this machine in the office, of everybody beside `poste.toml`.
-pub const FOLDER: &str = "workflows";
-
-/// A definition as it is written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
-    pub name: Label,
-    pub path: PathBuf,
-    pub format: Format,
-    pub text: String,
-}
 
 /// What an advance came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -67,78 +55,6 @@ pub struct Started {
     pub workflow: Label,
     /// It was started before under this id.
     pub repeat: bool,
-}
-
-/// The folders of definitions, the first one first.
-pub fn folders(office: &Path) -> [PathBuf; 2] {
-    [office.join(FOLDER), office.with_file_name(FOLDER)]
-}
-
-/// The definition of this name, or in this file.
-pub fn find(office: &Path, name: &str) -> Result<Option<Source>, Error> {
-    let is_path = name.contains('/') || Path::new(name).extension().is_some_and(is_ending);
-    if is_path {
-        let path = PathBuf::from(name);
-        let Some(text) = read_file(&path)? else { return Ok(None) };
-        return Ok(Some(source(path, text)?));
-    }
-    for folder in folders(office) {
-        for ending in Format::ENDINGS {
-            let path = folder.join(format!("{name}.{ending}"));
-            if let Some(text) = read_file(&path)? {
-                return Ok(Some(source(path, text)?));
-            }
-        }
-    }
-    Ok(None)
-}
-
-/// Every definition there is, by name, or why it cannot be read. One that hides another of the same name stands for both.
-pub fn definitions(office: &Path) -> Vec<Result<Source, Error>> {
-    let mut found: BTreeMap<String, Result<Source, Error>> = BTreeMap::new();
-    for folder in folders(office) {
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-        for entry in entries.flatten() {
-            let path = entry.path();
-            if !path.extension().is_some_and(is_ending) {
-                continue;
-            }
-            let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-            let read = read_file(&path).transpose();
-            let Some(read) = read.map(|text| text.and_then(|text| source(path, text))) else { continue };
-            found.entry(name).or_insert(read);
-        }
-    }
-    found.into_values().collect()
-}
-
-fn is_ending(ending: &std::ffi::OsStr) -> bool {
-    ending.to_str().and_then(Format::of_ending).is_some()
-}
-
-fn source(path: PathBuf, text: String) -> Result<Source, Error> {
-    let wrong = |message: String| Error::Config { path: path.clone(), message };
-    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    let format = Format::of_ending(ending).ok_or_else(|| wrong("a workflow is a .toml or .yaml file".to_owned()))?;
-    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    let name = stem.parse().map_err(|error| wrong(format!("the file is called after its workflow: {error}")))?;
-    Ok(Source { name, format, text, path })
-}
-
-/// A file of reasonable size; none if it is not there.
-fn read_file(path: &Path) -> Result<Option<String>, Error> {
-    let wrong = |message: String| Error::Config { path: path.to_owned(), message };
-    match std::fs::metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(wrong(error.to_string())),
-        Ok(found) if !found.is_file() => return Err(wrong("it is no file".to_owned())),
-        Ok(found) if found.len() > limits::WORKFLOW_BYTES_MAX as u64 => {
-            return Err(wrong(format!("a definition has at most {} bytes", limits::WORKFLOW_BYTES_MAX)));
-        }
-        Ok(_) => {}
-    }
-    let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    String::from_utf8(bytes).map(Some).map_err(|_| wrong("it is no text".to_owned()))
 }
 
 /// Who is there, by the tables of an office.
@@ -274,7 +190,7 @@ pub fn began(office: &Office, view: &WorkflowView) -> Result<Option<(Definition,
     let Began::With(content) = views::workflow_began(office.store(), view)? else { return Ok(None) };
     let format = content.metadata.get("format").and_then(|ending| Format::of_ending(ending));
     let Some((format, name)) = format.zip(view.name.as_ref()) else { return Ok(None) };
-    let (definition, _) = lint(&content.body.text(), format, name, &super::lint::Anybody);
+    let (definition, _) = lint(&content.body.text(), format, name, &super::check::Anybody);
     #[derive(serde::Deserialize)]
     struct Given {
         inputs: Inputs,

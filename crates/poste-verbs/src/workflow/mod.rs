@@ -9,19 +9,106 @@
 //!                  advance ──▶ workflow.step · workflow.mark · workflow.end
 //! ```
 
+pub mod advance;
+pub mod approve;
+pub mod cancel;
+mod check;
 mod definition;
+pub mod definitions;
 mod engine;
-mod lint;
+#[allow(clippy::disallowed_methods, reason = "definitions are files of the office and beside it")]
+mod files;
+pub mod graph;
+pub mod lint;
+pub mod list;
 mod plan;
 pub mod render;
+pub mod retry;
+pub mod run;
+pub mod show;
 mod source;
 mod words;
 
+use poste_core::log::Intent;
+use poste_core::office::Office;
+use poste_core::store::tables::WorkflowState;
+use poste_core::text::{Label, RecordId, nearest};
+use poste_core::views::{self, WorkflowView};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use check::{Anybody, Known, lint};
 pub use definition::{Definition, ForEach, Input, OnFail, Step, Target};
 pub use engine::{
-    Advanced, FOLDER, Registered, Source, StartError, Started, advance, advance_news, advance_news_of, advance_one,
-    began, definitions, find, folders, proposal_of, start,
+    Advanced, Registered, StartError, Started, advance, advance_news, advance_news_of, advance_one, began, proposal_of,
+    start,
 };
-pub use lint::{Anybody, Known, lint};
+pub use files::{FOLDER, Given, Source, definitions, no_workflow};
 pub use plan::{Act, Inputs, Stir, Task, plan};
 pub use source::Format;
+
+use crate::actions::CarriedOut;
+use crate::draft::said;
+use crate::secret::Secrets;
+use crate::{Answered, Desk, Error, Result};
+
+/// The answer of verbs that change a workflow.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Changed {
+    pub workflow: Label,
+    pub state: WorkflowState,
+    pub id: RecordId,
+    /// It was done before under this id; there is no second effect.
+    pub repeat: bool,
+}
+
+/// Proposes a change of a workflow and goes on with it.
+fn change(
+    desk: &mut Desk<'_>,
+    workflow: Label,
+    intent: Intent,
+    reason: Option<&str>,
+    id: Option<RecordId>,
+    secrets: Secrets,
+) -> Result<Answered<Changed>> {
+    let content = reason.map(|reason| secrets.text("reason", said("--reason", reason)?)).transpose()?;
+    if found(desk.office, &workflow)?.name.is_none() {
+        return Err(Error::refused(format!("{workflow} is only a label that messages carry"))
+            .code("unknown_workflow")
+            .hint("retry, drop or close the messages themselves"));
+    }
+    let proposal = desk.proposal(intent, content, id)?;
+    let (outcome, _) = desk.decide(&proposal)?;
+    go_on(desk, &workflow)?;
+    let state = found(desk.office, &workflow)?.state;
+    Ok(Answered::new(Changed { workflow, state, id: outcome.id, repeat: outcome.repeat }))
+}
+
+/// Goes on with a workflow before it is answered how it stands.
+fn go_on(desk: &mut Desk<'_>, workflow: &Label) -> Result {
+    let mut advanced = Advanced::default();
+    advance_one(desk.office, workflow, &mut advanced)?;
+    advanced.waiting.into_iter().for_each(|why| desk.warn(why));
+    Ok(())
+}
+
+/// Goes on with every workflow of which something is over: whoever ended it may have died before it went on.
+fn go_on_with_news(desk: &mut Desk<'_>) {
+    let mut done = CarriedOut::default();
+    done.advanced(advance_news(desk.office));
+    done.all_warnings().into_iter().for_each(|why| desk.warn(why));
+}
+
+/// The workflow of a name, or what is wrong with the name.
+fn found(office: &Office, workflow: &Label) -> Result<WorkflowView> {
+    if let Some(view) = views::workflow(office.store(), workflow)? {
+        return Ok(view);
+    }
+    let known = views::workflows(office.store(), true, 1_000)?;
+    let near = nearest(workflow.as_str(), known.iter().map(|line| line.workflow.as_str()));
+    let error = no_workflow(workflow.as_str());
+    Err(match near.first() {
+        Some(near) => error.hint(format!("did you mean {near}?")),
+        None => error.hint(note!("see which there are: " [workflow list, all = true])),
+    })
+}

@@ -1,6 +1,7 @@
 //! TOML and YAML as one tree, each value with its line.
 
 use std::fmt;
+use std::path::Path;
 
 use poste_config::Problem;
 use serde::Deserialize;
@@ -58,6 +59,10 @@ impl Format {
             "yaml" | "yml" => Some(Self::Yaml),
             _ => None,
         }
+    }
+
+    pub fn of_path(path: &Path) -> Option<Self> {
+        path.extension().and_then(|ending| ending.to_str()).and_then(Self::of_ending)
     }
 
     pub fn word(self) -> &'static str {

@@ -30,15 +30,15 @@ pub(crate) struct Args {
 pub(crate) struct DecisionArgs {
     /// Another choice than to approve
     #[arg(long, value_name = "WORD")]
-    choice: Option<Word>,
+    pub choice: Option<Word>,
     /// A word to whoever asked; - for stdin
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    note: Option<String>,
+    pub note: Option<String>,
     /// An id of your own: doing it again has no second effect
     #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
+    pub id: Option<RecordId>,
     #[command(flatten)]
-    secret: SecretArgs,
+    pub secret: SecretArgs,
 }
 
 impl Answer for approve::Answer {
@@ -49,18 +49,6 @@ impl Answer for approve::Answer {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    args.decision.decide(cx, args.number, None)
-}
-
-impl DecisionArgs {
-    /// Answers a question with what was chosen, or this.
-    pub(crate) fn decide(self, cx: &mut Cx, number: MessageNo, otherwise: Option<Word>) -> Result {
-        cx.call(approve::Input {
-            number,
-            choice: self.choice.or(otherwise),
-            note: read_body(self.note)?,
-            id: self.id,
-            secrets: self.secret.secrets(),
-        })
-    }
+    let DecisionArgs { choice, note, id, secret } = args.decision;
+    cx.call(approve::Input { number: args.number, choice, note: read_body(note)?, id, secrets: secret.secrets() })
 }

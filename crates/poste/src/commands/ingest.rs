@@ -2,14 +2,11 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use poste_config::SecretPlace;
-use poste_core::Address;
-use poste_core::log::{MessageNo, Position};
 use poste_core::text::TypeName;
 use poste_core::vocabulary::Priority;
-use poste_dispatch::ingest::{self, Delivery, Incoming, Request, Unfit};
+use poste_dispatch::ingest::{self as read, Request, Unfit};
 use poste_dispatch::notify;
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_verbs::ingest::{self, Incoming};
 
 use super::SecretArgs;
 use crate::Result;
@@ -116,21 +113,7 @@ fn header(text: &str) -> std::result::Result<(String, String), String> {
     }
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct IngestAnswer {
-    /// Null: nothing was stored.
-    pub number: Option<MessageNo>,
-    pub position: Option<Position>,
-    pub to: Vec<Address>,
-    /// It came in before; there is no second effect.
-    pub repeat: bool,
-    /// This office sent it, or it answers what this office sent without anybody's doing; nothing was stored.
-    pub echo: bool,
-    /// What it is known by.
-    pub key: Option<String>,
-}
-
-impl Answer for IngestAnswer {
+impl Answer for ingest::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let Some(number) = self.number else { return writeln!(out, "nothing stored: this office caused it itself") };
         match (self.repeat, self.to.as_slice()) {
@@ -144,8 +127,8 @@ impl Answer for IngestAnswer {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     match args.command {
         IngestCommand::Email { common, attach } => {
-            let bytes = read(&common)?;
-            let incoming = ingest::email(&bytes).map_err(unfit)?;
+            let bytes = read_all(&common)?;
+            let incoming = read::email(&bytes).map_err(unfit)?;
             take_in(cx, common, incoming, attach)
         }
         IngestCommand::Webhook { common, header, headers, secret_env, secret_file, unsigned } => {
@@ -165,52 +148,26 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
                 None => Vec::new(),
             };
             headers.extend(header);
-            let body = read(&common)?;
+            let body = read_all(&common)?;
             let now_s = cx.ui.now.ms().div_euclid(1_000);
             let request = Request { body: &body, headers: &headers, now_s };
-            let incoming = ingest::webhook(request, secret.as_ref().map(notify::Secret::get)).map_err(unfit)?;
+            let incoming = read::webhook(request, secret.as_ref().map(notify::Secret::get)).map_err(unfit)?;
             take_in(cx, common, incoming, false)
         }
         IngestCommand::Stdin { common, subject } => {
-            let bytes = read(&common)?;
-            let incoming = ingest::text(&bytes, subject.as_deref()).map_err(unfit)?;
+            let bytes = read_all(&common)?;
+            let incoming = read::text(&bytes, subject.as_deref()).map_err(unfit)?;
             take_in(cx, common, incoming, false)
         }
     }
 }
 
 fn take_in(cx: &mut Cx, common: Common, mut incoming: Incoming, attach: bool) -> Result {
-    let mut delivery =
-        Delivery { to: parse_recipients(&common.to)?, kind: common.kind, priority: common.priority, attach };
-    incoming.key = common.key.or(incoming.key);
+    let Common { to, kind, priority, key, secret, .. } = common;
+    incoming.key = key.or(incoming.key);
     note_rule(&mut incoming.metadata);
-    let content = ingest::content(&incoming);
-    content.check_message().map_err(CommandError::usage)?;
-    common.secret.check(&content)?;
-    let mut office = cx.open_to_write()?;
-    let key = incoming.key.clone();
-    if ingest::is_echo(&office, &incoming)? {
-        let nothing = IngestAnswer { number: None, position: None, to: Vec::new(), repeat: false, echo: true, key };
-        return cx.ui.answer(&nothing);
-    }
-    if ingest::is_return(&office, &incoming)? {
-        delivery.kind = "message".parse().map_err(|error| CommandError::new(Kind::Internal, format!("{error}")))?;
-        cx.ui.warn("a mail that a rule of this office sent came back; it is stored as a message, not as an alert");
-    }
-    let from = ingest::source(&mut office, cx.optional_speaker())?.map_err(|kind| {
-        let message = format!("what comes from outside is not said in the name of a registered {kind}");
-        CommandError::new(Kind::Refused, message)
-            .code("not_outside")
-            .hint("without --as and POSTE_AGENT it is said by ingest; or give the source a name of its own: --as NAME")
-    })?;
-    let stored = ingest::store(&mut office, &from, &delivery, &incoming)?;
-    cx.note_stored(format!("message {}", stored.number));
-    cx.carry_out(&mut office);
-    if !stored.repeat && stored.to.is_empty() {
-        cx.ui.warn("nobody received it: no such agent is active, or nobody subscribed");
-    }
-    let (number, position, repeat) = (Some(stored.number), stored.position, stored.repeat);
-    cx.ui.answer(&IngestAnswer { number, position, to: stored.to, repeat, echo: false, key })
+    let (to, secrets) = (parse_recipients(&to)?, secret.secrets());
+    cx.call(ingest::Input { to, kind, priority, incoming, attach, secrets })
 }
 
 fn unfit(unfit: Unfit) -> CommandError {
@@ -223,9 +180,9 @@ fn unfit(unfit: Unfit) -> CommandError {
     CommandError::new(Kind::Refused, unfit.to_string()).code(code)
 }
 
-fn read(common: &Common) -> Result<Vec<u8>> {
+fn read_all(common: &Common) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let limit = ingest::BYTES_MAX + 1;
+    let limit = read::BYTES_MAX + 1;
     let read = match &common.file {
         None => std::io::stdin().lock().take(limit).read_to_end(&mut bytes),
         Some(path) => {
@@ -235,7 +192,7 @@ fn read(common: &Common) -> Result<Vec<u8>> {
         }
     };
     read.map_err(|error| CommandError::new(Kind::Internal, format!("it cannot be read: {error}")))?;
-    match bytes.len() as u64 > ingest::BYTES_MAX {
+    match bytes.len() as u64 > read::BYTES_MAX {
         true => Err(unfit(Unfit::TooLarge)),
         false => Ok(bytes),
     }

@@ -121,11 +121,6 @@ impl SecretArgs {
     pub(crate) fn text(self, what: &str, text: &str) -> crate::Result<Content> {
         Ok(self.secrets().text(what, text)?)
     }
-
-    /// Stops what looks like a secret before it is in the log, from where it could only be redacted.
-    pub(crate) fn check(self, content: &Content) -> crate::Result {
-        Ok(self.secrets().check(content)?)
-    }
 }
 
 impl Answer for Changed {

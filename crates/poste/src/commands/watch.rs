@@ -3,13 +3,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use poste_config::{OnRule, OnRules};
-use poste_core::fold::Code;
-use poste_core::log::{HandlerSettle, Intent, MessageNo, Settling};
-use poste_core::office::Office;
-use poste_core::text::{Label, Name, RecordId, nearest};
-use poste_core::views::{self, HandlerView, UntoldView};
-use poste_dispatch::notify::{self, Line, Matcher, Retried, WatchOptions, Watcher, What};
+use poste_core::log::MessageNo;
+use poste_core::text::{Label, RecordId};
+use poste_dispatch::notify::{self, Line, Retried, WatchOptions, Watcher, What, by_hand};
+use poste_verbs::watch::{dead, drop as drop_letter, list, status};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -44,9 +41,6 @@ pub(crate) struct Args {
     length: Option<Duration>,
 }
 
-/// Dead letters in one answer.
-const DEAD_MAX: u16 = 1_000;
-
 #[derive(Debug, clap::Subcommand)]
 enum WatchCommand {
     /// List the rules, and whether each may run here
@@ -61,7 +55,7 @@ enum WatchCommand {
         /// Only of this rule
         rule: Option<Label>,
         /// At most so many
-        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=i64::from(DEAD_MAX)))]
+        #[arg(long, default_value_t = dead::LIMIT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=i64::from(dead::LIMIT_MAX)))]
         limit: u16,
     },
     /// Try once more to tell of messages that could not be told
@@ -112,26 +106,7 @@ impl Answer for Line {
     }
 }
 
-/// A rule as a file has it.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RuleLine {
-    pub rule: Label,
-    pub handler: String,
-    /// The file it stands in, and where.
-    pub file: String,
-    pub line: usize,
-    /// Whether it is run here; otherwise nobody trusts its file.
-    pub runs: bool,
-    /// What it needs and does not find.
-    pub missing: Option<String>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RulesAnswer {
-    pub rules: Vec<RuleLine>,
-}
-
-impl Answer for RulesAnswer {
+impl Answer for list::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let rows = self.rules.iter().map(|rule| {
             let state = match (rule.runs, &rule.missing) {
@@ -145,22 +120,7 @@ impl Answer for RulesAnswer {
     }
 }
 
-/// A rule, how far it has come, or that nobody ever saw to it.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RuleStatus {
-    pub rule: Label,
-    /// Null: it stands in no file any more.
-    pub handler: Option<String>,
-    /// Null: nobody saw to it yet.
-    pub seen_to: Option<HandlerView>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct StatusAnswer {
-    pub rules: Vec<RuleStatus>,
-}
-
-impl Answer for StatusAnswer {
+impl Answer for status::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let rows = self.rules.iter().map(|rule| {
             let handler = rule.handler.clone().unwrap_or_else(|| "(in no file)".to_owned());
@@ -188,14 +148,7 @@ impl Answer for StatusAnswer {
     }
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct DeadAnswer {
-    pub letters: Vec<UntoldView>,
-    /// Beyond the limit.
-    pub more: usize,
-}
-
-impl Answer for DeadAnswer {
+impl Answer for dead::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let rows = self.letters.iter().map(|letter| {
             let error = letter.error.as_deref().unwrap_or("(redacted)");
@@ -230,16 +183,7 @@ impl Answer for RetryAnswer {
     }
 }
 
-/// The answer of `watch test` and `watch drop`.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct DoneAnswer {
-    pub rule: Label,
-    pub message: Option<MessageNo>,
-    /// `sent` or `dropped`.
-    pub what: &'static str,
-}
-
-impl Answer for DoneAnswer {
+impl Answer for drop_letter::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let message = self.message.map(|message| format!(" #{message}")).unwrap_or_default();
         writeln!(out, "{}{message}: {}", self.rule, self.what)
@@ -250,22 +194,18 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     match args.command {
         None if args.once => once(cx, args.rule),
         None => watch(cx, args.rule, args.length),
-        Some(WatchCommand::List) => list(cx),
-        Some(WatchCommand::Status) => status(cx),
-        Some(WatchCommand::Dead { rule, limit }) => dead(cx, rule.as_ref(), limit.into()),
+        Some(WatchCommand::List) => rules(cx),
+        Some(WatchCommand::Status) => cx.call(status::Input {}),
+        Some(WatchCommand::Dead { rule, limit }) => cx.call(dead::Input { rule, limit }),
         Some(WatchCommand::Retry { rule, numbers, wait }) => retry(cx, &rule, &numbers, wait),
-        Some(WatchCommand::Drop { rule, number, id }) => drop_letter(cx, rule, number, id),
-        Some(WatchCommand::Test { rule }) => test(cx, &rule),
+        Some(WatchCommand::Drop { rule, number, id }) => cx.call(drop_letter::Input { rule, number, id }),
+        Some(WatchCommand::Test { rule }) => cx.ui.answer(&by_hand::test(&cx.place()?, &rule)?),
     }
 }
 
 fn options(cx: &mut Cx, only: Vec<Label>) -> Result<(WatchOptions, mpsc::Receiver<Line>)> {
-    let office = cx.open_to_write()?;
-    let rules = poste_config::on_rules(&office)?;
-    for name in &only {
-        find(&rules, name)?;
-    }
-    if rules.rules.is_empty() {
+    let (_, known) = cx.ask_here(list::Input { rules: only.clone() })?;
+    if known.answer.rules.is_empty() {
         return Err(CommandError::not_found(
             "there are no rules: neither poste.toml nor .poste/local.toml has an [[on]]",
         )
@@ -337,134 +277,31 @@ fn watch(cx: &mut Cx, only: Vec<Label>, length: Option<Duration>) -> Result {
     Ok(())
 }
 
-/// A rule of this machine's files.
-fn find<'r>(rules: &'r OnRules, name: &Label) -> Result<&'r OnRule> {
-    rules.rules.iter().find(|rule| rule.name == *name).ok_or_else(|| {
-        let near = nearest(name.as_str(), rules.rules.iter().map(|rule| rule.name.as_str()));
-        let error = CommandError::not_found(format!("no rule is called {name}"));
-        match near.first() {
-            Some(near) => error.hint(format!("did you mean {near}?")),
-            None => error.hint("see them: poste watch list"),
-        }
-    })
-}
-
-/// A rule that may run here.
-fn runnable<'r>(rules: &'r OnRules, name: &Label) -> Result<&'r OnRule> {
-    let rule = find(rules, name)?;
-    if rules.may_run(rule) {
-        return Ok(rule);
-    }
-    let message = format!("rule {name} stands in poste.toml, which is not trusted here");
-    Err(CommandError::new(Kind::Refused, message).code("untrusted").hint("read the file, then: poste trust"))
-}
-
-fn list(cx: &mut Cx) -> Result {
-    let office = cx.open()?;
-    let rules = poste_config::on_rules(&office)?;
+/// Secrets are looked for where this process would find them.
+fn rules(cx: &mut Cx) -> Result {
+    let (mut office, mut listed) = cx.ask_here(list::Input::default())?;
     let folder = office.path()?.parent().map(ToOwned::to_owned).unwrap_or_default();
-    let lines = rules.rules.iter().map(|rule| RuleLine {
-        rule: rule.name.clone(),
-        handler: rule.handler.word().to_owned(),
-        file: rule.source.file().to_owned(),
-        line: rule.line,
-        runs: rules.may_run(rule),
-        missing: notify::missing_secret(&rule.handler, &folder),
-    });
-    let answer = RulesAnswer { rules: lines.collect() };
-    if answer.rules.is_empty() {
-        cx.ui.say("there are no rules; write one: docs/handlers.md");
+    for rule in &mut listed.answer.rules {
+        rule.missing = notify::missing_secret(&rule.config, &folder);
     }
-    cx.ui.answer(&answer)
+    cx.show(&mut office, listed)
 }
 
-fn status(cx: &mut Cx) -> Result {
-    let office = cx.open()?;
-    let rules = poste_config::on_rules(&office)?.rules;
-    let mut seen = views::handlers(office.store())?;
-    let mut all = Vec::new();
-    for rule in &rules {
-        let seen_to = seen.iter().position(|seen| seen.rule == rule.name).map(|at| seen.remove(at));
-        all.push(RuleStatus { rule: rule.name.clone(), handler: Some(rule.handler.word().to_owned()), seen_to });
-    }
-    all.extend(seen.into_iter().map(|seen| RuleStatus { rule: seen.rule.clone(), handler: None, seen_to: Some(seen) }));
-    if all.is_empty() {
-        cx.ui.say("there are no rules; write one: docs/handlers.md");
-    }
-    cx.ui.answer(&StatusAnswer { rules: all })
-}
-
-fn dead(cx: &mut Cx, rule: Option<&Label>, limit: usize) -> Result {
-    let office = cx.open()?;
-    let (letters, more) = views::untold(office.store(), rule, limit)?;
-    if letters.is_empty() {
-        cx.ui.say("nothing waits that could not be told");
-    } else {
-        cx.ui.say("try again: poste watch retry RULE");
-    }
-    if more > 0 {
-        cx.ui.say(format!("{more} more: --limit {}", (letters.len() + more).min(DEAD_MAX.into())));
-    }
-    cx.ui.answer(&DeadAnswer { letters, more })
-}
-
-/// Who speaks here: whoever is named, else the office's own service.
-fn speaker(cx: &Cx, office: &mut Office) -> Result<Name> {
-    let speaker = poste_dispatch::speaker(office, cx.optional_speaker())?;
-    cx.carry_out(office);
-    Ok(speaker)
-}
-
-fn retry(cx: &mut Cx, name: &Label, numbers: &[MessageNo], wait: Duration) -> Result {
-    let mut office = cx.open_to_write()?;
-    let rules = poste_config::on_rules(&office)?;
-    let matcher = Matcher::new(runnable(&rules, name)?.clone())?;
-    let speaker = speaker(cx, &mut office)?;
-    for number in numbers {
-        if !views::is_untold(office.store(), name, *number)? {
-            let error = CommandError::not_found(format!("rule {name} does not wait to tell of message {number}"));
-            return Err(error.hint(format!("what waits: poste watch dead {name}")));
-        }
-    }
-    drop(office);
+fn retry(cx: &mut Cx, rule: &Label, numbers: &[MessageNo], wait: Duration) -> Result {
     let stop = stop_on_signals()?;
-    let Some(retried) = notify::retry(&cx.place()?, &cx.carrier(), &speaker, &matcher, numbers, wait, &stop)? else {
-        return Err(CommandError::new(Kind::Busy, format!("somebody else sees to rule {name} just now"))
-            .code(Code::RuleHeld.word())
-            .hint("see who: poste watch status"));
-    };
+    let retried = by_hand::retry(&cx.place()?, &cx.carrier(), rule, numbers, wait, &stop)?;
     cx.note_stored(format!("what became of {}", ui::count(retried.len(), "message")));
     let failed = retried.iter().filter(|one| !one.told).count();
     if retried.is_empty() {
         cx.ui.say("nothing waits that could not be told");
     }
     cx.ui.answer(&RetryAnswer { retried })?;
+    let untold = |message| Err(CommandError::new(Kind::Unhealthy, message).code("untold"));
     if stop.load(Ordering::Relaxed) {
-        return Err(
-            CommandError::new(Kind::Unhealthy, "it was interrupted; the rest was not tried again").code("untold")
-        );
+        return untold("it was interrupted; the rest was not tried again".to_owned());
     }
     match failed {
         0 => Ok(()),
-        _ => Err(CommandError::new(Kind::Unhealthy, format!("{} could not be told", ui::count(failed, "message")))
-            .code("untold")),
-    }
-}
-
-fn drop_letter(cx: &mut Cx, rule: Label, message: MessageNo, id: Option<RecordId>) -> Result {
-    let mut office = cx.open_to_write()?;
-    let settle = HandlerSettle { rule: rule.clone(), message, how: Settling::Dropped, token: None };
-    let proposal = cx.proposal(&office, Intent::HandlerSettle(settle), None, id)?;
-    cx.decide(&mut office, &proposal)?;
-    cx.ui.answer(&DoneAnswer { rule, message: Some(message), what: "dropped" })
-}
-
-fn test(cx: &mut Cx, name: &Label) -> Result {
-    let office = cx.open()?;
-    let rules = poste_config::on_rules(&office)?;
-    let rule = runnable(&rules, name)?;
-    match notify::test(&cx.place()?, rule)? {
-        Ok(()) => cx.ui.answer(&DoneAnswer { rule: name.clone(), message: None, what: "sent" }),
-        Err(failure) => Err(CommandError::new(Kind::Unhealthy, format!("rule {name}: {}", failure.why)).code("untold")),
+        _ => untold(format!("{} could not be told", ui::count(failed, "message"))),
     }
 }

@@ -108,3 +108,17 @@ fn messages_that_say_which_step_they_are_wait_for_the_earlier_ones() {
     );
     assert_transcript!(desk);
 }
+
+#[test]
+fn a_secret_in_an_input_or_a_definition_is_stopped() {
+    let mut desk = desk();
+    let key = "AKIAIOSFODNN7EXAMPLX";
+    let run = format!("poste workflow run review --input task='Use {key}' --id once --as ann");
+    let refused = desk.peek(&run).exits(4);
+    assert!(refused.err().contains("in the input task"), "{}", refused.err());
+    desk.file("workflows/leaky.toml", format!("[[step]]\nkey = \"a\"\nagent = \"coder\"\nrequest = \"Use {key}\"\n"));
+    let refused = desk.peek("poste workflow run leaky --as ann").exits(4);
+    assert!(refused.err().contains("in the definition, line 4"), "{}", refused.err());
+    assert_eq!(desk.peek("poste workflow list --all").out(), "");
+    desk.quietly(&format!("{run} --allow-secret"));
+}

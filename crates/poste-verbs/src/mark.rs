@@ -9,19 +9,19 @@ const PREFIX: &str = "poste-office-";
 const DIGITS: usize = 16;
 
 /// What no other office has: the id of the first record.
-pub(crate) fn office_id(office: &Office) -> Result<String, Error> {
+pub fn office_id(office: &Office) -> Result<String, Error> {
     let first = office.store().tables()?.record(Position(1))?;
     let first = first.ok_or_else(|| Error::Damaged("the log has no first record".to_owned()))?;
     Ok(first.sealed.envelope.id.to_string())
 }
 
-pub(crate) fn of(office_id: &str) -> String {
+pub fn of(office_id: &str) -> String {
     let digest = Digest::of(office_id.as_bytes()).to_string();
     format!("{PREFIX}{}", &digest[..DIGITS])
 }
 
 /// Every mark that stands anywhere in a text.
-pub(crate) fn all_in(text: &str) -> BTreeSet<String> {
+pub fn all_in(text: &str) -> BTreeSet<String> {
     let marks = text.match_indices(PREFIX).filter_map(|(at, _)| text.get(at..at + PREFIX.len() + DIGITS));
     marks.map(ToOwned::to_owned).collect()
 }

@@ -1,0 +1,48 @@
+//! Goes on with workflows, one or all: for an office that nobody dispatches, and for whoever waits for one.
+
+use poste_core::MessageNo;
+use poste_core::text::Label;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Advanced, found};
+use crate::{Access, Answered, Desk, Result, Verb};
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Input {
+    /// Only this one
+    pub workflow: Option<Label>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    /// How much was said to the log.
+    pub records: usize,
+    /// Workflows that are not over.
+    pub open: usize,
+    /// The messages of steps that were sent.
+    pub sent: Vec<MessageNo>,
+    /// What cannot be gone on with, and why.
+    pub waiting: Vec<String>,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "workflow advance";
+    const ACCESS: Access = Access::Writes;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        let advanced = match self.workflow {
+            None => super::advance(desk.office)?,
+            Some(workflow) => {
+                found(desk.office, &workflow)?;
+                let mut advanced = Advanced::default();
+                super::advance_one(desk.office, &workflow, &mut advanced)?;
+                advanced
+            }
+        };
+        let Advanced { records, open, sent, waiting } = advanced;
+        Ok(Answered::new(Answer { records, open, sent, waiting }))
+    }
+}

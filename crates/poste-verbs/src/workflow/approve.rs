@@ -1,0 +1,72 @@
+//! Decides what a step of a workflow waits for: with its first choice, or another one it offers.
+
+use poste_core::MessageNo;
+use poste_core::store::tables::{TaskState, WorkflowState};
+use poste_core::text::{Label, RecordId, Word};
+use poste_core::views::WorkflowView;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::found;
+use crate::approve::{Answer, decide};
+use crate::secret::Secrets;
+use crate::{Access, Answered, Desk, Error, Result, Verb, input};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// What it is called, for example review-1
+    pub workflow: Label,
+    /// The step, if more than one waits
+    pub step: Option<Label>,
+    /// Another choice than the first
+    pub choice: Option<Word>,
+    /// A word to whoever asked, Markdown
+    #[serde(default, deserialize_with = "input::bytes")]
+    #[schemars(with = "String", extend("default" = ""))]
+    pub note: Vec<u8>,
+    pub id: Option<RecordId>,
+    #[serde(skip)]
+    pub secrets: Secrets,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "workflow approve";
+    const ACCESS: Access = Access::Writes;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        let view = found(desk.office, &self.workflow)?;
+        let (number, first) = question(&view, self.step.as_ref())?;
+        decide(desk, number, self.choice.unwrap_or(first), self.note, self.id, self.secrets)
+    }
+}
+
+/// The one question that is open, and its first choice.
+fn question(view: &WorkflowView, step: Option<&Label>) -> Result<(MessageNo, Word)> {
+    let mut asked: Vec<(&Label, MessageNo, &Word)> = Vec::new();
+    for it in view.steps.iter().filter(|it| step.is_none_or(|step| it.key == *step)) {
+        let open = it.tasks.iter().filter(|task| task.state == TaskState::Open);
+        asked.extend(open.filter_map(|task| Some((&it.key, task.message, task.choices.first()?))));
+    }
+    let workflow = &view.workflow;
+    match asked.as_slice() {
+        [(_, number, first)] => Ok((*number, (*first).clone())),
+        [] => {
+            let error = Error::refused(format!("nothing of that waits for a decision in {workflow}"))
+                .code("nothing_to_do")
+                .hint(note!("see how it stands: " [workflow show, workflow = workflow]));
+            Err(match view.state == WorkflowState::Failed {
+                true => error.hint(note!("let what failed try again: " [workflow retry, workflow = workflow])),
+                false => error,
+            })
+        }
+        several => {
+            let keys: Vec<String> = several.iter().map(|(key, number, _)| format!("{key} (#{number})")).collect();
+            let error = Error::usage(format!("several wait for a decision: {}", keys.join(", ")));
+            Err(error.hint(note!(
+                "name the step: " [workflow approve, workflow = workflow, step = "STEP"] ", or: " [approve, number = "N"]
+            )))
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Where definitions are: of this machine in the office, of everybody beside `poste.toml`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use poste_core::text::{Label, nearest};
+use poste_core::{Error as CoreError, limits};
+use serde::Deserialize;
+
+use super::source::Format;
+use crate::{Error, Result};
+
+/// The folder of definitions.
+pub const FOLDER: &str = "workflows";
+
+/// A definition as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    pub name: Label,
+    pub path: PathBuf,
+    pub format: Format,
+    pub text: String,
+}
+
+/// A definition that is asked for: one of the office, or one that a surface has read from a file. As JSON it is a name, so
+/// that no input leads to files of its choice.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
+pub enum Given {
+    Name(String),
+    File(Source),
+}
+
+impl From<String> for Given {
+    fn from(name: String) -> Self {
+        Self::Name(name)
+    }
+}
+
+impl Given {
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Name(name) => name,
+            Self::File(source) => source.name.as_str(),
+        }
+    }
+
+    /// The definition itself.
+    pub(super) fn find(self, office: &Path) -> Result<Source> {
+        let name = match self {
+            Self::File(source) => return Ok(source),
+            Self::Name(name) => name,
+        };
+        find(office, &name)?.map_or_else(|| Err(unknown(office, &name)), Ok)
+    }
+}
+
+fn unknown(office: &Path, name: &str) -> Error {
+    let error = no_workflow(name);
+    let known: Vec<Source> = definitions(office).into_iter().flatten().collect();
+    let near = nearest(name, known.iter().map(|source| source.name.as_str()));
+    if let Some(near) = near.first() {
+        return error.hint(format!("did you mean {near}?"));
+    }
+    let beside = office.parent().unwrap_or(office);
+    let [own, shared] = folders(office).map(|path| path.strip_prefix(beside).unwrap_or(&path).display().to_string());
+    error
+        .hint(format!("write {shared}/{name}.toml, or {own}/{name}.yaml"))
+        .hint(note!("see which there are: " [workflow list] " --definitions"))
+}
+
+/// Nothing is called so: no definition, no workflow.
+pub fn no_workflow(name: &str) -> Error {
+    let name = poste_core::escape::line(name);
+    Error::not_found(format!("there is no workflow {name}")).code("unknown_workflow")
+}
+
+/// The folders of definitions, the first one first.
+fn folders(office: &Path) -> [PathBuf; 2] {
+    [office.join(FOLDER), office.with_file_name(FOLDER)]
+}
+
+fn find(office: &Path, name: &str) -> Result<Option<Source>, CoreError> {
+    // Whatever is no name leads out of the folders.
+    if name.parse::<Label>().is_err() {
+        return Ok(None);
+    }
+    for folder in folders(office) {
+        for ending in Format::ENDINGS {
+            if let Some(source) = Source::read(folder.join(format!("{name}.{ending}")))? {
+                return Ok(Some(source));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Every definition there is, by name, or why it cannot be read. One that hides another of the same name stands for both.
+pub fn definitions(office: &Path) -> Vec<Result<Source, CoreError>> {
+    let mut found: BTreeMap<String, Result<Source, CoreError>> = BTreeMap::new();
+    for folder in folders(office) {
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if Format::of_path(&path).is_none() {
+                continue;
+            }
+            let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            let Some(read) = Source::read(path).transpose() else { continue };
+            found.entry(name).or_insert(read);
+        }
+    }
+    found.into_values().collect()
+}
+
+impl Source {
+    /// The definition in a file; none if it is not there.
+    pub fn read(path: PathBuf) -> Result<Option<Self>, CoreError> {
+        let Some(text) = read_file(&path)? else { return Ok(None) };
+        let wrong = |message: String| CoreError::Config { path: path.clone(), message };
+        let format = Format::of_path(&path).ok_or_else(|| wrong("a workflow is a .toml or .yaml file".to_owned()))?;
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let name = stem.parse().map_err(|error| wrong(format!("the file is called after its workflow: {error}")))?;
+        Ok(Some(Self { name, format, text, path }))
+    }
+}
+
+/// A file of reasonable size; none if it is not there.
+fn read_file(path: &Path) -> Result<Option<String>, CoreError> {
+    let wrong = |message: String| CoreError::Config { path: path.to_owned(), message };
+    match std::fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(wrong(error.to_string())),
+        Ok(found) if !found.is_file() => return Err(wrong("it is no file".to_owned())),
+        Ok(found) if found.len() > limits::WORKFLOW_BYTES_MAX as u64 => {
+            return Err(wrong(format!("a definition has at most {} bytes", limits::WORKFLOW_BYTES_MAX)));
+        }
+        Ok(_) => {}
+    }
+    let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    String::from_utf8(bytes).map(Some).map_err(|_| wrong("it is no text".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_never_leads_out_of_the_folders() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let office = folder.path().join(".poste");
+        std::fs::create_dir_all(folder.path().join(FOLDER)).expect("made");
+        std::fs::write(folder.path().join("outside.toml"), "").expect("written");
+        std::fs::write(folder.path().join(FOLDER).join("inside.toml"), "").expect("written");
+        let asked = |name: &str| Given::from(name.to_owned()).find(&office);
+        assert_eq!(asked("inside").expect("found").name.as_str(), "inside");
+        let outside = folder.path().join("outside");
+        for name in ["../outside", outside.to_str().expect("a path"), "outside", ""] {
+            assert_eq!(asked(name).unwrap_err().code, Some("unknown_workflow"), "{name}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Draws a definition, or how a workflow stands.
+
+use poste_core::text::Label;
+use poste_core::views;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::render::Picture;
+use super::run::start_error;
+use super::{Anybody, Given, Known, Registered, Source, StartError, check};
+use crate::{Access, Answered, Desk, Result, Verb};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// A definition, or a workflow that was started
+    #[schemars(with = "String")]
+    pub name: Given,
+    #[serde(default)]
+    pub format: Format,
+}
+
+/// What a picture is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    #[default]
+    Mermaid,
+    Svg,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    pub name: String,
+    pub format: Format,
+    pub picture: String,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "workflow graph";
+    const ACCESS: Access = Access::Reads;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        let name = self.name.name().to_owned();
+        let label = name.parse::<Label>().ok().filter(|_| matches!(self.name, Given::Name(_)));
+        let started = label.map(|label| views::workflow(desk.office.store(), &label)).transpose()?.flatten();
+        let picture = match started {
+            Some(view) => Picture::of_run(&view),
+            None => of_definition(&self.name.find(desk.office.path()?)?, &Registered(desk.office))?,
+        };
+        Ok(Answered::new(Answer::new(name, self.format, &picture)))
+    }
+}
+
+/// Draws a definition that needs no office: everybody in it might be there.
+pub fn of_file(name: String, source: &Source, format: Format) -> Result<Answered<Answer>> {
+    let picture = of_definition(source, &Anybody)?;
+    Ok(Answered::new(Answer::new(name, format, &picture)))
+}
+
+impl Answer {
+    fn new(name: String, format: Format, picture: &Picture) -> Self {
+        let picture = match format {
+            Format::Mermaid => picture.mermaid(),
+            Format::Svg => picture.svg(),
+        };
+        Self { name, format, picture }
+    }
+}
+
+fn of_definition(source: &Source, known: &dyn Known) -> Result<Picture> {
+    let (definition, problems) = check::lint(&source.text, source.format, &source.name, known);
+    let unfit = || start_error(source, StartError::Unfit(problems));
+    Ok(Picture::of_definition(&definition.ok_or_else(unfit)?))
+}

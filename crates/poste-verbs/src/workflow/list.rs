@@ -1,0 +1,51 @@
+//! Lists the workflows that run, or all.
+
+use poste_core::views::{self, WorkflowLine};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::go_on_with_news;
+use crate::{Access, Answered, Desk, Result, Verb, input};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Input {
+    /// Also those that are over
+    pub all: bool,
+    /// Maximum number of workflows
+    pub limit: u16,
+}
+
+/// How many are listed unless a number is given.
+pub const LIMIT_DEFAULT: u16 = 50;
+pub const LIMIT_MAX: u16 = 1000;
+
+impl Default for Input {
+    fn default() -> Self {
+        Self { all: false, limit: LIMIT_DEFAULT }
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    pub workflows: Vec<WorkflowLine>,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "workflow list";
+    const ACCESS: Access = Access::Reads;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        input::check_limit(self.limit, LIMIT_MAX)?;
+        go_on_with_news(desk);
+        let workflows = views::workflows(desk.office.store(), self.all, self.limit.into())?;
+        if workflows.is_empty() {
+            desk.say(match self.all {
+                true => "no workflow runs".into(),
+                false => note!("no workflow runs; see those that are over: " [workflow list, all = true]),
+            });
+        }
+        Ok(Answered::new(Answer { workflows }))
+    }
+}

@@ -1,0 +1,27 @@
+//! Shows how a workflow stands: its steps, and what they came to.
+
+use poste_core::text::Label;
+use poste_core::views::WorkflowView;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{found, go_on_with_news};
+use crate::{Access, Answered, Desk, Result, Verb};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// What it is called, for example review-1; or the label that messages carry
+    pub workflow: Label,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "workflow show";
+    const ACCESS: Access = Access::Reads;
+    type Answer = WorkflowView;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<WorkflowView>> {
+        go_on_with_news(desk);
+        Ok(Answered::new(found(desk.office, &self.workflow)?))
+    }
+}
