@@ -5,6 +5,7 @@ use poste_core::fold::{Code, Effect, Outcome, Verdict};
 use poste_core::limits;
 use poste_core::log::{Author, Content, ContextRead, Intent, MessageNo, Position, Proposal, Shown};
 use poste_core::progress::Progress;
+use poste_core::store::Interrupt;
 use poste_core::store::artifact::Worktree;
 use poste_core::store::tables::Agent;
 use poste_core::text::{Name, RecordId};
@@ -28,6 +29,7 @@ pub struct Desk<'d> {
     pub caller: &'d Caller,
     pub host: &'d Host,
     watcher: Option<&'d mut dyn Watcher>,
+    cancelled: Option<&'d Interrupt>,
     stored: Vec<Stored>,
     warnings: Vec<Note>,
     next: Vec<Note>,
@@ -44,11 +46,30 @@ pub trait Watcher: std::fmt::Debug {
 
 impl<'d> Desk<'d> {
     pub fn new(office: &'d mut Office, caller: &'d Caller, host: &'d Host) -> Self {
-        Self { office, caller, host, watcher: None, stored: Vec::new(), warnings: Vec::new(), next: Vec::new() }
+        Self {
+            office,
+            caller,
+            host,
+            watcher: None,
+            cancelled: None,
+            stored: Vec::new(),
+            warnings: Vec::new(),
+            next: Vec::new(),
+        }
     }
 
     pub fn watched_by(self, watcher: &'d mut dyn Watcher) -> Self {
         Self { watcher: Some(watcher), ..self }
+    }
+
+    /// Commands that a verb runs end once this is raised.
+    pub fn cancelled_by(self, cancelled: &'d Interrupt) -> Self {
+        Self { cancelled: Some(cancelled), ..self }
+    }
+
+    /// Nobody waits for the answer any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.is_some_and(Interrupt::is_raised)
     }
 
     /// The office, and where to tell how far work on it is.
