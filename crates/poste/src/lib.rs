@@ -9,8 +9,6 @@ mod error;
 mod explain;
 mod git;
 mod git_hooks;
-mod identity;
-mod mcp;
 mod notes;
 mod paths;
 #[doc(hidden)]

@@ -1,15 +1,15 @@
 //! Results within a budget of tokens: digest first, bodies as far as they fit, and nothing of it mistaken for an instruction.
 
 use poste_core::Timestamp;
+use poste_core::escape;
 use poste_core::log::MessageNo;
 use poste_core::views::{InboxLine, InboxPage, MessageView};
 use poste_core::vocabulary::{Priority, Urgency};
+use poste_verbs::Mark;
 use poste_verbs::caller::Ids;
+use poste_verbs::model::tokens::estimate;
+use poste_verbs::model::{fence, subject};
 use serde_json::{Value, json};
-
-use crate::context::Mark;
-use crate::ui::tokens::estimate;
-use crate::ui::{escape, fence, subject};
 
 pub(super) const TOKENS_DEFAULT: usize = 1_500;
 const TOKENS_MIN: usize = 200;
