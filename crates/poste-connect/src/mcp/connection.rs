@@ -132,13 +132,14 @@ impl Connection {
         Carrier { program: self.station.host.program.clone(), caller: known.agent, session: known.session }
     }
 
-    pub(super) fn now(&self) -> Result<Timestamp> {
-        self.with_office(|open| Ok(open.office.now()?))
-    }
-
     /// Calls a verb in the name of this process.
     pub(super) fn call<V: Verb>(&self, own: &Identity, verb: V) -> Result<Answered<V::Answer>> {
         self.ask(own, None, |desk| desk.call(verb))
+    }
+
+    /// As [`Self::call`], with the moment it was answered.
+    pub(super) fn call_at<V: Verb>(&self, own: &Identity, verb: V) -> Result<(V::Answer, Timestamp)> {
+        self.ask(own, None, |desk| Ok((desk.call(verb)?.answer, desk.now()?)))
     }
 
     /// Calls a verb that runs commands: other calls go on meanwhile, and cancelling this one ends them.
@@ -185,36 +186,35 @@ impl Connection {
 
     /// Who this process speaks for, if that is known by now.
     pub(super) fn identity(&self) -> Result<Identity> {
+        self.with_office(|open| self.identity_in(open))
+    }
+
+    fn identity_in(&self, open: &mut Opened) -> Result<Identity> {
+        let mut known = locked(&self.known);
+        if let Some((own, at)) = known.as_ref()
+            && is_current(&open.office, own, *at)?
+        {
+            return Ok(own.clone());
+        }
+        let own = Identity::of_process(&open.speak_as(&self.station.own).desk(), &processes::above())?;
+        *known = own.agent.is_some().then(|| (own.clone(), Instant::now()));
+        Ok(own)
+    }
+
+    /// Who calls a tool, which shows that the agent is there: what its session holds is kept. Watching does not keep it.
+    pub(super) fn arrive(&self) -> Result<Identity> {
         self.with_office(|open| {
-            let mut known = locked(&self.known);
-            if let Some((own, at)) = known.as_ref()
-                && is_current(&open.office, own, *at)?
-            {
-                return Ok(own.clone());
-            }
-            let own = Identity::of_process(&open.speak_as(&self.station.own).desk(), &processes::above())?;
-            *known = own.agent.is_some().then(|| (own.clone(), Instant::now()));
+            let own = self.identity_in(open)?;
+            // That it fails stops nobody: what is lost is told to whoever finishes it.
+            drop(open.speak_as(&own).desk().extend_held());
             Ok(own)
         })
     }
 
-    /// Keeps what this session holds: for calls of tools, which show that the agent is there. Watching does not.
-    ///
-    /// That it fails stops nobody: what is lost is told to whoever finishes it.
-    pub(super) fn keep_held(&self) {
-        let kept = self.identity();
-        drop(kept.and_then(|own| self.with_office(|open| open.speak_as(&own).desk().extend_held())));
-    }
-
-    pub(super) fn named(&self) -> Result<Identity> {
-        let own = self.identity()?;
-        if own.agent.is_none() { Err(unnamed()) } else { Ok(own) }
-    }
-
     /// Said once: the name this process speaks for also runs as a session that is not its own.
     pub(super) fn another(&self) -> Option<String> {
-        let own = self.identity().ok()?;
-        let name = own.agent.filter(|_| own.session.is_none())?;
+        let known = locked(&self.known).as_ref().map(|(own, _)| own.clone())?;
+        let name = known.agent.filter(|_| known.session.is_none())?;
         let live = self.with_office(|open| Ok(views::live_session(open.office.store(), &name)?)).ok()??;
         if live.process != Presence::Running || self.told_of_another.swap(true, Ordering::Relaxed) {
             return None;
@@ -233,8 +233,10 @@ impl Connection {
 
     /// What was shown is marked. If that fails it is shown once more, which is better than never.
     pub(super) fn confirm(&self, marks: Vec<Mark>) {
-        let own = self.identity();
-        drop(own.and_then(|own| self.with_office(|open| open.speak_as(&own).desk().confirm(marks))));
+        drop(self.with_office(|open| {
+            let own = self.identity_in(open)?;
+            open.speak_as(&own).desk().confirm(marks)
+        }));
     }
 
     pub(super) fn remember_claim(&self, number: MessageNo, token: Position) {

@@ -86,7 +86,6 @@ impl Table for PosteTable {
             let message = format!("there is no tool {}; there are {}", short(&request.name), names.join(", "));
             return Err(ErrorData::invalid_params(message, None));
         };
-        self.connection.keep_held();
         let reply = tool
             .run(&self.connection, request.arguments.unwrap_or_default(), call)
             .unwrap_or_else(|error| refusal(&self.connection, &error));

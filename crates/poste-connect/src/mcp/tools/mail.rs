@@ -20,20 +20,30 @@ fn max_tokens(arguments: &mut JsonObject) -> Option<i64> {
     arguments.remove("max_tokens").and_then(|budget| budget.as_i64())
 }
 
-pub(super) fn check_inbox(connection: &Connection, mut arguments: JsonObject, _: &Call) -> Result<Reply> {
-    const LINES_MAX: u16 = 500;
-    let own = connection.named()?;
+pub(super) fn check_inbox(
+    connection: &Connection,
+    own: &Identity,
+    mut arguments: JsonObject,
+    _: &Call,
+) -> Result<Reply> {
+    const LINES_MAX: usize = 500;
+    /// Fewer than any line costs: what could not be shown is not looked up.
+    const LINE_TOKENS_MIN: usize = 25;
     let budget = render::budget(max_tokens(&mut arguments));
-    arguments.insert("limit".to_owned(), json!(LINES_MAX));
-    let page = connection.call(&own, filled::<inbox::Input>(Value::Object(arguments))?)?.answer;
-    Ok(render::digest(&page, connection.now()?, budget))
+    arguments.insert("limit".to_owned(), json!((budget / LINE_TOKENS_MIN).min(LINES_MAX)));
+    let (page, now) = connection.call_at(own, filled::<inbox::Input>(Value::Object(arguments))?)?;
+    Ok(render::digest(&page, now, budget))
 }
 
-pub(super) fn read_message(connection: &Connection, mut arguments: JsonObject, _: &Call) -> Result<Reply> {
-    let own = connection.named()?;
+pub(super) fn read_message(
+    connection: &Connection,
+    own: &Identity,
+    mut arguments: JsonObject,
+    _: &Call,
+) -> Result<Reply> {
     let budget = room(max_tokens(&mut arguments));
     let offset = arguments.remove("offset").and_then(|offset| offset.as_u64()).unwrap_or(0);
-    let answered = connection.call(&own, filled::<read::Input>(Value::Object(arguments))?)?;
+    let answered = connection.call(own, filled::<read::Input>(Value::Object(arguments))?)?;
     let view = answered.answer;
     let text = render::message(connection.ids(), &view, usize::try_from(offset).unwrap_or(0), budget);
     let number = view.number;
@@ -46,10 +56,14 @@ pub(super) fn read_message(connection: &Connection, mut arguments: JsonObject, _
     Ok(Reply { marks: answered.marks, ..Reply::new(text, Some(next), rows) })
 }
 
-pub(super) fn claim_work(connection: &Connection, mut arguments: JsonObject, call: &Call) -> Result<Reply> {
-    let own = connection.named()?;
+pub(super) fn claim_work(
+    connection: &Connection,
+    own: &Identity,
+    mut arguments: JsonObject,
+    call: &Call,
+) -> Result<Reply> {
     let budget = room(max_tokens(&mut arguments));
-    let answered = connection.call_apart(&own, filled::<claim::Input>(Value::Object(arguments))?, call)?;
+    let answered = connection.call_apart(own, filled::<claim::Input>(Value::Object(arguments))?, call)?;
     let claimed = answered.answer;
     let mut lines = Vec::new();
     for claim in &claimed.claims {
@@ -67,18 +81,22 @@ pub(super) fn claim_work(connection: &Connection, mut arguments: JsonObject, cal
     Ok(Reply { marks: only_shown(answered.marks, &shown), ..reply })
 }
 
-pub(super) fn wait_for_mail(connection: &Connection, mut arguments: JsonObject, call: &Call) -> Result<Reply> {
+pub(super) fn wait_for_mail(
+    connection: &Connection,
+    own: &Identity,
+    mut arguments: JsonObject,
+    call: &Call,
+) -> Result<Reply> {
     const SECONDS_DEFAULT: u64 = 45;
     const SECONDS_MAX: u64 = 24 * 60 * 60;
-    let own = connection.named()?;
     let budget = room(max_tokens(&mut arguments));
     let seconds = arguments.remove("seconds").and_then(|seconds| seconds.as_u64()).unwrap_or(SECONDS_DEFAULT);
     let patience = Duration::from_secs(seconds.min(SECONDS_MAX));
     let begun = Instant::now();
     let input = filled::<wait::Input>(Value::Object(arguments))?;
-    let mut answered = connection.call(&own, input.clone())?;
+    let mut answered = connection.call(own, input.clone())?;
     if answered.answer.news.messages.is_empty() && !patience.is_zero() {
-        answered = until_there(connection, &own, call, input, answered, Waiting { begun, patience })?;
+        answered = until_there(connection, own, call, input, answered, Waiting { begun, patience })?;
     }
     let views = answered.answer.news.messages;
     if views.is_empty() {
@@ -135,7 +153,8 @@ fn until_there(
                 return Ok(answered);
             }
             progress();
-            connection.keep_held();
+            // That it is not kept now stops nobody.
+            drop(connection.arrive());
         }
     })
 }

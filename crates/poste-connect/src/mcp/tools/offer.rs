@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::inputs::{Mail, Said};
 use super::schema::{self, Properties};
 use crate::mcp::Call;
-use crate::mcp::connection::Connection;
+use crate::mcp::connection::{Connection, unnamed};
 use crate::mcp::render::{self, Reply};
 
 /// A verb that a tool offers.
@@ -174,10 +174,10 @@ pub(in crate::mcp) struct Tool {
     pub(super) takes: OnceLock<JsonObject>,
 }
 
-/// A tool with an input and an answer of its own.
+/// A tool with an input and an answer of its own, for an agent that has a name.
 pub(super) struct Own {
     pub input: fn() -> JsonObject,
-    pub run: fn(&Connection, JsonObject, &Call) -> Result<Reply>,
+    pub run: fn(&Connection, &Identity, JsonObject, &Call) -> Result<Reply>,
 }
 
 impl std::fmt::Debug for Tool {
@@ -242,10 +242,13 @@ impl Tool {
     }
 
     pub(in crate::mcp) fn run(&self, connection: &Connection, mut arguments: JsonObject, call: &Call) -> Result<Reply> {
+        let caller = connection.arrive();
         schema::check(self.name, self.takes(), &mut arguments)?;
+        let caller = caller?;
         let reply = match &self.own {
-            Some(own) => (own.run)(connection, arguments, call)?,
-            None => self.call(connection, arguments, call)?,
+            Some(_) if caller.agent.is_none() => return Err(unnamed()),
+            Some(own) => (own.run)(connection, &caller, arguments, call)?,
+            None => self.call(connection, &caller, arguments, call)?,
         };
         Ok(match connection.another() {
             Some(warning) => reply.warned(&warning),
@@ -253,18 +256,17 @@ impl Tool {
         })
     }
 
-    fn call(&self, connection: &Connection, mut arguments: JsonObject, call: &Call) -> Result<Reply> {
+    fn call(&self, connection: &Connection, own: &Identity, mut arguments: JsonObject, call: &Call) -> Result<Reply> {
         let budget = room(arguments.remove(MAX_TOKENS).and_then(|budget| budget.as_i64()));
         let offer = self.chosen(&mut arguments)?;
         let mut input = offer.input(arguments)?;
-        let own = connection.identity()?;
         if offer.takes_token()
             && let Some(number) = input.get("number").and_then(Value::as_u64)
-            && let Some(token) = connection.token(&own, poste_core::MessageNo(number))
+            && let Some(token) = connection.token(own, poste_core::MessageNo(number))
         {
             input.insert("token".to_owned(), json!(token));
         }
-        let mut called = offer.call(connection, &own, Value::Object(input), call)?;
+        let mut called = offer.call(connection, own, Value::Object(input), call)?;
         let failed = called.failed.take();
         let budget = budget.saturating_sub(failed.as_deref().map_or(0, tokens::estimate));
         let reply = match offer.shows {
