@@ -5,15 +5,32 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What would make two machines fold differently: clocks, randomness, the environment, files, map order, floats.
-const FORBIDDEN_IN_FOLD: &[&str] =
-    &["SystemTime", "Instant::now", "std::env", "std::fs", "HashMap", "HashSet", "rand", "f32", "f64"];
+const FORBIDDEN_IN_FOLD: &[&str] = &[
+    "SystemTime",
+    "Instant::now",
+    "std::env",
+    "std::fs",
+    "HashMap",
+    "HashSet",
+    "rand",
+    "f32",
+    "f64",
+    "clippy::disallowed*",
+];
 
 /// Where the lints may be switched off, outside the store: file, and what the attribute stands on.
 const LINT_EXCEPTIONS: &[(&str, &str)] =
     &[("lib.rs", "mod sabotage;"), ("lib.rs", "pub mod store;"), ("office.rs", "fn now_instant()")];
 
+/// What belongs to the command line alone: its parser, and the arguments of this process.
+const FORBIDDEN_BELOW_THE_COMMAND_LINE: &[&str] = &["clap", "args_os", "env::args", "parse_from", "ArgMatches"];
+
 fn core_sources() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../poste-core/src")
+    sources_of("poste-core")
+}
+
+fn sources_of(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src")
 }
 
 fn sources_below(folder: &Path) -> Vec<(PathBuf, String)> {
@@ -31,12 +48,13 @@ fn sources_below(folder: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Whether `line` mentions `word` as a word of its own: `operand` is no `rand`.
+/// Whether `line` mentions `word` as a word of its own: `operand` is no `rand`. A `*` stands for any ending.
 fn mentions(line: &str, word: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    line.match_indices(word).any(|(start, _)| {
+    let (beginning, any_ending) = word.strip_suffix('*').map_or((word, false), |beginning| (beginning, true));
+    line.match_indices(beginning).any(|(start, _)| {
         !line[..start].chars().next_back().is_some_and(is_word)
-            && !line[start + word.len()..].chars().next().is_some_and(is_word)
+            && (any_ending || !line[start + beginning.len()..].chars().next().is_some_and(is_word))
     })
 }
 
@@ -45,12 +63,11 @@ fn code_of(line: &str) -> &str {
     line.split("//").next().unwrap_or(line)
 }
 
-fn forbidden_mentions(name: &str, text: &str) -> Vec<String> {
+fn forbidden_mentions(forbidden: &[&str], name: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        let code = code_of(line);
-        let word = FORBIDDEN_IN_FOLD.iter().find(|word| mentions(code, word));
-        if let Some(word) = word.copied().or(code.contains("clippy::disallowed").then_some("clippy::disallowed")) {
+        let word = forbidden.iter().find(|word| mentions(code_of(line), word));
+        if let Some(word) = word {
             found.push(format!("{name}:{}: {word}: {}", number + 1, line.trim()));
         }
     }
@@ -63,9 +80,29 @@ fn the_fold_mentions_nothing_that_could_differ_between_machines() {
     assert!(sources.len() >= 10, "the fold has moved: only {} files found", sources.len());
     let found: Vec<String> = sources
         .iter()
-        .flat_map(|(path, text)| forbidden_mentions(&path.file_name().unwrap().to_string_lossy(), text))
+        .flat_map(|(path, text)| {
+            forbidden_mentions(FORBIDDEN_IN_FOLD, &path.file_name().unwrap().to_string_lossy(), text)
+        })
         .collect();
     assert!(found.is_empty(), "the fold mentions what it may not touch:\n{}", found.join("\n"));
+}
+
+/// Tools, hooks, runs and verbs take typed inputs. Whatever reads a command line stands above them.
+#[test]
+fn nothing_below_the_command_line_names_its_parser_or_its_arguments() {
+    for name in ["poste-connect", "poste-dispatch", "poste-verbs"] {
+        let sources = sources_below(&sources_of(name));
+        assert!(sources.len() >= 10, "{name} has moved: only {} files found", sources.len());
+        let found: Vec<String> = sources
+            .iter()
+            .flat_map(|(path, text)| {
+                forbidden_mentions(FORBIDDEN_BELOW_THE_COMMAND_LINE, &path.display().to_string(), text)
+            })
+            .collect();
+        assert!(found.is_empty(), "{name} knows the command line:\n{}", found.join("\n"));
+        let manifest = fs::read_to_string(sources_of(name).with_file_name("Cargo.toml")).unwrap();
+        assert!(!manifest.contains("clap"), "{name} depends on clap");
+    }
 }
 
 /// Attributes that switch `clippy::disallowed_…` off: the line, and what comes after the attribute.
@@ -109,10 +146,13 @@ fn the_lints_are_switched_off_only_where_the_machine_is_touched() {
 
 #[test]
 fn the_search_finds_what_it_is_for() {
-    let bad = "use std::collections::HashMap;\nlet operand = 1; // rand in a comment\nlet x: f64 = rand::random();\n";
-    let found = forbidden_mentions("example.rs", bad);
-    assert_eq!(found.len(), 2, "{found:?}");
+    let bad = "use std::collections::HashMap;\nlet operand = 1; // rand in a comment\nlet x: f64 = rand::random();\n#[allow(clippy::disallowed_methods)]\n";
+    let found = forbidden_mentions(FORBIDDEN_IN_FOLD, "example.rs", bad);
+    assert_eq!(found.len(), 3, "{found:?}");
     assert!(found[0].starts_with("example.rs:1: HashMap") && found[1].starts_with("example.rs:3: rand"), "{found:?}");
+    let bad = "use clap::Parser;\nlet words = std::env::args();\nlet argv = overclap; // clap\n";
+    let found = forbidden_mentions(FORBIDDEN_BELOW_THE_COMMAND_LINE, "example.rs", bad);
+    assert_eq!(found.len(), 2, "{found:?}");
     let off = switched_off(
         "fn a() {}\n#[allow(\n    clippy::disallowed_methods,\n)]\nfn b() {}\n#[warn(clippy::disallowed)]",
     );

@@ -2,7 +2,7 @@
 
 use poste_core::fold::{Claimed, Code, Effect};
 use poste_core::gates::{Gates, Report};
-use poste_core::log::{Claim, Intent, MessageNo, Position};
+use poste_core::log::{Claim, Intent, MessageNo, Position, Release};
 use poste_core::text::{RecordId, TypeName};
 use poste_core::views::{self, MessageView};
 use poste_core::{Timestamp, limits};
@@ -69,6 +69,7 @@ pub struct ClaimView {
 impl Verb for Input {
     const NAME: &'static str = "claim";
     const ACCESS: Access = Access::Writes;
+    const RUNS_COMMANDS: bool = true;
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
@@ -94,8 +95,11 @@ impl Verb for Input {
         let proposal = desk.proposal(Intent::Claim(claim), None, self.id)?;
         let (_, effect) = desk.decide(&proposal)?;
         let Effect::Claimed(claimed) = effect else { return Err(Error::odd_effect("the claim")) };
-        let token = claimed.token;
-        let gated = gates::of_claim(desk, &gates, claimed, self.lease_ms).map_err(|error| ungated(token, error))?;
+        let (token, numbers) = (claimed.token, claimed.items.iter().map(|item| item.number).collect::<Vec<_>>());
+        let gated = match gates::of_claim(desk, &gates, claimed, self.lease_ms) {
+            _ if desk.is_cancelled() => return Err(given_back(desk, token, &numbers)),
+            gated => gated.map_err(|error| ungated(token, error))?,
+        };
         for report in &gated.returned {
             desk.warn(format!("#{} went back to its sender: {}", report.number, report.summary()));
         }
@@ -172,6 +176,19 @@ pub fn nothing_left(desk: &Desk<'_>, answer: &Answer) -> Result<Error> {
         }
     };
     Ok(error.partial(answer))
+}
+
+/// Nobody waits for the claim any more, so nobody would work on what it won.
+fn given_back(desk: &mut Desk<'_>, token: Position, numbers: &[MessageNo]) -> Error {
+    for number in numbers {
+        let release = Intent::Release(Release { message: *number, token: Some(token) });
+        // A message that went back to its sender is refused, and is not held.
+        let released = desk.proposal(release, None, None).and_then(|proposal| Ok(desk.propose(&proposal)?));
+        if let Err(error) = released {
+            return ungated(token, error);
+        }
+    }
+    gates::cancelled()
 }
 
 /// The claim is committed, and its gates could not be run to their end.

@@ -6,6 +6,7 @@ use poste_core::limits;
 use poste_core::log::{Author, Content, ContextRead, Intent, MessageNo, Position, Proposal, Shown};
 use poste_core::payload::PayloadSchemas;
 use poste_core::progress::Progress;
+use poste_core::store::Interrupt;
 use poste_core::store::artifact::Worktree;
 use poste_core::store::tables::Agent;
 use poste_core::text::{Name, RecordId};
@@ -31,6 +32,7 @@ pub struct Desk<'d> {
     watcher: Option<&'d mut dyn Watcher>,
     /// Of this machine's `poste.toml`, once that was brought into force: a verb that sends reads it once.
     schemas: Option<PayloadSchemas>,
+    cancelled: Option<&'d Interrupt>,
     stored: Vec<Stored>,
     warnings: Vec<Note>,
     next: Vec<Note>,
@@ -53,6 +55,7 @@ impl<'d> Desk<'d> {
             host,
             watcher: None,
             schemas: None,
+            cancelled: None,
             stored: Vec::new(),
             warnings: Vec::new(),
             next: Vec::new(),
@@ -61,6 +64,16 @@ impl<'d> Desk<'d> {
 
     pub fn watched_by(self, watcher: &'d mut dyn Watcher) -> Self {
         Self { watcher: Some(watcher), ..self }
+    }
+
+    /// Commands that a verb runs end once this is raised.
+    pub fn cancelled_by(self, cancelled: &'d Interrupt) -> Self {
+        Self { cancelled: Some(cancelled), ..self }
+    }
+
+    /// Nobody waits for the answer any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.is_some_and(Interrupt::is_raised)
     }
 
     /// The office, and where to tell how far work on it is.

@@ -15,17 +15,17 @@ use crate::{Caller, Desk, Error, Result};
 
 /// What is kept of the output of one command.
 const KEEP: Keep = Keep { head: 2 * 1024, tail: 6 * 1024 };
-/// How often the lease is looked at while a command runs; a short lease more often.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often it is asked while a command runs whether it goes on, and how its lease stands; a short lease more often.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(200);
 const LOOK_AT_LEAST: Duration = Duration::from_millis(50);
 
 /// Runs what applies to a message, for anybody. Nothing is recorded and nobody's lease depends on it. Of a message
 /// without gates it tells whether its artifacts are still what was sent.
-pub fn look(caller: &Caller, office: &Office, gates: &Gates, message: &MessageView) -> Result<Report> {
-    let scene = Scene::of(office.store())?;
-    let mut commands =
-        Commands { environment: environment(caller, &scene), while_running: &mut || Ok(()), every: LOOK_EVERY };
-    Ok(gates::run(&scene, gates, message, &mut commands)?)
+pub fn look(desk: &Desk<'_>, gates: &Gates, message: &MessageView) -> Result<Report> {
+    let scene = Scene::of(desk.office.store())?;
+    let environment = environment(desk.caller, &scene);
+    let mut commands = Commands { environment, while_running: &mut || goes_on(desk), every: LOOK_EVERY };
+    gates::run(&scene, gates, message, &mut commands).map_err(|error| stopped(desk, error))
 }
 
 /// Why these messages must not even be claimed here: their gates may not be run.
@@ -80,8 +80,9 @@ pub fn of_claim(desk: &mut Desk<'_>, gates: &Gates, claimed: Claimed, lease_ms: 
         let every = lease.look_every();
         let report = {
             let environment = environment(desk.caller, &scene);
-            let mut commands = Commands { environment, while_running: &mut || lease.keep(desk), every };
-            gates::run(&scene, gates, &message, &mut commands)?
+            let mut keep = || goes_on(desk).and_then(|()| lease.keep(desk));
+            let mut commands = Commands { environment, while_running: &mut keep, every };
+            gates::run(&scene, gates, &message, &mut commands).map_err(|error| stopped(desk, error))?
         };
         lease.keep(desk)?;
         let result = Intent::GateResult(report.result(token));
@@ -150,6 +151,23 @@ fn extend(
         }
         Verdict::Rejected(rejection) => Err(poste_core::Error::Rejected(rejection)),
     }
+}
+
+/// Whether a command that runs here goes on.
+fn goes_on(desk: &Desk<'_>) -> Result<(), poste_core::Error> {
+    match desk.is_cancelled() {
+        true => Err(poste_core::Error::Io { path: "gate".into(), source: std::io::ErrorKind::Interrupted.into() }),
+        false => Ok(()),
+    }
+}
+
+fn stopped(desk: &Desk<'_>, error: poste_core::Error) -> Error {
+    if desk.is_cancelled() { cancelled() } else { error.into() }
+}
+
+/// Whoever asked does not wait any more.
+pub(crate) fn cancelled() -> Error {
+    Error::refused("the call was cancelled, and the command it ran was ended").code("cancelled")
 }
 
 /// Starts the commands of gates.

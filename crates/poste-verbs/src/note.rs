@@ -58,17 +58,23 @@ impl Note {
     pub fn parts(&self) -> &[Part] {
         &self.0
     }
+
+    /// On one line, with moments as they are and verbs in the form of a surface.
+    pub fn written(&self, form: impl Fn(&Call) -> String) -> String {
+        let parts = self.0.iter().map(|part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Time(at) => at.to_string(),
+            Part::Since(at) => format!("since {at}"),
+            Part::Call(call) => form(call),
+        });
+        parts.collect()
+    }
 }
 
 /// Moments as they are, verbs by their names alone: a surface has better words for both.
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|part| match part {
-            Part::Text(text) => f.write_str(text),
-            Part::Time(at) => write!(f, "{at}"),
-            Part::Since(at) => write!(f, "since {at}"),
-            Part::Call(call) => f.write_str(&call.verb),
-        })
+        f.write_str(&self.written(|call| call.verb.clone()))
     }
 }
 

@@ -13,6 +13,8 @@ pub trait Verb: DeserializeOwned + JsonSchema {
     /// As people type it: `send`, `context append`.
     const NAME: &'static str;
     const ACCESS: Access;
+    /// It runs commands, which take their time: a surface with other callers gives it an office of its own meanwhile.
+    const RUNS_COMMANDS: bool = false;
     type Answer: Serialize + JsonSchema;
 
     /// Call it through [`Desk::call`], which prepares the office for it.

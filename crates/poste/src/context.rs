@@ -2,26 +2,27 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ColorChoice;
+use poste_connect::station::{self, Station};
 use poste_core::Timestamp;
 use poste_core::fold::{Effect, Outcome, Verdict};
 use poste_core::log::{Ack, Author, Content, Intent, MessageNo, Proposal, Via};
 use poste_core::office::{Office, Place};
-use poste_core::store::artifact::Worktree;
 use poste_core::store::clock::{Boot, Clock, SystemClock};
 use poste_core::store::schema::Schema;
 use poste_core::store::tables::Agent;
-use poste_core::store::{Interest, LOCK_TIMEOUT_MS_DEFAULT, Options, discover};
+use poste_core::store::{Interest, LOCK_TIMEOUT_MS_DEFAULT};
 use poste_core::text::{Name, RecordId, Session};
 use poste_core::views;
 use poste_verbs::actions::Carrier;
 use poste_verbs::answer::Stored;
 use poste_verbs::caller::Ids;
-use poste_verbs::{Answered, Caller, Desk, Files, Host, Verb};
+use poste_verbs::session::Identity;
+use poste_verbs::{Answered, Caller, Desk, Host, Verb};
 
 use crate::cli::{Global, duration};
 use crate::error::{CommandError, Kind};
@@ -33,13 +34,8 @@ use crate::{Result, notes, ui};
 #[derive(Debug)]
 pub(crate) struct Cx {
     pub ui: Ui,
-    global: Global,
     command: &'static str,
-    /// The surface the command came in by.
-    via: Via,
-    schema: Schema,
-    clock: Arc<dyn Clock>,
-    host: Host,
+    station: Station,
     stored: RefCell<Vec<Stored>>,
     /// Warnings of verbs so far: one that is asked again and again gives the same each time.
     warned: RefCell<BTreeSet<String>>,
@@ -60,38 +56,32 @@ fn via(command: &str) -> Via {
 }
 
 impl Cx {
-    pub(crate) fn new(mut global: Global, command: &'static str, schema: Schema) -> Result<Self> {
-        global.speaker = from_environment(global.speaker, "POSTE_AGENT", |text| text.parse::<Name>())?;
-        global.session = from_environment(global.session, "POSTE_SESSION", |text| text.parse::<Session>())?;
-        global.office = from_environment(global.office, "POSTE_HOME", |text| Ok::<_, String>(PathBuf::from(text)))?;
-        global.lock_timeout = from_environment(global.lock_timeout, "POSTE_LOCK_TIMEOUT", duration)?;
-        let clock = clock()?;
+    pub(crate) fn new(global: Global, command: &'static str, schema: Schema) -> Result<Self> {
+        let mut station = station(&global, command, schema)?;
+        if let Some(timeout) = from_environment(global.lock_timeout, "POSTE_LOCK_TIMEOUT", duration)? {
+            station.lock_timeout = timeout;
+        }
         let colour = match global.color {
             ColorChoice::Auto => None,
             ColorChoice::Always => Some(true),
             ColorChoice::Never => Some(false),
         };
-        let ui = Ui::new(global.json, colour, global.time, clock.wall());
-        Ok(Self {
-            ui,
-            global,
-            command,
-            schema,
-            clock,
-            host: host(),
-            via: via(command),
-            stored: RefCell::default(),
-            warned: RefCell::default(),
-        })
+        let ui = Ui::new(global.json, colour, global.time, station.clock.wall());
+        Ok(Self { ui, command, station, stored: RefCell::default(), warned: RefCell::default() })
     }
 
     pub(crate) fn host(&self) -> &Host {
-        &self.host
+        &self.station.host
+    }
+
+    /// What a server or a hook serves with.
+    pub(crate) fn station(&self) -> &Station {
+        &self.station
     }
 
     /// The surface this command came in by.
     pub(crate) fn via(&self) -> Via {
-        self.via
+        self.station.via
     }
 
     /// For what prepares the office itself: a verb, before it is run.
@@ -100,42 +90,21 @@ impl Cx {
     }
 
     pub(crate) fn cwd(&self) -> Result<PathBuf> {
-        std::env::current_dir()
-            .map_err(|error| CommandError::new(Kind::NotFound, format!("the current folder is gone: {error}")))
+        Ok(station::cwd()?)
     }
 
     /// Where the office is, by --office, POSTE_HOME or the folders upward.
     pub(crate) fn place(&self) -> Result<Place> {
-        let path = match &self.global.office {
-            Some(path) => path.clone(),
-            None => {
-                let cwd = self.cwd()?;
-                discover::find(&cwd).ok_or_else(|| {
-                    CommandError::not_found(format!("no office in {} or any folder above it", cwd.display()))
-                        .hint("make one: poste init")
-                })?
-            }
-        };
-        Ok(self.place_at(path))
-    }
-
-    pub(crate) fn schema(&self) -> Schema {
-        self.schema
+        Ok(self.station.place()?)
     }
 
     /// The office folder that was named, if one was.
     pub(crate) fn explicit_office(&self) -> Option<PathBuf> {
-        self.global.office.clone()
+        self.station.office.clone()
     }
 
     pub(crate) fn place_at(&self, path: PathBuf) -> Place {
-        let options = Options {
-            schema: self.schema,
-            program: format!("poste {}", self.command),
-            lock_timeout: self.global.lock_timeout.unwrap_or(Duration::from_millis(LOCK_TIMEOUT_MS_DEFAULT)),
-            ..Options::default()
-        };
-        Place { path, clock: self.clock.clone(), options }
+        self.station.place_at(path)
     }
 
     /// For commands that look: what is due is settled first, if it can be.
@@ -201,7 +170,7 @@ impl Cx {
     pub(crate) fn ask<V: Verb>(&self, office: &mut Office, verb: V) -> Result<Answered<V::Answer>> {
         let caller = self.caller(office);
         let mut screen = Screen::new(&self.ui);
-        let answered = Desk::new(office, &caller, &self.host).watched_by(&mut screen).call(verb);
+        let answered = Desk::new(office, &caller, self.host()).watched_by(&mut screen).call(verb);
         drop(screen);
         match answered {
             Ok(mut answered) => {
@@ -263,34 +232,17 @@ impl Cx {
     /// The office and who speaks, for what verbs have in common.
     pub(crate) fn with_desk<T>(&self, office: &mut Office, work: impl FnOnce(&mut Desk<'_>) -> T) -> T {
         let caller = self.caller(office);
-        work(&mut Desk::new(office, &caller, &self.host))
+        work(&mut Desk::new(office, &caller, self.host()))
     }
 
     /// Whoever gave this command, and the files it may touch.
     pub(crate) fn caller(&self, office: &Office) -> Caller {
-        Caller { actor: self.optional_speaker(), session: self.session(), via: self.via, files: self.files(office) }
-    }
-
-    /// The files this command may touch: those of the worktree it was started in, else of the folder of the office.
-    fn files(&self, office: &Office) -> Files {
-        let Ok(path) = office.path() else { return Files::None };
-        match self.worktree_beside(path).and_then(|root| Worktree::new(&root).ok()) {
-            Some(worktree) => Files::Worktree(worktree.apart_from(path)),
-            None => Files::None,
-        }
-    }
-
-    /// The git worktree this command was started in, else the folder the office is in, else the current one.
-    fn worktree_beside(&self, office: &Path) -> Option<PathBuf> {
-        let cwd = self.cwd().ok()?;
-        let beside =
-            office.parent().and_then(|beside| beside.canonicalize().ok()).filter(|beside| cwd.starts_with(beside));
-        discover::git_top(&cwd).or(beside).or(Some(cwd))?.canonicalize().ok()
+        self.station.caller(office)
     }
 
     /// A path as it was typed, for a verb: relative to the worktree where it is below it.
     pub(crate) fn path(&self, path: PathBuf) -> PathBuf {
-        let root = self.place().ok().and_then(|place| self.worktree_beside(&place.path));
+        let root = self.place().ok().and_then(|place| station::worktree_beside(&place.path));
         match (self.cwd(), root) {
             (Ok(cwd), Some(root)) if cwd != root => {
                 let whole = cwd.join(&path);
@@ -306,7 +258,7 @@ impl Cx {
 
     /// Mail is taken from a session that is over, too: what somebody has to say must not be lost to that. But it is told.
     fn warn_of_session(&self, office: &Office) -> Result {
-        let Some(id) = self.global.session.as_ref().filter(|_| self.command != "session") else { return Ok(()) };
+        let Some(id) = self.station.own.session.as_ref().filter(|_| self.command != "session") else { return Ok(()) };
         if let Some(over) = views::session_over(office.store(), id)? {
             self.warn_once(over);
         }
@@ -315,7 +267,7 @@ impl Cx {
 
     /// Who speaks. Never a guess.
     pub(crate) fn speaker(&self) -> Result<Name> {
-        self.global.speaker.clone().ok_or_else(|| {
+        self.station.own.agent.clone().ok_or_else(|| {
             CommandError::usage("who speaks? No name was given")
                 .code(NO_SPEAKER)
                 .hint("pass --as NAME or set POSTE_AGENT")
@@ -323,11 +275,11 @@ impl Cx {
     }
 
     pub(crate) fn optional_speaker(&self) -> Option<Name> {
-        self.global.speaker.clone()
+        self.station.own.agent.clone()
     }
 
     pub(crate) fn session(&self) -> Option<Session> {
-        self.global.session.clone()
+        self.station.own.session.clone()
     }
 
     /// The speaker as a registered agent.
@@ -378,7 +330,7 @@ impl Cx {
         content: Option<Content>,
         id: Option<RecordId>,
     ) -> Proposal {
-        let author = Author { actor, session: self.session(), via: self.via };
+        let author = Author { actor, session: self.session(), via: self.via() };
         Proposal { id: id.unwrap_or_else(|| self.new_id()), ..office.proposal(&author, intent, content) }
     }
 
@@ -408,16 +360,12 @@ impl Cx {
 
     /// Who carries out what was committed here.
     pub(crate) fn carrier(&self) -> Carrier {
-        Carrier { program: self.host.program.clone(), caller: self.optional_speaker(), session: self.session() }
+        Carrier { program: self.host().program.clone(), caller: self.optional_speaker(), session: self.session() }
     }
 
     /// Carries out what was settled while waiting or looking, and says what came of it. Calling a verb does so by itself.
     pub(crate) fn carry_out(&self, office: &mut Office) {
         let mut done = self.carrier().carry_out(office);
-        // Agent programs read what a hook prints, so a hook says nothing.
-        if self.command == "hook" {
-            return;
-        }
         done.all_warnings().iter().for_each(|note| self.warn_once(notes::text(&self.ui, note)));
         done.next.iter().for_each(|note| self.ui.say(notes::text(&self.ui, note)));
     }
@@ -472,12 +420,12 @@ impl Cx {
     }
 
     pub(crate) fn new_id(&self) -> RecordId {
-        self.host.ids.fresh(self.clock.wall())
+        self.host().ids.fresh(self.station.clock.wall())
     }
 
     /// For fences: unpredictable to whoever wrote the message.
     pub(crate) fn new_nonce(&self) -> String {
-        self.host.ids.nonce()
+        self.host().ids.nonce()
     }
 }
 
@@ -501,14 +449,34 @@ fn from_environment<T, E: std::fmt::Display>(
     given: Option<T>,
     variable: &str,
     parse: impl Fn(&str) -> std::result::Result<T, E>,
-) -> Result<Option<T>> {
+) -> poste_verbs::Result<Option<T>> {
     if given.is_some() {
         return Ok(given);
     }
     let Some(value) = std::env::var_os(variable).filter(|value| !value.is_empty()) else { return Ok(None) };
-    let wrong = |why: String| CommandError::usage(format!("the variable {variable}: {why}"));
+    let wrong = |why: String| poste_verbs::Error::usage(format!("the variable {variable}: {why}"));
     let text = value.to_str().ok_or_else(|| wrong("it is no UTF-8".to_owned()))?;
     parse(text).map(Some).map_err(|error| wrong(error.to_string()))
+}
+
+/// Where a command works: what was given on the command line, else what the environment says.
+pub(crate) fn station(global: &Global, command: &'static str, schema: Schema) -> poste_verbs::Result<Station> {
+    let office = from_environment(global.office.clone(), "POSTE_HOME", |text| Ok::<_, String>(PathBuf::from(text)))?;
+    let own = Identity {
+        agent: from_environment(global.speaker.clone(), "POSTE_AGENT", |text| text.parse::<Name>())?,
+        session: from_environment(global.session.clone(), "POSTE_SESSION", |text| text.parse::<Session>())?,
+    };
+    Ok(Station {
+        office,
+        own,
+        via: via(command),
+        program: command.to_owned(),
+        lock_timeout: Duration::from_millis(LOCK_TIMEOUT_MS_DEFAULT),
+        schema,
+        clock: clock()?,
+        host: Arc::new(host()),
+        command_line: notes::command_line,
+    })
 }
 
 /// This process, as verbs need it. Tests give a seed so that output can be compared.
@@ -518,7 +486,7 @@ fn host() -> Host {
 }
 
 /// The machine's clocks, or those of a test.
-pub(crate) fn clock() -> Result<Arc<dyn Clock>> {
+fn clock() -> poste_verbs::Result<Arc<dyn Clock>> {
     Ok(test_clock()?.unwrap_or_else(|| Arc::new(SystemClock)))
 }
 
@@ -539,10 +507,10 @@ impl Clock for TestClock {
     }
 }
 
-fn test_clock() -> Result<Option<Arc<dyn Clock>>> {
+fn test_clock() -> poste_verbs::Result<Option<Arc<dyn Clock>>> {
     let Ok(text) = std::env::var("POSTE_TEST_CLOCK") else { return Ok(None) };
     let Ok(poste_core::time::When::At(wall)) = poste_core::time::parse_when(&text) else {
-        return Err(CommandError::usage("POSTE_TEST_CLOCK is no moment"));
+        return Err(poste_verbs::Error::usage("POSTE_TEST_CLOCK is no moment"));
     };
     let boot_ms = std::env::var("POSTE_TEST_BOOT").ok().and_then(|text| text.parse().ok()).unwrap_or(wall.ms());
     Ok(Some(Arc::new(TestClock { wall, boot_ms })))

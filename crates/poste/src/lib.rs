@@ -7,8 +7,6 @@ mod context;
 mod draft;
 mod error;
 mod explain;
-mod identity;
-mod mcp;
 mod notes;
 mod paths;
 #[doc(hidden)]

@@ -20,13 +20,7 @@ pub(crate) fn text(ui: &Ui, note: &Note) -> String {
 
 /// As [`text`], where nobody said how times are to be shown.
 pub(crate) fn plain(note: &Note) -> String {
-    let parts = note.parts().iter().map(|part| match part {
-        Part::Text(text) => text.clone(),
-        Part::Time(at) => at.to_string(),
-        Part::Since(at) => format!("since {at}"),
-        Part::Call(call) => command_line(call),
-    });
-    parts.collect()
+    note.written(command_line)
 }
 
 /// Says what an answer came with.

@@ -5,18 +5,23 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use crate::office::{READER, WRITER, create};
+use crate::office::{READER, WRITER, create, mail_to_reader, submit_all};
 use crate::report::{Aim, Line, Report, quantity};
-use crate::sample::{Sample, timed};
+use crate::sample::{Action, Sample, in_turns, timed};
 use crate::{Bench, Result};
 
 const GROUP: &str = "Tools";
+const LOOK: &str = r#"{"name":"check_inbox","arguments":{}}"#;
 
 pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
+    look_and_send(bench, folder, report)?;
+    with_much_waiting(bench, folder, report)
+}
+
+fn look_and_send(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
     let path = folder.join("office");
     drop(create(&path, [READER, WRITER])?);
     let mut client = Client::start(&mut bench.poste(&path, WRITER, &["mcp"]))?;
-    const LOOK: &str = r#"{"name":"check_inbox","arguments":{}}"#;
     const SEND: &str = r#"{"name":"send_message","arguments":{"to":"coder","subject":"Measured"}}"#;
     let mut raw = OpenOptions::new().create(true).append(true).open(folder.join("raw"))?;
     let (mut look, mut send, mut sync) = (Sample::default(), Sample::default(), Sample::default());
@@ -39,7 +44,33 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
     let above = send.median_us() - sync.median_us();
     let line = Line::new(GROUP, "sending with a tool, p50 beyond one synced append", above, "µs");
     let detail = format!("{}; the append {}", told(&send), told(&sync));
-    report.add(line.aim(Aim::AtMost(1_000.0)).detail(detail));
+    report.add(line.aim(Aim::AtMost(700.0)).detail(detail));
+    let line = Line::new(GROUP, "sends with a tool, one after the other", send.rate(), "/s");
+    report.add(line.aim(Aim::AtLeast(1_100.0)));
+    Ok(())
+}
+
+/// A model reads as much of a full inbox as of a small one, so it should wait as long.
+fn with_much_waiting(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
+    let sizes = if bench.short { [10, 1_000] } else { [10, 500_000] };
+    let mut clients = Vec::new();
+    for size in sizes {
+        let path = folder.join(format!("waiting-{size}"));
+        submit_all(&mut create(&path, [READER, WRITER])?, (0..size).map(mail_to_reader))?;
+        clients.push(Client::start(&mut bench.poste(&path, READER, &["mcp"]))?);
+    }
+    let look = |client| -> Action<'_> {
+        let client: &mut Client = client;
+        Box::new(move || timed(|| client.request("tools/call", LOOK)))
+    };
+    let mut actions: Vec<Action<'_>> = clients.iter_mut().map(look).collect();
+    let samples = in_turns(bench.rounds(300), &mut actions)?;
+    drop(actions);
+    clients.into_iter().try_for_each(Client::finish)?;
+    let [few, many] = [&samples[0], &samples[1]].map(Sample::median_us);
+    let what = format!("looking into an inbox of {} messages, of the time with {}", sizes[1], sizes[0]);
+    let detail = format!("{} against {}, p50", quantity(many, "µs"), quantity(few, "µs"));
+    report.add(Line::new(GROUP, what, many / few, "×").aim(Aim::AtMost(2.0)).detail(detail));
     Ok(())
 }
 

@@ -1,12 +1,22 @@
 //! The hooks of agent programs: what a program tells at each moment, and what it understands as an answer.
 //!
-//! Each program has words of its own for the same few moments. Nothing here knows about mail.
+//! Each program has words of its own for the same few moments. [`attend`] serves one of them: it brings mail to the session.
 
 mod answer;
+mod bind;
+mod broken;
+mod end;
 mod event;
+mod news;
+mod serve;
+mod start;
+mod stop;
+mod wait;
 
 pub use answer::{Reply, takes_context, written};
 pub use event::{Event, Source, read};
+pub use serve::{Streams, attend};
+pub use wait::WAKE;
 
 use std::fmt;
 use std::str::FromStr;

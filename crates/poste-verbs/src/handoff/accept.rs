@@ -72,6 +72,7 @@ pub enum All {
 impl Verb for Input {
     const NAME: &'static str = "handoff accept";
     const ACCESS: Access = Access::Writes;
+    const RUNS_COMMANDS: bool = true;
     type Answer = Decided;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Decided>> {

@@ -8,7 +8,7 @@ use poste_core::handoff::{Package, RunResult, VerifyCommand};
 use poste_core::log::MessageNo;
 use poste_core::text::count;
 use poste_core::views::{self, HandoffView};
-use poste_run::{End, Finished, Keep, Output, Stopped, Task};
+use poste_run::{End, Finished, Keep, Output, Stopped, Task, Watch};
 
 use super::tell_sender;
 use crate::explain::no_message;
@@ -35,7 +35,7 @@ pub(super) fn commands(
     let mut results = Vec::new();
     for (number, command) in (1..).zip(&package.verify) {
         desk.begins(format!("running {number} of {}: {}", package.verify.len(), command.line()));
-        results.push(run(command, tree.root())?);
+        results.push(run(desk, command, tree.root())?);
     }
     let failed: Vec<&RunResult> = results.iter().filter(|result| !result.ok).collect();
     if failed.is_empty() || overridden.is_some() {
@@ -74,7 +74,7 @@ pub(super) fn own_gates(desk: &Desk<'_>, number: MessageNo, overridden: Option<&
             None => Err(gates::untrusted(&format!("handoff {number} was not accepted"), &blocked)),
         };
     }
-    let report = gates::look(desk.caller, desk.office, &all, &message)?;
+    let report = gates::look(desk, &all, &message)?;
     if !report.passed && overridden.is_none() {
         return Err(Error::refused(format!("your gates do not let handoff {number} through"))
             .code("unverified")
@@ -97,16 +97,20 @@ fn gate_result(gate: &GateReport) -> RunResult {
     }
 }
 
-fn run(command: &VerifyCommand, folder: &Path) -> Result<RunResult> {
+fn run(desk: &Desk<'_>, command: &VerifyCommand, folder: &Path) -> Result<RunResult> {
     let mut task = match (command.shell, command.argv.split_first()) {
         (true, Some((line, _))) => Task::shell(line),
         (false, Some((program, arguments))) => Task::new(program, arguments),
         (_, None) => return Err(Error::refused("the handoff names a command without words")),
     };
     task.folder(folder).limit(Duration::from_millis(command.timeout_ms)).output(Output::Together).keep(KEPT);
+    task.watch_every(gates::LOOK_EVERY);
     let what = command.line();
-    Ok(match task.run() {
+    Ok(match task.run_watched(&mut |_| if desk.is_cancelled() { Watch::Stop } else { Watch::GoOn }) {
         Ok(finished) => {
+            if finished.stopped == Some(Stopped::ByWatcher) {
+                return Err(gates::cancelled());
+            }
             if let Some(Stopped::Interrupted(signal)) = finished.stopped {
                 return Err(Error::internal(format!("interrupted by signal {signal}; nothing was accepted")));
             }

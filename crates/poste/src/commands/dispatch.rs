@@ -148,10 +148,8 @@ fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
         let agents = ui::count(runners.agents.len(), "agent");
         cx.ui.say(format!("dispatching for {agents}; Ctrl-C ends, and what runs goes on to its end"));
     }
-    if !cx.ui.is_kept() {
-        // Said before the first rule runs a command, which would see to them itself.
-        poste_run::signals_are_seen_to();
-    }
+    // Said before the first rule runs a command, which would see to them itself.
+    poste_run::signals_are_seen_to();
     let watcher = match until {
         Until::Stopped => Some(desk.watch(&place)?),
         Until::Idle | Until::Started => None,
@@ -162,9 +160,7 @@ fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
     let carrier = desk.carrier();
     let mut dispatcher = Dispatcher::new(place, office, desk);
     dispatcher.only(which.agent).stops_runs(stop_runs).carries_out_by(carrier);
-    if !cx.ui.is_kept() {
-        super::dispatch_live::on_signals(&dispatcher.stopper(), stop_runs, cx.ui.json)?;
-    }
+    super::dispatch_live::on_signals(&dispatcher.stopper(), stop_runs, cx.ui.json)?;
     let ran = dispatcher.run(until);
     let watched = watcher.map_or(Ok(()), Watcher::stop);
     ran?;

@@ -5,9 +5,7 @@ pub(crate) mod mermaid;
 pub(crate) mod progress;
 pub(crate) mod time;
 
-use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
-use std::rc::Rc;
 
 use anstyle::{AnsiColor, Style};
 use schemars::JsonSchema;
@@ -16,7 +14,7 @@ use serde::Serialize;
 use poste_core::Timestamp;
 pub(crate) use poste_core::escape;
 pub(crate) use poste_core::text::count;
-pub(crate) use poste_verbs::model::{fence, subject, tokens};
+pub(crate) use poste_verbs::model::{fence, tokens};
 use time::TimeStyle;
 
 /// Something a command answers: JSON for programs, text for people.
@@ -32,22 +30,6 @@ pub(crate) struct Ui {
     pub time_style: TimeStyle,
     /// What relative times are relative to.
     pub now: Timestamp,
-    /// Where it all goes instead, when another part of this process asked.
-    kept: Option<Rc<RefCell<Kept>>>,
-}
-
-/// What a command would have printed, for whoever called it in this process.
-#[derive(Debug, Default)]
-pub(crate) struct Kept {
-    /// The answer for programs, if the command gave one.
-    pub answer: Option<serde_json::Value>,
-    /// What would stand on stdout.
-    pub data: Vec<u8>,
-    /// All of it stands in one fence.
-    pub is_fenced: bool,
-    /// What would stand on stderr, a line or more each.
-    pub talk: Vec<String>,
-    pub warnings: Vec<String>,
 }
 
 impl Ui {
@@ -55,42 +37,21 @@ impl Ui {
         let terminal = io::stdout().is_terminal();
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-        Self { json, terminal, colour: colour.unwrap_or(terminal && !plain), time_style, now, kept: None }
+        Self { json, terminal, colour: colour.unwrap_or(terminal && !plain), time_style, now }
     }
 
-    /// For a command that was called in this process: nothing of it reaches stdout or stderr.
-    pub(crate) fn kept(now: Timestamp) -> (Self, Rc<RefCell<Kept>>) {
-        let kept = Rc::default();
-        let ui = Self {
-            json: false,
-            terminal: false,
-            colour: false,
-            time_style: TimeStyle::default(),
-            now,
-            kept: Some(Rc::clone(&kept)),
-        };
-        (ui, kept)
-    }
-
-    pub(crate) fn is_kept(&self) -> bool {
-        self.kept.is_some()
+    /// For text that goes to no terminal.
+    pub(crate) fn plain(now: Timestamp) -> Self {
+        Self { json: false, terminal: false, colour: false, time_style: TimeStyle::default(), now }
     }
 
     /// Where data goes. Flush it: what was printed may then be marked as shown.
     pub(crate) fn out(&self) -> Box<dyn Write + '_> {
-        match &self.kept {
-            Some(kept) => Box::new(KeptData(kept)),
-            None => Box::new(io::BufWriter::new(io::stdout().lock())),
-        }
+        Box::new(io::BufWriter::new(io::stdout().lock()))
     }
 
     /// The answer, to stdout. It is there when this returns: what was printed may then be marked as shown.
     pub(crate) fn answer(&self, answer: &impl Answer) -> crate::Result {
-        if let Some(kept) = &self.kept {
-            let value = serde_json::to_value(answer)
-                .map_err(|error| crate::CommandError::new(crate::error::Kind::Internal, error.to_string()))?;
-            kept.borrow_mut().answer = Some(value);
-        }
         let mut out = self.out();
         if self.json {
             let text = serde_json::to_string(answer)
@@ -113,9 +74,6 @@ impl Ui {
 
     /// One fenced text and nothing else, to stdout.
     pub(crate) fn fenced(&self, text: &str) -> crate::Result {
-        if let Some(kept) = &self.kept {
-            kept.borrow_mut().is_fenced = true;
-        }
         let mut out = self.out();
         writeln!(out, "{text}")?;
         out.flush()?;
@@ -124,19 +82,14 @@ impl Ui {
 
     /// Talk, to stderr; programs that asked for JSON are spared it.
     pub(crate) fn say(&self, text: impl AsRef<str>) {
-        match &self.kept {
-            Some(kept) => kept.borrow_mut().talk.push(escape::block(text.as_ref()).into_owned()),
-            None if self.json => {}
-            None => talk(&escape::block(text.as_ref())),
+        if !self.json {
+            talk(&escape::block(text.as_ref()));
         }
     }
 
     /// Something a person must not miss, whatever they asked for.
     pub(crate) fn warn(&self, text: impl AsRef<str>) {
-        match &self.kept {
-            Some(kept) => kept.borrow_mut().warnings.push(escape::block(text.as_ref()).into_owned()),
-            None => talk(&format!("warning: {}", escape::block(text.as_ref()))),
-        }
+        talk(&format!("warning: {}", escape::block(text.as_ref())));
     }
 
     pub(crate) fn time(&self, at: Timestamp) -> String {
@@ -213,18 +166,6 @@ fn wide(mut table: comfy_table::Table) -> comfy_table::Table {
         table.set_width(USUAL);
     }
     table
-}
-
-struct KeptData<'a>(&'a RefCell<Kept>);
-
-impl Write for KeptData<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().data.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// How many characters a table of these rows takes, with a margin beside each column.

@@ -2,6 +2,7 @@
 
 mod budget;
 mod client;
+mod gates;
 mod handshakes;
 mod hostile;
 mod subscriptions;

@@ -2,19 +2,19 @@
 
 use std::fmt::Write as _;
 
+use poste_core::escape;
 use poste_core::log::MessageNo;
 use poste_core::office::Office;
 use poste_core::store::tables::Agent;
 use poste_core::text::{Session, TypeName};
 use poste_core::views::{self, Heard, MessageView, NewMail};
 use poste_core::vocabulary::Priority;
+use poste_verbs::Result;
+use poste_verbs::caller::Ids;
 use poste_verbs::live::Told;
+use poste_verbs::model::{fence, subject, tokens};
 
-use super::NEWS_MAX;
-use crate::Result;
-use crate::commands::read;
-use crate::context::Cx;
-use crate::ui::{escape, subject, tokens};
+use super::serve::NEWS_MAX;
 
 /// What this session was not shown and not told of.
 pub(super) fn look(office: &Office, agent: &Agent, session: &Session, told: &Told) -> Result<NewMail> {
@@ -37,7 +37,7 @@ pub(super) struct Said {
 }
 
 /// Bodies that are short, as long as everything else fits at least in a line.
-pub(super) fn compose(cx: &Cx, agent: &Agent, messages: &[MessageView], budget: usize) -> Said {
+pub(super) fn compose(ids: &Ids, agent: &Agent, messages: &[MessageView], budget: usize) -> Said {
     let mut said = Said::default();
     if messages.is_empty() {
         return said;
@@ -50,7 +50,7 @@ pub(super) fn compose(cx: &Cx, agent: &Agent, messages: &[MessageView], budget: 
     for (message, line) in messages.iter().zip(&lines) {
         let line_cost = tokens::estimate(line);
         rest -= line_cost;
-        let fenced = fenced_within(cx, message, left.saturating_sub(rest));
+        let fenced = fenced_within(ids, message, left.saturating_sub(rest));
         // One is always told of, or a small budget would keep all mail back.
         let is_first = said.shown.is_empty() && said.listed.is_empty();
         let cost = if let Some(fenced) = &fenced {
@@ -76,11 +76,11 @@ pub(super) fn compose(cx: &Cx, agent: &Agent, messages: &[MessageView], budget: 
 }
 
 /// The whole message, if it is that short. A long one is not rendered only to be thrown away.
-fn fenced_within(cx: &Cx, message: &MessageView, budget: usize) -> Option<String> {
+fn fenced_within(ids: &Ids, message: &MessageView, budget: usize) -> Option<String> {
     if tokens::estimate(&message.body) > budget || message.content_gone {
         return None;
     }
-    let fenced = read::fenced(cx, message);
+    let fenced = fence::fenced(message, &fence::nonce_for(message, || ids.nonce()));
     (tokens::estimate(&fenced) <= budget).then_some(fenced)
 }
 

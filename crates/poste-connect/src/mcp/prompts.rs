@@ -1,9 +1,9 @@
 //! Texts a person starts with a slash: how a common piece of work is done with the tools.
 
-use poste_connect::mcp::ErrorData;
-use poste_connect::mcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
+use rmcp::ErrorData;
+use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 
-use super::short;
+use super::poste::short;
 
 struct Text {
     name: &'static str,

@@ -1,12 +1,10 @@
 //! What a tool takes, as its schema says it, and what does not fit it.
 
-use poste_connect::mcp::model::JsonObject;
+use poste_verbs::{Error, Result};
+use rmcp::model::JsonObject;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
-
-use crate::Result;
-use crate::error::CommandError;
 
 /// The schema of a type, without what clients warn of and what a model does not need.
 pub(super) fn of<T: JsonSchema>() -> Value {
@@ -140,7 +138,7 @@ pub(super) fn check(tool: &str, known: &JsonObject, arguments: &mut JsonObject) 
     let missing = required.clone().find(|name| arguments.get(*name).is_none_or(Value::is_null));
     let wrong = arguments.iter().find(|(name, value)| !fits(property(name), value));
     let message = match (stray, missing, wrong) {
-        (Some(stray), ..) => format!("there is no argument {}", crate::mcp::short(stray)),
+        (Some(stray), ..) => format!("there is no argument {}", crate::mcp::poste::short(stray)),
         (_, Some(missing), _) => format!("{missing} is missing"),
         (_, _, Some((name, _))) => {
             let kind = property(name).and_then(|property| property.get("type")).and_then(Value::as_str);
@@ -158,7 +156,7 @@ pub(super) fn check(tool: &str, known: &JsonObject, arguments: &mut JsonObject) 
     let needed: Vec<&str> = required.collect();
     let needed = if needed.is_empty() { "nothing".to_owned() } else { needed.join(", ") };
     let hint = format!("{tool} takes {}; it needs {needed}", names.join(", "));
-    Err(CommandError::usage(format!("the arguments of {tool}: {message}")).hint(hint))
+    Err(Error::usage(format!("the arguments of {tool}: {message}")).hint(hint))
 }
 
 /// Whether a value has the type that is asked for. Everything finer the verb says itself.

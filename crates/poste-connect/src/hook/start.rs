@@ -1,22 +1,24 @@
 //! What a session is told when it begins, and again after it was compacted: facts, in few words.
 
-use poste_connect::shell;
 use poste_core::Timestamp;
+use poste_core::escape;
+use poste_core::limits::SECOND_MS;
 use poste_core::log::MessageNo;
 use poste_core::office::Office;
 use poste_core::store::tables::{Agent, Delivery, State};
-use poste_core::text::Session;
+use poste_core::text::{Session, count};
 use poste_core::time::length;
 use poste_core::views::{self, InboxLine, InboxQuery, ReservationsQuery};
 use poste_core::vocabulary::{AgentKind, Urgency};
+use poste_verbs::Result;
 use poste_verbs::live::Told;
+use poste_verbs::model::tokens;
 use poste_verbs::session::bind::{Binding, Bound, Standing};
+use poste_verbs::session::place;
 
-use super::{Call, news};
-use crate::Result;
-use crate::commands::session::place;
-use crate::context::Cx;
-use crate::ui::{self, escape, tokens};
+use super::news;
+use super::serve::Call;
+use crate::shell;
 
 /// Names in the roster.
 const ROSTER_MAX: usize = 12;
@@ -30,16 +32,9 @@ const HEAD: &str =
 const VERBS: &str = "Verbs: poste inbox · poste read N · poste claim N · poste done N --summary TEXT · poste reply N TEXT · poste send NAME SUBJECT TEXT";
 
 /// What a session is told that speaks for somebody. It begins anew with what it was told.
-pub(super) fn text(
-    cx: &Cx,
-    office: &Office,
-    call: &Call,
-    binding: &Binding,
-    bound: &Bound,
-    told: &mut Told,
-) -> Result<String> {
+pub(super) fn text(office: &Office, call: &Call, binding: &Binding, bound: &Bound, told: &mut Told) -> Result<String> {
     let agent = &bound.agent;
-    let now = cx.ui.now;
+    let now = office.now()?;
     let mut page = Page::new(call.budget("start_tokens"));
     page.must(HEAD);
     page.must(&who(office, agent, &binding.session)?);
@@ -71,7 +66,7 @@ pub(super) fn text(
         .filter(|line| line.state == State::Pending && line.ready)
         .partition(|line| line.urgency == Urgency::Later);
     if !later.is_empty() {
-        page.add(&format!("{} for later: poste inbox", ui::count(later.len(), "message")));
+        page.add(&format!("{} for later: poste inbox", count(later.len(), "message")));
     }
     let left = add_mail(&mut page, &waiting, &mut listed, inbox.left_out.count);
     let everything = left == 0 && inbox.left_out.count == 0;
@@ -149,7 +144,7 @@ fn claim_line(office: &Office, held: &Delivery, session: &Session, now: Timestam
 }
 
 /// What a session is told that speaks for nobody, and how that can be changed.
-pub(super) fn unbound_text(cx: &Cx, call: &Call, binding: &Binding) -> Option<String> {
+pub(super) fn unbound_text(call: &Call, binding: &Binding, now: Timestamp) -> Option<String> {
     let id = shell::word(binding.session.as_str());
     Some(match &binding.standing {
         Standing::Bound(_) => return None,
@@ -169,7 +164,7 @@ pub(super) fn unbound_text(cx: &Cx, call: &Call, binding: &Binding) -> Option<St
                  {name}-2: poste session start --name {id} --own-name --as {name}; or end the other: poste session close {other} --as {name}",
                 live.id,
                 place(live),
-                cx.ui.since(live.started_at)
+                how_long(live.started_at, now)
             )
         }
         Standing::Over(row) => {
@@ -181,6 +176,13 @@ pub(super) fn unbound_text(cx: &Cx, call: &Call, binding: &Binding) -> Option<St
             format!("Poste: session {} of {agent} is over, so no mail is shown here; {why}.", row.id)
         }
     })
+}
+
+fn how_long(since: Timestamp, now: Timestamp) -> String {
+    match now.since_ms(since) {
+        ..SECOND_MS => "since just now".to_owned(),
+        ms => format!("for {}", length(ms)),
+    }
 }
 
 /// Lines within a budget of tokens.

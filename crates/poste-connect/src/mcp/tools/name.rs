@@ -1,22 +1,20 @@
 //! How a session takes a name. Who it speaks for belongs to the process: a name that was taken is not changed here.
 
-use poste_connect::mcp::Call;
-use poste_core::store::processes;
+use poste_core::store::{discover, host_name, processes};
 use poste_core::text::{Name, Session, Word};
 use poste_core::views;
 use poste_core::vocabulary::AgentKind;
 use poste_verbs::live::Live;
-use poste_verbs::{register, session};
+use poste_verbs::session::{Identity, Place};
+use poste_verbs::{Error, Result, Verb as _, register, session};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::offer::Called;
-use crate::Result;
-use crate::context::Cx;
-use crate::error::{CommandError, Kind};
-use crate::identity::Identity;
+use crate::mcp::Call;
 use crate::mcp::connection::Connection;
+use crate::station;
 
 /// What is asked for with a name.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -36,15 +34,15 @@ pub(super) struct Input {
 
 /// Registers a name, or takes one that is registered as it is, and starts a session that lives as long as the program above.
 pub(super) fn register(connection: &Connection, own: &Identity, input: Value, call: &Call) -> Result<Called> {
-    let input: Input = serde_json::from_value(input).map_err(|error| CommandError::usage(error.to_string()))?;
+    let input: Input = serde_json::from_value(input).map_err(|error| Error::usage(error.to_string()))?;
     if let Some(agent) = own.agent.as_ref().filter(|agent| **agent != input.name) {
         let message = format!("this session speaks for {agent}; who it speaks for is not changed from here");
-        return Err(CommandError::new(Kind::Refused, message).code("named"));
+        return Err(Error::refused(message).code("named"));
     }
-    let known = connection.with_office(|office| Ok(office.agent(&input.name)?))?;
+    let known = connection.with_office(|open| Ok(open.office.agent(&input.name)?))?;
     if known.as_ref().is_some_and(|known| known.kind == AgentKind::Human) && own.agent.is_none() {
         let message = format!("{} is a person, whose name is not taken from here", input.name);
-        return Err(CommandError::new(Kind::Refused, message).code("not_allowed").hint(
+        return Err(Error::refused(message).code("not_allowed").hint(
             "take a name of your own: office action=register name=NAME role=ROLE; a person registers at a terminal",
         ));
     }
@@ -53,15 +51,15 @@ pub(super) fn register(connection: &Connection, own: &Identity, input: Value, ca
     let is_taken_as_it_is = is_registered && own.agent.is_none();
     let named = Identity { agent: Some(input.name.clone()), session: own.session.clone() };
     let wanted = register_input(&input, is_registered, is_taken_as_it_is);
-    let registered = super::call::<register::Input>(connection, &named, wanted)?;
+    let registered = connection.show(&named, register::Input::NAME, wanted, None)?;
     let wants_session = own.agent.is_none() || input.own_name || input.take_over;
     if own.session.is_some() || !wants_session {
         return Ok(registered);
     }
-    let started = connection.call(&named, session_input(&connection.cx(&named)?, connection, &input, call));
+    let started = connection.call(&named, session_input(connection, &input, call));
     connection.look_again();
     let started = started.map_err(|error| other_ways(error, &input.name))?;
-    let warnings = started.warnings.iter().map(crate::mcp::notes::text).collect();
+    let warnings = started.warnings.iter().map(|warning| connection.text(warning)).collect();
     Ok(Called { next: vec!["check_inbox".to_owned()], warnings, ..registered })
 }
 
@@ -78,26 +76,38 @@ fn register_input(input: &Input, is_registered: bool, as_it_is: bool) -> Value {
 }
 
 /// The session has the program's own id, if that is known and no session of this office has it yet.
-fn session_input(cx: &Cx, connection: &Connection, input: &Input, call: &Call) -> session::start::Input {
+fn session_input(connection: &Connection, input: &Input, call: &Call) -> session::start::Input {
     let is_new = |id: &Session| {
-        connection.with_office(|office| Ok(views::session(office.store(), id)?.is_none())).unwrap_or(false)
+        connection.with_office(|open| Ok(views::session(open.office.store(), id)?.is_none())).unwrap_or(false)
     };
     session::start::Input {
         name: program_session(connection, call).filter(is_new),
         root: true,
         own_name: input.own_name,
         take_over: input.take_over,
-        place: crate::commands::session::place_of(cx, processes::who_started(), None),
+        place: place(),
         ..session::start::Input::default()
     }
 }
 
+/// The program that started this process, in its folder.
+fn place() -> Place {
+    let pid = processes::who_started();
+    let folder = station::cwd().ok().map(|cwd| discover::git_top(&cwd).unwrap_or(cwd));
+    Place {
+        process: pid.map(processes::written_down),
+        host: host_name(),
+        program: pid.and_then(processes::program).unwrap_or_else(|| "unknown".to_owned()),
+        worktree: folder.and_then(|folder| folder.into_os_string().into_string().ok()),
+    }
+}
+
 /// A name that is in use: the ways on that can be gone from here.
-fn other_ways(error: CommandError, name: &Name) -> CommandError {
+fn other_ways(error: Error, name: &Name) -> Error {
     if error.code != Some("session_live") {
         return error;
     }
-    CommandError::new(Kind::Conflict, error.message)
+    Error::conflict(error.message)
         .code("session_live")
         .hint(format!("run beside it under a name of its own: office action=register name={name} own_name=true"))
         .hint(format!("or go on in its place, if that one is over: office action=register name={name} take_over=true"))
@@ -111,7 +121,7 @@ fn program_session(connection: &Connection, call: &Call) -> Option<Session> {
     match told.or_else(with_call) {
         Some(told) => told.parse().ok(),
         None => {
-            let live = connection.with_office(|office| Ok(Live::of_process(office.path()?, &processes::above())));
+            let live = connection.with_office(|open| Ok(Live::of_process(open.office.path()?, &processes::above())));
             live.ok()?.map(|live| live.session)
         }
     }

@@ -5,22 +5,21 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use poste_connect::hook::{Moment, Source};
-use poste_connect::shell;
-use poste_core::office::Office;
 use poste_core::store::processes;
 use poste_core::store::{discover, host_name};
 use poste_core::text::{Name, Session};
+use poste_verbs::Result;
 use poste_verbs::live::{Live, Reach};
 use poste_verbs::program::Program;
 use poste_verbs::session::Place;
 use poste_verbs::session::bind::{self, Binding, Conversation};
 
-use super::Call;
-use crate::Result;
-use crate::context::Cx;
+use super::serve::Call;
+use super::{Moment, Source};
+use crate::shell;
+use crate::station::Opened;
 
-pub(super) fn bind(cx: &Cx, office: &mut Office, call: &Call) -> Result<Binding> {
+pub(super) fn bind(open: &mut Opened, call: &Call) -> Result<Binding> {
     let has_hooks = |id: &Session| Live::load(&call.office, id).is_some_and(|live| live.program.is_some());
     let conversation = Conversation {
         id: call.session.clone(),
@@ -36,7 +35,7 @@ pub(super) fn bind(cx: &Cx, office: &mut Office, call: &Call) -> Result<Binding>
         is_beside: &|id| call.program.has_many_conversations() && has_hooks(id),
         is_agent_program: &|name| name.parse::<Program>().is_ok(),
     };
-    Ok(cx.with_desk(office, |desk| bind::bind(desk, &conversation))?)
+    bind::bind(&mut open.desk(), &conversation)
 }
 
 /// The program's own process, above this hook. Claude Code says which it is; elsewhere it is the one that ran the hook.

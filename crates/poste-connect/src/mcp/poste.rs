@@ -1,34 +1,28 @@
 //! The table of the server of tools: every tool stands for verbs, called on one connection in the name of the agent this
 //! process speaks for.
 
-mod connection;
-mod notes;
-mod prompts;
-mod render;
-mod resources;
-mod tools;
-mod watch;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use poste_connect::mcp::model::{
+use poste_core::escape;
+use poste_core::log::Position;
+use poste_verbs::session::Identity;
+use poste_verbs::{Error, Mark};
+use rmcp::ErrorData;
+use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, GetPromptRequestParams, GetPromptResponse,
     Implementation, JsonObject, Prompt, ReadResourceRequestParams, ReadResourceResponse, Resource, ResourceTemplate,
     ServerCapabilities, ServerConfig, Tool,
 };
-use poste_connect::mcp::{After, Answered, Call, ErrorData, News, Table};
-use poste_core::log::Position;
 use serde_json::json;
 
-pub(crate) use tools::Profile;
-
-use crate::context::{Cx, Mark};
-use crate::error::CommandError;
-use crate::identity::Identity;
-use connection::Connection;
-use render::Reply;
-use watch::{Channel, Seen};
+use super::connection::{Connection, VerbText};
+use super::render::{self, Reply};
+use super::table::{After, Answered, Call, News, Table};
+use super::tools::{self, Profile};
+use super::watch::{self, Channel, Seen};
+use super::{prompts, resources};
+use crate::station::Station;
 
 /// What every model reads, also one that sees no tool but by its name.
 const INSTRUCTIONS: &str = "Poste is the post office of the agents in this project: mail with claims and receipts. \
@@ -38,7 +32,7 @@ const INSTRUCTIONS: &str = "Poste is the post office of the agents in this proje
     office action=register name=NAME role=ROLE.";
 
 #[derive(Debug)]
-pub(crate) struct PosteTable {
+pub struct PosteTable {
     connection: Arc<Connection>,
     tools: Vec<&'static tools::Tool>,
     definitions: Vec<Tool>,
@@ -49,10 +43,10 @@ pub(crate) struct PosteTable {
 }
 
 impl PosteTable {
-    pub(crate) fn new(cx: &Cx, profile: Profile, has_channel: bool) -> Self {
+    pub fn new(station: Station, texts: &'static [VerbText], profile: Profile, has_channel: bool) -> Self {
         let tools = tools::of(profile);
         let definitions = tools.iter().map(|tool| tool.definition()).collect();
-        let connection = Arc::new(Connection::new(cx.schema(), cx.explicit_office()));
+        let connection = Arc::new(Connection::new(station, texts));
         let started_at = connection.last_rung();
         Self { connection, tools, definitions, has_channel, started_at, seen: Seen::default() }
     }
@@ -92,10 +86,9 @@ impl Table for PosteTable {
             let message = format!("there is no tool {}; there are {}", short(&request.name), names.join(", "));
             return Err(ErrorData::invalid_params(message, None));
         };
-        self.connection.keep_held();
         let reply = tool
             .run(&self.connection, request.arguments.unwrap_or_default(), call)
-            .unwrap_or_else(|error| refusal(&error));
+            .unwrap_or_else(|error| refusal(&self.connection, &error));
         let after = self.after(reply.marks);
         let mut result = match reply.is_error {
             true => CallToolResult::error(vec![ContentBlock::text(reply.text)]),
@@ -152,20 +145,20 @@ impl Table for PosteTable {
     }
 }
 
-/// An error in the words of the command line, for the model to read.
-fn refusal(error: &CommandError) -> Reply {
-    let text = error.lines(false).join("\n");
+/// An error, for the model to read.
+fn refusal(connection: &Connection, error: &Error) -> Reply {
+    let text = connection.error_text(error);
     let (text, _) = render::cut(&text, render::TOKENS_DEFAULT);
     Reply { text: text.to_owned(), structured: json!({ "text": text }), marks: Vec::new(), is_error: true }
 }
 
 /// Something a client sent, for an error.
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     const CHARS_MAX: usize = 100;
-    crate::ui::escape::line(&text.chars().take(CHARS_MAX).collect::<String>()).into_owned()
+    escape::line(&text.chars().take(CHARS_MAX).collect::<String>()).into_owned()
 }
 
 /// For what needs nobody's name.
-fn anybody(connection: &Connection) -> Identity {
+pub(super) fn anybody(connection: &Connection) -> Identity {
     connection.identity().unwrap_or_default()
 }

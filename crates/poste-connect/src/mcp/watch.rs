@@ -4,18 +4,19 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use poste_connect::mcp::News;
+use poste_core::escape;
 use poste_core::log::{MessageNo, Position};
 use poste_core::office::{Office, Stop};
 use poste_core::store::Interest;
 use poste_core::store::tables::Agent;
 use poste_core::views::{self, MessageView, NewsQuery};
+use poste_verbs::Result;
+use poste_verbs::model::subject;
 use serde_json::{Value, json};
 
 use super::connection::Connection;
 use super::resources;
-use crate::Result;
-use crate::ui::{escape, subject};
+use super::table::News;
 
 /// The capability of a program that takes mail as it comes.
 pub(super) const CHANNEL: &str = "claude/channel";
@@ -87,26 +88,27 @@ pub(super) fn watch(connection: &Connection, seen: &Seen, mut channel: Option<Ch
 }
 
 fn watch_office(connection: &Connection, seen: &Seen, channel: &mut Option<Channel>, news: &News) -> Result {
-    let mut office = connection.open()?;
-    if let Some(channel) = channel {
-        // An older copy of the office may have taken its place.
-        let newest = poste_core::office::head(office.store())?;
-        channel.looked_until = channel.looked_until.map(|looked| looked.min(newest));
-    }
-    // Armed once: what happens while it looks rings the bell. Anything can be subscribed to.
-    office.wait_unless(&Interest::everything(), None, Stop::Raised(news.over()), |office| {
-        connection.carrier().carry_out(office);
-        for uri in news.subscribed() {
-            if seen.has_changed(connection, &uri) {
-                news.notices().updated(uri);
-            }
-        }
+    connection.apart(|open| {
         if let Some(channel) = channel {
-            push(connection, office, news, channel);
+            // An older copy of the office may have taken its place.
+            let newest = poste_core::office::head(open.office.store())?;
+            channel.looked_until = channel.looked_until.map(|looked| looked.min(newest));
         }
-        Ok(None::<()>)
-    })?;
-    Ok(())
+        // Armed once: what happens while it looks rings the bell. Anything can be subscribed to.
+        open.office.wait_unless(&Interest::everything(), None, Stop::Raised(news.over()), |office| {
+            connection.carrier().carry_out(office);
+            for uri in news.subscribed() {
+                if seen.has_changed(connection, &uri) {
+                    news.notices().updated(uri);
+                }
+            }
+            if let Some(channel) = channel {
+                push(connection, office, news, channel);
+            }
+            Ok(None::<()>)
+        })?;
+        Ok(())
+    })
 }
 
 /// Tells a program of mail that its session was not shown, each once.
@@ -156,17 +158,49 @@ fn pushed(agent: &Agent, message: &MessageView) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use poste_core::log::Via;
+    use poste_core::store::clock::SystemClock;
     use poste_core::store::schema;
+    use poste_verbs::session::Identity;
+    use poste_verbs::{Answered, Host, Verb};
 
     use super::*;
-    use crate::identity::Identity;
+    use crate::mcp::{AnswerText, VerbText};
+    use crate::station::Station;
+
+    fn station(office: &Path) -> Station {
+        Station {
+            office: Some(office.to_owned()),
+            own: Identity::default(),
+            via: Via::Mcp,
+            program: "mcp".to_owned(),
+            lock_timeout: Duration::from_secs(10),
+            schema: schema::CURRENT,
+            clock: Arc::new(SystemClock),
+            host: Arc::new(Host { ids: poste_verbs::caller::Ids::default(), program: None }),
+            command_line: |call| call.verb.clone(),
+        }
+    }
+
+    const TEXTS: &[VerbText] = &[VerbText {
+        verb: poste_verbs::agents::Input::NAME,
+        runs_commands: false,
+        call: |desk, input| {
+            let found = poste_verbs::verb::find(poste_verbs::agents::Input::NAME).expect("it is a verb");
+            let answered: Answered<Value> = (found.call)(desk, input)?;
+            Ok(answered.map(|value| AnswerText { value, text: String::new() }))
+        },
+    }];
 
     #[test]
     fn a_watch_begins_without_a_look_at_the_office_and_misses_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let connection = Connection::new(schema::CURRENT, Some(folder.path().join(".poste")));
-        let nobody = Identity::default();
-        connection.cx(&nobody).unwrap().place().unwrap().create().unwrap();
+        let station = station(&folder.path().join(".poste"));
+        station.place().unwrap().create().unwrap();
+        let connection = Connection::new(station, TEXTS);
         let register = |name: &str| {
             let own = Identity { agent: Some(name.parse().unwrap()), session: None };
             let input = serde_json::from_value(json!({ "name": name })).unwrap();

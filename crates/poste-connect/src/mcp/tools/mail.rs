@@ -2,40 +2,48 @@
 
 use std::time::{Duration, Instant};
 
-use poste_connect::mcp::Call;
-use poste_connect::mcp::model::JsonObject;
 use poste_core::log::MessageNo;
 use poste_core::office::Stop;
 use poste_core::store::Interest;
 use poste_core::views::MessageView;
-use poste_verbs::{claim, inbox, read, wait};
+use poste_verbs::session::Identity;
+use poste_verbs::{Answered, Mark, Result, claim, inbox, read, wait};
+use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
 use super::offer::{filled, room};
-use crate::Result;
-use crate::context::Mark;
+use crate::mcp::Call;
 use crate::mcp::connection::Connection;
-use crate::mcp::notes;
 use crate::mcp::render::{self, Reply};
 
 fn max_tokens(arguments: &mut JsonObject) -> Option<i64> {
     arguments.remove("max_tokens").and_then(|budget| budget.as_i64())
 }
 
-pub(super) fn check_inbox(connection: &Connection, mut arguments: JsonObject, _: &Call) -> Result<Reply> {
-    const LINES_MAX: u16 = 500;
-    let own = connection.named()?;
+pub(super) fn check_inbox(
+    connection: &Connection,
+    own: &Identity,
+    mut arguments: JsonObject,
+    _: &Call,
+) -> Result<Reply> {
+    const LINES_MAX: usize = 500;
+    /// Fewer than any line costs: what could not be shown is not looked up.
+    const LINE_TOKENS_MIN: usize = 25;
     let budget = render::budget(max_tokens(&mut arguments));
-    arguments.insert("limit".to_owned(), json!(LINES_MAX));
-    let page = connection.call(&own, filled::<inbox::Input>(Value::Object(arguments))?)?.answer;
-    Ok(render::digest(&page, connection.now()?, budget))
+    arguments.insert("limit".to_owned(), json!((budget / LINE_TOKENS_MIN).min(LINES_MAX)));
+    let (page, now) = connection.call_at(own, filled::<inbox::Input>(Value::Object(arguments))?)?;
+    Ok(render::digest(&page, now, budget))
 }
 
-pub(super) fn read_message(connection: &Connection, mut arguments: JsonObject, _: &Call) -> Result<Reply> {
-    let own = connection.named()?;
+pub(super) fn read_message(
+    connection: &Connection,
+    own: &Identity,
+    mut arguments: JsonObject,
+    _: &Call,
+) -> Result<Reply> {
     let budget = room(max_tokens(&mut arguments));
     let offset = arguments.remove("offset").and_then(|offset| offset.as_u64()).unwrap_or(0);
-    let answered = connection.call(&own, filled::<read::Input>(Value::Object(arguments))?)?;
+    let answered = connection.call(own, filled::<read::Input>(Value::Object(arguments))?)?;
     let view = answered.answer;
     let text = render::message(connection.ids(), &view, usize::try_from(offset).unwrap_or(0), budget);
     let number = view.number;
@@ -48,10 +56,14 @@ pub(super) fn read_message(connection: &Connection, mut arguments: JsonObject, _
     Ok(Reply { marks: answered.marks, ..Reply::new(text, Some(next), rows) })
 }
 
-pub(super) fn claim_work(connection: &Connection, mut arguments: JsonObject, _: &Call) -> Result<Reply> {
-    let own = connection.named()?;
+pub(super) fn claim_work(
+    connection: &Connection,
+    own: &Identity,
+    mut arguments: JsonObject,
+    call: &Call,
+) -> Result<Reply> {
     let budget = room(max_tokens(&mut arguments));
-    let answered = connection.call(&own, filled::<claim::Input>(Value::Object(arguments))?)?;
+    let answered = connection.call_apart(own, filled::<claim::Input>(Value::Object(arguments))?, call)?;
     let claimed = answered.answer;
     let mut lines = Vec::new();
     for claim in &claimed.claims {
@@ -59,8 +71,8 @@ pub(super) fn claim_work(connection: &Connection, mut arguments: JsonObject, _: 
         connection.remember_claim(number, claimed.token);
         lines.push(format!("#{number} is yours until {}, longer while you call tools", claim.lease_until));
     }
-    lines.extend(answered.warnings.iter().map(|warning| format!("warning: {}", notes::text(warning))));
-    let next = answered.next.first().map(|next| format!("do it, then {}", notes::text(next)));
+    lines.extend(answered.warnings.iter().map(|warning| format!("warning: {}", connection.text(warning))));
+    let next = answered.next.first().map(|next| format!("do it, then {}", connection.text(next)));
     let views: Vec<MessageView> = claimed.claims.into_iter().map(|claim| claim.message).collect();
     let (mail, shown) = render::messages(connection.ids(), &views, budget);
     let text = format!("{mail}\n{}", lines.join("\n"));
@@ -69,23 +81,22 @@ pub(super) fn claim_work(connection: &Connection, mut arguments: JsonObject, _: 
     Ok(Reply { marks: only_shown(answered.marks, &shown), ..reply })
 }
 
-pub(super) fn wait_for_mail(connection: &Connection, mut arguments: JsonObject, call: &Call) -> Result<Reply> {
+pub(super) fn wait_for_mail(
+    connection: &Connection,
+    own: &Identity,
+    mut arguments: JsonObject,
+    call: &Call,
+) -> Result<Reply> {
     const SECONDS_DEFAULT: u64 = 45;
     const SECONDS_MAX: u64 = 24 * 60 * 60;
-    let own = connection.named()?;
     let budget = room(max_tokens(&mut arguments));
     let seconds = arguments.remove("seconds").and_then(|seconds| seconds.as_u64()).unwrap_or(SECONDS_DEFAULT);
     let patience = Duration::from_secs(seconds.min(SECONDS_MAX));
     let begun = Instant::now();
-    let mut input = filled::<wait::Input>(Value::Object(arguments))?;
-    let mut answered = connection.call(&own, input.clone())?;
+    let input = filled::<wait::Input>(Value::Object(arguments))?;
+    let mut answered = connection.call(own, input.clone())?;
     if answered.answer.news.messages.is_empty() && !patience.is_zero() {
-        let interest = own.agent.as_ref().map_or_else(Interest::everything, Interest::mail);
-        wait_until(connection, call, &interest, begun, patience, || {
-            input.looked.clone_from(&answered.answer.looked);
-            answered = connection.call(&own, input.clone())?;
-            Ok(!answered.answer.news.messages.is_empty())
-        })?;
+        answered = until_there(connection, own, call, input, answered, Waiting { begun, patience })?;
     }
     let views = answered.answer.news.messages;
     if views.is_empty() {
@@ -103,42 +114,49 @@ pub(super) fn wait_for_mail(connection: &Connection, mut arguments: JsonObject, 
     Ok(Reply { marks: only_shown(answered.marks, &shown), ..reply })
 }
 
-/// Asks again whenever the office changed, until there is something, nobody waits any more, or the time is up. Now and then
-/// the client is told that it still waits, and what the session holds is kept.
-fn wait_until(
-    connection: &Connection,
-    call: &Call,
-    interest: &Interest,
+/// How long somebody waits.
+#[derive(Clone, Copy)]
+struct Waiting {
     begun: Instant,
     patience: Duration,
-    mut is_there: impl FnMut() -> Result<bool>,
-) -> Result {
+}
+
+/// Asks again whenever mail may have come, until there is some, nobody waits any more, or the time is up. Now and then the
+/// client is told that it still waits, and what the session holds is kept.
+fn until_there(
+    connection: &Connection,
+    own: &Identity,
+    call: &Call,
+    mut input: wait::Input,
+    mut answered: Answered<wait::Answer>,
+    Waiting { begun, patience }: Waiting,
+) -> Result<Answered<wait::Answer>> {
     const SLICE: Duration = Duration::from_secs(5);
     let progress = || call.progress(begun.elapsed().as_secs_f64(), Some(patience.as_secs_f64()), "waiting for mail");
-    let mut office = connection.open()?;
+    let interest = own.agent.as_ref().map_or_else(Interest::everything, Interest::mail);
     let cancelled = call.cancellation();
-    progress();
-    loop {
-        let left = patience.saturating_sub(begun.elapsed());
-        if call.is_cancelled() || left.is_zero() {
-            return Ok(());
-        }
-        let is_over = Stop::Raised(cancelled.interrupt());
-        let found = office.wait_unless(interest, Some(left.min(SLICE)), is_over, |office| {
-            connection.carrier().carry_out(office);
-            match is_there() {
-                Ok(false) => Ok(None),
-                found => Ok(Some(found)),
+    connection.apart(|open| {
+        open.speak_as(own);
+        progress();
+        loop {
+            let left = patience.saturating_sub(begun.elapsed());
+            if call.is_cancelled() || left.is_zero() {
+                return Ok(answered);
             }
-        })?;
-        match found {
-            Some(found) => return found.map(|_| ()),
-            None => {
-                progress();
-                connection.keep_held();
+            let stop = Stop::Raised(cancelled.interrupt());
+            let found = open.wait(&interest, Some(left.min(SLICE)), stop, |desk| {
+                input.looked.clone_from(&answered.answer.looked);
+                answered = desk.call(input.clone())?;
+                Ok((!answered.answer.news.messages.is_empty()).then_some(()))
+            })?;
+            if found.is_some() {
+                return Ok(answered);
             }
+            progress();
+            // That it is not kept now stops nobody.
+            drop(connection.arrive());
         }
-    }
+    })
 }
 
 /// Only what was really put before the model counts as shown.

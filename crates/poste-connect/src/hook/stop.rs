@@ -1,16 +1,14 @@
 //! A session that is about to stop while it holds work, or while somebody waits for it now, is told so and goes on.
 
-use poste_connect::hook::Reply;
 use poste_core::office::Office;
 use poste_core::store::tables::Agent;
 use poste_core::views;
+use poste_verbs::Result;
 use poste_verbs::live::Told;
+use poste_verbs::session::Identity;
 
-use super::{Call, news};
-use crate::Result;
-use crate::context::Cx;
-use crate::identity::Identity;
-use crate::ui::talk;
+use super::serve::Call;
+use super::{Reply, news};
 
 /// So often in a row a session is kept from stopping. Whoever cannot finish must be able to stop.
 const HOLDS_MAX: u32 = 3;
@@ -26,19 +24,12 @@ pub(super) fn is_new_work(prompt: &str) -> bool {
     !prompt.trim_start().starts_with(OPENING)
 }
 
-pub(super) fn reply(
-    office: &Office,
-    call: &Call,
-    agent: &Agent,
-    own: &Identity,
-    cx: &Cx,
-    told: &mut Told,
-) -> Result<Reply> {
+pub(super) fn reply(office: &Office, call: &Call, agent: &Agent, own: &Identity, told: &mut Told) -> Result<Reply> {
     // The program itself says that this is the first try of a turn. Not all do; then a prompt tells.
     if call.event.stop_hook_active == Some(false) {
         told.holds = 0;
     }
-    let reasons = reasons(office, agent, own, cx)?;
+    let reasons = reasons(office, agent, own)?;
     if reasons.is_empty() {
         told.holds = 0;
         return Ok(Reply::Nothing);
@@ -46,7 +37,7 @@ pub(super) fn reply(
     let text = joined(&reasons);
     if told.holds >= HOLDS_MAX {
         let text = format!("Poste: this session stops, and leaves unfinished: {}", text.replace('\n', "; "));
-        talk(&text);
+        call.talk(&text);
         return Ok(Reply::Remark(text));
     }
     told.holds += 1;
@@ -61,7 +52,7 @@ fn joined(reasons: &[String]) -> String {
     named.join("\n")
 }
 
-fn reasons(office: &Office, agent: &Agent, own: &Identity, cx: &Cx) -> Result<Vec<String>> {
+fn reasons(office: &Office, agent: &Agent, own: &Identity) -> Result<Vec<String>> {
     let mut reasons = Vec::new();
     for held in views::held_in(office.store(), &agent.name, own.session.as_ref())? {
         let number = held.message;
@@ -73,7 +64,7 @@ fn reasons(office: &Office, agent: &Agent, own: &Identity, cx: &Cx) -> Result<Ve
             "This session holds {what}. It ends by poste done {number} --summary TEXT, poste fail {number} --reason TEXT or poste release {number}."
         ));
     }
-    for line in views::neglected(office.store(), agent, MAIL_MAX, cx.ui.now)? {
+    for line in views::neglected(office.store(), agent, MAIL_MAX, office.now()?)? {
         let number = line.number;
         let what = news::line(number, &line.kind, line.priority, &line.from, &line.subject);
         let group = match line.to == agent.name.as_str() {

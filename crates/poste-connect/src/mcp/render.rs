@@ -1,15 +1,17 @@
 //! Results within a budget of tokens: digest first, bodies as far as they fit, and nothing of it mistaken for an instruction.
 
+use std::collections::BTreeSet;
+
 use poste_core::Timestamp;
+use poste_core::escape;
 use poste_core::log::MessageNo;
 use poste_core::views::{InboxLine, InboxPage, MessageView};
 use poste_core::vocabulary::{Priority, Urgency};
+use poste_verbs::Mark;
 use poste_verbs::caller::Ids;
+use poste_verbs::model::tokens::estimate;
+use poste_verbs::model::{fence, subject};
 use serde_json::{Value, json};
-
-use crate::context::Mark;
-use crate::ui::tokens::estimate;
-use crate::ui::{escape, fence, subject};
 
 pub(super) const TOKENS_DEFAULT: usize = 1_500;
 const TOKENS_MIN: usize = 200;
@@ -203,15 +205,14 @@ pub(super) fn digest(page: &InboxPage, now: Timestamp, budget: usize) -> Reply {
         used <= room && used_json <= room
     };
     let mut left_out = page.left_out.count;
-    for line in &lines {
+    for (nth, line) in lines.iter().enumerate() {
         let (said, row) = (inbox_line(line, now), inbox_row(line));
-        match fits(&said, &row.to_string()) {
-            true => {
-                text.push(said);
-                rows.push(row);
-            }
-            false => left_out += 1,
+        if !fits(&said, &row.to_string()) {
+            left_out += (lines.len() - nth) as u64;
+            break;
         }
+        text.push(said);
+        rows.push(row);
     }
     for fold in &folds {
         let said = fold.text();
@@ -272,12 +273,7 @@ fn fold(lines: &[InboxLine]) -> (Vec<Fold<'_>>, Vec<&InboxLine>) {
         is_quiet && !line.wants_response && line.lease_until.is_none()
     };
     let mut folds: Vec<Fold<'_>> = Vec::new();
-    let mut others = Vec::new();
-    for line in lines {
-        if !is_noise(line) {
-            others.push(line);
-            continue;
-        }
+    for line in lines.iter().filter(|line| is_noise(line)) {
         match folds.iter_mut().find(|fold| fold.kind == line.kind.as_str() && fold.from == line.from) {
             Some(fold) => {
                 fold.numbers.push(line.number);
@@ -294,10 +290,9 @@ fn fold(lines: &[InboxLine]) -> (Vec<Fold<'_>>, Vec<&InboxLine>) {
         }
     }
     // Two of a kind are no noise.
-    let (folds, few): (Vec<_>, Vec<_>) = folds.into_iter().partition(|fold| fold.numbers.len() >= FOLD_MIN);
-    let single = |line: &&InboxLine| few.iter().any(|fold| fold.numbers.contains(&line.number));
-    others.extend(lines.iter().filter(single));
-    others.sort_by_key(|line| lines.iter().position(|other| other.number == line.number));
+    folds.retain(|fold| fold.numbers.len() >= FOLD_MIN);
+    let folded: BTreeSet<MessageNo> = folds.iter().flat_map(|fold| fold.numbers.iter().copied()).collect();
+    let others = lines.iter().filter(|line| !folded.contains(&line.number)).collect();
     (folds, others)
 }
 

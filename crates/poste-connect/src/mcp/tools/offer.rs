@@ -2,21 +2,18 @@
 
 use std::sync::OnceLock;
 
-use poste_connect::mcp::Call;
-use poste_connect::mcp::model::{JsonObject, Tool as Definition, ToolAnnotations};
-use poste_verbs::{Mark, Verb};
+use poste_verbs::model::tokens;
+use poste_verbs::session::Identity;
+use poste_verbs::{Error, Mark, Result, Verb};
+use rmcp::model::{JsonObject, Tool as Definition, ToolAnnotations};
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 use super::inputs::{Mail, Said};
 use super::schema::{self, Properties};
-use crate::Result;
-use crate::error::CommandError;
-use crate::identity::Identity;
-use crate::mcp::connection::Connection;
-use crate::mcp::notes;
+use crate::mcp::Call;
+use crate::mcp::connection::{Connection, unnamed};
 use crate::mcp::render::{self, Reply};
-use crate::ui::{Answer, Ui, tokens};
 
 /// A verb that a tool offers.
 pub(in crate::mcp) struct Offer {
@@ -28,8 +25,17 @@ pub(in crate::mcp) struct Offer {
     input: fn() -> Value,
     /// The schema of its input, made when it is first asked for.
     known: OnceLock<Value>,
-    call: fn(&Connection, &Identity, Value, &Call) -> Result<Called>,
+    calls: Calls,
     shows: Shows,
+}
+
+/// How it is called.
+pub(super) enum Calls {
+    /// Its answer is told as people read it.
+    Text,
+    With(fn(&Connection, &Identity, Value, &Call) -> Result<Called>),
+    /// By the tool itself; it is listed for hints.
+    Tool,
 }
 
 /// What its answer is made of.
@@ -52,16 +58,13 @@ pub(in crate::mcp) struct Called {
     pub warnings: Vec<String>,
     pub marks: Vec<Mark>,
     /// The answer tells of something that is not as it should be.
-    pub failed: Option<CommandError>,
+    pub failed: Option<String>,
 }
 
 impl Offer {
     /// One whose answer is told as people read it.
-    pub(super) fn of<V>(choice: &'static str, fields: &'static [&'static str], shows: Shows) -> Self
-    where
-        V: Verb<Answer: Answer>,
-    {
-        Self::with::<V>(choice, fields, shows, |connection, own, input, _| call::<V>(connection, own, input))
+    pub(super) fn of<V: Verb>(choice: &'static str, fields: &'static [&'static str], shows: Shows) -> Self {
+        Self::taking::<V>(V::NAME, choice, fields, shows, Calls::Text)
     }
 
     /// One that is called or told in another way.
@@ -71,7 +74,7 @@ impl Offer {
         shows: Shows,
         call: fn(&Connection, &Identity, Value, &Call) -> Result<Called>,
     ) -> Self {
-        Self::taking::<V>(V::NAME, choice, fields, shows, call)
+        Self::taking::<V>(V::NAME, choice, fields, shows, Calls::With(call))
     }
 
     /// One that takes more than its verb.
@@ -80,14 +83,26 @@ impl Offer {
         choice: &'static str,
         fields: &'static [&'static str],
         shows: Shows,
-        call: fn(&Connection, &Identity, Value, &Call) -> Result<Called>,
+        calls: Calls,
     ) -> Self {
-        Self { choice, verb, fields, input: schema::of::<I>, known: OnceLock::new(), call, shows }
+        Self { choice, verb, fields, input: schema::of::<I>, known: OnceLock::new(), calls, shows }
     }
 
     /// One that a tool with an answer of its own calls by itself; it is listed for hints.
     pub(super) fn silent<V: Verb>(fields: &'static [&'static str]) -> Self {
-        Self::with::<V>("", fields, Shows::Own, |_, _, _, _| Ok(Called::default()))
+        Self::taking::<V>(V::NAME, "", fields, Shows::Own, Calls::Tool)
+    }
+
+    pub(super) fn has_text(&self) -> bool {
+        matches!(self.calls, Calls::Text)
+    }
+
+    fn call(&self, connection: &Connection, own: &Identity, input: Value, call: &Call) -> Result<Called> {
+        match self.calls {
+            Calls::Text => connection.show(own, self.verb, input, Some(call)),
+            Calls::With(with) => with(connection, own, input, call),
+            Calls::Tool => Ok(Called::default()),
+        }
     }
 
     #[cfg(test)]
@@ -123,13 +138,13 @@ impl Offer {
                     input.insert(field.to_owned(), value);
                 }
                 None if schema::is_required(known, field) => {
-                    return Err(CommandError::usage(format!("{name} is missing")));
+                    return Err(Error::usage(format!("{name} is missing")));
                 }
                 None => {}
             }
         }
         match arguments.keys().next() {
-            Some(stray) => Err(CommandError::usage(format!("{stray} does not belong to {}", self.choice))),
+            Some(stray) => Err(Error::usage(format!("{stray} does not belong to {}", self.choice))),
             None => Ok(input),
         }
     }
@@ -139,30 +154,9 @@ impl Offer {
     }
 }
 
-/// Calls a verb and tells its answer as people read it.
-pub(in crate::mcp) fn call<V: Verb<Answer: Answer>>(
-    connection: &Connection,
-    own: &Identity,
-    input: Value,
-) -> Result<Called> {
-    let answered = connection.call(own, filled::<V>(input)?)?;
-    let (ui, kept) = Ui::kept(connection.now()?);
-    ui.answer(&answered.answer)?;
-    let kept = kept.take();
-    Ok(Called {
-        answer: kept.answer.unwrap_or_default(),
-        text: String::from_utf8_lossy(&kept.data).into_owned(),
-        is_fenced: false,
-        next: answered.next.iter().map(notes::text).collect(),
-        warnings: answered.warnings.iter().map(notes::text).collect(),
-        marks: answered.marks,
-        failed: answered.failed.map(|error| (*error).into()),
-    })
-}
-
 /// What was filled in, as the input of a verb.
 pub(super) fn filled<V: Verb + JsonSchema>(input: Value) -> Result<V> {
-    serde_json::from_value(input).map_err(|error| CommandError::usage(error.to_string()))
+    serde_json::from_value(input).map_err(|error| Error::usage(error.to_string()))
 }
 
 /// One tool: how it is told of, and the verbs it stands for.
@@ -180,10 +174,10 @@ pub(in crate::mcp) struct Tool {
     pub(super) takes: OnceLock<JsonObject>,
 }
 
-/// A tool with an input and an answer of its own.
+/// A tool with an input and an answer of its own, for an agent that has a name.
 pub(super) struct Own {
     pub input: fn() -> JsonObject,
-    pub run: fn(&Connection, JsonObject, &Call) -> Result<Reply>,
+    pub run: fn(&Connection, &Identity, JsonObject, &Call) -> Result<Reply>,
 }
 
 impl std::fmt::Debug for Tool {
@@ -248,10 +242,13 @@ impl Tool {
     }
 
     pub(in crate::mcp) fn run(&self, connection: &Connection, mut arguments: JsonObject, call: &Call) -> Result<Reply> {
+        let caller = connection.arrive();
         schema::check(self.name, self.takes(), &mut arguments)?;
+        let caller = caller?;
         let reply = match &self.own {
-            Some(own) => (own.run)(connection, arguments, call)?,
-            None => self.call(connection, arguments, call)?,
+            Some(_) if caller.agent.is_none() => return Err(unnamed()),
+            Some(own) => (own.run)(connection, &caller, arguments, call)?,
+            None => self.call(connection, &caller, arguments, call)?,
         };
         Ok(match connection.another() {
             Some(warning) => reply.warned(&warning),
@@ -259,19 +256,18 @@ impl Tool {
         })
     }
 
-    fn call(&self, connection: &Connection, mut arguments: JsonObject, call: &Call) -> Result<Reply> {
+    fn call(&self, connection: &Connection, own: &Identity, mut arguments: JsonObject, call: &Call) -> Result<Reply> {
         let budget = room(arguments.remove(MAX_TOKENS).and_then(|budget| budget.as_i64()));
         let offer = self.chosen(&mut arguments)?;
         let mut input = offer.input(arguments)?;
-        let own = connection.identity()?;
         if offer.takes_token()
             && let Some(number) = input.get("number").and_then(Value::as_u64)
-            && let Some(token) = connection.token(&own, poste_core::MessageNo(number))
+            && let Some(token) = connection.token(own, poste_core::MessageNo(number))
         {
             input.insert("token".to_owned(), json!(token));
         }
-        let mut called = (offer.call)(connection, &own, Value::Object(input), call)?;
-        let failed = called.failed.take().map(|error| error.lines(false).join("\n"));
+        let mut called = offer.call(connection, own, Value::Object(input), call)?;
+        let failed = called.failed.take();
         let budget = budget.saturating_sub(failed.as_deref().map_or(0, tokens::estimate));
         let reply = match offer.shows {
             Shows::Own => said(called),
@@ -291,7 +287,7 @@ impl Tool {
         let word = word.unwrap_or_default();
         self.offers.iter().find(|offer| offer.choice == word).ok_or_else(|| {
             let words: Vec<&str> = self.offers.iter().map(|offer| offer.choice).collect();
-            CommandError::usage(format!("{} is one of {}", self.choice, words.join(", ")))
+            Error::usage(format!("{} is one of {}", self.choice, words.join(", ")))
         })
     }
 }

@@ -6,19 +6,19 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-use poste_connect::hook::{Moment, Reply, takes_context};
+use poste_core::escape;
+use poste_verbs::{Error, Kind};
 
-use super::Call;
-use crate::error::{CommandError, Kind};
-use crate::ui::escape;
+use super::serve::Call;
+use super::{Moment, Reply, takes_context};
 
-pub(super) fn tell(call: &Call, error: &CommandError) {
+pub(super) fn tell(call: &Call, error: &Error, hint: Option<&str>) {
     // Busy: the next hook tells what this one could not.
-    let passes = error.kind == Kind::Busy || error.is_unprinted() || call.printed.get();
+    let passes = error.kind == Kind::Busy || call.has_printed();
     if passes || !takes_context(call.program, call.moment) || !is_first_time(call) {
         return;
     }
-    let hint = error.hints().first().map(|hint| format!(" ({})", escape::line(hint))).unwrap_or_default();
+    let hint = hint.map(|hint| format!(" ({})", escape::line(hint))).unwrap_or_default();
     let text = format!(
         "Poste: the mail of this project cannot be looked after in this session: {}{hint}. The office is {}. \
          What is wrong with it: poste doctor. This is said once.",

@@ -1,20 +1,19 @@
 //! What a client can put before its model by itself: the inbox, a thread, a shared context, the roster.
 
-use poste_connect::mcp::ErrorData;
-use poste_connect::mcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use poste_core::log::MessageNo;
 use poste_core::text::ContextName;
 use poste_core::views;
 use poste_verbs::context::show;
-use poste_verbs::{Mark, Verb, agents, inbox, thread};
+use poste_verbs::session::Identity;
+use poste_verbs::{Kind, Mark, Result, Verb, agents, inbox, thread};
+use rmcp::ErrorData;
+use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
 
 use super::connection::Connection;
+use super::poste::{anybody, short};
+use super::render;
 use super::tools::{self, Called};
-use super::{anybody, render, short};
-use crate::Result;
-use crate::error::Kind;
-use crate::identity::Identity;
 
 /// A resource is asked for by a person, so it may be longer than what a tool answers.
 const TOKENS_MAX: usize = 10_000;
@@ -33,7 +32,7 @@ pub(super) fn list(connection: &Connection) -> Vec<Resource> {
         text(ROSTER, "roster", "Who is registered in this office"),
     ];
     // An office that cannot be read has no contexts to list; reading one says why.
-    let contexts = connection.with_office(|office| Ok(views::contexts(office.store(), None)?)).unwrap_or_default();
+    let contexts = connection.with_office(|open| Ok(views::contexts(open.office.store(), None)?)).unwrap_or_default();
     all.extend(contexts.iter().map(|context| {
         let uri = format!("{CONTEXT}{}", context.name);
         text(&uri, context.name.as_str(), "A document that agents share")
@@ -80,14 +79,13 @@ impl Shown {
 
     fn call(&self, connection: &Connection, own: &Identity) -> Result<Called> {
         const LINES_MAX: u16 = 500;
-        match self {
-            Self::Inbox => tools::call::<inbox::Input>(connection, own, json!({ "limit": LINES_MAX })),
-            Self::Roster => tools::call::<agents::Input>(connection, own, json!({})),
-            Self::Thread(number) => {
-                tools::call::<thread::Input>(connection, own, json!({ "conversation": number.to_string() }))
-            }
-            Self::Context(name) => tools::show_context(connection, own, json!({ "name": name })),
-        }
+        let input = match self {
+            Self::Inbox => json!({ "limit": LINES_MAX }),
+            Self::Roster => json!({}),
+            Self::Thread(number) => json!({ "conversation": number.to_string() }),
+            Self::Context(name) => return tools::show_context(connection, own, json!({ "name": name })),
+        };
+        connection.show(own, self.verb(), input, None)
     }
 
     fn verb(&self) -> &'static str {
@@ -104,7 +102,7 @@ pub(super) fn read(connection: &Connection, uri: &str) -> Result<(ReadResourceRe
     let unknown = || ErrorData::resource_not_found(format!("there is no resource {}", short(uri)), None);
     let shown = Shown::parse(uri).ok_or_else(unknown)?;
     let called = shown.call(connection, &anybody(connection)).map_err(|error| {
-        let text = error.lines(false).join("\n");
+        let text = connection.error_text(&error);
         match error.kind {
             Kind::NotFound => ErrorData::resource_not_found(text, None),
             _ => ErrorData::internal_error(text, None),

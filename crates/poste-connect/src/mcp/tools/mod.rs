@@ -14,13 +14,13 @@ use poste_verbs::{
     read, register, release, reply, reservation, search, send, session, status, thread, track, wait, whoami,
 };
 
-pub(super) use self::offer::{Called, Tool, call};
-use self::offer::{Effect, Offer, Own, Shows};
+pub(super) use self::offer::{Called, Tool};
+use self::offer::{Calls, Effect, Offer, Own, Shows};
 pub(super) use self::shared::show_context;
 
 /// What is offered: few tools that do the daily work, or all there are.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Profile {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Profile {
     /// Ten tools
     #[default]
     Core,
@@ -35,6 +35,16 @@ pub(super) fn of(profile: Profile) -> Vec<&'static Tool> {
 /// The tool that offers a verb, and how it is chosen there.
 pub(super) fn offering(verb: &str) -> Option<(&'static Tool, &'static Offer)> {
     TOOLS.iter().find_map(|tool| Some((tool, tool.offers.iter().find(|offer| offer.verb == verb)?)))
+}
+
+/// The verbs whose answers are told as people read them: those of tools, and of resources.
+pub fn verbs_with_text() -> Vec<&'static str> {
+    let offers = TOOLS.iter().flat_map(|tool| &tool.offers).filter(|offer| offer.has_text());
+    let mut verbs: Vec<&str> = offers.map(|offer| offer.verb).collect();
+    verbs.extend([inbox::Input::NAME, register::Input::NAME]);
+    verbs.sort_unstable();
+    verbs.dedup();
+    verbs
 }
 
 macro_rules! tools {
@@ -117,7 +127,7 @@ tools! {
                 "register",
                 &["name", "role", "capabilities", "own_name", "take_over"],
                 Shows::Own,
-                name::register,
+                Calls::With(name::register),
             ),
             Offer::of::<whoami::Input>("whoami", &[], Shows::Others),
             Offer::of::<agents::Input>("agents", &[], Shows::Others),

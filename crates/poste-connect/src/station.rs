@@ -1,0 +1,145 @@
+//! Where agents are served: which office, in whose name, by which process. Made once, however many calls follow.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use poste_core::log::Via;
+use poste_core::office::{Office, Place, Stop};
+use poste_core::store::artifact::Worktree;
+use poste_core::store::clock::Clock;
+use poste_core::store::schema::Schema;
+use poste_core::store::{Interest, Options, discover};
+use poste_verbs::note::Call;
+use poste_verbs::session::Identity;
+use poste_verbs::{Caller, Desk, Error, Files, Host, Note, Result};
+
+/// What a surface knows of the process it runs in.
+#[derive(Clone)]
+pub struct Station {
+    /// The office folder; `None`: that of the current folder or of one above it.
+    pub office: Option<PathBuf>,
+    /// For whom this process speaks, as its environment or its command line says.
+    pub own: Identity,
+    pub via: Via,
+    /// What is named to others that wait for the write lock.
+    pub program: String,
+    pub lock_timeout: Duration,
+    pub schema: Schema,
+    pub clock: Arc<dyn Clock>,
+    pub host: Arc<Host>,
+    /// A verb as it is typed in a shell.
+    pub command_line: fn(&Call) -> String,
+}
+
+impl fmt::Debug for Station {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Station").field("office", &self.office).field("own", &self.own).finish_non_exhaustive()
+    }
+}
+
+impl Station {
+    pub fn place(&self) -> Result<Place> {
+        let path = match &self.office {
+            Some(path) => path.clone(),
+            None => {
+                let cwd = cwd()?;
+                discover::find(&cwd).ok_or_else(|| no_office(&cwd))?
+            }
+        };
+        Ok(self.place_at(path))
+    }
+
+    pub fn place_at(&self, path: PathBuf) -> Place {
+        let options = Options {
+            schema: self.schema,
+            program: format!("poste {}", self.program),
+            lock_timeout: self.lock_timeout,
+            ..Options::default()
+        };
+        Place { path, clock: Arc::clone(&self.clock), options }
+    }
+
+    pub fn open(&self) -> Result<Opened> {
+        let office = self.place()?.open()?;
+        let caller = self.caller(&office);
+        Ok(Opened { office, caller, host: Arc::clone(&self.host) })
+    }
+
+    /// Whoever this process speaks for, and the files it may touch.
+    pub fn caller(&self, office: &Office) -> Caller {
+        let Identity { agent, session } = self.own.clone();
+        Caller { actor: agent, session, via: self.via, files: files_beside(office) }
+    }
+
+    /// A note as somebody at a shell reads it.
+    pub fn shell_text(&self, note: &Note) -> String {
+        note.written(self.command_line)
+    }
+}
+
+fn no_office(cwd: &Path) -> Error {
+    Error::not_found(format!("no office in {} or any folder above it", cwd.display()))
+        .hint(poste_verbs::note!("make one: "[init]))
+}
+
+/// The current folder.
+pub fn cwd() -> Result<PathBuf> {
+    std::env::current_dir().map_err(|error| Error::not_found(format!("the current folder is gone: {error}")))
+}
+
+/// The files this process may touch: those of the worktree it was started in, else of the folder of the office.
+fn files_beside(office: &Office) -> Files {
+    let Ok(path) = office.path() else { return Files::None };
+    match worktree_beside(path).and_then(|root| Worktree::new(&root).ok()) {
+        Some(worktree) => Files::Worktree(worktree.apart_from(path)),
+        None => Files::None,
+    }
+}
+
+/// The git worktree this process was started in, else the folder the office is in, else the current one.
+pub fn worktree_beside(office: &Path) -> Option<PathBuf> {
+    let cwd = cwd().ok()?;
+    let beside = office.parent().and_then(|beside| beside.canonicalize().ok()).filter(|beside| cwd.starts_with(beside));
+    discover::git_top(&cwd).or(beside).or(Some(cwd))?.canonicalize().ok()
+}
+
+/// An office that is open, and who works there.
+#[derive(Debug)]
+pub struct Opened {
+    pub office: Office,
+    caller: Caller,
+    host: Arc<Host>,
+}
+
+impl Opened {
+    /// From now on what is done here is done in this name.
+    pub fn speak_as(&mut self, own: &Identity) -> &mut Self {
+        self.caller.actor.clone_from(&own.agent);
+        self.caller.session.clone_from(&own.session);
+        self
+    }
+
+    pub fn desk(&mut self) -> Desk<'_> {
+        Desk::new(&mut self.office, &self.caller, &self.host)
+    }
+
+    /// Asks again whenever the office has changed, until there is something, the time is up or it is to end. What falls due
+    /// meanwhile is settled and carried out.
+    pub fn wait<T>(
+        &mut self,
+        interest: &Interest,
+        patience: Option<Duration>,
+        stop: Stop<'_>,
+        mut look: impl FnMut(&mut Desk<'_>) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let Self { office, caller, host } = self;
+        let found = office.wait_unless(interest, patience, stop, |office| {
+            let mut desk = Desk::new(office, caller, host);
+            desk.carry_out();
+            Ok(look(&mut desk).transpose())
+        })?;
+        found.transpose()
+    }
+}
