@@ -23,7 +23,7 @@ use crate::fold::{Action, Code, Outcome, Rejection, Verdict};
 use crate::log::{Archive, Author, Content, Head, Intent, Position, Proposal, Sealed, Sequencer};
 use crate::payload::{self, Fresh, PayloadSchemas};
 use crate::store::archive::{Archives, Line, Written};
-use crate::store::clock::Clock;
+use crate::store::clock::{Boot, Clock};
 use crate::store::mirror::{self, Mirror, TakenOver};
 use crate::store::session_pages;
 use crate::store::tables::{Agent, Changes};
@@ -376,6 +376,11 @@ impl Office {
     /// The sender's clock, for the envelope.
     pub fn wall(&self) -> Timestamp {
         self.files().clock().wall()
+    }
+
+    /// The clock that nobody sets and that goes on while the machine sleeps: what a lease is guarded by.
+    pub fn boot(&self) -> Boot {
+        self.files().clock().boot()
     }
 
     pub fn path(&self) -> Result<&Path, Error> {

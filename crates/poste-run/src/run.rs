@@ -226,7 +226,9 @@ impl Task {
     /// and whatever has the mark in its environment, which the command gets. Only for a process that does nothing else
     /// meanwhile, and [adopts orphans](crate::adopt_orphans).
     pub fn everything(&mut self, mark: Mark) -> &mut Self {
-        self.environment.set(&mark.variable, &mark.value);
+        for (name, value) in &mark.variables {
+            self.environment.set(name, value);
+        }
         self.everything = Some(mark);
         self
     }

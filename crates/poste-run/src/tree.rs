@@ -17,11 +17,11 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_se
 const PAUSE: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
-/// A variable in the environment of everything that belongs to one run.
+/// Variables in the environment of everything that belongs to one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    pub variable: String,
-    pub value: String,
+    /// Names and values; a process carries the mark if it has them all.
+    pub variables: Vec<(String, String)>,
     /// A process of this very program with this variable, …
     pub another: String,
     /// … and with one of these as its first argument, is none of the run's: it watches over a run of its own. Neither it nor what
@@ -31,8 +31,11 @@ pub struct Mark {
 
 impl Mark {
     fn is_on(&self, environment: &[u8]) -> bool {
-        let pair = format!("{}={}", self.variable, self.value);
-        environment.split(|byte| *byte == 0).any(|own| own == pair.as_bytes())
+        let has = |(name, value): &(String, String)| {
+            let pair = format!("{name}={value}");
+            environment.split(|byte| *byte == 0).any(|own| own == pair.as_bytes())
+        };
+        self.variables.iter().all(has)
     }
 
     fn is_another(&self, pid: u32, environment: &[u8]) -> bool {

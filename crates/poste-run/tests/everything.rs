@@ -32,11 +32,13 @@ fn pid_in(file: &Path) -> u32 {
     fs::read_to_string(file).expect("there").trim().parse().expect("a number")
 }
 
+fn value_of(folder: &Path) -> String {
+    folder.file_name().expect("a name").to_string_lossy().into_owned()
+}
+
 fn mark(folder: &Path) -> Mark {
-    let value = folder.file_name().expect("a name").to_string_lossy().into_owned();
     Mark {
-        variable: "RUN_MARK".to_owned(),
-        value,
+        variables: vec![("RUN_MARK".to_owned(), value_of(folder))],
         another: "RUN_ANOTHER".to_owned(),
         another_by: vec!["sleep".to_owned()],
     }
@@ -45,7 +47,7 @@ fn mark(folder: &Path) -> Mark {
 fn supervise(folder: &Path, line: &str, limit: Option<&str>) -> Child {
     signals::ignored_by_nobody_started();
     let mut command = Command::new(RUN_ONE);
-    command.args(["all", &mark(folder).value, line]).args(limit).current_dir(folder);
+    command.args(["all", &value_of(folder), line]).args(limit).current_dir(folder);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts")
 }
 

@@ -68,7 +68,7 @@ fn silent(agent: &SilentAgent, for_ms: i64) -> Finding {
 /// Sessions that count as running and whose process is provably gone.
 pub(super) fn sessions(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
     for session in opened.store.tables()?.live_sessions()? {
-        if Presence::of(session.process.as_ref()) != Presence::Gone {
+        if opened.store.presence(&session.machine, session.process.as_ref())? != Presence::Gone {
             continue;
         }
         let pid = session.process.as_ref().map_or(0, |process| process.pid);

@@ -70,8 +70,10 @@ pub(crate) use wal::WAL_BYTES_MAX;
 use wal::WAL_BYTES_MAX_STAYING;
 
 use crate::error::Error;
+use crate::log::SessionProcess;
 use archive::Archives;
 use blobs::Blobs;
+use processes::Presence;
 use schema::{FileVersion, Schema};
 use tables::Tables;
 
@@ -411,6 +413,13 @@ impl Store {
         }
         let id = machine::id(&self.conn, self.path(), &self.options.machine_mark)?;
         Ok(self.machine.get_or_init(|| id))
+    }
+
+    /// Whether a process that a machine wrote down still runs. Only of this machine's own can that be told: a copied office names
+    /// processes of the office it was copied from.
+    pub fn presence(&self, machine: &Label, process: Option<&SessionProcess>) -> Result<Presence, Error> {
+        let is_own = *self.machine()? == *machine;
+        Ok(if is_own { Presence::of(process) } else { Presence::Unknown })
     }
 
     /// The policy version this machine's `poste.toml` was last known to stand on.

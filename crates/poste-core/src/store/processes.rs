@@ -57,6 +57,7 @@ pub enum Presence {
 }
 
 impl Presence {
+    /// Of a process that this machine wrote down; of rows, [`Store::presence`](super::Store::presence) tells.
     pub fn of(process: Option<&SessionProcess>) -> Self {
         let Some(process) = process else { return Self::Unknown };
         if process.place.is_empty() || process.place != this_place() {

@@ -9,8 +9,9 @@ use crate::address::Address;
 use crate::error::Error;
 use crate::log::{DeliveryNo, HoldReason, MessageNo, Position, RunOutcome, SessionProcess};
 use crate::store::Store;
+use crate::store::processes::Presence;
 use crate::store::tables::{Agent, Delivery, HoldRow, Message, RunRow, Spent, State, Tables};
-use crate::text::{Name, Session};
+use crate::text::{Label, Name, Session};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::vocabulary::{Priority, Urgency};
 
@@ -228,9 +229,16 @@ pub struct RunView {
     pub last_line: Option<String>,
     #[serde(skip)]
     pub process: SessionProcess,
+    #[serde(skip)]
+    pub machine: Label,
 }
 
 impl RunView {
+    /// Whether its supervisor runs.
+    pub fn presence(&self, store: &Store) -> Result<Presence, Error> {
+        store.presence(&self.machine, Some(&self.process))
+    }
+
     /// Whether it ended otherwise than it should.
     pub fn is_failed(&self) -> bool {
         self.how.is_some_and(|how| how != RunOutcome::Exited || self.code != Some(0))
@@ -367,6 +375,7 @@ fn view(store: &Store, tables: &Tables<'_>, row: RunRow) -> Result<RunView, Erro
         said,
         last_line,
         process: row.supervisor,
+        machine: row.machine,
     })
 }
 

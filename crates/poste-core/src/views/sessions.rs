@@ -125,11 +125,12 @@ pub fn live_session(store: &Store, agent: &Name) -> Result<Option<SessionView>, 
     })
 }
 
-/// Which live session one of these processes runs as, the nearest of them first, and its agent.
+/// Which live session of this machine one of these processes runs as, the nearest of them first, and its agent.
 pub fn session_of_process(store: &Store, processes: &[SessionProcess]) -> Result<Option<(Session, Name)>, Error> {
-    let live = store.tables()?.live_sessions()?;
+    let machine = store.machine()?;
+    let live = store.tables()?.live_sessions()?.into_iter().filter(|row| row.machine == *machine);
     let nearest = |row: &SessionRow| processes.iter().position(|process| row.process.as_ref() == Some(process));
-    let found = live.into_iter().filter_map(|row| Some((nearest(&row)?, row))).min_by_key(|(near, _)| *near);
+    let found = live.filter_map(|row| Some((nearest(&row)?, row))).min_by_key(|(near, _)| *near);
     Ok(found.map(|(_, row)| (row.id, row.agent)))
 }
 
@@ -282,7 +283,7 @@ fn view(store: &Store, tables: &Tables<'_>, row: SessionRow) -> Result<SessionVi
     let closed_by = row.ended_by.filter(|_| row.state == SessionState::Closed);
     let summary = closed_by.map(|position| text_of(store, position)).transpose()?.flatten();
     Ok(SessionView {
-        process: Presence::of(row.process.as_ref()),
+        process: store.presence(&row.machine, row.process.as_ref())?,
         pid: row.process.map(|process| process.pid),
         id: row.id,
         agent: row.agent,

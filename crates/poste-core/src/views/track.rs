@@ -187,7 +187,7 @@ fn delivery_view(
     let since = since(message, own);
     let wakes = wakes(store, own)?;
     Ok(DeliveryView {
-        unseen: unseen(tables, message, &delivery, since, &wakes, now)?,
+        unseen: unseen((store, tables), message, &delivery, since, &wakes, now)?,
         wakes,
         since,
         unconfirmed: is_due(&delivery, now),

@@ -70,7 +70,7 @@ pub(super) fn wakes(store: &Store, events: &[EventRow]) -> Result<Vec<WakeView>,
 
 /// Whether a delivery waits unseen for too long, and as far as can be told why.
 pub(super) fn unseen(
-    tables: &Tables<'_>,
+    (store, tables): (&Store, &Tables<'_>),
     message: &Message,
     delivery: &Delivery,
     since: Timestamp,
@@ -85,10 +85,16 @@ pub(super) fn unseen(
     if now < since.plus_ms(patience_ms) {
         return Ok(None);
     }
-    Ok(Some(Unseen { since, patience_ms, why: why(tables, message, &delivery.address, wakes)? }))
+    Ok(Some(Unseen { since, patience_ms, why: why(store, tables, message, &delivery.address, wakes)? }))
 }
 
-fn why(tables: &Tables<'_>, message: &Message, address: &Address, wakes: &[WakeView]) -> Result<String, Error> {
+fn why(
+    store: &Store,
+    tables: &Tables<'_>,
+    message: &Message,
+    address: &Address,
+    wakes: &[WakeView],
+) -> Result<String, Error> {
     let members = members(tables, address, &message.sender)?;
     let mut live = Vec::new();
     for member in &members {
@@ -97,8 +103,13 @@ fn why(tables: &Tables<'_>, message: &Message, address: &Address, wakes: &[WakeV
     if live.is_empty() {
         return no_session(tables, address, &members);
     }
-    let (gone, running): (Vec<&SessionRow>, Vec<&SessionRow>) =
-        live.iter().partition(|session| Presence::of(session.process.as_ref()) == Presence::Gone);
+    let (mut gone, mut running): (Vec<&SessionRow>, Vec<&SessionRow>) = (Vec::new(), Vec::new());
+    for session in &live {
+        match store.presence(&session.machine, session.process.as_ref())? {
+            Presence::Gone => gone.push(session),
+            Presence::Running | Presence::Unknown => running.push(session),
+        }
+    }
     let Some(session) = running.first() else {
         let ids: Vec<&str> = gone.iter().map(|session| session.id.as_str()).collect();
         return Ok(format!("the process of session {} is gone", ids.join(", ")));
@@ -166,9 +177,9 @@ pub struct LiveSession {
 }
 
 impl LiveSession {
-    fn new(row: SessionRow) -> Self {
-        let presence = Presence::of(row.process.as_ref());
-        Self { id: row.id, process: row.process, presence, program: row.program, host: row.host }
+    fn new(store: &Store, row: SessionRow) -> Result<Self, Error> {
+        let presence = store.presence(&row.machine, row.process.as_ref())?;
+        Ok(Self { id: row.id, process: row.process, presence, program: row.program, host: row.host })
     }
 }
 
@@ -190,7 +201,7 @@ impl WaitingMail {
 
 /// The session somebody could be woken in.
 pub fn sleeper(store: &Store, agent: &Name) -> Result<Sleeper, Error> {
-    let session = store.tables()?.live_session(agent)?.map(LiveSession::new);
+    let session = store.tables()?.live_session(agent)?.map(|row| LiveSession::new(store, row)).transpose()?;
     Ok(Sleeper { agent: agent.clone(), session })
 }
 
@@ -207,7 +218,7 @@ pub fn sleepers(store: &Store, number: MessageNo) -> Result<Option<Vec<Sleeper>>
                 continue;
             }
             for member in members(&tables, &delivery.address, &message.sender)? {
-                let session = tables.live_session(&member)?.map(LiveSession::new);
+                let session = tables.live_session(&member)?.map(|row| LiveSession::new(store, row)).transpose()?;
                 if (session.is_some() || !delivery.address.is_group()) && names.insert(member.clone()) {
                     sleepers.push(Sleeper { agent: member, session });
                 }
@@ -252,8 +263,8 @@ pub fn to_ring(store: &Store, number: MessageNo, address: &Address) -> Result<Ve
     let Some(message) = tables.message(number)? else { return Ok(Vec::new()) };
     let mut sleepers = Vec::new();
     for member in members(&tables, address, &message.sender)? {
-        if let Some(session) = tables.live_session(&member)?.map(LiveSession::new) {
-            sleepers.push(Sleeper { agent: member, session: Some(session) });
+        if let Some(row) = tables.live_session(&member)? {
+            sleepers.push(Sleeper { agent: member, session: Some(LiveSession::new(store, row)?) });
         }
     }
     Ok(sleepers)
@@ -270,7 +281,8 @@ pub fn owed_rings(store: &Store, by: Timestamp) -> Result<Vec<(Sleeper, MessageN
             let Some(agent) = tables.agent(session.agent.as_str())?.filter(|agent| agent.is_active()) else { continue };
             for address in agent.addresses() {
                 if let Some(message) = tables.owed_ring(&address, &agent.name, by)? {
-                    owed.push((Sleeper { agent: agent.name, session: Some(LiveSession::new(session)) }, message));
+                    let session = Some(LiveSession::new(store, session)?);
+                    owed.push((Sleeper { agent: agent.name, session }, message));
                     break;
                 }
             }

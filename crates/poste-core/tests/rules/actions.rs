@@ -445,6 +445,34 @@ fn a_ring_is_owed_to_whoever_runs_until_it_was_rung_or_shown() {
 }
 
 #[test]
+fn a_refold_owes_the_same_rings() {
+    let mut desk = desk(&["lead", "coder", "other"]);
+    let numbered = |to: &str, step: &str| Send {
+        workflow: Some(label("by-hand")),
+        step: Some(label(step)),
+        ..letter(to, "blocker_notification")
+    };
+    let first = accepted(desk.post("lead", numbered("coder", "1"))).number;
+    let second = accepted(desk.post("lead", numbered("other", "2"))).number;
+    let third = accepted(desk.post("lead", numbered("other", "3"))).number;
+    let rung = |desk: &mut Desk, message: MessageNo| {
+        let agent = "other".parse().unwrap();
+        let wake = Wake { message, agent, how: WakeWay::Tmux, outcome: WakeOutcome::Requested };
+        accepted(desk.ask("lead", Intent::Wake(wake)));
+    };
+    // It is rung for while it is held up, and again when its turn comes.
+    rung(&mut desk, second);
+    rung(&mut desk, third);
+    assert_eq!(desk.owed(), [desk.delivery(first).number.0]);
+    accepted(desk.done("coder", first));
+    assert_eq!(desk.owed(), [desk.delivery(second).number.0]);
+    let refolded = refold(desk.office.store(), Refusals::Dropped, |_| {}).expect("it refolds");
+    assert_eq!(owed_in(&refolded), desk.owed());
+    // That its turn has come is no event, so the rows alone would not tell of this ring at the end.
+    rung(&mut desk, second);
+}
+
+#[test]
 fn a_ring_is_owed_for_a_group_but_not_to_who_sent_it() {
     let mut desk = Desk::new();
     desk.register("lead", with_role("dev"));

@@ -13,10 +13,10 @@ use poste_core::log::{
     Send, Shown, Subscribe, TopicPattern, Unsubscribe, Via,
 };
 use poste_core::office::{self, Place, Settled};
-use poste_core::store::Options;
 use poste_core::store::clock::{Boot, Clock};
 use poste_core::store::table_digest::digest;
 use poste_core::store::tables::{Delivery, Event, Message, Notice, State};
+use poste_core::store::{Options, Store};
 use poste_core::text::{Name, RecordId, Session};
 use poste_core::time::When;
 use poste_core::views::{self, DeliveryView, NewMail, NewsQuery, RecordView};
@@ -428,12 +428,13 @@ impl Desk {
 
     /// The deliveries a ring is owed for, by the index.
     pub fn owed(&self) -> Vec<u64> {
-        self.numbers("SELECT delivery FROM owed_rings ORDER BY delivery")
+        owed_in(self.office.store())
     }
 
     /// The same, by every row there is. A delivery that came back is owed a ring whatever was rung for it before.
     fn owed_by_the_tables(&self) -> Vec<u64> {
-        self.numbers(
+        numbers(
+            self.office.store(),
             "SELECT d.number FROM deliveries d JOIN messages m ON m.number = d.message
              WHERE d.state = 0 AND d.ready = 1 AND d.shown_at IS NULL AND m.urgency = 0
              AND coalesce((SELECT event FROM events e WHERE e.message = d.message AND e.delivery = d.number
@@ -442,18 +443,22 @@ impl Desk {
         )
     }
 
-    fn numbers(&self, sql: &str) -> Vec<u64> {
-        let conn = self.office.store().conn();
-        let mut statement = conn.prepare(sql).expect("the question is sound");
-        let rows = statement.query_map([], |row| row.get(0)).expect("rows can be read");
-        rows.collect::<Result<_, _>>().expect("numbers")
-    }
-
     /// What `log verify` finds wrong.
     pub fn problems(&self) -> Vec<String> {
         let report = views::verify(self.office.store(), Refusals::Dropped, |_| {}).expect("the office can be verified");
         report.problems.iter().map(ToString::to_string).collect()
     }
+}
+
+/// The deliveries a ring is owed for, by the index of a store.
+pub fn owed_in(store: &Store) -> Vec<u64> {
+    numbers(store, "SELECT delivery FROM owed_rings ORDER BY delivery")
+}
+
+fn numbers(store: &Store, sql: &str) -> Vec<u64> {
+    let mut statement = store.conn().prepare(sql).expect("the question is sound");
+    let rows = statement.query_map([], |row| row.get(0)).expect("rows can be read");
+    rows.collect::<Result<_, _>>().expect("numbers")
 }
 
 impl Drop for Desk {

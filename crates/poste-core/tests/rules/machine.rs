@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use poste_core::log::{Intent, Proposal, Via};
+use poste_core::log::{Intent, Proposal, RunStart, SessionStart, Via};
 use poste_core::office::Place;
 use poste_core::store::Options;
+use poste_core::store::processes::{self, Presence};
 use poste_core::{Position, views};
 
-use crate::common::{Desk, letter, text};
+use crate::common::{Desk, accepted, letter, text};
 
 /// A plain copy of the folder, as a person or a backup makes one.
 fn copied(desk: &Desk, name: &str) -> PathBuf {
@@ -65,6 +66,49 @@ fn a_copied_folder_is_another_machine() {
     assert_eq!((policy.version, policy.machine.as_str()), (2, machine.as_str()));
     let head = copy.head().unwrap().position;
     assert_eq!(views::record(copy.store(), head).unwrap().unwrap().origin.machine, machine);
+}
+
+#[test]
+fn sessions_and_runs_are_of_the_machine_they_were_started_on() {
+    let mut desk = Desk::with(&["ann"]);
+    let process = processes::written_down(std::process::id());
+    let start = SessionStart {
+        id: "s1".parse().unwrap(),
+        parent: None,
+        process: Some(process.clone()),
+        host: "here".to_owned(),
+        program: "codex".to_owned(),
+        worktree: None,
+        takes_over: None,
+        resumes: false,
+    };
+    accepted(desk.ask("ann", Intent::SessionStart(start)));
+    let run = RunStart {
+        run: "r1".parse().unwrap(),
+        messages: Vec::new(),
+        lease_ms: None,
+        limit: None,
+        runner: "codex".to_owned(),
+        host: "here".to_owned(),
+        supervisor: process.clone(),
+    };
+    let started = desk.proposal("ann", Intent::RunStart(run), None);
+    desk.office
+        .propose(&Proposal { session: Some("r1".parse().unwrap()), ..started })
+        .unwrap()
+        .verdict
+        .accepted()
+        .unwrap();
+    let copy = place(&desk, copied(&desk, "copy")).open().unwrap();
+    for (office, presence) in [(&desk.office, Presence::Running), (&copy, Presence::Unknown)] {
+        let store = office.store();
+        assert_eq!(views::session(store, &"s1".parse().unwrap()).unwrap().unwrap().process, presence);
+        assert_eq!(views::all_running(store).unwrap()[0].presence(store).unwrap(), presence);
+        let sleeper = views::sleeper(store, &"ann".parse().unwrap()).unwrap();
+        assert_eq!(sleeper.session.unwrap().presence, presence);
+        let found = views::session_of_process(store, std::slice::from_ref(&process)).unwrap();
+        assert_eq!(found.is_some(), presence == Presence::Running);
+    }
 }
 
 #[test]

@@ -145,7 +145,7 @@ pub fn picture(office: &Office, runners: &Runners, only: &[Name]) -> Result<Pict
                 _ => None,
             },
             state,
-            runs: runs.into_iter().map(run_picture).collect(),
+            runs: runs.into_iter().map(|run| run_picture(office, run)).collect::<Result<_, _>>()?,
             queue: found.map_or(0, |agent| agent.mail.len()),
             next: found.and_then(|agent| agent.mail.first()).map(|mail| mail.message),
             waits_since: found.and_then(|agent| agent.mail.iter().map(|mail| mail.stored_at).min()),
@@ -161,15 +161,15 @@ pub fn picture(office: &Office, runners: &Runners, only: &[Name]) -> Result<Pict
     Ok(Picture { at: facts.now, places: facts.places, taken: facts.taken, agents })
 }
 
-fn run_picture(run: &RunView) -> RunPicture {
-    RunPicture {
+fn run_picture(office: &Office, run: &RunView) -> Result<RunPicture, Error> {
+    Ok(RunPicture {
         run: run.run.clone(),
         messages: run.messages.clone(),
         started_at: run.started_at,
         host: run.host.clone(),
         supervisor: run.supervisor,
-        presence: Presence::of(Some(&run.process)),
-    }
+        presence: run.presence(office.store())?,
+    })
 }
 
 fn spent(agent: &AgentFacts) -> Option<SpentPicture> {

@@ -85,16 +85,19 @@ impl Holder {
     }
 }
 
-/// How long it may hold what it has, and how long its program may take to end.
+/// How long it may hold what it has, since when by the boot clock, and how long its program may take to end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     pub lease_ms: i64,
+    pub boot_ms: i64,
     pub grace_ms: i64,
 }
 
 struct Open {
     number: MessageNo,
     until: Timestamp,
+    /// The same by the boot clock, counted from before the record was published: nobody can set that clock back.
+    boot_until_ms: i64,
 }
 
 pub(crate) struct Guard<'a> {
@@ -124,9 +127,11 @@ impl<'a> Guard<'a> {
         terms: Terms,
         (folder, about): (&'a RunFolder, About),
     ) -> Self {
-        let open: Vec<Open> =
-            claimed.items.iter().map(|item| Open { number: item.number, until: item.lease_until }).collect();
-        let Terms { lease_ms, grace_ms } = terms;
+        let Terms { lease_ms, boot_ms, grace_ms } = terms;
+        let boot_until_ms = boot_ms.saturating_add(lease_ms);
+        let open =
+            claimed.items.iter().map(|item| Open { number: item.number, until: item.lease_until, boot_until_ms });
+        let open = open.collect();
         let (given_back, lost) = (0, 0);
         Self {
             office,
@@ -145,11 +150,10 @@ impl<'a> Guard<'a> {
         }
     }
 
-    /// How long the lease of what was just taken is.
-    pub(crate) fn lease_ms(office: &Office, claimed: &Claimed) -> Result<i64, Error> {
-        let now = office.now()?;
-        let left = claimed.items.iter().map(|item| item.lease_until.since_ms(now)).min();
-        Ok(left.unwrap_or(limits::LEASE_MS_DEFAULT).clamp(limits::LEASE_MS_MIN, limits::LEASE_MS_MAX))
+    /// How long the lease is of what was taken at a time.
+    pub(crate) fn lease_ms(claimed: &Claimed, at: Timestamp) -> i64 {
+        let length = claimed.items.iter().map(|item| item.lease_until.since_ms(at)).min();
+        length.unwrap_or(limits::LEASE_MS_DEFAULT).clamp(limits::LEASE_MS_MIN, limits::LEASE_MS_MAX)
     }
 
     pub(crate) fn look_every(&self) -> Duration {
@@ -179,16 +183,14 @@ impl<'a> Guard<'a> {
             self.open = open;
             self.seen = Some(version);
         }
-        let now = self.office.now()?;
         let mut lost = Vec::new();
         for index in 0..self.open.len() {
-            let own = &self.open[index];
-            if own.until.since_ms(now) >= self.lease_ms * 2 / 3 {
+            if self.left_ms(&self.open[index])? >= self.lease_ms * 2 / 3 {
                 continue;
             }
-            let number = own.number;
+            let number = self.open[index].number;
             match self.extend(number)? {
-                Some(until) => self.open[index].until = until,
+                Some(extended) => self.open[index] = extended,
                 None => lost.push(number),
             }
         }
@@ -197,23 +199,30 @@ impl<'a> Guard<'a> {
         Ok(())
     }
 
-    fn extend(&mut self, message: MessageNo) -> Result<Option<Timestamp>, Error> {
+    /// By whichever clock says less.
+    fn left_ms(&self, own: &Open) -> Result<i64, Error> {
+        let by_boot = own.boot_until_ms.saturating_sub(self.office.boot().ms);
+        Ok(own.until.since_ms(self.office.now()?).min(by_boot))
+    }
+
+    fn extend(&mut self, message: MessageNo) -> Result<Option<Open>, Error> {
+        let boot_until_ms = self.office.boot().ms.saturating_add(self.lease_ms);
         let extend = Extend { message, token: Some(self.holder.token), lease_ms: Some(self.lease_ms) };
         let Holder { agent, run, .. } = &self.holder;
         let author = Author { actor: agent.clone(), session: Some(run.clone()), via: Via::Dispatch };
         let proposal = self.office.proposal(&author, Intent::Extend(extend), None);
         let outcome = self.office.propose(&proposal)?;
         self.carrier.carry_out(self.office);
-        Ok(match outcome.verdict {
+        let until = match outcome.verdict {
             Verdict::Accepted(Effect::Claimed(claimed)) => claimed.items.first().map(|item| item.lease_until),
             Verdict::Accepted(_) | Verdict::Rejected(_) => None,
-        })
+        };
+        Ok(until.map(|until| Open { number: message, until, boot_until_ms }))
     }
 
     /// Whether the leases may end before they can be kept.
     fn is_running_out(&self) -> bool {
-        let Ok(now) = self.office.now() else { return true };
-        self.open.iter().any(|own| own.until.since_ms(now) < self.margin_ms())
+        self.open.iter().any(|own| self.left_ms(own).map_or(true, |left_ms| left_ms < self.margin_ms()))
     }
 }
 
@@ -249,5 +258,93 @@ impl Watcher for Guard<'_> {
             return Watch::End;
         }
         Watch::GoOn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use poste_core::Address;
+    use poste_core::log::{Register, RunStart, Send};
+    use poste_core::office::Place;
+    use poste_core::store::Options;
+    use poste_core::store::clock::{Boot, Clock};
+
+    use super::*;
+
+    const LEASE_MS: i64 = 600_000;
+
+    /// How far the wall clock and the boot clock have gone.
+    #[derive(Debug)]
+    struct Hands(Mutex<(i64, i64)>);
+
+    impl Clock for Hands {
+        fn wall(&self) -> Timestamp {
+            Timestamp::from_ms(1_800_000_000_000 + self.0.lock().unwrap().0)
+        }
+
+        fn boot(&self) -> Boot {
+            Boot { id: "boot".to_owned(), ms: 5_000 + self.0.lock().unwrap().1 }
+        }
+    }
+
+    fn say(office: &mut Office, who: &str, session: Option<&Session>, intent: Intent) -> Effect {
+        let author = Author { actor: who.parse().unwrap(), session: session.cloned(), via: Via::Dispatch };
+        let proposal = office.proposal(&author, intent, None);
+        office.propose(&proposal).unwrap().verdict.accepted().unwrap()
+    }
+
+    #[test]
+    fn a_wall_clock_set_back_does_not_lengthen_a_lease() {
+        let folder = tempfile::tempdir().unwrap();
+        let hands = Arc::new(Hands(Mutex::new((0, 0))));
+        let clock: Arc<dyn Clock> = hands.clone();
+        let place = Place { path: folder.path().join(".poste"), clock, options: Options::default() };
+        place.create().unwrap();
+        let mut office = place.open().unwrap();
+        for name in ["lead", "worker"] {
+            say(&mut office, name, None, Intent::Register(Register::default()));
+        }
+        let agent: Name = "worker".parse().unwrap();
+        let mail = Send::plain("question".parse().unwrap(), vec![Address::Agent(agent.clone())]);
+        let number = say(&mut office, "lead", None, Intent::Send(mail)).message().unwrap();
+        let run: Session = "r1".parse().unwrap();
+        let supervisor = processes::written_down(std::process::id());
+        let about = About {
+            run: run.clone(),
+            agent: agent.clone(),
+            messages: vec![number],
+            runner: String::new(),
+            supervisor: supervisor.clone(),
+            program: None,
+            started_at: office.wall(),
+        };
+        let (run_folder, _held) = RunFolder::create(&place.path, &about).unwrap();
+        let start = RunStart {
+            run: run.clone(),
+            messages: vec![number],
+            lease_ms: Some(LEASE_MS),
+            limit: None,
+            runner: String::new(),
+            host: "here".to_owned(),
+            supervisor,
+        };
+        let boot_ms = office.boot().ms;
+        let taken = say(&mut office, "worker", Some(&run), Intent::RunStart(start));
+        let Effect::Claimed(claimed) = taken else { panic!("{taken:?}") };
+        let carrier = Carrier::default();
+        let holder = Holder { agent, run, token: claimed.token };
+        let terms = Terms { lease_ms: LEASE_MS, boot_ms, grace_ms: 1_000 };
+        let mut guard = Guard::new(&mut office, &carrier, holder, &claimed, terms, (&run_folder, about));
+        assert!(!guard.is_running_out());
+
+        // All but a second of the lease has gone by, and somebody sets the wall clock back to just after its start.
+        *hands.0.lock().unwrap() = (1, LEASE_MS - 1_000);
+        let before = guard.office.head().unwrap().position;
+        assert!(guard.is_running_out());
+        guard.keep().unwrap();
+        assert!(guard.office.head().unwrap().position > before, "it is extended in time");
+        assert!(!guard.is_running_out());
     }
 }

@@ -22,7 +22,7 @@ use std::process::{Command, Stdio};
 
 use poste_core::config::{AgentConfig, AnswerBy, Mode};
 use poste_core::log::MessageNo;
-use poste_core::text::{Name, Session};
+use poste_core::text::{Label, Name, Session};
 use poste_run::Mark;
 
 pub use poste_verbs::actions::{RUN, SUPERVISES};
@@ -32,6 +32,8 @@ pub use supervise::{Came, Errand, RunError, supervise};
 pub use sweep::{Swept, sweep};
 pub use worktree::WORKTREES;
 
+/// Beside it: the machine whose run it is. A copy of an office has runs of the same ids, which are not its own.
+const RUN_MACHINE: &str = "POSTE_RUN_MACHINE";
 /// The hidden commands: a supervisor, and the step that ties the program to it.
 pub const RUN_AGENT: &str = "run-agent";
 pub const RUN_CHILD: &str = "run-child";
@@ -45,11 +47,11 @@ pub fn takes_mail_itself(config: &AgentConfig) -> bool {
     config.mode == Mode::Resident || preset::ways(config).answer == AnswerBy::Poste
 }
 
-/// What tells the processes of a run from all others.
-pub fn mark(run: &Session) -> Mark {
+/// What tells the processes of a run of a machine from all others.
+pub fn mark(machine: &Label, run: &Session) -> Mark {
+    let variables = [(RUN, run.as_str()), (RUN_MACHINE, machine.as_str())];
     Mark {
-        variable: RUN.to_owned(),
-        value: run.to_string(),
+        variables: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
         another: SUPERVISES.to_owned(),
         another_by: ANOTHER_BY.map(str::to_owned).to_vec(),
     }
@@ -68,7 +70,7 @@ pub fn tagged(program: &Path, office: &Path, agent: &Name, messages: &[MessageNo
     let mut command = Command::new(program);
     command.arg(RUN_AGENT).arg(agent.as_str()).args(messages.iter().map(ToString::to_string));
     // It may be started from within another run, whose end is not to be its end.
-    for inherited in [RUN, "POSTE_AGENT", "POSTE_SESSION", "POSTE_MESSAGE", "POSTE_MESSAGES"] {
+    for inherited in [RUN, RUN_MACHINE, "POSTE_AGENT", "POSTE_SESSION", "POSTE_MESSAGE", "POSTE_MESSAGES"] {
         command.env_remove(inherited);
     }
     command.env("POSTE_HOME", office).env(SUPERVISES, uuid::Uuid::now_v7().to_string());

@@ -16,7 +16,7 @@ use poste_core::office::{Office, Place};
 use poste_core::store::{host_name, processes};
 use poste_core::text::{Name, Session};
 use poste_core::views::MessageView;
-use poste_core::{Error, limits};
+use poste_core::{Error, Timestamp, limits};
 use poste_run::{HeldBack, Keep, StartError, Watch, Watcher};
 
 use finish::result;
@@ -172,6 +172,8 @@ struct Run {
     about: About,
     claimed: Claimed,
     lease_ms: i64,
+    /// The boot clock before its start was published.
+    boot_ms: i64,
     messages: Vec<MessageView>,
     /// Who the program is: of a subagent, a name that goes with it.
     name: Name,
@@ -265,8 +267,9 @@ impl Supervisor<'_> {
         let path = self.office.path()?.to_owned();
         let (folder, held) =
             RunFolder::create(&path, &about).map_err(|failed| RunError::Folder(path.clone(), failed))?;
-        let claimed = match self.start(&about)? {
-            Ok(claimed) => claimed,
+        let boot_ms = self.office.boot().ms;
+        let (claimed, at) = match self.start(&about)? {
+            Ok(started) => started,
             Err(why) => {
                 let _ = folder.remove();
                 return Ok(Came::NotTaken(why));
@@ -276,7 +279,8 @@ impl Supervisor<'_> {
             run: run.clone(),
             folder,
             about,
-            lease_ms: Guard::lease_ms(&self.office, &claimed)?,
+            lease_ms: Guard::lease_ms(&claimed, at),
+            boot_ms,
             claimed,
             messages: Vec::new(),
             name: self.errand.agent.clone(),
@@ -329,7 +333,8 @@ impl Supervisor<'_> {
         }
     }
 
-    fn start(&mut self, about: &About) -> Result<Result<Claimed, String>, RunError> {
+    /// What it took, and when; or why it took nothing.
+    fn start(&mut self, about: &About) -> Result<Result<(Claimed, Timestamp), String>, RunError> {
         let start = RunStart {
             run: about.run.clone(),
             messages: about.messages.clone(),
@@ -345,10 +350,10 @@ impl Supervisor<'_> {
         }
         let proposal = self.proposal(&about.agent, &about.run, Intent::RunStart(start), None);
         let outcome = self.store(START_PATIENCE, &[proposal])?.pop();
-        Ok(match outcome.map(|outcome| outcome.verdict) {
-            Some(Verdict::Accepted(Effect::Claimed(claimed))) => Ok(claimed),
-            Some(Verdict::Rejected(rejection)) => Err(rejection.to_string()),
-            Some(Verdict::Accepted(_)) | None => {
+        Ok(match outcome.map(|outcome| (outcome.verdict, outcome.at)) {
+            Some((Verdict::Accepted(Effect::Claimed(claimed)), at)) => Ok((claimed, at)),
+            Some((Verdict::Rejected(rejection), _)) => Err(rejection.to_string()),
+            Some((Verdict::Accepted(_), _)) | None => {
                 return Err(Error::Damaged("the office took the start for something else".to_owned()).into());
             }
         })
@@ -376,7 +381,7 @@ impl Supervisor<'_> {
 
     fn guard<'a>(&'a mut self, run: &'a Run) -> Guard<'a> {
         let holder = self.holder(run);
-        let terms = Terms { lease_ms: run.lease_ms, grace_ms: self.config.grace_ms };
+        let terms = Terms { lease_ms: run.lease_ms, boot_ms: run.boot_ms, grace_ms: self.config.grace_ms };
         Guard::new(&mut self.office, &self.carrier, holder, &run.claimed, terms, (&run.folder, run.about.clone()))
     }
 

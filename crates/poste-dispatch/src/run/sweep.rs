@@ -89,8 +89,14 @@ fn unfinished(office: &Office, message: MessageNo) -> Result<Vec<RunRow>, Error>
     Ok(rows)
 }
 
-/// By its folder; false: that tells nothing.
+/// By its folder; false: that tells nothing. In a copied office nobody holds the folder of a run that goes on elsewhere.
 fn look_after(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> Result<bool, Error> {
+    let row = office.store().tables()?.run(&folder.run)?.filter(RunRow::is_running);
+    if let Some(row) = row
+        && !is_own(office, &row)?
+    {
+        return Ok(false);
+    }
     match folder.take_over() {
         Ok(_held) => sweep_folder(office, folder, swept)?,
         Err(held) if held.kind() == io::ErrorKind::WouldBlock => end_stuck(office, folder, swept)?,
@@ -102,9 +108,19 @@ fn look_after(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> Res
 /// By the log alone.
 fn look_after_row(office: &mut Office, row: &RunRow, swept: &mut Swept) -> Result<(), Error> {
     if is_gone(office, row)? {
-        swept.not_ended.extend(poste_run::end_marked(&mark(&row.run), NOBODY_LEFT));
+        end_processes(office, &row.run, swept)?;
         end_lost(office, row, swept)?;
     }
+    Ok(())
+}
+
+fn is_own(office: &Office, row: &RunRow) -> Result<bool, Error> {
+    Ok(row.machine == *office.machine()?)
+}
+
+/// Ends what is left of a run of this machine.
+fn end_processes(office: &Office, run: &Session, swept: &mut Swept) -> Result<(), Error> {
+    swept.not_ended.extend(poste_run::end_marked(&mark(office.machine()?, run), NOBODY_LEFT));
     Ok(())
 }
 
@@ -118,7 +134,7 @@ fn running(office: &Office, only: Option<&Name>) -> Result<Vec<RunRow>, Error> {
 
 fn sweep_folder(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> Result<(), Error> {
     // First nobody works on it any more, then somebody else may.
-    swept.not_ended.extend(poste_run::end_marked(&mark(&folder.run), NOBODY_LEFT));
+    end_processes(office, &folder.run, swept)?;
     let row = office.store().tables()?.run(&folder.run)?;
     let ended = match row {
         None => {
@@ -145,13 +161,13 @@ fn sweep_folder(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> R
 fn end_stuck(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> Result<(), Error> {
     // By the log: what stands in the folder, the program may have written.
     let Some(row) = office.store().tables()?.run(&folder.run)?.filter(RunRow::is_running) else { return Ok(()) };
-    if Presence::of(Some(&row.supervisor)) != Presence::Running || holds_something(office, &row)? != Some(false) {
+    if presence(office, &row)? != Presence::Running || holds_something(office, &row)? != Some(false) {
         return Ok(());
     }
     if !processes::is_stopped(row.supervisor.pid) && office.now()? < over_at_latest(office, &row)? {
         return Ok(());
     }
-    swept.not_ended.extend(poste_run::end_marked(&mark(&row.run), NOBODY_LEFT));
+    end_processes(office, &row.run, swept)?;
     poste_run::end_process(row.supervisor.pid);
     let until = Instant::now() + NOBODY_LEFT;
     while Instant::now() < until {
@@ -168,16 +184,15 @@ fn end_stuck(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> Resu
 fn over_at_latest(office: &Office, row: &RunRow) -> Result<Timestamp, Error> {
     let tables = office.store().tables()?;
     let lease_ms = tables.policy()?.settings.lease_ms.unwrap_or(limits::LEASE_MS_DEFAULT);
-    let (mut since, mut lost) = (row.at, false);
+    let mut since = row.at;
     for number in tables.messages_of_run(&row.run)? {
-        lost |= holder(row).standing(office, number)?.is_lost();
         let Some(delivery) = tables.won_by(number, &row.agent, row.position)? else { continue };
         let events = tables.events_of_delivery(&delivery)?;
         let let_go = events.iter().find(|event| event.position > row.position && lets_go(event.event));
         since = since.max(let_go.map_or(row.at, |event| event.at));
     }
     let work_ms = match config(office, &row.agent) {
-        _ if lost => 0,
+        _ if lost_something(office, row)? => 0,
         Some(config) => config.time_limit_ms.saturating_add(config.grace_ms),
         None => SURELY_OVER_MS,
     };
@@ -191,6 +206,15 @@ fn holds_something(office: &Office, row: &RunRow) -> Result<Option<bool>, Error>
         return Ok(None);
     }
     Ok(Some(!held(office, row, &messages)?.is_empty()))
+}
+
+fn lost_something(office: &Office, row: &RunRow) -> Result<bool, Error> {
+    for number in office.store().tables()?.messages_of_run(&row.run)? {
+        if holder(row).standing(office, number)?.is_lost() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn holder(row: &RunRow) -> Holder {
@@ -212,17 +236,24 @@ fn held(office: &Office, row: &RunRow, messages: &[MessageNo]) -> Result<Vec<Mes
     Ok(held)
 }
 
+fn presence(office: &Office, row: &RunRow) -> Result<Presence, Error> {
+    office.store().presence(&row.machine, Some(&row.supervisor))
+}
+
 /// Of a run whose folder is not here: whether its supervisor is dead.
 fn is_gone(office: &Office, row: &RunRow) -> Result<bool, Error> {
-    match Presence::of(Some(&row.supervisor)) {
+    let is_own = is_own(office, row)?;
+    match presence(office, row)? {
         Presence::Running => Ok(false),
         Presence::Gone => Ok(true),
         // Nothing outlives a boot of its machine.
-        Presence::Unknown if row.machine == *office.machine()? && processes::is_of_earlier_boot(&row.supervisor) => {
-            Ok(true)
-        }
+        Presence::Unknown if is_own && processes::is_of_earlier_boot(&row.supervisor) => Ok(true),
         // It cannot be asked, but what it took is not its own any more.
         Presence::Unknown => match holds_something(office, row)? {
+            // On another machine it finished everything and tidies up: that machine tells of its end, unless it is gone.
+            Some(false) if !is_own && !lost_something(office, row)? => {
+                Ok(office.now()? >= over_at_latest(office, row)?)
+            }
             Some(holds) => Ok(!holds),
             None => Ok(office.now()?.since_ms(row.at) > SURELY_OVER_MS),
         },

@@ -182,7 +182,7 @@ pub fn facts(office: &Office, member: &Member) -> Result<Facts, Error> {
 fn run_facts(office: &Office, folder: &Path, run: RunView) -> Result<RunFacts, Error> {
     let now = office.now()?;
     let files = RunFolder::of(folder, &run.run);
-    let supervisor = match Presence::of(Some(&run.process)) {
+    let supervisor = match run.presence(office.store())? {
         // It dies with its lock, also where the kernel does not tell who runs.
         Presence::Unknown if files.is_held() => Presence::Running,
         presence => presence,

@@ -166,14 +166,16 @@ fn living(office: &Office, name: &Name) -> Result<Option<(Session, bool)>, Error
     let folder = office.path()?;
     for run in views::running(office.store(), name)? {
         let files = RunFolder::of(folder, &run.run);
-        if Presence::of(Some(&run.process)) == Presence::Running || files.is_held() {
+        if run.presence(office.store())? == Presence::Running || files.is_held() {
             let has_program = files.about().is_some_and(|about| about.program.is_some());
             return Ok(Some((run.run, has_program)));
         }
     }
     // It crashed, and whatever watches over it waits to start it again: a second one would only add to that.
-    let last = views::latest_runs(office.store(), Some(name), 1)?.into_iter().next();
-    Ok(last.filter(|last| Presence::of(Some(&last.process)) == Presence::Running).map(|last| (last.run, true)))
+    match views::latest_runs(office.store(), Some(name), 1)?.into_iter().next() {
+        Some(last) if last.presence(office.store())? == Presence::Running => Ok(Some((last.run, true))),
+        _ => Ok(None),
+    }
 }
 
 fn last_words(office: &Office, name: &Name) -> Result<Option<String>, Error> {

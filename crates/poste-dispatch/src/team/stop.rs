@@ -208,16 +208,11 @@ impl Stop {
             one.came = Some(one.outcome(StoppedHow::Left, Some(why)));
             return Ok(());
         }
-        self.end(one, &runs, tell);
+        self.end(one, &runs, &supervisors(office, &runs)?, tell);
         Ok(())
     }
 
-    fn end(&self, one: &mut Stopping, runs: &[RunView], tell: &mut impl FnMut(&str)) {
-        let ours: Vec<&SessionProcess> = runs
-            .iter()
-            .map(|run| &run.process)
-            .filter(|process| Presence::of(Some(process)) == Presence::Running)
-            .collect();
+    fn end(&self, one: &mut Stopping, runs: &[RunView], ours: &[SessionProcess], tell: &mut impl FnMut(&str)) {
         if ours.is_empty() {
             let hosts: Vec<&str> = runs.iter().map(|run| run.host.as_str()).collect();
             let why = format!("it runs on {}: stop it there", hosts.join(", "));
@@ -287,11 +282,7 @@ fn hold(office: &mut Office, stop: &Stop, agent: &Name) -> Result<bool, Error> {
 
 /// Its runs that are watched over; what the dead left is swept first.
 fn living(office: &mut Office, one: &mut Stopping) -> Result<Vec<RunView>, Error> {
-    let folder = office.path()?.to_owned();
-    let is_watched = |run: &RunView| {
-        Presence::of(Some(&run.process)) != Presence::Gone || RunFolder::of(&folder, &run.run).is_held()
-    };
-    let mut runs = views::running(office.store(), &one.agent)?;
+    let runs = views::running(office.store(), &one.agent)?;
     for run in &runs {
         if !one.runs.contains(&run.run) {
             one.runs.push(run.run.clone());
@@ -303,19 +294,41 @@ fn living(office: &mut Office, one: &mut Stopping) -> Result<Vec<RunView>, Error
             one.held.push(held.message);
         }
     }
-    if !runs.iter().all(is_watched) {
-        sweep(office, Some(&one.agent))?;
-        runs = views::running(office.store(), &one.agent)?;
-        runs.retain(is_watched);
+    let count = runs.len();
+    let living = watched(office, runs)?;
+    if living.len() == count {
+        return Ok(living);
     }
-    Ok(runs)
+    sweep(office, Some(&one.agent))?;
+    watched(office, views::running(office.store(), &one.agent)?)
+}
+
+fn watched(office: &Office, runs: Vec<RunView>) -> Result<Vec<RunView>, Error> {
+    let folder = office.path()?;
+    let mut watched = Vec::new();
+    for run in runs {
+        if run.presence(office.store())? != Presence::Gone || RunFolder::of(folder, &run.run).is_held() {
+            watched.push(run);
+        }
+    }
+    Ok(watched)
+}
+
+/// What watches over these runs, as far as it runs here.
+fn supervisors(office: &Office, runs: &[RunView]) -> Result<Vec<SessionProcess>, Error> {
+    let mut found = Vec::new();
+    for run in runs {
+        if run.presence(office.store())? == Presence::Running {
+            found.push(run.process.clone());
+        }
+    }
+    Ok(found)
 }
 
 /// What watched over its last runs and still lives, though none of them does.
 fn waiting(office: &Office, agent: &Name) -> Result<Vec<SessionProcess>, Error> {
     const RUNS_MAX: u32 = 20;
-    let last = views::latest_runs(office.store(), Some(agent), RUNS_MAX)?.into_iter();
-    Ok(last.map(|run| run.process).filter(|process| Presence::of(Some(process)) == Presence::Running).collect())
+    supervisors(office, &views::latest_runs(office.store(), Some(agent), RUNS_MAX)?)
 }
 
 /// Whether it runs in a session that nobody here started for it.

@@ -26,8 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let (value, line) = (text()?, text()?);
             adopt_orphans()?;
             let mark = Mark {
-                variable: "RUN_MARK".to_owned(),
-                value,
+                variables: vec![("RUN_MARK".to_owned(), value)],
                 another: "RUN_ANOTHER".to_owned(),
                 another_by: vec!["sleep".to_owned()],
             };

@@ -219,7 +219,7 @@ pub(super) fn stop(cx: &mut Cx, args: &StopArgs) -> Result {
     let pid = i32::try_from(run.process.pid).ok().and_then(Pid::from_raw);
     // Held first and looked at then, so that no other process can have its number by now.
     let held = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    match (Presence::of(Some(&run.process)), held) {
+    match (run.presence(office.store())?, held) {
         (Presence::Running, Some(held)) => {
             pidfd_send_signal(held, Signal::TERM)
                 .map_err(|error| CommandError::new(Kind::Refused, format!("it cannot be asked: {error}")))?;

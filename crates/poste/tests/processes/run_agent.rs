@@ -10,6 +10,7 @@ use poste_core::log::{Intent, Proposal, RunEnd, RunOutcome, Via};
 use poste_core::office::{Office, Place};
 use poste_core::store::Options;
 use poste_core::store::clock::SystemClock;
+use poste_core::views;
 use poste_dispatch::run;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -561,7 +562,11 @@ fn a_stopped_supervisor_that_lost_its_lease_is_ended_with_its_program() {
 }
 
 pub(crate) fn open(stage: &Stage) -> Office {
-    let place = Place { path: stage.desk.office(), clock: Arc::new(SystemClock), options: Options::default() };
+    open_at(stage.desk.office())
+}
+
+fn open_at(path: PathBuf) -> Office {
+    let place = Place { path, clock: Arc::new(SystemClock), options: Options::default() };
     place.open().expect("the office opens")
 }
 
@@ -605,7 +610,7 @@ fn killed(stage: &Stage) -> (String, u32) {
     let begun = stage.desk.folder.path().join("begun");
     until("the program", || fs::read_to_string(&begun).is_ok_and(|text| !text.is_empty()));
     let run = stage.run_folders()[0].file_name().unwrap().to_str().unwrap().to_owned();
-    let mark = poste_dispatch::run::mark(&run.parse().unwrap());
+    let mark = poste_dispatch::run::mark(open(stage).machine().unwrap(), &run.parse().unwrap());
     let away = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep\x00600"));
     let mut found = None;
     until("who got away", || {
@@ -660,6 +665,37 @@ fn a_living_run_is_not_swept() {
     assert!(child.wait_with_output().unwrap().status.success());
     assert_eq!(stage.state(&number), "done");
     assert_eq!(stage.answers().len(), 1);
+}
+
+#[test]
+fn a_copied_office_leaves_the_runs_of_the_original_alone() {
+    let script = "echo > begun; until [ -e go ]; do sleep 0.02; done; echo here";
+    let stage = Stage::running(&format!("run = [\"/bin/sh\", \"-c\", \"{script}\"]"))
+        .policy("lease = \"4s\"\nretry_delay = \"0s\"");
+    let number = stage.ask();
+    let child = stage.supervisor(&[&number]).spawn().unwrap();
+    until("the program", || stage.file("begun").exists());
+    fs::create_dir(stage.file("copy")).unwrap();
+    let copied = Command::new("cp").arg("-R").arg(stage.desk.office()).arg(stage.file("copy")).status().unwrap();
+    assert!(copied.success());
+    let path = stage.file("copy/.poste");
+    let run = views::all_running(open(&stage).store()).unwrap()[0].run.to_string();
+    let mut copy = open_at(path.clone());
+    assert_eq!(run::sweep(&mut copy, None).unwrap(), run::Swept::default());
+    let stop = stage.desk.command(&["dispatch", "stop", &run, "--office", path.to_str().unwrap()]).output().unwrap();
+    let said = String::from_utf8_lossy(&stop.stderr).into_owned();
+    assert!(!stop.status.success() && said.contains("where it must be stopped"), "{said}");
+    // In the copy nobody keeps its lease, and a run that lost its message is over.
+    until("the end of the run in the copy", || {
+        copy.settle().unwrap();
+        run::sweep(&mut copy, None).unwrap();
+        views::all_running(copy.store()).unwrap().is_empty()
+    });
+    fs::write(stage.file("go"), "").unwrap();
+    assert!(child.wait_with_output().unwrap().status.success());
+    assert_eq!(stage.end()["how"], "exited");
+    assert_eq!(stage.state(&number), "done");
+    stage.expect_nobody();
 }
 
 #[test]

@@ -192,27 +192,19 @@ impl Tables<'_> {
         }
     }
 
-    /// The deliveries of later numbered steps that wait behind this one, if somebody wants to know.
-    pub(super) fn held_up_behind(&self, delivery: DeliveryNo) -> Result<Vec<DeliveryNo>, Error> {
-        if self.changes.is_none() {
-            return Ok(Vec::new());
-        }
-        Ok(self
+    /// Nothing holds up the earliest numbered step that is left of a workflow, if it comes after the one that let go: it can be
+    /// taken now.
+    pub(super) fn came_into_order(&mut self, workflow: &Label, after: u32) -> Result<(), Error> {
+        let next: Vec<DeliveryNo> = self
             .conn
             .prepare_cached(
-                "SELECT later.delivery FROM numbered_steps own JOIN numbered_steps later
-                 ON later.workflow = own.workflow AND later.step > own.step
-                 WHERE own.delivery = ?1 ORDER BY later.step, later.delivery LIMIT ?2",
+                "SELECT delivery FROM numbered_steps WHERE workflow = ?1 AND step > ?2
+                 AND step = (SELECT min(step) FROM numbered_steps WHERE workflow = ?1) ORDER BY delivery",
             )?
-            .query_map(rusqlite::params![delivery, ACTIONS_MAX], |row| row.get(0))?
-            .collect::<Result<_, _>>()?)
-    }
-
-    /// Of these, nothing holds up some any more: they can be taken now.
-    pub(super) fn came_into_order(&mut self, held_up: Vec<DeliveryNo>) -> Result<(), Error> {
-        for number in held_up {
-            let Some(delivery) = self.delivery(number)?.filter(waits) else { continue };
-            if self.held_up_by(number)?.is_none() {
+            .query_map(rusqlite::params![workflow, after], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        for number in next {
+            if let Some(delivery) = self.delivery(number)?.filter(waits) {
                 self.can_be_taken(&delivery)?;
             }
         }

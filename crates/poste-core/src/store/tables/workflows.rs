@@ -407,9 +407,12 @@ impl Tables<'_> {
 
     /// A delivery holds up nothing any more.
     pub fn delete_numbered(&mut self, delivery: DeliveryNo) -> Result<(), Error> {
-        let held_up = self.held_up_behind(delivery)?;
-        self.conn.prepare_cached("DELETE FROM numbered_steps WHERE delivery = ?1")?.execute([delivery])?;
-        self.came_into_order(held_up)
+        let let_go: Option<(Label, u32)> = self
+            .conn
+            .prepare_cached("DELETE FROM numbered_steps WHERE delivery = ?1 RETURNING workflow, step")?
+            .query_row([delivery], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let_go.map_or(Ok(()), |(workflow, step)| self.came_into_order(&workflow, step))
     }
 
     /// The earliest delivery a delivery has to wait for, by their numbered steps.

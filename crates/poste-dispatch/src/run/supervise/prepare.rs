@@ -125,10 +125,11 @@ impl Supervisor<'_> {
     fn worktree(&mut self, run: &Run, office: &Path, project: &Path) -> Result<PathBuf, String> {
         let program = self.errand.program.clone();
         let agent = self.errand.agent.clone();
+        let mark = mark(self.office.machine().map_err(|error| error.to_string())?, &run.run);
         let mut guard = self.guard(run);
         let every = guard.look_every();
         let made = worktree::of(office, project, &agent, &mut |task: &mut Task| {
-            task.tied_by(&program, &[RUN_CHILD]).everything(mark(&run.run)).watch_every(every);
+            task.tied_by(&program, &[RUN_CHILD]).everything(mark.clone()).watch_every(every);
             task.run_watched(&mut |running_for| guard.look(running_for))
         });
         match guard.why.take() {
@@ -179,9 +180,8 @@ impl Supervisor<'_> {
         if ways.input == Input::Stdin {
             task.stdin(prompt.as_bytes());
         }
-        task.folder(folder)
-            .environment(self.environment(run, ways, office, &numbers, prompt))
-            .everything(mark(&run.run));
+        let mark = mark(self.office.machine().map_err(|error| error.to_string())?, &run.run);
+        task.folder(folder).environment(self.environment(run, ways, office, &numbers, prompt)).everything(mark);
         if self.config.mode != Mode::Resident {
             task.limit(length(self.config.time_limit_ms));
         }

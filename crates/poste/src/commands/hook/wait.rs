@@ -106,7 +106,10 @@ fn wait(call: &Call, row: &SessionRow, had_as: &mut Option<u64>, until: Instant)
 /// Who runs as this session; `None`: it is over.
 fn agent_of(office: &Office, run: &Session) -> Result<Option<Agent>, Error> {
     let row = views::session_row(office.store(), run)?.filter(SessionRow::is_live);
-    let Some(row) = row.filter(|row| Presence::of(row.process.as_ref()) != Presence::Gone) else { return Ok(None) };
+    let Some(row) = row else { return Ok(None) };
+    if office.store().presence(&row.machine, row.process.as_ref())? == Presence::Gone {
+        return Ok(None);
+    }
     Ok(office.agent(&row.agent)?.filter(Agent::is_active))
 }
 
