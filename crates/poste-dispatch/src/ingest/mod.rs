@@ -14,7 +14,7 @@ use poste_core::fold::{Code, Effect, Verdict};
 use poste_core::log::{Artifact, ArtifactState, Content, Intent, Send, Via};
 use poste_core::text::{Name, RecordId, TypeName};
 use poste_core::vocabulary::{AgentKind, Priority};
-use poste_core::{Address, Digest, MessageNo, Office, Position, limits};
+use poste_core::{Address, Digest, MessageNo, Office, Position, limits, views};
 use poste_verbs::register;
 use serde_json::value::RawValue;
 
@@ -206,11 +206,9 @@ fn record_id(from: &Name, to: &Delivery, incoming: &Incoming, key: &str) -> Resu
 }
 
 fn stored_before(office: &Office, id: &RecordId) -> Result<Option<Stored>, Error> {
-    let known = office.store().tables()?.id(id)?;
-    let Some((number, position)) = known.and_then(|known| Some((known.message?, known.position))) else {
-        return Ok(None);
-    };
-    Ok(Some(Stored { number, position: Some(position), to: Vec::new(), repeat: true }))
+    let Some(number) = views::message_of_id(office.store(), id)? else { return Ok(None) };
+    let position = views::written_under(office.store(), id)?.map(|written| written.position);
+    Ok(Some(Stored { number, position, to: Vec::new(), repeat: true }))
 }
 
 fn keep_files(office: &Office, attachments: &[Attachment]) -> Result<Vec<Artifact>, Error> {

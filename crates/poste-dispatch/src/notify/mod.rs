@@ -8,7 +8,7 @@
 //! rules, until it was tried as often as its rule says; then it is a dead letter of the rule and the next one follows.
 
 mod channels;
-mod desk;
+mod held;
 mod matching;
 mod post;
 mod secret;
@@ -17,7 +17,7 @@ mod watcher;
 
 pub use channels::Failure;
 pub(crate) use channels::{MESSAGE_TYPE, OFFICE_HEADER};
-pub use desk::{Retried, retry, test};
+pub use held::{Retried, retry, test};
 pub use matching::{Matcher, RULE_KEY, RULE_VARIABLE};
 pub use post::Post;
 pub use secret::{Secret, missing as missing_secret, read as read_secret};

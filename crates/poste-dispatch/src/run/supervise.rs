@@ -3,7 +3,6 @@
 mod finish;
 mod prepare;
 
-use std::cmp::Reverse;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
@@ -15,7 +14,7 @@ use poste_core::log::{Author, Content, Intent, MessageNo, Proposal, Register, Ru
 use poste_core::office::{Office, Place};
 use poste_core::store::{host_name, processes};
 use poste_core::text::{Name, Session};
-use poste_core::views::MessageView;
+use poste_core::views::{self, Holder, MessageView};
 use poste_core::{Error, Timestamp, limits};
 use poste_run::{HeldBack, Keep, StartError, Watch, Watcher};
 
@@ -27,7 +26,7 @@ use poste_verbs::{Host, gates};
 
 use super::conversation::{self, Conversation};
 use super::folder::{self, About, Ended, RunFolder};
-use super::guard::{Guard, Holder, Terms};
+use super::guard::{Guard, Terms};
 use super::outcome::Result as RunResult;
 use super::preset;
 use super::sweep::{self, sweep};
@@ -306,17 +305,7 @@ impl Supervisor<'_> {
             return Ok(self.errand.messages.clone());
         }
         let Some(agent) = self.office.agent(&self.errand.agent)? else { return Ok(Vec::new()) };
-        let tables = self.office.store().tables()?;
-        let mut found = Vec::new();
-        for address in agent.addresses() {
-            let claimable = tables.claimable(&address, &[], self.config.batch, &agent.name)?;
-            found.extend(claimable.into_iter().map(|delivery| (Reverse(delivery.priority.number()), delivery.message)));
-        }
-        found.sort_unstable();
-        // One may have come by several addresses.
-        found.dedup_by_key(|(_, message)| *message);
-        found.truncate(usize::try_from(self.config.batch).unwrap_or(usize::MAX));
-        Ok(found.into_iter().map(|(_, message)| message).collect())
+        views::claimable(self.office.store(), &agent, self.config.batch)
     }
 
     /// Nobody may still work on what is to be taken. Who had to let go of it is ended if dead, and waited for if not.

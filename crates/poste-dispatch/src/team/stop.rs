@@ -288,7 +288,7 @@ fn living(office: &mut Office, one: &mut Stopping) -> Result<Vec<RunView>, Error
             one.runs.push(run.run.clone());
         }
     }
-    for held in office.store().tables()?.held_by(&one.agent)? {
+    for held in views::held_by(office.store(), &one.agent)? {
         let is_of_run = held.session.as_ref().is_some_and(|session| one.runs.contains(session));
         if is_of_run && !one.held.contains(&held.message) {
             one.held.push(held.message);
@@ -339,7 +339,7 @@ fn is_in_session(office: &Office, agent: &Name) -> Result<bool, Error> {
 }
 
 fn asked(office: &Office, request: MessageNo) -> Result<Option<Delivery>, Error> {
-    Ok(office.store().tables()?.deliveries_of(request)?.into_iter().next())
+    Ok(views::deliveries_of(office.store(), request)?.into_iter().next())
 }
 
 /// Why it said no.
@@ -351,7 +351,7 @@ fn said(office: &Office, request: MessageNo) -> Result<Option<String>, Error> {
 
 /// Nothing of it runs any more: what it still holds is handed back, and if it did not answer, it is answered for it.
 fn finish(office: &mut Office, one: &Stopping) -> Result<Stopped, Error> {
-    let left = office.store().tables()?.held_by(&one.agent)?;
+    let left = views::held_by(office.store(), &one.agent)?;
     for held in left.into_iter().filter(|held| held.session.as_ref().is_some_and(|session| one.runs.contains(session)))
     {
         let release = Release { message: held.message, token: held.token };
@@ -362,7 +362,7 @@ fn finish(office: &mut Office, one: &Stopping) -> Result<Stopped, Error> {
     let mut returned = Vec::new();
     for message in &one.held {
         let is_back = |delivery: &Delivery| delivery.state == DeliveryState::Pending;
-        if Some(*message) != one.request && office.store().tables()?.deliveries_of(*message)?.iter().any(is_back) {
+        if Some(*message) != one.request && views::deliveries_of(office.store(), *message)?.iter().any(is_back) {
             returned.push(*message);
         }
     }
