@@ -9,7 +9,7 @@
 mod ways;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::wake::Way;
@@ -142,16 +142,28 @@ impl Carrier {
         Ok(!plan.ways.is_empty() && plan.ways != [Way::Rewake])
     }
 
-    /// Starts the one process that rings, for all of them.
+    /// One process rings for all of them.
     fn ring_apart(&self, office: &Office, worth: Vec<(Name, MessageNo)>) -> Result<Vec<MessageNo>, Error> {
         let (Some(program), Some((agent, message))) = (&self.program, worth.first()) else { return Ok(Vec::new()) };
         let by = self.recorder(office, agent, *message)?;
-        let folder = office.path()?;
         let numbers: BTreeSet<MessageNo> = worth.iter().map(|(_, number)| *number).take(NUMBERS_MAX).collect();
+        let words: Vec<String> = numbers.iter().map(ToString::to_string).chain(["--apart".to_owned()]).collect();
+        self.start_wake(program, office, &by, &words)?;
+        Ok(worth.into_iter().map(|(_, number)| number).collect())
+    }
+
+    /// Rings an agent whose program is kept running for what it has not seen, in its own name.
+    pub fn ring_resident(&self, office: &Office, agent: &Name) -> Result<(), Error> {
+        let Some(program) = &self.program else { return Ok(()) };
+        self.start_wake(program, office, agent, &[agent.to_string(), "--unseen".to_owned()])
+    }
+
+    /// Starts `poste wake`, the one process that rings, in a name.
+    fn start_wake(&self, program: &Path, office: &Office, by: &Name, words: &[String]) -> Result<(), Error> {
+        let folder = office.path()?;
         let mut command = Command::new(program);
-        command.arg("wake").args(numbers.iter().map(ToString::to_string)).args(["--apart", "--office"]).arg(folder);
-        command.env("POSTE_AGENT", by.as_str());
-        match self.session.as_ref().filter(|_| self.caller.as_ref() == Some(&by)) {
+        command.arg("wake").args(words).arg("--office").arg(folder).env("POSTE_AGENT", by.as_str());
+        match self.session.as_ref().filter(|_| self.caller.as_ref() == Some(by)) {
             Some(session) => command.env("POSTE_SESSION", session.as_str()),
             None => command.env_remove("POSTE_SESSION"),
         };
@@ -159,10 +171,10 @@ impl Carrier {
         // Whoever sends last and ends wants it to ring all the same: it does not belong to the run it was sent in.
         command.env_remove(RUN).env(SUPERVISES, "wake");
         let spawned = command.spawn();
-        let mut child = spawned.map_err(|error| Error::Io { path: program.clone(), source: error })?;
+        let mut child = spawned.map_err(|error| Error::Io { path: program.to_owned(), source: error })?;
         // A server that lives on must not keep what is left of it.
         std::thread::spawn(move || child.wait());
-        Ok(worth.into_iter().map(|(_, number)| number).collect())
+        Ok(())
     }
 
     /// In whose name the attempt is recorded: the caller's, else the sender's, else that of whoever is rung.

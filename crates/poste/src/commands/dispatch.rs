@@ -1,5 +1,4 @@
 use std::io::{self, Write};
-use std::time::Duration;
 
 use poste_core::config::Runners;
 use poste_core::fold::{Code, Effect};
@@ -8,15 +7,14 @@ use poste_core::office::Office;
 use poste_core::text::{Name, RecordId};
 use poste_core::views::{self, Later, WhyLater};
 use poste_dispatch::engine::{
-    self, AgentPicture, AgentState, Choice, Dispatcher, Hold, Picture, Scope, SpentPicture, Start, Until, Wait,
+    self, AgentPicture, AgentState, Choice, Dispatcher, Hold, Picture, Scope, SpentPicture, Start, Told, Until, Wait,
     WaitReason,
 };
-use poste_dispatch::notify::{self, Watcher};
 use poste_dispatch::run;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::dispatch_live::Desk;
+use super::dispatch_live::Screen;
 use super::{SecretArgs, dispatch_runs, dispatch_send, said};
 use crate::Result;
 use crate::context::Cx;
@@ -142,9 +140,9 @@ fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
         (true, false) => Until::Idle,
         (true, true) => Until::Started,
     };
-    let mut desk = Desk::new(cx, office.path()?, which.agent.clone())?;
+    let mut screen = Screen::new(&cx.ui, &which.agent);
     if until == Until::Stopped {
-        desk.is_live = cx.ui.terminal && !cx.ui.json;
+        screen.is_live = cx.ui.terminal && !cx.ui.json;
         let agents = ui::count(runners.agents.len(), "agent");
         cx.ui.say(format!("dispatching for {agents}; Ctrl-C ends, and what runs goes on to its end"));
     }
@@ -152,28 +150,15 @@ fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
         // Said before the first rule runs a command, which would see to them itself.
         poste_run::signals_are_seen_to();
     }
-    let watcher = match until {
-        Until::Stopped => Some(desk.watch(&place)?),
-        Until::Idle | Until::Started => None,
-    };
-    if until == Until::Idle {
-        desk.rules(notify::begin_rules)?;
-    }
-    let carrier = desk.carrier();
-    let mut dispatcher = Dispatcher::new(place, office, desk);
-    dispatcher.only(which.agent).stops_runs(stop_runs).carries_out_by(carrier);
+    let mut hear = |told: Told<'_>| screen.hear(told);
+    let mut dispatcher = Dispatcher::new(place.clone(), office, std::env::current_exe()?, &mut hear)?;
+    dispatcher.only(which.agent).notifies(true).stops_runs(stop_runs);
     if !cx.ui.is_kept() {
         super::dispatch_live::on_signals(&dispatcher.stopper(), stop_runs, cx.ui.json)?;
     }
-    let ran = dispatcher.run(until);
-    let watched = watcher.map_or(Ok(()), Watcher::stop);
-    ran?;
-    watched?;
-    if until == Until::Idle {
-        // After it, so that what is held, or failed, just now is told, too.
-        dispatcher.hooks().rules(notify::catch_up)?;
-    }
-    dispatcher.hooks().finish(once)
+    dispatcher.run(until)?;
+    drop(dispatcher);
+    screen.finish(&place, once)
 }
 
 /// What this machine runs, which must be something, and of these agents.
@@ -461,6 +446,3 @@ fn resume(cx: &mut Cx, args: ResumeArgs) -> Result {
         repeat: outcome.repeat,
     })
 }
-
-/// How long a live picture may be old.
-pub(super) const DRAWN_PERIOD: Duration = Duration::from_millis(100);

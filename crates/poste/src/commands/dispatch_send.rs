@@ -8,11 +8,11 @@ use poste_core::office::{Office, Place};
 use poste_core::store::tables::Concern;
 use poste_core::text::Name;
 use poste_core::views;
-use poste_dispatch::engine::{Dispatcher, Stopper, Until};
+use poste_dispatch::engine::{Dispatcher, Stopper, Told, Until};
 use poste_verbs::actions::Carrier;
 use poste_verbs::{register, send};
 
-use super::dispatch_live::Desk;
+use super::dispatch_live::Screen;
 use super::track;
 use crate::Result;
 use crate::cli::duration;
@@ -70,14 +70,15 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
     cx.ui.say(format!("#{number} stored for {}", args.agent));
     // Whoever is held already says nothing more by itself.
     held(cx, &office, number)?.iter().for_each(|why| cx.ui.warn(why));
-    let mut desk = Desk::new(cx, office.path()?, vec![args.agent.clone()])?;
-    desk.is_silent = true;
     let place = cx.place()?;
     if is_run {
-        let carrier = desk.carrier();
-        let mut dispatcher = Dispatcher::new(place.clone(), office, desk);
-        dispatcher.only(vec![args.agent.clone()]).carries_out_by(carrier.clone());
-        await_answer(place, carrier, number, patience, dispatcher.stopper());
+        let only = vec![args.agent.clone()];
+        let mut screen = Screen::new(&cx.ui, &only);
+        screen.is_quiet = true;
+        let mut hear = |told: Told<'_>| screen.hear(told);
+        let mut dispatcher = Dispatcher::new(place.clone(), office, std::env::current_exe()?, &mut hear)?;
+        dispatcher.only(only);
+        await_answer(place, cx.carrier(), number, patience, dispatcher.stopper());
         // It ends with the answer, or when the time is up; what runs then goes on.
         dispatcher.run(Until::Stopped)?;
     } else {
