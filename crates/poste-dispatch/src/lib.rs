@@ -9,6 +9,8 @@ mod mark;
 pub mod notify;
 pub mod run;
 mod speaker;
+pub mod team;
+pub mod verbs;
 
 pub use speaker::{SPEAKER, speaker};
-pub mod team;
+pub use verbs::VERBS;

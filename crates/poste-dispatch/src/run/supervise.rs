@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use poste_core::config::{AgentConfig, AnswerBy, Mode, Preset};
 use poste_core::fold::{Claimed, Effect, Outcome, Verdict};
-use poste_core::log::{Author, Content, Intent, MessageNo, Proposal, Register, RunOutcome, RunStart, Via};
+use poste_core::log::{Author, Content, Intent, MessageNo, Proposal, RunOutcome, RunStart, Via};
 use poste_core::office::{Office, Place};
 use poste_core::store::{host_name, processes};
 use poste_core::text::{Name, Session};
@@ -22,7 +22,7 @@ use finish::result;
 use prepare::Prepared;
 
 use poste_verbs::actions::Carrier;
-use poste_verbs::{Host, gates};
+use poste_verbs::{Host, gates, register};
 
 use super::conversation::{self, Conversation};
 use super::folder::{self, About, Ended, RunFolder};
@@ -104,8 +104,9 @@ fn attempt(place: &Place, errand: &Errand, host: &Host) -> Result<Came, RunError
     let signals = ManuallyDrop::new(HeldBack::new().map_err(own)?);
     poste_run::adopt_orphans().map_err(own)?;
     let mut office = open(place)?;
-    let mut runners = office.runners()?;
-    let config = runners.agents.remove(&errand.agent).ok_or_else(|| RunError::NotConfigured(errand.agent.clone()))?;
+    let runners = office.runners()?;
+    let config = runners.agents.get(&errand.agent).cloned();
+    let config = config.ok_or_else(|| RunError::NotConfigured(errand.agent.clone()))?;
     if !config.trusted {
         return Err(RunError::Untrusted(errand.agent.clone()));
     }
@@ -116,9 +117,10 @@ fn attempt(place: &Place, errand: &Errand, host: &Host) -> Result<Came, RunError
         caller: Some(errand.agent.clone()),
         session: Some(errand.run.clone()),
     };
+    // An agent that is configured is one, also before anybody wrote to it.
+    patiently(START_PATIENCE, || register::configured(&mut office, &runners, &errand.agent, Via::Dispatch))?;
     carrier.carry_out(&mut office);
     let mut supervisor = Supervisor { place, office, config, errand, host, signals: &signals, carrier };
-    supervisor.introduce()?;
     if supervisor.config.mode == Mode::Resident { supervisor.keep_running() } else { supervisor.once(&errand.run) }
 }
 
@@ -194,19 +196,6 @@ impl Supervisor<'_> {
             self.carrier.carry_out(&mut self.office);
             Ok(outcomes)
         })
-    }
-
-    /// An agent that is configured is one, also before anybody wrote to it.
-    fn introduce(&mut self) -> Result<(), RunError> {
-        if self.office.agent(&self.errand.agent)?.is_some() {
-            return Ok(());
-        }
-        let role = self.config.role.as_ref().and_then(|role| role.as_str().parse().ok());
-        let register = Intent::Register(Register { role, ..Register::default() });
-        let proposal = self.proposal(&self.errand.agent, &self.errand.run, register, None);
-        // Refused: another one was faster.
-        self.store(START_PATIENCE, &[proposal])?;
-        Ok(())
     }
 
     /// A program that is kept running: each start is a run of its own.
