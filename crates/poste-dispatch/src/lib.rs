@@ -8,7 +8,9 @@ pub mod ingest;
 pub mod notify;
 pub mod run;
 mod speaker;
+pub mod team;
+pub mod verbs;
 
 use poste_verbs::mark;
 pub use speaker::{SPEAKER, speaker};
-pub mod team;
+pub use verbs::VERBS;

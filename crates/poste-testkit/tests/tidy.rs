@@ -144,6 +144,23 @@ fn the_lints_are_switched_off_only_where_the_machine_is_touched() {
     assert_eq!(used, [0, 1, 2], "each exception is there once; one that is gone leaves the list above");
 }
 
+/// The crates between core and people. Those that prove things may look at the tables themselves.
+const SURFACES: &[&str] = &["poste-verbs", "poste-connect", "poste-dispatch", "poste"];
+
+#[test]
+fn only_views_read_the_tables() {
+    let mut found = Vec::new();
+    for surface in SURFACES {
+        let sources = sources_below(&core_sources().join("../..").join(surface).join("src"));
+        assert!(sources.len() >= 5, "{surface} has moved: only {} files found", sources.len());
+        for (path, text) in sources {
+            let lines = text.lines().enumerate().filter(|(_, line)| code_of(line).contains(".tables()"));
+            found.extend(lines.map(|(number, _)| format!("{}:{}", path.display(), number + 1)));
+        }
+    }
+    assert!(found.is_empty(), "ask a view instead of the tables:\n{}", found.join("\n"));
+}
+
 #[test]
 fn the_search_finds_what_it_is_for() {
     let bad = "use std::collections::HashMap;\nlet operand = 1; // rand in a comment\nlet x: f64 = rand::random();\n#[allow(clippy::disallowed_methods)]\n";

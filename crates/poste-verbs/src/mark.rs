@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use poste_core::error::Error;
-use poste_core::{Digest, Office, Position};
+use poste_core::{Digest, Office, Position, views};
 
 const PREFIX: &str = "poste-office-";
 const DIGITS: usize = 16;
 
 /// What no other office has: the id of the first record.
 pub fn office_id(office: &Office) -> Result<String, Error> {
-    let first = office.store().tables()?.record(Position(1))?;
+    let first = views::sealed(office.store(), Position(1))?;
     let first = first.ok_or_else(|| Error::Damaged("the log has no first record".to_owned()))?;
-    Ok(first.sealed.envelope.id.to_string())
+    Ok(first.envelope.id.to_string())
 }
 
 pub fn of(office_id: &str) -> String {

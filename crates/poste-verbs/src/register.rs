@@ -39,6 +39,23 @@ pub struct Input {
     pub id: Option<RecordId>,
 }
 
+impl Input {
+    /// A name, and nothing said of it.
+    pub fn of(name: Name) -> Self {
+        Self {
+            name,
+            role: None,
+            capabilities: Vec::new(),
+            worktree: None,
+            lead: None,
+            kind: None,
+            clears: Vec::new(),
+            update: false,
+            id: None,
+        }
+    }
+}
+
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
     pub agent: Agent,

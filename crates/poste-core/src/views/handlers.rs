@@ -174,6 +174,19 @@ pub fn is_untold(store: &Store, rule: &Label, message: MessageNo) -> Result<bool
     Ok(store.tables()?.untold(rule, message)?.is_some())
 }
 
+/// What a rule could not tell of, the oldest first, and how often it tried.
+pub fn untold_attempts(store: &Store, rule: &Label, limit: usize) -> Result<Vec<(MessageNo, u32)>, Error> {
+    let untold = store.tables()?.all_untold(Some(rule), limit)?;
+    Ok(untold.into_iter().map(|untold| (untold.message, untold.attempts)).collect())
+}
+
+/// Where the newest message before this one is stored that a rule could not tell of.
+pub fn last_untold_before(store: &Store, rule: &Label, message: MessageNo) -> Result<Option<Position>, Error> {
+    let tables = store.tables()?;
+    let earlier = tables.last_untold_before(rule, message)?.map(|untold| tables.message(untold.message)).transpose()?;
+    Ok(earlier.flatten().map(|earlier| earlier.position))
+}
+
 fn untold_view(store: &Store, tables: &Tables<'_>, untold: Untold) -> Result<UntoldView, Error> {
     let found = or_damage(rows(store, tables, untold.message))?.ok().flatten();
     let subject = match found {

@@ -1,5 +1,7 @@
 //! An inbox: what waits for an agent, best first; and what is new to a session.
 
+use std::cmp::Reverse;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -475,4 +477,19 @@ pub fn has_claimable(store: &Store, agent: &Agent, types: &[TypeName]) -> Result
         }
     }
     Ok(false)
+}
+
+/// What a claim of this agent would win now, over all of its addresses: the most urgent first, then the oldest.
+pub fn claimable(store: &Store, agent: &Agent, limit: u32) -> Result<Vec<MessageNo>, Error> {
+    let tables = store.tables()?;
+    let mut found = Vec::new();
+    for address in agent.addresses() {
+        let claimable = tables.claimable(&address, &[], limit, &agent.name)?;
+        found.extend(claimable.into_iter().map(|delivery| (Reverse(delivery.priority.number()), delivery.message)));
+    }
+    found.sort_unstable();
+    // One may have come by several addresses.
+    found.dedup_by_key(|(_, message)| *message);
+    found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(found.into_iter().map(|(_, message)| message).collect())
 }

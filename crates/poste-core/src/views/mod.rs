@@ -26,6 +26,7 @@ mod rows;
 mod runs;
 mod search;
 mod sessions;
+mod standing;
 mod stats;
 mod status;
 mod thread;
@@ -48,12 +49,12 @@ pub use digests::{DigestDiff, TableDigests, diff_with_fold, diff_with_other, fir
 pub use finished::{ArchiveBatch, finished, newest_message, retention_ms};
 pub use handlers::{
     HandlerHolder, HandlerView, MailHeader, StoredMail, UntoldView, count_after, handler, handlers, is_untold,
-    stored_after, untold,
+    last_untold_before, stored_after, untold, untold_attempts,
 };
 pub use handoff::{Decision, HandoffLine, HandoffQuery, HandoffView, Handoffs, handoff, handoffs};
 pub use health::{HeldClaim, SilentAgent, Unreachable, held_claims, silent_agents, unreachable_mail};
 pub use ids::{Written, is_known_id, message_of_id, record_of_id, written_under};
-pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, has_claimable, inbox, news};
+pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, claimable, has_claimable, inbox, news};
 pub use message::{
     EndsBy, MessageView, Redaction, RepeatingVersion, SaidOf, ends_by, held_token, is_addressed_to, message,
     passed_gates, repeating_versions, said_of, sender,
@@ -62,7 +63,9 @@ pub use named_blobs::named_blobs;
 pub use origin::Origin;
 pub use overdue::{LateDelivery, Overdue, Patience, overdue};
 pub use pressing::{Heard, neglected, unheard};
-pub use records::{IdAnswer, MalformedView, RecordView, Why, WhyLine, malformed, record, records, why_id, why_message};
+pub use records::{
+    IdAnswer, MalformedView, RecordView, Why, WhyLine, malformed, record, records, sealed, why_id, why_message,
+};
 pub use replay::{PastAgent, PastOffice, newest_time, past_inbox, past_office, past_track};
 pub use replies::{Replies, Reply, replies};
 pub use report::{
@@ -76,8 +79,8 @@ pub use reservations::{
     held_paths, is_anything_held, reservation_conflicts, reservations, why_reservation,
 };
 pub use roster::{
-    RosterEntry, TopicView, TypeView, active_agents, agent, agent_of_worktree, hears, nearest_agents, roster, topics,
-    types,
+    RosterEntry, TopicView, TypeView, active_agents, active_humans, agent, agent_of_worktree, hears, members,
+    nearest_agents, roster, topics, types,
 };
 pub use runs::{
     HoldView, Later, RunEndView, RunView, Startable, WhyLater, all_holds, all_running, began_by, first_message, holds,
@@ -88,6 +91,9 @@ pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateC
 pub use sessions::{
     Held, Lease, NoteView, QuestionView, SessionContext, SessionView, Sessions, held_by, held_in, leases, live_session,
     live_sessions, question_at, session, session_context, session_of_process, session_over, session_row, sessions,
+};
+pub use standing::{
+    Holder, Standing, deliveries_of, lease_ms, messages_of_run, run_row, running_rows, running_rows_of,
 };
 pub use stats::{Durations, GroupStats, Stats, stats};
 pub use status::{Count, Status, next_due, status};

@@ -14,7 +14,7 @@ use super::track::said;
 use super::wake::wake_at;
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::log::{DeliveryNo, HoldReason, MessageNo, Position, Record, RunOutcome, WakeWay};
+use crate::log::{DeliveryNo, HoldReason, MessageNo, Position, Record, RunOutcome, Sealed, WakeWay};
 use crate::store::Store;
 use crate::store::tables::{ArchiveRow, Delivery, EndReason, Event, EventRow, Message, Notice, Tables};
 use crate::text::{RecordId, Session};
@@ -65,6 +65,11 @@ impl RecordView {
 
 pub fn record(store: &Store, position: Position) -> Result<Option<RecordView>, Error> {
     envelope(store, position)?.map(|record| RecordView::of(store, record)).transpose()
+}
+
+/// A record as it was sealed, without its content.
+pub fn sealed(store: &Store, position: Position) -> Result<Option<Sealed>, Error> {
+    Ok(store.tables()?.record(position)?.map(|record| record.sealed))
 }
 
 /// Records after a position, oldest first.

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{COUNT_MAX, count_up_to};
+use crate::address::Address;
 use crate::error::Error;
 use crate::log::MessageNo;
 use crate::store::Store;
@@ -39,6 +40,21 @@ pub fn active_agents(store: &Store) -> Result<Vec<Agent>, Error> {
     let mut agents = store.tables()?.agents()?;
     agents.retain(Agent::is_active);
     Ok(agents)
+}
+
+/// People that mail can come to.
+pub fn active_humans(store: &Store) -> Result<Vec<Name>, Error> {
+    store.tables()?.active_humans()
+}
+
+/// Active agents with the role or the capability of an address; of any other address, none.
+pub fn members(store: &Store, address: &Address) -> Result<Vec<Name>, Error> {
+    let tables = store.tables()?;
+    match address {
+        Address::Role(role) | Address::EveryRole(role) => tables.active_with_role(role),
+        Address::Can(word) | Address::EveryCan(word) => tables.active_with_capability(word),
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// The one active agent that is registered with a worktree; `None` if there are several.

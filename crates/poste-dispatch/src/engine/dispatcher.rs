@@ -1,8 +1,9 @@
 //! The loop: woken by the office, by supervisors that end and by people who want it to stop.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::{Child, Command, ExitStatus};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::process::{Child, ExitStatus};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use poste_config::{Mode, Runners};
@@ -21,11 +22,11 @@ use serde::Serialize;
 use super::choose::{Hold, Start, choose};
 use super::facts::{Own, Rest, Scope, Starting, look_with};
 use super::hold;
-use crate::notify::Line;
-use crate::run::NOT_TAKEN;
-use crate::speaker;
+use crate::notify::{self, Line, WatchOptions, Watcher};
+use crate::run::{self, NOT_TAKEN};
+use crate::{speaker, team};
 use poste_verbs::actions::Carrier;
-use poste_verbs::register;
+use poste_verbs::{register, workflow};
 
 /// It looks after so long in any case: nobody rings for a file that was changed, or for a supervisor on another machine.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
@@ -39,24 +40,16 @@ const CONFIG_PERIOD: Duration = Duration::from_millis(250);
 const REST_MS: i64 = 1_000;
 const REST_MS_MAX: i64 = 60_000;
 
-/// What the surroundings of the loop bring along.
-pub trait Hooks {
-    /// A supervisor for these messages of an agent.
-    fn supervisor(&mut self, agent: &Name, messages: &[MessageNo]) -> Command;
-    /// Ends what dead supervisors left, and says whose runs those were.
-    fn sweep(&mut self, office: &mut Office) -> Result<Vec<Session>, Error>;
-    /// Workflows go on. Says whether it wrote anything.
-    fn advance(&mut self, _: &mut Office) -> Result<bool, Error> {
-        Ok(false)
-    }
-    /// A program that is kept running is told of its mail.
-    fn ring(&mut self, _: &Name, _: &[MessageNo]) {}
-    fn tell(&mut self, event: &Event);
-    /// After each look. Says after how long it is to be called again, if it left something out.
-    fn show(&mut self, _: &Office, _: &Runners) -> Result<Option<Duration>, Error> {
-        Ok(None)
-    }
+/// What the loop tells whoever runs it.
+#[derive(Debug)]
+pub enum Told<'t> {
+    Event(Event),
+    /// It has looked at the office, and done what was to be done.
+    Looked(&'t Office, &'t Runners),
 }
+
+/// Hears what the loop tells. After a look it may say how soon it wants the next one.
+pub type Listener<'l> = dyn FnMut(Told<'_>) -> Option<Duration> + 'l;
 
 /// Something that happened, for whoever watches.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -139,6 +132,8 @@ struct Shared {
 struct News {
     rung: bool,
     exited: Vec<(u32, Option<ExitStatus>)>,
+    /// What rules told people of.
+    lines: Vec<Line>,
     /// How often somebody asked it to stop.
     asked: u32,
     /// It ends at once.
@@ -158,15 +153,21 @@ impl Stopper {
 }
 
 impl Shared {
+    fn news(&self) -> MutexGuard<'_, News> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn put(&self, change: impl FnOnce(&mut News)) {
-        change(&mut self.news.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.news());
         self.came.notify_all();
     }
 
     /// Waits for news, and takes what came.
     fn wait(&self, patience: Duration) -> News {
-        let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-        let nothing = |news: &mut News| !news.rung && news.exited.is_empty() && news.asked == 0 && !news.leaves;
+        let news = self.news();
+        let nothing = |news: &mut News| {
+            !news.rung && news.exited.is_empty() && news.lines.is_empty() && news.asked == 0 && !news.leaves
+        };
         let (mut news, _) =
             self.came.wait_timeout_while(news, patience, nothing).unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *news)
@@ -174,19 +175,25 @@ impl Shared {
 }
 
 /// Starts supervisors for what waits in one office.
-#[derive(Debug)]
-pub struct Dispatcher<H> {
+pub struct Dispatcher<'l> {
     place: Place,
     office: Office,
-    hooks: H,
+    folder: PathBuf,
+    /// This very program, which is started as a supervisor, and to ring.
+    program: PathBuf,
+    listener: &'l mut Listener<'l>,
     only: Vec<Name>,
     stopper: Stopper,
+    /// It also sends the notifications of `[[on]]` rules.
+    notifies: bool,
     /// At the first wish to stop its runs are stopped too.
     stops_runs: bool,
     own: Own,
     config: Option<(Instant, Runners)>,
     /// What was wrong the last time, so that it is said once.
     trouble: Option<String>,
+    /// What workflows wait for, as far as it was told.
+    waiting: BTreeSet<String>,
     swept: Option<Instant>,
     /// The newest message each program that is kept running was rung for.
     rung: BTreeMap<Name, MessageNo>,
@@ -196,24 +203,38 @@ pub struct Dispatcher<H> {
     asked: u32,
 }
 
-impl<H: Hooks> Dispatcher<H> {
-    pub fn new(place: Place, office: Office, hooks: H) -> Self {
-        Self {
+impl std::fmt::Debug for Dispatcher<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dispatcher").field("place", &self.place).field("only", &self.only).finish_non_exhaustive()
+    }
+}
+
+impl<'l> Dispatcher<'l> {
+    pub fn new(place: Place, office: Office, program: PathBuf, listener: &'l mut Listener<'l>) -> Result<Self, Error> {
+        let folder = office.path()?;
+        let folder = folder.canonicalize().map_err(|error| Error::Io { path: folder.to_owned(), source: error })?;
+        // It acts in nobody's name, so everybody may be rung.
+        let carrier = Carrier { program: Some(program.clone()), ..Carrier::default() };
+        Ok(Self {
             place,
             office,
-            hooks,
+            folder,
+            program,
+            listener,
             only: Vec::new(),
             stopper: Stopper::default(),
+            notifies: false,
             stops_runs: false,
             own: Own::default(),
             config: None,
             trouble: None,
+            waiting: BTreeSet::new(),
             swept: None,
             rung: BTreeMap::new(),
             rung_again: BTreeSet::new(),
-            carrier: Carrier::default(),
+            carrier,
             asked: 0,
-        }
+        })
     }
 
     pub fn only(&mut self, agents: Vec<Name>) -> &mut Self {
@@ -221,9 +242,8 @@ impl<H: Hooks> Dispatcher<H> {
         self
     }
 
-    /// Who carries out what its records ask for.
-    pub fn carries_out_by(&mut self, carrier: Carrier) -> &mut Self {
-        self.carrier = carrier;
+    pub fn notifies(&mut self, notifies: bool) -> &mut Self {
+        self.notifies = notifies;
         self
     }
 
@@ -236,18 +256,52 @@ impl<H: Hooks> Dispatcher<H> {
         self.stopper.clone()
     }
 
-    pub fn hooks(&mut self) -> &mut H {
-        &mut self.hooks
-    }
-
     /// Looks and starts until it is over.
     pub fn run(&mut self, until: Until) -> Result<(), Error> {
+        let watcher = match until {
+            Until::Stopped if self.notifies => Some(Watcher::start(self.rules())?),
+            _ => None,
+        };
+        let catches_up = self.notifies && until == Until::Idle;
+        if catches_up {
+            notify::begin_rules(&self.rules())?;
+            self.tell_lines();
+        }
         let bell = self.listen();
         let ran = self.turn(until);
         self.stopper.0.over.raise();
         // It ends at once, and holds nothing.
         drop(bell);
-        ran
+        let watched = watcher.map_or(Ok(()), Watcher::stop);
+        ran?;
+        watched?;
+        if catches_up {
+            // After it, so that what is held, or failed, just now is told, too.
+            notify::catch_up(&self.rules())?;
+        }
+        self.tell_lines();
+        Ok(())
+    }
+
+    /// The rules of this machine that tell people of mail.
+    fn rules(&self) -> WatchOptions {
+        let shared = Arc::clone(&self.stopper.0);
+        WatchOptions {
+            place: self.place.clone(),
+            speaker: None,
+            only: Vec::new(),
+            carrier: self.carrier.clone(),
+            report: Arc::new(move |line: &Line| shared.put(|news| news.lines.push(line.clone()))),
+        }
+    }
+
+    fn tell_lines(&mut self) {
+        let lines = std::mem::take(&mut self.stopper.0.news().lines);
+        lines.into_iter().for_each(|line| self.tell(Event::Watched { line }));
+    }
+
+    fn tell(&mut self, event: Event) {
+        (self.listener)(Told::Event(event));
     }
 
     fn turn(&mut self, until: Until) -> Result<(), Error> {
@@ -283,6 +337,7 @@ impl<H: Hooks> Dispatcher<H> {
                 None => LOOK_PERIOD,
             };
             let news = self.stopper.0.wait(pause.clamp(Duration::from_millis(1), LOOK_PERIOD));
+            news.lines.into_iter().for_each(|line| self.tell(Event::Watched { line }));
             for (pid, status) in news.exited {
                 self.ended(pid, status)?;
             }
@@ -302,13 +357,11 @@ impl<H: Hooks> Dispatcher<H> {
     fn look(&mut self) -> Result<(usize, Option<Timestamp>), Error> {
         self.office.settle()?;
         if self.swept.is_none_or(|at| at.elapsed() >= SWEEP_PERIOD) {
-            for run in self.hooks.sweep(&mut self.office)? {
-                self.hooks.tell(&Event::Lost { run });
-            }
+            self.sweep()?;
             self.ring_again()?;
             self.swept = Some(now_instant());
         }
-        let advanced = self.hooks.advance(&mut self.office)?;
+        let advanced = self.advance()?;
         self.carry_out();
         let runners = self.runners()?;
         self.trouble = None;
@@ -320,7 +373,7 @@ impl<H: Hooks> Dispatcher<H> {
         let mut changed = 0;
         for hold in &choice.holds {
             if let Some(mail) = hold::write(&mut self.office, &runners, hold)? {
-                self.hooks.tell(&Event::Held { hold: hold.clone(), mail });
+                self.tell(Event::Held { hold: hold.clone(), mail });
             }
         }
         for (agent, why) in &choice.resumes {
@@ -334,7 +387,7 @@ impl<H: Hooks> Dispatcher<H> {
             self.start(start)?;
         }
         self.carry_out();
-        let shown_again = self.hooks.show(&self.office, &runners)?;
+        let shown_again = (self.listener)(Told::Looked(&self.office, &runners));
         let shown_again = shown_again.map(|after| now.plus_ms(i64::try_from(after.as_millis()).unwrap_or(i64::MAX)));
         // What a resume or a step of a workflow brought is looked at at once.
         let at_once = changed > choice.starts.len() || advanced;
@@ -345,8 +398,32 @@ impl<H: Hooks> Dispatcher<H> {
     /// What its own records and ticks ask for. What workflows wait for is told at the next look.
     fn carry_out(&mut self) {
         for text in self.carrier.carry_out(&mut self.office).failures {
-            self.hooks.tell(&Event::Trouble { text });
+            self.tell(Event::Trouble { text });
         }
+    }
+
+    /// Ends what dead supervisors left, and tells leads of agents that are stuck.
+    fn sweep(&mut self) -> Result<(), Error> {
+        // Within a run, what is swept up may be this very process.
+        if std::env::var_os(run::RUN).is_some() {
+            return Ok(());
+        }
+        for run in run::sweep(&mut self.office, None)?.lost {
+            self.tell(Event::Lost { run });
+        }
+        team::alerts(&mut self.office)?;
+        Ok(())
+    }
+
+    /// Says whether workflows wrote anything. What they wait for is met at every look, and told once.
+    fn advance(&mut self) -> Result<bool, Error> {
+        let advanced = workflow::advance(&mut self.office)?;
+        for text in advanced.waiting {
+            if self.waiting.insert(text.clone()) {
+                self.tell(Event::Trouble { text });
+            }
+        }
+        Ok(advanced.records > 0)
     }
 
     /// Whoever committed something may have died before it rang.
@@ -378,7 +455,7 @@ impl<H: Hooks> Dispatcher<H> {
         }
         let text = error.to_string();
         if self.trouble.as_ref() != Some(&text) {
-            self.hooks.tell(&Event::Trouble { text: text.clone() });
+            self.tell(Event::Trouble { text: text.clone() });
             self.trouble = Some(text);
         }
         Ok(())
@@ -392,7 +469,7 @@ impl<H: Hooks> Dispatcher<H> {
                 continue;
             }
             if register::configured(&mut self.office, runners, name, Via::Dispatch)? {
-                self.hooks.tell(&Event::Registered { agent: name.clone() });
+                self.tell(Event::Registered { agent: name.clone() });
             }
         }
         Ok(())
@@ -404,7 +481,7 @@ impl<H: Hooks> Dispatcher<H> {
         let proposal = speaker::proposal(&self.office, agent, intent, None);
         let resumed = matches!(poste_config::propose(&mut self.office, &proposal)?.verdict, Verdict::Accepted(_));
         if resumed {
-            self.hooks.tell(&Event::Resumed { agent: agent.clone() });
+            self.tell(Event::Resumed { agent: agent.clone() });
         }
         Ok(resumed)
     }
@@ -413,12 +490,13 @@ impl<H: Hooks> Dispatcher<H> {
         let newest = ring.messages.iter().max().copied();
         if self.rung.get(&ring.agent).copied() < newest {
             self.rung.extend(newest.map(|newest| (ring.agent.clone(), newest)));
-            self.hooks.ring(&ring.agent, &ring.messages);
+            // If it cannot be rung, its mail is there when it looks.
+            let _ = self.carrier.ring_resident(&self.office, &ring.agent);
         }
     }
 
     fn start(&mut self, start: &Start) -> Result<(), Error> {
-        let spawned = self.hooks.supervisor(&start.agent, &start.messages).spawn();
+        let spawned = run::supervisor(&self.program, &self.folder, &start.agent, &start.messages).spawn();
         let Start { agent, messages } = start.clone();
         match spawned {
             Ok(child) => {
@@ -426,11 +504,11 @@ impl<H: Hooks> Dispatcher<H> {
                 self.await_end(child);
                 let at = self.office.now()?;
                 self.own.starting.push(Starting { pid, agent: agent.clone(), messages: messages.clone(), at });
-                self.hooks.tell(&Event::Started { agent, messages, pid });
+                self.tell(Event::Started { agent, messages, pid });
             }
             Err(error) => {
                 self.rest(&agent, None)?;
-                self.hooks.tell(&Event::CouldNotRun { agent, messages, reason: error.to_string() });
+                self.tell(Event::CouldNotRun { agent, messages, reason: error.to_string() });
             }
         }
         Ok(())
@@ -456,7 +534,7 @@ impl<H: Hooks> Dispatcher<H> {
             if messages.is_empty() {
                 self.rest(&agent, None)?;
             }
-            self.hooks.tell(&Event::NotTaken { agent, messages });
+            self.tell(Event::NotTaken { agent, messages });
             return Ok(());
         }
         match self.run_of(&agent, pid)? {
@@ -464,14 +542,14 @@ impl<H: Hooks> Dispatcher<H> {
                 self.own.resting.retain(|rest| rest.agent != agent);
                 let took_ms = took_ms.unwrap_or(0);
                 let undone = views::undone(self.office.store(), &agent, &messages)?;
-                self.hooks.tell(&Event::Ended { agent, messages, run, how, code, took_ms, undone });
+                self.tell(Event::Ended { agent, messages, run, how, code, took_ms, undone });
             }
             // Its supervisor was killed: what is left of it is swept up now, not in a while.
             Some(RunView { run, messages, started_at, .. }) => {
                 self.swept = None;
                 let took_ms = u64::try_from(self.office.now()?.since_ms(started_at)).unwrap_or(0);
                 let (how, undone) = (RunOutcome::Lost, messages.clone());
-                self.hooks.tell(&Event::Ended { agent, messages, run, how, code: None, took_ms, undone });
+                self.tell(Event::Ended { agent, messages, run, how, code: None, took_ms, undone });
             }
             None => {
                 self.rest(&agent, None)?;
@@ -479,7 +557,7 @@ impl<H: Hooks> Dispatcher<H> {
                     Some(status) => format!("its supervisor ended before the start ({status})"),
                     None => "its supervisor is gone".to_owned(),
                 };
-                self.hooks.tell(&Event::CouldNotRun { agent, messages, reason });
+                self.tell(Event::CouldNotRun { agent, messages, reason });
             }
         }
         Ok(())

@@ -94,7 +94,7 @@ fn concerned(office: &Office, runners: &Runners, hold: &Hold) -> Result<Vec<Name
     let lead = office.agent(&hold.agent)?.and_then(|agent| agent.lead).or_else(|| runners.team.lead.clone());
     let lead = match lead {
         Some(lead) if office.agent(&lead)?.is_some_and(|lead| lead.is_active()) => vec![lead],
-        _ => office.store().tables()?.active_humans()?,
+        _ => views::active_humans(office.store())?,
     };
     let mut beginners = Vec::new();
     for message in &hold.about {

@@ -8,9 +8,11 @@ mod dispatcher;
 mod facts;
 mod hold;
 mod picture;
+mod tally;
 mod times;
 
 pub use choose::{AgentFacts, Choice, Facts, Failures, Hold, Start, Wait, WaitReason, choose};
-pub use dispatcher::{Dispatcher, Event, Hooks, Stopper, Until};
+pub use dispatcher::{Dispatcher, Event, Listener, Stopper, Told, Until};
 pub use facts::{Scope, Sight, look};
 pub use picture::{AgentPicture, AgentState, Picture, RunPicture, SpentPicture, picture};
+pub use tally::{Left, Tally, left, went_well};

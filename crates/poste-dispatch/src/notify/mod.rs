@@ -9,7 +9,7 @@
 
 pub mod by_hand;
 mod channels;
-mod desk;
+mod held;
 mod matching;
 mod post;
 mod secret;
@@ -18,7 +18,7 @@ mod watcher;
 
 pub use channels::Failure;
 pub(crate) use channels::{MESSAGE_TYPE, OFFICE_HEADER};
-pub use desk::{Retried, retry, test};
+pub use held::{Retried, retry, test};
 pub use matching::{Matcher, RULE_KEY, RULE_VARIABLE};
 pub use post::Post;
 pub use secret::{Secret, missing as missing_secret, read as read_secret};

@@ -4,7 +4,7 @@ use poste_core::Office;
 use poste_core::digest::Digest;
 use poste_core::error::Error;
 use poste_core::text::Label;
-use poste_core::views::MessageView;
+use poste_core::views::{self, MessageView};
 use serde_json::{Value, json};
 
 use crate::mark;
@@ -26,8 +26,8 @@ pub struct Post {
 impl Post {
     pub(super) fn of(office: &Office, office_id: &str, rule: &Label, message: MessageView) -> Result<Self, Error> {
         // After a restore another message may have the number; its record has an id nobody else gets.
-        let record = office.store().tables()?.record(message.position)?;
-        let record = record.map(|record| record.sealed.envelope.id.to_string()).unwrap_or_default();
+        let record = views::sealed(office.store(), message.position)?;
+        let record = record.map(|record| record.envelope.id.to_string()).unwrap_or_default();
         let known_by = format!("{office_id}\n{record}\n{}\n{rule}", message.number);
         let key = Digest::of(known_by.as_bytes()).to_string();
         Ok(Self { key: format!("poste-{}", &key[..32]), mark: mark::of(office_id), rule: rule.clone(), message })

@@ -16,7 +16,7 @@ use poste_core::{MessageNo, Office, Position, limits};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::desk::{Seen, begin, move_on, next_match, see_to};
+use super::held::{Seen, begin, move_on, next_match, see_to};
 use super::matching::Matcher;
 use super::secret;
 use crate::speaker;
@@ -210,7 +210,7 @@ pub fn begin_rules(options: &WatchOptions) -> Result<(), Error> {
 }
 
 fn begin_once(setting: &Setting, office: &mut Office, rule: &OnRule) -> Result<(), Error> {
-    let has_begun = office.store().tables()?.handler(&rule.name)?.is_some();
+    let has_begun = views::handler(office.store(), &rule.name)?.is_some();
     if has_begun { Ok(()) } else { begin(setting, office, rule) }
 }
 
@@ -219,7 +219,7 @@ pub fn catch_up(options: &WatchOptions) -> Result<(), Error> {
     let (setting, mut rules) = set_up(options, &Interrupt::default())?;
     let mut office = setting.place.open()?;
     // What is sent meanwhile is for the next time: a rule may be the reason for it.
-    let up_to = office.store().tables()?.cursor.head.position;
+    let up_to = office.head()?.position;
     for watched in rules.watched.values_mut() {
         begin_once(&setting, &mut office, &watched.matcher.rule)?;
         let next = next_match(&office, &watched.matcher, watched.start(&office)?)?;
@@ -427,7 +427,7 @@ impl Rules {
 
 impl Watched {
     fn start(&self, office: &Office) -> Result<Position, Error> {
-        let cursor = office.store().tables()?.handler(&self.matcher.rule.name)?.map(|handler| handler.cursor);
+        let cursor = views::handler(office.store(), &self.matcher.rule.name)?.map(|handler| handler.cursor);
         Ok(self.clean.max(cursor.unwrap_or_default()))
     }
 
@@ -457,13 +457,13 @@ impl Watched {
             return Ok(());
         }
         let rule = &self.matcher.rule;
-        let Some(handler) = office.store().tables()?.handler(&rule.name)? else {
+        let Some(handler) = views::handler(office.store(), &rule.name)? else {
             return begin(setting, office, rule);
         };
         let next = next_match(office, &self.matcher, self.clean.max(handler.cursor))?;
         match next.found {
             // Whoever holds it tells of it, or loses it: both ring.
-            Some(_) if handler.lease.is_some() => Ok(()),
+            Some(_) if handler.holder.is_some() => Ok(()),
             Some(_) => {
                 self.work(setting, None);
                 Ok(())
@@ -488,8 +488,8 @@ impl Watched {
     /// Writes the cursor on, if so many messages that do not concern the rule came since.
     fn pass(&self, office: &mut Office, setting: &Setting, passed_min: u64) -> Result<(), Error> {
         let rule = &self.matcher.rule;
-        let Some(handler) = office.store().tables()?.handler(&rule.name)? else { return Ok(()) };
-        if handler.lease.is_some() || self.clean <= handler.cursor {
+        let Some(handler) = views::handler(office.store(), &rule.name)? else { return Ok(()) };
+        if handler.holder.is_some() || self.clean <= handler.cursor {
             return Ok(());
         }
         let behind = views::count_after(office.store(), handler.cursor)?;

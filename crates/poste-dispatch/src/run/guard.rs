@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use poste_core::fold::{Claimed, Effect, Verdict};
-use poste_core::log::{Author, Extend, Intent, MessageNo, Position, Via};
+use poste_core::log::{Author, Extend, Intent, MessageNo, Via};
 use poste_core::office::Office;
 use poste_core::store::processes;
-use poste_core::store::tables::{Event, State};
-use poste_core::text::{Name, Session};
+
+use poste_core::views::{Holder, Standing};
 use poste_core::{Error, Timestamp, limits};
 use poste_run::{Watch, Watcher};
 
@@ -19,71 +19,6 @@ const LOOK: Duration = Duration::from_secs(1);
 const LOOK_AT_LEAST: Duration = Duration::from_millis(50);
 /// What ending everything takes at most, apart from the grace.
 const ENDING_MS: i64 = 2_000;
-
-/// What became of a message of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
-    Held,
-    /// In the session of the run: the program finished it.
-    Finished,
-    /// It is not its own any more, as its program gave it back.
-    GivenBack,
-    /// The same by somebody else's act, or as the lease ran out.
-    Lost,
-}
-
-impl Standing {
-    /// Somebody else has it, ended it, or may take it.
-    pub(crate) fn is_lost(self) -> bool {
-        matches!(self, Self::GivenBack | Self::Lost)
-    }
-}
-
-/// Whether a delivery is not held any more after this.
-pub(crate) fn lets_go(event: Event) -> bool {
-    matches!(
-        event,
-        Event::Released
-            | Event::LeaseExpired
-            | Event::Done
-            | Event::Failed
-            | Event::AttemptFailed
-            | Event::Dead
-            | Event::Expired
-            | Event::Returned
-    )
-}
-
-/// Who holds what by which right.
-#[derive(Debug, Clone)]
-pub(crate) struct Holder {
-    pub agent: Name,
-    pub run: Session,
-    pub token: Position,
-}
-
-impl Holder {
-    pub(crate) fn standing(&self, office: &Office, number: MessageNo) -> Result<Standing, Error> {
-        let tables = office.store().tables()?;
-        // None once its conversation is archived.
-        let Some(delivery) = tables.won_by(number, &self.agent, self.token)? else { return Ok(Standing::Lost) };
-        let is_latest = delivery.token == Some(self.token);
-        if is_latest && delivery.state == State::Claimed {
-            return Ok(Standing::Held);
-        }
-        if !is_latest || delivery.state == State::Pending {
-            let events = tables.events_of_delivery(&delivery)?;
-            let let_go = events.iter().find(|row| row.position > self.token && lets_go(row.event));
-            let by_itself = let_go.is_some_and(|row| row.session.as_ref() == Some(&self.run));
-            return Ok(if by_itself { Standing::GivenBack } else { Standing::Lost });
-        }
-        let is_end = |event: Event| matches!(event, Event::Done | Event::Failed | Event::Dead | Event::Returned);
-        let events = tables.events_of_delivery(&delivery)?;
-        let by_itself =
-            events.iter().rfind(|row| is_end(row.event)).is_some_and(|row| row.session.as_ref() == Some(&self.run));
-        Ok(if by_itself { Standing::Finished } else { Standing::Lost })
-    }
-}
 
 /// How long it may hold what it has, since when by the boot clock, and how long its program may take to end.
 #[derive(Debug, Clone, Copy)]
@@ -173,7 +108,7 @@ impl<'a> Guard<'a> {
         if self.seen != Some(version) {
             let mut open = Vec::new();
             for own in std::mem::take(&mut self.open) {
-                match self.holder.standing(self.office, own.number)? {
+                match self.holder.standing(self.office.store(), own.number)? {
                     Standing::Held => open.push(own),
                     Standing::Finished => {}
                     Standing::GivenBack => self.given_back += 1,
@@ -270,6 +205,7 @@ mod tests {
     use poste_core::office::Place;
     use poste_core::store::Options;
     use poste_core::store::clock::{Boot, Clock};
+    use poste_core::text::{Name, Session};
 
     use super::*;
 

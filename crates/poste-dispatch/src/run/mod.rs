@@ -11,6 +11,7 @@ mod conversation;
 mod folder;
 mod guard;
 mod outcome;
+mod output;
 mod preset;
 mod prompt;
 mod supervise;
@@ -28,6 +29,7 @@ use poste_run::Mark;
 pub use poste_verbs::actions::{RUN, SUPERVISES};
 
 pub use folder::{About, Ended, RUNS, RunFolder, folders, is_kept, trouble};
+pub use output::Output;
 pub use supervise::{Came, Errand, RunError, supervise};
 pub use sweep::{Swept, sweep};
 pub use worktree::WORKTREES;

@@ -3,7 +3,6 @@
 mod finish;
 mod prepare;
 
-use std::cmp::Reverse;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
@@ -11,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use poste_config::{AgentConfig, AnswerBy, Mode, Preset};
 use poste_core::fold::{Claimed, Effect, Outcome, Verdict};
-use poste_core::log::{Author, Content, Intent, MessageNo, Proposal, Register, RunOutcome, RunStart, Via};
+use poste_core::log::{Author, Content, Intent, MessageNo, Proposal, RunOutcome, RunStart, Via};
 use poste_core::office::{Office, Place};
 use poste_core::store::{host_name, processes};
 use poste_core::text::{Name, Session};
-use poste_core::views::MessageView;
+use poste_core::views::{self, Holder, MessageView};
 use poste_core::{Error, Timestamp, limits};
 use poste_run::{HeldBack, Keep, StartError, Watch, Watcher};
 
@@ -23,11 +22,11 @@ use finish::result;
 use prepare::Prepared;
 
 use poste_verbs::actions::Carrier;
-use poste_verbs::{Host, gates};
+use poste_verbs::{Host, gates, register};
 
 use super::conversation::{self, Conversation};
 use super::folder::{self, About, Ended, RunFolder};
-use super::guard::{Guard, Holder, Terms};
+use super::guard::{Guard, Terms};
 use super::outcome::Result as RunResult;
 use super::preset;
 use super::sweep::{self, sweep};
@@ -105,8 +104,9 @@ fn attempt(place: &Place, errand: &Errand, host: &Host) -> Result<Came, RunError
     let signals = ManuallyDrop::new(HeldBack::new().map_err(own)?);
     poste_run::adopt_orphans().map_err(own)?;
     let mut office = open(place)?;
-    let mut runners = poste_config::runners(&office)?;
-    let config = runners.agents.remove(&errand.agent).ok_or_else(|| RunError::NotConfigured(errand.agent.clone()))?;
+    let runners = poste_config::runners(&office)?;
+    let config = runners.agents.get(&errand.agent).cloned();
+    let config = config.ok_or_else(|| RunError::NotConfigured(errand.agent.clone()))?;
     if !config.trusted {
         return Err(RunError::Untrusted(errand.agent.clone()));
     }
@@ -117,9 +117,10 @@ fn attempt(place: &Place, errand: &Errand, host: &Host) -> Result<Came, RunError
         caller: Some(errand.agent.clone()),
         session: Some(errand.run.clone()),
     };
+    // An agent that is configured is one, also before anybody wrote to it.
+    patiently(START_PATIENCE, || register::configured(&mut office, &runners, &errand.agent, Via::Dispatch))?;
     carrier.carry_out(&mut office);
     let mut supervisor = Supervisor { place, office, config, errand, host, signals: &signals, carrier };
-    supervisor.introduce()?;
     if supervisor.config.mode == Mode::Resident { supervisor.keep_running() } else { supervisor.once(&errand.run) }
 }
 
@@ -195,19 +196,6 @@ impl Supervisor<'_> {
             self.carrier.carry_out(&mut self.office);
             Ok(outcomes)
         })
-    }
-
-    /// An agent that is configured is one, also before anybody wrote to it.
-    fn introduce(&mut self) -> Result<(), RunError> {
-        if self.office.agent(&self.errand.agent)?.is_some() {
-            return Ok(());
-        }
-        let role = self.config.role.as_ref().and_then(|role| role.as_str().parse().ok());
-        let register = Intent::Register(Register { role, ..Register::default() });
-        let proposal = self.proposal(&self.errand.agent, &self.errand.run, register, None);
-        // Refused: another one was faster.
-        self.store(START_PATIENCE, &[proposal])?;
-        Ok(())
     }
 
     /// A program that is kept running: each start is a run of its own.
@@ -306,17 +294,7 @@ impl Supervisor<'_> {
             return Ok(self.errand.messages.clone());
         }
         let Some(agent) = self.office.agent(&self.errand.agent)? else { return Ok(Vec::new()) };
-        let tables = self.office.store().tables()?;
-        let mut found = Vec::new();
-        for address in agent.addresses() {
-            let claimable = tables.claimable(&address, &[], self.config.batch, &agent.name)?;
-            found.extend(claimable.into_iter().map(|delivery| (Reverse(delivery.priority.number()), delivery.message)));
-        }
-        found.sort_unstable();
-        // One may have come by several addresses.
-        found.dedup_by_key(|(_, message)| *message);
-        found.truncate(usize::try_from(self.config.batch).unwrap_or(usize::MAX));
-        Ok(found.into_iter().map(|(_, message)| message).collect())
+        views::claimable(self.office.store(), &agent, self.config.batch)
     }
 
     /// Nobody may still work on what is to be taken. Who had to let go of it is ended if dead, and waited for if not.

@@ -11,10 +11,10 @@ use poste_core::office::Office;
 use poste_core::store::processes::{self, Presence};
 use poste_core::store::tables::RunRow;
 use poste_core::text::{Name, RecordId, Session};
+use poste_core::views::{self, Holder, Standing};
 use poste_core::{Digest, Error, Timestamp, limits};
 
 use super::folder::{self, Ended, RunFolder};
-use super::guard::{Holder, Standing, lets_go};
 use super::supervise::subagent_name;
 use super::{mark, outcome};
 
@@ -49,7 +49,7 @@ pub fn sweep(office: &mut Office, only: Option<&Name>) -> Result<Swept, Error> {
             looked_after.push(about.run);
         }
     }
-    for row in running(office, only)? {
+    for row in views::running_rows(office.store(), only)? {
         if !looked_after.contains(&row.run) {
             look_after_row(office, &row, &mut swept)?;
         }
@@ -69,13 +69,13 @@ pub(crate) fn sweep_messages(office: &mut Office, messages: &[MessageNo]) -> Res
     let mut swept = Swept::default();
     let mut still = None;
     for number in messages {
-        for row in unfinished(office, *number)? {
+        for row in views::running_rows_of(office.store(), *number)? {
             if !look_after(office, &RunFolder::of(&path, &row.run), &mut swept)? {
                 look_after_row(office, &row, &mut swept)?;
             }
         }
-        for row in unfinished(office, *number)? {
-            if holder(&row).standing(office, *number)?.is_lost() {
+        for row in views::running_rows_of(office.store(), *number)? {
+            if holder(&row).standing(office.store(), *number)?.is_lost() {
                 still = Some(row);
             }
         }
@@ -83,15 +83,9 @@ pub(crate) fn sweep_messages(office: &mut Office, messages: &[MessageNo]) -> Res
     Ok(still)
 }
 
-fn unfinished(office: &Office, message: MessageNo) -> Result<Vec<RunRow>, Error> {
-    let mut rows = office.store().tables()?.runs_of_message(message)?;
-    rows.retain(RunRow::is_running);
-    Ok(rows)
-}
-
 /// By its folder; false: that tells nothing. In a copied office nobody holds the folder of a run that goes on elsewhere.
 fn look_after(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> Result<bool, Error> {
-    let row = office.store().tables()?.run(&folder.run)?.filter(RunRow::is_running);
+    let row = views::run_row(office.store(), &folder.run)?.filter(RunRow::is_running);
     if let Some(row) = row
         && !is_own(office, &row)?
     {
@@ -124,18 +118,10 @@ fn end_processes(office: &Office, run: &Session, swept: &mut Swept) -> Result<()
     Ok(())
 }
 
-fn running(office: &Office, only: Option<&Name>) -> Result<Vec<RunRow>, Error> {
-    let tables = office.store().tables()?;
-    match only {
-        Some(agent) => tables.running(agent),
-        None => tables.all_running(),
-    }
-}
-
 fn sweep_folder(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> Result<(), Error> {
     // First nobody works on it any more, then somebody else may.
     end_processes(office, &folder.run, swept)?;
-    let row = office.store().tables()?.run(&folder.run)?;
+    let row = views::run_row(office.store(), &folder.run)?;
     let ended = match row {
         None => {
             // It died before it took anything.
@@ -160,7 +146,7 @@ fn sweep_folder(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> R
 /// and one that hangs does not: neither it nor its program may go on.
 fn end_stuck(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> Result<(), Error> {
     // By the log: what stands in the folder, the program may have written.
-    let Some(row) = office.store().tables()?.run(&folder.run)?.filter(RunRow::is_running) else { return Ok(()) };
+    let Some(row) = views::run_row(office.store(), &folder.run)?.filter(RunRow::is_running) else { return Ok(()) };
     if presence(office, &row)? != Presence::Running || holds_something(office, &row)? != Some(false) {
         return Ok(());
     }
@@ -182,14 +168,10 @@ fn end_stuck(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> Resu
 /// When the supervisor of a run that holds nothing must have ended by itself: a lease after it lost the last of its messages, or,
 /// if its program finished them all and tidies up, a lease after that program's time.
 fn over_at_latest(office: &Office, row: &RunRow) -> Result<Timestamp, Error> {
-    let tables = office.store().tables()?;
-    let lease_ms = tables.policy()?.settings.lease_ms.unwrap_or(limits::LEASE_MS_DEFAULT);
+    let lease_ms = views::lease_ms(office.store())?;
     let mut since = row.at;
-    for number in tables.messages_of_run(&row.run)? {
-        let Some(delivery) = tables.won_by(number, &row.agent, row.position)? else { continue };
-        let events = tables.events_of_delivery(&delivery)?;
-        let let_go = events.iter().find(|event| event.position > row.position && lets_go(event.event));
-        since = since.max(let_go.map_or(row.at, |event| event.at));
+    for number in views::messages_of_run(office.store(), &row.run)? {
+        since = since.max(holder(row).let_go_at(office.store(), number)?.unwrap_or(row.at));
     }
     let work_ms = match config(office, &row.agent) {
         _ if lost_something(office, row)? => 0,
@@ -201,7 +183,7 @@ fn over_at_latest(office: &Office, row: &RunRow) -> Result<Timestamp, Error> {
 
 /// Whether a run still holds a message; `None`: it never took one.
 fn holds_something(office: &Office, row: &RunRow) -> Result<Option<bool>, Error> {
-    let messages = office.store().tables()?.messages_of_run(&row.run)?;
+    let messages = views::messages_of_run(office.store(), &row.run)?;
     if messages.is_empty() {
         return Ok(None);
     }
@@ -209,8 +191,8 @@ fn holds_something(office: &Office, row: &RunRow) -> Result<Option<bool>, Error>
 }
 
 fn lost_something(office: &Office, row: &RunRow) -> Result<bool, Error> {
-    for number in office.store().tables()?.messages_of_run(&row.run)? {
-        if holder(row).standing(office, number)?.is_lost() {
+    for number in views::messages_of_run(office.store(), &row.run)? {
+        if holder(row).standing(office.store(), number)?.is_lost() {
             return Ok(true);
         }
     }
@@ -229,7 +211,7 @@ fn config(office: &Office, agent: &Name) -> Option<AgentConfig> {
 fn held(office: &Office, row: &RunRow, messages: &[MessageNo]) -> Result<Vec<MessageNo>, Error> {
     let mut held = Vec::new();
     for number in messages {
-        if holder(row).standing(office, *number)? == Standing::Held {
+        if holder(row).standing(office.store(), *number)? == Standing::Held {
             held.push(*number);
         }
     }
@@ -266,11 +248,11 @@ fn took_ms(office: &Office, row: &RunRow) -> Result<u64, Error> {
 
 /// Its messages come back, and the run is over.
 fn end_lost(office: &mut Office, row: &RunRow, swept: &mut Swept) -> Result<(), Error> {
-    let messages = office.store().tables()?.messages_of_run(&row.run)?;
+    let messages = views::messages_of_run(office.store(), &row.run)?;
     let mut proposals = Vec::new();
     let config = config(office, &row.agent);
     for number in held(office, row, &messages)? {
-        let delivery = office.store().tables()?.won_by(number, &row.agent, row.position)?;
+        let delivery = holder(row).delivery(office.store(), number)?;
         let attempts = delivery.map_or(0, |delivery| delivery.attempts);
         let why = "the supervisor of its run died";
         let (intent, content) = outcome::of_unread(config.as_ref(), number, attempts, row.position, why);

@@ -4,8 +4,8 @@ use poste_core::address::Address;
 use poste_core::fold::Verdict;
 use poste_core::log::{Content, Intent, MessageNo, Proposal, Send};
 use poste_core::office::Office;
-use poste_core::text::{Name, Word};
-use poste_core::{Error, Timestamp};
+use poste_core::text::Name;
+use poste_core::{Error, Timestamp, views};
 use serde_json::value::RawValue;
 
 use super::facts::{self, Member};
@@ -40,7 +40,7 @@ fn tell(
         return Ok(None);
     }
     let (Some(id), Some(lead)) = (trouble.id(), lead_of(office, &member.name, team_lead)?) else { return Ok(None) };
-    if office.store().tables()?.id(&id)?.is_some() {
+    if views::is_known_id(office.store(), &id)? {
         return Ok(None);
     }
     let name = &member.name;
@@ -81,14 +81,13 @@ fn word(trouble: &Trouble) -> &'static str {
 
 /// The lead it is registered with, else that of `[team]`, else whoever has the role; never itself.
 fn lead_of(office: &Office, name: &Name, team_lead: Option<&Name>) -> Result<Option<Address>, Error> {
-    let tables = office.store().tables()?;
-    let registered = tables.agent(name.as_str())?.and_then(|agent| agent.lead);
+    let registered = office.agent(name)?.and_then(|agent| agent.lead);
     for lead in registered.iter().chain(team_lead).filter(|lead| *lead != name) {
-        if tables.agent(lead.as_str())?.is_some_and(|lead| lead.is_active()) {
+        if office.agent(lead)?.is_some_and(|lead| lead.is_active()) {
             return Ok(Some(Address::Agent(lead.clone())));
         }
     }
-    let role: Word = "lead".parse().expect("a word");
-    let others = tables.active_with_role(&role)?.into_iter().any(|lead| lead != *name);
-    Ok(others.then_some(Address::Role(role)))
+    let role = Address::Role("lead".parse().expect("a word"));
+    let others = views::members(office.store(), &role)?.into_iter().any(|lead| lead != *name);
+    Ok(others.then_some(role))
 }

@@ -145,7 +145,8 @@ fn teammate(office: &Office, member: &Member, patience_ms: i64) -> Result<Teamma
     })
 }
 
-fn role(member: &Member, known: Option<&Agent>) -> Option<String> {
+/// What it is registered with, else what the files of this machine say.
+pub(crate) fn role(member: &Member, known: Option<&Agent>) -> Option<String> {
     let registered = known.and_then(|agent| agent.role.as_ref()).map(ToString::to_string);
     registered.or_else(|| member.config.as_ref()?.role.as_ref().map(ToString::to_string))
 }

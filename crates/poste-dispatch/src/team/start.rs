@@ -1,15 +1,16 @@
 //! Starting teammates: they are registered, let go on, and those that are kept running are started.
 
-use std::path::Path;
+use std::process::Child;
 use std::time::{Duration, Instant};
 
-use poste_config::Mode;
+use poste_config::{Mode, Runners};
 use poste_core::fold::{Code, Verdict};
-use poste_core::log::{Content, HoldReason, Intent, Register, RunResume};
+use poste_core::log::{Content, HoldReason, Intent, Register, RunResume, Via};
 use poste_core::office::Office;
 use poste_core::store::processes::Presence;
 use poste_core::text::{Name, Session};
 use poste_core::{Error, views};
+use poste_verbs::{Host, note, register};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -19,7 +20,6 @@ use crate::speaker;
 
 /// A program that is not there by then did not start.
 const START_PATIENCE: Duration = Duration::from_secs(20);
-const PAUSE: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -28,6 +28,8 @@ pub enum StartedHow {
     Started,
     /// It ran already.
     Running,
+    /// Its supervisor was started, its program is not there yet.
+    Starting,
     /// A dispatcher starts it for its mail.
     Ready,
     /// It runs by itself: nothing is configured for it here.
@@ -50,48 +52,127 @@ pub struct Started {
     pub why: Option<String>,
 }
 
-/// Registers a teammate, lets it go on, and starts its program if that is kept running. Doing so again changes nothing.
-pub fn start(office: &mut Office, program: &Path, member: &Member, lead: Option<&Name>) -> Result<Started, Error> {
-    let registered = register(office, member, lead)?;
-    let mut started = Started {
-        agent: member.name.clone(),
-        how: StartedHow::Registered,
-        registered,
-        resumed: false,
-        run: None,
-        why: None,
-    };
-    let Some(config) = &member.config else { return Ok(started) };
-    if !config.trusted {
-        started.how = StartedHow::Untrusted;
-        return Ok(started);
-    }
-    started.resumed = resume(office, &member.name, &member.name, "team up")?;
-    started.how = StartedHow::Ready;
-    if config.mode == Mode::Resident {
-        let (how, run, why) = keep_running(office, program, &member.name)?;
-        (started.how, started.run, started.why) = (how, run, why);
-    }
-    Ok(started)
+/// Starting some teammates: whoever calls polls until each is there, or is not.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct Starts {
+    pub team: Vec<Started>,
+    #[serde(skip)]
+    under_way: Vec<Starting>,
 }
 
-fn register(office: &mut Office, member: &Member, lead: Option<&Name>) -> Result<bool, Error> {
-    let known = office.agent(&member.name)?;
-    let lead = lead.filter(|lead| **lead != member.name).cloned();
-    let role = member.config.as_ref().and_then(|config| config.role.as_ref());
-    let role = role.and_then(|role| role.as_str().parse().ok());
-    let header = match known {
-        None => Register { role, lead, ..Register::default() },
-        // What somebody said of it before stands; what nobody said is filled in.
-        Some(known) => {
-            let role = role.filter(|_| known.role.is_none());
-            let lead = lead.filter(|_| known.lead.is_none());
-            if known.is_active() && role.is_none() && lead.is_none() {
-                return Ok(false);
+/// A supervisor that was started, and has not started its program yet.
+#[derive(Debug)]
+struct Starting {
+    agent: Name,
+    supervisor: Child,
+    until: Instant,
+}
+
+impl Starts {
+    /// Registers a teammate, lets it go on, and starts its program if that is kept running. Doing so again changes nothing.
+    pub(crate) fn add(
+        &mut self,
+        office: &mut Office,
+        host: &Host,
+        runners: &Runners,
+        member: &Member,
+    ) -> Result<&Started, Error> {
+        let mut started = Started {
+            agent: member.name.clone(),
+            how: StartedHow::Registered,
+            registered: register(office, runners, member)?,
+            resumed: false,
+            run: None,
+            why: None,
+        };
+        match &member.config {
+            None => {}
+            Some(config) if !config.trusted => started.how = StartedHow::Untrusted,
+            Some(config) => {
+                started.resumed = resume(office, &member.name, &member.name, "team up")?;
+                started.how = StartedHow::Ready;
+                if config.mode == Mode::Resident {
+                    self.keep_running(office, host, &mut started)?;
+                }
             }
-            Register { role, lead, update: true, ..Register::default() }
         }
+        self.team.push(started);
+        self.team.last().ok_or_else(|| Error::Damaged("nobody was started".to_owned()))
+    }
+
+    fn keep_running(&mut self, office: &Office, host: &Host, started: &mut Started) -> Result<(), Error> {
+        let name = &started.agent;
+        if let Some((run, _)) = living(office, name)? {
+            let has_ended = views::run(office.store(), &run)?.is_some_and(|run| run.ended_at.is_some());
+            started.why = has_ended.then(|| "its program ended and is started again after a pause".to_owned());
+            (started.how, started.run) = (StartedHow::Running, Some(run));
+            return Ok(());
+        }
+        let folder = office.path()?;
+        let program = host.program.clone().unwrap_or_default();
+        match supervisor(&program, folder, name, &[]).current_dir(folder).spawn() {
+            Ok(supervisor) => {
+                started.how = StartedHow::Starting;
+                let until = Instant::now() + START_PATIENCE;
+                self.under_way.push(Starting { agent: name.clone(), supervisor, until });
+            }
+            Err(failed) => {
+                started.how = StartedHow::Failed;
+                started.why = Some(format!("{}: {failed}", program.display()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks once at each that is not there yet. Says whether that was the last look.
+    pub fn poll(&mut self, office: &Office) -> Result<bool, Error> {
+        for mut starting in std::mem::take(&mut self.under_way) {
+            let Some((how, run, why)) = starting.look(office)? else {
+                self.under_way.push(starting);
+                continue;
+            };
+            if let Some(started) = self.team.iter_mut().find(|started| started.agent == starting.agent) {
+                (started.how, started.run, started.why) = (how, run, why);
+            }
+            // A process that lives on must not keep what is left of it.
+            std::thread::spawn(move || starting.supervisor.wait());
+        }
+        Ok(self.under_way.is_empty())
+    }
+
+    /// What a script has to know of those that are not up.
+    pub fn trouble(&self) -> Option<poste_verbs::Error> {
+        let of = |how: StartedHow| {
+            let names = self.team.iter().filter(move |one| one.how == how).map(|one| one.agent.as_str());
+            names.collect::<Vec<&str>>()
+        };
+        let (untrusted, failed) = (of(StartedHow::Untrusted), of(StartedHow::Failed));
+        if !untrusted.is_empty() {
+            let message = format!("not started, as what poste.toml runs is not trusted: {}", untrusted.join(", "));
+            let hint = note!("look at it and trust it: "[trust]);
+            return Some(poste_verbs::Error::refused(message).code("untrusted").hint(hint));
+        }
+        let first = failed.first()?;
+        Some(
+            poste_verbs::Error::refused(format!("not started: {}", failed.join(", ")))
+                .code("not_started")
+                .hint(note!("see what it printed: " [team logs, name = first])),
+        )
+    }
+}
+
+fn register(office: &mut Office, runners: &Runners, member: &Member) -> Result<bool, Error> {
+    let Some(known) = office.agent(&member.name)? else {
+        return register::configured(office, runners, &member.name, Via::Dispatch);
     };
+    // What somebody said of it before stands; what nobody said is filled in.
+    let role = member.config.as_ref().and_then(|config| config.role.as_ref()).filter(|_| known.role.is_none());
+    let role = role.and_then(|role| role.as_str().parse().ok());
+    let lead = runners.team.lead.clone().filter(|lead| *lead != member.name && known.lead.is_none());
+    if known.is_active() && role.is_none() && lead.is_none() {
+        return Ok(false);
+    }
+    let header = Register { role, lead, update: true, ..Register::default() };
     let proposal = speaker::proposal(office, &member.name, Intent::Register(header), None);
     match poste_config::propose(office, &proposal)?.verdict {
         Verdict::Accepted(_) => Ok(true),
@@ -116,49 +197,33 @@ pub(super) fn resume(office: &mut Office, by: &Name, name: &Name, reason: &str) 
     }
 }
 
+/// How it came out: the run, and what there is to say of it.
 type Kept = (StartedHow, Option<Session>, Option<String>);
 
-fn keep_running(office: &mut Office, program: &Path, name: &Name) -> Result<Kept, Error> {
-    if let Some((run, _)) = living(office, name)? {
-        let has_ended = views::run(office.store(), &run)?.is_some_and(|run| run.ended_at.is_some());
-        let why = has_ended.then(|| "its program ended and is started again after a pause".to_owned());
-        return Ok((StartedHow::Running, Some(run), why));
-    }
-    let folder = office.path()?.to_owned();
-    let mut child = match supervisor(program, &folder, name, &[]).current_dir(&folder).spawn() {
-        Ok(child) => child,
-        Err(failed) => return Ok((StartedHow::Failed, None, Some(format!("{}: {failed}", program.display())))),
-    };
-    let until = Instant::now() + START_PATIENCE;
-    let found = loop {
-        let ended = child.try_wait().ok().flatten();
-        match living(office, name)? {
-            Some((run, true)) => break (StartedHow::Started, Some(run), None),
+impl Starting {
+    /// `None`: not yet.
+    fn look(&mut self, office: &Office) -> Result<Option<Kept>, Error> {
+        let (name, is_late) = (&self.agent, Instant::now() >= self.until);
+        let failed = |run: Option<Session>, why: &str| Some((StartedHow::Failed, run, Some(why.to_owned())));
+        let ended = self.supervisor.try_wait().ok().flatten();
+        Ok(match (living(office, name)?, ended) {
+            (Some((run, true)), _) => Some((StartedHow::Started, Some(run), None)),
             // Somebody else started it this moment.
-            Some((run, _)) if ended.is_some() => break (StartedHow::Running, Some(run), None),
+            (Some((run, false)), Some(_)) => Some((StartedHow::Running, Some(run), None)),
+            (Some((run, false)), None) if is_late => failed(Some(run), "its program does not start"),
             // Somebody else has begun with it, and has not got so far.
-            None if ended.is_some() && run::is_kept(&folder, name) && Instant::now() < until => {
-                std::thread::sleep(PAUSE);
+            (None, Some(_)) if run::is_kept(office.path()?, name) && !is_late => None,
+            (None, Some(ended)) if ended.code() == Some(i32::from(NOT_TAKEN)) => {
+                failed(None, "somebody stopped it meanwhile")
             }
-            None if ended.is_some_and(|ended| ended.code() == Some(i32::from(NOT_TAKEN))) => {
-                break (StartedHow::Failed, None, Some("somebody stopped it meanwhile".to_owned()));
-            }
-            None if ended.is_some() => {
+            (None, Some(_)) => {
                 let why = last_words(office, name)?.unwrap_or_else(|| "its supervisor ended at once".to_owned());
-                break (StartedHow::Failed, None, Some(why));
+                failed(None, &why)
             }
-            Some((run, false)) if Instant::now() >= until => {
-                break (StartedHow::Failed, Some(run), Some("its program does not start".to_owned()));
-            }
-            None if Instant::now() >= until => {
-                break (StartedHow::Failed, None, Some("its supervisor does not start".to_owned()));
-            }
-            _ => std::thread::sleep(PAUSE),
-        }
-    };
-    // A process that lives on must not keep what is left of it.
-    std::thread::spawn(move || child.wait());
-    Ok(found)
+            (None, None) if is_late => failed(None, "its supervisor does not start"),
+            _ => None,
+        })
+    }
 }
 
 /// A run of it that is watched over, and whether its program was started.

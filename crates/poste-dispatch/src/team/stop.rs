@@ -6,9 +6,7 @@
 use std::time::{Duration, Instant};
 
 use poste_core::fold::{Code, Verdict};
-use poste_core::log::{
-    Content, Ends, EndsHow, HoldReason, Intent, MessageNo, Proposal, Release, RunHold, Send, SessionProcess,
-};
+use poste_core::log::{Content, Ends, EndsHow, HoldReason, Intent, MessageNo, Release, RunHold, Send, SessionProcess};
 use poste_core::office::Office;
 use poste_core::store::processes::Presence;
 use poste_core::store::tables::{Delivery, State as DeliveryState};
@@ -23,22 +21,23 @@ use serde_json::value::RawValue;
 use super::start::resume;
 use crate::run::{self, RUN, RunFolder, sweep};
 use crate::speaker;
-use poste_verbs::actions::Carrier;
+use poste_verbs::{Desk, note};
 
 /// What a supervisor takes beyond the grace of its program to write everything down.
 const SUPERVISOR_GRACE: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(50);
 
-/// How somebody is stopped.
-#[derive(Debug, Clone)]
+/// Stopping some teammates: each is asked once, then looked at until it has stopped or could not be.
+#[derive(Debug)]
 pub struct Stop {
     /// Who asks.
-    pub by: Name,
-    pub reason: Option<String>,
+    by: Name,
+    reason: Option<String>,
     /// To finish in, or to hand back.
-    pub within: Duration,
+    within: Duration,
+    until: Instant,
     /// A no is not taken for an answer.
-    pub force: bool,
+    force: bool,
+    all: Vec<Stopping>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -73,17 +72,9 @@ pub struct Stopped {
     pub why: Option<String>,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum StopError {
-    #[error("{0}")]
-    Office(#[from] Error),
-    #[error("{0} is what runs this command: it stops by ending its work")]
-    Itself(Name),
-}
-
 /// One that was asked.
 #[derive(Debug)]
-pub struct Stopping {
+struct Stopping {
     agent: Name,
     request: Option<MessageNo>,
     /// Of its program.
@@ -100,19 +91,26 @@ pub struct Stopping {
 }
 
 impl Stop {
-    /// From here on nothing is started for it. The message that asks it is to be stored by whoever can wake it.
-    pub fn begin(
-        &self,
-        office: &mut Office,
+    pub(crate) fn new(by: Name, reason: Option<String>, within: Duration, force: bool) -> Self {
+        Self { by, reason, within, until: Instant::now() + within, force, all: Vec::new() }
+    }
+
+    /// From here on nothing is started for it, and it is asked to stop. Says whether it had to be asked.
+    pub(crate) fn begin(
+        &mut self,
+        desk: &mut Desk<'_>,
         agent: &Name,
         grace: Duration,
-    ) -> Result<(Stopping, Option<Proposal>), StopError> {
-        let running = views::running(office.store(), agent)?;
+    ) -> Result<bool, poste_verbs::Error> {
+        let running = views::running(desk.office.store(), agent)?;
         let own = std::env::var(RUN).ok();
         if own.is_some_and(|own| running.iter().any(|run| run.run.as_str() == own)) {
-            return Err(StopError::Itself(agent.clone()));
+            let message = format!("{agent} is what runs this command: it stops by ending its work");
+            return Err(poste_verbs::Error::refused(message).code("itself").hint(note!(
+                "answer the shutdown_request, or just end; whoever leads it stops it: " [team stop]
+            )));
         }
-        let was_stopped = !hold(office, self, agent)?;
+        let was_stopped = !self.hold(desk, agent)?;
         let mut stopping = Stopping {
             agent: agent.clone(),
             request: None,
@@ -125,11 +123,31 @@ impl Stop {
             killed: false,
             came: None,
         };
+        let office = &mut *desk.office;
         let runs = !living(office, &mut stopping)?.is_empty();
-        if was_stopped && !runs && !is_in_session(office, agent)? && waiting(office, agent)?.is_empty() {
-            stopping.came = Some(stopping.outcome(StoppedHow::Already, None));
-            return Ok((stopping, None));
+        let is_over = was_stopped && !runs && !is_in_session(office, agent)? && waiting(office, agent)?.is_empty();
+        match is_over {
+            true => stopping.came = Some(stopping.outcome(StoppedHow::Already, None)),
+            false => stopping.request = self.ask(desk, agent)?,
         }
+        self.all.push(stopping);
+        Ok(!is_over)
+    }
+
+    /// Says whether it was not stopped before.
+    fn hold(&self, desk: &mut Desk<'_>, agent: &Name) -> Result<bool, poste_verbs::Error> {
+        let agent = Some(agent.clone());
+        let hold = RunHold { agent, message: None, why: HoldReason::Stopped, until: None, mail: None };
+        let content = self.reason.as_deref().map(|reason| Content { body: reason.into(), ..Content::default() });
+        let proposal = desk.proposal(Intent::RunHold(hold), content, None)?;
+        match desk.decide(&proposal) {
+            Ok(_) => Ok(true),
+            Err(error) if error.is(Code::NothingToDo) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn ask(&self, desk: &mut Desk<'_>, agent: &Name) -> Result<Option<MessageNo>, poste_verbs::Error> {
         let kind = "shutdown_request".parse().expect("a built-in type");
         let mail = Send::plain(kind, vec![Address::Agent(agent.clone())]);
         let payload = serde_json::json!({ "reason": self.reason, "within_seconds": self.within.as_secs_f64() });
@@ -142,39 +160,30 @@ impl Stop {
             payload: RawValue::from_string(payload.to_string()).ok(),
             ..Content::default()
         };
-        let asked = speaker::proposal(office, &self.by, Intent::Send(mail), Some(content));
-        Ok((stopping, Some(asked)))
+        let proposal = desk.proposal(Intent::Send(mail), Some(content), None)?;
+        Ok(desk.decide(&proposal)?.1.message())
     }
 
-    /// Until each has stopped, or could not be. `tell` hears of whatever is done about one.
-    pub fn wait(
-        &self,
-        office: &mut Office,
-        carrier: &Carrier,
-        mut all: Vec<Stopping>,
-        mut tell: impl FnMut(&str),
-    ) -> Result<Vec<Stopped>, StopError> {
-        let until = Instant::now() + self.within;
-        loop {
-            office.settle()?;
-            for one in all.iter_mut().filter(|one| one.came.is_none()) {
-                self.look(office, one, until, &mut tell)?;
-            }
-            carrier.carry_out(office);
-            if all.iter().all(|one| one.came.is_some()) {
-                return Ok(all.into_iter().filter_map(|one| one.came).collect());
-            }
-            std::thread::sleep(PAUSE);
-        }
+    /// Looks once at each that has not stopped. `tell` hears of whatever is done about one.
+    pub fn poll(&mut self, office: &mut Office, mut tell: impl FnMut(&str)) -> Result<(), Error> {
+        office.settle()?;
+        let mut all = std::mem::take(&mut self.all);
+        let looked =
+            all.iter_mut().filter(|one| one.came.is_none()).try_for_each(|one| self.look(office, one, &mut tell));
+        self.all = all;
+        looked
     }
 
-    fn look(
-        &self,
-        office: &mut Office,
-        one: &mut Stopping,
-        until: Instant,
-        tell: &mut impl FnMut(&str),
-    ) -> Result<(), StopError> {
+    /// Whether each has stopped, or could not be.
+    pub fn is_over(&self) -> bool {
+        self.all.iter().all(|one| one.came.is_some())
+    }
+
+    pub fn stopped(&self) -> Vec<Stopped> {
+        self.all.iter().filter_map(|one| one.came.clone()).collect()
+    }
+
+    fn look(&self, office: &mut Office, one: &mut Stopping, tell: &mut impl FnMut(&str)) -> Result<(), Error> {
         let asked = one.request.map(|request| asked(office, request)).transpose()?.flatten();
         let state = asked.as_ref().map(|delivery| delivery.state);
         if state == Some(DeliveryState::Failed) && !self.force && one.ended.is_none() {
@@ -199,7 +208,7 @@ impl Stop {
             return Ok(());
         }
         // Whoever answered has said that it ends, and gets no more than the time to do so.
-        let is_late = Instant::now() >= until || one.answered.is_some_and(|at| at.elapsed() >= one.grace);
+        let is_late = Instant::now() >= self.until || one.answered.is_some_and(|at| at.elapsed() >= one.grace);
         if !is_late {
             return Ok(());
         }
@@ -236,11 +245,6 @@ impl Stop {
 }
 
 impl Stopping {
-    /// It was asked by this message.
-    pub fn asked(&mut self, request: MessageNo) {
-        self.request = Some(request);
-    }
-
     /// One that waits to start its program again has nothing to wait for.
     fn let_go(&mut self, waiting: &[SessionProcess]) {
         match self.let_go {
@@ -268,18 +272,6 @@ impl Stopping {
     }
 }
 
-/// Says whether it was not stopped before.
-fn hold(office: &mut Office, stop: &Stop, agent: &Name) -> Result<bool, Error> {
-    let hold = RunHold { agent: Some(agent.clone()), message: None, why: HoldReason::Stopped, until: None, mail: None };
-    let content = stop.reason.as_deref().map(|reason| Content { body: reason.into(), ..Content::default() });
-    let proposal = speaker::proposal(office, &stop.by, Intent::RunHold(hold), content);
-    match poste_config::propose(office, &proposal)?.verdict {
-        Verdict::Accepted(_) => Ok(true),
-        Verdict::Rejected(rejection) if rejection.code == Code::NothingToDo => Ok(false),
-        Verdict::Rejected(rejection) => Err(rejection.into()),
-    }
-}
-
 /// Its runs that are watched over; what the dead left is swept first.
 fn living(office: &mut Office, one: &mut Stopping) -> Result<Vec<RunView>, Error> {
     let runs = views::running(office.store(), &one.agent)?;
@@ -288,7 +280,7 @@ fn living(office: &mut Office, one: &mut Stopping) -> Result<Vec<RunView>, Error
             one.runs.push(run.run.clone());
         }
     }
-    for held in office.store().tables()?.held_by(&one.agent)? {
+    for held in views::held_by(office.store(), &one.agent)? {
         let is_of_run = held.session.as_ref().is_some_and(|session| one.runs.contains(session));
         if is_of_run && !one.held.contains(&held.message) {
             one.held.push(held.message);
@@ -339,7 +331,7 @@ fn is_in_session(office: &Office, agent: &Name) -> Result<bool, Error> {
 }
 
 fn asked(office: &Office, request: MessageNo) -> Result<Option<Delivery>, Error> {
-    Ok(office.store().tables()?.deliveries_of(request)?.into_iter().next())
+    Ok(views::deliveries_of(office.store(), request)?.into_iter().next())
 }
 
 /// Why it said no.
@@ -351,7 +343,7 @@ fn said(office: &Office, request: MessageNo) -> Result<Option<String>, Error> {
 
 /// Nothing of it runs any more: what it still holds is handed back, and if it did not answer, it is answered for it.
 fn finish(office: &mut Office, one: &Stopping) -> Result<Stopped, Error> {
-    let left = office.store().tables()?.held_by(&one.agent)?;
+    let left = views::held_by(office.store(), &one.agent)?;
     for held in left.into_iter().filter(|held| held.session.as_ref().is_some_and(|session| one.runs.contains(session)))
     {
         let release = Release { message: held.message, token: held.token };
@@ -362,7 +354,7 @@ fn finish(office: &mut Office, one: &Stopping) -> Result<Stopped, Error> {
     let mut returned = Vec::new();
     for message in &one.held {
         let is_back = |delivery: &Delivery| delivery.state == DeliveryState::Pending;
-        if Some(*message) != one.request && office.store().tables()?.deliveries_of(*message)?.iter().any(is_back) {
+        if Some(*message) != one.request && views::deliveries_of(office.store(), *message)?.iter().any(is_back) {
             returned.push(*message);
         }
     }

@@ -146,15 +146,6 @@ impl Carrier {
         self.ring_apart(office, worth).map(drop)
     }
 
-    /// Rings one agent for everything that it was not shown.
-    pub fn ring_agent(&self, folder: &Path, agent: &Name) -> Result<(), Error> {
-        let Some(program) = &self.program else { return Ok(()) };
-        let mut command = Command::new(program);
-        command.args(["wake", agent.as_str(), "--unseen", "--as", agent.as_str(), "--office"]).arg(folder);
-        command.env_remove("POSTE_SESSION");
-        start_apart(command, folder)
-    }
-
     /// Whether it has a way that somebody has to ring by: a waiter hears the bell itself.
     fn can_be_rung(&self, office: &Office, sleeper: &Sleeper) -> Result<bool, Error> {
         if self.caller.as_ref() == Some(&sleeper.agent) {
@@ -164,21 +155,32 @@ impl Carrier {
         Ok(!plan.ways.is_empty() && plan.ways != [Way::Rewake])
     }
 
-    /// Starts the one process that rings, for all of them.
+    /// One process rings for all of them.
     fn ring_apart(&self, office: &Office, worth: Vec<(Name, MessageNo)>) -> Result<Vec<MessageNo>, Error> {
         let (Some(program), Some((agent, message))) = (&self.program, worth.first()) else { return Ok(Vec::new()) };
         let by = self.recorder(office, agent, *message)?;
-        let folder = office.path()?;
         let numbers: BTreeSet<MessageNo> = worth.iter().map(|(_, number)| *number).take(NUMBERS_MAX).collect();
+        let words: Vec<String> = numbers.iter().map(ToString::to_string).chain(["--apart".to_owned()]).collect();
+        self.start_wake(program, office, &by, &words)?;
+        Ok(worth.into_iter().map(|(_, number)| number).collect())
+    }
+
+    /// Rings an agent whose program is kept running for what it has not seen, in its own name.
+    pub fn ring_resident(&self, office: &Office, agent: &Name) -> Result<(), Error> {
+        let Some(program) = &self.program else { return Ok(()) };
+        self.start_wake(program, office, agent, &[agent.to_string(), "--unseen".to_owned()])
+    }
+
+    /// Starts `poste wake`, the one process that rings, in a name.
+    fn start_wake(&self, program: &Path, office: &Office, by: &Name, words: &[String]) -> Result<(), Error> {
+        let folder = office.path()?;
         let mut command = Command::new(program);
-        command.arg("wake").args(numbers.iter().map(ToString::to_string)).args(["--apart", "--office"]).arg(folder);
-        command.env("POSTE_AGENT", by.as_str());
-        match self.session.as_ref().filter(|_| self.caller.as_ref() == Some(&by)) {
+        command.arg("wake").args(words).arg("--office").arg(folder).env("POSTE_AGENT", by.as_str());
+        match self.session.as_ref().filter(|_| self.caller.as_ref() == Some(by)) {
             Some(session) => command.env("POSTE_SESSION", session.as_str()),
             None => command.env_remove("POSTE_SESSION"),
         };
-        start_apart(command, folder)?;
-        Ok(worth.into_iter().map(|(_, number)| number).collect())
+        start_apart(command, folder)
     }
 
     /// In whose name the attempt is recorded: the caller's, else the sender's, else that of whoever is rung.

@@ -31,7 +31,6 @@ fn limit() -> u16 {
 pub struct Answer {
     pub records: Vec<RecordView>,
     /// Bytes among them that are no record, if the log is ordered elsewhere
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub malformed: Vec<MalformedView>,
 }
 

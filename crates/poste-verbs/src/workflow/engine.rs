@@ -63,29 +63,25 @@ pub struct Registered<'o>(pub &'o Office);
 
 impl Known for Registered<'_> {
     fn missing(&self, address: &Address) -> Option<String> {
-        let tables = self.0.store().tables().ok()?;
-        let empty = |members: Result<Vec<Name>, Error>| members.is_ok_and(|members| members.is_empty());
+        let is_empty = || views::members(self.0.store(), address).is_ok_and(|members| members.is_empty());
         // Whoever starts the workflow registers them, as a dispatcher would.
-        let is_registered = |name: &Name| tables.is_active(name.as_str()).is_ok_and(|found| found.is_some());
+        let is_registered = |name: &Name| self.0.agent(name).is_ok_and(|found| found.is_some());
         let runners = poste_config::runners(self.0).unwrap_or_default();
         if runners.agents.iter().any(|(name, agent)| !is_registered(name) && is_run_as(name, agent, address)) {
             return None;
         }
         match address {
-            Address::Agent(name) => match tables.is_active(name.as_str()).ok()? {
-                Some(true) => None,
-                Some(false) => Some(format!("{name} is retired")),
+            Address::Agent(name) => match self.0.agent(name).ok()? {
+                Some(agent) if agent.is_active() => None,
+                Some(_) => Some(format!("{name} is retired")),
                 None => {
-                    let all = tables.active_agents().unwrap_or_default();
-                    let near = poste_core::text::nearest(name.as_str(), all.iter().map(Name::as_str));
+                    let near = views::nearest_agents(self.0.store(), name.as_str()).unwrap_or_default();
                     let hint = near.first().map(|near| format!("; did you mean {near}?")).unwrap_or_default();
                     Some(format!("no agent is registered as {name}{hint}"))
                 }
             },
-            Address::Role(role) if empty(tables.active_with_role(role)) => {
-                Some(format!("no agent has the role {role}"))
-            }
-            Address::Can(word) if empty(tables.active_with_capability(word)) => Some(format!("no agent can {word}")),
+            Address::Role(role) if is_empty() => Some(format!("no agent has the role {role}")),
+            Address::Can(word) if is_empty() => Some(format!("no agent can {word}")),
             _ => None,
         }
     }

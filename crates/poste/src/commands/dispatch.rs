@@ -1,28 +1,19 @@
 use std::io::{self, Write};
-use std::time::Duration;
 
-use poste_config::Runners;
-use poste_core::fold::{Code, Effect};
-use poste_core::log::{Intent, MessageNo, Position, RunResume};
-use poste_core::office::Office;
+use poste_core::log::MessageNo;
 use poste_core::text::{Name, RecordId};
-use poste_core::views::{self, Later, WhyLater};
+use poste_core::views::{Later, WhyLater};
 use poste_dispatch::engine::{
-    self, AgentPicture, AgentState, Choice, Dispatcher, Hold, Picture, Scope, SpentPicture, Start, Until, Wait,
-    WaitReason,
+    AgentPicture, AgentState, Dispatcher, Hold, Picture, SpentPicture, Told, Until, WaitReason,
 };
-use poste_dispatch::notify::{self, Watcher};
-use poste_dispatch::run;
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_dispatch::verbs::{self, dry_run, resume, runs, status, stop};
 
-use super::dispatch_live::Desk;
-use super::{SecretArgs, dispatch_runs, dispatch_send, said};
-use crate::Result;
+use super::dispatch_live::Screen;
+use super::{SecretArgs, dispatch_runs, dispatch_send};
 use crate::context::Cx;
 use crate::error::CommandError;
-use crate::explain::unknown_agent;
 use crate::ui::{self, Answer, Paint, Ui, escape};
+use crate::{Result, notes};
 
 /// Start agents for their mail, and see to it that it goes on
 ///
@@ -119,113 +110,50 @@ struct ResumeArgs {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     match args.command {
-        None if args.dry_run => dry_run(cx, &args.which.agent),
+        None if args.dry_run => cx.call(dry_run::Input { agent: args.which.agent }),
         None if args.once => dispatch(cx, args.which, true, args.stop_runs),
         None if args.which.no_wait => Err(CommandError::usage("--no-wait goes with --once")),
         None => dispatch(cx, args.which, false, args.stop_runs),
         Some(DispatchCommand::Poll(which)) => dispatch(cx, which, true, false),
-        Some(DispatchCommand::Status { agent }) => status(cx, &agent),
+        Some(DispatchCommand::Status { agent }) => cx.call(status::Input { agent }),
         Some(DispatchCommand::Send(args)) => dispatch_send::run(cx, *args),
-        Some(DispatchCommand::Resume(args)) => resume(cx, args),
-        Some(DispatchCommand::Runs(args)) => dispatch_runs::list(cx, &args),
-        Some(DispatchCommand::Logs(args)) => dispatch_runs::logs(cx, &args),
-        Some(DispatchCommand::Stop(args)) => dispatch_runs::stop(cx, &args),
+        Some(DispatchCommand::Resume(ResumeArgs { agent, number, reason, id, secret })) => {
+            cx.call(resume::Input { agent, number, reason, id, secrets: secret.secrets() })
+        }
+        Some(DispatchCommand::Runs(args)) => cx.call(runs::Input { agent: args.agent, limit: args.limit }),
+        Some(DispatchCommand::Logs(args)) => dispatch_runs::logs(cx, args),
+        Some(DispatchCommand::Stop(args)) => cx.call(stop::Input { run: args.run }),
     }
 }
 
 fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
     let place = cx.place()?;
     let office = cx.open_to_write()?;
-    let runners = configured(cx, &office, &which.agent)?;
+    let runners = verbs::configured(&office, &which.agent)?;
+    verbs::untrusted(&runners).iter().for_each(|note| cx.ui.warn(notes::text(&cx.ui, note)));
     let until = match (once, which.no_wait) {
         (false, _) => Until::Stopped,
         (true, false) => Until::Idle,
         (true, true) => Until::Started,
     };
-    let mut desk = Desk::new(cx, office.path()?, which.agent.clone())?;
+    let mut screen = Screen::new(&cx.ui, &which.agent);
     if until == Until::Stopped {
-        desk.is_live = cx.ui.terminal && !cx.ui.json;
+        screen.is_live = cx.ui.terminal && !cx.ui.json;
         let agents = ui::count(runners.agents.len(), "agent");
         cx.ui.say(format!("dispatching for {agents}; Ctrl-C ends, and what runs goes on to its end"));
     }
     // Said before the first rule runs a command, which would see to them itself.
     poste_run::signals_are_seen_to();
-    let watcher = match until {
-        Until::Stopped => Some(desk.watch(&place)?),
-        Until::Idle | Until::Started => None,
-    };
-    if until == Until::Idle {
-        desk.rules(notify::begin_rules)?;
-    }
-    let carrier = desk.carrier();
-    let mut dispatcher = Dispatcher::new(place, office, desk);
-    dispatcher.only(which.agent).stops_runs(stop_runs).carries_out_by(carrier);
+    let mut hear = |told: Told<'_>| screen.hear(told);
+    let mut dispatcher = Dispatcher::new(place.clone(), office, std::env::current_exe()?, &mut hear)?;
+    dispatcher.only(which.agent).notifies(true).stops_runs(stop_runs);
     super::dispatch_live::on_signals(&dispatcher.stopper(), stop_runs, cx.ui.json)?;
-    let ran = dispatcher.run(until);
-    let watched = watcher.map_or(Ok(()), Watcher::stop);
-    ran?;
-    watched?;
-    if until == Until::Idle {
-        // After it, so that what is held, or failed, just now is told, too.
-        dispatcher.hooks().rules(notify::catch_up)?;
-    }
-    dispatcher.hooks().finish(once)
+    dispatcher.run(until)?;
+    drop(dispatcher);
+    screen.finish(&place, once)
 }
 
-/// What this machine runs, which must be something, and of these agents.
-pub(super) fn configured(cx: &Cx, office: &Office, only: &[Name]) -> Result<Runners> {
-    let runners = poste_config::runners(office)?;
-    if let Some(name) = only.iter().find(|name| !runners.agents.contains_key(*name)) {
-        if runners.agents.is_empty() {
-            return Err(nothing_configured());
-        }
-        let known: Vec<&str> = runners.agents.keys().map(Name::as_str).collect();
-        let near = poste_core::text::nearest(name.as_str(), known.iter().copied());
-        let error = CommandError::not_found(format!("nothing says what to run for {name}"))
-            .hint(format!("write [agent.{name}] into poste.toml: docs/dispatch.md"));
-        return Err(match near.first() {
-            Some(near) => error.hint(format!("did you mean {near}?")),
-            None => error,
-        });
-    }
-    let sees_to_others = || -> Result<bool> {
-        Ok(!poste_config::on_rules(office)?.rules.is_empty()
-            || !views::open_workflows(office.store(), None)?.is_empty())
-    };
-    if runners.agents.is_empty() && !sees_to_others()? {
-        return Err(nothing_configured());
-    }
-    let untrusted: Vec<&str> =
-        runners.agents.iter().filter(|(_, agent)| !agent.trusted).map(|(name, _)| name.as_str()).collect();
-    if !untrusted.is_empty() {
-        cx.ui.warn(format!(
-            "poste.toml is not trusted on this machine, so nothing is run for {}: look at it, then poste trust",
-            untrusted.join(", ")
-        ));
-    }
-    Ok(runners)
-}
-
-fn nothing_configured() -> CommandError {
-    CommandError::not_found("no agent of this office can be started: nothing says what to run")
-        .code("nothing_to_run")
-        .hint("write a section [agent.NAME] with run = [\"claude\", \"-p\"] or a preset into poste.toml: docs/dispatch.md")
-}
-
-/// What a dispatcher would do now.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct PlanAnswer {
-    pub starts: Vec<Start>,
-    pub holds: Vec<Hold>,
-    /// Agents whose hold has lost its reason.
-    pub resumes: Vec<Name>,
-    /// Mail that waits for another reason.
-    pub waits: Vec<Wait>,
-    /// Messages nobody is started for yet.
-    pub later: Vec<Later>,
-}
-
-impl Answer for PlanAnswer {
+impl Answer for dry_run::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         for start in &self.starts {
             writeln!(out, "would start {} {}", start.agent, for_what(&start.messages))?;
@@ -293,16 +221,6 @@ pub(super) fn for_what(messages: &[MessageNo]) -> String {
     let named: Vec<String> = messages.iter().take(NAMED_MAX).map(|number| format!("#{number}")).collect();
     let more = if messages.len() > NAMED_MAX { ", …" } else { "" };
     format!("for {}{more}", named.join(", "))
-}
-
-fn dry_run(cx: &mut Cx, only: &[Name]) -> Result {
-    let office = cx.open()?;
-    let runners = configured(cx, &office, only)?;
-    let sight = engine::look(&office, &runners, Scope { only, whole: true })?;
-    let Choice { starts, holds, resumes, waits, .. } = engine::choose(&sight.facts);
-    let resumes = resumes.into_iter().map(|(agent, _)| agent).collect();
-    let later = sight.facts.agents.into_iter().flat_map(|agent| agent.later).collect();
-    cx.ui.answer(&PlanAnswer { starts, holds, resumes, waits, later })
 }
 
 impl Answer for Picture {
@@ -386,34 +304,7 @@ fn spent_text(spent: &SpentPicture) -> String {
     format!("{} this {}", parts.join(", "), spent.per)
 }
 
-fn status(cx: &mut Cx, only: &[Name]) -> Result {
-    let office = cx.open()?;
-    let runners = configured(cx, &office, only)?;
-    let picture = engine::picture(&office, &runners, only)?;
-    for agent in picture.agents.iter().filter(|agent| agent.state == AgentState::Restarting) {
-        cx.ui.say(does_not_stay(&agent.agent));
-    }
-    cx.ui.answer(&picture)
-}
-
-/// What to do about a program that ends whenever it is started.
-fn does_not_stay(agent: &Name) -> String {
-    format!("{agent} ends and is started again: see why: poste team logs {agent}; end it: poste team stop {agent}")
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ResumeAnswer {
-    pub agent: Name,
-    pub message: Option<MessageNo>,
-    /// Holds that are over now; of a repeat that is not known.
-    pub lifted: Option<usize>,
-    pub id: RecordId,
-    pub position: Option<Position>,
-    /// It was done before under this id; there is no second effect.
-    pub repeat: bool,
-}
-
-impl Answer for ResumeAnswer {
+impl Answer for resume::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let what = self.message.map(|message| format!(" for #{message}")).unwrap_or_default();
         let how = match self.lifted {
@@ -423,41 +314,3 @@ impl Answer for ResumeAnswer {
         writeln!(out, "{} can be started again{what}: {how}", self.agent)
     }
 }
-
-fn resume(cx: &mut Cx, args: ResumeArgs) -> Result {
-    let content = match &args.reason {
-        Some(reason) => Some(args.secret.text("reason", said("--reason", reason)?)?),
-        None => None,
-    };
-    let mut office = cx.open_to_write()?;
-    if office.agent(&args.agent)?.is_none() {
-        return Err(unknown_agent(&office, &args.agent)?);
-    }
-    let intent = Intent::RunResume(RunResume { agent: args.agent.clone(), message: args.number, why: None });
-    let proposal = cx.proposal(&office, intent, content, args.id)?;
-    let (outcome, effect) = match cx.decide(&mut office, &proposal) {
-        Err(error) if error.code == Some(Code::NothingToDo.word()) => {
-            let runs = !views::running(office.store(), &args.agent)?.is_empty();
-            return Err(match !runs && run::is_kept(office.path()?, &args.agent) {
-                true => error.hint(does_not_stay(&args.agent)),
-                false => error.hint("see what is held: poste dispatch status"),
-            });
-        }
-        decided => decided?,
-    };
-    let lifted = match effect {
-        Effect::Touched(lifted) if !outcome.repeat => Some(lifted),
-        _ => None,
-    };
-    cx.ui.answer(&ResumeAnswer {
-        agent: args.agent,
-        message: args.number,
-        lifted,
-        id: outcome.id,
-        position: outcome.position,
-        repeat: outcome.repeat,
-    })
-}
-
-/// How long a live picture may be old.
-pub(super) const DRAWN_PERIOD: Duration = Duration::from_millis(100);

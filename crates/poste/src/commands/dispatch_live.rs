@@ -1,143 +1,100 @@
-//! What a dispatcher brings along from the command line: how it starts supervisors, and how people see what it does.
+//! What people see of a dispatcher while it runs, and its last word.
 
-use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use poste_config::{Mode, Runners};
-use poste_core::log::{MessageNo, RunOutcome};
+use poste_config::Runners;
+use poste_core::log::RunOutcome;
 use poste_core::office::{Office, Place};
-use poste_core::text::{Name, Session};
+use poste_core::text::Name;
 use poste_core::time::length;
-use poste_core::views::WhyLater;
-use poste_dispatch::engine::{self, AgentPicture, AgentState, Event, Hooks, Picture, Stopper};
-use poste_dispatch::notify::{Line, WatchOptions, Watcher, What};
-use poste_dispatch::{run, team};
-use poste_verbs::actions::Carrier;
-use poste_verbs::workflow;
+use poste_dispatch::engine::{self, Event, Left, Picture, Stopper, Tally, Told, went_well};
 
-use super::dispatch::{DRAWN_PERIOD, HEADER, for_what, held_text, later_text, rows};
+use super::dispatch::{HEADER, for_what, held_text, later_text, rows};
 use crate::Result;
-use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
+/// How long a live picture may be old.
+const DRAWN_PERIOD: Duration = Duration::from_millis(100);
+const SEE_WHY: &str = "see why: poste dispatch runs, poste dispatch logs RUN";
+
+/// Where the events of a dispatcher are printed, with a picture below them that is drawn again in the same place.
 #[derive(Debug)]
-pub(super) struct Desk<'c> {
-    cx: &'c Cx,
+pub(super) struct Screen {
     ui: Ui,
-    program: PathBuf,
-    office: PathBuf,
     only: Vec<Name>,
-    /// The picture is drawn, and drawn again in the same place.
     pub is_live: bool,
+    /// Only what is in the way is printed: the command prints what came of it.
+    pub is_quiet: bool,
     picture: Option<Picture>,
     /// Lines of the picture on the terminal.
     drawn: usize,
     drawn_at: Option<Instant>,
-    counts: Counts,
+    tally: Tally,
     /// Nobody reads what it prints.
     failed: Option<CommandError>,
-    /// What the rules of this machine tell.
-    lines: Option<mpsc::Receiver<Line>>,
-    /// Whoever asked wants only what comes of it.
-    pub is_silent: bool,
-    /// What workflows wait for, as far as it was told.
-    waiting: BTreeSet<String>,
 }
 
-#[derive(Debug, Default)]
-struct Counts {
-    started: usize,
-    ended: usize,
-    failed: usize,
-    stopped: usize,
-    held: usize,
-    untold: usize,
-    not_started: usize,
-}
-
-const SEE_WHY: &str = "see why: poste dispatch runs, poste dispatch logs RUN";
-
-/// Whether a run did what it was started for.
-fn went_well(how: RunOutcome, code: Option<u8>, undone: &[MessageNo]) -> bool {
-    how == RunOutcome::Exited && code == Some(0) && undone.is_empty()
-}
-
-/// Agents, as a dispatcher leaves them.
-struct Left {
-    /// Their programs go on without it.
-    kept: Vec<Name>,
-    /// They are to be started for something, and are not before somebody lets it go or a time is over.
-    held: Vec<Name>,
-    /// What comes back by itself, in words.
-    later: Vec<String>,
-}
-
-impl<'c> Desk<'c> {
-    pub(super) fn new(cx: &'c Cx, office: &Path, only: Vec<Name>) -> Result<Self> {
-        Ok(Self {
-            cx,
-            ui: cx.ui.clone(),
-            program: std::env::current_exe()?,
-            office: office.canonicalize()?,
-            only,
+impl Screen {
+    pub(super) fn new(ui: &Ui, only: &[Name]) -> Self {
+        Self {
+            ui: ui.clone(),
+            only: only.to_vec(),
             is_live: false,
+            is_quiet: false,
             picture: None,
             drawn: 0,
             drawn_at: None,
-            counts: Counts::default(),
+            tally: Tally::default(),
             failed: None,
-            lines: None,
-            is_silent: false,
-            waiting: BTreeSet::new(),
-        })
+        }
     }
 
-    /// It acts in nobody's name, so everybody may be rung.
-    pub(super) fn carrier(&self) -> Carrier {
-        Carrier { program: Some(self.program.clone()), caller: None, session: None }
+    /// Prints what a dispatcher tells. Says when it has to look again, so that the picture is not old.
+    pub(super) fn hear(&mut self, told: Told<'_>) -> Option<Duration> {
+        let (printed, again) = match told {
+            Told::Event(event) => (self.happened(&event), None),
+            Told::Looked(office, runners) => match self.look(office, runners) {
+                Ok(again) => (Ok(()), again),
+                Err(error) => (Err(error), None),
+            },
+        };
+        if let Err(error) = printed {
+            self.failed.get_or_insert(error);
+        }
+        again
     }
 
-    /// Sees to the rules of this machine that tell people of mail, beside whoever else does.
-    pub(super) fn watch(&mut self, place: &Place) -> Result<Watcher> {
-        let (lines, received) = mpsc::channel();
-        self.lines = Some(received);
-        let report = Arc::new(move |line: &Line| drop(lines.send(line.clone())));
-        Ok(Watcher::start(WatchOptions {
-            place: place.clone(),
-            speaker: None,
-            only: Vec::new(),
-            carrier: self.carrier(),
-            report,
-        })?)
+    fn happened(&mut self, event: &Event) -> Result {
+        self.tally.count(event);
+        match self.is_quiet && !matches!(event, Event::Held { .. } | Event::Trouble { .. }) {
+            true => Ok(()),
+            false => self.put(Some(event)),
+        }
     }
 
-    /// Sees to the rules once, in this way.
-    pub(super) fn rules(
-        &mut self,
-        see_to: impl Fn(&WatchOptions) -> std::result::Result<(), poste_core::Error>,
-    ) -> Result {
-        let (lines, received) = mpsc::channel();
-        let report = Arc::new(move |line: &Line| drop(lines.send(line.clone())));
-        let options =
-            WatchOptions { place: self.cx.place()?, speaker: None, only: Vec::new(), carrier: self.carrier(), report };
-        let ended = see_to(&options);
-        drop(options);
-        received.into_iter().for_each(|line| self.tell(&Event::Watched { line }));
-        Ok(ended?)
+    fn look(&mut self, office: &Office, runners: &Runners) -> Result<Option<Duration>> {
+        self.ui.now = office.now()?;
+        if !self.is_live {
+            return Ok(None);
+        }
+        if self.drawn_at.is_some_and(|at| at.elapsed() < DRAWN_PERIOD) {
+            return Ok(Some(DRAWN_PERIOD));
+        }
+        self.drawn_at = Some(Instant::now());
+        self.picture = Some(engine::picture(office, runners, &self.only)?);
+        self.put(None)?;
+        Ok(None)
     }
 
     /// The last word. Whoever started it once is told by the code, too, whether all is well.
-    pub(super) fn finish(&mut self, once: bool) -> Result {
+    pub(super) fn finish(mut self, place: &Place, once: bool) -> Result {
         if let Some(failed) = self.failed.take() {
             return Err(failed);
         }
-        let Counts { started, ended, failed, stopped, held, .. } = self.counts;
+        let Tally { started, ended, failed, stopped, held, .. } = self.tally;
         let mut said = format!("{} started", ui::count(started, "run"));
         if started > 0 {
             said.push_str(&format!(", {} ended well", ended - failed - stopped));
@@ -151,9 +108,10 @@ impl<'c> Desk<'c> {
             said.push_str(&format!(", {} still under way", started - ended));
         }
         self.ui.say(said);
-        let left = self.left();
-        if once {
-            left.iter().flat_map(|left| &left.later).for_each(|later| self.ui.say(later));
+        let left = self.left(place);
+        for later in left.iter().filter(|_| once).flat_map(|left| &left.later) {
+            let why = later_text(&self.ui, later);
+            self.ui.say(format!("#{} waits for {}: {why}", later.message, later.agent));
         }
         for name in left.iter().flat_map(|left| &left.kept) {
             self.ui.say(format!("{name} is kept running, also without this; end it: poste team stop {name}"));
@@ -167,35 +125,14 @@ impl<'c> Desk<'c> {
         }
     }
 
-    fn left(&self) -> Result<Left> {
-        let office = self.cx.place()?.open()?;
-        let runners = poste_config::runners(&office)?;
-        let picture = engine::picture(&office, &runners, &self.only)?;
-        let is_resident = |name: &Name| runners.agents.get(name).is_some_and(|config| config.mode == Mode::Resident);
-        let is_kept = |agent: &&AgentPicture| {
-            matches!(agent.state, AgentState::Running | AgentState::Restarting) && is_resident(&agent.agent)
-        };
-        let holds_mail = |agent: &&AgentPicture| {
-            let is_held = agent.holds.iter().any(|hold| hold.message.is_none());
-            is_held && agent.queue > 0 || agent.later.iter().any(|later| later.why == WhyLater::Held)
-        };
-        let name = |agent: &AgentPicture| agent.agent.clone();
-        // Of each the first; what is held is told otherwise.
-        let first = |agent: &AgentPicture| agent.later.iter().find(|later| later.until.is_some()).cloned();
-        let later = picture.agents.iter().filter_map(first);
-        Ok(Left {
-            later: later
-                .map(|later| format!("#{} waits for {}: {}", later.message, later.agent, later_text(&self.ui, &later)))
-                .collect(),
-            kept: picture.agents.iter().filter(is_kept).map(name).collect(),
-            held: picture.agents.iter().filter(holds_mail).map(name).collect(),
-        })
+    fn left(&self, place: &Place) -> Result<Left> {
+        let office = place.open()?;
+        Ok(engine::left(&office, &poste_config::runners(&office)?, &self.only)?)
     }
 
     /// Of what was started here.
     fn went_wrong(&self) -> Vec<String> {
-        let Counts { failed, not_started, .. } = self.counts;
-        let counted = [(failed, "failed"), (not_started, "could not be started")].into_iter();
+        let counted = [(self.tally.failed, "failed"), (self.tally.not_started, "could not be started")].into_iter();
         counted
             .filter(|(count, _)| *count > 0)
             .map(|(count, what)| format!("{} {what}", ui::count(count, "run")))
@@ -210,8 +147,8 @@ impl<'c> Desk<'c> {
             wrong.push(format!("mail is held for {}", names.join(", ")));
             hints.push("see what is held: poste dispatch status");
         }
-        if self.counts.untold > 0 {
-            wrong.push(format!("{} could not be told", ui::count(self.counts.untold, "message")));
+        if self.tally.untold > 0 {
+            wrong.push(format!("{} could not be told", ui::count(self.tally.untold, "message")));
             hints.push("see why: poste watch dead");
         }
         if wrong.is_empty() {
@@ -219,28 +156,6 @@ impl<'c> Desk<'c> {
         }
         let error = CommandError::new(Kind::Unhealthy, wrong.join("; ")).code("not_all_well");
         Err(hints.into_iter().fold(error, CommandError::hint))
-    }
-
-    fn count(&mut self, event: &Event) {
-        match event {
-            Event::Started { .. } => self.counts.started += 1,
-            Event::Ended { how, code, undone, .. } => {
-                self.counts.ended += 1;
-                match how {
-                    RunOutcome::Stopped => self.counts.stopped += 1,
-                    _ => self.counts.failed += usize::from(!went_well(*how, *code, undone)),
-                }
-            }
-            // Nothing came of the start.
-            Event::NotTaken { .. } => self.counts.started = self.counts.started.saturating_sub(1),
-            Event::CouldNotRun { .. } => {
-                self.counts.started = self.counts.started.saturating_sub(1);
-                self.counts.not_started += 1;
-            }
-            Event::Held { .. } => self.counts.held += 1,
-            Event::Watched { line } => self.counts.untold += usize::from(line.what == What::Dead),
-            _ => {}
-        }
     }
 
     fn put(&mut self, event: Option<&Event>) -> Result {
@@ -266,12 +181,6 @@ impl<'c> Desk<'c> {
         out.flush()?;
         Ok(())
     }
-
-    fn note(&mut self, put: Result) {
-        if let Err(error) = put {
-            self.failed.get_or_insert(error);
-        }
-    }
 }
 
 /// No longer than the terminal is high, or it could not be drawn over.
@@ -293,65 +202,6 @@ fn draw(ui: &Ui, picture: &Picture, out: &mut Vec<u8>) -> io::Result<()> {
         writeln!(out, "and {hidden} more")?;
     }
     Ok(())
-}
-
-impl Hooks for Desk<'_> {
-    fn supervisor(&mut self, agent: &Name, messages: &[MessageNo]) -> Command {
-        run::supervisor(&self.program, &self.office, agent, messages)
-    }
-
-    fn sweep(&mut self, office: &mut Office) -> std::result::Result<Vec<Session>, poste_core::Error> {
-        // Within a run, what is swept up may be this very process.
-        match std::env::var_os(run::RUN) {
-            Some(_) => Ok(Vec::new()),
-            None => {
-                let lost = run::sweep(office, None)?.lost;
-                team::alerts(office)?;
-                Ok(lost)
-            }
-        }
-    }
-
-    fn advance(&mut self, office: &mut Office) -> std::result::Result<bool, poste_core::Error> {
-        let advanced = workflow::advance(office)?;
-        for text in advanced.waiting {
-            // It is met at every look, and told once.
-            if self.waiting.insert(text.clone()) {
-                self.tell(&Event::Trouble { text });
-            }
-        }
-        Ok(advanced.records > 0)
-    }
-
-    fn ring(&mut self, agent: &Name, _: &[MessageNo]) {
-        // If it cannot be rung, its mail is there when it looks.
-        let _ = self.carrier().ring_agent(&self.office, agent);
-    }
-
-    fn tell(&mut self, event: &Event) {
-        self.count(event);
-        if !self.is_silent || matches!(event, Event::Held { .. } | Event::Trouble { .. }) {
-            let put = self.put(Some(event));
-            self.note(put);
-        }
-    }
-
-    fn show(&mut self, office: &Office, runners: &Runners) -> std::result::Result<Option<Duration>, poste_core::Error> {
-        self.ui.now = office.now()?;
-        let lines: Vec<Line> = self.lines.iter().flat_map(mpsc::Receiver::try_iter).collect();
-        lines.into_iter().for_each(|line| self.tell(&Event::Watched { line }));
-        if !self.is_live {
-            return Ok(None);
-        }
-        if self.drawn_at.is_some_and(|at| at.elapsed() < DRAWN_PERIOD) {
-            return Ok(Some(DRAWN_PERIOD));
-        }
-        self.drawn_at = Some(Instant::now());
-        self.picture = Some(engine::picture(office, runners, &self.only)?);
-        let put = self.put(None);
-        self.note(put);
-        Ok(None)
-    }
 }
 
 impl Answer for Event {

@@ -8,11 +8,12 @@ use poste_core::office::{Office, Place};
 use poste_core::store::tables::Concern;
 use poste_core::text::Name;
 use poste_core::views;
-use poste_dispatch::engine::{Dispatcher, Stopper, Until};
+use poste_dispatch::engine::{Dispatcher, Stopper, Told, Until};
+use poste_dispatch::verbs::{self, Runs};
 use poste_verbs::actions::Carrier;
-use poste_verbs::{register, send};
+use poste_verbs::send;
 
-use super::dispatch_live::Desk;
+use super::dispatch_live::Screen;
 use super::track;
 use crate::Result;
 use crate::cli::duration;
@@ -44,23 +45,14 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
     let to = vec![Address::Agent(args.agent.clone())];
     let request = send::Input { to, subject: args.subject, reply_to: None, message };
     let mut office = cx.open_to_write()?;
-    let runners = poste_config::runners(&office)?;
-    let config = runners.agents.get(&args.agent);
-    let is_run = config.is_some_and(|agent| agent.trusted);
-    // Nobody would be started, so there is nothing to wait for; and who is not registered yet cannot even be written to.
-    if config.is_some() && !is_run && (args.wait.is_some() || office.agent(&args.agent)?.is_none()) {
-        return Err(untrusted(&args.agent));
-    }
-    if is_run && office.agent(&args.agent)?.is_none() {
-        register::configured(&mut office, &runners, &args.agent, cx.via())?;
-        cx.carry_out(&mut office);
-    }
+    let runs = verbs::prepare_request(&mut office, &args.agent, args.wait.is_some(), cx.via())?;
+    cx.carry_out(&mut office);
     let Some(patience) = args.wait else {
         let answer = cx.ask(&mut office, request)?.answer;
         cx.ui.answer(&answer)?;
         let number = answer.sent.number;
         held(cx, &office, number)?.iter().for_each(|why| cx.ui.warn(why));
-        if config.is_some() && !is_run {
+        if runs == Runs::Untrusted {
             cx.ui.warn(format!("nothing is run for {} before poste.toml is trusted: poste trust", args.agent));
         }
         cx.ui.say(format!("start what waits: poste dispatch poll; wait for the answer: poste wait --replies {number}"));
@@ -70,14 +62,15 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
     cx.ui.say(format!("#{number} stored for {}", args.agent));
     // Whoever is held already says nothing more by itself.
     held(cx, &office, number)?.iter().for_each(|why| cx.ui.warn(why));
-    let mut desk = Desk::new(cx, office.path()?, vec![args.agent.clone()])?;
-    desk.is_silent = true;
     let place = cx.place()?;
-    if is_run {
-        let carrier = desk.carrier();
-        let mut dispatcher = Dispatcher::new(place.clone(), office, desk);
-        dispatcher.only(vec![args.agent.clone()]).carries_out_by(carrier.clone());
-        await_answer(place, carrier, number, patience, dispatcher.stopper());
+    if runs == Runs::Program {
+        let only = vec![args.agent.clone()];
+        let mut screen = Screen::new(&cx.ui, &only);
+        screen.is_quiet = true;
+        let mut hear = |told: Told<'_>| screen.hear(told);
+        let mut dispatcher = Dispatcher::new(place.clone(), office, std::env::current_exe()?, &mut hear)?;
+        dispatcher.only(only);
+        await_answer(place, cx.carrier(), number, patience, dispatcher.stopper());
         // It ends with the answer, or when the time is up; what runs then goes on.
         dispatcher.run(Until::Stopped)?;
     } else {
@@ -101,16 +94,6 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
         false => CommandError::new(Kind::TimedOut, format!("{} has not answered #{number} yet", args.agent)).hint(hint),
     };
     Err(holds.into_iter().fold(error, CommandError::hint))
-}
-
-fn untrusted(agent: &Name) -> CommandError {
-    CommandError::new(
-        Kind::Refused,
-        format!("poste.toml is not trusted on this machine, so nothing is run for {agent}"),
-    )
-    .code("untrusted")
-    .hint("look at it, then: poste trust")
-    .hint(format!("to write without starting anybody: poste send {agent} SUBJECT"))
 }
 
 /// Why nobody is started for a message, in words.

@@ -81,7 +81,7 @@ pub(crate) mod workflow;
 
 use std::io::{self, Write};
 
-use poste_core::log::{Content, Position};
+use poste_core::log::Position;
 use poste_core::text::RecordId;
 use poste_verbs::answer::Changed;
 use poste_verbs::secret::Secrets;
@@ -107,19 +107,9 @@ pub(crate) struct SecretArgs {
     pub allow_secret: bool,
 }
 
-/// A text that must say something: whoever reads it later has nothing else.
-pub(crate) fn said<'a>(option: &str, text: &'a str) -> crate::Result<&'a str> {
-    Ok(poste_verbs::draft::said(option, text)?)
-}
-
 impl SecretArgs {
     pub(crate) fn secrets(self) -> Secrets {
         Secrets { allowed: self.allow_secret }
-    }
-
-    /// A plain text about something that is in the log already: a reason, a note, an outcome.
-    pub(crate) fn text(self, what: &str, text: &str) -> crate::Result<Content> {
-        Ok(self.secrets().text(what, text)?)
     }
 }
 

@@ -3,7 +3,7 @@ use std::io::Write;
 use poste_core::payload::PayloadSchemas;
 use poste_core::text::{TypeName, nearest};
 use poste_core::views::{self, MessageView, TimelineLine, TypeView};
-use poste_verbs::{VERBS, verb};
+use poste_verbs::{Spec, VERBS, verb};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde_json::{Value, json};
 
@@ -45,27 +45,14 @@ const ANSWERS: &[AnswerSchema] = &[
     ("guard install", of::<poste_connect::guard::Standing>),
     ("guard uninstall", of::<poste_connect::guard::Standing>),
     ("guard status", of::<poste_connect::guard::Standing>),
-    ("team up", of::<super::team::UpAnswer>),
-    ("team add", of::<super::team::AddAnswer>),
-    ("team list", of::<super::team::ListAnswer>),
-    ("team status", of::<super::team::StatusAnswer>),
-    ("team stop", of::<super::team::StopAnswer>),
-    ("team logs", of::<super::team::LogsAnswer>),
-    ("spawn", of::<super::team::AddAnswer>),
     ("wake", of::<super::wake::WakeAnswer>),
     ("watch", of::<poste_dispatch::notify::Line>),
     ("watch retry", of::<super::watch::RetryAnswer>),
     ("watch test", of::<poste_verbs::watch::drop::Answer>),
     ("dispatch", of::<poste_dispatch::engine::Event>),
-    ("dispatch --dry-run", of::<super::dispatch::PlanAnswer>),
-    ("dispatch status", of::<poste_dispatch::engine::Picture>),
     ("dispatch send", of::<poste_verbs::send::Answer>),
     ("dispatch send --wait", of::<MessageView>),
     ("dispatch poll", of::<poste_dispatch::engine::Event>),
-    ("dispatch resume", of::<super::dispatch::ResumeAnswer>),
-    ("dispatch runs", of::<super::dispatch_runs::RunsAnswer>),
-    ("dispatch logs", of::<super::dispatch_runs::LogsAnswer>),
-    ("dispatch stop", of::<super::dispatch_runs::StopAnswer>),
     ("config check", of::<poste_verbs::config::check::Answer>),
     ("hook", of::<super::hook::HookAnswer>),
     ("setup", of::<super::setup::SetupAnswer>),
@@ -89,7 +76,13 @@ const SAME_VERB: &[(&str, &str)] = &[
     ("ingest stdin", "ingest"),
     ("ingest webhook", "ingest"),
     ("release PATTERN", "release paths"),
+    ("spawn", "team add"),
 ];
+
+/// Every verb that a command may ask.
+fn verbs() -> impl Iterator<Item = &'static Spec> {
+    VERBS.iter().chain(poste_dispatch::VERBS)
+}
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     // Each prints its keys in the order it has them.
@@ -114,7 +107,8 @@ fn find(name: &str) -> Option<Schema> {
         return Some(schema());
     }
     let verb = SAME_VERB.iter().find(|(command, _)| *command == name).map_or(name, |(_, verb)| *verb);
-    verb::find(&verb.replace(" --", " ")).map(|verb| (verb.answer)())
+    let verb = verb.replace(" --", " ");
+    verbs().find(|spec| spec.name == verb).map(|spec| (spec.answer)())
 }
 
 /// The vocabulary of the office, if there is one, and its payload schemas.
@@ -145,7 +139,7 @@ fn no_such_name(name: &str, known: &[TypeView]) -> CommandError {
     let names = known
         .iter()
         .map(|kind| kind.name.as_str())
-        .chain(VERBS.iter().map(|verb| verb.name))
+        .chain(verbs().map(|verb| verb.name))
         .chain(ANSWERS.iter().map(|(name, _)| *name));
     let error = CommandError::not_found(format!("{} is no command and no type", poste_core::text::quoted(name)));
     match nearest(name, names).first() {

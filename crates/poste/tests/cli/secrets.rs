@@ -33,6 +33,7 @@ fn a_secret_is_refused_wherever_it_stands_and_never_printed() {
         format!("thread close 1 --outcome {} --as lead", token()),
         format!("dead drop 1 --reason {} --as lead", token()),
         format!("redact 1 --reason {} --as lead", token()),
+        format!("team stop coder --reason {} --as lead", token()),
     ];
     for line in &tries {
         let ran = desk.ask_with(&format!("poste {line}"), &body).exits(4);

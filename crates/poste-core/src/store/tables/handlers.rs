@@ -139,6 +139,15 @@ impl Tables<'_> {
         self.conn.prepare_cached(&SQL)?.query_row(params![rule, message], untold_row).optional()
     }
 
+    pub fn last_untold_before(&self, rule: &Label, message: MessageNo) -> Result<Option<Untold>, Error> {
+        static SQL: LazyLock<String> = LazyLock::new(|| {
+            format!(
+                "SELECT {UNTOLD_COLUMNS} FROM handler_dead WHERE rule = ?1 AND message < ?2 ORDER BY message DESC LIMIT 1"
+            )
+        });
+        self.conn.prepare_cached(&SQL)?.query_row(params![rule, message], untold_row).optional()
+    }
+
     /// Of a rule, or of all of them, the oldest message first.
     pub fn all_untold(&self, rule: Option<&Label>, limit: usize) -> Result<Vec<Untold>, Error> {
         let whose = if rule.is_some() { "rule = ?1" } else { "?1 IS NULL" };

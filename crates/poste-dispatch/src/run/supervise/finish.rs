@@ -7,12 +7,12 @@ use poste_core::Error;
 use poste_core::fold::{Claimed, Verdict};
 use poste_core::log::{Content, Intent, MessageNo, Proposal, Release, Retire, RunEnd, RunOutcome};
 use poste_core::text::{Name, Session};
+use poste_core::views::{self, Holder, Standing};
 use poste_run::{End, Finished, Stopped, files};
 
 use super::{END_PATIENCE, Run, RunError, Supervisor, patiently};
 use crate::run::answer;
 use crate::run::folder::RunFolder;
-use crate::run::guard::{Holder, Standing};
 use crate::run::outcome::{self, Result as RunResult};
 
 impl Supervisor<'_> {
@@ -87,7 +87,7 @@ impl Supervisor<'_> {
     fn end_plainly(&mut self, agent: &Name, run: &Session, end: RunEnd) -> Result<(), RunError> {
         let proposal = self.proposal(agent, run, Intent::RunEnd(end), Some(Content::default()));
         let Verdict::Rejected(why) = self.next_best(&proposal)? else { return Ok(()) };
-        let row = patiently(END_PATIENCE, || self.office.store().tables()?.run(run))?;
+        let row = patiently(END_PATIENCE, || views::run_row(self.office.store(), run))?;
         // Somebody took this one for dead, and wrote its end.
         if row.is_some_and(|row| !row.is_running()) {
             return Ok(());
@@ -105,8 +105,8 @@ impl Supervisor<'_> {
     fn standing(&self, holder: &Holder, claimed: &Claimed) -> Result<Vec<(MessageNo, u32)>, Error> {
         let mut held = Vec::new();
         for item in &claimed.items {
-            if holder.standing(&self.office, item.number)? == Standing::Held {
-                let delivery = self.office.store().tables()?.won_by(item.number, &holder.agent, holder.token)?;
+            if holder.standing(self.office.store(), item.number)? == Standing::Held {
+                let delivery = holder.delivery(self.office.store(), item.number)?;
                 held.push((item.number, delivery.map_or(0, |delivery| delivery.attempts)));
             }
         }

@@ -5,23 +5,20 @@ mod logs;
 mod stop;
 
 use std::io::{self, Write};
+use std::time::Duration;
 
-use poste_config::Runners;
-use poste_core::text::{Name, Session};
+use poste_config::Mode;
+use poste_core::office::Office;
+use poste_core::text::Name;
 use poste_core::time::length;
-use poste_dispatch::team::{self, Member, Started, StartedHow, State, Teammate, TeammateRun};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_dispatch::team::{Started, StartedHow, Starts, State, Teammate, TeammateRun};
+use poste_dispatch::verbs::{team_list, team_status, team_up};
+use poste_verbs::Answered;
 
-pub(crate) use add::AddAnswer;
-pub(crate) use logs::LogsAnswer;
-pub(crate) use stop::StopAnswer;
-
-use crate::Result;
 use crate::context::Cx;
-use crate::error::{CommandError, Kind};
-use crate::explain::unknown_agent;
+use crate::error::CommandError;
 use crate::ui::{Answer, Paint, Ui, escape};
+use crate::{Result, notes};
 
 /// Start, watch and stop the agents of the team
 ///
@@ -65,21 +62,16 @@ enum TeamCommand {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     match args.command {
-        TeamCommand::Up { names } => up(cx, &names),
+        TeamCommand::Up { names } => up(cx, names),
         TeamCommand::Add(args) => add::run(cx, args),
-        TeamCommand::List => list(cx),
-        TeamCommand::Status { names } => status(cx, &names),
+        TeamCommand::List => cx.call(team_list::Input {}),
+        TeamCommand::Status { names } => cx.call(team_status::Input { names }),
         TeamCommand::Stop(args) => stop::run(cx, args),
         TeamCommand::Logs(args) => logs::run(cx, args),
     }
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct UpAnswer {
-    pub team: Vec<Started>,
-}
-
-impl Answer for UpAnswer {
+impl Answer for Starts {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         ui.rows(out, &["AGENT", "IS", ""], self.team.iter().map(|started| started_row(ui, started)).collect())
     }
@@ -89,6 +81,7 @@ fn started_row(ui: &Ui, started: &Started) -> Vec<String> {
     let (paint, what) = match started.how {
         StartedHow::Started => (Paint::Good, "started"),
         StartedHow::Running => (Paint::Good, "running already"),
+        StartedHow::Starting => (Paint::Attention, "starting"),
         StartedHow::Ready => (Paint::Good, "ready"),
         StartedHow::Registered => (Paint::Dim, "registered"),
         StartedHow::Untrusted => (Paint::Bad, "not trusted"),
@@ -104,96 +97,42 @@ fn started_row(ui: &Ui, started: &Started) -> Vec<String> {
     vec![started.agent.to_string(), ui.paint(paint, what), escape::line(&notes.join("; ")).into_owned()]
 }
 
-fn up(cx: &mut Cx, names: &[Name]) -> Result {
-    let mut office = cx.open_to_write()?;
-    let runners = poste_config::runners(&office)?;
-    let members = chosen(&runners, names)?;
-    let program = std::env::current_exe()?;
-    let mut started = Vec::new();
-    // The lead first: who it leads is registered with it.
-    for member in &members {
-        let one = team::start(&mut office, &program, member, runners.team.lead.as_ref())?;
-        cx.carry_out(&mut office);
-        if one.registered || one.resumed || one.run.is_some() {
-            cx.note_stored(format!("{} of the team", one.agent));
+fn up(cx: &mut Cx, names: Vec<Name>) -> Result {
+    let (mut office, Answered { answer: mut starts, warnings, .. }) = cx.ask_here(team_up::Input { names })?;
+    warnings.iter().for_each(|note| cx.ui.warn(notes::text(&cx.ui, note)));
+    await_starts(cx, &mut office, &mut starts)?;
+    cx.ui.answer(&starts)?;
+    trouble(cx, &starts)
+}
+
+/// Processes ring no bell, so whoever waits for them looks again and again.
+fn poll(cx: &mut Cx, office: &mut Office, mut look: impl FnMut(&mut Office) -> Result<bool>) -> Result {
+    const PERIOD: Duration = Duration::from_millis(20);
+    loop {
+        let is_over = look(office)?;
+        cx.carry_out(office);
+        if is_over {
+            cx.ui.now = office.now()?;
+            return Ok(());
         }
-        started.push(one);
-    }
-    cx.ui.now = office.now()?;
-    say_next(cx, &started);
-    let trouble = trouble(&started);
-    cx.ui.answer(&UpAnswer { team: started })?;
-    trouble
-}
-
-/// Those that were named, or everybody who is listed.
-fn chosen(runners: &Runners, names: &[Name]) -> Result<Vec<Member>> {
-    let mut members = team::members(runners);
-    for name in names {
-        if !members.iter().any(|member| member.name == *name) {
-            return Err(not_on_team(name));
-        }
-    }
-    members.retain(|member| if names.is_empty() { member.listed } else { names.contains(&member.name) });
-    match members.is_empty() {
-        true => Err(CommandError::not_found("there is no team: poste.toml lists nobody")
-            .hint("write it down: [team] with lead and members, and [agent.NAME] for each; see docs/teams.md")
-            .hint("or add somebody on this machine: poste team add NAME --preset claude-code")),
-        false => Ok(members),
+        std::thread::sleep(PERIOD);
     }
 }
 
-fn not_on_team(name: &Name) -> CommandError {
-    CommandError::not_found(format!("{name} is not on the team")).hint("see who is: poste team list")
-}
-
-fn say_next(cx: &Cx, started: &[Started]) {
-    if started.iter().any(|one| one.how == StartedHow::Ready) {
+fn await_starts(cx: &mut Cx, office: &mut Office, starts: &mut Starts) -> Result {
+    poll(cx, office, |office| Ok(starts.poll(office)?))?;
+    if starts.team.iter().any(|one| one.how == StartedHow::Ready) {
         cx.ui.say("who is ready is started for its mail by a dispatcher: poste dispatch");
     }
+    Ok(())
 }
 
 /// What a script has to know of those that are not up.
-fn trouble(started: &[Started]) -> Result {
-    let of = |how: StartedHow| started.iter().filter(move |one| one.how == how).map(|one| one.agent.as_str());
-    let untrusted: Vec<&str> = of(StartedHow::Untrusted).collect();
-    if !untrusted.is_empty() {
-        let message = format!("not started, as what poste.toml runs is not trusted: {}", untrusted.join(", "));
-        return Err(CommandError::new(Kind::Refused, message)
-            .code("untrusted")
-            .hint("look at it and trust it: poste trust"));
-    }
-    let failed: Vec<&str> = of(StartedHow::Failed).collect();
-    match failed.as_slice() {
-        [] => Ok(()),
-        failed => Err(CommandError::new(Kind::Refused, format!("not started: {}", failed.join(", ")))
-            .code("not_started")
-            .hint(format!("see what it printed: poste team logs {}", failed[0]))),
-    }
+fn trouble(cx: &Cx, starts: &Starts) -> Result {
+    starts.trouble().map_or(Ok(()), |error| Err(CommandError::of(&cx.ui, error)))
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ListAnswer {
-    pub team: Vec<ListLine>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ListLine {
-    pub agent: Name,
-    /// It is the lead of [team].
-    pub leads: bool,
-    /// team up starts it.
-    pub listed: bool,
-    pub role: Option<String>,
-    pub mode: Option<poste_config::Mode>,
-    /// What is run for it; null: nothing is, here.
-    pub runs: Option<String>,
-    /// The file that says so.
-    pub file: Option<&'static str>,
-    pub trusted: Option<bool>,
-}
-
-impl Answer for ListAnswer {
+impl Answer for team_list::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let rows = self.team.iter().map(|line| {
             let what = if line.leads {
@@ -212,7 +151,7 @@ impl Answer for ListAnswer {
                 line.agent.to_string(),
                 what.to_owned(),
                 line.role.clone().unwrap_or_else(|| "-".to_owned()),
-                line.mode.map_or("-", poste_config::Mode::word).to_owned(),
+                line.mode.map_or("-", Mode::word).to_owned(),
                 file,
                 escape::line(runs).into_owned(),
             ]
@@ -221,37 +160,7 @@ impl Answer for ListAnswer {
     }
 }
 
-fn list(cx: &mut Cx) -> Result {
-    use poste_config::{FILE, LOCAL_FILE};
-    use poste_core::gates::Source;
-    let office = cx.open()?;
-    let mut lines = Vec::new();
-    for member in team::members(&poste_config::runners(&office)?) {
-        let registered = office.agent(&member.name)?.and_then(|agent| agent.role).map(|role| role.to_string());
-        let config = member.config.as_ref();
-        lines.push(ListLine {
-            role: registered.or_else(|| config.and_then(|config| config.role.as_ref()).map(ToString::to_string)),
-            mode: config.map(|config| config.mode),
-            runs: config.map(|config| config.shown()),
-            file: config.map(|config| if config.source == Source::Machine { LOCAL_FILE } else { FILE }),
-            trusted: config.map(|config| config.trusted),
-            agent: member.name,
-            leads: member.leads,
-            listed: member.listed,
-        });
-    }
-    if lines.is_empty() {
-        cx.ui.say("nobody is on the team; add somebody: poste team add NAME --preset claude-code");
-    }
-    cx.ui.answer(&ListAnswer { team: lines })
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct StatusAnswer {
-    pub team: Vec<Teammate>,
-}
-
-impl Answer for StatusAnswer {
+impl Answer for team_status::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let rows = self.team.iter().map(|teammate| status_row(ui, teammate)).collect();
         ui.rows(out, &["AGENT", "STATE", "SINCE", "MESSAGE", "LEASE", "OUTPUT", "QUEUE", "RUN", "WHY"], rows)
@@ -287,29 +196,4 @@ fn status_row(ui: &Ui, teammate: &Teammate) -> Vec<String> {
 /// Nobody needs it closer than a second.
 fn whole(ms: i64) -> i64 {
     ms - ms % 1_000
-}
-
-fn status(cx: &mut Cx, names: &[Name]) -> Result {
-    let office = cx.open()?;
-    let on_team = team::members(&poste_config::runners(&office)?);
-    for name in names {
-        if !on_team.iter().any(|member| member.name == *name) && office.agent(name)?.is_none() {
-            return Err(unknown_agent(&office, name)?);
-        }
-    }
-    let team = team::status(&office, names)?;
-    if team.is_empty() {
-        cx.ui.say("nobody is on the team; add somebody: poste team add NAME --preset claude-code");
-    }
-    cx.ui.answer(&StatusAnswer { team })
-}
-
-/// The run whose files tell what a teammate printed: the one under way, else the last.
-fn current_run(office: &poste_core::Office, name: &Name) -> Result<Option<Session>> {
-    let running = poste_core::views::running(office.store(), name)?;
-    if let Some(newest) = running.into_iter().next_back() {
-        return Ok(Some(newest.run));
-    }
-    let last = poste_core::views::latest_runs(office.store(), Some(name), 1)?;
-    Ok(last.into_iter().next().map(|run| run.run))
 }

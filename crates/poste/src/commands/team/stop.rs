@@ -1,19 +1,17 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use poste_core::limits;
 use poste_core::text::Name;
-use poste_dispatch::team::{self, Stop, StopError, Stopped, StoppedHow};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poste_dispatch::team::{Stopped, StoppedHow};
+use poste_dispatch::verbs::team_stop;
 
-use super::not_on_team;
-use crate::Result;
+use super::poll;
 use crate::cli::duration;
+use crate::commands::SecretArgs;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
-use crate::explain::unknown_agent;
-use crate::ui::{self, Answer, Paint, Ui, escape};
+use crate::ui::{Answer, Paint, Ui, escape};
+use crate::{Result, notes};
 
 /// Ask teammates to stop, wait for it, and end those that do not
 ///
@@ -39,14 +37,11 @@ pub(crate) struct Args {
     /// Also who says no is ended when the time is up
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    secret: SecretArgs,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct StopAnswer {
-    pub stopped: Vec<Stopped>,
-}
-
-impl Answer for StopAnswer {
+impl Answer for team_stop::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         ui.rows(out, &["AGENT", "IS", ""], self.stopped.iter().map(|stopped| row(ui, stopped)).collect())
     }
@@ -73,77 +68,20 @@ fn row(ui: &Ui, stopped: &Stopped) -> Vec<String> {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    if args.names.is_empty() && !args.all {
-        return Err(CommandError::usage("whom to stop is not said")
-            .hint("name them: poste team stop NAME")
-            .hint("everybody something is run for here: poste team stop --all"));
-    }
-    let mut office = cx.open_to_write()?;
-    let by = cx.active_agent(&office)?.name;
-    let team = team::members(&poste_config::runners(&office)?);
-    let mut names = args.names;
-    if args.all {
-        names = team
-            .iter()
-            .filter(|member| member.config.is_some() && member.name != by)
-            .map(|member| member.name.clone())
-            .collect();
-    }
-    names.sort();
-    names.dedup();
-    let mut known = Vec::new();
-    for name in names {
-        let Some(agent) = office.agent(&name)? else {
-            // Listed, and not even registered: there is nothing to stop.
-            match team.iter().any(|member| member.name == name) {
-                true if args.all => continue,
-                true => return Err(not_up(&name)),
-                false => return Err(unknown_agent(&office, &name)?),
-            }
-        };
-        match agent.is_active() {
-            true => known.push(name),
-            false if args.all => {}
-            false => return Err(not_on_team(&name)),
-        }
-    }
-    let stop = Stop { by, reason: args.reason, within: args.within, force: args.force };
-    let (mut asked, mut requests) = (Vec::new(), 0);
-    for name in known {
-        let config = team.iter().find(|member| member.name == name).and_then(|member| member.config.as_ref());
-        let grace_ms = config.map_or(limits::RUN_GRACE_MS_DEFAULT, |config| config.grace_ms);
-        let grace = Duration::from_millis(u64::try_from(grace_ms).unwrap_or(0));
-        let (mut stopping, request) = stop.begin(&mut office, &name, grace).map_err(failed)?;
-        cx.carry_out(&mut office);
-        if let Some(request) = request {
-            requests += 1;
-            let (_, effect) = cx.decide(&mut office, &request)?;
-            effect.message().into_iter().for_each(|number| stopping.asked(number));
-        }
-        asked.push(stopping);
-    }
-    if requests > 0 {
-        cx.ui.say(format!("asked {}; waiting", ui::count(requests, "teammate")));
-    }
+    let Args { names, all, within, reason, force, secret } = args;
+    let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+    let input = team_stop::Input { names, all, within_ms, reason, force, secrets: secret.secrets() };
+    let (mut office, answered) = cx.ask_here(input)?;
+    notes::say(&cx.ui, &answered);
+    let mut answer = answered.answer;
     let ui = cx.ui.clone();
-    let stopped = stop.wait(&mut office, &cx.carrier(), asked, |what| ui.say(what)).map_err(failed)?;
-    cx.ui.now = office.now()?;
-    let trouble = trouble(&stopped);
-    cx.ui.answer(&StopAnswer { stopped })?;
-    trouble
-}
-
-fn not_up(name: &Name) -> CommandError {
-    CommandError::not_found(format!("{name} was never started")).hint("see what each does: poste team status")
-}
-
-fn failed(error: StopError) -> CommandError {
-    match error {
-        StopError::Office(error) => error.into(),
-        StopError::Itself(_) => CommandError::new(Kind::Refused, error.to_string())
-            .code("itself")
-            .hint("answer the shutdown_request, or just end; whoever leads it stops it: poste team stop"),
-    }
+    poll(cx, &mut office, |office| {
+        answer.stop.poll(office, |what| ui.say(what))?;
+        Ok(answer.stop.is_over())
+    })?;
+    answer.stopped = answer.stop.stopped();
+    cx.ui.answer(&answer)?;
+    trouble(&answer.stopped)
 }
 
 fn trouble(stopped: &[Stopped]) -> Result {

@@ -12,7 +12,7 @@ use poste_core::log::{
 };
 use poste_core::office::Place;
 use poste_core::store::Interest;
-use poste_core::store::tables::{Concern, Untold};
+use poste_core::store::tables::Concern;
 use poste_core::text::{Label, Name};
 use poste_core::time::Timestamp;
 use poste_core::views::{self, MessageView};
@@ -149,17 +149,17 @@ pub(super) fn begin(setting: &Setting, office: &mut Office, rule: &OnRule) -> Re
 /// Moves a cursor on over what was looked at and concerns nobody. If somebody else sees to the rule, they do.
 pub(super) fn move_on(setting: &Setting, office: &mut Office, rule: &OnRule, to: Position) -> Result<(), Error> {
     let Some(handling) = take(office, &setting.carrier, &setting.speaker, rule)? else { return Ok(()) };
-    let mut desk = Desk::new(office, &setting.carrier, &setting.speaker, rule, handling);
-    let is_further = to > desk.cursor;
-    desk.finish(is_further.then_some(to)).map(drop)
+    let mut held = HeldRule::new(office, &setting.carrier, &setting.speaker, rule, handling);
+    let is_further = to > held.cursor;
+    held.finish(is_further.then_some(to)).map(drop)
 }
 
 /// A rule that is held.
-struct Desk<'d> {
-    office: &'d mut Office,
-    carrier: &'d Carrier,
-    speaker: &'d Name,
-    rule: &'d OnRule,
+struct HeldRule<'r> {
+    office: &'r mut Office,
+    carrier: &'r Carrier,
+    speaker: &'r Name,
+    rule: &'r OnRule,
     token: Position,
     until: Timestamp,
     cursor: Position,
@@ -179,45 +179,45 @@ pub(super) fn see_to(setting: &Setting, matcher: &Matcher, up_to: Option<Positio
     let Some(handling) = take(&mut office, &setting.carrier, &setting.speaker, rule)? else { return Ok(Seen::Held) };
     let id = office_id(&office)?;
     let folder = Folders::of(&setting.place)?;
-    let mut desk = Desk::new(&mut office, &setting.carrier, &setting.speaker, rule, handling);
-    let mut next = next_match(desk.office, matcher, desk.cursor)?;
+    let mut held = HeldRule::new(&mut office, &setting.carrier, &setting.speaker, rule, handling);
+    let mut next = next_match(held.office, matcher, held.cursor)?;
     loop {
         for (number, damage) in std::mem::take(&mut next.unreadable) {
             setting.say(rule, Some(number), What::Problem, Some(damage), 0);
         }
         let Some((position, messages)) = next.found.take() else {
-            desk.finish((next.looked > desk.cursor).then_some(next.looked))?;
+            held.finish((next.looked > held.cursor).then_some(next.looked))?;
             return Ok(Seen::Done);
         };
         if up_to.is_some_and(|up_to| position > up_to) {
-            desk.finish(None)?;
+            held.finish(None)?;
             return Ok(Seen::Done);
         }
         for message in messages {
             // Whoever was here before gave up on it, and did not live to move the cursor.
-            if desk.untold(message.number)?.is_some() {
+            if views::is_untold(held.office.store(), &rule.name, message.number)? {
                 continue;
             }
-            match desk.tell(setting, &folder, Post::of(desk.office, &id, &rule.name, message)?)? {
+            match held.tell(setting, &folder, Post::of(held.office, &id, &rule.name, message)?)? {
                 Told::Done => {}
                 Told::Lost => {
                     setting.say(rule, None, What::Lost, None, 0);
                     return Ok(Seen::Lost);
                 }
                 Told::Stopped => {
-                    desk.finish(None)?;
+                    held.finish(None)?;
                     return Ok(Seen::Stopped);
                 }
             }
         }
-        next = next_match(desk.office, matcher, position)?;
+        next = next_match(held.office, matcher, position)?;
         // Written before the next one is told: whoever dies there repeats one message at most.
         if next.found.is_some() {
             if setting.stop.is_raised() {
-                desk.finish(Some(position))?;
+                held.finish(Some(position))?;
                 return Ok(Seen::Stopped);
             }
-            if !desk.move_to(position)? {
+            if !held.move_to(position)? {
                 return Ok(Seen::Lost);
             }
         }
@@ -248,20 +248,16 @@ impl Folders {
     }
 }
 
-impl<'d> Desk<'d> {
+impl<'r> HeldRule<'r> {
     fn new(
-        office: &'d mut Office,
-        carrier: &'d Carrier,
-        speaker: &'d Name,
-        rule: &'d OnRule,
+        office: &'r mut Office,
+        carrier: &'r Carrier,
+        speaker: &'r Name,
+        rule: &'r OnRule,
         handling: Handling,
     ) -> Self {
         let Handling { token, until, cursor, .. } = handling;
         Self { office, carrier, speaker, rule, token, until, cursor }
-    }
-
-    fn untold(&self, message: MessageNo) -> Result<Option<Untold>, Error> {
-        self.office.store().tables()?.untold(&self.rule.name, message)
     }
 
     /// Tries until it is told, or as often as the rule says; then it is a dead letter.
@@ -400,10 +396,9 @@ impl<'d> Desk<'d> {
         if self.is_about_failure(message)? || self.goes_on_failing(message)? {
             return Ok(None);
         }
-        let tables = self.office.store().tables()?;
         let mut to: Vec<Address> = self.rule.tell.clone();
         if to.is_empty() {
-            to = tables.active_humans()?.into_iter().map(Address::Agent).collect();
+            to = views::active_humans(self.office.store())?.into_iter().map(Address::Agent).collect();
         }
         to.truncate(limits::ADDRESSES_MAX);
         let alert = "alert".parse().map_err(|error| Error::Damaged(format!("{error}")))?;
@@ -412,29 +407,25 @@ impl<'d> Desk<'d> {
 
     /// Whether a message says that a rule could not tell of another one.
     fn is_about_failure(&self, message: &MessageView) -> Result<bool, Error> {
-        let record = self.office.store().tables()?.record(message.position)?;
-        let intent = record.and_then(|record| record.sealed.intent().ok().flatten());
+        let record = views::sealed(self.office.store(), message.position)?;
+        let intent = record.and_then(|record| record.intent().ok().flatten());
         Ok(matches!(intent, Some(Intent::HandlerDead(_))))
     }
 
     fn has_failed(&self) -> Result<bool, Error> {
-        Ok(!self.office.store().tables()?.all_untold(Some(&self.rule.name), 1)?.is_empty())
+        Ok(!views::untold_attempts(self.office.store(), &self.rule.name, 1)?.is_empty())
     }
 
     /// Whether the message the rule was for before this one is a dead letter, too. One that nobody settles must not
     /// silence those that come after others were told. Failures of other rules between the two do not count.
     fn goes_on_failing(&self, message: &MessageView) -> Result<bool, Error> {
-        let tables = self.office.store().tables()?;
-        let untold = tables.all_untold(Some(&self.rule.name), RETRIED_MAX)?;
-        let earlier = untold.iter().map(|untold| untold.message).filter(|number| *number < message.number).max();
-        let Some(earlier) = earlier.map(|number| tables.message(number)).transpose()?.flatten() else {
-            return Ok(false);
-        };
-        if earlier.position == message.position {
+        let earlier = views::last_untold_before(self.office.store(), &self.rule.name, message.number)?;
+        let Some(earlier) = earlier else { return Ok(false) };
+        if earlier == message.position {
             return Ok(true);
         }
         let matcher = Matcher::new(self.rule.clone())?;
-        let mut after = earlier.position;
+        let mut after = earlier;
         while let Some((position, found)) = next_match(self.office, &matcher, after)?.found {
             if position == message.position {
                 return Ok(true);
@@ -508,39 +499,37 @@ pub fn retry(
     let Some(handling) = waited else { return Ok(None) };
     let id = office_id(&office)?;
     let folders = Folders::of(place)?;
-    let mut desk = Desk::new(&mut office, carrier, speaker, rule, handling);
+    let mut held = HeldRule::new(&mut office, carrier, speaker, rule, handling);
     let mut retried = Vec::new();
-    let waiting = desk.office.store().tables()?.all_untold(Some(&rule.name), RETRIED_MAX)?;
-    for untold in waiting {
-        if !messages.is_empty() && !messages.contains(&untold.message) {
+    for (message, attempts) in views::untold_attempts(held.office.store(), &rule.name, RETRIED_MAX)? {
+        if !messages.is_empty() && !messages.contains(&message) {
             continue;
         }
-        if stop.load(Ordering::Relaxed) || !desk.keep(rule.timeout_ms + SLACK_MS)? {
+        if stop.load(Ordering::Relaxed) || !held.keep(rule.timeout_ms + SLACK_MS)? {
             break;
         }
-        let sent = match views::message(desk.office.store(), untold.message)? {
+        let sent = match views::message(held.office.store(), message)? {
             None => Err(Failure::from("the message is gone".to_owned())),
-            Some(message) => {
-                let scene = folders.scene(rule, desk.office.wall(), stop);
-                channels::send(&rule.handler, &Post::of(desk.office, &id, &rule.name, message)?, scene)
+            Some(found) => {
+                let scene = folders.scene(rule, held.office.wall(), stop);
+                channels::send(&rule.handler, &Post::of(held.office, &id, &rule.name, found)?, scene)
             }
         };
         if sent.is_err() && stop.load(Ordering::Relaxed) {
             break;
         }
-        let message = untold.message;
         let error = sent.as_ref().err().map(|failure| failure.why.clone());
         retried.push(Retried { rule: rule.name.clone(), message, told: sent.is_ok(), error });
         match sent {
             Ok(()) => {
-                let (how, token) = (Settling::Sent, Some(desk.token));
+                let (how, token) = (Settling::Sent, Some(held.token));
                 let settle = HandlerSettle { rule: rule.name.clone(), message, how, token };
-                desk.submit(vec![(Intent::HandlerSettle(settle), None)])?;
+                held.submit(vec![(Intent::HandlerSettle(settle), None)])?;
             }
-            Err(failure) => drop(desk.give_up(message, untold.attempts.saturating_add(1), &failure, None)?),
+            Err(failure) => drop(held.give_up(message, attempts.saturating_add(1), &failure, None)?),
         }
     }
-    desk.finish(None)?;
+    held.finish(None)?;
     Ok(Some(retried))
 }
 

@@ -1,0 +1,67 @@
+//! What the program of a run printed, as far as the folder of the run has it.
+
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::PathBuf;
+
+use poste_core::Error;
+use poste_core::office::Office;
+use poste_core::text::Session;
+use poste_core::views;
+use poste_run::files::readable;
+
+use super::folder::RunFolder;
+
+/// What is read at once, and the most that is given of one file.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// Both streams, from their beginning or from where the last look ended.
+#[derive(Debug)]
+pub struct Output {
+    run: Session,
+    path: PathBuf,
+    at: u64,
+    /// The beginning of a line.
+    rest: Vec<u8>,
+}
+
+impl Output {
+    pub fn of(office: &Office, run: &Session) -> Result<Self, Error> {
+        let path = RunFolder::of(office.path()?, run).output();
+        Ok(Self { run: run.clone(), path, at: 0, rest: Vec::new() })
+    }
+
+    /// All of it.
+    pub fn text(&self) -> io::Result<String> {
+        let mut bytes = Vec::new();
+        readable(&self.path)?.take(BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The lines since the last look, and whether that was the last of them.
+    pub fn follow(&mut self, office: &Office) -> Result<(String, bool), Error> {
+        // Asked before the look: what was printed before the end is then there.
+        let is_over = views::run(office.store(), &self.run)?.is_none_or(|run| run.how.is_some());
+        self.read_on().map_err(|source| Error::Io { path: self.path.clone(), source })?;
+        // Half a sign would be shown as damage.
+        let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        let end = if is_over { self.rest.len() } else { whole };
+        let lines: Vec<u8> = self.rest.drain(..end).collect();
+        Ok((String::from_utf8_lossy(&lines).into_owned(), is_over))
+    }
+
+    fn read_on(&mut self) -> io::Result<()> {
+        let mut file = match readable(&self.path) {
+            Ok(file) => file,
+            // Nothing was printed yet.
+            Err(none) if none.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        // A file that became shorter is read from its beginning.
+        if file.metadata()?.len() < self.at {
+            self.at = 0;
+        }
+        file.seek(SeekFrom::Start(self.at))?;
+        self.at += file.take(BYTES_MAX).read_to_end(&mut self.rest)? as u64;
+        Ok(())
+    }
+}

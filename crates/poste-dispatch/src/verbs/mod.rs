@@ -1,0 +1,141 @@
+//! Verbs about runs and teams: like those of `poste-verbs`, one file each.
+
+pub mod dry_run;
+pub mod logs;
+pub mod resume;
+pub mod runs;
+pub mod status;
+pub mod stop;
+pub mod team_add;
+pub mod team_list;
+pub mod team_logs;
+pub mod team_status;
+pub mod team_stop;
+pub mod team_up;
+
+use poste_config::Runners;
+use poste_core::log::{MessageNo, Via};
+use poste_core::office::Office;
+use poste_core::text::{Name, Session, nearest};
+use poste_core::views::{self, RunView};
+use poste_verbs::{Error, Note, Result, Spec, note, register};
+
+/// Every verb of this crate, by name.
+pub const VERBS: &[Spec] = &[
+    Spec::of::<dry_run::Input>(),
+    Spec::of::<logs::Input>(),
+    Spec::of::<resume::Input>(),
+    Spec::of::<runs::Input>(),
+    Spec::of::<status::Input>(),
+    Spec::of::<stop::Input>(),
+    Spec::of::<team_add::Input>(),
+    Spec::of::<team_list::Input>(),
+    Spec::of::<team_logs::Input>(),
+    Spec::of::<team_status::Input>(),
+    Spec::of::<team_stop::Input>(),
+    Spec::of::<team_up::Input>(),
+];
+
+/// What this machine runs. That must be something, and name these agents.
+pub fn configured(office: &Office, only: &[Name]) -> Result<Runners> {
+    let runners = poste_config::runners(office)?;
+    if let Some(name) = only.iter().find(|name| !runners.agents.contains_key(*name)) {
+        if runners.agents.is_empty() {
+            return Err(nothing_configured());
+        }
+        let error = Error::not_found(format!("nothing says what to run for {name}"))
+            .hint(format!("write [agent.{name}] into poste.toml: docs/dispatch.md"));
+        return Err(match nearest(name.as_str(), runners.agents.keys().map(Name::as_str)).first() {
+            Some(near) => error.hint(format!("did you mean {near}?")),
+            None => error,
+        });
+    }
+    let has_other_work = || -> Result<bool> {
+        Ok(!poste_config::on_rules(office)?.rules.is_empty()
+            || !views::open_workflows(office.store(), None)?.is_empty())
+    };
+    if runners.agents.is_empty() && !has_other_work()? {
+        return Err(nothing_configured());
+    }
+    Ok(runners)
+}
+
+fn nothing_configured() -> Error {
+    Error::not_found("no agent of this office can be started: nothing says what to run").code("nothing_to_run").hint(
+        "write a section [agent.NAME] with run = [\"claude\", \"-p\"] or a preset into poste.toml: docs/dispatch.md",
+    )
+}
+
+/// What is not run because nobody trusts the file that says it.
+pub fn untrusted(runners: &Runners) -> Option<Note> {
+    let names = runners.agents.iter().filter(|(_, agent)| !agent.trusted).map(|(name, _)| name.as_str());
+    let names = names.collect::<Vec<_>>().join(", ");
+    (!names.is_empty()).then(|| {
+        note!("poste.toml is not trusted on this machine, so nothing is run for {names}: look at it, then "[trust])
+    })
+}
+
+/// What is run for an agent on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runs {
+    Nothing,
+    /// Nothing before its file is trusted.
+    Untrusted,
+    Program,
+}
+
+/// Prepares an office for a request to an agent: one that is only configured is registered.
+pub fn prepare_request(office: &mut Office, agent: &Name, waits: bool, via: Via) -> Result<Runs> {
+    let runners = poste_config::runners(office)?;
+    match runners.agents.get(agent) {
+        None => Ok(Runs::Nothing),
+        Some(config) if config.trusted => {
+            register::configured(office, &runners, agent, via)?;
+            Ok(Runs::Program)
+        }
+        // Nobody would be started, so there is nothing to wait for; and who is not registered cannot even be written to.
+        Some(_) if waits || office.agent(agent)?.is_none() => {
+            let message = format!("poste.toml is not trusted on this machine, so nothing is run for {agent}");
+            Err(Error::refused(message)
+                .code("untrusted")
+                .hint(note!("look at it, then: "[trust]))
+                .hint(note!("to write without starting anybody: " [send, to = agent, subject = "SUBJECT"])))
+        }
+        Some(_) => Ok(Runs::Untrusted),
+    }
+}
+
+/// A run by its id, or the last one for a message.
+fn find_run(office: &Office, text: &str) -> Result<RunView> {
+    let missing = |what: String| Error::not_found(what).hint(note!("see which there are: " [dispatch runs]));
+    if let Ok(number) = text.strip_prefix('#').unwrap_or(text).parse().map(MessageNo) {
+        let found = views::runs_of(office.store(), number)?.pop();
+        return found.ok_or_else(|| missing(format!("nobody was started for message {number}")));
+    }
+    let run: Session = text.parse()?;
+    views::run(office.store(), &run)?.ok_or_else(|| missing(format!("there is no run {run}")))
+}
+
+/// What to do about a program that ends whenever it is started.
+fn does_not_stay(agent: &Name) -> Note {
+    note!("{agent} ends and is started again: see why: " [team logs, name = agent] "; end it: " [team stop, names = agent])
+}
+
+fn nobody_on_team() -> Note {
+    note!("nobody is on the team; add somebody: " [team add, name = "NAME", preset = "claude-code"])
+}
+
+fn not_on_team(name: &Name) -> Error {
+    Error::not_found(format!("{name} is not on the team")).hint(note!("see who is: "[team list]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verbs_are_listed_once_and_in_order() {
+        let names: Vec<&str> = VERBS.iter().map(|spec| spec.name).collect();
+        assert!(names.is_sorted_by(|one, next| one < next), "{names:?}");
+    }
+}

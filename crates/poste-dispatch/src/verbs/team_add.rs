@@ -1,0 +1,128 @@
+//! Adds a teammate on this machine, and starts it.
+
+use poste_config::{Mode, NewAgent, Preset};
+use poste_core::gates::Source;
+use poste_core::text::{Name, Word};
+use poste_core::vocabulary::AgentKind;
+use poste_verbs::{Access, Answered, Desk, Error, Result, Verb, note, register, unknown_agent};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::team::{self, Started, Starts};
+
+/// What a model may run is not for the model to say, so JSON names only who it is.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub name: Name,
+    /// What it is for; role:ROLE addresses all who share it
+    pub role: Option<Word>,
+    /// Who leads it; otherwise the lead of [team]
+    pub lead: Option<Name>,
+    /// Goes before its first message: who it is and how it works
+    #[serde(skip)]
+    pub prompt: Option<String>,
+    #[serde(skip)]
+    pub preset: Option<Preset>,
+    #[serde(skip)]
+    pub mode: Option<Mode>,
+    /// It gets a git worktree of its own to run in
+    #[serde(skip)]
+    pub worktree: bool,
+    /// What is run, with its arguments, instead of what the preset runs
+    #[serde(skip)]
+    pub command: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    /// False: it was there, just like this.
+    pub added: bool,
+    pub file: String,
+    #[serde(flatten)]
+    pub started: Started,
+    #[serde(skip)]
+    pub starts: Starts,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "team add";
+    const ACCESS: Access = Access::Writes;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        let (name, role) = (self.name.clone(), self.role.clone());
+        let lead = self.check(desk)?;
+        let added = self.write(desk)?;
+        if added {
+            desk.note_stored(format!("[agent.{name}] in .poste/{}", poste_config::LOCAL_FILE));
+        }
+        // Whoever was registered before keeps what is not said here.
+        let update = desk.office.agent(&name)?.is_some();
+        let of_another = lead.filter(|lead| *lead != name);
+        let register = register::Input { role, lead: of_another, update, ..register::Input::of(name.clone()) };
+        register.run(desk)?;
+        let runners = poste_config::runners(desk.office)?;
+        let member = team::members(&runners).into_iter().find(|member| member.name == name);
+        let member = member.ok_or_else(|| Error::internal("it was added and is not there"))?;
+        let mut starts = Starts::default();
+        let started = starts.add(desk.office, desk.host, &runners, &member)?.clone();
+        let file = desk.office.path()?.join(poste_config::LOCAL_FILE).display().to_string();
+        Ok(Answered::new(Answer { added, file, started, starts }))
+    }
+}
+
+impl Input {
+    /// Whether it can be added, and who leads it.
+    fn check(&self, desk: &Desk<'_>) -> Result<Option<Name>> {
+        let name = &self.name;
+        if self.preset.is_none_or(|preset| preset == Preset::Command) && self.command.is_empty() {
+            return Err(Error::usage("nothing says what is run for it")
+                .hint("a preset: --preset claude-code; or a command after --: -- ./agent.sh"));
+        }
+        let runners = poste_config::runners(desk.office)?;
+        if runners.agents.get(name).is_some_and(|known| known.source != Source::Machine) {
+            return Err(Error::conflict(format!("{name} is in {} already", poste_config::FILE))
+                .hint(note!("start it: " [team up, names = name])));
+        }
+        let known = desk.office.agent(name)?.map(|known| known.kind);
+        if let Some(kind @ (AgentKind::Human | AgentKind::Outside)) = known {
+            return Err(Error::refused(format!("{name} is registered as {kind}, and no program speaks for one"))
+                .code("not_an_agent")
+                .hint("give it another name"));
+        }
+        let lead = self.lead.clone().or(runners.team.lead);
+        if let Some(lead) = lead.as_ref().filter(|lead| *lead != name)
+            && !desk.office.agent(lead)?.is_some_and(|lead| lead.is_active())
+        {
+            return Err(unknown_agent(desk.office, lead)?);
+        }
+        Ok(lead)
+    }
+
+    /// Writes its section. Says whether it was not there.
+    fn write(self, desk: &mut Desk<'_>) -> Result<bool> {
+        let name = self.name.clone();
+        let is_there = poste_config::runners(desk.office)?.agents.contains_key(&name);
+        let agent = NewAgent {
+            name: self.name,
+            preset: self.preset,
+            run: self.command,
+            mode: self.mode,
+            role: self.role,
+            prompt: self.prompt,
+            worktree: self.worktree,
+            resume: self.preset.is_some_and(|preset| preset != Preset::Command) && self.mode != Some(Mode::Subagent),
+        };
+        poste_config::add_agent(desk.office, &agent).map_err(|error| match error {
+            poste_core::Error::Config { .. } if is_there => Error::conflict(error.to_string()).hint(note!(
+                "what is run for it: " [team list] "; change it there by hand, or start it: " [team up, names = name]
+            )),
+            // What it would be like is no section; the file is as it was.
+            poste_core::Error::Config { message, .. } => {
+                Error::usage(message).hint("nothing was written; what it may be: docs/runners.md")
+            }
+            other => other.into(),
+        })
+    }
+}

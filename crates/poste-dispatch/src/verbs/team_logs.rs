@@ -1,0 +1,74 @@
+//! What the program of a teammate printed, in the run that is under way or the last one.
+
+use std::io;
+
+use poste_core::text::{Name, Session};
+use poste_core::views;
+use poste_verbs::{Access, Answered, Desk, Error, Result, Verb, note, unknown_agent};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::run::{Output, RunFolder};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// Whose
+    pub name: Name,
+    /// Of this run instead
+    pub run: Option<Session>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    pub agent: Name,
+    pub run: Session,
+    /// Whether the run is over.
+    pub over: bool,
+    pub text: String,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "team logs";
+    const ACCESS: Access = Access::Reads;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        let (name, store) = (&self.name, desk.office.store());
+        let is_registered = desk.office.agent(name)?.is_some();
+        let run = match self.run {
+            _ if !is_registered && !poste_config::runners(desk.office)?.agents.contains_key(name) => None,
+            Some(run) => Some(run),
+            None => current(desk, name)?,
+        };
+        let Some(run) = run else {
+            return Err(match is_registered {
+                true => Error::not_found(format!("{name} was never run here"))
+                    .hint(note!("see what it does: "[team status])),
+                false => unknown_agent(desk.office, name)?,
+            });
+        };
+        let view = views::run(store, &run)?.filter(|view| view.agent == *name);
+        let view = view.ok_or_else(|| Error::not_found(format!("{name} had no run {run}")))?;
+        if !RunFolder::of(desk.office.path()?, &run).path().is_dir() {
+            return Err(Error::not_found(format!("the files of run {run} are gone, or on {}", view.host))
+                .hint("what it printed last is in the log: poste log show"));
+        }
+        let text = match Output::of(desk.office, &run)?.text() {
+            Err(none) if none.kind() == io::ErrorKind::NotFound => String::new(),
+            text => text.map_err(|error| Error::not_found(format!("the output of run {run}: {error}")))?,
+        };
+        Ok(Answered::new(Answer { agent: self.name, run, over: view.ended_at.is_some(), text }))
+    }
+}
+
+/// The run under way, else the last.
+fn current(desk: &Desk<'_>, name: &Name) -> Result<Option<Session>> {
+    let store = desk.office.store();
+    let running = views::running(store, name)?.pop();
+    let last = match running {
+        None => views::latest_runs(store, Some(name), 1)?.pop(),
+        running => running,
+    };
+    Ok(last.map(|run| run.run))
+}

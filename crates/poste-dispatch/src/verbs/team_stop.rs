@@ -1,0 +1,106 @@
+//! Asks teammates to stop. Whoever calls polls until they have.
+
+use std::time::Duration;
+
+use poste_core::limits;
+use poste_core::text::Name;
+use poste_verbs::secret::Secrets;
+use poste_verbs::{Access, Answered, Desk, Error, Result, Verb, note, unknown_agent};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::not_on_team;
+use crate::team::{self, Member, Stop, Stopped};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    #[serde(default)]
+    pub names: Vec<Name>,
+    /// Everybody something is run for here, but the speaker
+    #[serde(default)]
+    pub all: bool,
+    /// Milliseconds they may take
+    #[serde(default = "minute")]
+    pub within_ms: u64,
+    /// Why, for those who stop and those who wait for them
+    pub reason: Option<String>,
+    /// Stop them after the time even if they refuse
+    #[serde(default)]
+    pub force: bool,
+    #[serde(skip)]
+    pub secrets: Secrets,
+}
+
+fn minute() -> u64 {
+    60_000
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Answer {
+    /// Those that have stopped, or will not.
+    pub stopped: Vec<Stopped>,
+    /// How it goes on with the others.
+    #[serde(skip)]
+    pub stop: Stop,
+}
+
+impl Verb for Input {
+    const NAME: &'static str = "team stop";
+    const ACCESS: Access = Access::Writes;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        if self.names.is_empty() && !self.all {
+            return Err(Error::usage("whom to stop is not said")
+                .hint(note!("name them: " [team stop, names = "NAME"]))
+                .hint(note!("everybody something is run for here: " [team stop, all = true])));
+        }
+        let by = desk.active_agent()?.name;
+        if let Some(reason) = &self.reason {
+            self.secrets.text("reason", reason)?;
+        }
+        let members = team::members(&poste_config::runners(desk.office)?);
+        let names = self.chosen(desk, &members, &by)?;
+        let mut stop = Stop::new(by, self.reason, Duration::from_millis(self.within_ms), self.force);
+        let mut requests = 0;
+        for name in names {
+            let config = members.iter().find(|member| member.name == name).and_then(|member| member.config.as_ref());
+            let grace_ms = config.map_or(limits::RUN_GRACE_MS_DEFAULT, |config| config.grace_ms);
+            requests += usize::from(stop.begin(desk, &name, Duration::from_millis(grace_ms.unsigned_abs()))?);
+        }
+        if requests > 0 {
+            let teammates = if requests == 1 { "teammate" } else { "teammates" };
+            desk.say(format!("asked {requests} {teammates}; waiting"));
+        }
+        Ok(Answered::new(Answer { stopped: stop.stopped(), stop }))
+    }
+}
+
+impl Input {
+    /// Those that were named, or everybody, as far as there is something to stop.
+    fn chosen(&self, desk: &Desk<'_>, members: &[Member], by: &Name) -> Result<Vec<Name>> {
+        let everybody = || members.iter().filter(|member| member.config.is_some() && member.name != *by);
+        let mut names = match self.all {
+            true => everybody().map(|member| member.name.clone()).collect(),
+            false => self.names.clone(),
+        };
+        names.sort();
+        names.dedup();
+        let mut chosen = Vec::new();
+        for name in names {
+            match desk.office.agent(&name)? {
+                Some(agent) if agent.is_active() => chosen.push(name),
+                // Listed, and not even registered: there is nothing to stop.
+                _ if self.all => {}
+                Some(_) => return Err(not_on_team(&name)),
+                None if members.iter().any(|member| member.name == name) => {
+                    return Err(Error::not_found(format!("{name} was never started"))
+                        .hint(note!("see what each does: "[team status])));
+                }
+                None => return Err(unknown_agent(desk.office, &name)?),
+            }
+        }
+        Ok(chosen)
+    }
+}
