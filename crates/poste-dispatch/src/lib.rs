@@ -12,3 +12,7 @@ mod speaker;
 use poste_verbs::mark;
 pub use speaker::{SPEAKER, speaker};
 pub mod team;
+pub mod wake;
+
+/// The verbs that need what this crate knows, by name.
+pub const VERBS: &[poste_verbs::Spec] = &[poste_verbs::Spec::of::<wake::Input>()];

@@ -16,7 +16,6 @@ mod paths;
 #[doc(hidden)]
 pub mod probe;
 mod ui;
-mod wake;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -7,6 +7,8 @@ pub mod coalesce;
 mod http;
 pub mod planner;
 mod program;
+mod ring;
+mod round;
 mod socket;
 mod tmux;
 mod waiter;
@@ -18,6 +20,8 @@ use poste_core::log::{MessageNo, WakeOutcome, WakeWay};
 use poste_core::text::Name;
 
 pub use planner::{Known, Plan, Way, plan};
+pub use ring::{Program, Rung, RungOutcome, Startable, Starter, Tried, record};
+pub use round::{Answer, Asked, Later, wake};
 pub use waiter::{Place, is_waiting};
 
 /// How long one way may take.

@@ -3,7 +3,7 @@ use std::io::Write;
 use poste_core::payload::PayloadSchemas;
 use poste_core::text::{TypeName, nearest};
 use poste_core::views::{self, MessageView, TimelineLine, TypeView};
-use poste_verbs::{VERBS, verb};
+use poste_verbs::{Spec, VERBS, verb};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde_json::{Value, json};
 
@@ -52,7 +52,6 @@ const ANSWERS: &[AnswerSchema] = &[
     ("team stop", of::<super::team::StopAnswer>),
     ("team logs", of::<super::team::LogsAnswer>),
     ("spawn", of::<super::team::AddAnswer>),
-    ("wake", of::<super::wake::WakeAnswer>),
     ("watch", of::<poste_dispatch::notify::Line>),
     ("watch retry", of::<super::watch::RetryAnswer>),
     ("watch test", of::<poste_verbs::watch::drop::Answer>),
@@ -105,6 +104,10 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     Ok(())
 }
 
+fn verbs() -> impl Iterator<Item = &'static Spec> {
+    VERBS.iter().chain(poste_dispatch::VERBS)
+}
+
 fn find(name: &str) -> Option<Schema> {
     if name == "batch" {
         return Some(of_line());
@@ -114,7 +117,8 @@ fn find(name: &str) -> Option<Schema> {
         return Some(schema());
     }
     let verb = SAME_VERB.iter().find(|(command, _)| *command == name).map_or(name, |(_, verb)| *verb);
-    verb::find(&verb.replace(" --", " ")).map(|verb| (verb.answer)())
+    let verb = verb.replace(" --", " ");
+    verbs().find(|spec| spec.name == verb).map(|spec| (spec.answer)())
 }
 
 /// The vocabulary of the office, if there is one, and its payload schemas.
@@ -145,7 +149,7 @@ fn no_such_name(name: &str, known: &[TypeView]) -> CommandError {
     let names = known
         .iter()
         .map(|kind| kind.name.as_str())
-        .chain(VERBS.iter().map(|verb| verb.name))
+        .chain(verbs().map(|verb| verb.name))
         .chain(ANSWERS.iter().map(|(name, _)| *name));
     let error = CommandError::not_found(format!("{} is no command and no type", poste_core::text::quoted(name)));
     match nearest(name, names).first() {

@@ -14,7 +14,7 @@ use poste_core::store::tables::{Agent, SessionRow};
 use poste_core::text::Session;
 use poste_core::views::{self, MessageView};
 use poste_verbs::live::{Live, Told};
-use poste_verbs::wake::Place;
+use poste_verbs::wake::{self, Attempt, Place};
 
 use super::{Call, NEWS_MAX, change, news, unkept};
 use crate::Result;
@@ -168,7 +168,13 @@ fn digest(mail: &[MessageView]) -> String {
 /// Tells the senders that their mail woke the session.
 fn note_woken(cx: &Cx, office: &mut Office, numbers: &[MessageNo]) -> Result {
     let agent = cx.speaker()?;
-    crate::wake::record(cx, office, numbers, &agent, WakeWay::Rewake, WakeOutcome::Requested, None)
+    let attempt = Attempt { how: WakeWay::Rewake, outcome: WakeOutcome::Requested, reason: None };
+    let recorded = cx.with_desk(office, |desk| {
+        let recorded = wake::record(desk, numbers, &agent, &attempt);
+        desk.carry_out();
+        recorded
+    });
+    Ok(recorded?)
 }
 
 #[allow(clippy::disallowed_methods, reason = "waiting is measured on the machine, not in the log")]
