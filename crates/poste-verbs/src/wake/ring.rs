@@ -33,7 +33,7 @@ pub struct Rung {
     pub numbers: Vec<MessageNo>,
     pub outcome: RungOutcome,
     /// Every way that was tried, in order.
-    pub tried: Vec<Tried>,
+    pub tried: Vec<Attempt>,
     /// Why nothing was tried.
     pub reason: Option<String>,
 }
@@ -48,13 +48,6 @@ pub enum RungOutcome {
     Covered,
     /// Nothing waits for it.
     Nothing,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Tried {
-    pub how: WakeWay,
-    pub outcome: WakeOutcome,
-    pub reason: Option<String>,
 }
 
 impl Rung {
@@ -182,13 +175,12 @@ impl Ringing {
         // Noted whatever became of the records: it was rung.
         bell.rang(requested, &numbers, urgency).map_err(|error| self.unrung(&error))?;
         recorded?;
-        let tried = attempts.into_iter().map(|Attempt { how, outcome, reason }| Tried { how, outcome, reason });
         Ok(Rung {
             agent: Some(self.agent.clone()),
             session: session.map(|session| session.id),
             numbers,
             outcome: if requested.is_some() { RungOutcome::Requested } else { RungOutcome::Failed },
-            tried: tried.collect(),
+            tried: attempts,
             reason: None,
         })
     }
