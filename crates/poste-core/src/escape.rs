@@ -37,6 +37,26 @@ pub fn markdown(text: &str) -> String {
     safe
 }
 
+/// A text for Mermaid, in which no character is part of its language: `;` ends a statement, `#` begins an entity, `%%` a
+/// comment, `<` a tag. Entities are what Mermaid itself has for them. What it uses for them inside is told apart as well.
+pub fn mermaid(text: &str) -> String {
+    let line = line(text);
+    let mut safe = String::with_capacity(line.len() + 16);
+    for character in line.chars() {
+        let is_plain = match character {
+            'ﬂ' | '¶' => false,
+            ' ' | '-' | '_' | '.' | ',' | '/' | '(' | ')' | '!' | '?' | '\'' | '+' | '=' => true,
+            other => !other.is_ascii() || other.is_ascii_alphanumeric(),
+        };
+        if is_plain {
+            safe.push(character);
+        } else {
+            let _ = write!(safe, "#{};", u32::from(character));
+        }
+    }
+    safe
+}
+
 /// JSON that is safe on a terminal: what serde_json leaves as it is becomes `\u….`.
 pub fn json(text: &str) -> Cow<'_, str> {
     escape_json(text, is_dangerous)

@@ -10,6 +10,7 @@ pub mod run;
 mod speaker;
 pub mod team;
 pub mod verbs;
+pub mod wake;
 
 use poste_verbs::mark;
 pub use speaker::{SPEAKER, speaker};

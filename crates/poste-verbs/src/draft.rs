@@ -130,8 +130,7 @@ pub fn prefixed(prefix: &str, subject: &str) -> String {
         return subject.to_owned();
     }
     let room = poste_core::limits::SUBJECT_BYTES_MAX - prefix.len();
-    let end = subject.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= room).last();
-    format!("{prefix}{}", &subject[..end.unwrap_or(0)])
+    format!("{prefix}{}", &subject[..subject.floor_char_boundary(room)])
 }
 
 /// A text that must say something: whoever reads it later has nothing else.

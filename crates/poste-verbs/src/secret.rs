@@ -45,3 +45,16 @@ impl Secrets {
             .hint("if it is none, or must be sent: --allow-secret"))
     }
 }
+
+/// What a program printed, for the log. What is in there can only be redacted, so what seems to hold a secret is left out.
+pub fn scrubbed(content: Content) -> Content {
+    match secrets::find(&content).first() {
+        None => content,
+        Some(found) => not_kept(found.what),
+    }
+}
+
+/// What stands in place of content that seems to hold a secret.
+pub fn not_kept(what: &str) -> Content {
+    Content { body: format!("(not kept here: it seems to hold {what})").as_str().into(), ..Content::default() }
+}

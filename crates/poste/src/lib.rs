@@ -12,7 +12,6 @@ mod paths;
 #[doc(hidden)]
 pub mod probe;
 mod ui;
-mod wake;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use poste_core::Error;
-use poste_core::log::{Intent, MessageNo, Wake, WakeOutcome, WakeWay};
+use poste_core::log::{MessageNo, WakeOutcome, WakeWay};
 use poste_core::office::{Office, Stop};
 use poste_core::store::Interest;
 use poste_core::store::processes::Presence;
@@ -16,7 +16,7 @@ use poste_core::views::{self, MessageView};
 use poste_verbs::live::{Live, Told};
 use poste_verbs::model::tokens;
 use poste_verbs::session::Identity;
-use poste_verbs::wake::Place;
+use poste_verbs::wake::{self, Attempt, Place};
 use poste_verbs::{Desk, Result};
 
 use super::news;
@@ -169,14 +169,10 @@ fn digest(mail: &[MessageView]) -> String {
 /// Tells the senders that their mail woke the session.
 fn note_woken(desk: &mut Desk<'_>, numbers: &[MessageNo]) -> Result {
     let agent = desk.speaker()?;
-    let wake = |message: &MessageNo| {
-        let (agent, how, outcome) = (agent.clone(), WakeWay::Rewake, WakeOutcome::Requested);
-        desk.proposal(Intent::Wake(Wake { message: *message, agent, how, outcome }), None, None)
-    };
-    let proposals = numbers.iter().map(wake).collect::<Result<Vec<_>>>()?;
-    desk.submit(&proposals)?;
+    let attempt = Attempt { how: WakeWay::Rewake, outcome: WakeOutcome::Requested, reason: None };
+    let recorded = wake::record(desk, numbers, &agent, &attempt);
     desk.carry_out();
-    Ok(())
+    recorded
 }
 
 #[allow(clippy::disallowed_methods, reason = "waiting is measured on the machine, not in the log")]

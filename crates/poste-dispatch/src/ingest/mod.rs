@@ -46,20 +46,17 @@ pub fn text(bytes: &[u8], subject: Option<&str>) -> Result<Incoming, Unfit> {
 /// A subject of one line, as long as one may be.
 pub(crate) fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace(char::is_control, "\u{fffd}");
-    cut(&line, limits::SUBJECT_BYTES_MAX)
+    line[..line.floor_char_boundary(limits::SUBJECT_BYTES_MAX)].to_owned()
 }
 
 pub(crate) fn bounded(text: &str) -> String {
     let text = text.replace("\r\n", "\n");
     match text.len() > TEXT_BYTES_MAX {
-        true => format!("{}\n[… {} bytes in all]\n", cut(&text, TEXT_BYTES_MAX), text.len()),
+        true => {
+            format!("{}\n[… {} bytes in all]\n", &text[..text.floor_char_boundary(TEXT_BYTES_MAX)], text.len())
+        }
         false => text,
     }
-}
-
-fn cut(text: &str, bytes_max: usize) -> String {
-    let end = (0..=bytes_max.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    text[..end].to_owned()
 }
 
 /// One name of a file, whatever path it came with.
@@ -67,6 +64,6 @@ pub(crate) fn file_name(name: &str, ordinal: usize) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let plain: String =
         last.chars().map(|sign| if sign.is_alphanumeric() || "._- ".contains(sign) { sign } else { '_' }).collect();
-    let plain = cut(plain.trim().trim_start_matches('.'), 120);
-    if plain.is_empty() { format!("attachment-{ordinal}") } else { plain }
+    let plain = plain.trim().trim_start_matches('.');
+    if plain.is_empty() { format!("attachment-{ordinal}") } else { plain[..plain.floor_char_boundary(120)].to_owned() }
 }

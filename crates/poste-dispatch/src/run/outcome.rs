@@ -10,6 +10,8 @@ use poste_core::log::{
 use poste_core::text::last_line;
 use poste_core::views::MessageView;
 use poste_core::{limits, secrets};
+use poste_verbs::draft::prefixed;
+use poste_verbs::secret::{not_kept, scrubbed};
 use serde_json::value::RawValue;
 
 /// The longest answer that is sent; the whole one is in the folder of the run.
@@ -127,24 +129,13 @@ fn bounded(answer: &str) -> Vec<u8> {
     if answer.len() <= ANSWER_BYTES_MAX {
         return answer.as_bytes().to_vec();
     }
-    let end = (0..=ANSWER_BYTES_MAX).rev().find(|end| answer.is_char_boundary(*end)).unwrap_or(0);
+    let end = answer.floor_char_boundary(ANSWER_BYTES_MAX);
     format!("{}\n[… {} bytes left out …]\n", &answer[..end], answer.len() - end).into_bytes()
-}
-
-/// A subject with a prefix, once, and not longer than a subject may be.
-fn prefixed(prefix: &str, subject: &str) -> String {
-    if subject.starts_with(prefix) {
-        return subject.to_owned();
-    }
-    let room = limits::SUBJECT_BYTES_MAX - prefix.len();
-    let end = (0..=room.min(subject.len())).rev().find(|end| subject.is_char_boundary(*end)).unwrap_or(0);
-    format!("{prefix}{}", &subject[..end])
 }
 
 fn done(message: MessageNo, token: Position, answer: &str) -> (Intent, Option<Content>) {
     let content = Content { body: Body(bounded(answer)), ..Content::default() };
-    let content = if secrets::find(&content).is_empty() { content } else { Content::default() };
-    (Intent::Done(Done { message, token: Some(token), artifacts: Vec::new() }), Some(content))
+    (Intent::Done(Done { message, token: Some(token), artifacts: Vec::new() }), Some(scrubbed(content)))
 }
 
 /// When it is tried again; `None`: never.
@@ -165,7 +156,7 @@ fn retry(config: &AgentConfig, attempts: u32) -> Option<Again> {
 fn fail(message: MessageNo, token: Position, why: &str, again: Option<Again>) -> (Intent, Option<Content>) {
     let delay_ms = again.and_then(|again| again.delay_ms);
     let intent = Intent::Fail(Fail { message, token: Some(token), retry: again.is_some(), delay_ms });
-    let whole = unsecret(Content { body: Body(why.as_bytes().to_vec()), ..Content::default() });
+    let whole = scrubbed(Content { body: Body(why.as_bytes().to_vec()), ..Content::default() });
     let text = String::from_utf8_lossy(&whole.body.0);
     (intent, Some(Content { body: Body(tail(&text).as_bytes().to_vec()), ..Content::default() }))
 }
@@ -179,18 +170,6 @@ fn with_last_words(problem: &str, printed: &str) -> String {
         Some(line) => format!("{problem}; it printed last: {line}"),
         None => problem.to_owned(),
     }
-}
-
-/// What is in the log can only be redacted, so what looks like a secret does not get there.
-fn unsecret(content: Content) -> Content {
-    match secrets::find(&content).first() {
-        None => content,
-        Some(found) => not_kept(found.what),
-    }
-}
-
-fn not_kept(what: &str) -> Content {
-    Content { body: Body(format!("(not kept here: it seems to hold {what})").into_bytes()), ..Content::default() }
 }
 
 /// What the end of a run says: why it failed, what was printed last, and where everything is.
@@ -207,13 +186,11 @@ pub(crate) fn end_content(result: &Result, run: &str) -> Content {
     }
     let summary = result.problem.as_deref().map(|problem| tail(problem).to_owned());
     let body = Body(tail(result.printed.trim()).as_bytes().to_vec());
-    unsecret(Content { summary, body, metadata: whole.metadata, ..Content::default() })
+    scrubbed(Content { summary, body, metadata: whole.metadata, ..Content::default() })
 }
 
 fn tail(text: &str) -> &str {
-    let from = text.len().saturating_sub(TAIL_BYTES);
-    let from = (from..=text.len()).find(|from| text.is_char_boundary(*from)).unwrap_or(text.len());
-    &text[from..]
+    &text[text.ceil_char_boundary(text.len().saturating_sub(TAIL_BYTES))..]
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ pub const VERBS: &[Spec] = &[
     Spec::of::<team_status::Input>(),
     Spec::of::<team_stop::Input>(),
     Spec::of::<team_up::Input>(),
+    Spec::of::<crate::wake::Input>(),
 ];
 
 /// What this machine runs. That must be something, and name these agents.

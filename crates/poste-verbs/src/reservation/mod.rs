@@ -63,10 +63,7 @@ pub fn reason(held: &ReservationView) -> String {
 
 /// Not longer than a subject may be.
 fn shortened(text: &str) -> String {
-    let mut end = text.len().min(limits::SUBJECT_BYTES_MAX - '…'.len_utf8());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = text.floor_char_boundary(limits::SUBJECT_BYTES_MAX - '…'.len_utf8());
     match end == text.len() {
         true => text.to_owned(),
         false => format!("{}…", &text[..end]),

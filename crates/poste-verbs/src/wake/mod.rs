@@ -7,6 +7,8 @@ pub mod coalesce;
 mod http;
 pub mod planner;
 mod program;
+mod ring;
+mod round;
 mod socket;
 mod tmux;
 mod waiter;
@@ -16,8 +18,12 @@ use std::time::Duration;
 
 use poste_core::log::{MessageNo, WakeOutcome, WakeWay};
 use poste_core::text::Name;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 pub use planner::{Known, Plan, Way, plan};
+pub use ring::{Program, Rung, RungOutcome, Startable, Starter, record};
+pub use round::{Answer, Asked, Later, wake};
 pub use waiter::{Place, is_waiting};
 
 /// How long one way may take.
@@ -51,7 +57,7 @@ impl Ring {
 }
 
 /// What came of one way.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Attempt {
     pub how: WakeWay,
     pub outcome: WakeOutcome,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use poste_config::{AgentConfig, Problem};
-use poste_core::fold::{Code, Effect, Rejection, Verdict};
+use poste_core::fold::{Code, Effect, Verdict};
 use poste_core::log::{
     Author, Body, Content, Intent, Proposal, Sealed, Send, StepAsk, StepMark, StepSpec, Via, WorkflowEnd,
     WorkflowEnding, WorkflowMark, WorkflowStart, WorkflowStep,
@@ -34,19 +34,6 @@ pub struct Advanced {
     pub sent: Vec<MessageNo>,
     /// What could not be sent, and why.
     pub waiting: Vec<String>,
-}
-
-/// Why a workflow does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error(transparent)]
-    Core(#[from] Error),
-    #[error("{0}")]
-    Refused(Rejection),
-    #[error("the definition cannot be run")]
-    Unfit(Vec<Problem>),
-    #[error("{0}")]
-    Inputs(String),
 }
 
 /// A workflow that was started.
@@ -119,10 +106,11 @@ pub fn start(
     id: RecordId,
     source: &Source,
     inputs: &Inputs,
-) -> Result<Started, StartError> {
+) -> crate::Result<Started> {
     let (definition, problems) = lint(&source.text, source.format, &source.name, &Registered(office));
-    let Some(definition) = definition else { return Err(StartError::Unfit(problems)) };
-    check_inputs(&definition, inputs).map_err(StartError::Inputs)?;
+    let Some(definition) = definition else { return Err(unfit(source, &problems)) };
+    check_inputs(&definition, inputs)
+        .map_err(|why| crate::Error::usage(why).hint(note!([workflow run, name = source.name] " --input NAME=TEXT")))?;
     register_agents(office, &definition)?;
     let inputs = serde_json::to_string(&serde_json::json!({ "inputs": inputs })).unwrap_or_default();
     let content = Content {
@@ -143,11 +131,19 @@ pub fn start(
     let outcome = poste_config::propose(office, &proposal)?;
     match outcome.verdict {
         Verdict::Accepted(Effect::Began(workflow)) => Ok(Started { workflow, repeat: outcome.repeat }),
-        Verdict::Accepted(other) => {
-            Err(StartError::Core(Error::Damaged(format!("a workflow was started and came to {other:?}"))))
-        }
-        Verdict::Rejected(rejection) => Err(StartError::Refused(rejection)),
+        Verdict::Accepted(_) => Err(crate::Error::odd_effect("a workflow")),
+        Verdict::Rejected(rejection) => Err(rejection.into()),
     }
+}
+
+/// Why a definition cannot be run, in one line.
+pub(super) fn unfit(source: &Source, problems: &[Problem]) -> crate::Error {
+    let first = problems.first().map(ToString::to_string).unwrap_or_default();
+    let more = problems.len().saturating_sub(1);
+    let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+    let file = source.path.display().to_string();
+    crate::Error::usage(format!("{file}: {first}{more}"))
+        .hint(note!("see everything that is wrong: " [workflow lint, names = file]))
 }
 
 fn check_inputs(definition: &Definition, inputs: &Inputs) -> Result<(), String> {

@@ -6,8 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::render::Picture;
-use super::run::start_error;
-use super::{Anybody, Given, Known, Registered, Source, StartError, check};
+use super::{Anybody, Given, Known, Registered, Source, check, engine};
 use crate::{Access, Answered, Desk, Result, Verb};
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -71,6 +70,5 @@ impl Answer {
 
 fn of_definition(source: &Source, known: &dyn Known) -> Result<Picture> {
     let (definition, problems) = check::lint(&source.text, source.format, &source.name, known);
-    let unfit = || start_error(source, StartError::Unfit(problems));
-    Ok(Picture::of_definition(&definition.ok_or_else(unfit)?))
+    Ok(Picture::of_definition(&definition.ok_or_else(|| engine::unfit(source, &problems))?))
 }

@@ -40,8 +40,7 @@ use serde::Serialize;
 pub use check::{Anybody, Known, lint};
 pub use definition::{Definition, ForEach, Input, OnFail, Step, Target};
 pub use engine::{
-    Advanced, Registered, StartError, Started, advance, advance_news, advance_news_of, advance_one, began, proposal_of,
-    start,
+    Advanced, Registered, Started, advance, advance_news, advance_news_of, advance_one, began, proposal_of, start,
 };
 pub use files::{FOLDER, Given, Source, definitions, no_workflow};
 pub use plan::{Act, Inputs, Stir, Task, plan};

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use poste_core::escape;
 use poste_core::store::tables::{StepState, TaskPart, TaskState, WorkflowState};
 use poste_core::views::{StepView, TaskView, WorkflowView};
 
@@ -297,11 +298,12 @@ impl Picture {
     pub fn mermaid(&self) -> String {
         let mut chart = String::from("flowchart LR\n");
         for (index, drawn) in self.boxes.iter().enumerate() {
-            let who = if drawn.who.is_empty() { String::new() } else { format!("<br/>{}", mermaid_text(&drawn.who)) };
+            let who =
+                if drawn.who.is_empty() { String::new() } else { format!("<br/>{}", escape::mermaid(&drawn.who)) };
             let note =
-                if drawn.note.is_empty() { String::new() } else { format!("<br/>{}", mermaid_text(&drawn.note)) };
+                if drawn.note.is_empty() { String::new() } else { format!("<br/>{}", escape::mermaid(&drawn.note)) };
             let class = drawn.look.word();
-            let _ = writeln!(chart, "  s{index}[\"{}{who}{note}\"]:::{class}", mermaid_text(&drawn.key));
+            let _ = writeln!(chart, "  s{index}[\"{}{who}{note}\"]:::{class}", escape::mermaid(&drawn.key));
         }
         for (index, drawn) in self.boxes.iter().enumerate() {
             for need in &drawn.needs {
@@ -495,8 +497,4 @@ fn xml(text: &str) -> String {
         }
     }
     escaped
-}
-
-fn mermaid_text(text: &str) -> String {
-    xml(text).replace('#', "#35;")
 }

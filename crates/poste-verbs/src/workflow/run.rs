@@ -6,9 +6,9 @@ use poste_core::views::{self, WorkflowView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Given, Inputs, Source, StartError, found, go_on, start};
+use super::{Given, Inputs, found, go_on, start};
 use crate::secret::Secrets;
-use crate::{Access, Answered, Desk, Error, Result, Verb};
+use crate::{Access, Answered, Desk, Result, Verb};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -47,8 +47,7 @@ impl Verb for Input {
         }
         let id = self.id.unwrap_or_else(|| desk.fresh_id());
         let author = (&owner, desk.caller.session.clone(), desk.caller.via);
-        let started = start(desk.office, author, id.clone(), &source, &self.inputs);
-        let started = started.map_err(|error| start_error(&source, error))?;
+        let started = start(desk.office, author, id.clone(), &source, &self.inputs)?;
         let workflow = started.workflow;
         desk.note_stored(format!("workflow {workflow}, id {id}"));
         go_on(desk, &workflow)?;
@@ -64,22 +63,4 @@ impl Verb for Input {
 
 fn nobody_runs(office: &Office) -> Result<bool> {
     Ok(!poste_config::runners(office)?.agents.is_empty() && views::all_running(office.store())?.is_empty())
-}
-
-pub(super) fn start_error(source: &Source, error: StartError) -> Error {
-    match error {
-        StartError::Core(error) => error.into(),
-        StartError::Refused(rejection) => rejection.into(),
-        StartError::Inputs(why) => {
-            Error::usage(why).hint(note!([workflow run, name = source.name] " --input NAME=TEXT"))
-        }
-        StartError::Unfit(problems) => {
-            let first = problems.first().map(ToString::to_string).unwrap_or_default();
-            let more = problems.len().saturating_sub(1);
-            let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-            let file = source.path.display().to_string();
-            Error::usage(format!("{file}: {first}{more}"))
-                .hint(note!("see everything that is wrong: " [workflow lint, names = file]))
-        }
-    }
 }

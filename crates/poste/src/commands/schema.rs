@@ -45,7 +45,6 @@ const ANSWERS: &[AnswerSchema] = &[
     ("guard install", of::<poste_connect::guard::Standing>),
     ("guard uninstall", of::<poste_connect::guard::Standing>),
     ("guard status", of::<poste_connect::guard::Standing>),
-    ("wake", of::<super::wake::WakeAnswer>),
     ("watch", of::<poste_dispatch::notify::Line>),
     ("watch retry", of::<super::watch::RetryAnswer>),
     ("watch test", of::<poste_verbs::watch::drop::Answer>),

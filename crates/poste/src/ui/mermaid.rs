@@ -64,28 +64,13 @@ impl Sequence {
     }
 }
 
-/// A text in which no character is part of the language: `;` ends a statement, `#` begins an entity, `%%` a comment,
-/// `<` a tag. Entities are what Mermaid itself has for them. What it uses for them inside is told apart as well.
 fn text(text: &str) -> String {
     let line = escape::line(text);
     let mut cut: String = line.chars().take(TEXT_CHARS_MAX).collect();
     if cut.len() < line.len() {
         cut.push('…');
     }
-    let mut safe = String::with_capacity(cut.len() + 16);
-    for character in cut.chars() {
-        let is_plain = match character {
-            'ﬂ' | '¶' => false,
-            ' ' | '-' | '_' | '.' | ',' | '/' | '(' | ')' | '!' | '?' | '\'' | '+' | '=' => true,
-            other => !other.is_ascii() || other.is_ascii_alphanumeric(),
-        };
-        if is_plain {
-            safe.push(character);
-        } else {
-            let _ = write!(safe, "#{};", u32::from(character));
-        }
-    }
-    safe
+    escape::mermaid(&cut)
 }
 
 #[cfg(test)]

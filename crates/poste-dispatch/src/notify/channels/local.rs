@@ -7,10 +7,11 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use poste_config;
 use poste_core::log::Content;
-use poste_core::secrets;
 use poste_core::vocabulary::Priority;
 use poste_run::{End, Environment, Finished, Stopped, Task, Watch};
+use poste_verbs::secret::scrubbed;
 use serde_json::json;
 
 use super::{Failure, Post, Scene};
@@ -100,11 +101,8 @@ fn ended(finished: &Finished) -> String {
     let said = plain(&String::from_utf8_lossy(&finished.stderr.bytes()));
     let said: String =
         said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().chars().take(200).collect();
-    let content = Content { body: said.as_str().into(), ..Content::default() };
-    match said.is_empty() || !secrets::find(&content).is_empty() {
-        true => how,
-        false => format!("{how}: {said}"),
-    }
+    let said = scrubbed(Content { body: said.as_str().into(), ..Content::default() }).body.text().into_owned();
+    if said.is_empty() { how } else { format!("{how}: {said}") }
 }
 
 /// One line of JSON. Only what the log's headers say: words would outlive their redaction here.

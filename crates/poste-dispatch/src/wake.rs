@@ -1,0 +1,73 @@
+//! The verb `wake`: rings agents for their mail, and starts the programs of those that do not run.
+
+use std::path::{Path, PathBuf};
+
+use poste_core::log::MessageNo;
+use poste_core::office::Office;
+use poste_core::text::Name;
+use poste_verbs::wake::{self, Answer, Asked, Program, Startable, Starter};
+use poste_verbs::{Access, Answered, Desk, Result, Verb};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::engine::{self, Scope, WaitReason};
+use crate::run;
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Input(pub Asked);
+
+impl Verb for Input {
+    const NAME: &'static str = "wake";
+    const ACCESS: Access = Access::Writes;
+    type Answer = Answer;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
+        let supervisors = Supervisors { program: desk.host.program.clone() };
+        wake::wake(desk, self.0, &supervisors)
+    }
+}
+
+/// Starts what a dispatcher would start for an agent now, of some mail.
+struct Supervisors {
+    /// This very program; without it nothing is started.
+    program: Option<PathBuf>,
+}
+
+impl Starter for Supervisors {
+    fn find(&self, office: &Office, agent: &Name, numbers: &[MessageNo]) -> Result<Startable> {
+        let runners = poste_config::runners(office)?;
+        if !runners.agents.contains_key(agent) {
+            return Ok(Startable::default());
+        }
+        let only = std::slice::from_ref(agent);
+        let sight = engine::look(office, &runners, Scope { only, whole: true })?;
+        let mut choice = engine::choose(&sight.facts);
+        choice.starts.retain(|start| start.messages.iter().any(|message| numbers.contains(message)));
+        if !choice.starts.is_empty() {
+            let programs = choice.starts.into_iter().map(|it| Program { agent: it.agent, messages: it.messages });
+            return Ok(Startable { programs: programs.collect(), why_not: None });
+        }
+        let held = choice.holds.first().map(|hold| hold.text.clone());
+        let waits = choice.waits.first().map(|wait| match wait.why {
+            WaitReason::Busy | WaitReason::NoPlace => "its program is not started, as enough run already",
+            WaitReason::Quiet => "its program is not started in its quiet hours",
+            WaitReason::Held | WaitReason::Resting => "its program is held: poste dispatch status",
+        });
+        let mut later = sight.facts.agents.iter().flat_map(|agent| &agent.later);
+        let later = later.any(|later| numbers.contains(&later.message));
+        let waits = waits.or(later.then_some("its program is started later: poste dispatch status"));
+        Ok(Startable { programs: Vec::new(), why_not: held.or(waits.map(str::to_owned)) })
+    }
+
+    fn start(&self, office: &Path, programs: &[Program]) -> Result<(), String> {
+        let this = self.program.as_ref().ok_or("this program is not known")?;
+        let office = office.canonicalize().map_err(|error| error.to_string())?;
+        for Program { agent, messages } in programs {
+            let spawned = run::supervisor(this, &office, agent, messages).spawn();
+            let mut child = spawned.map_err(|error| error.to_string())?;
+            std::thread::spawn(move || child.wait());
+        }
+        Ok(())
+    }
+}
