@@ -10,9 +10,9 @@ use poste_core::office::{Office, Place, Stop};
 use poste_core::store::artifact::Worktree;
 use poste_core::store::clock::Clock;
 use poste_core::store::schema::Schema;
-use poste_core::store::{Interest, Options, discover};
+use poste_core::store::{Interest, Options, discover, host_name, processes};
 use poste_verbs::note::Call;
-use poste_verbs::session::Identity;
+use poste_verbs::session::{self, Identity};
 use poste_verbs::{Caller, Desk, Error, Files, Host, Note, Result};
 
 /// What a surface knows of the process it runs in.
@@ -103,6 +103,17 @@ pub fn worktree_beside(office: &Path) -> Option<PathBuf> {
     let cwd = cwd().ok()?;
     let beside = office.parent().and_then(|beside| beside.canonicalize().ok()).filter(|beside| cwd.starts_with(beside));
     discover::git_top(&cwd).or(beside).or(Some(cwd))?.canonicalize().ok()
+}
+
+/// Where a session runs that lives and dies with a process.
+pub fn session_place(pid: Option<u32>, program: Option<String>) -> session::Place {
+    let folder = cwd().ok().map(|cwd| discover::git_top(&cwd).unwrap_or(cwd));
+    session::Place {
+        process: pid.map(processes::written_down),
+        host: host_name(),
+        program: program.or_else(|| pid.and_then(processes::program)).unwrap_or_else(|| "unknown".to_owned()),
+        worktree: folder.and_then(|folder| folder.into_os_string().into_string().ok()),
+    }
 }
 
 /// An office that is open, and who works there.

@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 
 use poste_connect::shell;
+use poste_connect::station::session_place;
 use poste_core::log::NoteKind;
 use poste_core::store::processes::{self, Presence};
 use poste_core::store::tables::SessionState;
-use poste_core::store::{discover, host_name};
 use poste_core::text::{Name, RecordId, Session};
 use poste_core::views::{Held, SessionContext, SessionView, Sessions};
-use poste_verbs::session::{Place, close, list, note, page, show, start, state};
+use poste_verbs::session::{close, list, note, page, place, show, start, state};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -18,8 +18,6 @@ use crate::Result;
 use crate::context::Cx;
 use crate::draft::read_body;
 use crate::ui::{Answer, Paint, Ui, escape};
-
-pub(crate) use poste_verbs::session::place;
 
 /// Run as a session: start, note, close, show and list them
 ///
@@ -188,20 +186,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     }
 }
 
-/// Where a session runs that lives and dies with a process.
-pub(crate) fn place_of(cx: &Cx, pid: Option<u32>, program: Option<String>) -> Place {
-    let here = cx.cwd().ok().and_then(|cwd| discover::git_top(&cwd).unwrap_or(cwd).into_os_string().into_string().ok());
-    Place {
-        process: pid.map(processes::written_down),
-        host: host_name(),
-        program: program.or_else(|| pid.and_then(processes::program)).unwrap_or_else(|| "unknown".to_owned()),
-        worktree: here,
-    }
-}
-
 fn start(cx: &mut Cx, args: StartArgs) -> Result {
     let pid = args.pid.or_else(processes::who_started).filter(|pid| *pid != 0);
-    let place = place_of(cx, pid, args.program);
+    let place = session_place(pid, args.program);
     let input = start::Input {
         goal: args.goal,
         name: args.name,

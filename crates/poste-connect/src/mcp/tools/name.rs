@@ -1,11 +1,11 @@
 //! How a session takes a name. Who it speaks for belongs to the process: a name that was taken is not changed here.
 
-use poste_core::store::{discover, host_name, processes};
+use poste_core::store::processes;
 use poste_core::text::{Name, Session, Word};
 use poste_core::views;
 use poste_core::vocabulary::AgentKind;
 use poste_verbs::live::Live;
-use poste_verbs::session::{Identity, Place};
+use poste_verbs::session::Identity;
 use poste_verbs::{Error, Result, Verb as _, register, session};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -85,20 +85,8 @@ fn session_input(connection: &Connection, input: &Input, call: &Call) -> session
         root: true,
         own_name: input.own_name,
         take_over: input.take_over,
-        place: place(),
+        place: station::session_place(processes::who_started(), None),
         ..session::start::Input::default()
-    }
-}
-
-/// The program that started this process, in its folder.
-fn place() -> Place {
-    let pid = processes::who_started();
-    let folder = station::cwd().ok().map(|cwd| discover::git_top(&cwd).unwrap_or(cwd));
-    Place {
-        process: pid.map(processes::written_down),
-        host: host_name(),
-        program: pid.and_then(processes::program).unwrap_or_else(|| "unknown".to_owned()),
-        worktree: folder.and_then(|folder| folder.into_os_string().into_string().ok()),
     }
 }
 
