@@ -14,7 +14,7 @@ use poste_core::{Timestamp, views};
 use crate::actions::{CarriedOut, Carrier};
 use crate::answer::{Answered, Mark, Stored};
 use crate::caller::{Caller, Files, Host};
-use crate::error::{Before, Error, Kind};
+use crate::error::{Before, Error};
 use crate::explain::{explain, unknown_agent};
 use crate::verb::{Access, Verb};
 use crate::{Note, Result};
@@ -85,7 +85,7 @@ impl<'d> Desk<'d> {
     pub fn call<V: Verb>(&mut self, verb: V) -> Result<Answered<V::Answer>> {
         let answered = self.prepare::<V>().and_then(|()| verb.run(self));
         let mut carried_out = self.carry_out();
-        let (stored, mut warnings) = (std::mem::take(&mut self.stored), std::mem::take(&mut self.warnings));
+        let (stored, mut warnings) = (self.take_stored(), std::mem::take(&mut self.warnings));
         let next = std::mem::take(&mut self.next);
         match answered {
             Ok(mut answered) => {
@@ -256,6 +256,11 @@ impl<'d> Desk<'d> {
         }
     }
 
+    /// What was accepted here, for whoever works at a desk without calling a verb.
+    pub fn take_stored(&mut self) -> Vec<Stored> {
+        std::mem::take(&mut self.stored)
+    }
+
     /// Remembers a write that is no single record: it is done, whatever becomes of the answer.
     pub fn note_stored(&mut self, what: impl Into<String>) {
         self.stored.push(Stored { what: what.into(), id: None });
@@ -312,23 +317,5 @@ fn stored_text(proposal: &Proposal, outcome: &Outcome, effect: &Effect) -> Strin
             let position = outcome.position.map(|position| format!(" at record {position}")).unwrap_or_default();
             format!("{}{position}, id {id}", proposal.intent.kind().name)
         }
-    }
-}
-
-/// Something is committed, and what follows failed: that must not read as if nothing had been.
-pub fn unshown(stored: &[Stored], error: Error) -> Error {
-    const NAMED_MAX: usize = 8;
-    if stored.is_empty() || error.kind != Kind::Internal {
-        return error;
-    }
-    let mut what: Vec<&str> = stored.iter().take(NAMED_MAX).map(|stored| stored.what.as_str()).collect();
-    if stored.len() > NAMED_MAX {
-        what.push("and more");
-    }
-    let message = format!("stored, and could not be shown: {}", what.join("; "));
-    let told = Error { hints: error.hints, ..Error::new(Kind::UnknownOutcome, message).cause(error.message) };
-    match stored.iter().rev().find_map(|stored| stored.id.as_ref()) {
-        Some(id) => told.hint(note!("do not write it again; see it: " [log why id, id = id])),
-        None => told.hint("it is done; do not do it again"),
     }
 }
