@@ -25,7 +25,6 @@ use poste_verbs::{Answered, Caller, Desk, Files, Host, Verb};
 
 use crate::cli::{Global, duration};
 use crate::error::{CommandError, Kind};
-use crate::explain::unknown_agent;
 use crate::ui::progress::Screen;
 use crate::ui::{Answer, Ui};
 use crate::{Result, notes, ui};
@@ -331,23 +330,13 @@ impl Cx {
     }
 
     /// The speaker as a registered agent.
-    pub(crate) fn agent(&self, office: &Office) -> Result<Agent> {
-        let name = self.speaker()?;
-        match office.agent(&name)? {
-            Some(agent) => Ok(agent),
-            None => Err(unknown_agent(office, &name)?),
-        }
+    pub(crate) fn agent(&self, office: &mut Office) -> Result<Agent> {
+        Ok(self.with_desk(office, |desk| desk.agent())?)
     }
 
     /// The speaker as an agent mail can come to.
-    pub(crate) fn active_agent(&self, office: &Office) -> Result<Agent> {
-        let agent = self.agent(office)?;
-        if agent.is_active() {
-            return Ok(agent);
-        }
-        let message = format!("{} is retired, so nothing would come", agent.name);
-        let hint = format!("revive it: poste register {} --update", agent.name);
-        Err(CommandError::new(Kind::Refused, message).code("retired").hint(hint))
+    pub(crate) fn active_agent(&self, office: &mut Office) -> Result<Agent> {
+        Ok(self.with_desk(office, |desk| desk.active_agent())?)
     }
 
     /// A program that waited for an answer has it: to start it once more for that would never end.

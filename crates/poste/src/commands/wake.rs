@@ -77,7 +77,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         let _ = rustix::process::setsid();
     }
     let mut office = cx.open_to_write()?;
-    cx.agent(&office)?;
+    cx.agent(&mut office)?;
     let Targets { mut agents, nobody, mut errors } = targets(&office, &args.who)?;
     // Whoever rings anyway also rings for what somebody who died before its ring left behind.
     let owed = match args.who.is_empty() {

@@ -79,7 +79,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
             .hint("everybody something is run for here: poste team stop --all"));
     }
     let mut office = cx.open_to_write()?;
-    let by = cx.active_agent(&office)?.name;
+    let by = cx.active_agent(&mut office)?.name;
     let team = team::members(&poste_config::runners(&office)?);
     let mut names = args.names;
     if args.all {
