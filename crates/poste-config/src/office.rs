@@ -106,9 +106,9 @@ pub fn gates(office: &Office) -> Result<Gates, Error> {
     Ok(found)
 }
 
-/// What is wrong with the schemas of gates of one file, with the line of the gate.
-pub fn gate_schema_problems(config: &Path, gates: &[Gate], source: Source) -> Vec<Problem> {
-    let problems = gates.iter().filter(|gate| gate.source == source).flat_map(|gate| {
+/// What is wrong with the schemas of gates, with the line of the gate.
+pub fn gate_schema_problems(config: &Path, gates: &[Gate]) -> Vec<Problem> {
+    let problems = gates.iter().flat_map(|gate| {
         let found = poste_core::gates::schema_problems(config, gate).into_iter();
         found.map(|message| Problem { line: Some(gate.line), column: Some(1), message })
     });

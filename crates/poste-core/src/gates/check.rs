@@ -230,7 +230,8 @@ impl Looking<'_> {
 }
 
 impl Program {
-    fn key(&self) -> &'static str {
+    /// The key of a gate that names it.
+    pub fn key(&self) -> &'static str {
         match self {
             Self::Words(_) => "command",
             Self::Shell(_) => "shell",
