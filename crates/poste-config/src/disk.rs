@@ -40,8 +40,9 @@ pub(crate) fn replace_config(path: &Path, old: Option<&str>, new: &str) -> Resul
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let failed = |error| Error::io(&target, error);
     let folder = target.parent().unwrap_or(Path::new("/"));
-    let (unfinished, file) = begin_beside(&target)?;
-    let renamed = write_whole(file, new).map_err(failed).and_then(|()| {
+    let (unfinished, mut file) = begin_beside(&target)?;
+    let written = file.write_all(new.as_bytes()).and_then(|()| file.sync_all());
+    let renamed = written.map_err(failed).and_then(|()| {
         if read_config(path)?.as_deref() != old {
             let message = "it was changed by somebody else at the same moment; nothing was written".to_owned();
             return Err(Error::Config { path: path.to_owned(), message });
@@ -69,11 +70,6 @@ fn begin_beside(target: &Path) -> Result<(PathBuf, fs::File), Error> {
         return Err(failed(error));
     }
     Ok((unfinished, file))
-}
-
-fn write_whole(mut file: fs::File, text: &str) -> std::io::Result<()> {
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use poste_core::store::Store;
 use crate::office::local_file;
 use crate::settings::{Standing, Weighed, weigh_file};
 
+const CATCH_UP: &str = "bring this file up to the policy in force, then change it";
+
 /// Looks at the files and changes nothing. A check that cannot be made is told as a note.
 pub fn examine(place: &Place) -> Vec<Finding> {
     if !place.path.is_dir() {
@@ -61,7 +63,7 @@ fn policy(store: &Store) -> Result<Option<Finding>, Error> {
                 format!("poste.toml is not in force: policy {} from {} is", in_force.version, in_force.host),
                 "Another machine changed the policy after this one. What this file says has no effect.",
             )
-            .advice("bring this file up to the policy in force, then change it"),
+            .advice(CATCH_UP),
         ),
         Standing::Next if policy.replaces != in_force.version => Some(
             Finding::problem(
@@ -72,7 +74,7 @@ fn policy(store: &Store) -> Result<Option<Finding>, Error> {
                 ),
                 "Both were changed. Every command that writes is refused until they agree.",
             )
-            .advice("bring this file up to the policy in force, then change it"),
+            .advice(CATCH_UP),
         ),
         Standing::Next => Some(Finding::note(
             "policy",

@@ -128,16 +128,10 @@ fn texts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
 
 impl Fields {
     pub fn count(&mut self, key: &str) -> Option<u64> {
-        match self.values.remove(key) {
-            Some(Value::Count(count)) => Some(count),
-            _ => None,
-        }
+        self.values.remove(key)?.count()
     }
 
     pub fn length(&mut self, key: &str) -> Option<i64> {
-        match self.values.remove(key) {
-            Some(Value::Length(ms)) => Some(ms),
-            _ => None,
-        }
+        self.values.remove(key)?.length()
     }
 }

@@ -42,6 +42,20 @@ pub enum Value {
     Schema(SchemaSource),
 }
 
+impl Value {
+    pub fn count(&self) -> Option<u64> {
+        if let Self::Count(count) = self { Some(*count) } else { None }
+    }
+
+    pub fn length(&self) -> Option<i64> {
+        if let Self::Length(ms) = self { Some(*ms) } else { None }
+    }
+
+    pub fn flag(&self) -> Option<bool> {
+        if let Self::Flag(flag) = self { Some(*flag) } else { None }
+    }
+}
+
 #[derive(Debug)]
 pub struct Key {
     pub section: &'static str,

@@ -151,11 +151,8 @@ pub fn commands(file: &ConfigFile) -> Vec<Command> {
 
 fn of_gate(gate: &Gate) -> Option<Command> {
     let program = gate.program.as_ref()?;
-    let key = match program {
-        Program::Words(_) => "command",
-        Program::Shell(_) => "shell",
-    };
-    Some(Command { key: format!("{GATE}.{}.{key}", gate.name), line: gate.line, command: program.text() })
+    let key = format!("{GATE}.{}.{}", gate.name, program.key());
+    Some(Command { key, line: gate.line, command: program.text() })
 }
 
 impl FilePolicy {

@@ -9,9 +9,7 @@ use poste_core::vocabulary::AgentKind;
 use poste_core::{Error, Office, limits};
 
 use crate::read::{Problem, read_local};
-use crate::{
-    ConfigFile, FILE, LOCAL_FILE, LocalFile, OnRule, Runners, Value, WakeConfig, is_trusted, mark, on, read_config,
-};
+use crate::{ConfigFile, FILE, LOCAL_FILE, LocalFile, OnRule, Runners, WakeConfig, is_trusted, mark, on, read_config};
 
 /// Every rule of an office, as its files said at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -108,10 +106,13 @@ pub fn gates(office: &Office) -> Result<Gates, Error> {
     Ok(found)
 }
 
-/// What is wrong with the schemas of gates of one file, with the line of the gate.
-pub fn gate_schema_problems(config: &Path, gates: &[Gate], source: Source) -> Vec<Problem> {
-    let problems = poste_core::gates::schema_problems(config, gates).into_iter().filter(|(of, ..)| *of == source);
-    problems.map(|(_, line, message)| Problem { line: Some(line), column: Some(1), message }).collect()
+/// What is wrong with the schemas of gates, with the line of the gate.
+pub fn gate_schema_problems(config: &Path, gates: &[Gate]) -> Vec<Problem> {
+    let problems = gates.iter().flat_map(|gate| {
+        let found = poste_core::gates::schema_problems(config, gate).into_iter();
+        found.map(|message| Problem { line: Some(gate.line), column: Some(1), message })
+    });
+    problems.collect()
 }
 
 /// The rules of `poste.toml` and `.poste/local.toml`: which mail people are told of.
@@ -160,10 +161,8 @@ pub fn runners(office: &Office) -> Result<Runners, Error> {
         let trusted = is_trusted(office, &text)?;
         file.agents.values_mut().for_each(|agent| agent.trusted = trusted);
     }
-    let concurrency = match file.machine_value(&local, "dispatch", "concurrency") {
-        Some(Value::Count(count)) => u32::try_from(count).unwrap_or(u32::MAX),
-        _ => 1,
-    };
+    let concurrency = file.machine_value(&local, "dispatch", "concurrency").and_then(|value| value.count());
+    let concurrency = concurrency.map_or(1, |count| u32::try_from(count).unwrap_or(u32::MAX));
     let mut agents = file.agents;
     agents.extend(local.agents);
     for (name, agent) in &agents {

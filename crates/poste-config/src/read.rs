@@ -331,15 +331,9 @@ impl<'t> Reader<'t> {
 }
 
 fn settings(given: &BTreeMap<String, Given>) -> Settings {
-    let count = |key: &str| match given.get(key).map(|given| &given.value) {
-        Some(Value::Count(count)) => Some(*count),
-        _ => None,
-    };
+    let count = |key: &str| given.get(key).and_then(|given| given.value.count());
     let small = |key: &str| count(key).and_then(|count| u32::try_from(count).ok());
-    let length = |key: &str| match given.get(key).map(|given| &given.value) {
-        Some(Value::Length(ms)) => Some(*ms),
-        _ => None,
-    };
+    let length = |key: &str| given.get(key).and_then(|given| given.value.length());
     Settings {
         max_attempts: small("delivery.max_attempts"),
         retry_delay_ms: length("delivery.retry_delay"),
@@ -351,12 +345,10 @@ fn settings(given: &BTreeMap<String, Given>) -> Settings {
 }
 
 /// What the file leaves out comes from the built-in type of that name, else from `message`.
-fn policy_type(name: TypeName, values: &BTreeMap<&'static str, Value>) -> PolicyType {
+pub(crate) fn policy_type(name: TypeName, values: &BTreeMap<&'static str, Value>) -> PolicyType {
     let base = built_in(name.as_str()).or_else(|| built_in("message")).expect("message is built in");
-    let flag = |key: &str| match values.get(key) {
-        Some(Value::Flag(flag)) => Some(*flag),
-        _ => None,
-    };
+    let flag = |key: &str| values.get(key).and_then(Value::flag);
+    let length = |key: &str| values.get(key).and_then(Value::length);
     let response = flag("response").unwrap_or(base.response);
     PolicyType {
         priority: match values.get("priority") {
@@ -370,18 +362,9 @@ fn policy_type(name: TypeName, values: &BTreeMap<&'static str, Value>) -> Policy
         // Whoever wants a response asks for work, or an ack would end it unanswered.
         work: flag("work").unwrap_or(base.work || response),
         response,
-        max_attempts: match values.get("max_attempts") {
-            Some(Value::Count(count)) => u32::try_from(*count).ok(),
-            _ => None,
-        },
-        retry_delay_ms: match values.get("retry_delay") {
-            Some(Value::Length(ms)) => Some(*ms),
-            _ => None,
-        },
-        patience_ms: match values.get("patience") {
-            Some(Value::Length(ms)) => Some(*ms),
-            _ => None,
-        },
+        max_attempts: values.get("max_attempts").and_then(Value::count).and_then(|count| u32::try_from(count).ok()),
+        retry_delay_ms: length("retry_delay"),
+        patience_ms: length("patience"),
         name,
     }
 }

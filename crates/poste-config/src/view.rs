@@ -1,6 +1,6 @@
 //! The settings in force, each with where it comes from.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,8 +10,8 @@ use poste_core::log::{PolicyType, Settings};
 use poste_core::store::Store;
 use poste_core::store::tables::PolicyRow;
 use poste_core::text::TypeName;
-use poste_core::vocabulary::built_in;
 
+use crate::read::policy_type;
 use crate::{ConfigFile, KEYS, Key, LocalFile, MACHINE_SECTIONS, SCHEMA, TYPES, Value};
 
 /// Where a value comes from.
@@ -122,23 +122,15 @@ impl View<'_> {
         let given = self.file.given.contains_key(&full);
         let source = match (self.ours, &value) {
             (true, Some(_)) if given => Source::File,
-            (false, Some(value)) if base(name, key).as_ref() != Some(value) => Source::OtherMachine,
+            (false, Some(value))
+                if of_kind(&policy_type(name.clone(), &BTreeMap::new()), key).as_ref() != Some(value) =>
+            {
+                Source::OtherMachine
+            }
             _ => Source::BuiltIn,
         };
         let file_value = if says == value { None } else { says };
         Some(Setting { key: full, value, source, file_value })
-    }
-}
-
-/// What a type's key is if the file leaves it out.
-fn base(name: &TypeName, key: &Key) -> Option<Value> {
-    let word = built_in(name.as_str()).or_else(|| built_in("message"))?;
-    match key.name {
-        "priority" => Some(Value::Priority(word.priority)),
-        "urgency" => Some(Value::Urgency(word.urgency)),
-        "work" => Some(Value::Flag(word.work)),
-        "response" => Some(Value::Flag(word.response)),
-        _ => None,
     }
 }
 

@@ -40,7 +40,11 @@ pub struct PayloadSchemas {
 
 /// Schemas that were compiled, to be compiled again only when they have changed: a server lives longer than a schema.
 #[derive(Debug, Default)]
-pub struct Validators(BTreeMap<TypeName, (Digest, Compiled)>);
+pub struct Validators {
+    compiled: BTreeMap<TypeName, (Digest, Compiled)>,
+    /// The types whose schema was looked at in this submission: a batch reads each file once.
+    fresh: BTreeSet<TypeName>,
+}
 
 #[derive(Debug)]
 struct Compiled {
@@ -48,16 +52,10 @@ struct Compiled {
     work: Work,
 }
 
-/// The types whose schema was looked at in this submission: a batch reads each file once.
-#[derive(Debug)]
-pub struct Fresh<'v> {
-    validators: &'v mut Validators,
-    looked_at: BTreeSet<TypeName>,
-}
-
-impl<'v> Fresh<'v> {
-    pub fn new(validators: &'v mut Validators) -> Self {
-        Self { validators, looked_at: BTreeSet::new() }
+impl Validators {
+    /// Another submission begins.
+    pub(crate) fn begin(&mut self) {
+        self.fresh.clear();
     }
 }
 
@@ -88,7 +86,7 @@ impl PayloadSchemas {
     }
 
     /// Why a proposal is refused, if it is a message whose payload does not fit.
-    pub fn check(&self, proposal: &Proposal, fresh: &mut Fresh<'_>) -> Result<Option<Rejection>, Error> {
+    pub fn check(&self, proposal: &Proposal, validators: &mut Validators) -> Result<Option<Rejection>, Error> {
         let Some(send) = proposal.intent.mail() else { return Ok(None) };
         let Some(source) = self.sources.get(&send.kind) else { return Ok(None) };
         // A version of a shared context has a schema of its own, and no payload.
@@ -101,16 +99,16 @@ impl PayloadSchemas {
         let Some(payload) = payload else {
             return refused(format!("a message of type {kind} has a payload, and this one has none"));
         };
-        let validators = &mut fresh.validators.0;
-        if fresh.looked_at.insert(kind.clone()) {
+        let Validators { compiled: known, fresh } = validators;
+        if fresh.insert(kind.clone()) {
             let (schema, digest) = self.read(kind, source)?;
-            if validators.get(kind).is_none_or(|(known, _)| *known != digest) {
+            if known.get(kind).is_none_or(|(of, _)| *of != digest) {
                 let compiled = compile(&key_of(kind), &schema)
                     .map_err(|message| Error::Config { path: self.config.clone(), message })?;
-                validators.insert(kind.clone(), (digest, compiled));
+                known.insert(kind.clone(), (digest, compiled));
             }
         }
-        let (_, compiled) = &validators[kind];
+        let (_, compiled) = &known[kind];
         match check(compiled, payload) {
             Ok(()) => Ok(None),
             Err(why) => refused(format!("the payload does not fit the schema of {kind}: {why}")),

@@ -98,7 +98,7 @@ impl<'d> Desk<'d> {
     pub fn call<V: Verb>(&mut self, verb: V) -> Result<Answered<V::Answer>> {
         let answered = self.prepare::<V>().and_then(|()| verb.run(self));
         let mut carried_out = self.carry_out();
-        let (stored, mut warnings) = (std::mem::take(&mut self.stored), std::mem::take(&mut self.warnings));
+        let (stored, mut warnings) = (self.take_stored(), std::mem::take(&mut self.warnings));
         let next = std::mem::take(&mut self.next);
         match answered {
             Ok(mut answered) => {
@@ -267,6 +267,11 @@ impl<'d> Desk<'d> {
             let what = stored_text(proposal, outcome, effect);
             self.stored.push(Stored { what, id: Some(outcome.id.clone()) });
         }
+    }
+
+    /// What was accepted here, for whoever works at a desk without calling a verb.
+    pub fn take_stored(&mut self) -> Vec<Stored> {
+        std::mem::take(&mut self.stored)
     }
 
     /// Remembers a write that is no single record: it is done, whatever becomes of the answer.

@@ -69,7 +69,7 @@ impl Answer for BatchAnswer {
 
 pub(crate) fn run(cx: &mut Cx, source: &str, secret: SecretArgs) -> Result {
     let mut office = cx.open_to_write()?;
-    cx.agent(&office)?; // a batch without a sender is one mistake, not one a line
+    cx.agent(&mut office)?; // a batch without a sender is one mistake, not one a line
     let (reader, bytes): (Box<dyn Read>, Option<u64>) = if source == "-" {
         (Box::new(std::io::stdin()), None)
     } else {

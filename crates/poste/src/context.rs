@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::ColorChoice;
 use poste_connect::station::{self, Station};
 use poste_core::Timestamp;
-use poste_core::fold::{Effect, Outcome, Verdict};
+use poste_core::fold::{Effect, Outcome};
 use poste_core::log::{Ack, Author, Content, Intent, MessageNo, Proposal, Via};
 use poste_core::office::{Office, Place};
 use poste_core::store::clock::{Boot, Clock, SystemClock};
@@ -26,7 +26,6 @@ use poste_verbs::{Answered, Caller, Desk, Host, Verb};
 
 use crate::cli::{Global, duration};
 use crate::error::{CommandError, Kind};
-use crate::explain::{explain, unknown_agent};
 use crate::ui::progress::Screen;
 use crate::ui::{Answer, Ui};
 use crate::{Result, notes, ui};
@@ -283,33 +282,25 @@ impl Cx {
     }
 
     /// The speaker as a registered agent.
-    pub(crate) fn agent(&self, office: &Office) -> Result<Agent> {
-        let name = self.speaker()?;
-        match office.agent(&name)? {
-            Some(agent) => Ok(agent),
-            None => Err(unknown_agent(office, &name)?),
-        }
+    pub(crate) fn agent(&self, office: &mut Office) -> Result<Agent> {
+        Ok(self.with_desk(office, |desk| desk.agent())?)
     }
 
     /// The speaker as an agent mail can come to.
-    pub(crate) fn active_agent(&self, office: &Office) -> Result<Agent> {
-        let agent = self.agent(office)?;
-        if agent.is_active() {
-            return Ok(agent);
-        }
-        let message = format!("{} is retired, so nothing would come", agent.name);
-        let hint = format!("revive it: poste register {} --update", agent.name);
-        Err(CommandError::new(Kind::Refused, message).code("retired").hint(hint))
+    pub(crate) fn active_agent(&self, office: &mut Office) -> Result<Agent> {
+        Ok(self.with_desk(office, |desk| desk.active_agent())?)
     }
 
     /// A program that waited for an answer has it: to start it once more for that would never end.
     pub(crate) fn waited_for(&self, office: &mut Office, answer: MessageNo) -> Result {
-        if self.with_desk(office, |desk| desk.is_in_run())? {
-            let ack = self.proposal(office, Intent::Ack(Ack { message: answer }), None, None)?;
-            // Refused: somebody saw to it already.
-            self.propose(office, &ack)?;
-        }
-        Ok(())
+        self.with_desk(office, |desk| {
+            if desk.is_in_run()? {
+                let ack = desk.proposal(Intent::Ack(Ack { message: answer }), None, None)?;
+                // Refused: somebody saw to it already.
+                desk.propose(&ack)?;
+            }
+            Ok(())
+        })
     }
 
     pub(crate) fn proposal(
@@ -336,26 +327,9 @@ impl Cx {
 
     /// Proposes and expects to be accepted.
     pub(crate) fn decide(&self, office: &mut Office, proposal: &Proposal) -> Result<(Outcome, Effect)> {
-        let outcome = self.propose(office, proposal)?;
-        match outcome.verdict.clone() {
-            Verdict::Accepted(effect) => Ok((outcome, effect)),
-            Verdict::Rejected(rejection) => Err(explain(office, proposal, rejection)?),
-        }
-    }
-
-    /// Proposes, and remembers what was accepted.
-    pub(crate) fn propose(
-        &self,
-        office: &mut Office,
-        proposal: &Proposal,
-    ) -> std::result::Result<Outcome, poste_core::Error> {
-        let outcome = poste_config::propose(office, proposal)?;
-        if let Verdict::Accepted(effect) = &outcome.verdict {
-            let what = stored_text(proposal, &outcome, effect);
-            self.stored.borrow_mut().push(Stored { what, id: Some(outcome.id.clone()) });
-        }
-        self.carry_out(office);
-        Ok(outcome)
+        let (decided, stored) = self.with_desk(office, |desk| (desk.decide(proposal), desk.take_stored()));
+        self.stored.borrow_mut().extend(stored);
+        Ok(decided?)
     }
 
     /// Who carries out what was committed here.
@@ -426,21 +400,6 @@ impl Cx {
     /// For fences: unpredictable to whoever wrote the message.
     pub(crate) fn new_nonce(&self) -> String {
         self.host().ids.nonce()
-    }
-}
-
-fn stored_text(proposal: &Proposal, outcome: &Outcome, effect: &Effect) -> String {
-    let id = &outcome.id;
-    match effect {
-        Effect::Sent(sent) => format!("message #{}, id {id}", sent.number),
-        Effect::Claimed(claimed) => {
-            let numbers: Vec<String> = claimed.items.iter().map(|item| format!("#{}", item.number)).collect();
-            format!("the claim of {} with token {}, id {id}", numbers.join(", "), claimed.token)
-        }
-        _ => {
-            let position = outcome.position.map(|position| format!(" at record {position}")).unwrap_or_default();
-            format!("{}{position}, id {id}", proposal.intent.kind().name)
-        }
     }
 }
 

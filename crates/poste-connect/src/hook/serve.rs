@@ -276,10 +276,8 @@ impl Call {
 
     /// How many tokens a text may cost.
     pub(super) fn budget(&self, key: &str) -> usize {
-        match setting(&self.office, "hooks", key) {
-            Some(Value::Count(count)) => usize::try_from(count).unwrap_or(usize::MAX),
-            _ => 0,
-        }
+        let count = setting(&self.office, "hooks", key).and_then(|value| value.count()).unwrap_or(0);
+        usize::try_from(count).unwrap_or(usize::MAX)
     }
 }
 

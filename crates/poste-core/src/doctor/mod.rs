@@ -155,10 +155,6 @@ impl Report {
         self.findings.extend(findings);
         self.findings.sort_by_key(|finding| finding.severity);
     }
-
-    pub fn is_content(&self) -> bool {
-        self.count(Severity::Problem) == 0
-    }
 }
 
 /// What the checks look at.

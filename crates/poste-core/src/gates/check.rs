@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{CheckReport, Gate, GateReport, Gates, Program, Report, Source, TEMPLATES, folder_of};
+use super::{CheckReport, Gate, GateReport, Gates, Program, Report, TEMPLATES, folder_of};
 use crate::error::Error;
 use crate::limits;
 use crate::log::{Artifact, ArtifactState};
-use crate::payload;
+use crate::payload::{self, SchemaSource};
 use crate::store::Store;
 use crate::store::artifact::{Seen, Worktree};
 use crate::store::blobs::Blobs;
@@ -230,7 +230,8 @@ impl Looking<'_> {
 }
 
 impl Program {
-    fn key(&self) -> &'static str {
+    /// The key of a gate that names it.
+    pub fn key(&self) -> &'static str {
         match self {
             Self::Words(_) => "command",
             Self::Shell(_) => "shell",
@@ -316,18 +317,13 @@ pub fn pattern_of(pattern: &str) -> Result<globset::GlobMatcher, String> {
     glob.map(|glob| glob.compile_matcher()).map_err(|error| error.kind().to_string())
 }
 
-/// What is wrong with the schemas of gates, each with the gate's line.
-pub fn schema_problems(config: &Path, gates: &[Gate]) -> Vec<(Source, usize, String)> {
-    let mut problems = Vec::new();
-    for gate in gates {
-        let named = [("payload_schema", &gate.payload_schema), ("artifact_schema", &gate.artifact_schema)];
-        for (name, schema) in named {
-            let key = format!("gate {}: {name}", gate.name);
-            let why = schema.as_ref().and_then(|schema| payload::schema_problem(config, &key, schema));
-            problems.extend(why.map(|why| (gate.source, gate.line, why)));
-        }
-    }
-    problems
+/// What is wrong with the schemas of a gate.
+pub fn schema_problems(config: &Path, gate: &Gate) -> Vec<String> {
+    let named = [("payload_schema", &gate.payload_schema), ("artifact_schema", &gate.artifact_schema)];
+    let problem = |(name, schema): (&str, &Option<SchemaSource>)| {
+        payload::schema_problem(config, &format!("gate {}: {name}", gate.name), schema.as_ref()?)
+    };
+    named.into_iter().filter_map(problem).collect()
 }
 
 #[cfg(test)]

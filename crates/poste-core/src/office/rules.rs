@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::fold::{self, Code, Rejection};
 use crate::gates::Gates;
 use crate::log::{EndsHow, Intent, MessageNo, Position, Proposal};
-use crate::payload::{self, Fresh, PayloadSchemas};
+use crate::payload::{self, PayloadSchemas};
 use crate::store::Store;
 use crate::store::tables::Tables;
 
@@ -54,9 +54,9 @@ impl Office {
         let mut unfit = vec![None; proposals.len()];
         let Self { order, validators } = self;
         let store = order.files().store();
-        let mut fresh = Fresh::new(validators);
+        validators.begin();
         for (proposal, unfit) in proposals.iter().zip(&mut unfit) {
-            *unfit = schemas.check(proposal, &mut fresh)?;
+            *unfit = schemas.check(proposal, validators)?;
             if unfit.is_none() {
                 *unfit = unfit_data(store, proposal)?;
             }

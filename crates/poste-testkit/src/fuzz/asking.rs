@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use poste_core::log::{Body, Content, Intent, Proposal, Register, Send, Via};
 use poste_core::office::{Place, Rules};
 use poste_core::payload::SchemaSource;
-use poste_core::payload::{Fresh, PayloadSchemas, Validators};
+use poste_core::payload::{PayloadSchemas, Validators};
 use poste_core::store::Options;
 use poste_core::store::search::{InvalidQuery, Words};
 use poste_core::views::{self, SearchQuery};
@@ -137,7 +137,7 @@ pub(super) fn schema(input: &[u8]) -> Checked {
         return Ok("no content".to_owned());
     }
     let send = Intent::Send(Send::plain(kind, vec!["ann".parse().expect("an address")]));
-    match schemas.check(&proposal("payload", send, Some(content)), &mut Fresh::new(&mut Validators::default())) {
+    match schemas.check(&proposal("payload", send, Some(content)), &mut Validators::default()) {
         Ok(None) => must(!broken, || "a broken schema lets a payload through".to_owned()).map(|()| "fits".to_owned()),
         Ok(Some(rejection)) => Ok(format!("refused {}", rejection.reason)),
         Err(Error::Config { message, .. }) => {

@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use poste_config::{ConfigFile, Problem, gate_schema_problems, read_config};
-use poste_core::gates;
 use poste_core::office::Place;
 use poste_core::payload::PayloadSchemas;
 use poste_core::text::count;
@@ -49,7 +48,7 @@ pub fn of_office(place: &Place) -> Result<Answered<Answer>> {
     answer.read_rules(&main, &mut counts)?;
     answer.read(place.path.join(poste_config::LOCAL_FILE), |text| {
         let (local, mut problems) = poste_config::read_local(text);
-        let gates = gate_schema_problems(&main, &local.gates, gates::Source::Machine);
+        let gates = gate_schema_problems(&main, &local.gates);
         counts.gates += gates.len();
         problems.extend(gates);
         problems
@@ -63,7 +62,7 @@ impl Answer {
         self.read(path.to_owned(), |text| {
             let (file, mut problems) = ConfigFile::check(text);
             let schemas = schema_problems(path, &file);
-            let gates = gate_schema_problems(path, &file.gates, gates::Source::Office);
+            let gates = gate_schema_problems(path, &file.gates);
             (counts.schemas, counts.gates) = (schemas.len(), gates.len());
             problems.extend(schemas.into_iter().chain(gates));
             problems

@@ -260,7 +260,7 @@ fn keep_marked(name: &ContextName, error: CommandError) -> CommandError {
 pub(crate) fn edit(cx: &mut Cx, args: EditArgs) -> Result {
     let editor = editor()?;
     let mut office = cx.open_to_write()?;
-    cx.active_agent(&office)?;
+    cx.active_agent(&mut office)?;
     let before = cx.ask(&mut office, show::Input { name: args.name.clone(), at: None })?.answer;
     if let Some(lock) = &before.lock {
         cx.ui.say(format!("{} is {}", args.name, lock_text(&cx.ui, lock)));

@@ -282,7 +282,7 @@ impl Desk<'_> {
 
     /// Waits for work, claims it, and reads it.
     fn claim(&mut self) -> Result<MessageView> {
-        let agent = self.cx.agent(&self.office)?;
+        let agent = self.cx.agent(&mut self.office)?;
         let there = self.cx.wait_for(&mut self.office, &Interest::mail(&agent.name), Some(PATIENCE), |office| {
             Ok(views::has_claimable(office.store(), &agent, &[])?.then_some(()))
         })?;
@@ -297,7 +297,7 @@ impl Desk<'_> {
     }
 
     fn wait_for(&mut self, kind: &str) -> Result<MessageView> {
-        let agent = self.cx.agent(&self.office)?;
+        let agent = self.cx.agent(&mut self.office)?;
         let query =
             NewsQuery { session: self.cx.session(), kind: Some(kind.parse()?), limit: 1, ..NewsQuery::default() };
         let found = self.cx.wait_for(&mut self.office, &Interest::mail(&agent.name), Some(PATIENCE), |office| {
