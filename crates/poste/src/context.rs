@@ -388,11 +388,6 @@ impl Cx {
         }
     }
 
-    /// Marks what was just printed as shown to the speaker.
-    pub(crate) fn mark_shown(&self, office: &mut Office, numbers: Vec<MessageNo>) -> Result {
-        self.confirm(office, vec![Mark::Shown(numbers)])
-    }
-
     pub(crate) fn new_id(&self) -> RecordId {
         self.host().ids.fresh(self.station.clock.wall())
     }

@@ -104,7 +104,7 @@ fn tell_partial(cx: &Cx, error: CommandError) -> CommandError {
 /// Tries whenever something could be claimed; another member of a group may be faster. What did not pass its gates went
 /// back to its sender, and the wait goes on; but an id is for one claim, and what may not be run today would be claimed
 /// again at once.
-fn wait(
+pub(super) fn wait(
     cx: &Cx,
     office: &mut Office,
     input: &claim::Input,

@@ -4,12 +4,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use poste_core::Position;
-use poste_core::fold::Effect;
-use poste_core::log::{Ack, Body, Claim, Content, Done, Ends, EndsHow, Intent, MessageNo, Register, Send};
+use poste_core::log::MessageNo;
 use poste_core::office::Office;
 use poste_core::store::{Interest, discover};
 use poste_core::text::Name;
-use poste_core::views::{self, MessageView, NewsQuery};
+use poste_core::views::{self, MessageView};
+use poste_verbs::draft::Message;
+use poste_verbs::secret::Secrets;
+use poste_verbs::{Verb, ack, claim, done, register, reply, send, wait};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -110,7 +112,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     }
     cx.ui.say(format!("three processes share the office in {}", folder.display()));
     let mut players =
-        CAST.iter().map(|(name, ..)| Player::start(&folder, name, args.pace)).collect::<Result<Vec<_>>>()?;
+        CAST.iter().map(|(name, ..)| Process::start(&folder, name, args.pace)).collect::<Result<Vec<_>>>()?;
     cx.forget_stored(); // a play: nobody misses an answer
     follow(cx, &mut office, &mut players)?;
     let conversation = conversation(&office)?;
@@ -119,26 +121,18 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 }
 
 fn register(cx: &Cx, office: &mut Office, name: &str, role: &str, capabilities: &[&str]) -> Result {
-    let intent = Intent::Register(Register {
-        kind: None,
-        role: Some(role.parse()?),
-        capabilities: Some(capabilities.iter().map(|word| word.parse()).collect::<std::result::Result<_, _>>()?),
-        worktree: None,
-        lead: None,
-        clears: Vec::new(),
-        update: false,
-    });
-    let proposal = cx.proposal_as(office, name.parse()?, intent, None, None);
-    cx.decide(office, &proposal).map(|_| ())
+    let capabilities = capabilities.iter().map(|word| word.parse()).collect::<std::result::Result<_, _>>()?;
+    let role = Some(role.parse()?);
+    cx.ask(office, register::Input { role, capabilities, ..register::Input::of(name.parse()?) }).map(drop)
 }
 
 /// One of the three processes. Ends with the demo, however the demo ends.
-struct Player {
+struct Process {
     name: &'static str,
     process: Child,
 }
 
-impl Player {
+impl Process {
     fn start(folder: &Path, name: &'static str, pace: Duration) -> Result<Self> {
         let program = std::env::current_exe()
             .map_err(|error| CommandError::new(Kind::Internal, format!("cannot find myself: {error}")))?;
@@ -167,7 +161,7 @@ impl Player {
     }
 }
 
-impl Drop for Player {
+impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -175,10 +169,10 @@ impl Drop for Player {
 }
 
 /// Prints what happens as it happens, until all three are done.
-fn follow(cx: &Cx, office: &mut Office, players: &mut [Player]) -> Result {
+fn follow(cx: &Cx, office: &mut Office, players: &mut [Process]) -> Result {
     let mut cursor = Position(0);
     loop {
-        let ended = players.iter_mut().map(Player::has_ended).collect::<Result<Vec<bool>>>()?;
+        let ended = players.iter_mut().map(Process::has_ended).collect::<Result<Vec<bool>>>()?;
         for line in views::timeline(office.store(), cursor, 1_000)? {
             cursor = line.position;
             if !cx.ui.json && !matches!(line.kind.as_str(), "barrier" | "delivery.shown") {
@@ -212,113 +206,107 @@ fn conversation(office: &Office) -> Result<Vec<MessageView>> {
 /// What one of the processes does: everything through the office, nothing between the processes.
 fn play(cx: &mut Cx, folder: &Path, name: &Name, pace: Duration) -> Result {
     let office = cx.place_at(folder.join(discover::FOLDER)).open()?;
-    let mut desk = Desk { cx, office, pace };
+    let mut player = Player { cx, office, pace };
     match name.as_str() {
-        "lead" => play_lead(&mut desk),
-        "coder" => play_coder(&mut desk),
-        "reviewer" => play_reviewer(&mut desk),
+        "lead" => play_lead(&mut player),
+        "coder" => play_coder(&mut player),
+        "reviewer" => play_reviewer(&mut player),
         other => Err(CommandError::usage(format!("{other} has no part in the demo"))),
     }
 }
 
-fn play_lead(desk: &mut Desk<'_>) -> Result {
-    desk.send("coder", "directive", "Implement token refresh", "Refresh tokens must rotate on every use.")?;
-    let report = desk.wait_for("task_completed")?;
-    desk.propose(Intent::Ack(Ack { message: report.number }), None)?;
-    Ok(())
+fn play_lead(lead: &mut Player<'_>) -> Result {
+    lead.send("coder", "directive", "Implement token refresh", "Refresh tokens must rotate on every use.")?;
+    lead.await_and_ack("task_completed")
 }
 
-fn play_coder(desk: &mut Desk<'_>) -> Result {
-    let task = desk.claim()?;
-    desk.work();
-    desk.send("reviewer", "question", "Review token refresh", "```rust\nfn refresh(old: &Token) -> Token\n```")?;
-    let found = desk.wait_for("response")?;
-    desk.propose(Intent::Ack(Ack { message: found.number }), None)?;
-    desk.work();
-    desk.send("reviewer", "question", "Fixed: review again", "The old token is revoked before the new one is issued.")?;
-    let approved = desk.wait_for("response")?;
-    desk.propose(Intent::Ack(Ack { message: approved.number }), None)?;
-    let content = Content { summary: Some("Token refresh, reviewed".to_owned()), ..Content::default() };
-    desk.propose(Intent::Done(Done { message: task.number, token: None, artifacts: Vec::new() }), Some(content))?;
-    desk.reply(&task, "task_completed", "Task done: token refresh", "Implemented, reviewed and approved.", false)
+fn play_coder(coder: &mut Player<'_>) -> Result {
+    let task = coder.claim()?;
+    coder.work();
+    coder.send("reviewer", "question", "Review token refresh", "```rust\nfn refresh(old: &Token) -> Token\n```")?;
+    coder.await_and_ack("response")?;
+    coder.work();
+    coder.send(
+        "reviewer",
+        "question",
+        "Fixed: review again",
+        "The old token is revoked before the new one is issued.",
+    )?;
+    coder.await_and_ack("response")?;
+    coder.ask(done::Input {
+        number: task,
+        summary: Some("Token refresh, reviewed".to_owned()),
+        result: Vec::new(),
+        files: Vec::new(),
+        recommend: None,
+        token: None,
+        id: None,
+        secrets: Secrets::default(),
+    })?;
+    coder.reply(task, "task_completed", "Task done: token refresh", "Implemented, reviewed and approved.", false)
 }
 
-fn play_reviewer(desk: &mut Desk<'_>) -> Result {
-    let first = desk.claim()?;
-    desk.work();
-    desk.reply(&first, "response", "Found issues", "The old token stays valid after a refresh.", true)?;
-    let second = desk.claim()?;
-    desk.work();
-    desk.reply(&second, "response", "Approved", "Looks right now.", true)
+fn play_reviewer(reviewer: &mut Player<'_>) -> Result {
+    let first = reviewer.claim()?;
+    reviewer.work();
+    reviewer.reply(first, "response", "Found issues", "The old token stays valid after a refresh.", true)?;
+    let second = reviewer.claim()?;
+    reviewer.work();
+    reviewer.reply(second, "response", "Approved", "Looks right now.", true)
 }
 
 /// An agent at work.
-struct Desk<'a> {
-    cx: &'a mut Cx,
+struct Player<'a> {
+    cx: &'a Cx,
     office: Office,
     pace: Duration,
 }
 
-impl Desk<'_> {
+impl Player<'_> {
     fn work(&self) {
         std::thread::sleep(self.pace);
     }
 
-    fn propose(&mut self, intent: Intent, content: Option<Content>) -> Result<Effect> {
-        let proposal = self.cx.proposal(&self.office, intent, content, None)?;
-        self.cx.decide(&mut self.office, &proposal).map(|(_, effect)| effect)
+    fn ask<V: Verb>(&mut self, verb: V) -> Result<V::Answer> {
+        Ok(self.cx.ask(&mut self.office, verb)?.answer)
     }
 
     fn send(&mut self, to: &str, kind: &str, subject: &str, body: &str) -> Result {
-        let header = header(vec![to.parse()?], kind)?;
-        self.propose(Intent::Send(header), Some(text(subject, body))).map(|_| ())
+        let (to, subject, message) = (vec![to.parse()?], subject.to_owned(), message(kind, body)?);
+        self.ask(send::Input { to, subject, reply_to: None, message }).map(drop)
     }
 
-    fn reply(&mut self, to: &MessageView, kind: &str, subject: &str, body: &str, done: bool) -> Result {
-        let ends = done.then_some(Ends { message: to.number, how: EndsHow::Replied, token: None });
-        let header = Send { reply_to: Some(to.number), ends, ..header(Vec::new(), kind)? };
-        self.propose(Intent::Send(header), Some(text(subject, body))).map(|_| ())
+    fn reply(&mut self, number: MessageNo, kind: &str, subject: &str, body: &str, done: bool) -> Result {
+        let (subject, message) = (Some(subject.to_owned()), message(kind, body)?);
+        self.ask(reply::Input { number, subject, done, token: None, message }).map(drop)
     }
 
     /// Waits for work, claims it, and reads it.
-    fn claim(&mut self) -> Result<MessageView> {
-        let agent = self.cx.agent(&mut self.office)?;
-        let there = self.cx.wait_for(&mut self.office, &Interest::mail(&agent.name), Some(PATIENCE), |office| {
-            Ok(views::has_claimable(office.store(), &agent, &[])?.then_some(()))
-        })?;
-        there.ok_or_else(|| CommandError::new(Kind::TimedOut, "no work came"))?;
-        let effect =
-            self.propose(Intent::Claim(Claim { message: None, max: 1, lease_ms: None, types: Vec::new() }), None)?;
-        let Effect::Claimed(claimed) = effect else {
-            return Err(CommandError::new(Kind::Internal, "the claim won nothing"));
-        };
-        let number = claimed.items.first().map(|item| item.number).unwrap_or_default();
-        self.read(number)
+    fn claim(&mut self) -> Result<MessageNo> {
+        let input = claim::Input { waits: true, ..claim::Input::default() };
+        let answered = super::claim::wait(self.cx, &mut self.office, &input, Some(PATIENCE))?;
+        self.cx.confirm(&mut self.office, answered.marks)?;
+        let claim = answered.answer.claims.into_iter().next();
+        claim.map(|claim| claim.message.number).ok_or_else(|| CommandError::not_found("the claim won nothing"))
     }
 
-    fn wait_for(&mut self, kind: &str) -> Result<MessageView> {
-        let agent = self.cx.agent(&mut self.office)?;
-        let query =
-            NewsQuery { session: self.cx.session(), kind: Some(kind.parse()?), limit: 1, ..NewsQuery::default() };
-        let found = self.cx.wait_for(&mut self.office, &Interest::mail(&agent.name), Some(PATIENCE), |office| {
-            Ok(views::news(office.store(), &agent, &query)?.messages.into_iter().next())
-        })?;
-        let message = found.ok_or_else(|| CommandError::new(Kind::TimedOut, format!("no {kind} came")))?;
-        self.read(message.number)
-    }
-
-    fn read(&mut self, number: MessageNo) -> Result<MessageView> {
-        let message = views::message(self.office.store(), number)?
-            .ok_or_else(|| CommandError::not_found(format!("there is no message {number}")))?;
-        self.cx.mark_shown(&mut self.office, vec![number])?;
-        Ok(message)
+    /// Waits for a message of a type, reads it and acknowledges it.
+    fn await_and_ack(&mut self, kind: &str) -> Result {
+        let input = wait::Input { kind: Some(kind.parse()?), limit: 1, ..wait::Input::default() };
+        let answered = super::wait::next_mail(self.cx, &mut self.office, input, Some(PATIENCE))?;
+        self.cx.confirm(&mut self.office, answered.marks)?;
+        for MessageView { number, .. } in answered.answer.news.messages {
+            self.ask(ack::Input { number, note: None, id: None, secrets: Secrets::default() })?;
+        }
+        Ok(())
     }
 }
 
-fn header(to: Vec<poste_core::Address>, kind: &str) -> Result<Send> {
-    Ok(Send { conversation: Some("token-refresh".parse()?), ..Send::plain(kind.parse()?, to) })
-}
-
-fn text(subject: &str, body: &str) -> Content {
-    Content { subject: subject.to_owned(), body: Body::from(body), ..Content::default() }
+fn message(kind: &str, body: &str) -> Result<Message> {
+    Ok(Message {
+        kind: Some(kind.parse()?),
+        body: body.into(),
+        conversation: Some("token-refresh".parse()?),
+        ..Message::default()
+    })
 }

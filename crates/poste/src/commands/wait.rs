@@ -2,10 +2,12 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use poste_core::log::{MessageNo, Position};
+use poste_core::office::Office;
 use poste_core::store::Interest;
 use poste_core::store::tables::Concern;
 use poste_core::text::{Topic, TypeName};
 use poste_core::views::{MessageView, Replies};
+use poste_verbs::Answered;
 use poste_verbs::wait::{self, replies, replies::Wanted};
 
 use super::read;
@@ -96,22 +98,30 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 
 fn wait_for_mail(cx: &mut Cx, args: Args) -> Result {
     let Args { kind, from, topic, after, limit, .. } = args;
-    let mut input = wait::Input { kind, from, topic, after, limit, looked: None };
+    let input = wait::Input { kind, from, topic, after, limit, looked: None };
     let mut office = cx.open()?;
-    let interest = Interest::mail(&cx.speaker()?);
-    let found = cx.wait(&mut office, &interest, args.timeout, |office| {
-        let answered = cx.ask(office, input.clone())?;
-        input.looked.clone_from(&answered.answer.looked);
-        Ok((!answered.answer.news.messages.is_empty()).then_some(answered))
-    })?;
-    let Some(answered) = found else {
-        return Err(CommandError::new(Kind::TimedOut, "nothing new came in that time"));
-    };
+    let answered = next_mail(cx, &mut office, input, args.timeout)?;
     cx.ui.now = office.now()?;
     if args.for_model && !cx.ui.json {
         return cx.show_as(&mut office, answered, |answer| print_for_model(cx, &answer.news.messages));
     }
     cx.show(&mut office, answered)
+}
+
+/// Asks again whenever mail may have come, until some did.
+pub(super) fn next_mail(
+    cx: &Cx,
+    office: &mut Office,
+    mut input: wait::Input,
+    timeout: Option<Duration>,
+) -> Result<Answered<wait::Answer>> {
+    let interest = Interest::mail(&cx.speaker()?);
+    let found = cx.wait(office, &interest, timeout, |office| {
+        let answered = cx.ask(office, input.clone())?;
+        input.looked.clone_from(&answered.answer.looked);
+        Ok((!answered.answer.news.messages.is_empty()).then_some(answered))
+    })?;
+    found.ok_or_else(|| CommandError::new(Kind::TimedOut, "nothing new came in that time"))
 }
 
 fn print_for_model(cx: &Cx, messages: &[MessageView]) -> Result {
