@@ -9,8 +9,7 @@ use std::time::Duration;
 use clap::ColorChoice;
 use poste_connect::station::{self, Station};
 use poste_core::Timestamp;
-use poste_core::fold::{Effect, Outcome};
-use poste_core::log::{Ack, Author, Content, Intent, MessageNo, Proposal, Via};
+use poste_core::log::{Ack, Intent, MessageNo, Via};
 use poste_core::office::{Office, Place};
 use poste_core::store::clock::{Boot, Clock, SystemClock};
 use poste_core::store::schema::Schema;
@@ -301,35 +300,6 @@ impl Cx {
             }
             Ok(())
         })
-    }
-
-    pub(crate) fn proposal(
-        &self,
-        office: &Office,
-        intent: Intent,
-        content: Option<Content>,
-        id: Option<RecordId>,
-    ) -> Result<Proposal> {
-        Ok(self.proposal_as(office, self.speaker()?, intent, content, id))
-    }
-
-    pub(crate) fn proposal_as(
-        &self,
-        office: &Office,
-        actor: Name,
-        intent: Intent,
-        content: Option<Content>,
-        id: Option<RecordId>,
-    ) -> Proposal {
-        let author = Author { actor, session: self.session(), via: self.via() };
-        Proposal { id: id.unwrap_or_else(|| self.new_id()), ..office.proposal(&author, intent, content) }
-    }
-
-    /// Proposes and expects to be accepted.
-    pub(crate) fn decide(&self, office: &mut Office, proposal: &Proposal) -> Result<(Outcome, Effect)> {
-        let (decided, stored) = self.with_desk(office, |desk| (desk.decide(proposal), desk.take_stored()));
-        self.stored.borrow_mut().extend(stored);
-        Ok(decided?)
     }
 
     /// Who carries out what was committed here.
