@@ -64,6 +64,13 @@ pub fn rfc3339<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S:
     serializer.collect_str(at)
 }
 
+/// What [`rfc3339`] wrote.
+pub fn from_rfc3339<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let at: jiff::Timestamp = text.parse().map_err(serde::de::Error::custom)?;
+    Ok(Timestamp::from_ms(at.as_millisecond()))
+}
+
 /// For views: a moment as RFC 3339 text, or null.
 pub fn rfc3339_option<S: serde::Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
     match at {

@@ -53,7 +53,7 @@ impl Verb for Input {
         if let Effect::Late(late) = effect {
             let now = match late.holder {
                 Some(holder) => format!("held by {holder}"),
-                None => late.state.to_owned(),
+                None => late.state.to_string(),
             };
             return Err(Error::conflict(format!("the lease on message {number} was lost; it is {now} now"))
                 .code(Code::LeaseLost.word())

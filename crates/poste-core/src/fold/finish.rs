@@ -67,19 +67,19 @@ fn keep_late(plan: FinishPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<
     if let Some(holder) = holder.clone().filter(|holder| *holder != plan.message.sender) {
         notice::tell(tables, cx, Address::Agent(holder), Notice::Late, &plan.message, &own)?;
     }
-    Ok(Effect::Late(Late { number: own.message, holder, state: own.state.word() }))
+    Ok(Effect::Late(Late { number: own.message, holder, state: own.state.word().into() }))
 }
 
 /// What a repeated `done` is told: that it was late, if it was.
 pub(crate) fn finished_before(tables: &Tables<'_>, number: MessageNo, position: Position) -> Result<Effect, Error> {
     if tables.was_late(number, position)? {
-        return Ok(Effect::Late(Late { number, holder: None, state: "archived" }));
+        return Ok(Effect::Late(Late { number, holder: None, state: "archived".into() }));
     }
     let events = tables.events_of(number)?;
     let late = events.iter().find(|event| event.position == position && event.event == Event::Late);
     let own = late.map(|late| tables.delivery(late.delivery)).transpose()?.flatten();
     Ok(match own {
-        Some(own) => Effect::Late(Late { number, holder: delivery::holder(&own), state: own.state.word() }),
+        Some(own) => Effect::Late(Late { number, holder: delivery::holder(&own), state: own.state.word().into() }),
         None => Effect::Noted,
     })
 }

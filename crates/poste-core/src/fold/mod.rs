@@ -48,7 +48,7 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::limits;
 use crate::log::{Barrier, Clock, Intent, Malformed, MalformedRecord, MessageNo, Position, Record, Sealed};
-use crate::store::tables::Tables;
+use crate::store::tables::{IdRow, Tables};
 use crate::text::{Label, Name, Session};
 use crate::time::Timestamp;
 use outcome::{Stop, refuse};
@@ -175,17 +175,18 @@ pub fn fold_malformed(tables: &mut Tables<'_>, record: &MalformedRecord) -> Resu
     tables.insert_refusal(record.position, Code::Malformed.word(), &record.why.to_string())
 }
 
-/// The answer to a record that was folded before, as far as it can still be told.
+/// The answer to a record that another process folded: the one it was given, or else as far as it can still be told.
 pub(crate) fn recall_record(tables: &Tables<'_>, sealed: &Sealed, position: Position) -> Result<Outcome, Error> {
     let id = &sealed.envelope.id;
     let missing = || Error::Damaged(format!("record {position} was folded and is not there"));
     let at = tables.record(position)?.ok_or_else(missing)?.at;
-    let known = tables.id(id)?.ok_or_else(missing)?;
     let outcome = |position, repeat, verdict| Outcome { id: id.clone(), position: Some(position), at, repeat, verdict };
-    if known.position != position && known.fingerprint != sealed.envelope.fingerprint() {
-        return Ok(outcome(position, false, recall(tables, position, None)?));
-    }
-    let verdict = recall(tables, known.position, known.message)?;
+    let is_about = |known: &IdRow| known.position == position || known.fingerprint == sealed.envelope.fingerprint();
+    let kept = tables.answer(position)?;
+    let Some(known) = tables.id(id)?.filter(is_about) else {
+        return Ok(outcome(position, false, kept.map_or_else(|| recall(tables, position, None), Ok)?));
+    };
+    let verdict = kept.map_or_else(|| recall(tables, known.position, known.message), Ok)?;
     Ok(outcome(known.position, known.position != position, verdict))
 }
 

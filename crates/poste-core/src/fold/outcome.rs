@@ -1,15 +1,16 @@
 //! What the fold answers.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::address::Address;
 use crate::log::{MessageNo, Position, ReservationNo};
 use crate::pattern::Pattern;
 use crate::text::{ContextName, Label, Name, RecordId};
-use crate::time::{Timestamp, rfc3339};
+use crate::time::{Timestamp, from_rfc3339, rfc3339};
 
 /// The answer to one proposal.
 #[derive(Debug, Clone)]
@@ -23,7 +24,8 @@ pub struct Outcome {
     pub verdict: Verdict,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Accepted(Effect),
     Rejected(Rejection),
@@ -39,7 +41,8 @@ impl Verdict {
 }
 
 /// What an accepted record did, as far as its proposer wants to know.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// Nothing more to say.
     Noted,
@@ -88,7 +91,7 @@ impl Effect {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sent {
     pub number: MessageNo,
     pub conversation: String,
@@ -96,7 +99,7 @@ pub struct Sent {
     pub deliveries: Vec<Address>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Versioned {
     pub context: ContextName,
     pub version: u64,
@@ -106,7 +109,7 @@ pub struct Versioned {
     pub subscribers: usize,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgreedOn {
     pub proposal: MessageNo,
     /// The reply that says so.
@@ -115,57 +118,57 @@ pub struct AgreedOn {
     pub missing: Vec<Address>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Locked {
     pub context: ContextName,
     pub token: Position,
-    #[serde(serialize_with = "rfc3339")]
+    #[serde(serialize_with = "rfc3339", deserialize_with = "from_rfc3339")]
     pub until: Timestamp,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Claimed {
     pub token: Position,
     pub items: Vec<ClaimedItem>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimedItem {
     pub number: MessageNo,
-    #[serde(serialize_with = "rfc3339")]
+    #[serde(serialize_with = "rfc3339", deserialize_with = "from_rfc3339")]
     pub lease_until: Timestamp,
 }
 
 /// One pattern, with who holds it how long.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reserved {
     pub number: ReservationNo,
     pub pattern: Pattern,
     pub shared: bool,
-    #[serde(serialize_with = "rfc3339")]
+    #[serde(serialize_with = "rfc3339", deserialize_with = "from_rfc3339")]
     pub until: Timestamp,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Handling {
     pub rule: Label,
     pub token: Position,
-    #[serde(serialize_with = "rfc3339")]
+    #[serde(serialize_with = "rfc3339", deserialize_with = "from_rfc3339")]
     pub until: Timestamp,
     /// Everything up to here was seen to.
     pub cursor: Position,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Late {
     pub number: MessageNo,
     /// Who holds it now, if anybody.
     pub holder: Option<Name>,
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
 }
 
 /// Why a proposal was refused. Both parts are decided by log and tables alone, so every machine says the same.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{reason}")]
 pub struct Rejection {
     pub code: Code,
@@ -175,8 +178,8 @@ pub struct Rejection {
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident $word:literal $class:ident),+ $(,)?) => {
         /// Every reason the fold has to refuse.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Code { $($(#[$doc])* $variant),+ }
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum Code { $($(#[$doc])* #[serde(rename = $word)] $variant),+ }
 
         impl Code {
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];

@@ -253,6 +253,9 @@ impl Follower {
             Entry::Malformed(malformed) => return fold_malformed(tables, malformed).map(|()| None),
         };
         let outcome = fold(tables, record, Refusals::Kept)?;
+        if record.sealed.envelope.machine == *self.files.store.machine()? {
+            tables.keep_answer(record.position, &outcome.verdict)?;
+        }
         // A repeat of a redacted record brought its blobs along once more.
         if let (true, Some(position)) = (outcome.repeat, outcome.position)
             && tables.redaction(position)?.is_some()

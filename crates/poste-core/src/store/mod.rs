@@ -403,6 +403,7 @@ impl Store {
         // Its poste.toml still stands on the policy that the copied machine had seen.
         transaction
             .execute("UPDATE machine SET boot_id = '', boot_ms = 0, at = 0, name = ?1", [machine::fresh_name()])?;
+        transaction.execute("DELETE FROM answers", [])?;
         schema::set_meta(&transaction, "restored", from)?;
         transaction.commit()?;
         // A copy comes in rollback mode. The switch itself is the last commit of that mode: it is synced, and the WAL is

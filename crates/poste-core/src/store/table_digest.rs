@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 
 /// Tables the digest does not cover: they belong to this file or machine, can be erased, or only find again what other tables
 /// say. Everything else is.
-pub const NOT_COVERED: &[&str] = &["meta", "machine", "content", "owed_rings"];
+pub const NOT_COVERED: &[&str] = &["meta", "machine", "answers", "content", "owed_rings"];
 
 /// The columns of covered tables that the digest does not cover: how a refusal is worded may change from program to program,
 /// its code may not.

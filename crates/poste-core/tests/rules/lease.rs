@@ -207,7 +207,7 @@ fn a_result_with_a_lost_lease_is_kept_as_late_and_changes_nothing() {
     let before = desk.delivery(number);
 
     let answer = late(desk.done_with("bob", number, Some(lost)));
-    assert_eq!((answer.number, answer.state), (number, "claimed"));
+    assert_eq!((answer.number, &*answer.state), (number, "claimed"));
     assert_eq!(answer.holder.unwrap(), "cid");
     assert_eq!(desk.delivery(number), before);
 
@@ -244,7 +244,7 @@ fn a_late_result_for_what_nobody_holds_is_told_to_the_sender_alone() {
     let number = desk.send("ann", "role:dev", "directive");
     let lost = lose_lease(&mut desk, "bob", number);
     let answer = late(desk.done_with("bob", number, Some(lost)));
-    assert_eq!((answer.holder, answer.state), (None, "pending"));
+    assert_eq!((answer.holder, &*answer.state), (None, "pending"));
     assert_eq!(desk.told_of(number), [("ann".to_owned(), Notice::Late)]);
     accepted(desk.claim("cid", number));
 }

@@ -1,5 +1,6 @@
 //! Offices in folders that follow a log which something else orders.
 
+mod answers;
 mod malformed;
 mod refusals;
 mod world;

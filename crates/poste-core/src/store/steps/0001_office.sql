@@ -53,6 +53,13 @@ CREATE TABLE outcomes (
   reason TEXT NOT NULL
 ) STRICT;
 
+-- What the fold answered to this machine's own proposals, for the process that waits for it while another one folds. Only of
+-- a log that is ordered elsewhere, and only the newest.
+CREATE TABLE answers (
+  position INTEGER PRIMARY KEY,
+  verdict TEXT NOT NULL
+) STRICT;
+
 CREATE TABLE cursor (
   one INTEGER PRIMARY KEY CHECK (one = 1),
   position INTEGER NOT NULL,

@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row, params};
 use super::{Optional as _, Tables, kept};
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::fold::Code;
+use crate::fold::{Code, Verdict};
 use crate::limits;
 use crate::log::{Arrived, Entry, Head, MalformedRecord, MessageNo, Position, Record, Sealed};
 use crate::text::RecordId;
@@ -128,6 +128,28 @@ impl Tables<'_> {
             .prepare_cached("SELECT code, reason FROM outcomes WHERE position = ?1")?
             .query_row([position], |row| Ok(Refused { code: row.get(0)?, reason: row.get(1)? }))
             .optional()
+    }
+
+    /// Keeps an answer for another process of this machine, and forgets old ones.
+    pub fn keep_answer(&mut self, position: Position, verdict: &Verdict) -> Result<(), Error> {
+        let verdict = serde_json::to_string(verdict).map_err(|error| Error::Damaged(error.to_string()))?;
+        self.conn
+            .prepare_cached("INSERT INTO answers (position, verdict) VALUES (?1, ?2)")?
+            .execute(params![position, verdict])?;
+        let oldest = position.0.saturating_sub(limits::ANSWERS_KEPT_RECORDS);
+        self.conn.prepare_cached("DELETE FROM answers WHERE position <= ?1")?.execute([oldest])?;
+        Ok(())
+    }
+
+    /// What this machine was answered at a position, if that is still kept.
+    pub fn answer(&self, position: Position) -> Result<Option<Verdict>, Error> {
+        let kept: Option<String> = self
+            .conn
+            .prepare_cached("SELECT verdict FROM answers WHERE position = ?1")?
+            .query_row([position], |row| row.get(0))
+            .optional()?;
+        // One of a newer program may say more than this one can read. It is told as well as the tables can.
+        Ok(kept.and_then(|kept| serde_json::from_str(&kept).ok()))
     }
 
     /// Whether the office keeps what a record says: not if it was refused or repeats another.
