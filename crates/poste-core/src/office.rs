@@ -20,7 +20,7 @@ pub use trust::{Trust, TrustView};
 use crate::config::{self, ConfigFile};
 use crate::error::Error;
 use crate::fold::{Action, Code, Outcome, Rejection, Verdict};
-use crate::log::{Archive, Head, Intent, Position, Proposal, Sealed, Sequencer};
+use crate::log::{Archive, Head, Intent, Position, Proposal, Sealed, Sequencer, advance_id};
 use crate::payload::{self, Fresh, PayloadSchemas};
 use crate::store::archive::{Archives, Line, Written};
 use crate::store::clock::Clock;
@@ -28,8 +28,8 @@ use crate::store::mirror::{self, Mirror, TakenOver};
 use crate::store::session_pages;
 use crate::store::tables::{Agent, Changes};
 use crate::store::waiters::Waiter;
-use crate::store::{Erased, Follower, Interest, Interrupt, LocalLog, OfficeFiles, Options, Store};
-use crate::text::{ContextName, Label, Name};
+use crate::store::{Erased, Follower, Interest, Interrupt, LocalLog, OfficeFiles, Options, Store, fresh_id};
+use crate::text::{ContextName, Label, Name, RecordId};
 use crate::time::Timestamp;
 use crate::views::ArchiveBatch;
 
@@ -172,6 +172,15 @@ impl Office {
     /// The id of this machine in this office. A copy of the folder has another one.
     pub fn machine(&self) -> Result<&Label, Error> {
         self.store().machine()
+    }
+
+    /// The id for what advances a workflow, so that whoever else sees the same thing to do proposes it under the same one.
+    /// Anything else gets an id nobody has.
+    pub fn advance_id(&self, intent: &Intent) -> Result<RecordId, Error> {
+        match advance_id(intent) {
+            Some(base) => self.store().tables()?.next_id(&base),
+            None => fresh_id(),
+        }
     }
 
     /// The newest record that is folded here.

@@ -14,7 +14,7 @@ use super::clock::Clock;
 use super::files::{OfficeFiles, is_large};
 use super::schema::{self, FileVersion};
 use super::tables::Tables;
-use super::{Options, Store, WAL_BYTES_MAX, WAL_BYTES_MAX_STAYING, erase, machine, ticks};
+use super::{Options, Store, WAL_BYTES_MAX, WAL_BYTES_MAX_STAYING, erase, machine};
 use crate::error::Error;
 use crate::fold::{self, Outcome, Refusals, fold, fold_malformed};
 use crate::log::{Arrived, Entry, Head, Intent, Position, Proposal, Sealed, Sequencer, Tick, Via};
@@ -112,7 +112,7 @@ impl Follower {
         }
         let Some(first) = tables.first_due(head.now)? else { return Ok(None) };
         let proposal = Proposal {
-            id: ticks::id(&tables, first)?,
+            id: tables.tick_id(first)?,
             actor: Name::poste(),
             session: None,
             via: Via::Unknown,

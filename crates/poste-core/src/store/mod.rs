@@ -41,7 +41,6 @@ pub mod search;
 pub mod session_pages;
 pub mod table_digest;
 pub mod tables;
-mod ticks;
 pub mod trust;
 pub(crate) mod waiters;
 mod wal;
