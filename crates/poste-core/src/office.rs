@@ -228,6 +228,11 @@ impl Place {
         Ok(Office::over(Order::Here(log)))
     }
 
+    /// The files alone, whatever orders the log: nothing can be proposed through them.
+    pub(crate) fn open_files(&self) -> Result<OfficeFiles, Error> {
+        OfficeFiles::open(&self.path, self.clock.clone(), self.options.clone())
+    }
+
     /// Makes an office that follows a log, or finds it there. Says whether it was made.
     pub fn create_following(&self) -> Result<bool, Error> {
         Follower::create(&self.path, &self.options)

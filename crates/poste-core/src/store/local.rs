@@ -34,7 +34,7 @@ impl LocalLog {
     /// Makes an office, or finds it there. Returns whether it was made.
     pub(crate) fn create(path: &Path, clock: &Arc<dyn Clock>, options: &Options) -> Result<bool, Error> {
         Store::create(path, options, |conn| {
-            schema::set_meta(conn, "office", uuid::Uuid::new_v4().to_string())?;
+            schema::set_meta(conn, schema::OFFICE, uuid::Uuid::new_v4().to_string())?;
             machine::insert(conn, &machine::fresh_name())?;
             let machine = machine::id(conn, Some(path), &options.machine_mark)?;
             let barrier =
