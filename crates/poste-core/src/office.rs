@@ -11,7 +11,7 @@ pub use rules::Rules;
 
 use crate::error::Error;
 use crate::fold::{Action, Outcome, Verdict};
-use crate::log::{Archive, Author, Content, Head, Intent, Position, Proposal, Sealed, Sequencer};
+use crate::log::{Archive, Author, Content, Head, Intent, Position, Proposal, Sealed, Sequencer, advance_id};
 use crate::payload::Validators;
 use crate::store::archive::{Archives, Line, Written};
 use crate::store::clock::{Boot, Clock};
@@ -22,7 +22,7 @@ use crate::store::waiters::Waiter;
 use crate::store::{
     Erased, Follower, Interest, Interrupt, LocalLog, OfficeFiles, Options, Store, WriteGuard, fresh_id,
 };
-use crate::text::{ContextName, Label, Name};
+use crate::text::{ContextName, Label, Name, RecordId};
 use crate::time::Timestamp;
 use crate::views::ArchiveBatch;
 
@@ -143,6 +143,15 @@ impl Office {
         self.files_mut().see_policy(version)
     }
 
+    /// The id for what advances a workflow, so that whoever else sees the same thing to do proposes it under the same one.
+    /// Anything else gets an id nobody has.
+    pub fn advance_id(&self, intent: &Intent) -> Result<RecordId, Error> {
+        match advance_id(intent) {
+            Some(base) => self.store().tables()?.next_id(&base),
+            None => Ok(fresh_id()),
+        }
+    }
+
     /// The newest record that is folded here.
     pub fn head(&self) -> Result<Head, Error> {
         Ok(self.store().tables()?.cursor.head)
@@ -186,6 +195,11 @@ impl Place {
     pub fn open(&self) -> Result<Office, Error> {
         let log = LocalLog::open(&self.path, self.clock.clone(), self.options.clone())?;
         Ok(Office::over(Order::Here(log)))
+    }
+
+    /// The files alone, whatever orders the log: nothing can be proposed through them.
+    pub(crate) fn open_files(&self) -> Result<OfficeFiles, Error> {
+        OfficeFiles::open(&self.path, self.clock.clone(), self.options.clone())
     }
 
     /// Makes an office that follows a log, or finds it there. Says whether it was made.

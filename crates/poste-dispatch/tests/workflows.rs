@@ -575,7 +575,7 @@ fn it_goes_on_whoever_dies_and_whoever_else_is_at_it() {
                     acts.truncate(rng.below(acts.len() + 1));
                     let proposals: Vec<Proposal> = acts
                         .iter()
-                        .filter_map(|act| workflow::proposal_of(&desk.office, &view, &definition, act))
+                        .filter_map(|act| workflow::proposal_of(&desk.office, &view, &definition, act).unwrap())
                         .collect();
                     if !proposals.is_empty() {
                         desk.office.submit(&proposals, &Rules::none()).unwrap();

@@ -60,11 +60,13 @@ const CHECKS: &[Check] = &[
         "I3 every id has one row, at its first record",
         "SELECT ids.id FROM ids
          LEFT JOIN (SELECT json_extract(CAST(envelope AS TEXT), '$.id') AS id, min(position) AS position
-                    FROM log WHERE malformed = 0 GROUP BY 1) AS first USING (id)
+                    FROM log WHERE malformed = 0 AND position NOT IN (SELECT position FROM outcomes WHERE code = 'reserved_id')
+                    GROUP BY 1) AS first USING (id)
          WHERE first.position IS NOT ids.position
          UNION ALL
          SELECT json_extract(CAST(envelope AS TEXT), '$.id') AS id FROM log
-         WHERE malformed = 0 AND id NOT IN (SELECT id FROM ids)",
+         WHERE malformed = 0 AND id NOT IN (SELECT id FROM ids)
+           AND position NOT IN (SELECT position FROM outcomes WHERE code = 'reserved_id')",
     ),
     check(
         "I3 a record makes at most one message of its own",

@@ -11,7 +11,7 @@ use super::folder::{LEFTOVER_AGE_MS_MIN, files};
 use super::{Report, quoted};
 use crate::error::Error;
 use crate::office::{Office, Place};
-use crate::store::{Store, WriteLock, aside, folder};
+use crate::store::{Store, WriteLock, aside, folder, mirror};
 use crate::text::ContextName;
 use crate::views;
 
@@ -96,12 +96,12 @@ fn apply(place: &Place, mend: &Mend, carry_out: &mut dyn FnMut(&mut Office)) -> 
         },
         Mend::Orphans(orphans) => remove_orphans(place, orphans),
         Mend::Archives(names) => remove_archives(place, names),
-        Mend::Erase => place.open()?.erase_all().map(|_| ()),
+        Mend::Erase => place.open_files()?.erase_all().map(|_| ()),
         Mend::Checkpoint => checkpoint(place),
         Mend::Settle => settle(place, carry_out),
         Mend::Mirrors(names) => {
-            let office = place.open()?;
-            names.iter().try_for_each(|name| office.mirror(name, false).map(|_| ()))
+            let files = place.open_files()?;
+            names.iter().try_for_each(|name| mirror::write(files.store(), name, false).map(|_| ()))
         }
     }
 }

@@ -47,7 +47,10 @@ pub use policy::check_ranges as check_policy;
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::limits;
-use crate::log::{Barrier, Clock, Intent, Malformed, MalformedRecord, MessageNo, Position, Record, Sealed};
+use crate::log::{
+    Barrier, Clock, Envelope, Intent, Malformed, MalformedRecord, MessageNo, OFFICE_IDS, Position, Record, Sealed,
+    TICK_IDS, advance_id,
+};
 use crate::store::tables::{IdRow, Tables};
 use crate::text::{Label, Name, Session};
 use crate::time::Timestamp;
@@ -122,6 +125,14 @@ pub(crate) fn fold_read(
     let outcome =
         |position, repeat, verdict| Outcome { id: envelope.id.clone(), position, at: record.at, repeat, verdict };
 
+    if let Some(rejection) = reserved_id(tables, envelope, &intent)? {
+        if refusals == Refusals::Kept {
+            tables.insert_record(record, chain)?;
+            tables.insert_refusal(record.position, rejection.code.word(), &rejection.reason)?;
+        }
+        let position = (refusals == Refusals::Kept).then_some(record.position);
+        return Ok(outcome(position, false, Verdict::Rejected(rejection)));
+    }
     if let Some(known) = tables.id(&envelope.id)?
         && !sabotaged!(NoDedupe)
     {
@@ -166,6 +177,35 @@ pub(crate) fn fold_read(
             Ok(outcome(position, false, Verdict::Rejected(rejection)))
         }
     }
+}
+
+/// Why a record may not have its id: ids the office derives are for the records they are derived from. Anybody can work one
+/// out, and one that is taken by something else would keep the office from ever settling or advancing that thing.
+fn reserved_id(
+    tables: &Tables<'_>,
+    envelope: &Envelope,
+    intent: &Result<Option<Intent>, Malformed>,
+) -> Result<Option<Rejection>, Error> {
+    let id = envelope.id.as_str();
+    if !id.starts_with(OFFICE_IDS) {
+        return Ok(None);
+    }
+    let is_of_office = envelope.actor == Name::poste();
+    let may_have_it = match intent {
+        Ok(Some(Intent::Tick(_))) => is_of_office && id.starts_with(TICK_IDS),
+        Ok(Some(intent)) => {
+            let is_derived = advance_id(intent).is_some_and(|base| {
+                let again = id.strip_prefix(&base);
+                again.is_some_and(|again| again.is_empty() || again.starts_with('/'))
+            });
+            is_derived && (is_of_office || workflow::is_owner(tables, intent, &envelope.actor)?)
+        }
+        Ok(None) | Err(_) => false,
+    };
+    Ok((!may_have_it).then(|| Rejection {
+        code: Code::ReservedId,
+        reason: format!("ids that begin with {OFFICE_IDS} are for the office itself"),
+    }))
 }
 
 /// Puts bytes that are no record at the end of a log that keeps refusals. They change nothing else.

@@ -211,6 +211,8 @@ codes! {
     Malformed "malformed" Refused,
     TooLarge "too_large" Refused,
     IdConflict "id_conflict" Conflict,
+    /// The id belongs to the office. Unlike any other refusal, this one does not take the id.
+    ReservedId "reserved_id" Refused,
     UnknownKind "unknown_kind" Refused,
     UnknownAgent "unknown_agent" NotFound,
     UnknownMessage "unknown_message" NotFound,

@@ -12,7 +12,7 @@ use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
 use crate::log::{
-    ApprovalAsk, DeliveryNo, MessageNo, Send, StepMark, StepSpec, WorkflowEnd, WorkflowEnding, WorkflowMark,
+    ApprovalAsk, DeliveryNo, Intent, MessageNo, Send, StepMark, StepSpec, WorkflowEnd, WorkflowEnding, WorkflowMark,
     WorkflowRetry, WorkflowStart, WorkflowStep,
 };
 use crate::store::tables::{
@@ -132,6 +132,17 @@ fn must_end(rows: &[StepRow]) -> Result<(), Stop> {
         }
     }
     Ok(())
+}
+
+/// Whether an actor speaks for the workflow that an intent advances.
+pub(super) fn is_owner(tables: &Tables<'_>, intent: &Intent, actor: &Name) -> Result<bool, Error> {
+    let label = match intent {
+        Intent::WorkflowStep(step) => &step.workflow,
+        Intent::WorkflowMark(mark) => &mark.workflow,
+        Intent::WorkflowEnd(end) => &end.workflow,
+        _ => return Ok(false),
+    };
+    Ok(tables.workflow(label)?.is_some_and(|workflow| workflow.owner == *actor))
 }
 
 /// A workflow that is not over, for whoever speaks for it.

@@ -263,6 +263,27 @@ impl Default for Head {
 /// It sorts before every UUID, so that looking up new ids stays cheap.
 pub const OFFICE_IDS: &str = "/poste/";
 
+/// Of ticks, by what is due.
+pub const TICK_IDS: &str = "/poste/tick/";
+/// Of what advances a workflow, by what it does.
+pub const WORKFLOW_IDS: &str = "/poste/workflow/";
+
+/// What the id of a record that advances a workflow begins with: the same on every machine that sees the same thing to do.
+/// `None` for every other intent.
+pub fn advance_id(intent: &Intent) -> Option<String> {
+    let what = match intent {
+        Intent::WorkflowStep(WorkflowStep { workflow, step, round, item, attempt, failure, .. }) => {
+            format!("{workflow}\nstep\n{step}\n{round}\n{item}\n{attempt}\n{failure}")
+        }
+        Intent::WorkflowMark(WorkflowMark { workflow, step, round, what }) => {
+            format!("{workflow}\nmark\n{step}\n{round}\n{what}")
+        }
+        Intent::WorkflowEnd(WorkflowEnd { workflow, how, .. }) => format!("{workflow}\nend\n{how}"),
+        _ => return None,
+    };
+    Some(format!("{WORKFLOW_IDS}{}", Digest::of(what.as_bytes())))
+}
+
 /// An engine that puts records in one order for many machines, and keeps them. It decides nothing: refused proposals
 /// stay in its log. Each machine keeps the whole log in its own store and folds it.
 pub trait Sequencer: fmt::Debug + std::marker::Send {

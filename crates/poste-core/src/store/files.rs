@@ -39,7 +39,7 @@ pub(crate) struct OfficeFiles {
 }
 
 impl OfficeFiles {
-    pub(super) fn open(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self, Error> {
+    pub(crate) fn open(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self, Error> {
         let lock = WriteLock::new(path, &options.program);
         Ok(Self::new(Store::open(path, options)?, Some(lock), clock))
     }

@@ -10,15 +10,17 @@ use std::time::Duration;
 
 use rusqlite::TransactionBehavior;
 
+use super::archive::{Archives, is_archive_name};
 use super::clock::Clock;
 use super::files::{OfficeFiles, is_large};
 use super::schema::{self, FileVersion};
 use super::tables::Tables;
-use super::{Options, Store, WAL_BYTES_MAX, WAL_BYTES_MAX_STAYING, erase, machine, ticks};
+use super::{Options, Store, WAL_BYTES_MAX, WAL_BYTES_MAX_STAYING, erase, machine};
 use crate::error::Error;
-use crate::fold::{self, Outcome, Refusals, fold, fold_malformed};
-use crate::log::{Arrived, Entry, Head, Intent, Position, Proposal, Sealed, Sequencer, Tick, Via};
+use crate::fold::{self, Outcome, Refusals, Verdict, fold, fold_malformed};
+use crate::log::{Arrived, Entry, Head, Intent, Position, Proposal, Record, Sealed, Sequencer, Tick, Via};
 use crate::text::{Name, RecordId};
+use crate::views;
 
 /// Records that are folded in one transaction: enough to share a sync, few enough that nobody waits long for the lock.
 const BATCH_MAX: usize = 256;
@@ -75,8 +77,17 @@ impl Follower {
     }
 
     fn follow_within(&mut self, patience: Duration) -> Result<(), Error> {
+        self.check_writable()?;
         while self.fold_next(patience, &mut Answers::new())? {}
         Ok(())
+    }
+
+    /// Whoever may only look at the files looks at what others have folded.
+    fn check_writable(&self) -> Result<(), Error> {
+        match self.files.store.is_read_only() {
+            true => Err(Error::ReadOnly(self.files.folder()?.to_owned())),
+            false => Ok(()),
+        }
     }
 
     /// Settles what is due, after following: proposes a tick while something is due by the engine's time.
@@ -112,7 +123,7 @@ impl Follower {
         }
         let Some(first) = tables.first_due(head.now)? else { return Ok(None) };
         let proposal = Proposal {
-            id: ticks::id(&tables, first)?,
+            id: tables.tick_id(first)?,
             actor: Name::poste(),
             session: None,
             via: Via::Unknown,
@@ -127,9 +138,6 @@ impl Follower {
     ///
     /// An error says that none of them is known to be kept; [`Error::Unknown`] that they may be.
     pub(crate) fn append(&mut self, proposals: Vec<Sealed>) -> Result<Vec<Outcome>, Error> {
-        if self.files.store.is_read_only() {
-            return Err(Error::ReadOnly(self.files.folder()?.to_owned()));
-        }
         let patience = self.files.store.options.lock_timeout;
         self.settle(patience)?;
         let mut refused = Vec::with_capacity(proposals.len());
@@ -215,6 +223,7 @@ impl Follower {
         }
         self.drop_refused(&tables, &entries)?;
         let Head { position, at, .. } = tables.cursor.head;
+        schema::name_office(&transaction, tables.chain_at(Position(1))?)?;
         tables.flush()?;
         let changes = tables.take_changes();
         drop(tables);
@@ -226,6 +235,28 @@ impl Follower {
         self.files.wrote(position, at, changes);
         answers.append(&mut answered);
         Ok(true)
+    }
+
+    /// Writes the file that an archive names, before the fold takes the messages out of the tables. Whoever proposed it wrote
+    /// it on its own machine; the rows are the same on every one. Says which file it wrote.
+    fn write_archive(&self, tables: &Tables<'_>, record: &Record) -> Result<Option<(&Archives, String)>, Error> {
+        let Some(archives) = self.files.store.archives() else { return Ok(None) };
+        if record.sealed.envelope.name != "conversation.archive" || tables.id(&record.sealed.envelope.id)?.is_some() {
+            return Ok(None);
+        }
+        let Ok(Some(Intent::Archive(archive))) = record.sealed.intent() else { return Ok(None) };
+        if !is_archive_name(&archive.file) || tables.has_archive_file(&archive.file)? {
+            return Ok(None); // the fold refuses it
+        }
+        if archives.has(&archive.file) {
+            if archives.is_whole(&archive).is_ok_and(|is_whole| is_whole) {
+                return Ok(None); // written here, for this very record
+            }
+            // Another machine took the same name, and was faster: this one's record will be refused.
+            archives.discard(&archive.file)?;
+        }
+        archives.write(&archive.file, &views::archive_lines(tables, &archive.conversations)?)?;
+        Ok(Some((archives, archive.file)))
     }
 
     /// Takes away the blobs that refused and repeated records brought. After the whole batch, since a later record of it may
@@ -252,7 +283,11 @@ impl Follower {
             Entry::Record(record) => record,
             Entry::Malformed(malformed) => return fold_malformed(tables, malformed).map(|()| None),
         };
+        let archive = self.write_archive(tables, record)?;
         let outcome = fold(tables, record, Refusals::Kept)?;
+        if let (Some((archives, file)), Verdict::Rejected(_)) = (archive, &outcome.verdict) {
+            archives.discard(&file)?;
+        }
         if record.sealed.envelope.machine == *self.files.store.machine()? {
             tables.keep_answer(record.position, &outcome.verdict)?;
         }

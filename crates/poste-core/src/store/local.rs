@@ -11,7 +11,7 @@ use super::clock::{self, Clock, Reading};
 use super::files::OfficeFiles;
 use super::schema::{self, FileVersion};
 use super::tables::Tables;
-use super::{Options, Store, WAL_BYTES_MAX, WAL_BYTES_MAX_STAYING, erase, machine, ticks};
+use super::{Options, Store, WAL_BYTES_MAX, WAL_BYTES_MAX_STAYING, erase, machine};
 use crate::error::Error;
 use crate::fold::{FOLD_VERSION, Outcome, Refusals, Verdict, fold};
 use crate::log::{Barrier, Clock as ClockLeap, Intent, Proposal, Record, Sealed, Tick, Via};
@@ -34,7 +34,7 @@ impl LocalLog {
     /// Makes an office, or finds it there. Returns whether it was made.
     pub(crate) fn create(path: &Path, clock: &Arc<dyn Clock>, options: &Options) -> Result<bool, Error> {
         Store::create(path, options, |conn| {
-            schema::set_meta(conn, "office", uuid::Uuid::new_v4().to_string())?;
+            schema::set_meta(conn, schema::OFFICE, uuid::Uuid::new_v4().to_string())?;
             machine::insert(conn, &machine::fresh_name())?;
             let machine = machine::id(conn, Some(path), &options.machine_mark)?;
             let barrier =
@@ -251,7 +251,8 @@ const TICKS_MAX: usize = 8;
 fn settle_due(tables: &mut Tables<'_>, machine: &Label, at: Timestamp) -> Result<bool, Error> {
     for _ in 0..TICKS_MAX {
         let Some(first) = tables.first_due(at)?.filter(|_| !sabotaged!(LostTick)) else { return Ok(true) };
-        append_own(tables, machine, ticks::id(tables, first)?, at, Intent::Tick(Tick {}))?;
+        let id = tables.tick_id(first)?;
+        append_own(tables, machine, id, at, Intent::Tick(Tick {}))?;
     }
     Ok(tables.first_due(at)?.is_none())
 }

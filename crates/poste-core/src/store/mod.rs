@@ -40,7 +40,6 @@ pub mod search;
 pub mod session_pages;
 pub mod table_digest;
 pub mod tables;
-mod ticks;
 pub(crate) mod waiters;
 mod wal;
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension};
 
+use crate::digest::Digest;
 use crate::error::Error;
 
 /// "POST": tells an office from any other SQLite file.
@@ -128,6 +129,9 @@ pub fn shape(conn: &Connection) -> Result<Shape, Error> {
     Ok(parts)
 }
 
+/// The id of an office: of its log, whatever machine has a copy of it.
+pub(crate) const OFFICE: &str = "office";
+
 /// Set in an office that follows a log which another engine orders.
 const FOLLOWS: &str = "follows";
 
@@ -137,6 +141,14 @@ pub(crate) fn set_follows(conn: &Connection) -> Result<(), Error> {
 
 pub(crate) fn follows(conn: &Connection) -> Result<bool, Error> {
     Ok(get_meta::<bool>(conn, FOLLOWS)?.is_some())
+}
+
+/// Of a log that is ordered elsewhere the office has its id, so that it is the same office on every machine.
+pub(crate) fn name_office(conn: &Connection, first: Option<Digest>) -> Result<(), Error> {
+    match first {
+        Some(first) if get_meta::<String>(conn, OFFICE)?.is_none() => set_meta(conn, OFFICE, first.to_string()),
+        _ => Ok(()),
+    }
 }
 
 pub fn get_meta<T: rusqlite::types::FromSql>(conn: &Connection, key: &str) -> Result<Option<T>, Error> {

@@ -67,9 +67,23 @@ pub fn finished(store: &Store, before: Timestamp, from: MessageNo) -> Result<Arc
             batch.messages += state.messages;
             batch.conversations.push(conversation);
         }
-        batch.lines.sort_by_key(|line| (line.position, line.number));
+        in_order(&mut batch.lines);
         Ok(batch)
     })
+}
+
+/// What an archive of these conversations holds.
+pub(crate) fn archive_lines(tables: &Tables<'_>, conversations: &[Label]) -> Result<Vec<Line>, Error> {
+    let mut lines = Vec::new();
+    for conversation in conversations.iter().collect::<BTreeSet<_>>() {
+        lines.extend(lines_of(tables, conversation)?);
+    }
+    in_order(&mut lines);
+    Ok(lines)
+}
+
+fn in_order(lines: &mut [Line]) {
+    lines.sort_by_key(|line| (line.position, line.number));
 }
 
 /// How long finished conversations stay, by the rules in force.

@@ -46,6 +46,7 @@ pub use context::{
 };
 pub use dead::{DeadLetter, DeadLetters, DeadQuery, dead_letters};
 pub use digests::{DigestDiff, TableDigests, diff_with_fold, diff_with_other, first_difference};
+pub(crate) use finished::archive_lines;
 pub use finished::{ArchiveBatch, finished, newest_message, retention_ms};
 pub use handlers::{
     HandlerHolder, HandlerView, MailHeader, StoredMail, UntoldView, count_after, handler, handlers, is_untold,

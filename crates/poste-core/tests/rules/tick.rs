@@ -4,7 +4,7 @@ use poste_core::fold::Code;
 use poste_core::log::{Barrier, Intent, Send, Tick};
 use poste_core::office::{Rules, Settled};
 use poste_core::store::Interest;
-use poste_core::store::tables::{Event, State};
+use poste_core::store::tables::{DueItem, Event, State};
 use poste_core::{MessageNo, views};
 
 use crate::common::*;
@@ -140,13 +140,20 @@ fn ticks_and_barriers_are_the_offices_own_records() {
 fn no_id_a_caller_chooses_can_stand_in_the_way_of_a_tick() {
     let mut desk = Desk::with(&["ann", "bob"]);
     accepted(desk.post("ann", Send { not_before: after(HOUR), ..letter("bob", "message") }));
-    // The tick will stand two records further on: after this message.
-    let id = format!("tick@{}", desk.head().0 + 2);
-    let squatter = proposal(&id, "ann", desk.now(), Intent::Send(letter("bob", "message")), None);
-    accepted(desk.outcome(&squatter).verdict.accepted());
+    let due = "SELECT at, what, subject FROM due";
+    let due = desk
+        .office
+        .store()
+        .conn()
+        .query_row(due, [], |row| Ok(DueItem { at: row.get(0)?, what: row.get(1)?, subject: row.get(2)? }));
+    let id = desk.office.store().tables().unwrap().tick_id(due.unwrap()).unwrap();
+    let squatter = proposal(id.as_str(), "ann", desk.now(), Intent::Send(letter("bob", "message")), None);
+    refused(desk.outcome(&squatter).verdict.accepted(), Code::ReservedId);
     desk.clock.pass(HOUR);
     assert_eq!(desk.office.settle().expect("the office still settles"), Settled::Yes);
     assert!(desk.delivery(MessageNo(1)).ready);
+    let tick = views::record(desk.office.store(), desk.head()).unwrap().unwrap();
+    assert_eq!((tick.name.as_str(), tick.id.as_str()), ("tick", id.as_str()), "it was the id of the tick");
 }
 
 #[test]

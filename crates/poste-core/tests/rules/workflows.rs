@@ -579,3 +579,23 @@ fn whose_workflow_has_only_archived_messages_can_retire() {
     accepted(desk.retire("ann", "lead"));
     assert_eq!(see(&desk, &ship).state, WorkflowState::Cancelled);
 }
+
+#[test]
+fn ids_of_advances_are_kept_for_the_records_they_are_derived_from() {
+    let mut desk = desk();
+    let (flow, other) = (begin(&mut desk, vec![spec("a", &[])]), begin(&mut desk, vec![spec("a", &[])]));
+    let advance = mark(&flow, "a", 1, StepMark::Skipped);
+    let id = desk.office.advance_id(&advance).unwrap();
+    let now = desk.now();
+    let mut propose = |actor: &str, intent: Intent| {
+        let proposed = proposal(id.as_str(), actor, now, intent, None);
+        desk.outcome(&proposed).verdict.accepted()
+    };
+    refused(propose("coder", Intent::Send(letter("lead", "message"))), Code::ReservedId);
+    refused(propose("lead", Intent::Send(letter("coder", "message"))), Code::ReservedId);
+    refused(propose("coder", advance.clone()), Code::ReservedId);
+    refused(propose("lead", mark(&other, "a", 1, StepMark::Skipped)), Code::ReservedId);
+    accepted(propose("lead", advance.clone()));
+    let next = desk.office.advance_id(&advance).unwrap();
+    assert_eq!(next.as_str(), format!("{id}/2"), "the id is taken for ever");
+}

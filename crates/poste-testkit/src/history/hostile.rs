@@ -2,7 +2,7 @@
 
 use poste_core::log::{
     Archive, Claim, Close, Done, Drop, Extend, Intent, Policy, Proposal, Redact, Register, Retire, Send, Settings,
-    Shown, Subscribe, TopicPattern,
+    Shown, Subscribe, TICK_IDS, TopicPattern,
 };
 use poste_core::text::{Name, Word};
 use poste_core::time::When;
@@ -14,7 +14,7 @@ use super::words::{artifact, name, word};
 use super::{Draft, Generator, STRANGER};
 
 impl Generator {
-    /// An id that was used before: for the same proposal, sent again, or for something else.
+    /// An id that was used before, for the same proposal, sent again, or for something else; or one of the office's own.
     pub(super) fn same_id_again(&mut self, sight: &Sight) -> Option<Proposal> {
         let earlier = self.rng.pick_any(&self.proposed)?.clone();
         if self.rng.chance(600) {
@@ -23,6 +23,11 @@ impl Generator {
             return Some(Proposal { sent_at: sight.now, session, ..earlier });
         }
         let other = self.send(sight);
+        if self.rng.chance(150) {
+            let reserved = format!("{TICK_IDS}{}/{}", sight.now.ms(), self.proposed.len());
+            let id = reserved.parse().expect("an id");
+            return Some(Proposal { id, actor: other.actor, intent: other.intent, content: other.content, ..earlier });
+        }
         Some(Proposal { actor: other.actor, intent: other.intent, content: other.content, ..earlier })
     }
 

@@ -2,5 +2,6 @@
 
 mod answers;
 mod malformed;
+mod offices;
 mod refusals;
 mod world;

@@ -3,11 +3,14 @@
 use poste_core::backup;
 use poste_core::fold::Code;
 use poste_core::limits::CONTENT_INLINE_BYTES_MAX;
-use poste_core::log::{Ack, Intent, Redact};
-use poste_core::office::Rules;
+use poste_core::log::{Ack, Intent, Proposal, Redact};
+use poste_core::office::{Rules, Settled};
 use poste_core::store::Store;
 use poste_core::store::table_digest::{digest, refold_to_look_at};
+use poste_core::store::tables::DueItem;
+use poste_core::time::When;
 use poste_core::{MessageNo, Office, Position, views};
+use poste_testkit::invariants;
 
 use crate::world::{World, accepted, refused, tables};
 
@@ -112,4 +115,34 @@ fn a_repeat_of_a_redacted_record_does_not_bring_its_content_back() {
         assert_eq!((content_rows(office), blobs(&world, machine)), (Vec::new(), 0), "on machine {machine}");
         assert_eq!(views::verify(office.store(), |_| {}).unwrap().problems, []);
     }
+}
+
+#[test]
+fn a_refused_claim_to_an_id_of_the_office_does_not_take_it() {
+    let (mut world, mut one, mut two) = World::with(&["ann", "bob"]);
+    let mut later = world.letter("ann", "bob", "for later");
+    if let Intent::Send(send) = &mut later.intent {
+        send.not_before = Some(When::InMs(60_000));
+    }
+    accepted(one.propose(&later, &Rules::none()).unwrap());
+    let due = "SELECT at, what, subject FROM due";
+    let due = one
+        .store()
+        .conn()
+        .query_row(due, [], |row| Ok(DueItem { at: row.get(0)?, what: row.get(1)?, subject: row.get(2)? }));
+    let id = one.store().tables().unwrap().tick_id(due.unwrap()).unwrap();
+    let squatter = Proposal { id, ..world.letter("ann", "bob", "mine") };
+    assert_eq!(refused(&two.propose(&squatter, &Rules::none()).unwrap()), Code::ReservedId);
+    assert_eq!(
+        refused(&two.propose(&squatter, &Rules::none()).unwrap()),
+        Code::ReservedId,
+        "and no repeat of anything"
+    );
+    world.clock.advance(60_000);
+    assert_eq!(one.settle().unwrap(), Settled::Yes);
+    let taken = one.store().tables().unwrap().id(&squatter.id).unwrap().expect("the tick has its id");
+    assert_eq!(one.store().tables().unwrap().record(taken.position).unwrap().unwrap().sealed.envelope.name, "tick");
+    two.follow().unwrap();
+    assert_eq!(tables(&one), tables(&two));
+    assert_eq!(invariants::full(two.store()).unwrap(), []);
 }

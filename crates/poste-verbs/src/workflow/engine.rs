@@ -292,7 +292,7 @@ fn say(
     let mut ended = 0;
     for act in acts {
         let (intent, content) = intent_of(view, definition, &act);
-        let proposal = proposal(office, owner, intent, content);
+        let proposal = proposal(office, owner, intent, content)?;
         // What does not fit anywhere would stop everything else that is said along with it.
         if let Err(why) = Sealed::seal(&proposal, office.machine()?) {
             match &act {
@@ -322,7 +322,15 @@ fn say(
         };
         match (rejection.code, &act) {
             // Somebody else was faster, or the view was old: the next look knows more.
-            (Code::StepTaken | Code::Ended | Code::OutOfOrder | Code::UnknownWorkflow, _) => {}
+            (
+                Code::IdConflict
+                | Code::ReservedId
+                | Code::StepTaken
+                | Code::Ended
+                | Code::OutOfOrder
+                | Code::UnknownWorkflow,
+                _,
+            ) => {}
             (_, Act::Send(_)) => taken += wait(office, owner, view, &act, &rejection.reason, advanced)?,
             (_, Act::End { how, why }) => taken += end_quietly(office, owner, view, *how, why.as_deref())?,
             (code, Act::Mark { step, .. }) => {
@@ -351,7 +359,7 @@ fn wait(
         what: StepMark::Waiting,
     };
     let content = Content { body: Body::from(why), ..Content::default() };
-    let proposal = proposal(office, owner, Intent::WorkflowMark(mark), Some(content));
+    let proposal = proposal(office, owner, Intent::WorkflowMark(mark), Some(content))?;
     let outcome = poste_config::propose(office, &proposal)?;
     // Taken or said before: either way nothing more can be done for it now, and that is no progress.
     drop(outcome);
@@ -368,19 +376,25 @@ fn end_quietly(
 ) -> Result<usize, Error> {
     let intent = Intent::WorkflowEnd(WorkflowEnd { workflow: view.workflow.clone(), how, mail: None });
     let content = why.map(|why| Content { body: Body::from(why), ..Content::default() });
-    let proposal = proposal(office, owner, intent, content);
+    let proposal = proposal(office, owner, intent, content)?;
     let outcome = poste_config::propose(office, &proposal)?;
     Ok(usize::from(matches!(outcome.verdict, Verdict::Accepted(_))))
 }
 
 /// What an act is in the log, in the name of whoever speaks for the workflow.
-pub fn proposal_of(office: &Office, view: &WorkflowView, definition: &Definition, act: &Act) -> Option<Proposal> {
+pub fn proposal_of(
+    office: &Office,
+    view: &WorkflowView,
+    definition: &Definition,
+    act: &Act,
+) -> Result<Option<Proposal>, Error> {
     let (intent, content) = intent_of(view, Some(definition), act);
-    view.owner.as_ref().map(|owner| proposal(office, owner, intent, content))
+    view.owner.as_ref().map(|owner| proposal(office, owner, intent, content)).transpose()
 }
 
-fn proposal(office: &Office, owner: &Name, intent: Intent, content: Option<Content>) -> Proposal {
-    office.proposal(&Author::new(owner.clone(), Via::Dispatch), intent, content)
+fn proposal(office: &Office, owner: &Name, intent: Intent, content: Option<Content>) -> Result<Proposal, Error> {
+    let id = office.advance_id(&intent)?;
+    Ok(Proposal { id, ..office.proposal(&Author::new(owner.clone(), Via::Dispatch), intent, content) })
 }
 
 fn intent_of(view: &WorkflowView, definition: Option<&Definition>, act: &Act) -> (Intent, Option<Content>) {

@@ -4,6 +4,8 @@ use rusqlite::params;
 
 use super::Tables;
 use crate::error::Error;
+use crate::log::TICK_IDS;
+use crate::text::RecordId;
 use crate::time::Timestamp;
 use crate::vocabulary::worded_enum;
 
@@ -35,6 +37,12 @@ pub struct DueItem {
 }
 
 impl Tables<'_> {
+    /// The id of the tick that settles this item before any other. It is derived from what is due, so that many machines that
+    /// see the same thing due make one tick of it.
+    pub fn tick_id(&self, first: DueItem) -> Result<RecordId, Error> {
+        self.next_id(&format!("{TICK_IDS}{}/{}/{}", first.at.ms(), first.what, first.subject))
+    }
+
     pub(super) fn insert_due(&mut self, item: DueItem) -> Result<(), Error> {
         self.falls_due(item.at);
         self.conn.prepare_cached("INSERT INTO due (at, what, subject) VALUES (?1, ?2, ?3)")?.execute(params![

@@ -41,6 +41,22 @@ impl Tables<'_> {
             .optional()
     }
 
+    /// The first id derived from what a record is about that no record has.
+    ///
+    /// A record may be refused, and then its id is taken for ever; and the same thing may have to be done once more. Whoever
+    /// has folded such a record takes the next id.
+    pub fn next_id(&self, base: &str) -> Result<RecordId, Error> {
+        let mut attempt = 1_u64;
+        loop {
+            let id = if attempt == 1 { base.to_owned() } else { format!("{base}/{attempt}") };
+            let id: RecordId = id.parse().map_err(|error| Error::Damaged(format!("{error}")))?;
+            if self.id(&id)?.is_none() {
+                return Ok(id);
+            }
+            attempt += 1;
+        }
+    }
+
     /// Ids made by this program rise with time, so most new ones are known to be new without looking for them.
     fn is_above_all(&self, id: &RecordId) -> Result<bool, Error> {
         let mut cache = self.cache.borrow_mut();
