@@ -105,6 +105,10 @@ fn fold_anew(
 ) -> Result<Store, Error> {
     let refusals = source.refusals()?;
     let fresh = Store::in_memory_to_refold(source.options.schema, refusals)?;
+    // Whoever looks at it looks from the same machine. A source that is a copy in memory may have none.
+    if let Ok(machine) = source.machine() {
+        let _ = fresh.machine.set(machine.clone());
+    }
     let transaction = fresh.conn().unchecked_transaction()?;
     let mut tables = Tables::to_refold(&transaction)?;
     read_ahead(source, until, |entry| {
