@@ -1,36 +1,13 @@
 //! Files of a machine, and of the machines that a copied folder is on.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use poste_core::backup::{restore, take};
 use poste_core::office::Place;
 use poste_core::store::Options;
 use poste_core::views;
 
-use crate::common::Desk;
-
-/// A plain copy of the folder, as a person or a backup makes one.
-fn copied(desk: &Desk, name: &str) -> PathBuf {
-    let to = desk.folder.path().join(name).join(".poste");
-    copy(&desk.place.path, &to);
-    to
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &to.join(entry.file_name())),
-            false => drop(fs::copy(entry.path(), to.join(entry.file_name())).unwrap()),
-        }
-    }
-}
-
-fn place(desk: &Desk, path: PathBuf) -> Place {
-    Place { path, ..desk.place.clone() }
-}
+use crate::common::{Desk, copied, place};
 
 #[test]
 fn a_copied_folder_is_another_machine() {

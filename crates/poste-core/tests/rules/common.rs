@@ -4,7 +4,8 @@
 //! * The tables are what the log folds to: dropping the desk runs `verify`.
 
 use std::fmt::Debug;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use poste_core::fold::{Claimed, Code, Effect, Late, Outcome, Rejection, Sent, Verdict};
@@ -604,4 +605,27 @@ pub fn claimed(effect: Effect) -> Claimed {
         Effect::Claimed(claimed) => claimed,
         other => panic!("expected a claim, got {other:?}"),
     }
+}
+
+/// A plain copy of the folder, as a person or a backup makes one.
+pub fn copied(desk: &Desk, name: &str) -> PathBuf {
+    let to = desk.folder.path().join(name).join(".poste");
+    copy(&desk.place.path, &to);
+    to
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &to.join(entry.file_name())),
+            false => drop(fs::copy(entry.path(), to.join(entry.file_name())).unwrap()),
+        }
+    }
+}
+
+/// The same place at another path.
+pub fn place(desk: &Desk, path: PathBuf) -> Place {
+    Place { path, ..desk.place.clone() }
 }

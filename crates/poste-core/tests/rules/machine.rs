@@ -1,7 +1,6 @@
 //! Which machine a record came from, and by which surface.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use poste_core::log::{Intent, Proposal, RunStart, SessionStart, Via};
 use poste_core::office::{Place, Rules};
@@ -9,29 +8,7 @@ use poste_core::store::Options;
 use poste_core::store::processes::{self, Presence};
 use poste_core::{MessageNo, Position, views};
 
-use crate::common::{Desk, accepted, letter, text};
-
-/// A plain copy of the folder, as a person or a backup makes one.
-fn copied(desk: &Desk, name: &str) -> PathBuf {
-    let to = desk.folder.path().join(name).join(".poste");
-    copy(&desk.place.path, &to);
-    to
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &to.join(entry.file_name())),
-            false => drop(fs::copy(entry.path(), to.join(entry.file_name())).unwrap()),
-        }
-    }
-}
-
-fn place(desk: &Desk, path: PathBuf) -> Place {
-    Place { path, ..desk.place.clone() }
-}
+use crate::common::{Desk, accepted, copied, letter, place, text};
 
 #[test]
 fn an_office_keeps_its_machine_id() {
