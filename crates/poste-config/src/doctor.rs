@@ -1,4 +1,4 @@
-//! What may be wrong with the files of an office: for whoever examines it.
+//! Checks of the configuration files of an office, for the doctor.
 
 use poste_core::Error;
 use poste_core::doctor::{Finding, readable};

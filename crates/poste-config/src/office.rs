@@ -96,7 +96,7 @@ pub fn gates(office: &Office) -> Result<Gates, Error> {
         if found.gates.iter().any(|other| other.name == gate.name) {
             return wrong_in_local_file(office, gate.line, format!("gate {}: the name is taken in {FILE}", gate.name));
         }
-        // What they say becomes one record, which holds so many.
+        // Their results go into one record, whose list is bounded.
         if found.gates.len() >= limits::GATES_MAX {
             let why = format!("with {FILE} there are more than {} gates", limits::GATES_MAX);
             return wrong_in_local_file(office, gate.line, why);
@@ -115,7 +115,7 @@ pub fn gate_schema_problems(config: &Path, gates: &[Gate]) -> Vec<Problem> {
     problems.collect()
 }
 
-/// The rules of `poste.toml` and `.poste/local.toml`: which mail people are told of.
+/// The `[[on]]` rules of `poste.toml` and `.poste/local.toml`: which mail sends a notification.
 pub fn on_rules(office: &Office) -> Result<OnRules, Error> {
     let mut found = OnRules::default();
     if let Some((text, file)) = shared_file(office.store().path())? {

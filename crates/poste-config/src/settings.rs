@@ -16,7 +16,7 @@ use crate::{Change, ConfigFile, FilePolicy, KeyPath, LOCAL_FILE, NewAgent, Probl
 /// How the rules of this machine's file stand to those in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// They are the same; or there is no file, and never was.
+    /// They are the same, or no file ever existed.
     InForce,
     /// They differ from what this machine proposed last: the next command that writes proposes them.
     Next,

@@ -156,7 +156,7 @@ impl Drop for Ended {
     }
 }
 
-/// Until so many waiters of an office can be rung.
+/// Waits until this many waiters of an office can be rung.
 fn until_listening(office: &Path, count: usize) -> Result {
     let end = Instant::now() + Duration::from_secs(60);
     let is_named = |entry: &fs::DirEntry| entry.path().extension().is_some_and(|word| word != "new");
@@ -170,7 +170,7 @@ fn until_listening(office: &Path, count: usize) -> Result {
     Ok(())
 }
 
-/// Long enough that a waiter that was woken in vain is asleep again: what it does counts for whoever woke it.
+/// Long enough for a waiter that was woken for nothing to fall asleep again: its work counts towards the send that woke it.
 fn at_rest(action: impl FnOnce() -> Result) -> Result<Duration> {
     let took = crate::sample::timed(action);
     std::thread::sleep(Duration::from_millis(20));
