@@ -69,6 +69,7 @@ pub struct ClaimView {
 impl Verb for Input {
     const NAME: &'static str = "claim";
     const ACCESS: Access = Access::Writes;
+    const BY_HAND: &'static [&'static str] = &["wait"];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

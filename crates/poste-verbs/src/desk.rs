@@ -3,7 +3,7 @@
 use poste_core::Office;
 use poste_core::fold::{Code, Effect, Outcome, Verdict};
 use poste_core::limits;
-use poste_core::log::{Author, Content, ContextRead, Intent, MessageNo, Position, Proposal, Shown};
+use poste_core::log::{Ack, Author, Content, ContextRead, Intent, MessageNo, Position, Proposal, Shown};
 use poste_core::progress::Progress;
 use poste_core::store::artifact::Worktree;
 use poste_core::store::tables::Agent;
@@ -14,12 +14,16 @@ use crate::actions::{CarriedOut, Carrier};
 use crate::answer::{Answered, Mark, Stored};
 use crate::caller::{Caller, Files, Host};
 use crate::error::{Before, Error, Kind};
-use crate::explain::{explain, unknown_agent};
+use crate::explain::explain;
 use crate::verb::{Access, Verb};
 use crate::{Note, Result};
 
 /// The code of an error: it takes a name to speak, and none was given.
 pub const NO_SPEAKER: &str = "no_speaker";
+
+pub fn no_speaker() -> Error {
+    Error::usage("who speaks? No name was given").code(NO_SPEAKER).hint(note!("pass " @Speaker))
+}
 
 /// Where a verb is carried out.
 #[derive(Debug)]
@@ -73,7 +77,7 @@ impl<'d> Desk<'d> {
     pub fn call<V: Verb>(&mut self, verb: V) -> Result<Answered<V::Answer>> {
         let answered = self.prepare::<V>().and_then(|()| verb.run(self));
         let mut carried_out = self.carry_out();
-        let (stored, mut warnings) = (std::mem::take(&mut self.stored), std::mem::take(&mut self.warnings));
+        let (stored, mut warnings) = (self.take_stored(), std::mem::take(&mut self.warnings));
         let next = std::mem::take(&mut self.next);
         match answered {
             Ok(mut answered) => {
@@ -82,10 +86,12 @@ impl<'d> Desk<'d> {
                 answered.next.splice(..0, next);
                 answered.warnings.extend(carried_out.all_warnings());
                 answered.next.extend(carried_out.next);
+                answered.notes_mut().for_each(|note| note.comes_from(V::NAME));
                 Ok(answered)
             }
-            Err(error) => {
+            Err(mut error) => {
                 warnings.extend(carried_out.all_warnings());
+                error.notes_mut().chain(&mut warnings).for_each(|note| note.comes_from(V::NAME));
                 Err(Error { before: Some(Box::new(Before { stored, warnings })), ..error })
             }
         }
@@ -142,18 +148,12 @@ impl<'d> Desk<'d> {
 
     /// Who speaks. Never a guess.
     pub fn speaker(&self) -> Result<Name> {
-        self.caller.actor.clone().ok_or_else(|| {
-            Error::usage("who speaks? No name was given").code(NO_SPEAKER).hint("pass --as NAME or set POSTE_AGENT")
-        })
+        self.caller.actor.clone().ok_or_else(no_speaker)
     }
 
     /// The speaker as a registered agent.
     pub fn agent(&self) -> Result<Agent> {
-        let name = self.speaker()?;
-        match self.office.agent(&name)? {
-            Some(agent) => Ok(agent),
-            None => Err(unknown_agent(self.office, &name)?),
-        }
+        self.caller.agent(self.office)
     }
 
     /// Whoever reads, if anybody says so.
@@ -163,14 +163,7 @@ impl<'d> Desk<'d> {
 
     /// The speaker as an agent mail can come to.
     pub fn active_agent(&self) -> Result<Agent> {
-        let agent = self.agent()?;
-        if agent.is_active() {
-            return Ok(agent);
-        }
-        let name = &agent.name;
-        Err(Error::refused(format!("{name} is retired, so nothing would come"))
-            .code("retired")
-            .hint(note!("revive it: " [register, name = name, update = true])))
+        self.caller.active_agent(self.office)
     }
 
     /// What marks a message as shown to the caller, if it is for them. Anybody else only looks.
@@ -184,6 +177,16 @@ impl<'d> Desk<'d> {
     pub fn is_in_run(&self) -> Result<bool> {
         let Some(session) = &self.caller.session else { return Ok(false) };
         Ok(views::run(self.office.store(), session)?.is_some_and(|run| run.how.is_none()))
+    }
+
+    /// A program that waited for an answer has it: to start it once more for that would never end.
+    pub fn waited_for(&mut self, answer: MessageNo) -> Result {
+        if self.is_in_run()? {
+            let ack = self.proposal(Intent::Ack(Ack { message: answer }), None, None)?;
+            // Refused: somebody saw to it already.
+            self.propose(&ack)?;
+        }
+        Ok(())
     }
 
     /// The files the caller may touch.
@@ -242,6 +245,11 @@ impl<'d> Desk<'d> {
             let what = stored_text(proposal, outcome, effect);
             self.stored.push(Stored { what, id: Some(outcome.id.clone()) });
         }
+    }
+
+    /// What was written here so far, for a surface that proposes by itself.
+    pub fn take_stored(&mut self) -> Vec<Stored> {
+        std::mem::take(&mut self.stored)
     }
 
     /// Remembers a write that is no single record: it is done, whatever becomes of the answer.
@@ -306,9 +314,6 @@ fn stored_text(proposal: &Proposal, outcome: &Outcome, effect: &Effect) -> Strin
 /// Something is committed, and what follows failed: that must not read as if nothing had been.
 pub fn unshown(stored: &[Stored], error: Error) -> Error {
     const NAMED_MAX: usize = 8;
-    if stored.is_empty() || error.kind != Kind::Internal {
-        return error;
-    }
     let mut what: Vec<&str> = stored.iter().take(NAMED_MAX).map(|stored| stored.what.as_str()).collect();
     if stored.len() > NAMED_MAX {
         what.push("and more");

@@ -158,6 +158,11 @@ impl Error {
         self
     }
 
+    /// Everything that is said in words with verbs in them.
+    pub fn notes_mut(&mut self) -> impl Iterator<Item = &mut Note> {
+        self.wording.as_deref_mut().into_iter().chain(&mut self.causes).chain(&mut self.hints)
+    }
+
     pub fn is(&self, code: Code) -> bool {
         self.code == Some(code.word())
     }
@@ -226,7 +231,7 @@ fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
         ),
         Core::NotAnOffice(_) => (Kind::Refused, None),
         Core::UnsafeFileSystem { .. } => {
-            (Kind::Refused, said("keep the office on a local disk and point POSTE_HOME to it"))
+            (Kind::Refused, Some(note!("keep the office on a local disk and say where it is: " @Office)))
         }
         Core::Replaced(_) => (Kind::Conflict, said("look at the folder, then run the command again")),
         Core::Lost { .. } => (
@@ -239,9 +244,7 @@ fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
             (Kind::NeedsUpgrade, Some(note!("upgrade poste to one that knows version {needed}")))
         }
         Core::UnknownKind { .. } => (Kind::NeedsUpgrade, said("upgrade poste")),
-        Core::Busy { .. } => {
-            (Kind::Busy, said("wait for it, look what it does, or raise POSTE_LOCK_TIMEOUT (for example 30s)"))
-        }
+        Core::Busy { .. } => (Kind::Busy, Some(note!("wait for it, look what it does, or wait longer: " @LockTimeout))),
         Core::WalFull { .. } => (Kind::Busy, said("let it finish or end it, then try again; nothing was stored")),
         Core::Unreachable { .. } => (Kind::Busy, said("try again later; nothing was stored")),
         Core::Unknown { ids, .. } => {
@@ -255,7 +258,7 @@ fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
             },
         ),
         Core::ClockLeap { .. } => {
-            (Kind::Refused, Some(note!("if the clock is right now: " [clock accept] " --as NAME")))
+            (Kind::Refused, Some(note!("if the clock is right now: " [clock accept, as = "NAME"])))
         }
         Core::Malformed(_) | Core::Artifact { .. } | Core::Artifacts(_) | Core::Rejected(_) => (Kind::Refused, None),
         Core::NotEmpty(_) => (Kind::Refused, said("an office needs a folder of its own, like ./.poste")),

@@ -242,5 +242,5 @@ pub fn untrusted(what: &str, gates: &[&Gate]) -> Error {
         format!("{what}: the gates ({}) run commands of {}, which is not trusted here", names.join(", "), config::FILE);
     Error::refused(message)
         .code("untrusted")
-        .hint(note!("read what it would run, then trust it: " [trust] " --as NAME (somebody of kind human)"))
+        .hint(note!("read what it would run, then trust it: " [trust, as = "NAME"] " (somebody of kind human)"))
 }

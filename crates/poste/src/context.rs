@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::ColorChoice;
 use poste_core::Timestamp;
-use poste_core::fold::{Effect, Outcome, Verdict};
-use poste_core::log::{Ack, Author, Content, Intent, MessageNo, Proposal, Via};
+use poste_core::fold::{Effect, Outcome};
+use poste_core::log::{Author, Content, Intent, MessageNo, Proposal, Via};
 use poste_core::office::{Office, Place};
 use poste_core::store::artifact::Worktree;
 use poste_core::store::clock::{Boot, Clock, SystemClock};
@@ -21,11 +21,11 @@ use poste_core::views;
 use poste_verbs::actions::Carrier;
 use poste_verbs::answer::Stored;
 use poste_verbs::caller::Ids;
+use poste_verbs::desk::{self, no_speaker};
 use poste_verbs::{Answered, Caller, Desk, Files, Host, Verb};
 
 use crate::cli::{Global, duration};
 use crate::error::{CommandError, Kind};
-use crate::explain::{explain, unknown_agent};
 use crate::ui::progress::Screen;
 use crate::ui::{Answer, Ui};
 use crate::{Result, notes, ui};
@@ -260,10 +260,14 @@ impl Cx {
         Ok(self.with_desk(office, |desk| desk.confirm(marks))?)
     }
 
-    /// The office and who speaks, for what verbs have in common.
+    /// The office and who speaks, for what verbs have in common. Whatever is written there is remembered, and acted upon.
     pub(crate) fn with_desk<T>(&self, office: &mut Office, work: impl FnOnce(&mut Desk<'_>) -> T) -> T {
         let caller = self.caller(office);
-        work(&mut Desk::new(office, &caller, &self.host))
+        let mut desk = Desk::new(office, &caller, &self.host);
+        let worked = work(&mut desk);
+        self.stored.borrow_mut().extend(desk.take_stored());
+        self.carry_out(office);
+        worked
     }
 
     /// Whoever gave this command, and the files it may touch.
@@ -315,11 +319,7 @@ impl Cx {
 
     /// Who speaks. Never a guess.
     pub(crate) fn speaker(&self) -> Result<Name> {
-        self.global.speaker.clone().ok_or_else(|| {
-            CommandError::usage("who speaks? No name was given")
-                .code(NO_SPEAKER)
-                .hint("pass --as NAME or set POSTE_AGENT")
-        })
+        Ok(self.optional_speaker().ok_or_else(no_speaker)?)
     }
 
     pub(crate) fn optional_speaker(&self) -> Option<Name> {
@@ -332,32 +332,17 @@ impl Cx {
 
     /// The speaker as a registered agent.
     pub(crate) fn agent(&self, office: &Office) -> Result<Agent> {
-        let name = self.speaker()?;
-        match office.agent(&name)? {
-            Some(agent) => Ok(agent),
-            None => Err(unknown_agent(office, &name)?),
-        }
+        Ok(self.caller(office).agent(office)?)
     }
 
     /// The speaker as an agent mail can come to.
     pub(crate) fn active_agent(&self, office: &Office) -> Result<Agent> {
-        let agent = self.agent(office)?;
-        if agent.is_active() {
-            return Ok(agent);
-        }
-        let message = format!("{} is retired, so nothing would come", agent.name);
-        let hint = format!("revive it: poste register {} --update", agent.name);
-        Err(CommandError::new(Kind::Refused, message).code("retired").hint(hint))
+        Ok(self.caller(office).active_agent(office)?)
     }
 
     /// A program that waited for an answer has it: to start it once more for that would never end.
     pub(crate) fn waited_for(&self, office: &mut Office, answer: MessageNo) -> Result {
-        if self.with_desk(office, |desk| desk.is_in_run())? {
-            let ack = self.proposal(office, Intent::Ack(Ack { message: answer }), None, None)?;
-            // Refused: somebody saw to it already.
-            self.propose(office, &ack)?;
-        }
-        Ok(())
+        Ok(self.with_desk(office, |desk| desk.waited_for(answer))?)
     }
 
     pub(crate) fn proposal(
@@ -384,26 +369,7 @@ impl Cx {
 
     /// Proposes and expects to be accepted.
     pub(crate) fn decide(&self, office: &mut Office, proposal: &Proposal) -> Result<(Outcome, Effect)> {
-        let outcome = self.propose(office, proposal)?;
-        match outcome.verdict.clone() {
-            Verdict::Accepted(effect) => Ok((outcome, effect)),
-            Verdict::Rejected(rejection) => Err(explain(office, proposal, rejection)?),
-        }
-    }
-
-    /// Proposes, and remembers what was accepted.
-    pub(crate) fn propose(
-        &self,
-        office: &mut Office,
-        proposal: &Proposal,
-    ) -> std::result::Result<Outcome, poste_core::Error> {
-        let outcome = office.propose(proposal)?;
-        if let Verdict::Accepted(effect) = &outcome.verdict {
-            let what = stored_text(proposal, &outcome, effect);
-            self.stored.borrow_mut().push(Stored { what, id: Some(outcome.id.clone()) });
-        }
-        self.carry_out(office);
-        Ok(outcome)
+        Ok(self.with_desk(office, |desk| desk.decide(proposal))?)
     }
 
     /// Who carries out what was committed here.
@@ -447,22 +413,10 @@ impl Cx {
 
     /// An answer that could not be made or printed after something was stored must not read as if nothing had been.
     pub(crate) fn unshown(&self, error: CommandError) -> CommandError {
-        const NAMED_MAX: usize = 8;
         let stored = self.stored.borrow();
-        if stored.is_empty() || !(error.is_unprinted() || error.kind == Kind::Internal) {
-            return error;
-        }
-        let mut what: Vec<&str> = stored.iter().take(NAMED_MAX).map(|stored| stored.what.as_str()).collect();
-        if stored.len() > NAMED_MAX {
-            what.push("and more");
-        }
-        let message = format!("stored, and could not be shown: {}", what.join("; "));
-        let hints = error.hints().to_vec();
-        let told = CommandError::new(Kind::UnknownOutcome, message).cause(error.message);
-        let told = hints.into_iter().fold(told, CommandError::hint);
-        match stored.iter().rev().find_map(|stored| stored.id.as_ref()) {
-            Some(id) => told.hint(format!("do not write it again; see it: poste log why --id {id}")),
-            None => told.hint("it is done; do not do it again"),
+        match stored.is_empty() || error.kind != Kind::Internal {
+            true => error,
+            false => desk::unshown(&stored, error.into_inner()).into(),
         }
     }
 
@@ -478,21 +432,6 @@ impl Cx {
     /// For fences: unpredictable to whoever wrote the message.
     pub(crate) fn new_nonce(&self) -> String {
         self.host.ids.nonce()
-    }
-}
-
-fn stored_text(proposal: &Proposal, outcome: &Outcome, effect: &Effect) -> String {
-    let id = &outcome.id;
-    match effect {
-        Effect::Sent(sent) => format!("message #{}, id {id}", sent.number),
-        Effect::Claimed(claimed) => {
-            let numbers: Vec<String> = claimed.items.iter().map(|item| format!("#{}", item.number)).collect();
-            format!("the claim of {} with token {}, id {id}", numbers.join(", "), claimed.token)
-        }
-        _ => {
-            let position = outcome.position.map(|position| format!(" at record {position}")).unwrap_or_default();
-            format!("{}{position}, id {id}", proposal.intent.kind().name)
-        }
     }
 }
 

@@ -68,7 +68,7 @@ impl Git {
         let found = Self::in_folder(folder).path(&["rev-parse", "--show-toplevel"]);
         found.map_err(|error| match error.kind {
             Kind::Internal => {
-                CommandError::not_found(format!("{} is in no git worktree", folder.display())).cause(error.message)
+                CommandError::not_found(format!("{} is in no git worktree", folder.display())).cause(error.text())
             }
             _ => error,
         })

@@ -446,7 +446,7 @@ impl Checkout {
         let arguments = ["rev-list", "--end-of-options", range, "--"].map(OsStr::new);
         let found = self.git.ask(&arguments).map_err(|error| {
             CommandError::usage(format!("{} is no range of commits", poste_core::text::quoted(range)))
-                .cause(error.message)
+                .cause(error.text())
         })?;
         self.of_commits(&found.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect())
     }

@@ -3,12 +3,13 @@ use std::io::Write;
 use poste_core::payload::PayloadSchemas;
 use poste_core::text::{TypeName, nearest};
 use poste_core::views::{self, MessageView, TimelineLine, TypeView};
-use poste_verbs::{VERBS, verb};
+use poste_verbs::verb::{self, OUTSIDE, VERBS};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde_json::{Value, json};
 
 use crate::Result;
 use crate::batch::BatchAnswer;
+use crate::cli::FORMS;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 
@@ -39,8 +40,10 @@ type AnswerSchema = (&'static str, fn() -> Schema);
 
 /// Answers of commands that are no verbs. A test sees to it that no command is forgotten.
 const ANSWERS: &[AnswerSchema] = &[
-    ("init", of::<poste_verbs::init::Answer>),
     ("send --batch", of::<BatchAnswer>),
+    // The answer of their verb, line by line, as long as they run.
+    ("tail", of::<TimelineLine>),
+    ("log follow", of::<TimelineLine>),
     ("context edit", of::<poste_verbs::context::EditAnswer>),
     ("guard install", of::<super::guard::GuardAnswer>),
     ("guard uninstall", of::<super::guard::GuardAnswer>),
@@ -83,26 +86,11 @@ const ANSWERS: &[AnswerSchema] = &[
     ("dispatch runs", of::<super::dispatch_runs::RunsAnswer>),
     ("dispatch logs", of::<super::dispatch_runs::LogsAnswer>),
     ("dispatch stop", of::<super::dispatch_runs::StopAnswer>),
-    ("config check", of::<poste_verbs::config::check::Answer>),
     ("hook", of::<super::hook::HookAnswer>),
     ("setup", of::<super::setup::SetupAnswer>),
     ("completions", of::<super::completions::CompletionsAnswer>),
     ("man", of::<super::man::ManAnswer>),
     ("demo", of::<super::demo::DemoAnswer>),
-    ("doctor", of::<poste_verbs::doctor::Answer>),
-    ("restore", of::<poste_verbs::restore::Answer>),
-];
-
-/// Commands that print the answer of their verb line by line, as long as they run.
-const STREAMS: &[AnswerSchema] = &[("tail", of::<TimelineLine>), ("log follow", of::<TimelineLine>)];
-
-/// Commands that ask a verb of another name. An option that asks another verb is part of its name: `log why id`.
-const SAME_VERB: &[(&str, &str)] = &[
-    ("approvals N", "approval"),
-    ("dead retry", "retry"),
-    ("dead show", "track"),
-    ("extend PATTERN", "extend paths"),
-    ("release PATTERN", "release paths"),
 ];
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
@@ -124,11 +112,12 @@ fn find(name: &str) -> Option<Schema> {
         return Some(of_line());
     }
     // First what a command prints of its own: `send --batch` prints another answer than its verb.
-    if let Some((_, schema)) = STREAMS.iter().chain(ANSWERS).find(|(command, _)| *command == name) {
+    if let Some((_, schema)) = ANSWERS.iter().find(|(command, _)| *command == name) {
         return Some(schema());
     }
-    let verb = SAME_VERB.iter().find(|(command, _)| *command == name).map_or(name, |(_, verb)| *verb);
-    verb::find(&verb.replace(" --", " ")).map(|verb| (verb.answer)())
+    let verb = FORMS.iter().find(|(command, _)| *command == name).map_or(name, |(_, verb)| *verb);
+    let outside = OUTSIDE.iter().find(|outside| outside.name == verb).map(|outside| outside.answer);
+    verb::find(verb).map(|verb| verb.answer).or(outside).map(|schema| schema())
 }
 
 /// The vocabulary of the office, if there is one, and its payload schemas.
@@ -160,6 +149,7 @@ fn no_such_name(name: &str, known: &[TypeView]) -> CommandError {
         .iter()
         .map(|kind| kind.name.as_str())
         .chain(VERBS.iter().map(|verb| verb.name))
+        .chain(OUTSIDE.iter().map(|outside| outside.name))
         .chain(ANSWERS.iter().map(|(name, _)| *name));
     let error = CommandError::not_found(format!("{} is no command and no type", poste_core::text::quoted(name)));
     match nearest(name, names).first() {

@@ -109,7 +109,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     }
     errors.extend(not_woken(&answer));
     // The first is told in full, of the others what happened.
-    let error = errors.into_iter().reduce(|first, other| first.cause(other.message));
+    let error = errors.into_iter().reduce(|first, other| first.cause(other.text()));
     error.map_or(Ok(()), Err)
 }
 

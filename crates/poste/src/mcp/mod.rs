@@ -152,9 +152,9 @@ impl Table for PosteTable {
     }
 }
 
-/// An error in the words of the command line, for the model to read.
+/// An error, for the model to read.
 fn refusal(error: &CommandError) -> Reply {
-    let text = error.lines(false).join("\n");
+    let text = notes::error_text(error);
     let (text, _) = render::cut(&text, render::TOKENS_DEFAULT);
     Reply { text: text.to_owned(), structured: json!({ "text": text }), marks: Vec::new(), is_error: true }
 }

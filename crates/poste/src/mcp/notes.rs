@@ -1,18 +1,38 @@
 //! Notes as a model reads them: a verb is a call of the tool that offers it, or else a command for whoever has a shell.
 
-use poste_verbs::Note;
-use poste_verbs::note::{Call, Part};
+use poste_verbs::note::{Call, Field, Part};
+use poste_verbs::{Error, Note};
 use serde_json::Value;
 
 use super::tools;
+use crate::error::lines;
 
-pub(super) fn text(note: &Note) -> String {
+/// A note, unless it names something a model cannot fill in.
+pub(super) fn told(note: &Note) -> Option<String> {
     let parts = note.parts().iter().map(|part| match part {
-        Part::Text(text) => text.clone(),
-        Part::Time(at) | Part::Since(at) => at.to_string(),
-        Part::Call(call) => tool_call(call).unwrap_or_else(|| crate::notes::command_line(call)),
+        Part::Text(text) => Some(text.clone()),
+        Part::Time(at) | Part::Since(at) => Some(at.to_string()),
+        Part::Call(call) => Some(tool_call(call).unwrap_or_else(|| crate::notes::command_line(call))),
+        Part::Field(field) => filled_in(field),
+        Part::Setting(_) => None,
     });
     parts.collect()
+}
+
+/// Notes that a model can do something with.
+pub(super) fn texts(notes: &[Note]) -> Vec<String> {
+    notes.iter().filter_map(told).collect()
+}
+
+/// An error in lines.
+pub(super) fn error_text(error: &Error) -> String {
+    lines(error, told).join("\n")
+}
+
+/// `before=12`, where the tool that offers the verb has such a field.
+fn filled_in(field: &Field) -> Option<String> {
+    let name = tools::offering(&field.verb)?.1.name_of(&field.name)?;
+    Some(if field.value.is_null() { name.to_owned() } else { assigned(name, &field.value) })
 }
 
 /// `finish_work outcome=done number=12 summary=TEXT`.
@@ -23,11 +43,15 @@ fn tool_call(call: &Call) -> Option<String> {
     for (field, value) in &call.input {
         // A claim's token is kept here.
         let Some(name) = offer.name_of(field).filter(|name| *name != "token") else { continue };
-        words.push(match value {
-            Value::String(text) if text.contains(char::is_whitespace) => format!("{name}={text:?}"),
-            Value::String(text) => format!("{name}={text}"),
-            other => format!("{name}={other}"),
-        });
+        words.push(assigned(name, value));
     }
     Some(words.join(" "))
+}
+
+fn assigned(name: &str, value: &Value) -> String {
+    match value {
+        Value::String(text) if text.contains(char::is_whitespace) => format!("{name}={text:?}"),
+        Value::String(text) => format!("{name}={text}"),
+        other => format!("{name}={other}"),
+    }
 }

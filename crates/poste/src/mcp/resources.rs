@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::connection::Connection;
 use super::tools::{self, Called};
-use super::{anybody, render, short};
+use super::{anybody, notes, render, short};
 use crate::Result;
 use crate::error::Kind;
 use crate::identity::Identity;
@@ -104,7 +104,7 @@ pub(super) fn read(connection: &Connection, uri: &str) -> Result<(ReadResourceRe
     let unknown = || ErrorData::resource_not_found(format!("there is no resource {}", short(uri)), None);
     let shown = Shown::parse(uri).ok_or_else(unknown)?;
     let called = shown.call(connection, &anybody(connection)).map_err(|error| {
-        let text = error.lines(false).join("\n");
+        let text = notes::error_text(&error);
         match error.kind {
             Kind::NotFound => ErrorData::resource_not_found(text, None),
             _ => ErrorData::internal_error(text, None),

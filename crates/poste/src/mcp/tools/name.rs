@@ -61,7 +61,7 @@ pub(super) fn register(connection: &Connection, own: &Identity, input: Value, ca
     let started = connection.call(&named, session_input(&connection.cx(&named)?, connection, &input, call));
     connection.look_again();
     let started = started.map_err(|error| other_ways(error, &input.name))?;
-    let warnings = started.warnings.iter().map(crate::mcp::notes::text).collect();
+    let warnings = crate::mcp::notes::texts(&started.warnings);
     Ok(Called { next: vec!["check_inbox".to_owned()], warnings, ..registered })
 }
 
@@ -97,7 +97,7 @@ fn other_ways(error: CommandError, name: &Name) -> CommandError {
     if error.code != Some("session_live") {
         return error;
     }
-    CommandError::new(Kind::Conflict, error.message)
+    CommandError::new(Kind::Conflict, error.text())
         .code("session_live")
         .hint(format!("run beside it under a name of its own: office action=register name={name} own_name=true"))
         .hint(format!("or go on in its place, if that one is over: office action=register name={name} take_over=true"))

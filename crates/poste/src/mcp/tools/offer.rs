@@ -153,8 +153,8 @@ pub(in crate::mcp) fn call<V: Verb<Answer: Answer>>(
         answer: kept.answer.unwrap_or_default(),
         text: String::from_utf8_lossy(&kept.data).into_owned(),
         is_fenced: false,
-        next: answered.next.iter().map(notes::text).collect(),
-        warnings: answered.warnings.iter().map(notes::text).collect(),
+        next: notes::texts(&answered.next),
+        warnings: notes::texts(&answered.warnings),
         marks: answered.marks,
         failed: answered.failed.map(|error| (*error).into()),
     })
@@ -271,7 +271,7 @@ impl Tool {
             input.insert("token".to_owned(), json!(token));
         }
         let mut called = (offer.call)(connection, &own, Value::Object(input), call)?;
-        let failed = called.failed.take().map(|error| error.lines(false).join("\n"));
+        let failed = called.failed.take().map(|error| notes::error_text(&error));
         let budget = budget.saturating_sub(failed.as_deref().map_or(0, tokens::estimate));
         let reply = match offer.shows {
             Shows::Own => said(called),

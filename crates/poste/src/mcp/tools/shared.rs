@@ -18,8 +18,8 @@ pub(in crate::mcp) fn show_context(connection: &Connection, own: &Identity, inpu
         answer: serde_json::to_value(&answered.answer).unwrap_or_default(),
         text: fence::fenced_context(&answered.answer, &nonce),
         is_fenced: true,
-        next: answered.next.iter().map(notes::text).collect(),
-        warnings: answered.warnings.iter().map(notes::text).collect(),
+        next: notes::texts(&answered.next),
+        warnings: notes::texts(&answered.warnings),
         marks: answered.marks,
         failed: None,
     })
