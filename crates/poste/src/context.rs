@@ -243,7 +243,7 @@ impl Cx {
         answered.first.iter().for_each(|note| self.ui.say(notes::text(&self.ui, note)));
         print(&answered.answer)?;
         notes::say(&self.ui, &answered);
-        self.confirm(office, answered.marks)?;
+        self.confirm_printed(office, answered.marks);
         answered.failed.map_or(Ok(()), |error| Err(CommandError::of(&self.ui, *error)))
     }
 
@@ -255,9 +255,19 @@ impl Cx {
         answered.failed.map_or(Ok(()), |error| Err((*error).into()))
     }
 
-    /// Marks what was just printed.
+    /// Marks something as shown.
     pub(crate) fn confirm(&self, office: &mut Office, marks: Vec<Mark>) -> Result {
         Ok(self.with_desk(office, |desk| desk.confirm(marks))?)
+    }
+
+    /// Marks what was just printed. It was printed whatever becomes of that, so a failure is told and no more.
+    pub(crate) fn confirm_printed(&self, office: &mut Office, marks: Vec<Mark>) {
+        if marks.is_empty() {
+            return;
+        }
+        if let Err(error) = self.confirm(office, marks) {
+            self.ui.warn(format!("not marked as shown: {}", error.text()));
+        }
     }
 
     /// The office and who speaks, for what verbs have in common. Whatever is written there is remembered, and acted upon.
