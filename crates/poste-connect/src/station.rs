@@ -11,9 +11,12 @@ use poste_core::store::artifact::Worktree;
 use poste_core::store::clock::Clock;
 use poste_core::store::schema::Schema;
 use poste_core::store::{Interest, Options, discover, host_name, processes};
-use poste_verbs::note::Call;
+use poste_verbs::note::Part;
 use poste_verbs::session::{self, Identity};
 use poste_verbs::{Caller, Desk, Error, Files, Host, Note, Result};
+
+/// A part of a note as somebody at a shell reads it.
+pub type CommandLine = fn(&Part) -> String;
 
 /// What a surface knows of the process it runs in.
 #[derive(Clone)]
@@ -29,8 +32,7 @@ pub struct Station {
     pub schema: Schema,
     pub clock: Arc<dyn Clock>,
     pub host: Arc<Host>,
-    /// A verb as it is typed in a shell.
-    pub command_line: fn(&Call) -> String,
+    pub command_line: CommandLine,
 }
 
 impl fmt::Debug for Station {

@@ -67,7 +67,7 @@ impl Verb for Input {
             let name = record.context;
             match standing.agreed {
                 true => version = write_down(desk, &self, record)?,
-                false => desk.say(format!("it is written into {name} by whoever agrees last, with --context {name}")),
+                false => desk.say(note!("it is written into {name} by whoever agrees last, with " {context = name})),
             }
         }
         let agreement = find(desk, number)?;
@@ -154,7 +154,7 @@ impl<'a> Record<'a> {
         context::view(desk.office, context, None)?;
         let payload = proposal.payload.clone().ok_or_else(|| {
             Error::refused(format!("message {} has no payload to write down", input.number))
-                .hint("propose it with --payload, and agree on that")
+                .hint(note!("propose it with a payload, and agree on that: " [send, to = "NAME", subject = "SUBJECT", payload = "JSON"]))
         })?;
         let key = match &input.key {
             Some(key) => key.clone(),
@@ -209,6 +209,7 @@ fn key_of(payload: &RawValue) -> Result<String> {
         ["interface", "name"].iter().find_map(|key| serde_json::from_str::<String>(fields.get(*key)?.get()).ok())
     });
     named.filter(|key| !key.is_empty()).ok_or_else(|| {
-        Error::usage("under which key? The payload has neither \"interface\" nor \"name\"").hint("name it: --key KEY")
+        Error::usage("under which key? The payload has neither \"interface\" nor \"name\"")
+            .hint(note!("name it: " {key = "KEY"}))
     })
 }

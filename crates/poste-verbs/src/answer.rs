@@ -77,6 +77,12 @@ impl<A> Answered<A> {
         self.but(Error::damaged())
     }
 
+    /// Everything that is said beside the answer.
+    pub(crate) fn notes_mut(&mut self) -> impl Iterator<Item = &mut Note> {
+        let failed = self.failed.as_mut().into_iter().flat_map(|error| error.notes_mut());
+        self.first.iter_mut().chain(&mut self.next).chain(&mut self.warnings).chain(failed)
+    }
+
     pub fn map<B>(self, change: impl FnOnce(A) -> B) -> Answered<B> {
         Answered {
             answer: change(self.answer),

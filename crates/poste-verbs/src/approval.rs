@@ -16,6 +16,7 @@ pub struct Input {
 impl Verb for Input {
     const NAME: &'static str = "approval";
     const ACCESS: Access = Access::Reads;
+    const BY_HAND: &'static [&'static str] = &["wait"];
     type Answer = ApprovalView;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<ApprovalView>> {

@@ -76,7 +76,7 @@ pub(crate) fn decide(
     let (outcome, effect) = desk.decide(&proposal).map_err(|error| match error.code {
         Some("not_offered") => {
             let choices = approval.choices.iter().map(Word::as_str).collect::<Vec<_>>().join("|");
-            error.hint(note!("name one of them: " [approve, number = number] " --choice {choices}"))
+            error.hint(note!("name one of {choices}: " [approve, number = number, choice = "CHOICE"]))
         }
         _ => error,
     })?;

@@ -58,7 +58,7 @@ impl Named<'_> {
 /// A file that is not there, or empty, may be one that is still being written.
 pub fn suggest_later(error: Error) -> Error {
     if error.message.ends_with("no such file") || error.message.ends_with("it is empty") {
-        return error.hint("if it is still being written, say so: --artifact-later PATH");
+        return error.hint(note!("if it is still being written, say so: " {artifact_later = "PATH"}));
     }
     error
 }

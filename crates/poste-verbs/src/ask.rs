@@ -105,8 +105,8 @@ impl Verb for Input {
         let number = sent.number;
         let answer = Answer { approval: find(desk, number)?, id: outcome.id, repeat: outcome.repeat };
         Ok(Answered::new(answer).next(note!(
-            "see what comes of it: " [approvals, number = number]
-            "; wait for it: " [approvals, number = number, wait = true]
+            "see what comes of it: " [approval, number = number]
+            "; wait for it: " [approval, number = number, wait = true]
         )))
     }
 }

@@ -3,10 +3,15 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use poste_core::Timestamp;
 use poste_core::log::Via;
 use poste_core::store::artifact::Worktree;
+use poste_core::store::tables::Agent;
 use poste_core::text::{Name, RecordId, Session};
+use poste_core::{Office, Timestamp};
+
+use crate::desk::no_speaker;
+use crate::explain::unknown_agent;
+use crate::{Error, Result};
 
 /// Who calls. Made by the surface from what it knows; nothing in a verb's input can change it.
 #[derive(Debug)]
@@ -17,6 +22,29 @@ pub struct Caller {
     /// The surface the call came through.
     pub via: Via,
     pub files: Files,
+}
+
+impl Caller {
+    /// The speaker as a registered agent.
+    pub fn agent(&self, office: &Office) -> Result<Agent> {
+        let name = self.actor.as_ref().ok_or_else(no_speaker)?;
+        match office.agent(name)? {
+            Some(agent) => Ok(agent),
+            None => Err(unknown_agent(office, name)?),
+        }
+    }
+
+    /// The speaker as an agent mail can come to.
+    pub fn active_agent(&self, office: &Office) -> Result<Agent> {
+        let agent = self.agent(office)?;
+        if agent.is_active() {
+            return Ok(agent);
+        }
+        let name = &agent.name;
+        Err(Error::refused(format!("{name} is retired, so nothing would come"))
+            .code("retired")
+            .hint(note!("revive it: " [register, name = name, update = true])))
+    }
 }
 
 /// The files a verb may touch: a capability that the surface opens.

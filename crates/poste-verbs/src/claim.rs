@@ -70,6 +70,7 @@ impl Verb for Input {
     const NAME: &'static str = "claim";
     const ACCESS: Access = Access::Writes;
     const RUNS_COMMANDS: bool = true;
+    const BY_HAND: &'static [&'static str] = &["wait"];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

@@ -3,7 +3,7 @@
 use poste_core::Office;
 use poste_core::fold::{Code, Effect, Outcome, Verdict};
 use poste_core::limits;
-use poste_core::log::{Author, Content, ContextRead, Intent, MessageNo, Position, Proposal, Shown};
+use poste_core::log::{Ack, Author, Content, ContextRead, Intent, MessageNo, Position, Proposal, Shown};
 use poste_core::payload::PayloadSchemas;
 use poste_core::progress::Progress;
 use poste_core::store::Interrupt;
@@ -16,12 +16,16 @@ use crate::actions::{CarriedOut, Carrier};
 use crate::answer::{Answered, Mark, Stored};
 use crate::caller::{Caller, Files, Host};
 use crate::error::{Before, Error, Kind};
-use crate::explain::{explain, unknown_agent};
+use crate::explain::explain;
 use crate::verb::{Access, Verb};
 use crate::{Note, Result};
 
 /// The code of an error: it takes a name to speak, and none was given.
 pub const NO_SPEAKER: &str = "no_speaker";
+
+pub fn no_speaker() -> Error {
+    Error::usage("who speaks? No name was given").code(NO_SPEAKER).hint(note!("pass " @Speaker))
+}
 
 /// Where a verb is carried out.
 #[derive(Debug)]
@@ -107,10 +111,12 @@ impl<'d> Desk<'d> {
                 answered.next.splice(..0, next);
                 answered.warnings.extend(carried_out.all_warnings());
                 answered.next.extend(carried_out.next);
+                answered.notes_mut().for_each(|note| note.comes_from(V::NAME));
                 Ok(answered)
             }
-            Err(error) => {
+            Err(mut error) => {
                 warnings.extend(carried_out.all_warnings());
+                error.notes_mut().chain(&mut warnings).for_each(|note| note.comes_from(V::NAME));
                 Err(Error { before: Some(Box::new(Before { stored, warnings })), ..error })
             }
         }
@@ -167,18 +173,12 @@ impl<'d> Desk<'d> {
 
     /// Who speaks. Never a guess.
     pub fn speaker(&self) -> Result<Name> {
-        self.caller.actor.clone().ok_or_else(|| {
-            Error::usage("who speaks? No name was given").code(NO_SPEAKER).hint("pass --as NAME or set POSTE_AGENT")
-        })
+        self.caller.actor.clone().ok_or_else(no_speaker)
     }
 
     /// The speaker as a registered agent.
     pub fn agent(&self) -> Result<Agent> {
-        let name = self.speaker()?;
-        match self.office.agent(&name)? {
-            Some(agent) => Ok(agent),
-            None => Err(unknown_agent(self.office, &name)?),
-        }
+        self.caller.agent(self.office)
     }
 
     /// Whoever reads, if anybody says so.
@@ -188,14 +188,7 @@ impl<'d> Desk<'d> {
 
     /// The speaker as an agent mail can come to.
     pub fn active_agent(&self) -> Result<Agent> {
-        let agent = self.agent()?;
-        if agent.is_active() {
-            return Ok(agent);
-        }
-        let name = &agent.name;
-        Err(Error::refused(format!("{name} is retired, so nothing would come"))
-            .code("retired")
-            .hint(note!("revive it: " [register, name = name, update = true])))
+        self.caller.active_agent(self.office)
     }
 
     /// What marks a message as shown to the caller, if it is for them. Anybody else only looks.
@@ -209,6 +202,16 @@ impl<'d> Desk<'d> {
     pub fn is_in_run(&self) -> Result<bool> {
         let Some(session) = &self.caller.session else { return Ok(false) };
         Ok(views::run(self.office.store(), session)?.is_some_and(|run| run.how.is_none()))
+    }
+
+    /// A program that waited for an answer has it: to start it once more for that would never end.
+    pub fn waited_for(&mut self, answer: MessageNo) -> Result {
+        if self.is_in_run()? {
+            let ack = self.proposal(Intent::Ack(Ack { message: answer }), None, None)?;
+            // Refused: somebody saw to it already.
+            self.propose(&ack)?;
+        }
+        Ok(())
     }
 
     /// The files the caller may touch.
@@ -334,11 +337,13 @@ fn stored_text(proposal: &Proposal, outcome: &Outcome, effect: &Effect) -> Strin
 }
 
 /// Something is committed, and what follows failed: that must not read as if nothing had been.
+pub fn hides_a_write(stored: &[Stored], error: &Error) -> bool {
+    !stored.is_empty() && error.kind == Kind::Internal
+}
+
+/// What to say instead of an error that [hides a write](hides_a_write).
 pub fn unshown(stored: &[Stored], error: Error) -> Error {
     const NAMED_MAX: usize = 8;
-    if stored.is_empty() || error.kind != Kind::Internal {
-        return error;
-    }
     let mut what: Vec<&str> = stored.iter().take(NAMED_MAX).map(|stored| stored.what.as_str()).collect();
     if stored.len() > NAMED_MAX {
         what.push("and more");

@@ -10,11 +10,12 @@ use poste_core::time::When;
 use poste_core::vocabulary::Priority;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::artifacts::{Named, suggest_later};
 use crate::secret::Secrets;
-use crate::{Desk, Error, Result, input};
+use crate::{Desk, Error, Kind, Note, Result, input};
 
 /// What every verb that sends a message takes, apart from whom it is for and its subject.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -134,9 +135,12 @@ pub fn prefixed(prefix: &str, subject: &str) -> String {
 }
 
 /// A text that must say something: whoever reads it later has nothing else.
-pub fn said<'a>(option: &str, text: &'a str) -> Result<&'a str> {
+pub fn said<'a>(field: &str, text: &'a str) -> Result<&'a str> {
     match text.trim().is_empty() {
-        true => Err(Error::usage(format!("{option} is empty; say it in a few words"))),
+        true => {
+            let named = Note::default().field(field, Value::Null);
+            Err(Error::worded(Kind::Usage, named.text(" is empty; say it in a few words")))
+        }
         false => Ok(text),
     }
 }

@@ -3,6 +3,7 @@
 use std::error::Error as _;
 use std::io;
 
+use poste_core::escape;
 use poste_core::fold::{Class, Code, Rejection};
 use poste_core::text::InvalidText;
 use serde_json::Value;
@@ -158,6 +159,25 @@ impl Error {
         self
     }
 
+    /// Everything that is said in words with verbs in them.
+    pub fn notes_mut(&mut self) -> impl Iterator<Item = &mut Note> {
+        self.wording.as_deref_mut().into_iter().chain(&mut self.causes).chain(&mut self.hints)
+    }
+
+    /// In lines, with notes as a surface writes them. One that it has no words for is left out.
+    pub fn lines(&self, write: impl Fn(&Note) -> Option<String>) -> Vec<String> {
+        // A decision is an answer, whichever way it went.
+        let (title, because) = if self.kind == Kind::Denied { ("", "note: ") } else { ("error: ", "cause: ") };
+        let message = self.wording.as_deref().and_then(&write).unwrap_or_else(|| self.message.clone());
+        let told = |notes: &[Note], label: &str| -> Vec<String> {
+            notes.iter().filter_map(&write).map(|text| format!("{label}{}", escape::block(&text))).collect()
+        };
+        let mut lines = vec![format!("{title}{}", escape::block(&message))];
+        lines.extend(told(&self.causes, because));
+        lines.extend(told(&self.hints, "hint: "));
+        lines
+    }
+
     pub fn is(&self, code: Code) -> bool {
         self.code == Some(code.word())
     }
@@ -226,7 +246,7 @@ fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
         ),
         Core::NotAnOffice(_) => (Kind::Refused, None),
         Core::UnsafeFileSystem { .. } => {
-            (Kind::Refused, said("keep the office on a local disk and point POSTE_HOME to it"))
+            (Kind::Refused, Some(note!("keep the office on a local disk and say where it is: " @Office)))
         }
         Core::Replaced(_) => (Kind::Conflict, said("look at the folder, then run the command again")),
         Core::Lost { .. } => (
@@ -239,9 +259,7 @@ fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
             (Kind::NeedsUpgrade, Some(note!("upgrade poste to one that knows version {needed}")))
         }
         Core::UnknownKind { .. } => (Kind::NeedsUpgrade, said("upgrade poste")),
-        Core::Busy { .. } => {
-            (Kind::Busy, said("wait for it, look what it does, or raise POSTE_LOCK_TIMEOUT (for example 30s)"))
-        }
+        Core::Busy { .. } => (Kind::Busy, Some(note!("wait for it, look what it does, or wait longer: " @LockTimeout))),
         Core::WalFull { .. } => (Kind::Busy, said("let it finish or end it, then try again; nothing was stored")),
         Core::Unreachable { .. } => (Kind::Busy, said("try again later; nothing was stored")),
         Core::Unknown { ids, .. } => {
@@ -255,7 +273,7 @@ fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
             },
         ),
         Core::ClockLeap { .. } => {
-            (Kind::Refused, Some(note!("if the clock is right now: " [clock accept] " --as NAME")))
+            (Kind::Refused, Some(note!("if the clock is right now: " [clock accept, as = "NAME"])))
         }
         Core::Malformed(_) | Core::Artifact { .. } | Core::Artifacts(_) | Core::Rejected(_) => (Kind::Refused, None),
         Core::NotEmpty(_) => (Kind::Refused, said("an office needs a folder of its own, like ./.poste")),

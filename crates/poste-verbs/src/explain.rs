@@ -107,7 +107,7 @@ pub fn explain(office: &Office, proposal: &Proposal, error: Error) -> Result<Err
             error.hint(note!("see how they stand: " [workflow list, all = true]))
         }
         "ended" if matches!(proposal.intent, Intent::Agree(_)) => error
-            .hint(note!("see how it stands: " [agree, number = n, list = true] "; " [track, number = n]))
+            .hint(note!("see how it stands: " [agreement, number = n] "; " [track, number = n]))
             .hint(
                 note!("if it is still wanted, propose it anew: " [send, to = "NAME", subject = "SUBJECT", r#type = "interface_contract"]),
             ),
@@ -131,11 +131,11 @@ pub fn explain(office: &Office, proposal: &Proposal, error: Error) -> Result<Err
         "no_member" => error.hint(note!("see who is there: " [agents])),
         "not_recipient" => error.hint(note!("see who it is for: " [track, number = n])),
         "ended" if matches!(proposal.intent, Intent::ApprovalAnswer(_)) => {
-            error.hint(note!("see what was decided: " [approvals, number = n]))
+            error.hint(note!("see what was decided: " [approval, number = n]))
         }
-        "already_claimed" if !matches!(proposal.intent, Intent::Claim(_)) && let Some(token) = held => error.hint(
-            note!("if the claim is yours, name it: --token {token}; to give it back: " [release, number = n, token = token]),
-        ),
+        "already_claimed" if !matches!(proposal.intent, Intent::Claim(_)) && let Some(token) = held => error
+            .hint(note!("if the claim is yours, name it: " {token = token}))
+            .hint(note!("to give it back: " [release, number = n, token = token])),
         "already_claimed" | "lease_lost" | "ended" => error.hint(note!("see its ladder: " [track, number = n])),
         "not_claimed" => error.hint(note!("see who holds it: " [track, number = n] "; claim it: " [claim, number = n])),
         "nothing_to_claim" => error.hint(note!("wait for some: " [claim, wait = true])),
@@ -157,14 +157,14 @@ pub fn explain(office: &Office, proposal: &Proposal, error: Error) -> Result<Err
             .hint(note!("claim it: " [claim, number = n]))
             .hint(note!("see what they say: " [verify, number = n])),
         "superseded" | "not_agreed" => match &proposal.intent {
-            Intent::Agree(agree) => error.hint(note!("see how it stands: " [agree, number = agree.message, list = true])),
+            Intent::Agree(agree) => error.hint(note!("see how it stands: " [agreement, number = agree.message])),
             Intent::ContextReplace(ContextReplace { agreement: Some(number), .. }) => {
-                error.hint(note!("see how it stands: " [agree, number = number, list = true]))
+                error.hint(note!("see how it stands: " [agreement, number = number]))
             }
             _ => error,
         },
         "id_conflict" => error.hint("an id is for one write for ever; take another one"),
-        "name_taken" => error.hint("change or revive it with --update, or take another name"),
+        "name_taken" => error.hint(note!("change or revive it with " {update = true} ", or take another name")),
         "retired" if !matches!(proposal.intent, Intent::Retire(_)) => {
             error.hint(note!("an agent is revived with: " [register, name = "NAME", update = true]))
         }
@@ -189,11 +189,11 @@ fn about_context(office: &Office, proposal: &Proposal, error: Error) -> Result<E
         "unknown_version" => error.hint(note!("see the versions: " [context history, name = name])),
         "context_locked" => {
             let waits = !matches!(proposal.intent, Intent::ContextUnlock(_));
-            let error = if waits { error.hint("wait longer: --wait TIME") } else { error };
+            let error = if waits { error.hint(note!("wait longer: " {wait = "TIME"})) } else { error };
             error.hint(note!("if it is stuck: " [context unlock, name = name, force = true, reason = "TEXT"]))
         }
         "data_unfit" if !matches!(proposal.intent, Intent::ContextCreate(_)) => {
-            error.hint(note!("see its schema: " [context show, name = name] " --json"))
+            error.hint(note!("see its schema: " [context show, name = name] " " @Json))
         }
         _ => error,
     })

@@ -263,5 +263,5 @@ pub fn untrusted(what: &str, gates: &[&Gate]) -> Error {
     );
     Error::refused(message)
         .code("untrusted")
-        .hint(note!("read what it would run, then trust it: " [trust] " --as NAME (somebody of kind human)"))
+        .hint(note!("read what it would run, then trust it: " [trust, as = "NAME"] " (somebody of kind human)"))
 }

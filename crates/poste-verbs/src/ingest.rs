@@ -146,11 +146,11 @@ fn source(desk: &mut Desk<'_>) -> Result<Name> {
     register::if_missing(desk.office, &name, header, desk.caller.via)?;
     match desk.office.agent(&name)?.map(|agent| agent.kind) {
         Some(AgentKind::Outside) | None => Ok(name),
-        Some(kind) => Err(Error::refused(format!(
-            "what comes from outside is not said in the name of a registered {kind}"
-        ))
-        .code("not_outside")
-        .hint("without --as and POSTE_AGENT it is said by ingest; or give the source a name of its own: --as NAME")),
+        Some(kind) => {
+            Err(Error::refused(format!("what comes from outside is not said in the name of a registered {kind}"))
+                .code("not_outside")
+                .hint(note!("give the source a name of its own: " @Speaker "; without one it is said by ingest")))
+        }
     }
 }
 

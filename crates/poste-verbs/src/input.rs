@@ -37,12 +37,13 @@ pub(crate) fn a_day() -> String {
 
 /// What `since` says: a moment in the past, or so long before now.
 pub(crate) fn since(text: &str, now: Timestamp) -> crate::Result<Timestamp> {
-    let since = match parse_when(text).map_err(|why| crate::Error::usage(format!("--since: {why}")))? {
+    let worded = |wording| crate::Error::worded(crate::Kind::Usage, wording);
+    let since = match parse_when(text).map_err(|why| worded(note!({since} ": {why}")))? {
         When::InMs(ms) => now.plus_ms(-ms),
         When::At(at) => at,
     };
     if since >= now {
-        return Err(crate::Error::usage("--since is not in the past").hint("for example --since 7d"));
+        return Err(worded(note!({since} " is not in the past")).hint(note!("for example " {since = "7d"})));
     }
     Ok(since)
 }

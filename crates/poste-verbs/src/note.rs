@@ -18,6 +18,8 @@ pub enum Part {
     /// How long something has been so, by when that began.
     Since(Timestamp),
     Call(Call),
+    Field(Field),
+    Setting(Setting),
 }
 
 /// A verb to call. Values that the caller has to fill in are words in capitals, such as `TEXT`.
@@ -25,8 +27,33 @@ pub enum Part {
 pub struct Call {
     /// As in the registry: `track`, `handoff accept`.
     pub verb: String,
+    /// [`SPEAKER`] in it is who should call, which a surface may leave to its user.
     pub input: Map<String, Value>,
 }
+
+/// A field of the verb that the note comes from: `--merge` at a terminal, `merge=true` for a model. A hint whose field a
+/// surface does not have is not given there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// Filled in by [`Desk::call`](crate::Desk::call); empty until then.
+    pub verb: String,
+    pub name: String,
+    /// Null: only the field is named.
+    pub value: Value,
+}
+
+/// What belongs to a caller and not to an input. Only a surface that asks its user for it can name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Setting {
+    Speaker,
+    Office,
+    LockTimeout,
+    /// Whether answers come as JSON.
+    Json,
+}
+
+/// The key of a call's input that says in whose name to call.
+pub const SPEAKER: &str = "as";
 
 impl Note {
     pub fn text(mut self, text: impl Into<String>) -> Self {
@@ -45,8 +72,31 @@ impl Note {
     }
 
     pub fn call(mut self, verb: &str, input: Map<String, Value>) -> Self {
+        #[cfg(debug_assertions)]
+        check(verb, &input);
         self.0.push(Part::Call(Call { verb: verb.to_owned(), input }));
         self
+    }
+
+    pub fn field(mut self, name: &str, value: Value) -> Self {
+        self.0.push(Part::Field(Field { verb: String::new(), name: name.to_owned(), value }));
+        self
+    }
+
+    pub fn setting(mut self, setting: Setting) -> Self {
+        self.0.push(Part::Setting(setting));
+        self
+    }
+
+    /// Says whose fields are named, where nobody has said so yet.
+    pub(crate) fn comes_from(&mut self, verb: &str) {
+        for part in &mut self.0 {
+            if let Part::Field(field) = part
+                && field.verb.is_empty()
+            {
+                field.verb = verb.to_owned();
+            }
+        }
     }
 
     /// This one, then another.
@@ -59,22 +109,31 @@ impl Note {
         &self.0
     }
 
-    /// On one line, with moments as they are and verbs in the form of a surface.
-    pub fn written(&self, form: impl Fn(&Call) -> String) -> String {
-        let parts = self.0.iter().map(|part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Time(at) => at.to_string(),
-            Part::Since(at) => format!("since {at}"),
-            Part::Call(call) => form(call),
-        });
-        parts.collect()
+    /// On one line, with each part in the form of a surface.
+    pub fn written(&self, form: impl FnMut(&Part) -> String) -> String {
+        self.0.iter().map(form).collect()
+    }
+
+    /// With moments written as a surface writes them.
+    pub fn timed(self, write: impl Fn(&Part) -> Option<String>) -> Self {
+        Self(self.0.into_iter().map(|part| write(&part).map_or(part, Part::Text)).collect())
     }
 }
 
 /// Moments as they are, verbs by their names alone: a surface has better words for both.
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.written(|call| call.verb.clone()))
+        self.0.iter().try_for_each(|part| match part {
+            Part::Text(text) => f.write_str(text),
+            Part::Time(at) => write!(f, "{at}"),
+            Part::Since(at) => write!(f, "since {at}"),
+            Part::Call(call) => f.write_str(&call.verb),
+            Part::Field(field) => f.write_str(&field.name),
+            Part::Setting(Setting::Speaker) => f.write_str("a name"),
+            Part::Setting(Setting::Office) => f.write_str("another folder"),
+            Part::Setting(Setting::LockTimeout) => f.write_str("a longer timeout"),
+            Part::Setting(Setting::Json) => f.write_str("as JSON"),
+        })
     }
 }
 
@@ -92,7 +151,7 @@ impl From<&str> for Note {
 
 /// Makes a [`Note`] of texts and verbs: `note!("see whose it is: " [track, number = number])`. Texts take values as
 /// `format!` does; a verb of two words is `[handoff accept, number = number]`; a moment stands in parentheses, and `(since at)` is how long
-/// ago one was.
+/// ago one was. A field of the verb itself stands in braces, `{merge = true}`, and `@Speaker` is a [`Setting`].
 #[macro_export]
 macro_rules! note {
     (@parts $note:expr;) => { $note };
@@ -112,12 +171,38 @@ macro_rules! note {
             [$((stringify!($key).trim_start_matches("r#").to_owned(), $crate::note::value(&$value))),*].into_iter().collect(),
         ); $($rest)*)
     };
+    (@parts $note:expr; {$key:ident} $($rest:tt)*) => {
+        $crate::note!(@parts $note.field(stringify!($key).trim_start_matches("r#"), serde_json::Value::Null); $($rest)*)
+    };
+    (@parts $note:expr; {$key:ident = $value:expr} $($rest:tt)*) => {
+        $crate::note!(@parts $note.field(stringify!($key).trim_start_matches("r#"), $crate::note::value(&$value)); $($rest)*)
+    };
+    (@parts $note:expr; @ $setting:ident $($rest:tt)*) => {
+        $crate::note!(@parts $note.setting($crate::note::Setting::$setting); $($rest)*)
+    };
     ($($parts:tt)+) => { $crate::note!(@parts $crate::note::Note::default(); $($parts)+) };
 }
 
 /// A value of a call's input. Everything that is put into one can be written as JSON.
 pub fn value(value: &impl serde::Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_default()
+}
+
+/// Commands that are no verbs, and that notes name all the same.
+pub const COMMANDS: &[&str] = &["context edit", "schema", "watch retry"];
+
+/// A verb that does not exist, or a field that it does not have, would be dropped by every surface.
+#[cfg(debug_assertions)]
+fn check(verb: &str, input: &Map<String, Value>) {
+    let mut fields = input.keys().filter(|field| *field != SPEAKER);
+    let has_all = crate::verb::exists(verb) && fields.all(|field| crate::verb::has_field(verb, field));
+    // The dispatcher's own verbs are in its crate.
+    let is_elsewhere =
+        COMMANDS.contains(&verb) || ["dispatch", "team"].contains(&verb.split(' ').next().unwrap_or_default());
+    assert!(
+        has_all || is_elsewhere,
+        "a note names the verb {verb} with {input:?}, and there is none with these fields"
+    );
 }
 
 #[cfg(test)]

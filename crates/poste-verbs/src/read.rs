@@ -26,7 +26,7 @@ impl Verb for Input {
         answered.marks.extend(desk.shown_mark(self.number)?);
         Ok(match desk.caller.actor {
             Some(_) => answered,
-            None => answered.next("not marked as shown: nobody speaks (--as NAME or POSTE_AGENT)"),
+            None => answered.next(note!("not marked as shown: nobody speaks; pass " @Speaker)),
         })
     }
 }

@@ -76,7 +76,7 @@ impl Verb for Input {
         }
         if !self.finish {
             let reason = self.reason.unwrap_or_default();
-            let reason = self.secrets.text("reason", said("--reason", &reason)?)?;
+            let reason = self.secrets.text("reason", said("reason", &reason)?)?;
             propose(desk, &records, reason, self.id)?;
         }
         // What was redacted with it has the words no more.

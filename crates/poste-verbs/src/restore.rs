@@ -38,9 +38,8 @@ pub struct Answer {
 pub fn restore(place: &Place, input: &Input, progress: &mut dyn FnMut(Progress)) -> Result<Answered<Answer>> {
     let restored = backup::restore(&input.snapshot, place, input.replace, progress);
     let restored = restored.map_err(|error| match error {
-        error @ poste_core::Error::Occupied(_) => {
-            Error::from(error).hint("to put the snapshot in its place, and keep what is there beside it: --replace")
-        }
+        error @ poste_core::Error::Occupied(_) => Error::from(error)
+            .hint(note!("to put the snapshot in its place, and keep what is there beside it: " {replace = true})),
         error => error.into(),
     })?;
     let manifest = restored.manifest;

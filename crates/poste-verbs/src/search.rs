@@ -83,9 +83,9 @@ impl Verb for Input {
             return Ok(Answered::new(page));
         }
         let hint = match page.next_before {
-            Some(before) => format!("look further back: the same search with --before {before}"),
-            None if query.filters() => "look without the filters, or for fewer words".to_owned(),
-            None => "look for fewer words, or for the beginning of one: word*".to_owned(),
+            Some(before) => note!("look further back: the same search with " {before = before}),
+            None if query.filters() => "look without the filters, or for fewer words".into(),
+            None => "look for fewer words, or for the beginning of one: word*".into(),
         };
         let error = Error::not_found("no message matches").code("no_match").hint(hint);
         Ok(Answered::new(page).but(error))
@@ -101,7 +101,7 @@ impl Input {
             Some(Address::Role(_) | Address::Can(_)) | None => None,
             Some(other) => {
                 return Err(Error::usage(format!("{other} is no address mail lies at"))
-                    .hint("--to takes an agent, role:R or can:C"));
+                    .hint(note!({to} " takes an agent, role:R or can:C")));
             }
         };
         for name in named.into_iter().chain(&self.agent) {
@@ -148,6 +148,6 @@ fn explain_limits(desk: &mut Desk<'_>, page: &SearchPage, limit: usize) {
         desk.say(format!("looked at the newest {looked_at} matches"));
     }
     if let Some(before) = page.next_before.filter(|_| page.hits.len() == limit) {
-        desk.say(format!("there are more: --before {before}"));
+        desk.say(note!("there are more: " {before = before}));
     }
 }

@@ -42,7 +42,7 @@ impl Secrets {
         Err(Error::refused(format!("this looks like a secret: {}", found.join("; ")))
             .code("looks_secret")
             .hint("say where it is kept instead; what is stored stays in the log until it is redacted")
-            .hint("if it is none, or must be sent: --allow-secret"))
+            .hint(note!("if it is none, or must be sent: " {allow_secret = true})))
     }
 }
 

@@ -123,7 +123,7 @@ fn next(desk: &Desk<'_>, number: MessageNo, repeat: bool) -> Result<Option<Note>
         None => Note::from(format!("pending, urgency {}", message.urgency)),
     };
     Ok(Some(begin.and(match message.wants_response {
-        true => note!("; wait for the answer: " [wait, replies = number]),
+        true => note!("; wait for the answer: " [wait replies, number = number]),
         false => note!("; follow it: " [track, number = number]),
     })))
 }

@@ -53,7 +53,7 @@ impl Verb for Input {
         let page = views::threads(desk.office.store(), &query)?;
         match (page.threads.is_empty(), page.next) {
             (true, None) => desk.say("no conversation matches"),
-            (true, Some(next)) => desk.say(format!("none so far; go on looking: --before {next}")),
+            (true, Some(next)) => desk.say(note!("none so far; go on looking: " {before = next})),
             (false, _) => {}
         }
         let damage = page.damage.clone();

@@ -15,6 +15,9 @@ pub trait Verb: DeserializeOwned + JsonSchema {
     const ACCESS: Access;
     /// It runs commands, which take their time: a surface with other callers gives it an office of its own meanwhile.
     const RUNS_COMMANDS: bool = false;
+    /// Fields that are not in its schema, because JSON cannot set them: they lift a check, run something, or are carried
+    /// out by the command line.
+    const BY_HAND: &'static [&'static str] = &[];
     type Answer: Serialize + JsonSchema;
 
     /// Call it through [`Desk::call`], which prepares the office for it.
@@ -38,6 +41,8 @@ pub enum Access {
 pub struct Spec {
     pub name: &'static str,
     pub access: Access,
+    /// Fields that only the command line has.
+    pub by_hand: &'static [&'static str],
     /// The JSON Schema of its input: a field with a default may be left out.
     pub input: fn() -> Schema,
     /// The JSON Schema of its answer: a field that is always there is required, also when it may be null.
@@ -57,6 +62,7 @@ impl Spec {
         Self {
             name: V::NAME,
             access: V::ACCESS,
+            by_hand: V::BY_HAND,
             input: input_schema::<V>,
             answer: verb_answer_schema::<V>,
             call: call_json::<V>,
@@ -202,6 +208,48 @@ pub const VERBS: &[Spec] = &[
     Spec::of::<crate::workflow::run::Input>(),
     Spec::of::<crate::workflow::show::Input>(),
 ];
+
+/// Work that needs no open office: there is none yet, or just that is what is wrong with it. Called with its place.
+#[derive(Clone, Copy)]
+pub struct Outside {
+    pub name: &'static str,
+    pub fields: &'static [&'static str],
+    pub answer: fn() -> Schema,
+}
+
+impl std::fmt::Debug for Outside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outside").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Outside {
+    const fn of<A: JsonSchema>(name: &'static str, fields: &'static [&'static str]) -> Self {
+        Self { name, fields, answer: answer_schema::<A> }
+    }
+}
+
+pub const OUTSIDE: &[Outside] = &[
+    Outside::of::<crate::config::check::Answer>("config check", &["file"]),
+    Outside::of::<crate::doctor::Answer>("doctor", &["fix"]),
+    Outside::of::<crate::init::Answer>("init", &[]),
+    Outside::of::<crate::restore::Answer>("restore", &["snapshot", "replace"]),
+];
+
+/// Whether there is such a verb and its input has a field of this name, at least at the command line.
+pub fn has_field(verb: &str, field: &str) -> bool {
+    let Some(spec) = find(verb) else {
+        return OUTSIDE.iter().any(|outside| outside.name == verb && outside.fields.contains(&field));
+    };
+    let schema = (spec.input)();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    spec.by_hand.contains(&field) || properties.is_some_and(|properties| properties.contains_key(field))
+}
+
+/// Whether a name is one of a verb, or of work outside of an office.
+pub fn exists(name: &str) -> bool {
+    find(name).is_some() || OUTSIDE.iter().any(|outside| outside.name == name)
+}
 
 /// The verb of a name.
 pub fn find(name: &str) -> Option<&'static Spec> {

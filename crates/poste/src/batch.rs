@@ -129,11 +129,7 @@ fn send_lines(
                 chunk_bytes += line.len();
                 chunk.push((number, message));
             }
-            Err(error) => answer.refused.push(RefusedLine {
-                line: number,
-                reason: error.message.clone(),
-                hints: error.hints().to_vec(),
-            }),
+            Err(error) => answer.refused.push(RefusedLine { line: number, reason: error.text(), hints: error.hints() }),
         }
         if chunk.len() == CHUNK_LINES || chunk_bytes > CHUNK_BYTES_MAX {
             submit(cx, office, &mut chunk, answer)?;

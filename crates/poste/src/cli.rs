@@ -69,6 +69,27 @@ pub(crate) struct Global {
     pub lock_timeout: Option<Duration>,
 }
 
+/// Commands that ask a verb of another name: by what they take, or by an option.
+pub(crate) const FORMS: &[(&str, &str)] = &[
+    ("agree --list", "agreement"),
+    ("approvals N", "approval"),
+    ("dead retry", "retry"),
+    ("dead show", "track"),
+    ("dispatch --dry-run", "dispatch dry-run"),
+    ("extend PATTERN", "extend paths"),
+    ("ingest email", "ingest"),
+    ("ingest stdin", "ingest"),
+    ("ingest webhook", "ingest"),
+    ("log replay --inbox", "log replay inbox"),
+    ("log replay --message", "log replay message"),
+    ("log why --id", "log why id"),
+    ("log why --reservation", "log why reservation"),
+    ("release PATTERN", "release paths"),
+    ("spawn", "team add"),
+    ("wait --replies", "wait replies"),
+    ("workflow list --definitions", "workflow list definitions"),
+];
+
 /// A clap value parser for lengths of time.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let ms = parse_duration_ms(text)?;

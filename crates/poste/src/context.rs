@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::ColorChoice;
 use poste_connect::station::{self, Station};
 use poste_core::Timestamp;
-use poste_core::log::{Ack, Intent, MessageNo, Via};
+use poste_core::log::{MessageNo, Via};
 use poste_core::office::{Office, Place};
 use poste_core::store::clock::{Boot, Clock, SystemClock};
 use poste_core::store::schema::Schema;
@@ -20,11 +20,12 @@ use poste_core::views;
 use poste_verbs::actions::Carrier;
 use poste_verbs::answer::Stored;
 use poste_verbs::caller::Ids;
+use poste_verbs::desk::{self, no_speaker};
 use poste_verbs::session::Identity;
 use poste_verbs::{Answered, Caller, Desk, Host, Verb};
 
 use crate::cli::{Global, duration};
-use crate::error::{CommandError, Kind};
+use crate::error::CommandError;
 use crate::ui::progress::Screen;
 use crate::ui::{Answer, Ui};
 use crate::{Result, notes, ui};
@@ -40,7 +41,6 @@ pub(crate) struct Cx {
 }
 
 pub(crate) use poste_verbs::Mark;
-pub(crate) use poste_verbs::desk::NO_SPEAKER;
 
 /// The surface that commands of this name are.
 fn via(command: &str) -> Via {
@@ -210,7 +210,7 @@ impl Cx {
         answered.first.iter().for_each(|note| self.ui.say(notes::text(&self.ui, note)));
         print(&answered.answer)?;
         notes::say(&self.ui, &answered);
-        self.confirm(office, answered.marks)?;
+        self.confirm_printed(office, answered.marks);
         answered.failed.map_or(Ok(()), |error| Err(CommandError::of(&self.ui, *error)))
     }
 
@@ -222,15 +222,29 @@ impl Cx {
         answered.failed.map_or(Ok(()), |error| Err((*error).into()))
     }
 
-    /// Marks what was just printed.
+    /// Marks something as shown.
     pub(crate) fn confirm(&self, office: &mut Office, marks: Vec<Mark>) -> Result {
         Ok(self.with_desk(office, |desk| desk.confirm(marks))?)
     }
 
-    /// The office and who speaks, for what verbs have in common.
+    /// Marks what was just printed. It was printed whatever becomes of that, so a failure is told and no more.
+    pub(crate) fn confirm_printed(&self, office: &mut Office, marks: Vec<Mark>) {
+        if marks.is_empty() {
+            return;
+        }
+        if let Err(error) = self.confirm(office, marks) {
+            self.ui.warn(format!("not marked as shown: {}", error.text()));
+        }
+    }
+
+    /// The office and who speaks, for what verbs have in common. Whatever is written there is remembered, and acted upon.
     pub(crate) fn with_desk<T>(&self, office: &mut Office, work: impl FnOnce(&mut Desk<'_>) -> T) -> T {
         let caller = self.caller(office);
-        work(&mut Desk::new(office, &caller, self.host()))
+        let mut desk = Desk::new(office, &caller, self.host());
+        let worked = work(&mut desk);
+        self.stored.borrow_mut().extend(desk.take_stored());
+        self.carry_out(office);
+        worked
     }
 
     /// Whoever gave this command, and the files it may touch.
@@ -265,11 +279,7 @@ impl Cx {
 
     /// Who speaks. Never a guess.
     pub(crate) fn speaker(&self) -> Result<Name> {
-        self.station.own.agent.clone().ok_or_else(|| {
-            CommandError::usage("who speaks? No name was given")
-                .code(NO_SPEAKER)
-                .hint("pass --as NAME or set POSTE_AGENT")
-        })
+        Ok(self.optional_speaker().ok_or_else(no_speaker)?)
     }
 
     pub(crate) fn optional_speaker(&self) -> Option<Name> {
@@ -292,14 +302,7 @@ impl Cx {
 
     /// A program that waited for an answer has it: to start it once more for that would never end.
     pub(crate) fn waited_for(&self, office: &mut Office, answer: MessageNo) -> Result {
-        self.with_desk(office, |desk| {
-            if desk.is_in_run()? {
-                let ack = desk.proposal(Intent::Ack(Ack { message: answer }), None, None)?;
-                // Refused: somebody saw to it already.
-                desk.propose(&ack)?;
-            }
-            Ok(())
-        })
+        Ok(self.with_desk(office, |desk| desk.waited_for(answer))?)
     }
 
     /// Who carries out what was committed here.
@@ -339,22 +342,10 @@ impl Cx {
 
     /// An answer that could not be made or printed after something was stored must not read as if nothing had been.
     pub(crate) fn unshown(&self, error: CommandError) -> CommandError {
-        const NAMED_MAX: usize = 8;
         let stored = self.stored.borrow();
-        if stored.is_empty() || !(error.is_unprinted() || error.kind == Kind::Internal) {
-            return error;
-        }
-        let mut what: Vec<&str> = stored.iter().take(NAMED_MAX).map(|stored| stored.what.as_str()).collect();
-        if stored.len() > NAMED_MAX {
-            what.push("and more");
-        }
-        let message = format!("stored, and could not be shown: {}", what.join("; "));
-        let hints = error.hints().to_vec();
-        let told = CommandError::new(Kind::UnknownOutcome, message).cause(error.message);
-        let told = hints.into_iter().fold(told, CommandError::hint);
-        match stored.iter().rev().find_map(|stored| stored.id.as_ref()) {
-            Some(id) => told.hint(format!("do not write it again; see it: poste log why --id {id}")),
-            None => told.hint("it is done; do not do it again"),
+        match desk::hides_a_write(&stored, &error) {
+            true => desk::unshown(&stored, error.into_inner()).into(),
+            false => error,
         }
     }
 
@@ -399,7 +390,7 @@ pub(crate) fn station(global: &Global, command: &'static str, schema: Schema) ->
         schema,
         clock: clock()?,
         host: Arc::new(host()),
-        command_line: notes::command_line,
+        command_line: notes::part_text,
     })
 }
 

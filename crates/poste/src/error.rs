@@ -1,10 +1,11 @@
 //! Errors of commands: what kind, what happened, why, and what to do next. The only place that knows exit codes.
 
 use std::io;
+use std::ops::Deref;
 
 use poste_core::fold::Rejection;
 use poste_core::text::InvalidText;
-use poste_verbs::Note;
+use poste_verbs::{Error, Note};
 use serde_json::{Value, json};
 
 use crate::notes;
@@ -30,22 +31,14 @@ pub(crate) fn exit_code(kind: Kind) -> u8 {
     }
 }
 
+/// An error of a verb or of a command, and what the surface knows of it.
 #[derive(Debug)]
 pub(crate) struct CommandError {
-    pub kind: Kind,
-    pub message: String,
-    /// The fold's own word for a refusal.
-    pub code: Option<&'static str>,
-    causes: Vec<String>,
-    hints: Vec<String>,
+    error: Box<Error>,
     /// It is about the answer, not about what the command did.
     unprinted: Option<io::ErrorKind>,
     /// Whoever handed something over is to keep it, if this passes.
     is_kept: bool,
-    /// It is about the office as it stands there, not about what was asked.
-    is_office_fault: bool,
-    /// What can be answered all the same.
-    pub partial: Option<Box<Value>>,
 }
 
 /// EX_TEMPFAIL of sysexits.h. Mail servers keep what a program ends so for, and try it again.
@@ -53,17 +46,7 @@ const KEEP_IT: u8 = 75;
 
 impl CommandError {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            code: None,
-            causes: Vec::new(),
-            hints: Vec::new(),
-            unprinted: None,
-            is_kept: false,
-            is_office_fault: false,
-            partial: None,
-        }
+        Error::new(kind, message).into()
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -74,36 +57,33 @@ impl CommandError {
         Self::new(Kind::NotFound, message)
     }
 
-    /// After an answer that goes past what is damaged. What that is was told by then.
-    pub(crate) fn damaged() -> Self {
-        poste_verbs::Error::damaged().into()
+    /// An error of a verb, with moments as they are to be shown.
+    pub(crate) fn of(ui: &Ui, mut error: Error) -> Self {
+        error.notes_mut().for_each(|note| *note = notes::timed(ui, std::mem::take(note)));
+        if let Some(wording) = &error.wording {
+            error.message = notes::plain(wording);
+        }
+        error.into()
     }
 
-    pub(crate) fn code(mut self, code: &'static str) -> Self {
-        self.code = Some(code);
-        self
+    pub(crate) fn code(self, code: &'static str) -> Self {
+        Self { error: Box::new(self.error.code(code)), ..self }
     }
 
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hints.push(hint.into());
-        self
+    pub(crate) fn hint(self, hint: impl Into<Note>) -> Self {
+        Self { error: Box::new(self.error.hint(hint)), ..self }
     }
 
-    pub(crate) fn cause(mut self, cause: impl Into<String>) -> Self {
-        self.causes.push(cause.into());
-        self
+    pub(crate) fn cause(self, cause: impl Into<Note>) -> Self {
+        Self { error: Box::new(self.error.cause(cause)), ..self }
     }
 
-    pub(crate) fn hints(&self) -> &[String] {
-        &self.hints
+    pub(crate) fn into_inner(self) -> Error {
+        *self.error
     }
 
     pub(crate) fn is_broken_pipe(&self) -> bool {
         self.unprinted == Some(io::ErrorKind::BrokenPipe)
-    }
-
-    pub(crate) fn is_unprinted(&self) -> bool {
-        self.unprinted.is_some()
     }
 
     /// What lies with the office passes; what was handed over is tried again then.
@@ -130,74 +110,70 @@ impl CommandError {
 
     /// What is printed, safe on a terminal.
     pub(crate) fn lines(&self, json: bool) -> Vec<String> {
-        if json {
-            let error = json!({ "error": {
-                "kind": self.kind.word(),
-                "exit_code": self.exit_code(),
-                "code": self.code,
-                "message": self.message,
-                "causes": self.causes,
-                "hints": self.hints,
-            }});
-            return vec![escape::json_line(&error.to_string()).into_owned()];
+        match json {
+            true => vec![escape::json_line(&self.json().to_string()).into_owned()],
+            false => self.error.lines(|note| Some(notes::plain(note))),
         }
-        // A decision is an answer, whichever way it went.
-        let (title, because) = if self.kind == Kind::Denied { ("", "note: ") } else { ("error: ", "cause: ") };
-        let mut lines = vec![format!("{title}{}", escape::block(&self.message))];
-        lines.extend(self.causes.iter().map(|cause| format!("{because}{}", escape::block(cause))));
-        lines.extend(self.hints.iter().map(|hint| format!("hint: {}", escape::block(hint))));
-        lines
+    }
+
+    /// What happened, in one line.
+    pub(crate) fn text(&self) -> String {
+        self.wording.as_deref().map_or_else(|| self.message.clone(), notes::plain)
+    }
+
+    /// What helps, as people at a terminal read it.
+    pub(crate) fn hints(&self) -> Vec<String> {
+        self.hints.iter().map(notes::plain).collect()
+    }
+
+    fn json(&self) -> Value {
+        json!({ "error": {
+            "kind": self.kind.word(),
+            "exit_code": self.exit_code(),
+            "code": self.code,
+            "message": self.text(),
+            "causes": self.causes.iter().map(notes::plain).collect::<Vec<_>>(),
+            "hints": self.hints(),
+        }})
     }
 }
 
-impl CommandError {
-    /// An error of a verb, with moments as they are to be shown.
-    pub(crate) fn of(ui: &Ui, error: poste_verbs::Error) -> Self {
-        let texts = |texts: &[Note]| texts.iter().map(|note| notes::text(ui, note)).collect();
-        let (causes, hints) = (texts(&error.causes), texts(&error.hints));
-        let message = error.wording.as_ref().map_or_else(|| error.message.clone(), |note| notes::text(ui, note));
-        Self { message, causes, hints, ..error.into() }
+impl Deref for CommandError {
+    type Target = Error;
+
+    fn deref(&self) -> &Error {
+        &self.error
     }
 }
 
-impl From<poste_verbs::Error> for CommandError {
-    fn from(error: poste_verbs::Error) -> Self {
-        Self {
-            kind: error.kind,
-            code: error.code,
-            hints: error.hints.iter().map(notes::plain).collect(),
-            causes: error.causes.iter().map(notes::plain).collect(),
-            is_office_fault: error.is_office_fault,
-            partial: error.partial,
-            ..Self::new(error.kind, error.message)
-        }
+impl From<Error> for CommandError {
+    fn from(error: Error) -> Self {
+        Self { error: Box::new(error), unprinted: None, is_kept: false }
     }
 }
 
 impl From<Rejection> for CommandError {
     fn from(rejection: Rejection) -> Self {
-        poste_verbs::Error::from(rejection).into()
+        Error::from(rejection).into()
     }
 }
 
 impl From<InvalidText> for CommandError {
     fn from(error: InvalidText) -> Self {
-        Self::usage(error.to_string())
-    }
-}
-
-impl From<io::Error> for CommandError {
-    fn from(error: io::Error) -> Self {
-        Self {
-            unprinted: Some(error.kind()),
-            ..Self::new(Kind::Internal, format!("writing the answer failed: {error}"))
-        }
+        Error::from(error).into()
     }
 }
 
 impl From<poste_core::Error> for CommandError {
     fn from(error: poste_core::Error) -> Self {
-        poste_verbs::Error::from(error).into()
+        Error::from(error).into()
+    }
+}
+
+impl From<io::Error> for CommandError {
+    fn from(error: io::Error) -> Self {
+        let unprinted = Some(error.kind());
+        Self { unprinted, ..Self::new(Kind::Internal, format!("writing the answer failed: {error}")) }
     }
 }
 

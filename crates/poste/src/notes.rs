@@ -1,26 +1,50 @@
 //! Notes as people at a terminal read them: a verb is a command line that can be pasted.
 
-use poste_verbs::note::{Call, Part};
+use poste_verbs::note::{Call, Field, Part, SPEAKER, Setting};
 use poste_verbs::{Answered, Note};
 use serde_json::Value;
 
-use crate::cli::Command;
+use crate::cli::{Command, FORMS};
 use crate::ui::Ui;
 
 /// A note on one line.
 pub(crate) fn text(ui: &Ui, note: &Note) -> String {
-    let parts = note.parts().iter().map(|part| match part {
-        Part::Text(text) => text.clone(),
-        Part::Time(at) => ui.time(*at),
-        Part::Since(at) => ui.since(*at),
-        Part::Call(call) => command_line(call),
-    });
-    parts.collect()
+    plain(&timed(ui, note.clone()))
+}
+
+/// A note with its moments as they are to be shown.
+pub(crate) fn timed(ui: &Ui, note: Note) -> Note {
+    note.timed(|part| match part {
+        Part::Time(at) => Some(ui.time(*at)),
+        Part::Since(at) => Some(ui.since(*at)),
+        _ => None,
+    })
 }
 
 /// As [`text`], where nobody said how times are to be shown.
 pub(crate) fn plain(note: &Note) -> String {
-    note.written(command_line)
+    note.written(part_text)
+}
+
+/// A part of a note, with moments as they are.
+pub(crate) fn part_text(part: &Part) -> String {
+    match part {
+        Part::Text(text) => text.clone(),
+        Part::Time(at) => at.to_string(),
+        Part::Since(at) => format!("since {at}"),
+        Part::Call(call) => command_line(call),
+        Part::Field(field) => option(field),
+        Part::Setting(setting) => setting_text(*setting).to_owned(),
+    }
+}
+
+fn setting_text(setting: Setting) -> &'static str {
+    match setting {
+        Setting::Speaker => "--as NAME or set POSTE_AGENT",
+        Setting::Office => "--office DIR or set POSTE_HOME",
+        Setting::LockTimeout => "--lock-timeout 30s or set POSTE_LOCK_TIMEOUT",
+        Setting::Json => "--json",
+    }
 }
 
 /// Says what an answer came with.
@@ -30,18 +54,18 @@ pub(crate) fn say<A>(ui: &Ui, answered: &Answered<A>) {
 }
 
 /// `poste VERB …`: first what is given by its place, then what is given by name.
-pub(crate) fn command_line(call: &Call) -> String {
-    let (name, command) = described(&call.verb);
-    let mut words: Vec<String> = std::iter::once("poste").chain(name.split(' ')).map(ToOwned::to_owned).collect();
-    let Some(command) = command else { return words.join(" ") };
-    let mut options = Vec::new();
+fn command_line(call: &Call) -> String {
+    let form = Form::of(&call.verb);
+    let mut words: Vec<String> = std::iter::once("poste").chain(form.name.split(' ')).map(ToOwned::to_owned).collect();
+    let Some(command) = &form.command else { return words.join(" ") };
+    let mut options: Vec<String> = form.flag().map(|flag| format!("--{flag}")).into_iter().collect();
     let mut places: Vec<(usize, String)> = Vec::new();
     for (field, value) in &call.input {
-        let long = field.replace('_', "-");
-        let is_named = |argument: &&clap::Arg| argument.get_id() == field || argument.get_long() == Some(&long);
-        // What takes a number or something else has another name for its place.
-        let first = || command.get_positionals().next().filter(|_| field == "number");
-        let Some(argument) = command.get_arguments().find(is_named).or_else(first) else { continue };
+        if field == SPEAKER {
+            options.extend(given(value).into_iter().flatten().map(|name| format!("--as {name}")));
+            continue;
+        }
+        let Some(argument) = form.argument(field) else { continue };
         for value in given(value) {
             match (argument.get_long(), argument.is_positional(), value) {
                 (_, true, Some(value)) => {
@@ -60,23 +84,109 @@ pub(crate) fn command_line(call: &Call) -> String {
     words.join(" ")
 }
 
-/// The command of a verb. A verb of its own may be an option there: `log why id` is `poste log why --id ID`.
-fn described(verb: &str) -> (&str, Option<clap::Command>) {
-    let shorter = verb.rsplit_once(' ').map(|(shorter, _)| (shorter, Command::describe(shorter)));
-    match (Command::describe(verb), shorter) {
-        (None, Some((shorter, Some(command)))) => (shorter, Some(command)),
-        (command, _) => (verb, command),
+/// `--merge`, `--before 12`.
+fn option(field: &Field) -> String {
+    let form = Form::of(&field.verb);
+    let long = match form.argument(&field.name).and_then(clap::Arg::get_long) {
+        Some(long) => long.to_owned(),
+        None => field.name.replace('_', "-"),
+    };
+    match given(&field.value).into_iter().next().flatten() {
+        Some(value) => format!("--{long} {value}"),
+        None => format!("--{long}"),
+    }
+}
+
+/// The command that asks a verb.
+pub(crate) struct Form<'v> {
+    name: &'v str,
+    /// The option that makes the command ask this verb.
+    option: Option<&'static str>,
+    pub command: Option<clap::Command>,
+}
+
+impl<'v> Form<'v> {
+    pub(crate) fn of(verb: &'v str) -> Self {
+        if let Some(command) = Command::describe(verb) {
+            return Self { name: verb, option: None, command: Some(command) };
+        }
+        let Some((form, _)) = FORMS.iter().find(|(_, known)| *known == verb) else {
+            return Self { name: verb, option: None, command: None };
+        };
+        let (name, option) = match form.split_once(" --") {
+            Some((name, option)) => (name, Some(option)),
+            None => (form.trim_end_matches(|c: char| c.is_ascii_uppercase()).trim_end(), None),
+        };
+        Self { name, option, command: Command::describe(name) }
+    }
+
+    fn chosen(&self) -> Option<&clap::Arg> {
+        let option = self.option?;
+        self.command.as_ref()?.get_arguments().find(|argument| argument.get_long() == Some(option))
+    }
+
+    /// Its option, where that takes no value.
+    fn flag(&self) -> Option<&'static str> {
+        self.option.filter(|_| self.chosen().is_some_and(|argument| !argument.get_action().takes_values()))
+    }
+
+    /// The argument that fills in a field of the verb.
+    fn argument(&self, field: &str) -> Option<&clap::Arg> {
+        let command = self.command.as_ref()?;
+        let long = field.replace('_', "-");
+        let is_named = |argument: &&clap::Arg| argument.get_id() == field || argument.get_long() == Some(&long);
+        // What takes a number or something else has another name for its place.
+        let first = || command.get_positionals().next().or(self.chosen()).filter(|_| field == "number");
+        // `ingest` is a verb, and a command for each kind of source.
+        let below = || command.get_subcommands().flat_map(clap::Command::get_arguments).find(is_named);
+        let found = command.get_arguments().find(is_named).or_else(first).or_else(below);
+        debug_assert!(found.is_some(), "poste {} has no argument for {field}", self.name);
+        found
     }
 }
 
 /// The words a value becomes, quoted for a shell; `None` is a flag.
 fn given(value: &Value) -> Vec<Option<String>> {
-    let quoted = |text: &str| Some(shell_words::quote(text).into_owned());
+    // An = is nothing special inside a word; `NAME=TEXT` stays as readable as it is.
+    let is_plain = |text: &str| text.split('=').all(|part| !part.is_empty() && shell_words::quote(part) == part);
+    let quoted =
+        |text: &str| Some(if is_plain(text) { text.to_owned() } else { shell_words::quote(text).into_owned() });
     match value {
         Value::Null | Value::Bool(false) => Vec::new(),
         Value::Bool(true) => vec![None],
         Value::String(text) => vec![quoted(text)],
         Value::Array(values) => values.iter().flat_map(given).collect(),
         other => vec![Some(other.to_string())],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use poste_verbs::note;
+    use poste_verbs::verb::{OUTSIDE, VERBS};
+
+    #[test]
+    fn every_verb_has_a_command() {
+        let names = VERBS.iter().map(|verb| verb.name).chain(OUTSIDE.iter().map(|outside| outside.name));
+        let missing: Vec<&str> = names.filter(|name| Form::of(name).command.is_none()).collect();
+        // `poste send --batch` reads lines, and calls it for some at a time.
+        assert_eq!(missing, ["send batch"]);
+    }
+
+    #[test]
+    fn a_verb_is_a_command_line_that_can_be_pasted() {
+        let told = [
+            (note!([agreement, number = 3]), "poste agree 3 --list"),
+            (note!([approval, number = 3, wait = true]), "poste approvals 3 --wait"),
+            (note!([wait replies, number = 3]), "poste wait --replies 3"),
+            (note!([log why id, id = "x y"]), "poste log why --id 'x y'"),
+            (note!([trust, as = "ann"]), "poste trust --as ann"),
+            (note!("pass " @Speaker), "pass --as NAME or set POSTE_AGENT"),
+            (note!("with " {merge = true} ", not " {if_version}), "with --merge, not --if-version"),
+        ];
+        for (note, text) in told {
+            assert_eq!(plain(&note), text);
+        }
     }
 }

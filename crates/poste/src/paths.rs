@@ -128,7 +128,7 @@ mod tests {
     }
 
     fn pattern(cwd: &str, typed: &str) -> std::result::Result<String, String> {
-        top(cwd).pattern(typed, false).map(|pattern| pattern.to_string()).map_err(|error| error.message)
+        top(cwd).pattern(typed, false).map(|pattern| pattern.to_string()).map_err(|error| error.text())
     }
 
     #[test]

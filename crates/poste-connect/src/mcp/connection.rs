@@ -13,7 +13,7 @@ use poste_core::store::processes::{self, Presence};
 use poste_core::views;
 use poste_verbs::actions::Carrier;
 use poste_verbs::caller::Ids;
-use poste_verbs::desk::{NO_SPEAKER, unshown};
+use poste_verbs::desk::{NO_SPEAKER, hides_a_write, unshown};
 use poste_verbs::session::Identity;
 use poste_verbs::{Answered, Desk, Error, Mark, Note, Result, Verb};
 use serde_json::Value;
@@ -86,13 +86,13 @@ impl Connection {
         &self.station.host.ids
     }
 
-    /// A note as the model reads it.
-    pub(super) fn text(&self, note: &Note) -> String {
-        notes::text(note, self.station.command_line)
+    /// Notes that the model can do something with, as it reads them.
+    pub(super) fn texts(&self, notes: &[Note]) -> Vec<String> {
+        notes.iter().filter_map(|note| notes::text(note, self.station.command_line)).collect()
     }
 
     pub(super) fn error_text(&self, error: &Error) -> String {
-        notes::lines(error, self.station.command_line).join("\n")
+        error.lines(|note| notes::text(note, self.station.command_line)).join("\n")
     }
 
     /// Works on the connection that stays open.
@@ -162,8 +162,8 @@ impl Connection {
             answer: answered.answer.value,
             text: answered.answer.text,
             is_fenced,
-            next: answered.next.iter().map(|note| self.text(note)).collect(),
-            warnings: answered.warnings.iter().map(|note| self.text(note)).collect(),
+            next: self.texts(&answered.next),
+            warnings: self.texts(&answered.warnings),
             marks: answered.marks,
             failed: answered.failed.map(|error| self.error_text(&error)),
         }
@@ -292,7 +292,7 @@ fn for_model(mut error: Error) -> Error {
         return unnamed();
     }
     let before = error.before.take().unwrap_or_default();
-    unshown(&before.stored, error)
+    if hides_a_write(&before.stored, &error) { unshown(&before.stored, error) } else { error }
 }
 
 pub(super) fn unnamed() -> Error {

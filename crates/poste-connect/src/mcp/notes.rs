@@ -1,29 +1,29 @@
 //! Notes and errors as a model reads them: a verb is a call of the tool that offers it, or else a command for whoever has a
 //! shell.
 
-use poste_core::escape;
-use poste_verbs::note::Call;
-use poste_verbs::{Error, Kind, Note};
+use poste_verbs::Note;
+use poste_verbs::note::{Call, Field, Part};
 use serde_json::Value;
 
 use super::tools;
+use crate::station::CommandLine;
 
-/// How verbs are written that no tool offers.
-pub(super) type CommandLine = fn(&Call) -> String;
-
-pub(super) fn text(note: &Note, command_line: CommandLine) -> String {
-    note.written(|call| tool_call(call).unwrap_or_else(|| command_line(call)))
+/// A note, unless it names something a model cannot fill in.
+pub(super) fn text(note: &Note, command_line: CommandLine) -> Option<String> {
+    let parts = note.parts().iter().map(|part| match part {
+        Part::Call(call) => Some(tool_call(call).unwrap_or_else(|| command_line(part))),
+        Part::Field(field) => filled_in(field),
+        Part::Setting(_) => None,
+        Part::Time(at) => Some(at.to_string()),
+        Part::Text(_) | Part::Since(_) => Some(command_line(part)),
+    });
+    parts.collect()
 }
 
-/// An error with its causes and hints, a line or more each.
-pub(super) fn lines(error: &Error, command_line: CommandLine) -> Vec<String> {
-    let text = |note: &Note| escape::block(&text(note, command_line)).into_owned();
-    // A decision is an answer, whichever way it went.
-    let (title, because) = if error.kind == Kind::Denied { ("", "note: ") } else { ("error: ", "cause: ") };
-    let mut lines = vec![format!("{title}{}", escape::block(&error.message))];
-    lines.extend(error.causes.iter().map(|cause| format!("{because}{}", text(cause))));
-    lines.extend(error.hints.iter().map(|hint| format!("hint: {}", text(hint))));
-    lines
+/// `before=12`, where the tool that offers the verb has such a field.
+fn filled_in(field: &Field) -> Option<String> {
+    let name = tools::offering(&field.verb)?.1.name_of(&field.name)?;
+    Some(if field.value.is_null() { name.to_owned() } else { assigned(name, &field.value) })
 }
 
 /// `finish_work outcome=done number=12 summary=TEXT`.
@@ -34,11 +34,15 @@ fn tool_call(call: &Call) -> Option<String> {
     for (field, value) in &call.input {
         // A claim's token is kept here.
         let Some(name) = offer.name_of(field).filter(|name| *name != "token") else { continue };
-        words.push(match value {
-            Value::String(text) if text.contains(char::is_whitespace) => format!("{name}={text:?}"),
-            Value::String(text) => format!("{name}={text}"),
-            other => format!("{name}={other}"),
-        });
+        words.push(assigned(name, value));
     }
     Some(words.join(" "))
+}
+
+fn assigned(name: &str, value: &Value) -> String {
+    match value {
+        Value::String(text) if text.contains(char::is_whitespace) => format!("{name}={text:?}"),
+        Value::String(text) => format!("{name}={text}"),
+        other => format!("{name}={other}"),
+    }
 }

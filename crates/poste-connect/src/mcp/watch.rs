@@ -181,7 +181,7 @@ mod tests {
             schema: schema::CURRENT,
             clock: Arc::new(SystemClock),
             host: Arc::new(Host { ids: poste_verbs::caller::Ids::default(), program: None }),
-            command_line: |call| call.verb.clone(),
+            command_line: |part| format!("{part:?}"),
         }
     }
 

@@ -39,6 +39,7 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "context diff";
     const ACCESS: Access = Access::Reads;
+    const BY_HAND: &'static [&'static str] = &["versions"];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

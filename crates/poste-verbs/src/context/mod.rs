@@ -176,7 +176,7 @@ fn content(
     document: Document,
     secrets: Secrets,
 ) -> Result<Content> {
-    let summary = said("--summary", summary)?;
+    let summary = said("summary", summary)?;
     let body = format!(
         "{} {did} context {name}: +{} −{} lines.\nSee what changed: poste context since {name}\n",
         desk.speaker()?,

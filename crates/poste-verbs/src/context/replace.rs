@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::{Change, EditAnswer, Replacement, follow_mirror, follow_repeat, store, view};
 use crate::secret::Secrets;
-use crate::{Access, Answered, Desk, Error, Result, Verb};
+use crate::{Access, Answered, Desk, Error, Kind, Result, Verb};
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -39,6 +39,7 @@ pub struct Input {
 impl Verb for Input {
     const NAME: &'static str = "context replace";
     const ACCESS: Access = Access::Writes;
+    const BY_HAND: &'static [&'static str] = &["file"];
     type Answer = EditAnswer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<EditAnswer>> {
@@ -54,7 +55,7 @@ impl Verb for Input {
         });
         let text = text.map(document::ended);
         let if_version = if_version.ok_or_else(|| {
-            Error::usage("which version was it made from? --if-version is missing")
+            Error::worded(Kind::Usage, note!("which version was it made from? " {if_version} " is missing"))
                 .hint(note!("see the newest: " [context show, name = name]))
         })?;
         let replacement = Replacement { text, data: self.data, merge: self.merge, agreement: None };

@@ -79,7 +79,11 @@ pub fn store(
                 if !replacement.merge {
                     let error = stale(desk.office, name, made_from, error)?;
                     let can_merge = replacement.text.is_some();
-                    return Err(if can_merge { error.hint("put both changes together: --merge") } else { error });
+                    return Err(if can_merge {
+                        error.hint(note!("put both changes together: " {merge = true}))
+                    } else {
+                        error
+                    });
                 }
                 let newest = view(desk.office, name, None)?;
                 text = merged(desk.office, &base, replacement, &newest, error)?;

@@ -34,12 +34,13 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "context unlock";
     const ACCESS: Access = Access::Writes;
+    const BY_HAND: &'static [&'static str] = &["force"];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
         let id = self.id.unwrap_or_else(|| desk.fresh_id());
         let reason = match &self.reason {
-            Some(reason) => Some(broken(desk, &self.name, said("--reason", reason)?, self.secrets)?),
+            Some(reason) => Some(broken(desk, &self.name, said("reason", reason)?, self.secrets)?),
             None => None,
         };
         // Whoever breaks a lock names its holder. It may have changed hands since that was looked up.

@@ -11,6 +11,7 @@ use poste_core::views::{self, HandoffView};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::verify::take_anyway;
 use super::{Decided, answer_mail, find, verify};
 use crate::draft::{one_line, prefixed, said};
 use crate::secret::Secrets;
@@ -85,7 +86,7 @@ impl Verb for Input {
         let package = whole_package(&view)?;
         check_copies(desk, &view)?;
         let changed = changed_files(desk, &view, self.strict)?;
-        let overridden = self.overridden.as_deref().map(|reason| said("--override", reason)).transpose()?;
+        let overridden = self.overridden.as_deref().map(|reason| said("override", reason)).transpose()?;
         let checked = marks(&self.checks, &package)?;
         check_marks(&view, &package, &checked, overridden)?;
         let verified = verify::commands(desk, &view, &package, self.verify, overridden)?;
@@ -237,7 +238,5 @@ fn check_marks(view: &HandoffView, package: &Package, checked: &[u32], overridde
     }
     let error = Error::refused(format!("{} of handoff {} not made", count(open.len(), "check"), view.number));
     let error = open.into_iter().fold(error.code("unverified"), Error::cause);
-    Err(error
-        .hint("make them, then name them: --check 1,2 or --check all")
-        .hint("to take it all the same: --override REASON"))
+    Err(error.hint(note!("make them, then name them: " {checks = "1,2"} " or " {checks = "all"})).hint(take_anyway()))
 }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::find;
 use crate::draft::{prefixed, said};
 use crate::secret::Secrets;
-use crate::{Access, Answered, Desk, Error, Result, Verb, context, input};
+use crate::{Access, Answered, Desk, Error, Kind, Result, Verb, context, input};
 
 /// When an answer is wanted unless a time is given.
 const RESPOND_BY_DEFAULT: When = When::InMs(24 * HOUR_MS);
@@ -179,14 +179,14 @@ fn before(desk: &Desk<'_>, input: &Input) -> Result<Option<Answer>> {
 }
 
 fn package(desk: &Desk<'_>, input: &Input) -> Result<Package> {
-    said("--task", &input.task)?;
+    said("task", &input.task)?;
     let texts = [
-        ("--completed", &input.completed),
-        ("--next", &input.next),
-        ("--issue", &input.issues),
-        ("--question", &input.questions),
-        ("--check", &input.checks),
-        ("--context", &input.contexts),
+        ("completed", &input.completed),
+        ("next", &input.next),
+        ("issues", &input.issues),
+        ("questions", &input.questions),
+        ("checks", &input.checks),
+        ("contexts", &input.contexts),
     ];
     for (option, texts) in texts {
         for text in texts {
@@ -228,12 +228,13 @@ fn commands(asked: &Commands) -> Result<Vec<VerifyCommand>> {
     let mut commands = Vec::new();
     for line in &asked.words {
         let argv = poste_run::words(line).ok_or_else(|| {
-            Error::usage(format!("--verify {}: no words, or a quote that is not closed", quoted(line)))
+            let quoted = quoted(line);
+            Error::worded(Kind::Usage, note!({verify} " {quoted}: no words, or a quote that is not closed"))
         })?;
         commands.push(VerifyCommand { argv, shell: false, timeout_ms });
     }
     for line in &asked.shell {
-        said("--verify-shell", line)?;
+        said("verify_shell", line)?;
         commands.push(VerifyCommand { argv: vec![line.clone()], shell: true, timeout_ms });
     }
     Ok(commands)
@@ -250,7 +251,7 @@ fn gather(desk: &mut Desk<'_>, input: &Input) -> Result<(Option<String>, Vec<Art
         desk.say(format!("{folder}: {}", count(*files, "file")));
     }
     if listed.is_empty() {
-        return Err(Error::refused("there is no file in what --artifact names"));
+        return Err(Error::worded(Kind::Refused, note!("there is no file in what " {artifacts} " names")));
     }
     let (office, mut watched) = desk.watched_office();
     let blobs = office.store().blobs().ok_or_else(|| Error::usage("this office keeps no blobs"))?;
@@ -264,5 +265,5 @@ fn suggest_empty(error: poste_core::Error) -> Error {
         _ => false,
     };
     let error = Error::from(error);
-    if is_empty { error.hint("if empty files belong to it: --allow-empty") } else { error }
+    if is_empty { error.hint(note!("if empty files belong to it: " {allow_empty = true})) } else { error }
 }

@@ -34,7 +34,7 @@ impl Verb for Input {
         let view = find(desk.office, self.number)?;
         let answer = HandoffAnswer {
             handoff: self.number,
-            notes: Some(said("--reason", &self.reason)?.to_owned()),
+            notes: Some(said("reason", &self.reason)?.to_owned()),
             checked: Vec::new(),
             verified: Vec::new(),
             gates: Vec::new(),

@@ -12,7 +12,7 @@ use poste_run::{End, Finished, Keep, Output, Stopped, Task, Watch};
 
 use super::tell_sender;
 use crate::explain::no_message;
-use crate::{Desk, Error, Result, gates};
+use crate::{Desk, Error, Note, Result, gates};
 
 /// What is kept in the record of what a command wrote.
 const KEPT: Keep = Keep { head: 1024, tail: 7 * 1024 };
@@ -48,7 +48,7 @@ pub(super) fn commands(
         let output = if output.is_empty() { String::new() } else { format!("\n{output}") };
         error = error.cause(format!("{} ({}){output}", result.what, result.end));
     }
-    Err(error.hint(tell_sender(view.number)).hint("to take it all the same: --override REASON"))
+    Err(error.hint(tell_sender(view.number)).hint(take_anyway()))
 }
 
 fn not_run(view: &HandoffView, package: &Package) -> Error {
@@ -56,7 +56,9 @@ fn not_run(view: &HandoffView, package: &Package) -> Error {
     let message = format!("handoff {} asks for {commands} to be run here, written by {}", view.number, view.from);
     let error = Error::refused(message).code("unverified");
     let error = package.verify.iter().fold(error, |error, command| error.cause(command.line()));
-    error.hint("if you want them run in your worktree: --verify").hint("to go without: --override REASON")
+    error
+        .hint(note!("if you want them run in your worktree: " {verify = true}))
+        .hint(note!("to go without: " {r#override = "REASON"}))
 }
 
 /// Runs the receiver's own gates for handoffs. Those that may not be run here are not passed.
@@ -80,7 +82,7 @@ pub(super) fn own_gates(desk: &Desk<'_>, number: MessageNo, overridden: Option<&
             .code("unverified")
             .cause(report.summary())
             .hint(tell_sender(number))
-            .hint("to take it all the same: --override REASON"));
+            .hint(take_anyway()));
     }
     Ok(report.gates.iter().map(gate_result).collect())
 }
@@ -143,4 +145,9 @@ fn end_text(finished: &Finished) -> String {
         (_, End::Exit(code)) => format!("exit code {code}"),
         (_, End::Signal(signal)) => format!("signal {signal}"),
     }
+}
+
+/// What lifts every check of a handoff.
+pub(super) fn take_anyway() -> Note {
+    note!("to take it all the same: " {r#override = "REASON"})
 }

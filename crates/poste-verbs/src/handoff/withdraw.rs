@@ -29,7 +29,7 @@ impl Verb for Input {
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Decided>> {
         let content = match &self.reason {
-            Some(reason) => Some(self.secrets.text("reason", said("--reason", reason)?)?),
+            Some(reason) => Some(self.secrets.text("reason", said("reason", reason)?)?),
             None => None,
         };
         let intent = Intent::HandoffWithdraw(HandoffWithdraw { message: self.number });

@@ -42,7 +42,7 @@ impl Verb for Input {
         let mut error = Error::conflict("the two are not the same office any more");
         match self.find {
             true => diff.parted_at = views::first_difference(store, &other, advance)?,
-            false => error = error.hint("see where they part: --find"),
+            false => error = error.hint(note!("see where they part: " {find = true})),
         }
         Ok(judged(diff, error))
     }

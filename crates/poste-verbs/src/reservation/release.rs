@@ -52,7 +52,7 @@ impl Verb for Input {
             None => None,
         };
         let content = match (&mail, &self.reason) {
-            (Some(_), Some(reason)) => Some(freed(desk, &self.patterns, said("--reason", reason)?, self.secrets)?),
+            (Some(_), Some(reason)) => Some(freed(desk, &self.patterns, said("reason", reason)?, self.secrets)?),
             _ => None,
         };
         let intent = Intent::Unreserve(Unreserve { patterns: self.patterns, holder: self.of, mail });

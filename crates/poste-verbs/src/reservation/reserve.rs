@@ -50,7 +50,7 @@ impl Verb for Input {
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<HeldAnswer>> {
         let content = match &self.why {
-            Some(why) => Some(self.secrets.text("reason", said("--why", why)?)?),
+            Some(why) => Some(self.secrets.text("reason", said("why", why)?)?),
             None => None,
         };
         let for_ms = self.for_ms.unwrap_or(limits::RESERVATION_MS_DEFAULT);
@@ -101,11 +101,13 @@ fn refusal(conflicts: &[ReservationConflict], asked: Option<Asked>) -> Error {
         }
     }
     match asked {
-        Some(Asked { number, before: false }) => error.hint(note!("asked with #{number}: " [wait, replies = number])),
+        Some(Asked { number, before: false }) => {
+            error.hint(note!("asked with #{number}: " [wait replies, number = number]))
+        }
         Some(Asked { number, before: true }) => {
             error.hint(note!("asked before, with #{number}: " [track, number = number]))
         }
-        None => error.hint("ask for it: --ask; wait for it: --wait 10m"),
+        None => error.hint(note!("ask for it: " {ask = true})).hint(note!("wait for it: " {wait = "10m"})),
     }
 }
 

@@ -31,7 +31,7 @@ impl Verb for Input {
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Sessions>> {
         let found = views::sessions(desk.office.store(), self.all, self.limit.into())?;
         if found.sessions.is_empty() {
-            desk.say(note!("no session runs; start one: " [session start] " --as NAME"));
+            desk.say(note!("no session runs; start one: " [session start, as = "NAME"]));
         }
         Ok(Answered::new(found))
     }

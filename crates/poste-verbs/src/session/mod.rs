@@ -97,7 +97,7 @@ fn chosen(desk: &Desk<'_>, named: Option<Session>) -> Result<SessionView> {
     views::live_session(store, &speaker)?.ok_or_else(|| {
         Error::not_found(format!("{speaker} runs as no session"))
             .code("unknown_session")
-            .hint(note!("start one: " [session start] " --as {speaker}"))
+            .hint(note!("start one: " [session start, as = speaker]))
     })
 }
 

@@ -165,9 +165,9 @@ fn in_use(live: &SessionView) -> Error {
     };
     Error::worded(Kind::Conflict, note!("{agent} runs as session {id} ({place}) " (since live.started_at) "; {seen}"))
         .code("session_live")
-        .hint("go on in its place: --take-over; what it claimed stays held, and its tokens finish it")
-        .hint(format!("or run beside it under a name of its own: --own-name (as {agent}-2)"))
-        .hint(note!("or close it first: " [session close, session_id = id] " --as {agent}"))
+        .hint(note!("go on in its place: " {take_over = true} "; what it claimed stays held, and its tokens finish it"))
+        .hint(note!("or run beside it under a name of its own: " {own_name = true} " (as {agent}-2)"))
+        .hint(note!("or close it first: " [session close, session_id = id, as = agent]))
 }
 
 /// A free name after this one: `coder-2`, `coder-3` …, registered alike. One that is registered and idle is used again.

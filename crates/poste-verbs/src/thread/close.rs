@@ -36,7 +36,7 @@ impl Verb for Input {
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
-        let content = self.secrets.text("outcome", said("--outcome", &self.outcome)?)?;
+        let content = self.secrets.text("outcome", said("outcome", &self.outcome)?)?;
         let intent = Intent::Close(Close { message: self.number });
         let proposal = desk.proposal(intent, Some(content), self.id)?;
         let (_, effect) = desk.decide(&proposal)?;

@@ -120,5 +120,5 @@ pub(crate) fn check_cursor(office: &Office, after: Position) -> Result {
     Err(Error::refused(format!("the cursor {after} is beyond the log, which ends at record {newest}"))
         .code("cursor_beyond_log")
         .hint("the office may have been restored from a snapshot, or it is another one")
-        .hint(note!("see what waits: " [inbox] "; then go on without --after, or after a cursor of this office")))
+        .hint(note!("see what waits: " [inbox] "; then go on without " {after} ", or after a cursor of this office")))
 }

@@ -43,11 +43,11 @@ impl Verb for Input {
         let (letters, more) = views::untold(desk.office.store(), self.rule.as_ref(), self.limit.into())?;
         match letters.is_empty() {
             true => desk.say("nothing waits that could not be told"),
-            false => desk.say("try again: poste watch retry RULE"),
+            false => desk.say(note!("try again: " [watch retry, rule = "RULE"])),
         }
         if more > 0 {
             let all = (letters.len() + more).min(LIMIT_MAX.into());
-            desk.say(format!("{more} more: --limit {all}"));
+            desk.say(note!("{more} more: " {limit = all}));
         }
         Ok(Answered::new(Answer { letters, more }))
     }

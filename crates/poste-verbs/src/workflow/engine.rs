@@ -109,8 +109,9 @@ pub fn start(
 ) -> crate::Result<Started> {
     let (definition, problems) = lint(&source.text, source.format, &source.name, &Registered(office));
     let Some(definition) = definition else { return Err(unfit(source, &problems)) };
-    check_inputs(&definition, inputs)
-        .map_err(|why| crate::Error::usage(why).hint(note!([workflow run, name = source.name] " --input NAME=TEXT")))?;
+    check_inputs(&definition, inputs).map_err(|why| {
+        crate::Error::usage(why).hint(note!([workflow run, name = source.name, inputs = "NAME=TEXT"]))
+    })?;
     register_agents(office, &definition)?;
     let inputs = serde_json::to_string(&serde_json::json!({ "inputs": inputs })).unwrap_or_default();
     let content = Content {

@@ -66,7 +66,7 @@ fn unknown(office: &Path, name: &str) -> Error {
     let [own, shared] = folders(office).map(|path| path.strip_prefix(beside).unwrap_or(&path).display().to_string());
     error
         .hint(format!("write {shared}/{name}.toml, or {own}/{name}.yaml"))
-        .hint(note!("see which there are: " [workflow list] " --definitions"))
+        .hint(note!("see which there are: " [workflow list definitions]))
 }
 
 /// Nothing is called so: no definition, no workflow.

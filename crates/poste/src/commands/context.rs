@@ -271,7 +271,8 @@ fn show(cx: &mut Cx, args: ShowArgs) -> Result {
         cx.ui.fenced(&fence::fenced_context(view, &nonce))?;
     }
     notes::say(&cx.ui, &answered);
-    cx.confirm(&mut office, answered.marks)
+    cx.confirm_printed(&mut office, answered.marks);
+    Ok(())
 }
 
 fn no_data(view: &ContextView) -> CommandError {

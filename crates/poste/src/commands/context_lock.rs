@@ -8,13 +8,14 @@ use poste_core::office::Office;
 use poste_core::store::tables::Concern;
 use poste_core::text::{ContextName, RecordId};
 use poste_core::views;
+use poste_verbs::Error;
 use poste_verbs::context::{lock, unlock};
 
 use super::SecretArgs;
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
-use crate::error::{CommandError, Kind};
+use crate::error::Kind;
 use crate::ui::{Answer, Ui};
 
 /// What every command takes that a lock can stop.
@@ -112,9 +113,9 @@ impl WaitArgs {
             };
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let mut late = CommandError::new(Kind::TimedOut, format!("waited in vain: {}", stopped.message));
-                late.code = stopped.code;
-                return Err(stopped.hints().iter().fold(late, |late, hint| late.hint(hint)));
+                let message = format!("waited in vain: {}", stopped.message);
+                let stopped = stopped.into_inner();
+                return Err(Error { kind: Kind::TimedOut, message, wording: None, ..stopped }.into());
             }
             cx.ui.say(format!("waiting: {}", stopped.message));
             let held = views::context_lock(office.store(), name)?.map(|lock| lock.token);

@@ -253,7 +253,7 @@ fn keep_marked(name: &ContextName, error: CommandError) -> CommandError {
         Ok(path) => error
             .hint(format!("choose between the marked lines in {path}"))
             .hint(format!("then store it: poste context replace {name} --file {path} --if-version {version}")),
-        Err(failed) => error.cause(failed.message),
+        Err(failed) => error.cause(failed.text()),
     }
 }
 
@@ -353,10 +353,7 @@ fn read_file(path: &Path, max: u64) -> Result<Vec<u8>> {
 }
 
 fn read_data(text: &str) -> Result<Box<RawValue>> {
-    read_payload(text).map_err(|mut error| {
-        error.message = error.message.replace("the payload", "the data");
-        error
-    })
+    read_payload(text).map_err(|error| CommandError::usage(error.text().replace("the payload", "the data")))
 }
 
 fn read_schema(path: &Path) -> Result<Box<RawValue>> {

@@ -3,12 +3,14 @@ use std::io::Write;
 use poste_core::payload::PayloadSchemas;
 use poste_core::text::{TypeName, nearest};
 use poste_core::views::{self, MessageView, TimelineLine, TypeView};
-use poste_verbs::{Spec, VERBS, verb};
+use poste_verbs::Spec;
+use poste_verbs::verb::{self, OUTSIDE, VERBS};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde_json::{Value, json};
 
 use crate::Result;
 use crate::batch::BatchAnswer;
+use crate::cli::FORMS;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 
@@ -39,8 +41,10 @@ type AnswerSchema = (&'static str, fn() -> Schema);
 
 /// Answers of commands that are no verbs. A test sees to it that no command is forgotten.
 const ANSWERS: &[AnswerSchema] = &[
-    ("init", of::<poste_verbs::init::Answer>),
     ("send --batch", of::<BatchAnswer>),
+    // The answer of their verb, line by line, as long as they run.
+    ("tail", of::<TimelineLine>),
+    ("log follow", of::<TimelineLine>),
     ("context edit", of::<poste_verbs::context::EditAnswer>),
     ("guard install", of::<poste_connect::guard::Standing>),
     ("guard uninstall", of::<poste_connect::guard::Standing>),
@@ -52,30 +56,11 @@ const ANSWERS: &[AnswerSchema] = &[
     ("dispatch send", of::<poste_verbs::send::Answer>),
     ("dispatch send --wait", of::<MessageView>),
     ("dispatch poll", of::<poste_dispatch::engine::Event>),
-    ("config check", of::<poste_verbs::config::check::Answer>),
     ("hook", of::<super::hook::HookAnswer>),
     ("setup", of::<super::setup::SetupAnswer>),
     ("completions", of::<super::completions::CompletionsAnswer>),
     ("man", of::<super::man::ManAnswer>),
     ("demo", of::<super::demo::DemoAnswer>),
-    ("doctor", of::<poste_verbs::doctor::Answer>),
-    ("restore", of::<poste_verbs::restore::Answer>),
-];
-
-/// Commands that print the answer of their verb line by line, as long as they run.
-const STREAMS: &[AnswerSchema] = &[("tail", of::<TimelineLine>), ("log follow", of::<TimelineLine>)];
-
-/// Commands that ask a verb of another name. An option that asks another verb is part of its name: `log why id`.
-const SAME_VERB: &[(&str, &str)] = &[
-    ("approvals N", "approval"),
-    ("dead retry", "retry"),
-    ("dead show", "track"),
-    ("extend PATTERN", "extend paths"),
-    ("ingest email", "ingest"),
-    ("ingest stdin", "ingest"),
-    ("ingest webhook", "ingest"),
-    ("release PATTERN", "release paths"),
-    ("spawn", "team add"),
 ];
 
 /// Every verb that a command may ask.
@@ -102,12 +87,13 @@ fn find(name: &str) -> Option<Schema> {
         return Some(of_line());
     }
     // First what a command prints of its own: `send --batch` prints another answer than its verb.
-    if let Some((_, schema)) = STREAMS.iter().chain(ANSWERS).find(|(command, _)| *command == name) {
+    if let Some((_, schema)) = ANSWERS.iter().find(|(command, _)| *command == name) {
         return Some(schema());
     }
-    let verb = SAME_VERB.iter().find(|(command, _)| *command == name).map_or(name, |(_, verb)| *verb);
-    let verb = verb.replace(" --", " ");
-    verbs().find(|spec| spec.name == verb).map(|spec| (spec.answer)())
+    let verb = FORMS.iter().find(|(command, _)| *command == name).map_or(name, |(_, verb)| *verb);
+    let outside = OUTSIDE.iter().find(|outside| outside.name == verb).map(|outside| outside.answer);
+    let found = verbs().find(|spec| spec.name == verb).map(|spec| spec.answer).or(outside);
+    found.map(|schema| schema())
 }
 
 /// The vocabulary of the office, if there is one, and its payload schemas.
@@ -139,6 +125,7 @@ fn no_such_name(name: &str, known: &[TypeView]) -> CommandError {
         .iter()
         .map(|kind| kind.name.as_str())
         .chain(verbs().map(|verb| verb.name))
+        .chain(OUTSIDE.iter().map(|outside| outside.name))
         .chain(ANSWERS.iter().map(|(name, _)| *name));
     let error = CommandError::not_found(format!("{} is no command and no type", poste_core::text::quoted(name)));
     match nearest(name, names).first() {

@@ -7,12 +7,11 @@ use poste_core::store::Interest;
 use poste_core::text::Topic;
 use poste_core::views::TimelineLine;
 use poste_core::{Position, Timestamp};
-use poste_verbs::tail;
+use poste_verbs::{Error, tail};
 
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
-use crate::error::CommandError;
 use crate::ui::{Answer, Ui, escape};
 
 /// Follow an inbox, a topic or the whole log; marks nothing as shown
@@ -77,7 +76,7 @@ fn follow(cx: &mut Cx, mut input: tail::Input, length: Option<Duration>) -> Resu
             Ok(None::<()>)
         })?;
         if left.is_some_and(|left| left <= READER_PERIOD) || !has_reader() {
-            return if damage.is_empty() { Ok(()) } else { Err(CommandError::damaged()) };
+            return if damage.is_empty() { Ok(()) } else { Err(Error::damaged().into()) };
         }
     }
 }

@@ -79,8 +79,8 @@ struct RunArgs {
     /// The name of the definition, or its file
     name: String,
     /// What it is given: NAME=TEXT, or NAME=@FILE; the same name again is one line more
-    #[arg(long, value_name = "NAME=TEXT")]
-    input: Vec<String>,
+    #[arg(long = "input", value_name = "NAME=TEXT")]
+    inputs: Vec<String>,
     /// Block until it is over
     #[arg(long)]
     wait: bool,
@@ -330,7 +330,7 @@ fn inputs(given: &[String]) -> Result<Inputs> {
 }
 
 fn start(cx: &mut Cx, args: RunArgs) -> Result {
-    let (inputs, secrets) = (inputs(&args.input)?, args.secret.secrets());
+    let (inputs, secrets) = (inputs(&args.inputs)?, args.secret.secrets());
     let (mut office, started) = cx.ask_here(run::Input { name: given(args.name)?, inputs, id: args.id, secrets })?;
     if !args.wait {
         return cx.show(&mut office, started);

@@ -50,3 +50,23 @@ fn a_look_that_cannot_be_shown_stored_nothing() {
     assert_eq!(full(&mut desk, &["inbox", "--as", "coder"]).status.code(), Some(1));
     assert_eq!(closed(&mut desk, &["inbox", "--as", "coder"]).status.code(), Some(0));
 }
+
+#[test]
+fn what_was_shown_and_could_not_be_marked_is_an_answer_with_a_warning() {
+    let mut desk = Desk::staffed();
+    desk.quietly("poste send coder 'Fix it' --as lead");
+    desk.quietly("poste context create plan Plan --as lead");
+    // Whoever holds the lock lets everybody read and nobody write.
+    let lock = OpenOptions::new().write(true).open(desk.path(".poste/write.lock")).unwrap();
+    lock.lock().unwrap();
+    for arguments in [["read", "1", "--json"], ["context", "show", "plan"]] {
+        let mut command = desk.command(&arguments);
+        let output = command.args(["--as", "coder", "--lock-timeout", "50ms"]).output().unwrap();
+        let warning = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{warning}");
+        assert!(!output.stdout.is_empty() && warning.contains("not marked as shown: "), "{warning}");
+    }
+    lock.unlock().unwrap();
+    let marked = desk.command(&["read", "1", "--as", "coder"]).output().unwrap();
+    assert!(marked.stderr.is_empty(), "{}", String::from_utf8_lossy(&marked.stderr));
+}

@@ -65,7 +65,7 @@ fn contexts_and_handoffs_are_shared() {
     let shown = coder.tool("context", json!({ "action": "show", "name": "decisions" }));
     assert!(shown.starts_with("<poste-context-") && shown.contains("RS256"), "{shown}");
     let stale = lead.refused("context", json!({ "action": "replace", "name": "decisions", "text": "x", "version": 1 }));
-    assert!(stale.contains("hint:"), "{stale}");
+    assert!(stale.contains("hint:") && !stale.contains("--"), "a model has no options: {stale}");
     lead.tool("context", json!({ "action": "replace", "name": "decisions", "text": "x", "version": 2 }));
     assert!(coder.tool("context", json!({ "action": "list" })).contains("decisions"));
     let near = lead.refused("context", json!({ "action": "show", "name": "decision" }));
@@ -79,7 +79,8 @@ fn contexts_and_handoffs_are_shared() {
     let shown = coder.tool("handoff", json!({ "action": "show", "number": number }));
     assert!(shown.contains("Build it") && shown.contains("design.md"), "{shown}");
     let unchecked = coder.refused("handoff", json!({ "action": "accept", "number": number }));
-    assert!(unchecked.contains("Understood"), "{unchecked}");
+    assert!(unchecked.contains("Understood") && unchecked.contains("checks=1,2 or checks=all"), "{unchecked}");
+    assert!(!unchecked.contains("--") && !unchecked.contains("override"), "{unchecked}");
     coder.tool("handoff", json!({ "action": "accept", "number": number, "checks": ["1"] }));
     assert!(lead.tool("handoff", json!({ "action": "list" })).contains("accepted"));
     assert!(coder.refused("handoff", json!({ "action": "reject", "number": number })).contains("text"));

@@ -71,8 +71,8 @@ pub(super) fn claim_work(
         connection.remember_claim(number, claimed.token);
         lines.push(format!("#{number} is yours until {}, longer while you call tools", claim.lease_until));
     }
-    lines.extend(answered.warnings.iter().map(|warning| format!("warning: {}", connection.text(warning))));
-    let next = answered.next.first().map(|next| format!("do it, then {}", connection.text(next)));
+    lines.extend(connection.texts(&answered.warnings).into_iter().map(|warning| format!("warning: {warning}")));
+    let next = connection.texts(&answered.next).first().map(|next| format!("do it, then {next}"));
     let views: Vec<MessageView> = claimed.claims.into_iter().map(|claim| claim.message).collect();
     let (mail, shown) = render::messages(connection.ids(), &views, budget);
     let text = format!("{mail}\n{}", lines.join("\n"));

@@ -59,7 +59,7 @@ pub(super) fn register(connection: &Connection, own: &Identity, input: Value, ca
     let started = connection.call(&named, session_input(connection, &input, call));
     connection.look_again();
     let started = started.map_err(|error| other_ways(error, &input.name))?;
-    let warnings = started.warnings.iter().map(|warning| connection.text(warning)).collect();
+    let warnings = connection.texts(&started.warnings);
     Ok(Called { next: vec!["check_inbox".to_owned()], warnings, ..registered })
 }
 
