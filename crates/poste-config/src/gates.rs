@@ -2,17 +2,15 @@
 
 use std::str::FromStr;
 
-use toml::Spanned;
 use toml::de::DeValue;
 
 use crate::items::{Fields, Shape};
 use crate::keys::{Key, Takes, Value};
-use crate::read::Reader;
+use crate::read::{Named, Reader};
 use poste_core::gates::{Gate, Program, Source, TEMPLATES, pattern_of};
 use poste_core::limits;
 use poste_core::payload::SchemaSource;
 use poste_core::text::{Label, TypeName, nearest, quoted};
-use poste_core::vocabulary::built_in;
 
 /// The name of the list.
 pub const GATE: &str = "gate";
@@ -34,6 +32,8 @@ const VALUES: &[Key] = &[
     key("timeout", Takes::Length { min: limits::GATE_TIMEOUT_MS_MIN, max: limits::GATE_TIMEOUT_MS_MAX }),
 ];
 
+const GATE_TEMPLATES: [&str; 3] = [TEMPLATES[0].0, TEMPLATES[1].0, TEMPLATES[2].0];
+
 const SHAPE: Shape = Shape {
     list: GATE,
     several: "gates",
@@ -43,21 +43,16 @@ const SHAPE: Shape = Shape {
     lists: &[],
     secrets: &[],
     command: "[\"./check.sh\", \"{artifact}\"]; for a shell line use shell",
-    unknown_template: |word| unknown_template(word, &TEMPLATES.map(|(template, _)| template)),
+    templates: &GATE_TEMPLATES,
 };
 
-pub(crate) fn read(
-    reader: &mut Reader<'_>,
-    name: &Spanned<std::borrow::Cow<'_, str>>,
-    value: &DeValue<'_>,
-    source: Source,
-) {
-    SHAPE.each(reader, name, value, |reader, fields, line| match Reading(fields).gate(source, line) {
-        Ok(gate) if reader.gates.iter().any(|other| other.name == gate.name) => {
+pub(crate) fn read(reader: &mut Reader<'_>, name: &Named<'_>, value: &DeValue<'_>) {
+    SHAPE.each(reader, name, value, |reader, fields, line| match Reading(fields).gate(reader.source, line) {
+        Ok(gate) if reader.file.gates.iter().any(|other| other.name == gate.name) => {
             vec![format!("gate {}: the name is taken by another gate", gate.name)]
         }
         Ok(gate) => {
-            reader.gates.push(gate);
+            reader.file.gates.push(gate);
             Vec::new()
         }
         Err(problems) => problems,
@@ -67,7 +62,7 @@ pub(crate) fn read(
 struct Reading(Fields);
 
 impl Reading {
-    fn gate(&mut self, source: Source, line: usize) -> Result<Gate, Vec<String>> {
+    fn gate(mut self, source: Source, line: usize) -> Result<Gate, Vec<String>> {
         let mut problems = Vec::new();
         let name: Option<Label> = self.parsed("name", &mut problems);
         let kind: Option<TypeName> = self.parsed("type", &mut problems);
@@ -172,6 +167,15 @@ pub(crate) fn text(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
+/// The words of a command, in which only these templates may stand.
+pub(crate) fn command(value: &DeValue<'_>, example: &str, templates: &[&str]) -> Result<Vec<String>, String> {
+    let words = words(value, example)?;
+    match words.iter().find_map(|word| unknown_template(word, templates)) {
+        Some(why) => Err(why),
+        None => Ok(words),
+    }
+}
+
 pub(crate) fn words(value: &DeValue<'_>, example: &str) -> Result<Vec<String>, String> {
     let DeValue::Array(items) = value else {
         return Err(format!("it is a list of words, for example {example}"));
@@ -197,7 +201,7 @@ pub(crate) fn words(value: &DeValue<'_>, example: &str) -> Result<Vec<String>, S
 }
 
 /// `{artefact}` would be passed on as it is, in silence.
-pub(crate) fn unknown_template(word: &str, templates: &[&str]) -> Option<String> {
+fn unknown_template(word: &str, templates: &[&str]) -> Option<String> {
     let mut left = word;
     while let Some(at) = left.find('{') {
         left = &left[at + 1..];
@@ -211,19 +215,4 @@ pub(crate) fn unknown_template(word: &str, templates: &[&str]) -> Option<String>
         }
     }
     None
-}
-
-/// Gates of a type that there is not would never be run.
-pub(crate) fn unknown_type(gate: &Gate, is_known: impl Fn(&TypeName) -> bool) -> Option<String> {
-    let kind = gate.kind.as_ref()?;
-    if built_in(kind.as_str()).is_some() || is_known(kind) {
-        return None;
-    }
-    Some(format!("gate {}: {}", gate.name, no_such_type(kind)))
-}
-
-pub(crate) fn no_such_type(kind: &TypeName) -> String {
-    let near = nearest(kind.as_str(), poste_core::vocabulary::BUILT_IN.iter().map(|word| word.name));
-    let near = near.first().map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-    format!("there is no type {kind}{near}")
 }

@@ -42,7 +42,7 @@ pub use office::{
     wake_config,
 };
 pub use on::{EmailConfig, HandlerConfig, Matches, ON, ON_TEMPLATES, OnRule, SecretPlace, Tls, text_pattern};
-pub use read::{Given, LocalFile, Problem, check_local, read_local};
+pub use read::{Given, Problem, check_local, read_local};
 pub use rules::{propose, rules, submit};
 pub use settings::{Standing, add_agent, change_config, standing, sync_policy};
 pub use trust::{Trust, TrustView, is_trusted, revoke_trust, trust, trust_config};
@@ -55,6 +55,9 @@ use poste_core::gates::{Gate, Program};
 use poste_core::log::{Policy, PolicyType, Settings};
 use poste_core::payload::SchemaSource;
 use poste_core::text::{Label, Name, TypeName};
+
+/// What `.poste/local.toml` says: machine matters alone, so it has no policy, schemas or team.
+pub type LocalFile = ConfigFile;
 
 /// What a `poste.toml` says.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -86,7 +89,7 @@ pub struct FilePolicy {
 impl ConfigFile {
     /// Reads the text of a `poste.toml`; `path` is for the error text, which names the first problem.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
-        let (file, problems) = read::read(text);
+        let (file, problems) = Self::check(text);
         match problems.first() {
             None => Ok(file),
             Some(problem) => Err(Error::Config { path: path.to_owned(), message: problem.to_string() }),
@@ -102,7 +105,7 @@ impl ConfigFile {
 
     /// As far as it can be read, with every problem, from top to bottom.
     pub fn check(text: &str) -> (Self, Vec<Problem>) {
-        read::read(text)
+        read::read(text, poste_core::gates::Source::Office)
     }
 }
 
@@ -117,18 +120,6 @@ pub struct Command {
 
 /// Everything in a file that would run a command.
 pub fn commands(file: &ConfigFile) -> Vec<Command> {
-    // No key of a section runs one. A new kind of value must say so here.
-    let runs = |given: &&Given| match given.value {
-        Value::Count(_)
-        | Value::Length(_)
-        | Value::Priority(_)
-        | Value::Urgency(_)
-        | Value::Flag(_)
-        | Value::Word(_)
-        | Value::Schema(_) => false,
-    };
-    let found = file.given.iter().filter(|(_, given)| runs(given));
-    let of_keys = found.map(|(key, given)| Command { key: key.clone(), line: given.line, command: given.value.text() });
     let of_wake = file.wake.command.iter().map(|command| Command {
         key: format!("{WAKE}.command"),
         line: command.line,
@@ -143,16 +134,14 @@ pub fn commands(file: &ConfigFile) -> Vec<Command> {
         let command = rule.handler.reaches_out()?;
         Some(Command { key: format!("{ON}.{}.handler", rule.name), line: rule.line, command })
     });
-    let all = of_keys.chain(file.gates.iter().filter_map(of_gate)).chain(of_wake).chain(of_agents).chain(of_rules);
-    let mut all: Vec<Command> = all.collect();
+    let of_gates = file.gates.iter().filter_map(|gate| {
+        let program = gate.program.as_ref()?;
+        let key = format!("{GATE}.{}.{}", gate.name, program.key());
+        Some(Command { key, line: gate.line, command: program.text() })
+    });
+    let mut all: Vec<Command> = of_gates.chain(of_wake).chain(of_agents).chain(of_rules).collect();
     all.sort_by_key(|command| command.line);
     all
-}
-
-fn of_gate(gate: &Gate) -> Option<Command> {
-    let program = gate.program.as_ref()?;
-    let key = format!("{GATE}.{}.{}", gate.name, program.key());
-    Some(Command { key, line: gate.line, command: program.text() })
 }
 
 impl FilePolicy {

@@ -2,19 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use toml::Spanned;
 use toml::de::DeValue;
 
-use crate::gates::{no_such_type, unknown_template};
 use crate::items::{Fields, Shape};
 use crate::keys::{Key, Takes, Value};
-use crate::read::Reader;
+use crate::read::{Named, Reader};
 use poste_core::Address;
 use poste_core::gates::{Program, Source};
 use poste_core::limits;
 use poste_core::log::Content;
 use poste_core::text::{Label, Name, Topic, TypeName};
-use poste_core::vocabulary::{Priority, built_in};
+use poste_core::vocabulary::Priority;
 
 /// The name of the list.
 pub const ON: &str = "on";
@@ -182,21 +180,16 @@ const SHAPE: Shape = Shape {
     lists: &["type", "from", "to", "topic", "recipients", "tell"],
     secrets: &["token", "secret", "password"],
     command: "[\"./notify.sh\", \"{number}\"]",
-    unknown_template: |word| unknown_template(word, ON_TEMPLATES),
+    templates: ON_TEMPLATES,
 };
 
-pub(crate) fn read(
-    reader: &mut Reader<'_>,
-    name: &Spanned<std::borrow::Cow<'_, str>>,
-    value: &DeValue<'_>,
-    source: Source,
-) {
-    SHAPE.each(reader, name, value, |reader, fields, line| match Reading(fields).rule(source, line) {
-        Ok(rule) if reader.on.iter().any(|other| other.name == rule.name) => {
+pub(crate) fn read(reader: &mut Reader<'_>, name: &Named<'_>, value: &DeValue<'_>) {
+    SHAPE.each(reader, name, value, |reader, fields, line| match Reading(fields).rule(reader.source, line) {
+        Ok(rule) if reader.file.on.iter().any(|other| other.name == rule.name) => {
             vec![format!("on {}: the name is taken by another rule", rule.name)]
         }
         Ok(rule) => {
-            reader.on.push(rule);
+            reader.file.on.push(rule);
             Vec::new()
         }
         Err(problems) => problems,
@@ -430,10 +423,4 @@ impl Reading {
 /// The pattern of a rule. Bounded: a pattern comes with a repository, too.
 pub fn text_pattern(pattern: &str) -> Result<regex::Regex, regex::Error> {
     regex::RegexBuilder::new(pattern).size_limit(limits::TEXT_PATTERN_BYTES_MAX).build()
-}
-
-/// A rule for a type that there is not would never tell anybody.
-pub(crate) fn unknown_type(rule: &OnRule, is_known: impl Fn(&TypeName) -> bool) -> Option<String> {
-    let unknown = rule.matches.types.iter().find(|kind| built_in(kind.as_str()).is_none() && !is_known(kind))?;
-    Some(format!("on {}: {}", rule.name, no_such_type(unknown)))
 }

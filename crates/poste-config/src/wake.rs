@@ -1,11 +1,9 @@
 //! Reads `[wake]` of `poste.toml` and `.poste/local.toml`: how an agent is woken beside what its own session offers.
 
-use toml::Spanned;
-use toml::de::DeValue;
+use toml::de::{DeTable, DeValue};
 
-use crate::gates::{text, unknown_template, words};
-use crate::keys;
-use crate::read::Reader;
+use crate::gates::{command, text};
+use crate::read::{Reader, Wrong};
 use poste_core::gates::Source;
 
 /// The name of the section.
@@ -33,41 +31,22 @@ pub struct WakeCommand {
     pub line: usize,
 }
 
-pub(crate) fn read(
-    reader: &mut Reader<'_>,
-    name: &Spanned<std::borrow::Cow<'_, str>>,
-    value: &DeValue<'_>,
-    source: Source,
-) {
-    let Some(fields) = value.as_table() else {
-        return reader.say(Some(name.span()), "wake is a section: write [wake]".to_owned());
-    };
-    for (name, value) in fields {
-        let found = match (name.get_ref().as_ref(), source) {
-            (COMMAND, _) => command(value.get_ref()).map(|words| {
+pub(crate) fn read(reader: &mut Reader<'_>, fields: &DeTable<'_>) {
+    reader.each("[wake]", fields, &[COMMAND, HOSTS], |reader, name, value| {
+        match (name.get_ref().as_ref(), reader.source) {
+            (COMMAND, _) => {
+                let words = command(value, "[\"notify-send\", \"{agent}\", \"{count} messages\"]", WAKE_TEMPLATES)?;
                 let line = reader.line(name.span().start);
-                reader.wake.command = Some(WakeCommand { words, line });
-            }),
-            (HOSTS, Source::Machine) => hosts(value.get_ref()).map(|hosts| reader.wake.hosts = hosts),
-            (HOSTS, Source::Office) => Err(format!("which hosts are asked belongs into .poste/{}", crate::LOCAL_FILE)),
-            (other, _) => {
-                let message = keys::unknown("key", other, [COMMAND, HOSTS].into_iter());
-                reader.say(Some(name.span()), format!("[wake]: {message}"));
-                continue;
+                reader.file.wake.command = Some(WakeCommand { words, line });
             }
-        };
-        if let Err(why) = found {
-            reader.say(Some(value.span()), format!("wake.{}: {why}", name.get_ref()));
+            (HOSTS, Source::Machine) => reader.file.wake.hosts = hosts(value)?,
+            (HOSTS, Source::Office) => {
+                return Err(format!("which hosts are asked belongs into .poste/{}", crate::LOCAL_FILE).into());
+            }
+            _ => return Err(Wrong::Unknown),
         }
-    }
-}
-
-fn command(value: &DeValue<'_>) -> Result<Vec<String>, String> {
-    let words = words(value, "[\"notify-send\", \"{agent}\", \"{count} messages\"]")?;
-    match words.iter().find_map(|word| unknown_template(word, WAKE_TEMPLATES)) {
-        Some(why) => Err(why),
-        None => Ok(words),
-    }
+        Ok(())
+    });
 }
 
 fn hosts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
