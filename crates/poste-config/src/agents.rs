@@ -1,15 +1,13 @@
 //! Reads `[agent.NAME]` and `[team]` of `poste.toml` and `.poste/local.toml`: what is run for an agent, and how much of it.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
 
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::gates::{text, unknown_template, words};
-use crate::keys::{self, Key, Takes, Value};
-use crate::read::{Reader, read_value};
+use crate::gates::{command, text, words};
+use crate::keys::{self, Takes};
+use crate::read::{Reader, Wrong, read_value};
 use poste_core::gates::{Program, Source};
 use poste_core::limits;
 use poste_core::text::{Label, Name, quoted};
@@ -44,6 +42,11 @@ macro_rules! words {
 
             pub fn of(word: &str) -> Option<Self> {
                 match word { $($word => Some(Self::$variant),)+ _ => None }
+            }
+
+            pub(crate) fn read(value: &DeValue<'_>) -> Result<Self, String> {
+                let word = read_value(Takes::OneOf(Self::WORDS), value)?;
+                Ok(Self::of(&word.text()).expect("one of its words"))
             }
         }
     };
@@ -205,150 +208,111 @@ impl AgentConfig {
     }
 }
 
-const fn key(name: &'static str, takes: Takes) -> Key {
-    Key { section: AGENT, name, takes, built_in: None }
-}
-
-const SOME: Takes = Takes::Count { min: 1, max: limits::RUN_STARTS_MAX };
-
-/// The keys that take what keys of sections take too.
-const VALUES: &[Key] = &[
-    key("preset", Takes::OneOf(Preset::WORDS)),
-    key("input", Takes::OneOf(Input::WORDS)),
-    key("answer", Takes::OneOf(AnswerBy::WORDS)),
-    key("mode", Takes::OneOf(Mode::WORDS)),
-    key("batch", Takes::Count { min: 1, max: limits::RUN_CLAIMS_MAX as u64 }),
-    key("concurrency", Takes::Count { min: 1, max: limits::RUN_CONCURRENCY_MAX }),
-    key("time_limit", Takes::Length { min: limits::LEASE_MS_MIN, max: limits::LEASE_MS_MAX }),
-    key("grace", Takes::Length { min: 0, max: limits::RUN_GRACE_MS_MAX }),
-    key("worktree", Takes::Flag),
-    key("retries", Takes::Count { min: 1, max: limits::ATTEMPTS_MAX_MAX as u64 }),
-    key("backoff", Takes::Length { min: 0, max: limits::RETRY_DELAY_MS_MAX }),
-    key("max_hops", Takes::Count { min: 0, max: limits::RUN_HOPS_MAX }),
-    key("starts_per_minute", SOME),
-    key("resume", Takes::Flag),
+const KEYS: &[&str] = &[
+    "preset",
+    "input",
+    "answer",
+    "mode",
+    "batch",
+    "concurrency",
+    "time_limit",
+    "grace",
+    "worktree",
+    "retries",
+    "backoff",
+    "max_hops",
+    "starts_per_minute",
+    "resume",
+    "folder",
+    "quiet",
+    "schedule",
+    "role",
+    "prompt",
+    "run",
+    "environment",
+    "budget",
 ];
 
 /// Ten million dollars.
 const COST_MICROS_MAX: u64 = 10_000_000_000_000;
-const TEXTS: &[&str] = &["folder", "quiet", "schedule", "role", "prompt"];
-const RUN: &str = "run";
-const ENVIRONMENT: &str = "environment";
-const BUDGET: &str = "budget";
 
-type Named<'t> = Spanned<Cow<'t, str>>;
-
-pub(crate) fn read(reader: &mut Reader<'_>, name: &Named<'_>, value: &DeValue<'_>, source: Source) {
-    let Some(agents) = value.as_table() else {
-        return reader.say(Some(name.span()), "agent is a section for each: write [agent.NAME]".to_owned());
-    };
+pub(crate) fn read(reader: &mut Reader<'_>, agents: &DeTable<'_>) {
     for (name, value) in agents {
         let agent: Name = match name.get_ref().parse() {
             Ok(agent) => agent,
             Err(why) => {
-                reader.say(Some(name.span()), format!("agent: {why}"));
+                reader.say(name.span(), format!("agent: {why}"));
                 continue;
             }
         };
         let Some(fields) = value.get_ref().as_table() else {
-            reader.say(Some(name.span()), format!("agent.{agent} is a section: write [agent.{agent}]"));
+            reader.say(name.span(), format!("agent.{agent} is a section: write [agent.{agent}]"));
             continue;
         };
-        let line = reader.line(name.span().start);
-        let mut config = AgentConfig::new(source, line);
-        let mut sound = true;
-        for (name, value) in fields {
-            if let Err(why) = set(&mut config, name.get_ref(), value.get_ref()) {
-                let span = if matches!(why, Wrong::Key(_)) { name.span() } else { value.span() };
-                reader.say(Some(span), why.text(&agent, name.get_ref()));
-                sound = false;
-            }
+        let mut config = AgentConfig::new(reader.source, reader.line(name.span().start));
+        let before = reader.problems.len();
+        reader
+            .each(&format!("[agent.{agent}]"), fields, KEYS, |_, name, value| set(&mut config, name.get_ref(), value));
+        if reader.problems.len() == before
+            && let Some(why) = unfit(&config, fields)
+        {
+            reader.say(name.span(), format!("agent.{agent}: {why}"));
         }
-        if sound && let Some(why) = unfit(&config, fields) {
-            reader.say(Some(name.span()), format!("agent.{agent}: {why}"));
-        }
-        reader.agents.insert(agent, config);
-    }
-}
-
-enum Wrong {
-    Key(String),
-    Value(String),
-}
-
-impl Wrong {
-    fn text(&self, agent: &Name, key: &str) -> String {
-        match self {
-            Self::Key(why) => format!("[agent.{agent}]: {why}"),
-            Self::Value(why) => format!("agent.{agent}.{key}: {why}"),
-        }
+        reader.file.agents.insert(agent, config);
     }
 }
 
 fn set(config: &mut AgentConfig, name: &str, value: &DeValue<'_>) -> Result<(), Wrong> {
-    if let Some(key) = VALUES.iter().find(|key| key.name == name) {
-        set_value(config, name, read_value(key, value).map_err(Wrong::Value)?);
-        return Ok(());
-    }
     match name {
-        RUN => run(value).map(|words| config.run = Some(words)),
-        ENVIRONMENT => environment(value).map(|names| config.environment = names),
-        BUDGET => budget(value).map(|budget| config.budget = Some(budget)),
-        _ if TEXTS.contains(&name) => text(value).and_then(|text| set_text(config, name, text)),
-        _ => {
-            let known = VALUES.iter().map(|key| key.name).chain(TEXTS.iter().copied());
-            let known: Vec<&str> = known.chain([RUN, ENVIRONMENT, BUDGET]).collect();
-            return Err(Wrong::Key(keys::unknown("key", name, known.iter().copied())));
-        }
-    }
-    .map_err(Wrong::Value)
-}
-
-/// The kinds and ranges are those of [`VALUES`], which were looked at before.
-fn set_value(config: &mut AgentConfig, name: &str, value: Value) {
-    match (name, value) {
-        ("preset", Value::Word(word)) => config.preset = Preset::of(word).unwrap_or(Preset::Command),
-        ("input", Value::Word(word)) => config.input = Input::of(word),
-        ("answer", Value::Word(word)) => config.answer = AnswerBy::of(word),
-        ("mode", Value::Word(word)) => config.mode = Mode::of(word).unwrap_or(Mode::Session),
-        ("batch", Value::Count(count)) => config.batch = small(count),
-        ("concurrency", Value::Count(count)) => config.concurrency = small(count),
-        ("retries", Value::Count(count)) => config.retries = Some(small(count)),
-        ("max_hops", Value::Count(count)) => config.max_hops = small(count),
-        ("starts_per_minute", Value::Count(count)) => config.starts_per_minute = small(count),
-        ("time_limit", Value::Length(ms)) => config.time_limit_ms = ms,
-        ("grace", Value::Length(ms)) => config.grace_ms = ms,
-        ("backoff", Value::Length(ms)) => config.backoff_ms = Some(ms),
-        ("worktree", Value::Flag(flag)) => config.worktree = flag,
-        ("resume", Value::Flag(flag)) => config.resume = flag,
-        (name, value) => unreachable!("agent.{name} takes no {value:?}"),
-    }
-}
-
-fn small(count: u64) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
-}
-
-fn set_text(config: &mut AgentConfig, name: &str, text: String) -> Result<(), String> {
-    match name {
-        "folder" => config.folder = Some(text),
-        "quiet" => config.quiet = Some(quiet(&text)?),
+        "preset" => config.preset = Preset::read(value)?,
+        "input" => config.input = Some(Input::read(value)?),
+        "answer" => config.answer = Some(AnswerBy::read(value)?),
+        "mode" => config.mode = Mode::read(value)?,
+        "batch" => config.batch = small(value, 1, limits::RUN_CLAIMS_MAX as u64)?,
+        "concurrency" => config.concurrency = small(value, 1, limits::RUN_CONCURRENCY_MAX)?,
+        "time_limit" => config.time_limit_ms = length(value, limits::LEASE_MS_MIN, limits::LEASE_MS_MAX)?,
+        "grace" => config.grace_ms = length(value, 0, limits::RUN_GRACE_MS_MAX)?,
+        "worktree" => config.worktree = flag(value)?,
+        "retries" => config.retries = Some(small(value, 1, limits::ATTEMPTS_MAX_MAX as u64)?),
+        "backoff" => config.backoff_ms = Some(length(value, 0, limits::RETRY_DELAY_MS_MAX)?),
+        "max_hops" => config.max_hops = small(value, 0, limits::RUN_HOPS_MAX)?,
+        "starts_per_minute" => config.starts_per_minute = small(value, 1, limits::RUN_STARTS_MAX)?,
+        "resume" => config.resume = flag(value)?,
+        "folder" => config.folder = Some(text(value)?),
+        "quiet" => config.quiet = Some(quiet(&text(value)?)?),
         "schedule" => {
-            schedule(&text)?;
-            config.schedule = Some(text);
+            let fields = text(value)?;
+            schedule(&fields)?;
+            config.schedule = Some(fields);
         }
-        "role" => config.role = Some(text.parse().map_err(|why: <Label as std::str::FromStr>::Err| why.to_string())?),
-        _ => config.prompt = Some(text),
+        "role" => config.role = Some(parsed(&text(value)?)?),
+        "prompt" => config.prompt = Some(text(value)?),
+        "run" => config.run = Some(command(value, "[\"claude\", \"-p\"]", RUN_TEMPLATES)?),
+        "environment" => config.environment = environment(value)?,
+        "budget" => config.budget = Some(budget(value)?),
+        _ => return Err(Wrong::Unknown),
     }
     Ok(())
 }
 
-fn run(value: &DeValue<'_>) -> Result<Vec<String>, String> {
-    let words = words(value, "[\"claude\", \"-p\"]")?;
-    match words.iter().find_map(|word| unknown_template(word, RUN_TEMPLATES)) {
-        Some(why) => Err(why),
-        None => Ok(words),
-    }
+fn count(value: &DeValue<'_>, min: u64, max: u64) -> Result<u64, String> {
+    Ok(read_value(Takes::Count { min, max }, value)?.count().unwrap_or(min))
+}
+
+fn small(value: &DeValue<'_>, min: u64, max: u64) -> Result<u32, String> {
+    Ok(u32::try_from(count(value, min, max)?).unwrap_or(u32::MAX))
+}
+
+fn length(value: &DeValue<'_>, min: i64, max: i64) -> Result<i64, String> {
+    Ok(read_value(Takes::Length { min, max }, value)?.length().unwrap_or(min))
+}
+
+fn flag(value: &DeValue<'_>) -> Result<bool, String> {
+    Ok(read_value(Takes::Flag, value)?.flag().unwrap_or(false))
+}
+
+fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|why: T::Err| why.to_string())
 }
 
 fn environment(value: &DeValue<'_>) -> Result<Vec<String>, String> {
@@ -392,29 +356,21 @@ fn budget(value: &DeValue<'_>) -> Result<Budget, String> {
         return Err("it is a table, for example { runs = 20, cost = 5.0, per = \"day\" }".to_owned());
     };
     let mut budget = Budget { runs: None, minutes: None, cost_micros: None, per: BudgetTime::Day };
+    let number =
+        |name: &str, value| count(value, 1, limits::RUN_STARTS_MAX).map(Some).map_err(|why| format!("{name}: {why}"));
     for (name, value) in fields {
-        match name.get_ref().as_ref() {
-            "runs" => budget.runs = Some(count("runs", value.get_ref())?),
-            "minutes" => budget.minutes = Some(count("minutes", value.get_ref())?),
-            "cost" => budget.cost_micros = Some(cost(value.get_ref())?),
-            "per" => {
-                let of = |value: &DeValue<'_>| value.as_str().and_then(BudgetTime::of);
-                budget.per = of(value.get_ref()).ok_or("per is \"hour\" or \"day\"")?;
-            }
+        let (name, value) = (name.get_ref().as_ref(), value.get_ref());
+        match name {
+            "runs" => budget.runs = number(name, value)?,
+            "minutes" => budget.minutes = number(name, value)?,
+            "cost" => budget.cost_micros = Some(cost(value)?),
+            "per" => budget.per = BudgetTime::read(value).map_err(|_| "per is \"hour\" or \"day\"".to_owned())?,
             other => return Err(keys::unknown("key", other, ["runs", "minutes", "cost", "per"].into_iter())),
         }
     }
     match (budget.runs, budget.minutes, budget.cost_micros) {
         (None, None, None) => Err("it says neither runs nor minutes nor cost".to_owned()),
         _ => Ok(budget),
-    }
-}
-
-fn count(name: &str, value: &DeValue<'_>) -> Result<u64, String> {
-    let key = Key { section: BUDGET, name: BUDGET, takes: SOME, built_in: None };
-    match read_value(&key, value).map_err(|why| format!("{name}: {why}"))? {
-        Value::Count(count) => Ok(count),
-        other => unreachable!("{other:?}"),
     }
 }
 
@@ -502,26 +458,20 @@ pub struct TeamConfig {
     pub line: usize,
 }
 
-pub(crate) fn read_team(reader: &mut Reader<'_>, name: &Named<'_>, value: &DeValue<'_>) {
-    let Some(fields) = value.as_table() else {
-        return reader.say(Some(name.span()), "team is a section: write [team]".to_owned());
-    };
-    reader.team.line = reader.line(name.span().start);
-    for (name, value) in fields {
-        let found = match name.get_ref().as_ref() {
-            "lead" => text(value.get_ref()).and_then(|lead| parsed(&lead)).map(|lead| reader.team.lead = Some(lead)),
-            "members" => members(value.get_ref()).map(|members| reader.team.members = members),
-            STUCK_AFTER => stuck_after(value.get_ref()).map(|ms| reader.team.stuck_after_ms = Some(ms)),
-            other => {
-                let message = keys::unknown("key", other, ["lead", "members", STUCK_AFTER].into_iter());
-                reader.say(Some(name.span()), format!("[team]: {message}"));
-                continue;
+pub(crate) fn read_team(reader: &mut Reader<'_>, line: usize, fields: &DeTable<'_>) {
+    reader.file.team.line = line;
+    reader.each("[team]", fields, &["lead", "members", "stuck_after"], |reader, name, value| {
+        let team = &mut reader.file.team;
+        match name.get_ref().as_ref() {
+            "lead" => team.lead = Some(parsed(&text(value)?)?),
+            "members" => team.members = members(value)?,
+            "stuck_after" => {
+                team.stuck_after_ms = Some(length(value, limits::LEASE_MS_MIN, limits::LEASE_MS_MAX)?);
             }
-        };
-        if let Err(why) = found {
-            reader.say(Some(value.span()), format!("team.{}: {why}", name.get_ref()));
+            _ => return Err(Wrong::Unknown),
         }
-    }
+        Ok(())
+    });
 }
 
 fn members(value: &DeValue<'_>) -> Result<Vec<Name>, String> {
@@ -532,20 +482,6 @@ fn members(value: &DeValue<'_>) -> Result<Vec<Name>, String> {
     }
 }
 
-const STUCK_AFTER: &str = "stuck_after";
-
-fn stuck_after(value: &DeValue<'_>) -> Result<i64, String> {
-    let takes = Takes::Length { min: limits::LEASE_MS_MIN, max: limits::LEASE_MS_MAX };
-    match read_value(&Key { section: TEAM, name: STUCK_AFTER, takes, built_in: None }, value)? {
-        Value::Length(ms) => Ok(ms),
-        other => unreachable!("{other:?}"),
-    }
-}
-
-fn parsed(name: &str) -> Result<Name, String> {
-    name.parse().map_err(|why: <Name as std::str::FromStr>::Err| why.to_string())
-}
-
 /// What this machine runs for its agents.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Runners {
@@ -553,154 +489,4 @@ pub struct Runners {
     pub team: TeamConfig,
     /// Runs that are under way at once, of all agents.
     pub concurrency: u32,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{ConfigFile, commands, read_local};
-
-    fn agent(text: &str) -> AgentConfig {
-        let (file, problems) = ConfigFile::check(text);
-        assert_eq!(problems, []);
-        file.agents.into_values().next().expect("an agent")
-    }
-
-    fn wrong(lines: &str) -> String {
-        let text = format!("[agent.coder]\n{lines}");
-        ConfigFile::check(&text).1.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-    }
-
-    #[test]
-    fn an_agent_is_read_whole() {
-        let coder = agent(
-            "[agent.coder]\npreset = \"claude-code\"\nrun = [\"claude\", \"-p\", \"--resume={conversation}\"]\ninput = \"stdin\"\n\
-             answer = \"file\"\nmode = \"subagent\"\nbatch = 5\nconcurrency = 1\ntime_limit = \"20m\"\ngrace = \"3s\"\nworktree = true\n\
-             environment = [\"ANTHROPIC_*\"]\nretries = 2\nbackoff = \"10s\"\nquiet = \"22:00-07:00\"\nschedule = \"*/30 * * * *\"\n\
-             budget = { runs = 20, minutes = 90, cost = 2.5, per = \"hour\" }\nmax_hops = 4\nstarts_per_minute = 9\nresume = true\n\
-             role = \"builder\"\nprompt = \"You write code.\"\n",
-        );
-        assert_eq!(
-            (coder.preset, coder.mode, coder.answer),
-            (Preset::ClaudeCode, Mode::Subagent, Some(AnswerBy::File))
-        );
-        assert_eq!((coder.batch, coder.concurrency, coder.retries), (5, 1, Some(2)));
-        assert_eq!((coder.time_limit_ms, coder.grace_ms, coder.backoff_ms), (1_200_000, 3_000, Some(10_000)));
-        let budget = coder.budget.expect("a budget");
-        assert_eq!((budget.cost_micros, budget.minutes, budget.per), (Some(2_500_000), Some(90), BudgetTime::Hour));
-        assert!(coder.resume && coder.worktree && !coder.trusted);
-        assert_eq!((coder.max_hops, coder.starts_per_minute), (4, 9));
-    }
-
-    #[test]
-    fn what_is_left_out_is_what_most_want() {
-        let coder = agent("[agent.coder]\nrun = [\"./agent.sh\"]\n");
-        assert_eq!((coder.preset, coder.mode, coder.batch, coder.concurrency), (Preset::Command, Mode::Session, 1, 1));
-        assert!(coder.budget.is_none() && coder.environment.is_empty());
-    }
-
-    #[test]
-    fn every_mistake_is_named_with_its_line() {
-        for (lines, expected) in [
-            ("", "line 1: agent.coder: it says neither what to run nor a preset"),
-            ("preset = \"claude\"\n", "line 2: agent.coder.preset: it is"),
-            ("run = \"claude\"\n", "it is a list of words"),
-            ("run = [\"a\", \"{promt_file}\"]\n", "did you mean {prompt_file}?"),
-            (
-                "run = [\"a\"]\nconcurency = 2\n",
-                "line 3: [agent.coder]: unknown key \"concurency\"; did you mean concurrency?",
-            ),
-            ("run = [\"a\"]\nconcurrency = 0\n", "agent.coder.concurrency: it is a number from 1"),
-            ("run = [\"a\"]\nquiet = \"22-7\"\n", "two times of the day"),
-            ("run = [\"a\"]\nquiet = \"07:00-07:00\"\n", "no time at all"),
-            ("run = [\"a\"]\nschedule = \"often\"\n", "it is no schedule"),
-            ("run = [\"a\"]\nschedule = \"* * * * * *\"\n", "it is no schedule"),
-            ("run = [\"a\"]\nbudget = 3\n", "it is a table"),
-            ("run = [\"a\"]\nbudget = { per = \"day\" }\n", "neither runs nor minutes nor cost"),
-            ("run = [\"a\"]\nbudget = { cost = -1 }\n", "an amount in dollars"),
-            ("run = [\"a\"]\nbudget = { run = 1 }\n", "did you mean runs?"),
-            ("run = [\"a\"]\nenvironment = [\"KEY=secret\"]\n", "is no name of a variable"),
-            ("run = [\"a\"]\nworktree = true\nfolder = \"x\"\n", "one of them is enough"),
-            ("run = [\"a\"]\nmode = \"resident\"\nbatch = 2\n", "there is no batch"),
-            ("run = [\"a\"]\nworktree = true\nconcurrency = 2\n", "would share one worktree"),
-            ("run = [\"a\"]\nmode = \"subagent\"\nanswer = \"poste\"\n", "cannot end the message by itself"),
-            ("run = [\"a\"]\nenvironment = [\"*\"]\n", "is no name of a variable"),
-            ("run = [\"a\"]\nfolder = \"../other\"\n", "not within the project"),
-            ("run = [\"a\"]\nfolder = \"/etc\"\n", "not within the project"),
-        ] {
-            let found = wrong(lines);
-            assert!(found.contains(expected), "{lines:?}: {found}");
-        }
-        assert!(ConfigFile::check("[agent.UPPER]\nrun = [\"a\"]\n").1[0].message.starts_with("agent: "));
-        assert!(ConfigFile::check("agent = 3\n").1[0].message.contains("write [agent.NAME]"));
-        assert!(ConfigFile::check("[agents.coder]\n").1[0].message.contains("did you mean agent?"));
-    }
-
-    #[test]
-    fn what_comes_with_a_repository_is_to_be_trusted() {
-        let (file, _) = ConfigFile::check("[agent.a]\nrun = [\"x\", \"y z\"]\n[agent.b]\npreset = \"codex\"\n");
-        let listed: Vec<(String, String)> =
-            commands(&file).into_iter().map(|found| (found.key, found.command)).collect();
-        let expected = [("agent.a", "x 'y z'"), ("agent.b", "codex (preset)")];
-        assert_eq!(listed, expected.map(|(key, command)| (key.to_owned(), command.to_owned())));
-        let (local, problems) = read_local("[agent.a]\nrun = [\"x\"]\n");
-        assert_eq!(problems, []);
-        assert!(local.agents.values().all(|agent| agent.trusted));
-    }
-
-    #[test]
-    fn the_files_of_this_machine_may_name_any_folder() {
-        let (local, problems) = read_local("[agent.a]\nrun = [\"x\"]\nfolder = \"../other\"\n");
-        assert_eq!(problems, []);
-        assert_eq!(local.agents.values().next().and_then(|agent| agent.folder.as_deref()), Some("../other"));
-    }
-
-    #[test]
-    fn an_amount_is_read_to_the_millionth() {
-        for (text, expected) in [
-            ("2.5", Some(2_500_000)),
-            ("1_000", Some(1_000_000_000)),
-            ("+0.1", Some(100_000)),
-            ("0.0123", Some(12_300)),
-            ("1.2e-3", Some(1_200)),
-            ("5e-7", Some(1)),
-            ("4e-7", Some(0)),
-            ("0.0000015", Some(2)),
-            ("1.5E3", Some(1_500_000_000)),
-            ("0", Some(0)),
-            ("0e999", Some(0)),
-            ("1e300", None),
-            ("1e2000000000", None),
-            ("-1", None),
-            ("inf", None),
-            ("nan", None),
-            ("", None),
-            (".", None),
-            ("1.2.3", None),
-            ("99999999999999999999", None),
-        ] {
-            assert_eq!(micros(text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn quiet_hours_go_over_midnight() {
-        let night = quiet("22:00-07:00").unwrap();
-        assert!(night.holds_at(23 * 60) && night.holds_at(0) && night.holds_at(7 * 60 - 1));
-        assert!(!night.holds_at(7 * 60) && !night.holds_at(22 * 60 - 1));
-        let noon = quiet("12:00-13:30").unwrap();
-        assert!(noon.holds_at(12 * 60) && !noon.holds_at(13 * 60 + 30) && !noon.holds_at(0));
-    }
-
-    #[test]
-    fn a_team_is_a_lead_and_members() {
-        let text = "[team]\nlead = \"boss\"\nmembers = [\"coder\", \"tester\"]\nstuck_after = \"5m\"\n";
-        let (file, problems) = ConfigFile::check(text);
-        assert_eq!(problems, []);
-        assert_eq!(file.team.stuck_after_ms, Some(300_000));
-        assert_eq!(ConfigFile::check("[team]\nmembers = []\n").1, []);
-        assert!(ConfigFile::check("[team]\nstuck_after = 3\n").1[0].message.starts_with("team.stuck_after: "));
-        assert_eq!((file.team.lead.as_ref().map(Name::as_str), file.team.members.len()), (Some("boss"), 2));
-        assert!(ConfigFile::check("[team]\nmember = []\n").1[0].message.contains("did you mean members?"));
-    }
 }

@@ -5,8 +5,8 @@ use poste_core::doctor::{Finding, readable};
 use poste_core::office::Place;
 use poste_core::store::Store;
 
-use crate::office::local_file;
-use crate::settings::{Standing, Weighed, weigh_file};
+use crate::office::{local_file, shared_file};
+use crate::settings::{Standing, Weighed, weigh};
 
 const CATCH_UP: &str = "bring this file up to the policy in force, then change it";
 
@@ -39,7 +39,8 @@ fn own_file(place: &Place) -> Result<Option<Finding>, Error> {
 }
 
 fn policy(store: &Store) -> Result<Option<Finding>, Error> {
-    let Weighed { standing, policy, .. } = match weigh_file(store) {
+    let weighed = shared_file(store.path()).and_then(|file| weigh(store, file.map(|(_, file)| file.policy)));
+    let Weighed { standing, policy, in_force } = match weighed {
         Ok(Some(weighed)) => weighed,
         Ok(None) => return Ok(None),
         Err(Error::Config { path, message }) => {
@@ -54,7 +55,6 @@ fn policy(store: &Store) -> Result<Option<Finding>, Error> {
         }
         Err(error) => return Err(error),
     };
-    let in_force = store.tables()?.policy()?;
     Ok(match standing {
         Standing::InForce => None,
         Standing::Overruled => Some(

@@ -2,17 +2,15 @@
 
 use std::str::FromStr;
 
-use toml::Spanned;
 use toml::de::DeValue;
 
 use crate::items::{Fields, Shape};
 use crate::keys::{Key, Takes, Value};
-use crate::read::Reader;
+use crate::read::{Named, Reader};
 use poste_core::gates::{Gate, Program, Source, TEMPLATES, pattern_of};
 use poste_core::limits;
 use poste_core::payload::SchemaSource;
 use poste_core::text::{Label, TypeName, nearest, quoted};
-use poste_core::vocabulary::built_in;
 
 /// The name of the list.
 pub const GATE: &str = "gate";
@@ -34,6 +32,8 @@ const VALUES: &[Key] = &[
     key("timeout", Takes::Length { min: limits::GATE_TIMEOUT_MS_MIN, max: limits::GATE_TIMEOUT_MS_MAX }),
 ];
 
+const GATE_TEMPLATES: [&str; 3] = [TEMPLATES[0].0, TEMPLATES[1].0, TEMPLATES[2].0];
+
 const SHAPE: Shape = Shape {
     list: GATE,
     several: "gates",
@@ -43,21 +43,16 @@ const SHAPE: Shape = Shape {
     lists: &[],
     secrets: &[],
     command: "[\"./check.sh\", \"{artifact}\"]; for a shell line use shell",
-    unknown_template: |word| unknown_template(word, &TEMPLATES.map(|(template, _)| template)),
+    templates: &GATE_TEMPLATES,
 };
 
-pub(crate) fn read(
-    reader: &mut Reader<'_>,
-    name: &Spanned<std::borrow::Cow<'_, str>>,
-    value: &DeValue<'_>,
-    source: Source,
-) {
-    SHAPE.each(reader, name, value, |reader, fields, line| match Reading(fields).gate(source, line) {
-        Ok(gate) if reader.gates.iter().any(|other| other.name == gate.name) => {
+pub(crate) fn read(reader: &mut Reader<'_>, name: &Named<'_>, value: &DeValue<'_>) {
+    SHAPE.each(reader, name, value, |reader, fields, line| match Reading(fields).gate(reader.source, line) {
+        Ok(gate) if reader.file.gates.iter().any(|other| other.name == gate.name) => {
             vec![format!("gate {}: the name is taken by another gate", gate.name)]
         }
         Ok(gate) => {
-            reader.gates.push(gate);
+            reader.file.gates.push(gate);
             Vec::new()
         }
         Err(problems) => problems,
@@ -67,7 +62,7 @@ pub(crate) fn read(
 struct Reading(Fields);
 
 impl Reading {
-    fn gate(&mut self, source: Source, line: usize) -> Result<Gate, Vec<String>> {
+    fn gate(mut self, source: Source, line: usize) -> Result<Gate, Vec<String>> {
         let mut problems = Vec::new();
         let name: Option<Label> = self.parsed("name", &mut problems);
         let kind: Option<TypeName> = self.parsed("type", &mut problems);
@@ -172,6 +167,15 @@ pub(crate) fn text(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
+/// The words of a command, in which only these templates may stand.
+pub(crate) fn command(value: &DeValue<'_>, example: &str, templates: &[&str]) -> Result<Vec<String>, String> {
+    let words = words(value, example)?;
+    match words.iter().find_map(|word| unknown_template(word, templates)) {
+        Some(why) => Err(why),
+        None => Ok(words),
+    }
+}
+
 pub(crate) fn words(value: &DeValue<'_>, example: &str) -> Result<Vec<String>, String> {
     let DeValue::Array(items) = value else {
         return Err(format!("it is a list of words, for example {example}"));
@@ -197,7 +201,7 @@ pub(crate) fn words(value: &DeValue<'_>, example: &str) -> Result<Vec<String>, S
 }
 
 /// `{artefact}` would be passed on as it is, in silence.
-pub(crate) fn unknown_template(word: &str, templates: &[&str]) -> Option<String> {
+fn unknown_template(word: &str, templates: &[&str]) -> Option<String> {
     let mut left = word;
     while let Some(at) = left.find('{') {
         left = &left[at + 1..];
@@ -211,133 +215,4 @@ pub(crate) fn unknown_template(word: &str, templates: &[&str]) -> Option<String>
         }
     }
     None
-}
-
-/// Gates of a type that there is not would never be run.
-pub(crate) fn unknown_type(gate: &Gate, is_known: impl Fn(&TypeName) -> bool) -> Option<String> {
-    let kind = gate.kind.as_ref()?;
-    if built_in(kind.as_str()).is_some() || is_known(kind) {
-        return None;
-    }
-    Some(format!("gate {}: {}", gate.name, no_such_type(kind)))
-}
-
-pub(crate) fn no_such_type(kind: &TypeName) -> String {
-    let near = nearest(kind.as_str(), poste_core::vocabulary::BUILT_IN.iter().map(|word| word.name));
-    let near = near.first().map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-    format!("there is no type {kind}{near}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{ConfigFile, check_local};
-
-    fn problems(text: &str) -> Vec<String> {
-        ConfigFile::check(text).1.into_iter().map(|problem| problem.to_string()).collect()
-    }
-
-    fn gates(text: &str) -> Vec<Gate> {
-        let (file, problems) = ConfigFile::check(text);
-        assert!(problems.is_empty(), "{problems:?}");
-        file.gates
-    }
-
-    const DRAFT: &str = "[[gate]]\nname = \"draft\"\ntype = \"draft_ready\"\n";
-
-    #[test]
-    fn a_gate_is_read_whole() {
-        let text = format!(
-            "{DRAFT}exists = true\nnot_empty = true\ndigest = true\nsize_min = 10\nsize_max = 1000\nname_matches = \"*.md\"\n\
-             command = [\"./check.sh\", \"--file={{artifact}}\", \"\"]\ntimeout = \"5s\"\n\n\
-             [[gate]]\nname = \"step\"\nworkflow = \"blog\"\nstep = \"edit\"\nshell = \"test -s \\\"$POSTE_ARTIFACT\\\"\"\n\
-             payload_schema = \"p.json\"\nartifact_schema = {{ type = \"object\" }}\n"
-        );
-        let gates = gates(&text);
-        let [draft, step] = gates.as_slice() else { panic!("{gates:?}") };
-        assert!(draft.exists && draft.not_empty && draft.digest);
-        assert_eq!((draft.size_min, draft.size_max, draft.timeout_ms), (Some(10), Some(1000), 5_000));
-        assert_eq!(draft.program.as_ref().map(Program::text).as_deref(), Some("./check.sh --file={artifact} ''"));
-        assert_eq!((draft.source, draft.line, step.line), (Source::Office, 1, 13));
-        assert_eq!(step.timeout_ms, limits::GATE_TIMEOUT_MS_DEFAULT);
-        assert!(step.kind.is_none() && step.payload_schema.is_some() && step.artifact_schema.is_some());
-        assert!(matches!(&step.program, Some(Program::Shell(_))));
-    }
-
-    #[test]
-    fn every_mistake_is_named_with_its_line() {
-        for (lines, expected) in [
-            ("exists = true\nexits = true\n", "line 5: [[gate]]: unknown key \"exits\"; did you mean exists?"),
-            ("exists = \"yes\"\n", "line 4: gate.exists: it is true or false, not a TOML string"),
-            ("", "gate draft: it checks nothing"),
-            ("exists = false\n", "gate draft: it checks nothing"),
-            ("command = \"a b\"\n", "line 4: gate.command: it is a list of words"),
-            ("command = []\n", "gate.command: it has no word"),
-            ("command = [\"\"]\n", "gate.command: it is empty"),
-            ("command = [\"a\", 3]\n", "it is a text, not a TOML integer"),
-            (
-                "command = [\"a\", \"{artefact}\"]\n",
-                "nothing is put in the place of \"{artefact}\"; did you mean {artifact}?",
-            ),
-            ("command = [\"a\"]\nshell = \"b\"\n", "one of them is enough"),
-            ("shell = \"check {artifact}\"\n", "write \"$POSTE_ARTIFACT\", not {artifact}"),
-            ("exists = true\ntimeout = \"5s\"\n", "a timeout is for a command"),
-            ("command = [\"a\"]\ntimeout = \"2h\"\n", "gate.timeout: it is a length of time from \"1s\" to \"1h\""),
-            ("size_min = 5\nsize_max = 4\n", "size_min is larger than size_max"),
-            ("size_min = -1\n", "gate.size_min: it is a number from 0"),
-            ("name_matches = \"[a\"\n", "name_matches is no pattern"),
-            ("exists = true\nstep = \"edit\"\n", "a step is one of a workflow"),
-            ("exists = true\nstep = \"a b\"\n", "gate.step: "),
-        ] {
-            let found = problems(&format!("{DRAFT}{lines}"));
-            assert!(found.iter().any(|problem| problem.contains(expected)), "{lines:?}: {found:?}");
-        }
-        let twice = format!("{DRAFT}exists = true\n{DRAFT}exists = true\n");
-        assert_eq!(problems(&twice), ["line 5: gate draft: the name is taken by another gate"]);
-        for (text, expected) in [
-            ("[[gate]]\ntype = \"alert\"\nexists = true\n", "line 1: gate: it has no name"),
-            (
-                "[[gate]]\nname = \"a\"\nexists = true\n",
-                "line 1: gate a: it does not say for which type, or for which workflow",
-            ),
-            ("[gate]\nname = \"a\"\n", "line 1: gate is a list: write [[gate]]"),
-            ("gate = [1]\n", "line 1: gate is a list of sections: write [[gate]]"),
-            ("[[gates]]\nname = \"a\"\n", "line 1: unknown section \"gates\"; did you mean gate?"),
-            (
-                "[[gate]]\nname = \"a\"\ntype = \"draft_redy\"\nexists = true\n",
-                "there is no type draft_redy; did you mean draft_ready?",
-            ),
-        ] {
-            let found = problems(text);
-            assert!(found.iter().any(|problem| problem.contains(expected)), "{text:?}: {found:?}");
-        }
-        assert!(problems("[types.mine]\n[[gate]]\nname = \"a\"\ntype = \"mine\"\nexists = true\n").is_empty());
-    }
-
-    #[test]
-    fn braces_that_are_no_template_are_let_be() {
-        for word in ["{}", "{\"a\": 1}", "a{1,2}", "${HOME}", "{", "{artifact", "}{number}"] {
-            assert_eq!(unknown_template(word, &["{number}"]), None, "{word}");
-        }
-    }
-
-    #[test]
-    fn what_would_run_is_listed_for_whoever_is_asked_to_trust_it() {
-        let text = format!(
-            "{DRAFT}command = [\"./a b.sh\", \"{{artifact}}\"]\n[[gate]]\nname = \"b\"\ntype = \"alert\"\nexists = true\n"
-        );
-        let (file, _) = ConfigFile::check(&text);
-        let commands = crate::commands(&file);
-        let [command] = commands.as_slice() else { panic!("{commands:?}") };
-        assert_eq!((command.key.as_str(), command.line), ("gate.draft.command", 1));
-        assert_eq!(command.command, "'./a b.sh' {artifact}");
-    }
-
-    #[test]
-    fn the_machine_has_gates_of_its_own() {
-        assert!(check_local(&format!("{DRAFT}exists = true\n")).is_empty());
-        let wrong: Vec<String> = check_local("[[gate]]\nname = \"a\"\n").iter().map(ToString::to_string).collect();
-        assert!(wrong.iter().any(|problem| problem.contains("it checks nothing")), "{wrong:?}");
-        assert!(check_local("[delivery]\n")[0].message.contains("belongs into poste.toml"));
-    }
 }

@@ -1,15 +1,13 @@
 //! The sections of a list, `[[gate]]` and `[[on]]`: each key by the kind of value it takes. What cannot be read is a problem of
 //! the file, never a section that is left out: whoever wrote it counts on it.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::gates::{text, words};
-use crate::keys::{self, Key, Value};
-use crate::read::{Reader, read_value};
+use crate::gates::{command, text};
+use crate::keys::{Key, Value};
+use crate::read::{Named, Reader, Wrong, read_value};
 
 const COMMAND: &str = "command";
 const NAME: &str = "name";
@@ -28,9 +26,9 @@ pub(crate) struct Shape {
     pub lists: &'static [&'static str],
     /// What people write when they mean the name of a place.
     pub secrets: &'static [&'static str],
-    /// What a command is like, and what is wrong with a word of one.
+    /// What a command is like, and what stands for something in its words.
     pub command: &'static str,
-    pub unknown_template: fn(&str) -> Option<String>,
+    pub templates: &'static [&'static str],
 }
 
 /// What one section gives.
@@ -47,20 +45,20 @@ impl Shape {
     pub fn each(
         &self,
         reader: &mut Reader<'_>,
-        name: &Spanned<Cow<'_, str>>,
+        name: &Named<'_>,
         value: &DeValue<'_>,
         mut take: impl FnMut(&mut Reader<'_>, Fields, usize) -> Vec<String>,
     ) {
         let Self { list, several, max, .. } = self;
         let Some(items) = value.as_array() else {
-            return reader.say(Some(name.span()), format!("{list} is a list: write [[{list}]]"));
+            return reader.say(name.span(), format!("{list} is a list: write [[{list}]]"));
         };
         if items.len() > *max {
-            return reader.say(Some(name.span()), format!("more than {max} {several}"));
+            return reader.say(name.span(), format!("more than {max} {several}"));
         }
         for item in items.iter() {
             let Some(given) = item.get_ref().as_table() else {
-                reader.say(Some(item.span()), format!("{list} is a list of sections: write [[{list}]]"));
+                reader.say(item.span(), format!("{list} is a list of sections: write [[{list}]]"));
                 continue;
             };
             let line = reader.line(item.span().start);
@@ -72,48 +70,34 @@ impl Shape {
                 true if given.contains_key(NAME) => Vec::new(),
                 true => vec![format!("{list}: it has no name")],
             };
-            problems.into_iter().for_each(|problem| reader.say(Some(item.span()), problem));
+            problems.into_iter().for_each(|problem| reader.say(item.span(), problem));
         }
     }
 
     fn fields(&self, reader: &mut Reader<'_>, given: &DeTable<'_>) -> Fields {
-        let (list, mut fields) = (self.list, Fields::default());
-        for (name, value) in given {
+        let mut fields = Fields::default();
+        let known = self.values.iter().map(|key| key.name).chain(self.texts.iter().copied());
+        let known: Vec<&str> = known.chain(self.lists.iter().copied()).chain([COMMAND]).collect();
+        reader.each(&format!("[[{}]]", self.list), given, &known, |_, name, value| {
             let key = name.get_ref().as_ref();
-            let known = |keys: &'static [&'static str]| keys.iter().copied().find(|known| *known == key);
-            let found = if let Some(known) = self.values.iter().find(|known| known.name == key) {
-                read_value(known, value.get_ref()).map(|value| drop(fields.values.insert(known.name, value)))
-            } else if let Some(known) = known(self.texts) {
-                text(value.get_ref()).map(|text| drop(fields.texts.insert(known, text)))
-            } else if let Some(known) = known(self.lists) {
-                texts(value.get_ref()).map(|texts| drop(fields.lists.insert(known, texts)))
+            let find = |keys: &'static [&'static str]| keys.iter().copied().find(|known| *known == key);
+            if let Some(known) = self.values.iter().find(|known| known.name == key) {
+                fields.values.insert(known.name, read_value(known.takes, value)?);
+            } else if let Some(known) = find(self.texts) {
+                fields.texts.insert(known, text(value)?);
+            } else if let Some(known) = find(self.lists) {
+                fields.lists.insert(known, texts(value)?);
             } else if key == COMMAND {
-                self.words(value.get_ref()).map(|words| fields.command = Some(words))
-            } else if let Some(secret) = known(self.secrets) {
-                let why = "a secret does not belong into a file";
-                let message = format!("{list}.{secret}: {why}; name its place: {secret}_env or {secret}_file");
-                reader.say(Some(name.span()), message);
-                continue;
+                fields.command = Some(command(value, self.command, self.templates)?);
+            } else if find(self.secrets).is_some() {
+                let place = format!("name its place: {key}_env or {key}_file");
+                return Err(Wrong::Key(format!("a secret does not belong into a file; {place}")));
             } else {
-                let known = self.values.iter().map(|key| key.name).chain(self.texts.iter().copied());
-                let known: Vec<&str> = known.chain(self.lists.iter().copied()).chain([COMMAND]).collect();
-                let message = keys::unknown("key", key, known.iter().copied());
-                reader.say(Some(name.span()), format!("[[{list}]]: {message}"));
-                continue;
-            };
-            if let Err(why) = found {
-                reader.say(Some(value.span()), format!("{list}.{key}: {why}"));
+                return Err(Wrong::Unknown);
             }
-        }
+            Ok(())
+        });
         fields
-    }
-
-    fn words(&self, value: &DeValue<'_>) -> Result<Vec<String>, String> {
-        let words = words(value, self.command)?;
-        match words.iter().find_map(|word| (self.unknown_template)(word)) {
-            Some(why) => Err(why),
-            None => Ok(words),
-        }
     }
 }
 

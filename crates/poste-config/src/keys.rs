@@ -258,30 +258,3 @@ pub fn length_text(ms: i64) -> String {
     }
     if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_length_that_is_shown_reads_back_as_the_same() {
-        for ms in [0, 1, 999, 1_000, 61_001, limits::HOUR_MS, 72 * limits::HOUR_MS, 90_061_001, limits::HORIZON_MS_MAX]
-        {
-            assert_eq!(parse_duration_ms(&length_text(ms)), Ok(ms), "{}", length_text(ms));
-        }
-        assert_eq!(length_text(72 * limits::HOUR_MS), "72h");
-        assert_eq!(length_text(90 * limits::MINUTE_MS), "1h 30m");
-    }
-
-    #[test]
-    fn typed_values_are_held_to_their_range() {
-        let lease = find("delivery", "lease").unwrap().takes;
-        assert_eq!(lease.parse("20m"), Ok(Value::Length(1_200_000)));
-        assert_eq!(lease.parse("2d").unwrap_err(), "it is a length of time from \"1s\" to \"24h\"");
-        let attempts = find("delivery", "max_attempts").unwrap().takes;
-        for bad in ["0", "1001", "-1", "3.5", "three", ""] {
-            assert!(attempts.parse(bad).is_err(), "{bad}");
-        }
-        assert_eq!(attempts.parse("1000"), Ok(Value::Count(1_000)));
-    }
-}

@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 
 use poste_core::gates::{Gate, Gates, Source};
 use poste_core::payload::PayloadSchemas;
-use poste_core::vocabulary::AgentKind;
-use poste_core::{Error, Office, limits};
+use poste_core::text::TypeName;
+use poste_core::vocabulary::{AgentKind, built_in};
+use poste_core::{Error, Office, limits, views};
 
-use crate::read::{Problem, read_local};
-use crate::{ConfigFile, FILE, LOCAL_FILE, LocalFile, OnRule, Runners, WakeConfig, is_trusted, mark, on, read_config};
+use crate::read::{Problem, read_local, unknown_type};
+use crate::{
+    ConfigFile, FILE, LOCAL_FILE, LocalFile, OnRule, Runners, WakeConfig, commands, is_trusted, mark, read_config,
+};
 
 /// Every rule of an office, as its files said at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -58,7 +61,7 @@ pub(crate) fn local_file(folder: &Path) -> Result<LocalFile, Error> {
         return Err(Error::Config { path, message: problem.to_string() });
     }
     // One rule for everything it runs. It is an error and no omission: a gate that is left out would let all through.
-    match file.runs_something().then(|| mark::foreign(&path)).transpose()?.flatten() {
+    match (!commands(&file).is_empty()).then(|| mark::foreign(&path)).transpose()?.flatten() {
         Some(message) => Err(Error::Config { path, message }),
         None => Ok(file),
     }
@@ -87,15 +90,9 @@ pub fn gates(office: &Office) -> Result<Gates, Error> {
         found.gates = file.gates;
         found.trusted = found.gates.iter().any(|gate| gate.program.is_some()) && is_trusted(office, &text)?;
     }
-    let tables = office.store().tables()?;
     for gate in local_config(office)?.gates {
-        let known = gate.kind.as_ref().map(|kind| tables.type_defaults(kind)).transpose()?.flatten();
-        if let Some(why) = crate::gates::unknown_type(&gate, |_| known.is_some()) {
-            return wrong_in_local_file(office, gate.line, why);
-        }
-        if found.gates.iter().any(|other| other.name == gate.name) {
-            return wrong_in_local_file(office, gate.line, format!("gate {}: the name is taken in {FILE}", gate.name));
-        }
+        let is_taken = found.gates.iter().any(|other| other.name == gate.name);
+        check_own(office, &format!("gate {}", gate.name), gate.line, gate.kind.as_slice(), is_taken)?;
         // Their results go into one record, whose list is bounded.
         if found.gates.len() >= limits::GATES_MAX {
             let why = format!("with {FILE} there are more than {} gates", limits::GATES_MAX);
@@ -104,6 +101,17 @@ pub fn gates(office: &Office) -> Result<Gates, Error> {
         found.gates.push(gate);
     }
     Ok(found)
+}
+
+/// What this machine's own file adds to `poste.toml` has a name of its own, and is for types that exist.
+fn check_own(office: &Office, what: &str, line: usize, kinds: &[TypeName], is_taken: bool) -> Result<(), Error> {
+    let is_built_in = |kind: &TypeName| built_in(kind.as_str()).is_some();
+    let own = if kinds.iter().all(is_built_in) { Vec::new() } else { views::own_types(office.store())? };
+    match unknown_type(kinds, |kind| own.iter().any(|own| own.name == *kind)) {
+        Some(why) => wrong_in_local_file(office, line, format!("{what}: {why}")),
+        None if is_taken => wrong_in_local_file(office, line, format!("{what}: the name is taken in {FILE}")),
+        None => Ok(()),
+    }
 }
 
 /// What is wrong with the schemas of gates, with the line of the gate.
@@ -122,18 +130,9 @@ pub fn on_rules(office: &Office) -> Result<OnRules, Error> {
         found.rules = file.on;
         found.trusted = !found.rules.is_empty() && is_trusted(office, &text)?;
     }
-    let tables = office.store().tables()?;
     for rule in local_config(office)?.on {
-        let mut known = Vec::new();
-        for kind in &rule.matches.types {
-            known.extend(tables.type_defaults(kind)?.is_some().then(|| kind.clone()));
-        }
-        if let Some(why) = on::unknown_type(&rule, |kind| known.contains(kind)) {
-            return wrong_in_local_file(office, rule.line, why);
-        }
-        if found.rules.iter().any(|other| other.name == rule.name) {
-            return wrong_in_local_file(office, rule.line, format!("on {}: the name is taken in {FILE}", rule.name));
-        }
+        let is_taken = found.rules.iter().any(|other| other.name == rule.name);
+        check_own(office, &format!("on {}", rule.name), rule.line, &rule.matches.types, is_taken)?;
         found.rules.push(rule);
     }
     Ok(found)

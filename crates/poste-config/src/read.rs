@@ -1,5 +1,6 @@
 //! Reads the text of a `poste.toml` and says everything that is wrong with it, each with its place.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -8,19 +9,19 @@ use serde::Serialize;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-use crate::agents::{self, AGENT, AgentConfig, TEAM, TeamConfig};
+use crate::agents::{self, AGENT, TEAM};
 use crate::gates::{self, GATE};
-use crate::keys::{self, Key, MACHINE_SECTIONS, TYPES, Takes, Value};
-use crate::on::{self, ON, OnRule};
-use crate::wake::{self, WAKE, WakeConfig};
+use crate::keys::{self, MACHINE_SECTIONS, TYPES, Takes, Value};
+use crate::on::{self, ON};
+use crate::wake::{self, WAKE};
 use crate::{ConfigFile, FilePolicy};
 use poste_core::fold;
-use poste_core::gates::{Gate, Source};
+use poste_core::gates::Source;
 use poste_core::log::{PolicyType, Settings};
 use poste_core::payload::SchemaSource;
-use poste_core::text::{Name, TypeName};
+use poste_core::text::{TypeName, nearest};
 use poste_core::time::parse_duration_ms;
-use poste_core::vocabulary::built_in;
+use poste_core::vocabulary::{BUILT_IN, built_in};
 
 /// Something wrong in a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -50,30 +51,46 @@ pub struct Given {
 /// More are not told.
 const PROBLEMS_MAX: usize = 100;
 
+/// A key as it stands in the file.
+pub(crate) type Named<'t> = Spanned<Cow<'t, str>>;
+
 /// One pass over a file.
 pub(crate) struct Reader<'t> {
     text: &'t str,
     /// Where each line begins, so that finding a line does not cost the whole file before it.
     lines: Vec<usize>,
     pub(crate) problems: Vec<Problem>,
-    pub(crate) gates: Vec<Gate>,
-    pub(crate) wake: WakeConfig,
-    pub(crate) agents: BTreeMap<Name, AgentConfig>,
-    pub(crate) team: TeamConfig,
-    pub(crate) on: Vec<OnRule>,
-    given: BTreeMap<String, Given>,
+    pub(crate) source: Source,
+    pub(crate) file: ConfigFile,
     types: BTreeMap<TypeName, BTreeMap<&'static str, Value>>,
 }
 
+/// What is wrong with one key of a section.
+pub(crate) enum Wrong {
+    /// There is no such key.
+    Unknown,
+    /// There is, and it does not belong here.
+    Key(String),
+    Value(String),
+}
+
+impl From<String> for Wrong {
+    fn from(why: String) -> Self {
+        Self::Value(why)
+    }
+}
+
 /// What the file says as far as it can be read, and everything that is wrong with it, from top to bottom.
-pub(crate) fn read(text: &str) -> (ConfigFile, Vec<Problem>) {
+pub(crate) fn read(text: &str, source: Source) -> (ConfigFile, Vec<Problem>) {
     if let Some(problem) = too_deep(text) {
         return (ConfigFile::default(), vec![problem]);
     }
-    let mut reader = Reader::new(text);
+    let mut reader = Reader::new(text, source);
     let readable = reader.syntax();
-    reader.file(DeTable::parse_recoverable(&readable).0.get_ref());
-    let (config, mut problems) = reader.into_config();
+    for (name, value) in DeTable::parse_recoverable(&readable).0.get_ref() {
+        reader.section(name, value.get_ref());
+    }
+    let (config, mut problems) = reader.finish();
     if problems.is_empty()
         && let Err(message) = fold::check_policy(&config.policy.clone().unplaced())
     {
@@ -100,87 +117,27 @@ fn too_deep(text: &str) -> Option<Problem> {
     None
 }
 
-/// What `.poste/local.toml` says: machine matters.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct LocalFile {
-    pub gates: Vec<Gate>,
-    pub wake: WakeConfig,
-    pub agents: BTreeMap<Name, AgentConfig>,
-    pub on: Vec<OnRule>,
-    /// How this machine serves the sessions that run on it.
-    pub given: BTreeMap<String, Given>,
-}
-
-impl LocalFile {
-    /// Whether anything in it runs a command or reaches out.
-    pub fn runs_something(&self) -> bool {
-        !self.agents.is_empty()
-            || self.wake.command.is_some()
-            || self.gates.iter().any(|gate| gate.program.is_some())
-            || self.on.iter().any(|rule| rule.handler.reaches_out().is_some())
-    }
-}
-
 /// Everything that is wrong with a `local.toml`.
 pub fn check_local(text: &str) -> Vec<Problem> {
     read_local(text).1
 }
 
 /// A `local.toml` as far as it can be read, and everything that is wrong with it.
-pub fn read_local(text: &str) -> (LocalFile, Vec<Problem>) {
-    if let Some(problem) = too_deep(text) {
-        return (LocalFile::default(), vec![problem]);
+pub fn read_local(text: &str) -> (ConfigFile, Vec<Problem>) {
+    read(text, Source::Machine)
+}
+
+fn sections_of(source: Source) -> Vec<&'static str> {
+    match source {
+        Source::Office => keys::sections().into_iter().chain([GATE, WAKE, AGENT, TEAM, ON]).collect(),
+        Source::Machine => MACHINE_SECTIONS.into_iter().chain([GATE, WAKE, AGENT, ON]).collect(),
     }
-    let mut reader = Reader::new(text);
-    let readable = reader.syntax();
-    for (section, value) in DeTable::parse_recoverable(&readable).0.get_ref() {
-        let name = section.get_ref().as_ref();
-        if name == GATE {
-            gates::read(&mut reader, section, value.get_ref(), Source::Machine);
-            continue;
-        }
-        if name == WAKE {
-            wake::read(&mut reader, section, value.get_ref(), Source::Machine);
-            continue;
-        }
-        if name == AGENT {
-            agents::read(&mut reader, section, value.get_ref(), Source::Machine);
-            continue;
-        }
-        if name == ON {
-            on::read(&mut reader, section, value.get_ref(), Source::Machine);
-            continue;
-        }
-        if MACHINE_SECTIONS.contains(&name) {
-            reader.section(section, value, |reader, fields| drop(reader.fields(name, name, fields)));
-            continue;
-        }
-        let message = match keys::sections().contains(&name) || name == TEAM {
-            true => format!("[{name}] belongs into {}", crate::FILE),
-            false => keys::unknown("section", name, MACHINE_SECTIONS.into_iter().chain([GATE, WAKE, AGENT, ON])),
-        };
-        reader.say(Some(section.span()), message);
-    }
-    reader.problems.sort();
-    let Reader { gates, wake, agents, on, given, problems, .. } = reader;
-    (LocalFile { gates, wake, agents, on, given }, problems)
 }
 
 impl<'t> Reader<'t> {
-    fn new(text: &'t str) -> Self {
+    fn new(text: &'t str, source: Source) -> Self {
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Self {
-            text,
-            lines,
-            problems: Vec::new(),
-            gates: Vec::new(),
-            wake: WakeConfig::default(),
-            agents: BTreeMap::new(),
-            team: TeamConfig::default(),
-            on: Vec::new(),
-            given: BTreeMap::new(),
-            types: BTreeMap::new(),
-        }
+        Self { text, lines, problems: Vec::new(), source, file: ConfigFile::default(), types: BTreeMap::new() }
     }
 
     /// Counted from 1.
@@ -197,84 +154,63 @@ impl<'t> Reader<'t> {
         let mut readable = self.text.to_owned();
         for _ in 0..MISTAKES_MAX {
             let Err(error) = DeTable::parse(&readable) else { return readable };
-            self.say(error.span(), error.message().to_owned());
+            self.note(error.span(), error.message().to_owned());
             let Some(blanked) = error.span().and_then(|span| without_line(&readable, span.start)) else { break };
             readable = blanked;
         }
         String::new()
     }
 
-    pub(crate) fn say(&mut self, span: Option<Range<usize>>, message: String) {
+    pub(crate) fn say(&mut self, span: Range<usize>, message: String) {
+        self.note(Some(span), message);
+    }
+
+    fn note(&mut self, span: Option<Range<usize>>, message: String) {
         // A file may be nothing but mistakes; nobody mends so many at once.
         if self.problems.len() == PROBLEMS_MAX {
             return;
         }
-        let place = span.map(|span| place(self.text, span.start));
-        self.problems.push(Problem {
-            line: place.map(|(line, _)| line),
-            column: place.map(|(_, column)| column),
-            message,
-        });
+        let (line, column) = span.map(|span| self.place(span.start)).unzip();
+        self.problems.push(Problem { line, column, message });
     }
 
-    fn file(&mut self, root: &DeTable<'_>) {
-        for (section, value) in root {
-            let name = section.get_ref().as_ref();
-            if name == GATE {
-                gates::read(self, section, value.get_ref(), Source::Office);
-                continue;
-            }
-            if name == WAKE {
-                wake::read(self, section, value.get_ref(), Source::Office);
-                continue;
-            }
-            if name == AGENT {
-                agents::read(self, section, value.get_ref(), Source::Office);
-                continue;
-            }
-            if name == TEAM {
-                agents::read_team(self, section, value.get_ref());
-                continue;
-            }
-            if name == ON {
-                on::read(self, section, value.get_ref(), Source::Office);
-                continue;
-            }
-            if !keys::sections().contains(&name) {
-                let known: Vec<&str> = keys::sections().into_iter().chain([GATE, WAKE, AGENT, TEAM, ON]).collect();
-                let message = keys::unknown("section", name, known.iter().copied());
-                self.say(Some(section.span()), message);
-                continue;
-            }
-            self.section(section, value, |reader, fields| match name == TYPES {
-                true => fields.iter().for_each(|(name, value)| reader.kind(name, value)),
-                false => drop(reader.fields(name, name, fields)),
-            });
+    /// Line and column of a byte, both from 1.
+    fn place(&self, at: usize) -> (usize, usize) {
+        let at = self.text.floor_char_boundary(at);
+        let line = self.line(at);
+        (line, self.text[self.lines[line - 1]..at].chars().count() + 1)
+    }
+
+    fn section(&mut self, name: &Named<'_>, value: &DeValue<'_>) {
+        let word = name.get_ref().as_ref();
+        let known = sections_of(self.source);
+        if !known.contains(&word) {
+            let message = match sections_of(Source::Office).contains(&word) {
+                true => format!("[{word}] belongs into {}", crate::FILE),
+                false => keys::unknown("section", word, known.iter().copied()),
+            };
+            return self.say(name.span(), message);
+        }
+        match (word, value.as_table()) {
+            (GATE, _) => gates::read(self, name, value),
+            (ON, _) => on::read(self, name, value),
+            (AGENT, Some(agents)) => agents::read(self, agents),
+            (AGENT, None) => self.say(name.span(), "agent is a section for each: write [agent.NAME]".to_owned()),
+            (_, None) => self.say(name.span(), format!("{word} is a section: write [{word}]")),
+            (WAKE, Some(fields)) => wake::read(self, fields),
+            (TEAM, Some(fields)) => agents::read_team(self, self.line(name.span().start), fields),
+            (TYPES, Some(types)) => types.iter().for_each(|(name, value)| self.kind(name, value.get_ref())),
+            (_, Some(fields)) => drop(self.fields(word, word, fields)),
         }
     }
 
-    fn section(
-        &mut self,
-        name: &Spanned<std::borrow::Cow<'_, str>>,
-        value: &Spanned<DeValue<'_>>,
-        read: impl FnOnce(&mut Self, &DeTable<'_>),
-    ) {
-        match value.get_ref().as_table() {
-            Some(fields) => read(self, fields),
-            None => {
-                let word = name.get_ref();
-                self.say(Some(name.span()), format!("{word} is a section: write [{word}]"));
-            }
-        }
-    }
-
-    fn kind(&mut self, name: &Spanned<std::borrow::Cow<'_, str>>, value: &Spanned<DeValue<'_>>) {
+    fn kind(&mut self, name: &Named<'_>, value: &DeValue<'_>) {
         let kind: TypeName = match name.get_ref().parse() {
             Ok(kind) => kind,
-            Err(error) => return self.say(Some(name.span()), format!("types: {error}")),
+            Err(error) => return self.say(name.span(), format!("types: {error}")),
         };
-        let Some(fields) = value.get_ref().as_table() else {
-            return self.say(Some(name.span()), format!("types.{kind} is a section: write [types.{kind}]"));
+        let Some(fields) = value.as_table() else {
+            return self.say(name.span(), format!("types.{kind} is a section: write [types.{kind}]"));
         };
         let values = self.fields(&format!("{TYPES}.{kind}"), TYPES, fields);
         self.types.insert(kind, values);
@@ -282,52 +218,77 @@ impl<'t> Reader<'t> {
 
     fn fields(&mut self, path: &str, section: &str, fields: &DeTable<'_>) -> BTreeMap<&'static str, Value> {
         let mut values = BTreeMap::new();
-        for (name, value) in fields {
-            let Some(key) = keys::find(section, name.get_ref()) else {
-                let known = keys::keys_of(section).map(|key| key.name);
-                let message = format!("[{path}]: {}", keys::unknown("key", name.get_ref(), known));
-                self.say(Some(name.span()), message);
-                continue;
-            };
-            match read_value(key, value.get_ref()) {
-                Ok(value) => {
-                    values.insert(key.name, value.clone());
-                    let line = self.line(name.span().start);
-                    self.given.insert(format!("{path}.{}", key.name), Given { value, line });
-                }
-                Err(why) => self.say(Some(value.span()), format!("{path}.{}: {why}", key.name)),
-            }
-        }
+        let known: Vec<&str> = keys::keys_of(section).map(|key| key.name).collect();
+        self.each(&format!("[{path}]"), fields, &known, |reader, name, value| {
+            let key = keys::find(section, name.get_ref()).ok_or(Wrong::Unknown)?;
+            let value = read_value(key.takes, value)?;
+            values.insert(key.name, value.clone());
+            let line = reader.line(name.span().start);
+            reader.file.given.insert(format!("{path}.{}", key.name), Given { value, line });
+            Ok(())
+        });
         values
     }
 
-    fn into_config(mut self) -> (ConfigFile, Vec<Problem>) {
-        for gate in &self.gates {
-            if let Some(message) = gates::unknown_type(gate, |kind| self.types.contains_key(kind)) {
-                self.problems.push(Problem { line: Some(gate.line), column: None, message });
+    /// Reads each key of a section, and says what is wrong with it in its place.
+    pub(crate) fn each(
+        &mut self,
+        header: &str,
+        fields: &DeTable<'_>,
+        known: &[&str],
+        mut read: impl FnMut(&mut Self, &Named<'_>, &DeValue<'_>) -> Result<(), Wrong>,
+    ) {
+        let path = header.trim_matches(['[', ']']);
+        for (name, value) in fields {
+            let key = name.get_ref();
+            match read(self, name, value.get_ref()) {
+                Ok(()) => {}
+                Err(Wrong::Unknown) => {
+                    let unknown = keys::unknown("key", key, known.iter().copied());
+                    self.say(name.span(), format!("{header}: {unknown}"));
+                }
+                Err(Wrong::Key(why)) => self.say(name.span(), format!("{path}.{key}: {why}")),
+                Err(Wrong::Value(why)) => self.say(value.span(), format!("{path}.{key}: {why}")),
             }
         }
-        for rule in &self.on {
-            if let Some(message) = on::unknown_type(rule, |kind| self.types.contains_key(kind)) {
-                self.problems.push(Problem { line: Some(rule.line), column: None, message });
-            }
+    }
+
+    fn finish(self) -> (ConfigFile, Vec<Problem>) {
+        let Self { mut file, mut problems, types, source, .. } = self;
+        // Which types there are beside those of a machine's own file, the office says.
+        if source == Source::Office {
+            let mut say = |what: String, line: usize, kinds: &[TypeName]| {
+                let unknown = unknown_type(kinds, |kind| types.contains_key(kind));
+                problems.extend(unknown.map(|why| Problem {
+                    line: Some(line),
+                    column: None,
+                    message: format!("{what}: {why}"),
+                }));
+            };
+            file.gates.iter().for_each(|gate| say(format!("gate {}", gate.name), gate.line, gate.kind.as_slice()));
+            file.on.iter().for_each(|rule| say(format!("on {}", rule.name), rule.line, &rule.matches.types));
         }
-        let mut schemas = BTreeMap::new();
-        let mut types = Vec::new();
-        for (name, mut values) in std::mem::take(&mut self.types) {
+        let mut policy = FilePolicy { settings: settings(&file.given), types: Vec::new() };
+        for (name, mut values) in types {
             let schema = values.remove(keys::SCHEMA);
             // A schema is no policy: a built-in type that only gets one stays as it is built in.
             if !(values.is_empty() && schema.is_some() && built_in(name.as_str()).is_some()) {
-                types.push(policy_type(name.clone(), &values));
+                policy.types.push(policy_type(name.clone(), &values));
             }
             if let Some(Value::Schema(source)) = schema {
-                schemas.insert(name, source);
+                file.schemas.insert(name, source);
             }
         }
-        let policy = FilePolicy { settings: settings(&self.given), types };
-        let Self { gates, wake, agents, team, on, given, problems, .. } = self;
-        (ConfigFile { policy, schemas, gates, wake, agents, team, on, given }, problems)
+        (ConfigFile { policy, ..file }, problems)
     }
+}
+
+/// What is for a type that does not exist would never be used.
+pub(crate) fn unknown_type(kinds: &[TypeName], is_known: impl Fn(&TypeName) -> bool) -> Option<String> {
+    let unknown = kinds.iter().find(|kind| built_in(kind.as_str()).is_none() && !is_known(kind))?;
+    let near = nearest(unknown.as_str(), BUILT_IN.iter().map(|word| word.name));
+    let near = near.first().map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    Some(format!("there is no type {unknown}{near}"))
 }
 
 fn settings(given: &BTreeMap<String, Given>) -> Settings {
@@ -369,8 +330,7 @@ pub(crate) fn policy_type(name: TypeName, values: &BTreeMap<&'static str, Value>
     }
 }
 
-pub(crate) fn read_value(key: &Key, value: &DeValue<'_>) -> Result<Value, String> {
-    let takes = key.takes;
+pub(crate) fn read_value(takes: Takes, value: &DeValue<'_>) -> Result<Value, String> {
     let read = match (takes, value) {
         (Takes::Count { .. }, DeValue::Integer(number)) => {
             Value::Count(unsigned(number).ok_or_else(|| format!("it is {}", takes.expected()))?)
@@ -437,15 +397,4 @@ fn without_line(text: &str, at: usize) -> Option<String> {
     }
     let blank: String = text[start..end].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
     Some(format!("{}{blank}{}", &text[..start], &text[end..]))
-}
-
-/// Line and column of a byte, both from 1.
-fn place(text: &str, at: usize) -> (usize, usize) {
-    let mut at = at.min(text.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    let before = &text[..at];
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }

@@ -5,12 +5,14 @@ use std::path::Path;
 use poste_core::log::{Author, Intent, Policy, Via};
 use poste_core::office::Rules;
 use poste_core::payload::PayloadSchemas;
+use poste_core::store::tables::PolicyRow;
 use poste_core::store::{Store, host_name};
 use poste_core::text::Name;
+use poste_core::views::{self, PolicyStanding};
 use poste_core::{Error, Office};
 
 use crate::disk::{read_config, replace_config};
-use crate::office::{config, config_path, schemas_of, shared_file};
+use crate::office::{config, config_path, schemas_of};
 use crate::{Change, ConfigFile, FilePolicy, KeyPath, LOCAL_FILE, NewAgent, Problem, SCHEMA, Value, edit};
 
 /// How the rules of this machine's file stand to those in force.
@@ -28,35 +30,25 @@ pub enum Standing {
 #[derive(Debug)]
 pub(crate) struct Weighed {
     pub standing: Standing,
+    /// What the file would propose; it replaces the policy version that the file was last known to stand on.
     pub policy: Policy,
-    /// The policy version the file was last known to stand on, and the one in force.
-    pub seen: u64,
-    pub in_force: u64,
+    pub in_force: PolicyRow,
 }
 
 /// This machine's file against the policy in force. `None`: there is no file, and never was.
-pub(crate) fn weigh_file(store: &Store) -> Result<Option<Weighed>, Error> {
-    weigh(store, shared_file(store.path())?.map(|(_, file)| file.policy))
-}
-
-fn weigh(store: &Store, file: Option<FilePolicy>) -> Result<Option<Weighed>, Error> {
-    let tables = store.tables()?;
-    let machine = store.machine()?;
-    let last = tables.policy_last_proposed(machine)?;
-    if file.is_none() && last.is_none() {
+pub(crate) fn weigh(store: &Store, file: Option<FilePolicy>) -> Result<Option<Weighed>, Error> {
+    if file.is_none() && !views::has_proposed_policy(store)? {
         return Ok(None);
     }
-    let in_force = tables.policy()?;
-    // What this machine proposed itself it has seen, whether or not it lived to remember it.
-    let seen = store.policy_seen()?.max(tables.policy_version_of(machine)?);
-    let policy = file.unwrap_or_default().into_policy(machine.clone(), host_name(), seen);
+    let PolicyStanding { in_force, proposed, seen } = views::policy_standing(store)?;
+    let policy = file.unwrap_or_default().into_policy(store.machine()?.clone(), host_name(), seen);
     let digest = policy.digest();
     let standing = match () {
         () if digest == in_force.digest => Standing::InForce,
-        () if last == Some(digest) => Standing::Overruled,
+        () if proposed == Some(digest) => Standing::Overruled,
         () => Standing::Next,
     };
-    Ok(Some(Weighed { standing, policy, seen, in_force: in_force.version }))
+    Ok(Some(Weighed { standing, policy, in_force }))
 }
 
 /// How this machine's file stands to the policy in force.
@@ -82,7 +74,8 @@ pub fn sync_policy(office: &mut Office) -> Result<PayloadSchemas, Error> {
 
 /// Says whether that is done; if not, the file has to be looked at again.
 fn bring_into_force(office: &mut Office, file: Option<FilePolicy>) -> Result<bool, Error> {
-    let Some(Weighed { standing, policy, seen, in_force }) = weigh(office.store(), file)? else { return Ok(true) };
+    let Some(Weighed { standing, policy, in_force }) = weigh(office.store(), file)? else { return Ok(true) };
+    let (seen, in_force) = (policy.replaces, in_force.version);
     match standing {
         Standing::InForce if seen == in_force => return Ok(true),
         // The file came to agree, for example by a pull: a later change of it stands on this version.
@@ -98,8 +91,7 @@ fn bring_into_force(office: &mut Office, file: Option<FilePolicy>) -> Result<boo
     };
     // Another process of this machine proposed this file, or a later state of it, between the look and the append. That
     // is no clash of machines: look again. Each round somebody else got further, so it ends.
-    let is_further = office.store().tables()?.policy_version_of(office.machine()?)? > seen;
-    if is_further { Ok(false) } else { Err(error) }
+    if views::policy_standing(office.store())?.seen > seen { Ok(false) } else { Err(error) }
 }
 
 fn propose_policy(office: &mut Office, policy: Policy) -> Result<(), Error> {

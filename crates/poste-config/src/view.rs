@@ -10,7 +10,9 @@ use poste_core::log::{PolicyType, Settings};
 use poste_core::store::Store;
 use poste_core::store::tables::PolicyRow;
 use poste_core::text::TypeName;
+use poste_core::views;
 
+use crate::keys::keys_of;
 use crate::read::policy_type;
 use crate::{ConfigFile, KEYS, Key, LocalFile, MACHINE_SECTIONS, SCHEMA, TYPES, Value};
 
@@ -50,22 +52,20 @@ pub struct PolicyView {
 /// The office's settings as they hold, beside what this machine's file says.
 pub fn settings(store: &Store, file: Option<&ConfigFile>, local: &LocalFile) -> Result<PolicyView, Error> {
     store.read(|_| {
-        let tables = store.tables()?;
-        let policy = tables.policy()?;
+        let policy = views::policy_standing(store)?.in_force;
         let none = ConfigFile::default();
         let file = file.unwrap_or(&none);
         let ours = file.policy.digest() == policy.digest || store.machine()?.as_str() == policy.machine;
         let view = View { policy: &policy, file, local, ours };
         let mut settings: Vec<Setting> =
             KEYS.iter().filter(|key| key.section != TYPES).map(|key| view.office_wide(key)).collect();
-        let mut names: BTreeSet<TypeName> = tables.own_types()?.into_iter().collect();
+        let own = views::own_types(store)?;
+        let mut names: BTreeSet<TypeName> = own.iter().map(|kind| kind.name.clone()).collect();
         names.extend(file.policy.types.iter().map(|kind| kind.name.clone()));
         names.extend(file.schemas.keys().cloned());
         for name in names {
-            let held = tables.own_type(&name)?;
-            for key in KEYS.iter().filter(|key| key.section == TYPES) {
-                settings.extend(view.of_type(key, &name, held.as_ref()));
-            }
+            let held = own.iter().find(|kind| kind.name == name);
+            settings.extend(keys_of(TYPES).filter_map(|key| view.of_type(key, &name, held)));
         }
         let host = (policy.version > 0).then(|| policy.host.clone());
         Ok(PolicyView { version: policy.version, host, settings })

@@ -82,38 +82,3 @@ pub fn ending(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     file.take(max).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
-    #[test]
-    fn neither_a_pipe_nor_a_link_nor_a_folder_is_in_the_way() {
-        let folder = tempfile::tempdir().unwrap();
-        let (target, path) = (folder.path().join("target"), folder.path().join("file"));
-        fs::write(&target, "precious").unwrap();
-        for what in ["pipe", "link", "folder", "nothing"] {
-            match what {
-                "pipe" => {
-                    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
-                    assert!(made.success());
-                }
-                "link" => symlink(&target, &path).unwrap(),
-                "folder" => {
-                    fs::create_dir(&path).unwrap();
-                    fs::write(path.join("inside"), "x").unwrap();
-                }
-                _ => {}
-            }
-            assert!(beginning(&path, 9).is_err() && existing(&path).is_err(), "{what}");
-            anew(&path).unwrap().write_all(what.as_bytes()).unwrap();
-            assert_eq!(beginning(&path, 3).unwrap(), what.as_bytes()[..3], "{what}");
-            assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
-            fs::remove_file(&path).unwrap();
-        }
-        assert!(beginning(Path::new("/dev/zero"), 9).is_err());
-    }
-}

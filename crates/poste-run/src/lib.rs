@@ -42,22 +42,3 @@ pub fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     });
     quoted.collect::<Vec<_>>().join(" ")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_split_like_a_shell_and_never_expanded() {
-        let split = words(r#"check --title "two words" 'a $HOME' b\ c"#);
-        assert_eq!(split.as_deref(), Some(&["check", "--title", "two words", "a $HOME", "b c"].map(String::from)[..]));
-        assert_eq!(words("check 'never closed"), None);
-        assert_eq!(words("   "), None);
-    }
-
-    #[test]
-    fn a_line_splits_into_its_words_again() {
-        let hostile = ["a b", "$(reboot)", "it's", "", "\n", "#", "ü"];
-        assert_eq!(words(&line(hostile)).as_deref(), Some(&hostile.map(String::from)[..]));
-    }
-}

@@ -5,11 +5,13 @@
 mod signals;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use poste_run::{End, Environment, Finished, Keep, Output, StartError, Stopped, Task, Watch};
+use poste_run::files::{anew, beginning, existing};
+use poste_run::{End, Environment, Finished, Keep, Output, StartError, Stopped, Task, Watch, line, words};
 use rustix::process::{Pid, test_kill_process};
 
 /// What must happen happens long before this, also on a machine that is busy with other things.
@@ -252,4 +254,45 @@ fn a_quick_command_does_not_wait_for_the_clock() {
         done.duration < Duration::from_millis(100)
     });
     assert!(in_time);
+}
+
+#[test]
+fn words_are_split_like_a_shell_and_never_expanded() {
+    let split = words(r#"check --title "two words" 'a $HOME' b\ c"#);
+    assert_eq!(split.as_deref(), Some(&["check", "--title", "two words", "a $HOME", "b c"].map(String::from)[..]));
+    assert_eq!(words("check 'never closed"), None);
+    assert_eq!(words("   "), None);
+}
+
+#[test]
+fn a_line_splits_into_its_words_again() {
+    let hostile = ["a b", "$(reboot)", "it's", "", "\n", "#", "ü"];
+    assert_eq!(words(&line(hostile)).as_deref(), Some(&hostile.map(String::from)[..]));
+}
+
+#[test]
+fn neither_a_pipe_nor_a_link_nor_a_folder_is_in_the_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let (target, path) = (folder.path().join("target"), folder.path().join("file"));
+    fs::write(&target, "precious").unwrap();
+    for what in ["pipe", "link", "folder", "nothing"] {
+        match what {
+            "pipe" => {
+                let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+                assert!(made.success());
+            }
+            "link" => symlink(&target, &path).unwrap(),
+            "folder" => {
+                fs::create_dir(&path).unwrap();
+                fs::write(path.join("inside"), "x").unwrap();
+            }
+            _ => {}
+        }
+        assert!(beginning(&path, 9).is_err() && existing(&path).is_err(), "{what}");
+        anew(&path).unwrap().write_all(what.as_bytes()).unwrap();
+        assert_eq!(beginning(&path, 3).unwrap(), what.as_bytes()[..3], "{what}");
+        assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
+        fs::remove_file(&path).unwrap();
+    }
+    assert!(beginning(Path::new("/dev/zero"), 9).is_err());
 }

@@ -5,10 +5,12 @@
 #[allow(dead_code, reason = "the desk of the core's own tests")]
 mod common;
 mod doctor;
+mod edit;
 mod gates;
 mod machine;
 mod payload;
 mod policy;
+mod reading;
 
 /// How a [`common::Desk`] proposes.
 use poste_config::propose;

@@ -15,6 +15,7 @@ mod message;
 mod named_blobs;
 mod origin;
 mod overdue;
+mod policy;
 mod pressing;
 mod records;
 mod replay;
@@ -63,6 +64,7 @@ pub use message::{
 pub use named_blobs::named_blobs;
 pub use origin::Origin;
 pub use overdue::{LateDelivery, Overdue, Patience, overdue};
+pub use policy::{PolicyStanding, has_proposed_policy, own_types, policy_standing};
 pub use pressing::{Heard, neglected, unheard};
 pub use records::{
     IdAnswer, MalformedView, RecordView, Why, WhyLine, malformed, record, records, sealed, why_id, why_message,

@@ -18,12 +18,12 @@ use serde::Serialize;
 use super::times;
 
 /// Runs in a row that failed, of so many different messages, before an agent is given a rest.
-pub const FAILING_RUNS: usize = 5;
-pub const FAILING_MESSAGES: usize = 3;
+pub(super) const FAILING_RUNS: usize = 5;
+const FAILING_MESSAGES: usize = 3;
 /// How long that rest is.
-pub const FAILING_REST_MS: i64 = 10 * 60 * 1_000;
+const FAILING_REST_MS: i64 = 10 * 60 * 1_000;
 /// The time `starts_per_minute` is for.
-pub const RATE_MS: i64 = 60 * 1_000;
+pub(super) const RATE_MS: i64 = 60 * 1_000;
 /// Senders one hold tells at most.
 const TOLD_MAX: usize = 8;
 
@@ -373,7 +373,3 @@ impl Choice {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "choose_tests.rs"]
-mod tests;

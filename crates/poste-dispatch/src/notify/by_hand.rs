@@ -1,26 +1,46 @@
 //! What a person does about a rule: trying again what it could not tell, and testing whether it gets through.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use poste_core::fold::Code;
-use poste_core::log::MessageNo;
+use poste_core::log::{HandlerSettle, Intent, MessageNo, Settling};
 use poste_core::office::Place;
+use poste_core::store::tables::Concern;
+use poste_core::store::{Interest, Interrupt};
 use poste_core::text::Label;
-use poste_core::views;
+use poste_core::views::{self, MessageView};
 use poste_verbs::actions::Carrier;
 use poste_verbs::note;
 use poste_verbs::watch::{drop::Answer, runnable};
 use poste_verbs::{Error, Kind, Result};
 
-use super::{Matcher, Retried};
+use super::channels::{self, Failure};
+use super::held::{Folders, HeldRule, take};
+use super::post::Post;
+use super::watcher::Setting;
+use crate::mark::office_id;
 use crate::speaker;
 
-/// Tries messages that a rule could not tell of once more; none named, all of them.
+/// Dead letters one retry looks at.
+const RETRIED_MAX: usize = 10_000;
+
+/// What became of a dead letter that was tried again.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
+pub struct Retried {
+    pub rule: Label,
+    pub message: MessageNo,
+    pub told: bool,
+    /// Why it failed once more.
+    pub error: Option<String>,
+}
+
+/// Tries messages that a rule could not tell of once more, each once; none named, all of them.
 pub fn retry(
     place: &Place,
     carrier: &Carrier,
-    rule: &Label,
+    name: &Label,
     numbers: &[MessageNo],
     patience: Duration,
     stop: &AtomicBool,
@@ -28,29 +48,83 @@ pub fn retry(
     let mut office = place.open()?;
     poste_config::sync_policy(&mut office)?;
     let rules = poste_config::on_rules(&office)?;
-    let matcher = Matcher::new(runnable(&rules, rule)?.clone())?;
+    let rule = runnable(&rules, name)?;
     let speaker = speaker(&mut office, carrier.caller.clone())?;
     carrier.carry_out(&mut office);
     for number in numbers {
-        if !views::is_untold(office.store(), rule, *number)? {
-            let error = Error::not_found(format!("rule {rule} does not wait to tell of message {number}"));
-            return Err(error.hint(note!("what waits: " [watch dead, rule = rule])));
+        if !views::is_untold(office.store(), name, *number)? {
+            let error = Error::not_found(format!("rule {name} does not wait to tell of message {number}"));
+            return Err(error.hint(note!("what waits: " [watch dead, rule = name])));
         }
     }
-    drop(office);
-    let retried = super::retry(place, carrier, &speaker, &matcher, numbers, patience, stop)?;
-    retried.ok_or_else(|| {
-        Error::new(Kind::Busy, format!("somebody else sees to rule {rule} just now"))
-            .code(Code::RuleHeld.word())
-            .hint(note!("see who: " [watch status]))
-    })
+    let setting = Setting {
+        place: place.clone(),
+        speaker,
+        stop: Interrupt::default(),
+        carrier: carrier.clone(),
+        report: Arc::new(|_| {}),
+        pace: None,
+    };
+    let freed = Interest::from(Concern::Handler(name.clone()));
+    let handling =
+        office.wait_for(&freed, Some(patience), |office| take(office, &setting, rule))?.ok_or_else(|| {
+            Error::new(Kind::Busy, format!("somebody else sees to rule {name} just now"))
+                .code(Code::RuleHeld.word())
+                .hint(note!("see who: " [watch status]))
+        })?;
+    let id = office_id(&office)?;
+    let folders = Folders::of(place);
+    let mut held = HeldRule::new(&mut office, &setting, rule, handling);
+    let mut retried = Vec::new();
+    for (message, attempts) in views::untold_attempts(held.office.store(), name, RETRIED_MAX)? {
+        if !numbers.is_empty() && !numbers.contains(&message) {
+            continue;
+        }
+        if stop.load(Ordering::Relaxed) || !held.keep_for_attempt()? {
+            break;
+        }
+        let sent = match views::message(held.office.store(), message)? {
+            None => Err(Failure::from("the message is gone".to_owned())),
+            Some(found) => {
+                let scene = folders.scene(rule, held.office.wall(), stop);
+                channels::send(&rule.handler, &Post::of(held.office, &id, name, found)?, scene)
+            }
+        };
+        if sent.is_err() && stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let error = sent.as_ref().err().map(|failure| failure.why.clone());
+        retried.push(Retried { rule: name.clone(), message, told: sent.is_ok(), error });
+        match sent {
+            Ok(()) => {
+                let (how, token) = (Settling::Sent, Some(held.token));
+                let settle = HandlerSettle { rule: name.clone(), message, how, token };
+                held.submit(vec![(Intent::HandlerSettle(settle), None)])?;
+            }
+            Err(failure) => drop(held.give_up(message, attempts.saturating_add(1), &failure, None)?),
+        }
+    }
+    held.finish(None)?;
+    Ok(retried)
 }
 
-/// Sends a message that is none by a rule. Nothing is written down.
-pub fn test(place: &Place, rule: &Label) -> Result<Answer> {
-    let rules = poste_config::on_rules(&place.open()?)?;
-    match super::test(place, runnable(&rules, rule)?)? {
-        Ok(()) => Ok(Answer { rule: rule.clone(), message: None, what: "sent" }),
-        Err(failure) => Err(Error::new(Kind::Unhealthy, format!("rule {rule}: {}", failure.why)).code("untold")),
+/// Sends a message that is none, to see whether a rule would get through. Nothing is written down.
+pub fn test(place: &Place, name: &Label) -> Result<Answer> {
+    let office = place.open()?;
+    let rules = poste_config::on_rules(&office)?;
+    let rule = runnable(&rules, name)?;
+    let now = office.wall();
+    let message = MessageView {
+        subject: format!("a test of rule {name}"),
+        body: "This is a test: it is no message, and there is nothing to do.".to_owned(),
+        ..MessageView::blank("message".parse().expect("a built-in type"), now)
+    };
+    let post = Post {
+        key: format!("poste-test-{}", uuid::Uuid::now_v7()),
+        ..Post::of(&office, &office_id(&office)?, name, message)?
+    };
+    match channels::send(&rule.handler, &post, Folders::of(place).scene(rule, now, &AtomicBool::new(false))) {
+        Ok(()) => Ok(Answer { rule: name.clone(), message: None, what: "sent" }),
+        Err(failure) => Err(Error::new(Kind::Unhealthy, format!("rule {name}: {}", failure.why)).code("untold")),
     }
 }

@@ -1,19 +1,14 @@
 //! Seeing to one rule: holding it, telling what is to be told, moving its cursor on, letting go.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use poste_config::OnRule;
 use poste_core::error::Error;
 use poste_core::fold::{Code, Effect, Handling, Outcome, Verdict};
-use poste_core::log::{
-    Content, HandlerCursor, HandlerDead, HandlerRelease, HandlerSettle, HandlerTake, Intent, Send, Settling,
-};
+use poste_core::log::{Content, HandlerCursor, HandlerDead, HandlerRelease, HandlerTake, Intent, Send};
 use poste_core::office::Place;
-use poste_core::store::Interest;
-use poste_core::store::tables::Concern;
-use poste_core::text::{Label, Name};
 use poste_core::time::Timestamp;
 use poste_core::views::{self, MessageView};
 use poste_core::{Address, MessageNo, Office, Position, limits};
@@ -24,14 +19,9 @@ use super::post::Post;
 use super::watcher::{Setting, What};
 use crate::mark::office_id;
 use crate::speaker::proposal;
-use poste_verbs::actions::Carrier;
 
 /// Messages that are looked at in one go.
 const PAGE: usize = 200;
-/// Dead letters one retry looks at.
-const RETRIED_MAX: usize = 10_000;
-/// How often somebody who pauses between two attempts looks up.
-const SLICE: Duration = Duration::from_millis(100);
 /// What an attempt may take beyond its time limit, before somebody else may take the rule.
 const SLACK_MS: i64 = limits::SECOND_MS;
 
@@ -110,14 +100,14 @@ pub(super) fn next_match(office: &Office, matcher: &Matcher, after: Position) ->
 }
 
 /// Takes a rule, unless somebody else sees to it. Whoever takes one first starts its cursor.
-fn take(office: &mut Office, carrier: &Carrier, speaker: &Name, rule: &OnRule) -> Result<Option<Handling>, Error> {
+pub(super) fn take(office: &mut Office, setting: &Setting, rule: &OnRule) -> Result<Option<Handling>, Error> {
     let take = HandlerTake {
         rule: rule.name.clone(),
         lease_ms: lease_ms(rule),
         token: None,
         from: rule.from_start.then_some(Position(0)),
     };
-    match propose(office, carrier, speaker, Intent::HandlerTake(take))?.verdict {
+    match propose(office, setting, Intent::HandlerTake(take))?.verdict {
         Verdict::Accepted(Effect::Handling(handling)) => Ok(Some(handling)),
         // A lease that was over before its answer came is nobody's.
         Verdict::Accepted(_) => Ok(None),
@@ -126,19 +116,18 @@ fn take(office: &mut Office, carrier: &Carrier, speaker: &Name, rule: &OnRule) -
     }
 }
 
-fn propose(office: &mut Office, carrier: &Carrier, speaker: &Name, intent: Intent) -> Result<Outcome, Error> {
-    let proposal = proposal(office, speaker, intent, None);
+fn propose(office: &mut Office, setting: &Setting, intent: Intent) -> Result<Outcome, Error> {
+    let proposal = proposal(office, &setting.speaker, intent, None);
     let outcome = poste_config::propose(office, &proposal);
     // Also of a refusal: what was due before it is recorded.
-    carrier.carry_out(office);
+    setting.carrier.carry_out(office);
     outcome
 }
 
 /// Makes a rule known, so that its cursor stands; what comes from now on is told.
 pub(super) fn begin(setting: &Setting, office: &mut Office, rule: &OnRule) -> Result<(), Error> {
-    let Some(handling) = take(office, &setting.carrier, &setting.speaker, rule)? else { return Ok(()) };
-    let release = HandlerRelease { rule: rule.name.clone(), token: handling.token };
-    propose(office, &setting.carrier, &setting.speaker, Intent::HandlerRelease(release))?;
+    let Some(handling) = take(office, setting, rule)? else { return Ok(()) };
+    HeldRule::new(office, setting, rule, handling).finish(None)?;
     if !rule.from_start && views::count_after(office.store(), Position(0))? > 0 {
         let why = "it tells of what is sent from now on; for what was sent before: a rule of another name with since = \"start\"".to_owned();
         setting.say(rule, None, What::Begun, Some(why), 0);
@@ -148,19 +137,18 @@ pub(super) fn begin(setting: &Setting, office: &mut Office, rule: &OnRule) -> Re
 
 /// Moves a cursor on over what was looked at and concerns nobody. If somebody else sees to the rule, they do.
 pub(super) fn move_on(setting: &Setting, office: &mut Office, rule: &OnRule, to: Position) -> Result<(), Error> {
-    let Some(handling) = take(office, &setting.carrier, &setting.speaker, rule)? else { return Ok(()) };
-    let mut held = HeldRule::new(office, &setting.carrier, &setting.speaker, rule, handling);
+    let Some(handling) = take(office, setting, rule)? else { return Ok(()) };
+    let mut held = HeldRule::new(office, setting, rule, handling);
     let is_further = to > held.cursor;
     held.finish(is_further.then_some(to)).map(drop)
 }
 
 /// A rule that is held.
-struct HeldRule<'r> {
-    office: &'r mut Office,
-    carrier: &'r Carrier,
-    speaker: &'r Name,
+pub(super) struct HeldRule<'r> {
+    pub office: &'r mut Office,
+    setting: &'r Setting,
     rule: &'r OnRule,
-    token: Position,
+    pub token: Position,
     until: Timestamp,
     cursor: Position,
 }
@@ -176,10 +164,10 @@ enum Told {
 pub(super) fn see_to(setting: &Setting, matcher: &Matcher, up_to: Option<Position>) -> Result<Seen, Error> {
     let mut office = setting.place.open()?;
     let rule = &matcher.rule;
-    let Some(handling) = take(&mut office, &setting.carrier, &setting.speaker, rule)? else { return Ok(Seen::Held) };
+    let Some(handling) = take(&mut office, setting, rule)? else { return Ok(Seen::Held) };
     let id = office_id(&office)?;
-    let folder = Folders::of(&setting.place)?;
-    let mut held = HeldRule::new(&mut office, &setting.carrier, &setting.speaker, rule, handling);
+    let folders = Folders::of(&setting.place);
+    let mut held = HeldRule::new(&mut office, setting, rule, handling);
     let mut next = next_match(held.office, matcher, held.cursor)?;
     loop {
         for (number, damage) in std::mem::take(&mut next.unreadable) {
@@ -198,7 +186,7 @@ pub(super) fn see_to(setting: &Setting, matcher: &Matcher, up_to: Option<Positio
             if views::is_untold(held.office.store(), &rule.name, message.number)? {
                 continue;
             }
-            match held.tell(setting, &folder, Post::of(held.office, &id, &rule.name, message)?)? {
+            match held.tell(&folders, Post::of(held.office, &id, &rule.name, message)?)? {
                 Told::Done => {}
                 Told::Lost => {
                     setting.say(rule, None, What::Lost, None, 0);
@@ -225,19 +213,19 @@ pub(super) fn see_to(setting: &Setting, matcher: &Matcher, up_to: Option<Positio
 }
 
 /// The two folders channels ask for.
-struct Folders {
+pub(super) struct Folders {
     office: PathBuf,
     config: PathBuf,
 }
 
 impl Folders {
-    fn of(place: &Place) -> Result<Self, Error> {
+    pub fn of(place: &Place) -> Self {
         let office = std::path::absolute(&place.path).unwrap_or_else(|_| place.path.clone());
         let config = office.parent().unwrap_or(Path::new("/")).to_owned();
-        Ok(Self { office, config })
+        Self { office, config }
     }
 
-    fn scene<'s>(&'s self, rule: &OnRule, now: Timestamp, stop: &'s AtomicBool) -> Scene<'s> {
+    pub fn scene<'s>(&'s self, rule: &OnRule, now: Timestamp, stop: &'s AtomicBool) -> Scene<'s> {
         Scene {
             office: &self.office,
             folder: &self.config,
@@ -249,19 +237,14 @@ impl Folders {
 }
 
 impl<'r> HeldRule<'r> {
-    fn new(
-        office: &'r mut Office,
-        carrier: &'r Carrier,
-        speaker: &'r Name,
-        rule: &'r OnRule,
-        handling: Handling,
-    ) -> Self {
+    pub fn new(office: &'r mut Office, setting: &'r Setting, rule: &'r OnRule, handling: Handling) -> Self {
         let Handling { token, until, cursor, .. } = handling;
-        Self { office, carrier, speaker, rule, token, until, cursor }
+        Self { office, setting, rule, token, until, cursor }
     }
 
     /// Tries until it is told, or as often as the rule says; then it is a dead letter.
-    fn tell(&mut self, setting: &Setting, folders: &Folders, post: Post) -> Result<Told, Error> {
+    fn tell(&mut self, folders: &Folders, post: Post) -> Result<Told, Error> {
+        let setting = self.setting;
         let number = Some(post.message.number);
         let mut attempt = 1;
         let is_new = self.office.wall().since_ms(post.message.at) < limits::HANDLER_PACE_MS;
@@ -273,7 +256,7 @@ impl<'r> HeldRule<'r> {
                 "it told of {per_minute} {messages} within a minute and stops for {seconds}s: does it cause them itself?"
             );
             setting.say(self.rule, number, What::Problem, Some(why), 0);
-            match self.pause(setting, wait)? {
+            match self.pause(wait)? {
                 Told::Done => {}
                 other => return Ok(other),
             }
@@ -282,7 +265,7 @@ impl<'r> HeldRule<'r> {
             if setting.stop.is_raised() {
                 return Ok(Told::Stopped);
             }
-            if !self.keep(self.rule.timeout_ms + SLACK_MS)? {
+            if !self.keep_for_attempt()? {
                 return Ok(Told::Lost);
             }
             let scene = folders.scene(self.rule, self.office.wall(), setting.stop.flag());
@@ -308,28 +291,36 @@ impl<'r> HeldRule<'r> {
                 });
             }
             setting.say(self.rule, number, What::Failed, Some(failure.why.clone()), attempt);
-            match self.pause(setting, pause_before(self.rule, attempt, &failure))? {
+            match self.pause(pause_before(self.rule, attempt, &failure))? {
                 Told::Done => attempt += 1,
                 other => return Ok(other),
             }
         }
     }
 
-    fn pause(&mut self, setting: &Setting, length: Duration) -> Result<Told, Error> {
+    fn pause(&mut self, length: Duration) -> Result<Told, Error> {
+        let lease_ms = lease_ms(self.rule);
+        // Often enough to keep the rule.
+        let slice = Duration::from_millis((lease_ms / 8).unsigned_abs());
         let until = Instant::now() + length;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(Told::Done);
             }
-            if setting.stop.is_raised() {
+            if self.setting.stop.is_raised() {
                 return Ok(Told::Stopped);
             }
-            if !self.keep(lease_ms(self.rule) / 3)? {
+            if !self.keep(lease_ms / 3)? {
                 return Ok(Told::Lost);
             }
-            setting.stop.sleep(left.min(SLICE));
+            self.setting.stop.sleep(left.min(slice));
         }
+    }
+
+    /// False: somebody else has the rule.
+    pub fn keep_for_attempt(&mut self) -> Result<bool, Error> {
+        self.keep(self.rule.timeout_ms + SLACK_MS)
     }
 
     /// Holds the rule at least so much longer. False: somebody else has it.
@@ -339,7 +330,7 @@ impl<'r> HeldRule<'r> {
         }
         let rule = self.rule.name.clone();
         let take = HandlerTake { rule, lease_ms: lease_ms(self.rule), token: Some(self.token), from: None };
-        match propose(self.office, self.carrier, self.speaker, Intent::HandlerTake(take))?.verdict {
+        match propose(self.office, self.setting, Intent::HandlerTake(take))?.verdict {
             Verdict::Accepted(Effect::Handling(handling)) => {
                 self.until = handling.until;
                 Ok(true)
@@ -361,7 +352,7 @@ impl<'r> HeldRule<'r> {
     }
 
     /// Lets go, where the cursor is to stand.
-    fn finish(&mut self, cursor: Option<Position>) -> Result<bool, Error> {
+    pub fn finish(&mut self, cursor: Option<Position>) -> Result<bool, Error> {
         let release = HandlerRelease { rule: self.rule.name.clone(), token: self.token };
         let mut intents: Vec<(Intent, Option<Content>)> = Vec::new();
         intents.extend(cursor.map(|position| (self.cursor_at(position), None)));
@@ -369,7 +360,7 @@ impl<'r> HeldRule<'r> {
         self.submit(intents)
     }
 
-    fn give_up(
+    pub fn give_up(
         &mut self,
         message: MessageNo,
         attempts: u32,
@@ -439,13 +430,13 @@ impl<'r> HeldRule<'r> {
     }
 
     /// False: somebody else has the rule.
-    fn submit(&mut self, intents: Vec<(Intent, Option<Content>)>) -> Result<bool, Error> {
+    pub fn submit(&mut self, intents: Vec<(Intent, Option<Content>)>) -> Result<bool, Error> {
         let proposals =
-            intents.into_iter().map(|(intent, content)| proposal(self.office, self.speaker, intent, content));
+            intents.into_iter().map(|(intent, content)| proposal(self.office, &self.setting.speaker, intent, content));
         let proposals: Vec<_> = proposals.collect();
         let mut is_held = true;
         let outcomes = poste_config::submit(self.office, &proposals)?;
-        self.carrier.carry_out(self.office);
+        self.setting.carrier.carry_out(self.office);
         for (outcome, proposal) in outcomes.into_iter().zip(proposals) {
             let Verdict::Rejected(rejection) = outcome.verdict else { continue };
             match (rejection.code, proposal.intent) {
@@ -470,81 +461,4 @@ fn pause_before(rule: &OnRule, attempt: u32, failure: &Failure) -> Duration {
     let first = Duration::from_millis(rule.backoff_ms.unsigned_abs());
     let own = first.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1).min(20)));
     own.max(failure.again_in.unwrap_or_default()).min(longest)
-}
-
-/// What became of a dead letter that was tried again.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
-pub struct Retried {
-    pub rule: Label,
-    pub message: MessageNo,
-    pub told: bool,
-    /// Why it failed once more.
-    pub error: Option<String>,
-}
-
-/// Tries dead letters of a rule once more, each once; none named, all of them. `None`: somebody else sees to the rule.
-pub fn retry(
-    place: &Place,
-    carrier: &Carrier,
-    speaker: &Name,
-    matcher: &Matcher,
-    messages: &[MessageNo],
-    patience: Duration,
-    stop: &AtomicBool,
-) -> Result<Option<Vec<Retried>>, Error> {
-    let mut office = place.open()?;
-    let rule = &matcher.rule;
-    let freed = Interest::from(Concern::Handler(rule.name.clone()));
-    let waited = office.wait_for(&freed, Some(patience), |office| take(office, carrier, speaker, rule))?;
-    let Some(handling) = waited else { return Ok(None) };
-    let id = office_id(&office)?;
-    let folders = Folders::of(place)?;
-    let mut held = HeldRule::new(&mut office, carrier, speaker, rule, handling);
-    let mut retried = Vec::new();
-    for (message, attempts) in views::untold_attempts(held.office.store(), &rule.name, RETRIED_MAX)? {
-        if !messages.is_empty() && !messages.contains(&message) {
-            continue;
-        }
-        if stop.load(Ordering::Relaxed) || !held.keep(rule.timeout_ms + SLACK_MS)? {
-            break;
-        }
-        let sent = match views::message(held.office.store(), message)? {
-            None => Err(Failure::from("the message is gone".to_owned())),
-            Some(found) => {
-                let scene = folders.scene(rule, held.office.wall(), stop);
-                channels::send(&rule.handler, &Post::of(held.office, &id, &rule.name, found)?, scene)
-            }
-        };
-        if sent.is_err() && stop.load(Ordering::Relaxed) {
-            break;
-        }
-        let error = sent.as_ref().err().map(|failure| failure.why.clone());
-        retried.push(Retried { rule: rule.name.clone(), message, told: sent.is_ok(), error });
-        match sent {
-            Ok(()) => {
-                let (how, token) = (Settling::Sent, Some(held.token));
-                let settle = HandlerSettle { rule: rule.name.clone(), message, how, token };
-                held.submit(vec![(Intent::HandlerSettle(settle), None)])?;
-            }
-            Err(failure) => drop(held.give_up(message, attempts.saturating_add(1), &failure, None)?),
-        }
-    }
-    held.finish(None)?;
-    Ok(Some(retried))
-}
-
-/// Sends a message that is none, to see whether a rule would get through. Nothing is written down.
-pub fn test(place: &Place, rule: &OnRule) -> Result<Result<(), Failure>, Error> {
-    let office = place.open()?;
-    let now = office.wall();
-    let kind = "message".parse().map_err(|error| Error::Damaged(format!("{error}")))?;
-    let message = MessageView {
-        subject: format!("a test of rule {}", rule.name),
-        body: "This is a test: it is no message, and there is nothing to do.".to_owned(),
-        ..MessageView::blank(kind, now)
-    };
-    let mut post = Post::of(&office, &office_id(&office)?, &rule.name, message)?;
-    post.key = format!("poste-test-{}", uuid::Uuid::now_v7());
-    let folders = Folders::of(place)?;
-    Ok(channels::send(&rule.handler, &post, folders.scene(rule, now, &AtomicBool::new(false))))
 }

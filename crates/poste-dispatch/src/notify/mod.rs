@@ -16,10 +16,8 @@ mod secret;
 pub mod sign;
 mod watcher;
 
-pub use channels::Failure;
+pub use by_hand::Retried;
 pub(crate) use channels::{MESSAGE_TYPE, OFFICE_HEADER};
-pub use held::{Retried, retry, test};
-pub use matching::{Matcher, RULE_KEY, RULE_VARIABLE};
-pub use post::Post;
+pub use matching::{RULE_KEY, RULE_VARIABLE};
 pub use secret::{Secret, missing as missing_secret, read as read_secret};
 pub use watcher::{Line, WatchOptions, Watcher, What, begin_rules, catch_up};

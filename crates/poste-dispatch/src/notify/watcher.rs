@@ -86,7 +86,7 @@ pub(super) struct Setting {
     pub speaker: Name,
     pub stop: Interrupt,
     pub carrier: Carrier,
-    report: Arc<dyn Fn(&Line) + Send + Sync>,
+    pub report: Arc<dyn Fn(&Line) + Send + Sync>,
     /// None: it only goes as far as the log was when it began.
     pub pace: Option<Arc<Pace>>,
 }
@@ -114,27 +114,22 @@ impl Pace {
 
 impl Setting {
     pub fn say(&self, rule: &OnRule, message: Option<MessageNo>, what: What, why: Option<String>, attempt: u32) {
+        self.report(Some(rule), message, what, why, attempt);
+    }
+
+    fn problem(&self, why: String) {
+        self.report(None, None, What::Problem, Some(why), 0);
+    }
+
+    fn report(&self, rule: Option<&OnRule>, message: Option<MessageNo>, what: What, why: Option<String>, attempt: u32) {
         (self.report)(&Line {
             at: self.place.clock.wall(),
-            rule: Some(rule.name.clone()),
-            handler: Some(rule.handler.word().to_owned()),
+            rule: rule.map(|rule| rule.name.clone()),
+            handler: rule.map(|rule| rule.handler.word().to_owned()),
             message,
             what,
             attempt: (attempt > 0).then_some(attempt),
             why,
-        });
-    }
-
-    fn problem(&self, why: String) {
-        let at = self.place.clock.wall();
-        (self.report)(&Line {
-            at,
-            rule: None,
-            handler: None,
-            message: None,
-            what: What::Problem,
-            attempt: None,
-            why: Some(why),
         });
     }
 }

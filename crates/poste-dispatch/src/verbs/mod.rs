@@ -129,14 +129,3 @@ fn nobody_on_team() -> Note {
 fn not_on_team(name: &Name) -> Error {
     Error::not_found(format!("{name} is not on the team")).hint(note!("see who is: "[team list]))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn verbs_are_listed_once_and_in_order() {
-        let names: Vec<&str> = VERBS.iter().map(|spec| spec.name).collect();
-        assert!(names.is_sorted_by(|one, next| one < next), "{names:?}");
-    }
-}

@@ -1,6 +1,5 @@
 //! Workflows against a real office: what lint says of wrong definitions, and that right ones are gone on with whatever
 //! dies, however often, and whoever else is at it at the same time.
-#![allow(clippy::disallowed_methods, reason = "these tests stand where a surface would: outside of the core")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

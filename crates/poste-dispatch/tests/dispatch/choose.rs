@@ -1,10 +1,17 @@
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::tz::TimeZone;
 use poste_config::{Budget, BudgetTime, ConfigFile, Quiet};
-use poste_core::log::Position;
-use poste_core::vocabulary::Priority;
+use poste_core::Timestamp;
+use poste_core::log::{HoldReason, MessageNo, Position};
+use poste_core::store::tables::Spent;
+use poste_core::text::Name;
+use poste_core::views::{HoldView, Startable};
+use poste_core::vocabulary::{Priority, Urgency};
+use poste_dispatch::engine::{AgentFacts, Choice, Facts, Failures, Hold, Start, Wait, WaitReason, choose};
 
-use super::*;
+const MINUTE: i64 = 60_000;
 
 fn name(text: &str) -> Name {
     text.parse().expect("a name")
@@ -202,11 +209,11 @@ fn too_many_starts_failures_and_strange_files_stop_it() {
     assert_eq!((hold.why, hold.until), (HoldReason::Rate, Some(at(120_000))));
 
     let mut failing = agent("a", "", some(&[1]));
-    failing.failures = Failures { runs: FAILING_RUNS, messages: FAILING_MESSAGES - 1 };
+    failing.failures = Failures { runs: 5, messages: 2 };
     assert_eq!(told(&choose(&facts(8, vec![failing.clone()]))).len(), 1, "that may be the messages");
     failing.failures.messages += 1;
     let hold = held(&facts(8, vec![failing]));
-    assert_eq!((hold.why, hold.until), (HoldReason::Failing, Some(at(100_000 + FAILING_REST_MS))));
+    assert_eq!((hold.why, hold.until), (HoldReason::Failing, Some(at(100_000 + 10 * MINUTE))));
 
     let mut strange = agent("a", "", some(&[1]));
     strange.config.trusted = false;
@@ -305,7 +312,7 @@ impl Simulation {
         self.facts.taken = running.len();
         for agent in &mut self.facts.agents {
             agent.running = running.iter().filter(|(name, _)| *name == agent.name).count();
-            agent.lately.retain(|at| now.since_ms(*at) < RATE_MS);
+            agent.lately.retain(|at| now.since_ms(*at) < MINUTE);
             agent.held = agent.held.take().filter(|held| held.until.is_none_or(|until| until > now));
         }
         let choice = choose(&self.facts);

@@ -1,0 +1,16 @@
+//! Agents that run, without a process: what is chosen, what is shown, what is read from outside; and workflows against a
+//! real office.
+#![allow(clippy::disallowed_methods, reason = "these tests stand where a surface would: outside of the core")]
+
+mod choose;
+mod email;
+mod sign;
+mod team;
+mod webhook;
+mod workflows;
+
+#[test]
+fn verbs_are_listed_once_and_in_order() {
+    let names: Vec<&str> = poste_dispatch::VERBS.iter().map(|spec| spec.name).collect();
+    assert!(names.is_sorted_by(|one, next| one < next), "{names:?}");
+}
