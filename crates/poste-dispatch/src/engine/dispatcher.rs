@@ -417,7 +417,7 @@ impl<'l> Dispatcher<'l> {
 
     /// Says whether workflows wrote anything. What they wait for is met at every look, and told once.
     fn advance(&mut self) -> Result<bool, Error> {
-        let advanced = workflow::advance(&mut self.office)?;
+        let advanced = workflow::advance(&mut self.office, Via::Dispatch)?;
         for text in advanced.waiting {
             if self.waiting.insert(text.clone()) {
                 self.tell(Event::Trouble { text });

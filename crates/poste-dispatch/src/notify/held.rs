@@ -8,7 +8,7 @@ use poste_config::OnRule;
 use poste_core::error::Error;
 use poste_core::fold::{Code, Effect, Handling, Outcome, Verdict};
 use poste_core::log::{
-    Content, HandlerCursor, HandlerDead, HandlerRelease, HandlerSettle, HandlerTake, Intent, Send, Settling,
+    Author, Content, HandlerCursor, HandlerDead, HandlerRelease, HandlerSettle, HandlerTake, Intent, Send, Settling,
 };
 use poste_core::office::Place;
 use poste_core::store::Interest;
@@ -23,7 +23,6 @@ use super::matching::Matcher;
 use super::post::Post;
 use super::watcher::{Setting, What};
 use crate::mark::office_id;
-use crate::speaker::proposal;
 use poste_verbs::actions::Carrier;
 
 /// Messages that are looked at in one go.
@@ -127,7 +126,7 @@ fn take(office: &mut Office, carrier: &Carrier, speaker: &Name, rule: &OnRule) -
 }
 
 fn propose(office: &mut Office, carrier: &Carrier, speaker: &Name, intent: Intent) -> Result<Outcome, Error> {
-    let proposal = proposal(office, speaker, intent, None);
+    let proposal = office.proposal(&Author::new(speaker.clone(), carrier.via), intent, None);
     let outcome = poste_config::propose(office, &proposal);
     // Also of a refusal: what was due before it is recorded.
     carrier.carry_out(office);
@@ -440,8 +439,8 @@ impl<'r> HeldRule<'r> {
 
     /// False: somebody else has the rule.
     fn submit(&mut self, intents: Vec<(Intent, Option<Content>)>) -> Result<bool, Error> {
-        let proposals =
-            intents.into_iter().map(|(intent, content)| proposal(self.office, self.speaker, intent, content));
+        let by = Author::new(self.speaker.clone(), self.carrier.via);
+        let proposals = intents.into_iter().map(|(intent, content)| self.office.proposal(&by, intent, content));
         let proposals: Vec<_> = proposals.collect();
         let mut is_held = true;
         let outcomes = poste_config::submit(self.office, &proposals)?;

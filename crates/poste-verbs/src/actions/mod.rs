@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use crate::wake::Way;
 use poste_core::error::Error;
 use poste_core::fold::Action;
-use poste_core::log::MessageNo;
+use poste_core::log::{MessageNo, Via};
 use poste_core::office::Office;
 use poste_core::store::mirror::Mirror;
 use poste_core::text::{ContextName, Label, Name, Session};
@@ -41,13 +41,22 @@ const ROUNDS_MAX: usize = 16;
 const LOST_AFTER_MS: i64 = 10_000;
 
 /// Who carries actions out.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Carrier {
     /// This very program, which is started to ring. Without it nobody is rung from here.
     pub program: Option<PathBuf>,
     /// In whose name this process works. It is awake, so it is not rung.
     pub caller: Option<Name>,
     pub session: Option<Session>,
+    /// The surface this process is.
+    pub via: Via,
+}
+
+impl Default for Carrier {
+    /// A dispatcher that rings nobody.
+    fn default() -> Self {
+        Self { program: None, caller: None, session: None, via: Via::Dispatch }
+    }
 }
 
 /// What came of it.
@@ -99,8 +108,8 @@ impl Carrier {
             for action in actions {
                 match action {
                     Action::Ring { .. } | Action::RingOwed => drop(rings.insert(action)),
-                    Action::Advance { workflow } => advance(office, Some(&workflow), &mut done),
-                    Action::AdvanceAll => advance(office, None, &mut done),
+                    Action::Advance { workflow } => advance(office, self.via, Some(&workflow), &mut done),
+                    Action::AdvanceAll => advance(office, self.via, None, &mut done),
                     Action::Mirror { context } => mirror(office, &context, &mut done),
                     Action::MirrorAll => mirror_all(office, &mut done),
                 }
@@ -213,10 +222,10 @@ pub fn lost_rings(office: &Office) -> Result<Vec<(Sleeper, MessageNo)>, Error> {
 }
 
 /// One workflow, or all that are open.
-fn advance(office: &mut Office, label: Option<&Label>, done: &mut CarriedOut) {
+fn advance(office: &mut Office, via: Via, label: Option<&Label>, done: &mut CarriedOut) {
     let advanced = match label {
-        Some(label) => workflow::advance_news_of(office, label),
-        None => workflow::advance(office),
+        Some(label) => workflow::advance_news_of(office, via, label),
+        None => workflow::advance(office, via),
     };
     done.advanced(advanced);
 }
