@@ -309,6 +309,7 @@ impl Cx {
             caller: self.optional_speaker(),
             session: self.session(),
             via: self.station.via,
+            remote: false,
         }
     }
 

@@ -134,6 +134,7 @@ impl Connection {
             caller: known.agent,
             session: known.session,
             via: self.station.via,
+            remote: false,
         }
     }
 

@@ -214,7 +214,7 @@ impl<'l> Dispatcher<'l> {
         let folder = office.path()?;
         let folder = folder.canonicalize().map_err(|error| Error::Io { path: folder.to_owned(), source: error })?;
         // It acts in nobody's name, so everybody may be rung.
-        let carrier = Carrier { program: Some(program.clone()), ..Carrier::default() };
+        let carrier = Carrier { program: Some(program.clone()), remote: true, ..Carrier::default() };
         Ok(Self {
             place,
             office,

@@ -21,7 +21,7 @@ use poste_core::store::mirror::Mirror;
 use poste_core::text::{ContextName, Label, Name, Session};
 use poste_core::views::{self, Sleeper};
 
-pub use ways::plan;
+pub use ways::{Allowed, plan};
 
 use crate::workflow::{self, Advanced};
 use crate::{Note, context};
@@ -50,12 +50,14 @@ pub struct Carrier {
     pub session: Option<Session>,
     /// The surface this process is.
     pub via: Via,
+    /// Whether sessions may be rung over the network: only dispatchers use it.
+    pub remote: bool,
 }
 
 impl Default for Carrier {
     /// A dispatcher that rings nobody.
     fn default() -> Self {
-        Self { program: None, caller: None, session: None, via: Via::Dispatch }
+        Self { program: None, caller: None, session: None, via: Via::Dispatch, remote: false }
     }
 }
 
@@ -160,7 +162,13 @@ impl Carrier {
         if self.caller.as_ref() == Some(&sleeper.agent) {
             return Ok(false);
         }
-        let plan = plan(office, &sleeper.agent, sleeper.session.as_ref(), None, false)?;
+        let plan = plan(
+            office,
+            &sleeper.agent,
+            sleeper.session.as_ref(),
+            None,
+            Allowed { spawn: false, remote: self.remote },
+        )?;
         Ok(!plan.ways.is_empty() && plan.ways != [Way::Rewake])
     }
 
@@ -184,7 +192,13 @@ impl Carrier {
     fn start_wake(&self, program: &Path, office: &Office, by: &Name, words: &[String]) -> Result<(), Error> {
         let folder = office.path()?;
         let mut command = Command::new(program);
-        command.arg("wake").args(words).arg("--office").arg(folder).env("POSTE_AGENT", by.as_str());
+        command
+            .arg("wake")
+            .args(words)
+            .args(self.remote.then_some("--remote"))
+            .arg("--office")
+            .arg(folder)
+            .env("POSTE_AGENT", by.as_str());
         match self.session.as_ref().filter(|_| self.caller.as_ref() == Some(by)) {
             Some(session) => command.env("POSTE_SESSION", session.as_str()),
             None => command.env_remove("POSTE_SESSION"),

@@ -437,6 +437,28 @@ fn a_ring_that_was_lost_is_found_by_whoever_rings_next() {
 }
 
 #[test]
+fn a_server_on_another_host_is_asked_by_a_dispatcher_only() {
+    let scene = Scene::new();
+    // Not one of the addresses that stand for this machine.
+    let listener = TcpListener::bind("127.0.0.2:0").expect("bound");
+    listener.set_nonblocking(true).expect("set");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let path = scene.desk.office().join("local.toml");
+    let before = fs::read_to_string(&path).expect("read");
+    fs::write(&path, before + "\n[wake]\nhosts = [\"127.0.0.2\"]\n").expect("written");
+    let (opencode_url, opencode_session) = (Some(url), Some("send".to_owned()));
+    let reach = Reach { opencode_url, opencode_session, ..Reach::default() };
+    scene.sleeps("send", scene.program.0.id(), reach);
+    scene.run(&["send", "send", "Fire", "--type", "alert", "--as", "peer"]);
+    let by_hand = scene.output(&["wake", "send", "--as", "peer"]);
+    let said = String::from_utf8_lossy(&by_hand.stdout).into_owned();
+    assert!(!by_hand.status.success() && said.contains("a dispatcher asks it"), "{said}");
+    assert_eq!(listener.accept().map(drop).map_err(|error| error.kind()), Err(std::io::ErrorKind::WouldBlock));
+    let _dispatcher = Reaped(scene.command(&["dispatch"]).spawn().expect("it starts"));
+    until("a request by the dispatcher", || listener.accept().is_ok());
+}
+
+#[test]
 fn a_watcher_rings_for_what_it_settles() {
     let scene = Scene::new();
     let rung = scene.desk.folder.path().join("rung-for-send");
