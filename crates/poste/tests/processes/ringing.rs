@@ -74,6 +74,29 @@ const SOURCES: &[Source] = &[
         },
     },
     Source {
+        name: "forward",
+        prepare: |scene, who| scene.run(&["send", "peer", &about(who), "--type", "alert", "--as", who]),
+        make: |scene, who| scene.run(&["forward", &scene.number_of("peer", &about(who)), who, "--as", "peer"]),
+    },
+    Source {
+        name: "publish",
+        prepare: |scene, who| scene.run(&["subscribe", who, "--as", who]),
+        make: |scene, who| scene.run(&["publish", who, "Fire", "--type", "alert", "--as", "peer"]),
+    },
+    Source {
+        name: "retry",
+        prepare: |scene, who| {
+            scene.run(&["send", who, "Fire", "--type", "alert", "--as", "peer"]);
+            let number = scene.number_of(who, "Fire");
+            scene.run(&["fail", &number, "--reason", "No", "--as", who]);
+            scene.write("failed", &number);
+        },
+        make: |scene, _| {
+            let number = fs::read_to_string(scene.desk.folder.path().join("failed")).expect("read");
+            scene.run(&["retry", &number, "--as", "peer"]);
+        },
+    },
+    Source {
         name: "batch",
         prepare: nothing,
         make: |scene, who| {
@@ -115,12 +138,20 @@ const SOURCES: &[Source] = &[
         prepare: |scene, who| scene.run(&["ask", "peer", &about(who), "--plan", "--as", who]),
         make: |scene, who| scene.run(&["approve", &scene.number_of("peer", &about(who)), "--as", "peer"]),
     },
-    // Two that only time makes: whoever looks settles them, and need not even have a name.
+    // Three that only time makes: whoever looks settles them, and need not even have a name.
     Source {
         name: "expiry",
         prepare: nothing,
         make: |scene, who| {
             scene.run(&["send", "peer", &about(who), "--type", "directive", "--expires", "1s", "--as", who]);
+            until("the notice", || scene.pending(who) > 0);
+        },
+    },
+    Source {
+        name: "overdue",
+        prepare: nothing,
+        make: |scene, who| {
+            scene.run(&["send", "peer", &about(who), "--type", "directive", "--respond-by", "1s", "--as", who]);
             until("the notice", || scene.pending(who) > 0);
         },
     },
