@@ -131,7 +131,7 @@ impl<'d> Desk<'d> {
     /// Who carries actions out: this process, in the caller's name.
     pub fn carrier(&self) -> Carrier {
         let (caller, session) = (self.caller.actor.clone(), self.caller.session.clone());
-        Carrier { program: self.host.program.clone(), caller, session }
+        Carrier { program: self.host.program.clone(), caller, session, via: self.caller.via, remote: false }
     }
 
     fn prepare<V: Verb>(&mut self) -> Result {

@@ -307,7 +307,13 @@ impl Cx {
 
     /// Who carries out what was committed here.
     pub(crate) fn carrier(&self) -> Carrier {
-        Carrier { program: self.host().program.clone(), caller: self.optional_speaker(), session: self.session() }
+        Carrier {
+            program: self.host().program.clone(),
+            caller: self.optional_speaker(),
+            session: self.session(),
+            via: self.station.via,
+            remote: false,
+        }
     }
 
     /// Carries out what was settled while waiting or looking, and says what came of it. Calling a verb does so by itself.

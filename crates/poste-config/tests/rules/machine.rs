@@ -5,7 +5,7 @@ use std::fs;
 use poste_core::backup::{restore, take};
 use poste_core::office::Place;
 use poste_core::store::Options;
-use poste_core::views;
+use poste_core::{Position, views};
 
 use crate::common::{Desk, copied, place};
 
@@ -18,6 +18,12 @@ fn a_copied_folder_is_another_machine() {
     let mut copy = place(&desk, path.clone()).open().unwrap();
     let machine = copy.machine().unwrap().clone();
     assert_ne!(&machine, desk.office.machine().unwrap());
+    for (office, told) in [(&desk.office, String::new()), (&copy, format!(" on {}", desk.office.machine().unwrap()))] {
+        for position in [1, 2] {
+            let record = views::record(office.store(), Position(position)).unwrap().unwrap();
+            assert_eq!(record.origin.told(), told, "record {position}");
+        }
+    }
 
     // It goes on by itself: its file stands on the policy of the machine it is a copy of.
     fs::write(path.with_file_name("poste.toml"), "[delivery]\nmax_attempts = 3\n").unwrap();

@@ -129,7 +129,13 @@ impl Connection {
     /// Carries out what is committed here in the name of whoever this process speaks for, as far as that is known.
     pub(super) fn carrier(&self) -> Carrier {
         let known = locked(&self.known).as_ref().map(|(own, _)| own.clone()).unwrap_or_default();
-        Carrier { program: self.station.host.program.clone(), caller: known.agent, session: known.session }
+        Carrier {
+            program: self.station.host.program.clone(),
+            caller: known.agent,
+            session: known.session,
+            via: self.station.via,
+            remote: false,
+        }
     }
 
     /// Calls a verb in the name of this process.

@@ -14,7 +14,7 @@ pub struct Origin {
     pub via: Via,
     /// The machine it came from: an id of its own in this office.
     pub machine: Label,
-    /// It came from another machine, in an office that has several.
+    /// It came from another machine: of a cluster, or the one this office was copied from.
     #[serde(skip)]
     pub elsewhere: bool,
 }
@@ -22,14 +22,14 @@ pub struct Origin {
 impl Origin {
     pub(crate) fn of(store: &Store, envelope: &Envelope) -> Result<Self, Error> {
         let (via, machine) = (envelope.via, envelope.machine.clone());
-        let elsewhere = store.follows()? && *store.machine()? != machine;
+        let elsewhere = *store.machine()? != machine;
         Ok(Self { via, machine, elsewhere })
     }
 
     /// What people are told of it, after whose it is: not that it came by the command line of this machine.
     pub fn told(&self) -> String {
-        let Some(via) = self.via.known() else { return String::new() };
-        let via = if via == Via::Cli { String::new() } else { format!(" via {via}") };
+        let via = self.via.known().filter(|via| *via != Via::Cli);
+        let via = via.map(|via| format!(" via {via}")).unwrap_or_default();
         if self.elsewhere { format!("{via} on {}", self.machine) } else { via }
     }
 }

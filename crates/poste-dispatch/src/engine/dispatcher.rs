@@ -214,7 +214,7 @@ impl<'l> Dispatcher<'l> {
         let folder = office.path()?;
         let folder = folder.canonicalize().map_err(|error| Error::Io { path: folder.to_owned(), source: error })?;
         // It acts in nobody's name, so everybody may be rung.
-        let carrier = Carrier { program: Some(program.clone()), ..Carrier::default() };
+        let carrier = Carrier { program: Some(program.clone()), remote: true, ..Carrier::default() };
         Ok(Self {
             place,
             office,
@@ -417,7 +417,7 @@ impl<'l> Dispatcher<'l> {
 
     /// Says whether workflows wrote anything. What they wait for is met at every look, and told once.
     fn advance(&mut self) -> Result<bool, Error> {
-        let advanced = workflow::advance(&mut self.office)?;
+        let advanced = workflow::advance(&mut self.office, Via::Dispatch)?;
         for text in advanced.waiting {
             if self.waiting.insert(text.clone()) {
                 self.tell(Event::Trouble { text });

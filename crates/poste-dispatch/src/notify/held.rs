@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use poste_config::OnRule;
 use poste_core::error::Error;
 use poste_core::fold::{Code, Effect, Handling, Outcome, Verdict};
-use poste_core::log::{Content, HandlerCursor, HandlerDead, HandlerRelease, HandlerTake, Intent, Send};
+use poste_core::log::{Author, Content, HandlerCursor, HandlerDead, HandlerRelease, HandlerTake, Intent, Send};
 use poste_core::office::Place;
 use poste_core::time::Timestamp;
 use poste_core::views::{self, MessageView};
@@ -18,7 +18,6 @@ use super::matching::Matcher;
 use super::post::Post;
 use super::watcher::{Setting, What};
 use crate::mark::office_id;
-use crate::speaker::proposal;
 
 /// Messages that are looked at in one go.
 const PAGE: usize = 200;
@@ -116,8 +115,13 @@ pub(super) fn take(office: &mut Office, setting: &Setting, rule: &OnRule) -> Res
     }
 }
 
+/// Whoever a watcher speaks for.
+fn author(setting: &Setting) -> Author {
+    Author::new(setting.speaker.clone(), setting.carrier.via)
+}
+
 fn propose(office: &mut Office, setting: &Setting, intent: Intent) -> Result<Outcome, Error> {
-    let proposal = proposal(office, &setting.speaker, intent, None);
+    let proposal = office.proposal(&author(setting), intent, None);
     let outcome = poste_config::propose(office, &proposal);
     // Also of a refusal: what was due before it is recorded.
     setting.carrier.carry_out(office);
@@ -431,8 +435,8 @@ impl<'r> HeldRule<'r> {
 
     /// False: somebody else has the rule.
     pub fn submit(&mut self, intents: Vec<(Intent, Option<Content>)>) -> Result<bool, Error> {
-        let proposals =
-            intents.into_iter().map(|(intent, content)| proposal(self.office, &self.setting.speaker, intent, content));
+        let by = author(self.setting);
+        let proposals = intents.into_iter().map(|(intent, content)| self.office.proposal(&by, intent, content));
         let proposals: Vec<_> = proposals.collect();
         let mut is_held = true;
         let outcomes = poste_config::submit(self.office, &proposals)?;

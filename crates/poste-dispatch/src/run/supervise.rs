@@ -116,6 +116,7 @@ fn attempt(place: &Place, errand: &Errand, host: &Host) -> Result<Came, RunError
         program: Some(errand.program.clone()),
         caller: Some(errand.agent.clone()),
         session: Some(errand.run.clone()),
+        ..Carrier::default()
     };
     // An agent that is configured is one, also before anybody wrote to it.
     patiently(START_PATIENCE, || register::configured(&mut office, &runners, &errand.agent, Via::Dispatch))?;

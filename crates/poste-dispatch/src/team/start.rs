@@ -5,18 +5,17 @@ use std::time::{Duration, Instant};
 
 use poste_config::{Mode, Runners};
 use poste_core::fold::{Code, Verdict};
-use poste_core::log::{Content, HoldReason, Intent, Register, RunResume, Via};
+use poste_core::log::{Author, Content, HoldReason, Intent, Register, RunResume};
 use poste_core::office::Office;
 use poste_core::store::processes::Presence;
 use poste_core::text::{Name, Session};
 use poste_core::{Error, views};
-use poste_verbs::{Host, note, register};
+use poste_verbs::{Desk, Host, note, register};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::facts::Member;
 use crate::run::{self, NOT_TAKEN, RunFolder, supervisor};
-use crate::speaker;
 
 /// A program that is not there by then did not start.
 const START_PATIENCE: Duration = Duration::from_secs(20);
@@ -70,17 +69,13 @@ struct Starting {
 
 impl Starts {
     /// Registers a teammate, lets it go on, and starts its program if that is kept running. Doing so again changes nothing.
-    pub(crate) fn add(
-        &mut self,
-        office: &mut Office,
-        host: &Host,
-        runners: &Runners,
-        member: &Member,
-    ) -> Result<&Started, Error> {
+    pub(crate) fn add(&mut self, desk: &mut Desk<'_>, runners: &Runners, member: &Member) -> Result<&Started, Error> {
+        let (office, host) = (&mut *desk.office, desk.host);
+        let by = Author::new(member.name.clone(), desk.caller.via);
         let mut started = Started {
             agent: member.name.clone(),
             how: StartedHow::Registered,
-            registered: register(office, runners, member)?,
+            registered: register(office, runners, member, &by)?,
             resumed: false,
             run: None,
             why: None,
@@ -89,7 +84,7 @@ impl Starts {
             None => {}
             Some(config) if !config.trusted => started.how = StartedHow::Untrusted,
             Some(config) => {
-                started.resumed = resume(office, &member.name, &member.name, "team up")?;
+                started.resumed = resume(office, &by, &member.name, "team up")?;
                 started.how = StartedHow::Ready;
                 if config.mode == Mode::Resident {
                     self.keep_running(office, host, &mut started)?;
@@ -161,9 +156,9 @@ impl Starts {
     }
 }
 
-fn register(office: &mut Office, runners: &Runners, member: &Member) -> Result<bool, Error> {
+fn register(office: &mut Office, runners: &Runners, member: &Member, by: &Author) -> Result<bool, Error> {
     let Some(known) = office.agent(&member.name)? else {
-        return register::configured(office, runners, &member.name, Via::Dispatch);
+        return register::configured(office, runners, &member.name, by.via);
     };
     // What somebody said of it before stands; what nobody said is filled in.
     let role = member.config.as_ref().and_then(|config| config.role.as_ref()).filter(|_| known.role.is_none());
@@ -173,7 +168,7 @@ fn register(office: &mut Office, runners: &Runners, member: &Member) -> Result<b
         return Ok(false);
     }
     let header = Register { role, lead, update: true, ..Register::default() };
-    let proposal = speaker::proposal(office, &member.name, Intent::Register(header), None);
+    let proposal = office.proposal(by, Intent::Register(header), None);
     match poste_config::propose(office, &proposal)?.verdict {
         Verdict::Accepted(_) => Ok(true),
         // Somebody else did so this moment.
@@ -183,13 +178,13 @@ fn register(office: &mut Office, runners: &Runners, member: &Member) -> Result<b
 }
 
 /// Lifts what only a person or a lead lifts. What holds it for a time, or holds single messages, stays.
-pub(super) fn resume(office: &mut Office, by: &Name, name: &Name, reason: &str) -> Result<bool, Error> {
+pub(super) fn resume(office: &mut Office, by: &Author, name: &Name, reason: &str) -> Result<bool, Error> {
     let hold = views::holds(office.store(), name, office.now()?)?.into_iter().find(|hold| hold.message.is_none());
     let lifted = [HoldReason::Stopped, HoldReason::Failing, HoldReason::Misconfigured];
     let Some(hold) = hold.filter(|hold| lifted.contains(&hold.why)) else { return Ok(false) };
     let intent = Intent::RunResume(RunResume { agent: name.clone(), message: None, why: Some(hold.why) });
     let content = Content { body: reason.into(), ..Content::default() };
-    let proposal = speaker::proposal(office, by, intent, Some(content));
+    let proposal = office.proposal(by, intent, Some(content));
     match poste_config::propose(office, &proposal)?.verdict {
         Verdict::Accepted(_) => Ok(true),
         Verdict::Rejected(rejection) if rejection.code == Code::NothingToDo => Ok(false),

@@ -6,7 +6,9 @@
 use std::time::{Duration, Instant};
 
 use poste_core::fold::{Code, Verdict};
-use poste_core::log::{Content, Ends, EndsHow, HoldReason, Intent, MessageNo, Release, RunHold, Send, SessionProcess};
+use poste_core::log::{
+    Author, Content, Ends, EndsHow, HoldReason, Intent, MessageNo, Release, RunHold, Send, SessionProcess, Via,
+};
 use poste_core::office::Office;
 use poste_core::store::processes::Presence;
 use poste_core::store::tables::{Delivery, State as DeliveryState};
@@ -20,7 +22,6 @@ use serde_json::value::RawValue;
 
 use super::start::resume;
 use crate::run::{self, RUN, RunFolder, sweep};
-use crate::speaker;
 use poste_verbs::{Desk, note};
 
 /// What a supervisor takes beyond the grace of its program to write everything down.
@@ -29,8 +30,8 @@ const SUPERVISOR_GRACE: Duration = Duration::from_secs(5);
 /// Stopping some teammates: each is asked once, then looked at until it has stopped or could not be.
 #[derive(Debug)]
 pub struct Stop {
-    /// Who asks.
-    by: Name,
+    /// Who asks, by which surface.
+    by: Author,
     reason: Option<String>,
     /// To finish in, or to hand back.
     within: Duration,
@@ -91,7 +92,7 @@ struct Stopping {
 }
 
 impl Stop {
-    pub(crate) fn new(by: Name, reason: Option<String>, within: Duration, force: bool) -> Self {
+    pub(crate) fn new(by: Author, reason: Option<String>, within: Duration, force: bool) -> Self {
         Self { by, reason, within, until: Instant::now() + within, force, all: Vec::new() }
     }
 
@@ -202,7 +203,7 @@ impl Stop {
             match waiting.is_empty() {
                 // One that has just been started finds out by itself that nothing is, and is then gone.
                 true if run::is_kept(office.path()?, &one.agent) => {}
-                true => one.came = Some(finish(office, one)?),
+                true => one.came = Some(finish(office, one, self.by.via)?),
                 false => one.let_go(&waiting),
             }
             return Ok(());
@@ -342,13 +343,13 @@ fn said(office: &Office, request: MessageNo) -> Result<Option<String>, Error> {
 }
 
 /// Nothing of it runs any more: what it still holds is handed back, and if it did not answer, it is answered for it.
-fn finish(office: &mut Office, one: &Stopping) -> Result<Stopped, Error> {
+fn finish(office: &mut Office, one: &Stopping, via: Via) -> Result<Stopped, Error> {
     let left = views::held_by(office.store(), &one.agent)?;
     for held in left.into_iter().filter(|held| held.session.as_ref().is_some_and(|session| one.runs.contains(session)))
     {
         let release = Release { message: held.message, token: held.token };
-        let mut handed_back = speaker::proposal(office, &one.agent, Intent::Release(release), None);
-        handed_back.session = held.session;
+        let by = Author { actor: one.agent.clone(), session: held.session, via };
+        let handed_back = office.proposal(&by, Intent::Release(release), None);
         poste_config::propose(office, &handed_back)?;
     }
     let mut returned = Vec::new();
@@ -368,7 +369,7 @@ fn finish(office: &mut Office, one: &Stopping) -> Result<Stopped, Error> {
     let mut stopped =
         Stopped { returned, response: request.and_then(|delivery| delivery.answer), ..one.outcome(how, None) };
     if let Some(request) = one.request.filter(|_| is_open) {
-        stopped.response = answer(office, one, request, &stopped)?;
+        stopped.response = answer(office, one, request, &stopped, via)?;
     }
     Ok(stopped)
 }
@@ -378,6 +379,7 @@ fn answer(
     one: &Stopping,
     request: MessageNo,
     stopped: &Stopped,
+    via: Via,
 ) -> Result<Option<MessageNo>, Error> {
     let kind = "shutdown_response".parse().expect("a built-in type");
     let ends = Ends { message: request, how: EndsHow::Replied, token: None };
@@ -405,7 +407,7 @@ fn answer(
         payload: RawValue::from_string(payload.to_string()).ok(),
         ..Content::default()
     };
-    let proposal = speaker::proposal(office, name, Intent::Send(mail), Some(content));
+    let proposal = office.proposal(&Author::new(name.clone(), via), Intent::Send(mail), Some(content));
     match poste_config::propose(office, &proposal)?.verdict {
         Verdict::Accepted(effect) => Ok(effect.message()),
         // It answered this very moment.

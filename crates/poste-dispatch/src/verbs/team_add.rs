@@ -66,7 +66,7 @@ impl Verb for Input {
         let member = team::members(&runners).into_iter().find(|member| member.name == name);
         let member = member.ok_or_else(|| Error::internal("it was added and is not there"))?;
         let mut starts = Starts::default();
-        let started = starts.add(desk.office, desk.host, &runners, &member)?.clone();
+        let started = starts.add(desk, &runners, &member)?.clone();
         let file = desk.office.path()?.join(poste_config::LOCAL_FILE).display().to_string();
         Ok(Answered::new(Answer { added, file, started, starts }))
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use poste_core::limits;
+use poste_core::log::Author;
 use poste_core::text::Name;
 use poste_verbs::secret::Secrets;
 use poste_verbs::{Access, Answered, Desk, Error, Result, Verb, note, unknown_agent};
@@ -62,7 +63,8 @@ impl Verb for Input {
         }
         let members = team::members(&poste_config::runners(desk.office)?);
         let names = self.chosen(desk, &members, &by)?;
-        let mut stop = Stop::new(by, self.reason, Duration::from_millis(self.within_ms), self.force);
+        let mut stop =
+            Stop::new(Author::new(by, desk.caller.via), self.reason, Duration::from_millis(self.within_ms), self.force);
         let mut requests = 0;
         for name in names {
             let config = members.iter().find(|member| member.name == name).and_then(|member| member.config.as_ref());

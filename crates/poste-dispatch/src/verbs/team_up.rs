@@ -35,7 +35,7 @@ impl Verb for Input {
         let mut starts = Starts::default();
         // The lead first: who it leads is registered with it.
         for member in &members {
-            let started = starts.add(desk.office, desk.host, &runners, member)?;
+            let started = starts.add(desk, &runners, member)?;
             if started.registered || started.resumed || started.run.is_some() {
                 let what = format!("{} of the team", started.agent);
                 desk.note_stored(what);

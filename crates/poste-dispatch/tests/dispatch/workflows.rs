@@ -94,7 +94,7 @@ impl Desk {
     }
 
     fn advance(&mut self) -> workflow::Advanced {
-        workflow::advance(&mut self.office).unwrap()
+        workflow::advance(&mut self.office, Via::Cli).unwrap()
     }
 
     fn see(&self, label: &Label) -> WorkflowView {
@@ -563,8 +563,8 @@ fn it_goes_on_whoever_dies_and_whoever_else_is_at_it() {
                 "seed {seed}: it is still, and is not: {seen:?}"
             );
             match rng.below(10) {
-                0 => drop(workflow::advance(&mut desk.office).unwrap()),
-                1 => drop(workflow::advance(&mut other).unwrap()),
+                0 => drop(workflow::advance(&mut desk.office, Via::Cli).unwrap()),
+                1 => drop(workflow::advance(&mut other, Via::Cli).unwrap()),
                 2 => old = Some(seen),
                 // Killed half way, or late by a whole age.
                 3..=5 => {
@@ -574,7 +574,9 @@ fn it_goes_on_whoever_dies_and_whoever_else_is_at_it() {
                     acts.truncate(rng.below(acts.len() + 1));
                     let proposals: Vec<Proposal> = acts
                         .iter()
-                        .filter_map(|act| workflow::proposal_of(&desk.office, &view, &definition, act).unwrap())
+                        .filter_map(|act| {
+                            workflow::proposal_of(&desk.office, Via::Cli, &view, &definition, act).unwrap()
+                        })
                         .collect();
                     if !proposals.is_empty() {
                         desk.office.submit(&proposals, &Rules::none()).unwrap();
@@ -812,7 +814,7 @@ fn a_step_that_waits_is_tried_again_by_who_sees_to_all_of_it() {
     desk.say("writer", Intent::Retire(Retire { name: "writer".parse().unwrap() }), None);
     assert_eq!(desk.advance().waiting.len(), 1);
     desk.register("writer", Register { update: true, ..Register::default() });
-    assert_eq!(workflow::advance_news(&mut desk.office).unwrap().records, 0);
+    assert_eq!(workflow::advance_news(&mut desk.office, Via::Cli).unwrap().records, 0);
     assert_eq!(desk.advance().records, 1);
     assert_eq!(desk.open(&label).len(), 1);
 }

@@ -15,13 +15,13 @@ use std::process::{Command, Stdio};
 use crate::wake::Way;
 use poste_core::error::Error;
 use poste_core::fold::Action;
-use poste_core::log::MessageNo;
+use poste_core::log::{MessageNo, Via};
 use poste_core::office::Office;
 use poste_core::store::mirror::Mirror;
 use poste_core::text::{ContextName, Label, Name, Session};
 use poste_core::views::{self, Sleeper};
 
-pub use ways::plan;
+pub use ways::{Allowed, plan};
 
 use crate::workflow::{self, Advanced};
 use crate::{Note, context};
@@ -41,13 +41,24 @@ const ROUNDS_MAX: usize = 16;
 const LOST_AFTER_MS: i64 = 10_000;
 
 /// Who carries actions out.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Carrier {
     /// This very program, which is started to ring. Without it nobody is rung from here.
     pub program: Option<PathBuf>,
     /// In whose name this process works. It is awake, so it is not rung.
     pub caller: Option<Name>,
     pub session: Option<Session>,
+    /// The surface this process is.
+    pub via: Via,
+    /// Whether sessions may be rung over the network: only dispatchers use it.
+    pub remote: bool,
+}
+
+impl Default for Carrier {
+    /// A dispatcher that rings nobody.
+    fn default() -> Self {
+        Self { program: None, caller: None, session: None, via: Via::Dispatch, remote: false }
+    }
 }
 
 /// What came of it.
@@ -99,8 +110,8 @@ impl Carrier {
             for action in actions {
                 match action {
                     Action::Ring { .. } | Action::RingOwed => drop(rings.insert(action)),
-                    Action::Advance { workflow } => advance(office, Some(&workflow), &mut done),
-                    Action::AdvanceAll => advance(office, None, &mut done),
+                    Action::Advance { workflow } => advance(office, self.via, Some(&workflow), &mut done),
+                    Action::AdvanceAll => advance(office, self.via, None, &mut done),
                     Action::Mirror { context } => mirror(office, &context, &mut done),
                     Action::MirrorAll => mirror_all(office, &mut done),
                 }
@@ -151,7 +162,13 @@ impl Carrier {
         if self.caller.as_ref() == Some(&sleeper.agent) {
             return Ok(false);
         }
-        let plan = plan(office, &sleeper.agent, sleeper.session.as_ref(), None, false)?;
+        let plan = plan(
+            office,
+            &sleeper.agent,
+            sleeper.session.as_ref(),
+            None,
+            Allowed { spawn: false, remote: self.remote },
+        )?;
         Ok(!plan.ways.is_empty() && plan.ways != [Way::Rewake])
     }
 
@@ -175,7 +192,13 @@ impl Carrier {
     fn start_wake(&self, program: &Path, office: &Office, by: &Name, words: &[String]) -> Result<(), Error> {
         let folder = office.path()?;
         let mut command = Command::new(program);
-        command.arg("wake").args(words).arg("--office").arg(folder).env("POSTE_AGENT", by.as_str());
+        command
+            .arg("wake")
+            .args(words)
+            .args(self.remote.then_some("--remote"))
+            .arg("--office")
+            .arg(folder)
+            .env("POSTE_AGENT", by.as_str());
         match self.session.as_ref().filter(|_| self.caller.as_ref() == Some(by)) {
             Some(session) => command.env("POSTE_SESSION", session.as_str()),
             None => command.env_remove("POSTE_SESSION"),
@@ -213,10 +236,10 @@ pub fn lost_rings(office: &Office) -> Result<Vec<(Sleeper, MessageNo)>, Error> {
 }
 
 /// One workflow, or all that are open.
-fn advance(office: &mut Office, label: Option<&Label>, done: &mut CarriedOut) {
+fn advance(office: &mut Office, via: Via, label: Option<&Label>, done: &mut CarriedOut) {
     let advanced = match label {
-        Some(label) => workflow::advance_news_of(office, label),
-        None => workflow::advance(office),
+        Some(label) => workflow::advance_news_of(office, via, label),
+        None => workflow::advance(office, via),
     };
     done.advanced(advanced);
 }

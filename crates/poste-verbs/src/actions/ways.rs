@@ -11,13 +11,22 @@ use poste_core::views::{self, LiveSession};
 /// Mail of one agent that is looked at.
 const LOOKED_AT_MAX: usize = 1_000;
 
+/// Ways that not everybody may use.
+#[derive(Debug, Clone, Copy)]
+pub struct Allowed {
+    /// The agent's own program may be started.
+    pub spawn: bool,
+    /// Servers on other hosts may be asked.
+    pub remote: bool,
+}
+
 /// The ways to an agent, for this mail; for none, if it was stored this moment: any waiter hears of that.
 pub fn plan(
     office: &Office,
     agent: &Name,
     session: Option<&LiveSession>,
     numbers: Option<&[MessageNo]>,
-    spawn: bool,
+    Allowed { spawn, remote }: Allowed,
 ) -> Result<Plan, Error> {
     let folder = office.path()?;
     let config = poste_config::wake_config(office)?;
@@ -34,6 +43,7 @@ pub fn plan(
         spawn,
         command: config.command.as_ref().map(|command| command.words.as_slice()),
         hosts: &config.hosts,
+        remote,
     });
     if config.untrusted {
         plan.why_not.push_str("; the command in poste.toml is run once a person has said poste trust");

@@ -11,7 +11,7 @@ use serde_json::json;
 pub(super) fn prompt(url: &str, session: &str, hosts: &[String], text: &str, limit: Duration) -> Result<(), String> {
     let until = Instant::now() + limit;
     let Server { host, port, prefix } = server(url)?;
-    if !["127.0.0.1", "localhost", "::1"].contains(&host) && !hosts.iter().any(|known| known == host) {
+    if !is_loopback(host) && !hosts.iter().any(|known| known == host) {
         return Err(format!(
             "the server is not on this machine; allow it in .poste/local.toml: [wake] hosts = [\"{host}\"]"
         ));
@@ -35,6 +35,15 @@ pub(super) fn prompt(url: &str, session: &str, hosts: &[String], text: &str, lim
         Some(status) => Err(format!("the server answered with HTTP {status}")),
         None => Err("what answered is no HTTP server".to_owned()),
     }
+}
+
+/// Whether this is the address of another machine, one that the user named.
+pub(super) fn is_remote(url: &str, hosts: &[String]) -> bool {
+    server(url).is_ok_and(|server| !is_loopback(server.host) && hosts.iter().any(|known| known == server.host))
+}
+
+fn is_loopback(host: &str) -> bool {
+    ["127.0.0.1", "localhost", "::1"].contains(&host)
 }
 
 struct Server<'u> {

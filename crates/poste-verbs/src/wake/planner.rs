@@ -6,6 +6,7 @@ use poste_core::log::WakeWay;
 use poste_core::store::processes::Presence;
 use poste_core::views::LiveSession;
 
+use super::http;
 use crate::live::Reach;
 
 /// As many ways as a plan can have: a session's own, tmux, a command.
@@ -26,6 +27,8 @@ pub struct Known<'k> {
     pub command: Option<&'k [String]>,
     /// Hosts beside this machine that may be asked over HTTP.
     pub hosts: &'k [String],
+    /// Whether they may be asked from here: only dispatchers use the network.
+    pub remote: bool,
 }
 
 /// Ways to an agent, the best first.
@@ -99,7 +102,12 @@ pub fn plan(known: &Known<'_>) -> Plan {
             }
             Presence::Running | Presence::Unknown => {
                 ways = into_session(known, session);
-                format!("its session {} tells of no way to reach it", session.id)
+                match is_left_to_dispatcher(known) {
+                    true => {
+                        format!("the server of its session {} is on another host: a dispatcher asks it", session.id)
+                    }
+                    false => format!("its session {} tells of no way to reach it", session.id),
+                }
             }
         },
     };
@@ -126,7 +134,9 @@ fn into_session(known: &Known<'_>, session: &LiveSession) -> Vec<Way> {
     let mut ways = Vec::new();
     ways.extend(reach.socket.clone().map(|path| Way::ClaudeSocket { path, token: reach.socket_token.clone() }));
     ways.extend(reach.codex_thread.clone().map(|thread| Way::CodexQueue { thread }));
-    if let (Some(url), Some(session)) = (reach.opencode_url.clone(), reach.opencode_session.clone()) {
+    if let (Some(url), Some(session)) = (reach.opencode_url.clone(), reach.opencode_session.clone())
+        && !is_left_to_dispatcher(known)
+    {
         ways.push(Way::OpenCode { url, session, hosts: known.hosts.to_vec() });
     }
     // Only a pane that provably runs this very process is typed into.
@@ -137,6 +147,10 @@ fn into_session(known: &Known<'_>, session: &LiveSession) -> Vec<Way> {
         ways.push(Way::Tmux { socket, pane: pane.clone(), pid: process.pid });
     }
     ways
+}
+
+fn is_left_to_dispatcher(known: &Known<'_>) -> bool {
+    !known.remote && known.reach.opencode_url.as_ref().is_some_and(|url| http::is_remote(url, known.hosts))
 }
 
 /// `TMUX` is the path of the socket, the server's process and a session, with commas between. A path may have some too.
@@ -220,6 +234,7 @@ mod tests {
                 spawn: false,
                 command: command.then_some(&words),
                 hosts: &[],
+                remote: false,
             };
             let spawned = super::plan(&Known { spawn: true, ..known });
             let plan = plan(&known);
@@ -247,10 +262,35 @@ mod tests {
             spawn: true,
             command: Some(&words),
             hosts: &[],
+            remote: true,
         };
         let plan = plan(&known);
         assert_eq!(plan.ways, []);
         assert!(plan.why_not.contains("another machine (desk)"), "{}", plan.why_not);
+    }
+
+    #[test]
+    fn a_server_on_another_host_is_asked_by_dispatchers_only() {
+        let here = session(Presence::Running, true);
+        let (url, session) = (Some("http://10.0.0.7:4096".to_owned()), Some("o1".to_owned()));
+        let reach = Reach { opencode_url: url, opencode_session: session, ..Reach::default() };
+        let hosts = ["10.0.0.7".to_owned()];
+        let known = Known {
+            session: Some(&here),
+            waiter: false,
+            reach: &reach,
+            spawn: false,
+            command: None,
+            hosts: &hosts,
+            remote: false,
+        };
+        let left = plan(&known);
+        assert_eq!(left.ways, []);
+        assert!(left.why_not.contains("a dispatcher asks it"), "{}", left.why_not);
+        let ways = |known: &Known<'_>| plan(known).ways.iter().map(|way| way.word().word()).collect::<Vec<_>>();
+        assert_eq!(ways(&Known { remote: true, ..known }), ["opencode"]);
+        // A host that nobody named is tried, which tells how to name it and asks nobody.
+        assert_eq!(ways(&Known { hosts: &[], ..known }), ["opencode"]);
     }
 
     #[test]

@@ -16,7 +16,8 @@ use serde::Serialize;
 
 use super::coalesce::{self, Bell, Next, Turn};
 use super::{Attempt, LIMIT, Ring};
-use crate::{Desk, Error, Kind, Result, actions, secret};
+use crate::actions::{self, Allowed};
+use crate::{Desk, Error, Kind, Result, secret};
 
 /// Mail that is looked at for one agent.
 const LOOKED_AT_MAX: usize = 1_000;
@@ -102,6 +103,8 @@ pub struct Program {
 pub(super) struct Ringing {
     agent: Name,
     cause: Cause,
+    /// Servers on other hosts may be asked.
+    remote: bool,
     who: Sleeper,
     /// While this is held, others leave their mail to this ring.
     next: Option<Next>,
@@ -115,9 +118,9 @@ pub(super) enum Step {
 }
 
 impl Ringing {
-    pub(super) fn new(desk: &Desk<'_>, agent: Name, cause: Cause) -> Result<Self> {
+    pub(super) fn new(desk: &Desk<'_>, agent: Name, cause: Cause, remote: bool) -> Result<Self> {
         let who = views::sleeper(desk.office.store(), &agent)?;
-        Ok(Self { agent, cause, who, next: None })
+        Ok(Self { agent, cause, remote, who, next: None })
     }
 
     fn is_by_hand(&self) -> bool {
@@ -127,6 +130,11 @@ impl Ringing {
     /// Rings, unless somebody else does or it is too soon.
     pub(super) fn step(&mut self, desk: &mut Desk<'_>, starter: &dyn Starter) -> Result<Step> {
         let folder = desk.office.path()?.to_owned();
+        // Neither tried nor written down, so that the ring stays owed until a dispatcher makes it.
+        if let Some(why) = self.left_to_dispatcher(desk.office)? {
+            let numbers = self.waiting(desk.office)?.numbers();
+            return Ok(Step::Rung(Rung::not(&self.who, numbers, RungOutcome::Failed, why)));
+        }
         if !self.is_by_hand() && self.next.is_none() {
             self.next = self.asks_to_be_next(&folder)?;
             if self.next.is_none() {
@@ -198,7 +206,8 @@ impl Ringing {
             true => starter.find(office, &self.agent, numbers)?,
             false => Startable::default(),
         };
-        let mut plan = actions::plan(office, &self.agent, session, Some(numbers), !startable.programs.is_empty())?;
+        let allowed = Allowed { spawn: !startable.programs.is_empty(), remote: self.remote };
+        let mut plan = actions::plan(office, &self.agent, session, Some(numbers), allowed)?;
         if let Some(why_not) = startable.why_not.as_ref().filter(|_| session.is_none()) {
             plan.why_not.push_str(&format!("; {why_not}"));
         }
@@ -209,6 +218,18 @@ impl Ringing {
             limit: LIMIT,
         };
         Ok(super::ring(&plan, &ring, &|| starter.start(folder, &startable.programs)))
+    }
+
+    /// Why only a dispatcher can ring it: every way to it leads over the network.
+    fn left_to_dispatcher(&self, office: &Office) -> Result<Option<String>> {
+        if self.remote {
+            return Ok(None);
+        }
+        let plan = |remote: bool| {
+            actions::plan(office, &self.agent, self.who.session.as_ref(), None, Allowed { spawn: false, remote })
+        };
+        let here = plan(false)?;
+        Ok((here.ways.is_empty() && !plan(true)?.ways.is_empty()).then_some(here.why_not))
     }
 
     fn asks_to_be_next(&self, folder: &Path) -> Result<Option<Next>> {

@@ -24,6 +24,9 @@ pub struct Asked {
     /// For what was stored just now, by a process of its own.
     #[serde(skip)]
     pub apart: bool,
+    /// Also over the network, for a dispatcher.
+    #[serde(skip)]
+    pub remote: bool,
     /// What the last answer left for later.
     #[serde(skip)]
     pub later: Option<Later>,
@@ -100,7 +103,7 @@ impl Round {
                 true => Cause::Stored,
                 false => Cause::Asked { numbers, only_unseen: asked.unseen },
             };
-            match Ringing::new(desk, agent, cause) {
+            match Ringing::new(desk, agent, cause, asked.remote) {
                 Ok(ringing) => to_ring.push(ringing),
                 Err(error) => errors.push(error),
             }

@@ -34,11 +34,11 @@ impl Verb for Input {
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
         let advanced = match self.workflow {
-            None => super::advance(desk.office)?,
+            None => super::advance(desk.office, desk.caller.via)?,
             Some(workflow) => {
                 found(desk.office, &workflow)?;
                 let mut advanced = Advanced::default();
-                super::advance_one(desk.office, &workflow, &mut advanced)?;
+                super::advance_one(desk.office, desk.caller.via, &workflow, &mut advanced)?;
                 advanced
             }
         };

@@ -85,7 +85,7 @@ fn is_run_as(name: &Name, agent: &AgentConfig, address: &Address) -> bool {
 }
 
 /// Registers whom a definition names and only `poste.toml` knows yet.
-fn register_agents(office: &mut Office, definition: &Definition) -> Result<(), Error> {
+fn register_agents(office: &mut Office, via: Via, definition: &Definition) -> Result<(), Error> {
     let runners = poste_config::runners(office).unwrap_or_default();
     for (name, agent) in &runners.agents {
         let is_named = definition.steps.iter().any(|step| match &step.to {
@@ -93,7 +93,7 @@ fn register_agents(office: &mut Office, definition: &Definition) -> Result<(), E
             _ => false,
         });
         if is_named && office.agent(name)?.is_none() {
-            register::configured(office, &runners, name, Via::Dispatch)?;
+            register::configured(office, &runners, name, via)?;
         }
     }
     Ok(())
@@ -112,7 +112,7 @@ pub fn start(
     check_inputs(&definition, inputs).map_err(|why| {
         crate::Error::usage(why).hint(note!([workflow run, name = source.name, inputs = "NAME=TEXT"]))
     })?;
-    register_agents(office, &definition)?;
+    register_agents(office, via, &definition)?;
     let inputs = serde_json::to_string(&serde_json::json!({ "inputs": inputs })).unwrap_or_default();
     let content = Content {
         subject: definition.title.clone(),
@@ -193,27 +193,32 @@ pub fn began(office: &Office, view: &WorkflowView) -> Result<Option<(Definition,
 }
 
 /// Goes on with every workflow that is not over, as far as it can be gone on with now.
-pub fn advance(office: &mut Office) -> Result<Advanced, Error> {
-    advance_from(office, Stir::Waits)
+pub fn advance(office: &mut Office, via: Via) -> Result<Advanced, Error> {
+    advance_from(office, via, Stir::Waits)
 }
 
 /// As [`advance`], but what could not be sent before is left for others to try again.
-pub fn advance_news(office: &mut Office) -> Result<Advanced, Error> {
-    advance_from(office, Stir::News)
+pub fn advance_news(office: &mut Office, via: Via) -> Result<Advanced, Error> {
+    advance_from(office, via, Stir::News)
 }
 
 /// As [`advance_news`], with one.
-pub fn advance_news_of(office: &mut Office, label: &Label) -> Result<Advanced, Error> {
+pub fn advance_news_of(office: &mut Office, via: Via, label: &Label) -> Result<Advanced, Error> {
     let outlines = views::open_workflows(office.store(), Some(label))?;
-    advance_outlined(office, outlines, Stir::News)
+    advance_outlined(office, via, outlines, Stir::News)
 }
 
-fn advance_from(office: &mut Office, least: Stir) -> Result<Advanced, Error> {
+fn advance_from(office: &mut Office, via: Via, least: Stir) -> Result<Advanced, Error> {
     let outlines = views::open_workflows(office.store(), None)?;
-    advance_outlined(office, outlines, least)
+    advance_outlined(office, via, outlines, least)
 }
 
-fn advance_outlined(office: &mut Office, outlines: Vec<WorkflowView>, least: Stir) -> Result<Advanced, Error> {
+fn advance_outlined(
+    office: &mut Office,
+    via: Via,
+    outlines: Vec<WorkflowView>,
+    least: Stir,
+) -> Result<Advanced, Error> {
     let mut advanced = Advanced::default();
     for outline in outlines {
         if Stir::of(&outline) < least {
@@ -221,7 +226,7 @@ fn advance_outlined(office: &mut Office, outlines: Vec<WorkflowView>, least: Sti
             continue;
         }
         let label = &outline.workflow;
-        match advance_one(office, label, &mut advanced) {
+        match advance_one(office, via, label, &mut advanced) {
             Err(error) if is_of_workflow(&error) => {
                 advanced.open += 1;
                 advanced.waiting.push(format!("{label} cannot be gone on with: {error}"));
@@ -242,7 +247,7 @@ fn is_of_workflow(error: &Error) -> bool {
 }
 
 /// As [`advance`], with one.
-pub fn advance_one(office: &mut Office, label: &Label, advanced: &mut Advanced) -> Result<(), Error> {
+pub fn advance_one(office: &mut Office, via: Via, label: &Label, advanced: &mut Advanced) -> Result<(), Error> {
     // Each look says all there is to say, so it ends when a look finds nothing new. Loops are bounded, but let them be
     // long: whoever calls has other things to do too.
     const LOOKS_MAX: usize = 50;
@@ -269,7 +274,8 @@ pub fn advance_one(office: &mut Office, label: &Label, advanced: &mut Advanced) 
                 (None, vec![Act::End { how: WorkflowEnding::Failed, why }])
             }
         };
-        let taken = say(office, &owner, &view, definition, acts, advanced)?;
+        let by = Author::new(owner, via);
+        let taken = say(office, &by, &view, definition, acts, advanced)?;
         if taken == 0 {
             break;
         }
@@ -282,7 +288,7 @@ pub fn advance_one(office: &mut Office, label: &Label, advanced: &mut Advanced) 
 /// Submits, and says of each step that cannot be sent that it waits. How much was taken.
 fn say(
     office: &mut Office,
-    owner: &Name,
+    by: &Author,
     view: &WorkflowView,
     definition: Option<&Definition>,
     acts: Vec<Act>,
@@ -293,15 +299,15 @@ fn say(
     let mut ended = 0;
     for act in acts {
         let (intent, content) = intent_of(view, definition, &act);
-        let proposal = proposal(office, owner, intent, content)?;
+        let proposal = proposal(office, by, intent, content)?;
         // What does not fit anywhere would stop everything else that is said along with it.
         if let Err(why) = Sealed::seal(&proposal, office.machine()?) {
             match &act {
                 Act::End { how, why: reason } => {
                     advanced.waiting.push(format!("{} is over and nobody is told: {why}", view.workflow));
-                    ended += end_quietly(office, owner, view, *how, reason.as_deref())?;
+                    ended += end_quietly(office, by, view, *how, reason.as_deref())?;
                 }
-                _ => ended += wait(office, owner, view, &act, &why.to_string(), advanced)?,
+                _ => ended += wait(office, by, view, &act, &why.to_string(), advanced)?,
             }
             continue;
         }
@@ -332,8 +338,8 @@ fn say(
                 | Code::UnknownWorkflow,
                 _,
             ) => {}
-            (_, Act::Send(_)) => taken += wait(office, owner, view, &act, &rejection.reason, advanced)?,
-            (_, Act::End { how, why }) => taken += end_quietly(office, owner, view, *how, why.as_deref())?,
+            (_, Act::Send(_)) => taken += wait(office, by, view, &act, &rejection.reason, advanced)?,
+            (_, Act::End { how, why }) => taken += end_quietly(office, by, view, *how, why.as_deref())?,
             (code, Act::Mark { step, .. }) => {
                 advanced.waiting.push(format!("{} step {step}: {} ({code})", view.workflow, rejection.reason));
             }
@@ -345,7 +351,7 @@ fn say(
 /// A step that nobody can be sent for waits until somebody can.
 fn wait(
     office: &mut Office,
-    owner: &Name,
+    by: &Author,
     view: &WorkflowView,
     act: &Act,
     why: &str,
@@ -360,7 +366,7 @@ fn wait(
         what: StepMark::Waiting,
     };
     let content = Content { body: Body::from(why), ..Content::default() };
-    let proposal = proposal(office, owner, Intent::WorkflowMark(mark), Some(content))?;
+    let proposal = proposal(office, by, Intent::WorkflowMark(mark), Some(content))?;
     let outcome = poste_config::propose(office, &proposal)?;
     // Taken or said before: either way nothing more can be done for it now, and that is no progress.
     drop(outcome);
@@ -370,14 +376,14 @@ fn wait(
 /// Nobody is there to be told: it ends all the same.
 fn end_quietly(
     office: &mut Office,
-    owner: &Name,
+    by: &Author,
     view: &WorkflowView,
     how: WorkflowEnding,
     why: Option<&str>,
 ) -> Result<usize, Error> {
     let intent = Intent::WorkflowEnd(WorkflowEnd { workflow: view.workflow.clone(), how, mail: None });
     let content = why.map(|why| Content { body: Body::from(why), ..Content::default() });
-    let proposal = proposal(office, owner, intent, content)?;
+    let proposal = proposal(office, by, intent, content)?;
     let outcome = poste_config::propose(office, &proposal)?;
     Ok(usize::from(matches!(outcome.verdict, Verdict::Accepted(_))))
 }
@@ -385,17 +391,19 @@ fn end_quietly(
 /// What an act is in the log, in the name of whoever speaks for the workflow.
 pub fn proposal_of(
     office: &Office,
+    via: Via,
     view: &WorkflowView,
     definition: &Definition,
     act: &Act,
 ) -> Result<Option<Proposal>, Error> {
     let (intent, content) = intent_of(view, Some(definition), act);
-    view.owner.as_ref().map(|owner| proposal(office, owner, intent, content)).transpose()
+    let by = view.owner.clone().map(|owner| Author::new(owner, via));
+    by.map(|by| proposal(office, &by, intent, content)).transpose()
 }
 
-fn proposal(office: &Office, owner: &Name, intent: Intent, content: Option<Content>) -> Result<Proposal, Error> {
+fn proposal(office: &Office, by: &Author, intent: Intent, content: Option<Content>) -> Result<Proposal, Error> {
     let id = office.advance_id(&intent)?;
-    Ok(Proposal { id, ..office.proposal(&Author::new(owner.clone(), Via::Dispatch), intent, content) })
+    Ok(Proposal { id, ..office.proposal(by, intent, content) })
 }
 
 fn intent_of(view: &WorkflowView, definition: Option<&Definition>, act: &Act) -> (Intent, Option<Content>) {

@@ -86,7 +86,7 @@ fn change(
 /// Goes on with a workflow before it is answered how it stands.
 fn go_on(desk: &mut Desk<'_>, workflow: &Label) -> Result {
     let mut advanced = Advanced::default();
-    advance_one(desk.office, workflow, &mut advanced)?;
+    advance_one(desk.office, desk.caller.via, workflow, &mut advanced)?;
     advanced.waiting.into_iter().for_each(|why| desk.warn(why));
     Ok(())
 }
@@ -94,7 +94,7 @@ fn go_on(desk: &mut Desk<'_>, workflow: &Label) -> Result {
 /// Goes on with every workflow of which something is over: whoever ended it may have died before it went on.
 fn go_on_with_news(desk: &mut Desk<'_>) {
     let mut done = CarriedOut::default();
-    done.advanced(advance_news(desk.office));
+    done.advanced(advance_news(desk.office, desk.caller.via));
     done.all_warnings().into_iter().for_each(|why| desk.warn(why));
 }
 

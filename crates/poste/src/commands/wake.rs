@@ -29,6 +29,9 @@ pub(crate) struct Args {
     /// For what was stored just now, apart from whoever did: in a session of its own
     #[arg(long, hide = true, conflicts_with = "unseen")]
     apart: bool,
+    /// Also servers on other hosts: for a dispatcher, which may use the network
+    #[arg(long, hide = true)]
+    remote: bool,
 }
 
 impl Answer for wake::Answer {
@@ -63,7 +66,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         // So that no terminal of the sender's ends it with itself. If it cannot, it is no worse off.
         let _ = rustix::process::setsid();
     }
-    let mut asked = Asked { who: args.who, unseen: args.unseen, apart: args.apart, later: None };
+    let Args { who, unseen, apart, remote } = args;
+    let mut asked = Asked { who, unseen, apart, remote, later: None };
     let mut office = cx.office()?;
     loop {
         cx.ui.now = office.now()?;

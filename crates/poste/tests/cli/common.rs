@@ -391,13 +391,17 @@ fn hide_after(text: &str, word: &str) -> String {
 
 /// Every office has another id for its machine.
 fn hide_machines(text: &str) -> String {
-    const KEY: &str = "\"machine\": \"";
-    let mut parts = text.split(KEY);
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |text, part| {
-        let rest = part.trim_start_matches(|character: char| character.is_ascii_hexdigit());
-        format!("{text}{KEY}$MACHINE{rest}")
-    })
+    const DIGITS: usize = 16;
+    let hide = |text: &str, key: &str| {
+        let mut parts = text.split(key);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |text, part| {
+            let rest = part.trim_start_matches(|character: char| character.is_ascii_hexdigit());
+            let is_id = part.len() - rest.len() == DIGITS;
+            if is_id { format!("{text}{key}$MACHINE{rest}") } else { format!("{text}{key}{part}") }
+        })
+    };
+    hide(&hide(text, "\"machine\": \""), " on ")
 }
 
 /// A command line, taken apart as a shell would: blanks, quotes, variables in front.

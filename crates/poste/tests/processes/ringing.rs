@@ -74,6 +74,29 @@ const SOURCES: &[Source] = &[
         },
     },
     Source {
+        name: "forward",
+        prepare: |scene, who| scene.run(&["send", "peer", &about(who), "--type", "alert", "--as", who]),
+        make: |scene, who| scene.run(&["forward", &scene.number_of("peer", &about(who)), who, "--as", "peer"]),
+    },
+    Source {
+        name: "publish",
+        prepare: |scene, who| scene.run(&["subscribe", who, "--as", who]),
+        make: |scene, who| scene.run(&["publish", who, "Fire", "--type", "alert", "--as", "peer"]),
+    },
+    Source {
+        name: "retry",
+        prepare: |scene, who| {
+            scene.run(&["send", who, "Fire", "--type", "alert", "--as", "peer"]);
+            let number = scene.number_of(who, "Fire");
+            scene.run(&["fail", &number, "--reason", "No", "--as", who]);
+            scene.write("failed", &number);
+        },
+        make: |scene, _| {
+            let number = fs::read_to_string(scene.desk.folder.path().join("failed")).expect("read");
+            scene.run(&["retry", &number, "--as", "peer"]);
+        },
+    },
+    Source {
         name: "batch",
         prepare: nothing,
         make: |scene, who| {
@@ -115,12 +138,20 @@ const SOURCES: &[Source] = &[
         prepare: |scene, who| scene.run(&["ask", "peer", &about(who), "--plan", "--as", who]),
         make: |scene, who| scene.run(&["approve", &scene.number_of("peer", &about(who)), "--as", "peer"]),
     },
-    // Two that only time makes: whoever looks settles them, and need not even have a name.
+    // Three that only time makes: whoever looks settles them, and need not even have a name.
     Source {
         name: "expiry",
         prepare: nothing,
         make: |scene, who| {
             scene.run(&["send", "peer", &about(who), "--type", "directive", "--expires", "1s", "--as", who]);
+            until("the notice", || scene.pending(who) > 0);
+        },
+    },
+    Source {
+        name: "overdue",
+        prepare: nothing,
+        make: |scene, who| {
+            scene.run(&["send", "peer", &about(who), "--type", "directive", "--respond-by", "1s", "--as", who]);
             until("the notice", || scene.pending(who) > 0);
         },
     },
@@ -434,6 +465,28 @@ fn a_ring_that_was_lost_is_found_by_whoever_rings_next() {
     let answer = scene.json(&["wake", "--as", "peer"]);
     assert_eq!(answer["rung"], json!([]), "nothing is owed any more");
     scene.desk.verify();
+}
+
+#[test]
+fn a_server_on_another_host_is_asked_by_a_dispatcher_only() {
+    let scene = Scene::new();
+    // Not one of the addresses that stand for this machine.
+    let listener = TcpListener::bind("127.0.0.2:0").expect("bound");
+    listener.set_nonblocking(true).expect("set");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let path = scene.desk.office().join("local.toml");
+    let before = fs::read_to_string(&path).expect("read");
+    fs::write(&path, before + "\n[wake]\nhosts = [\"127.0.0.2\"]\n").expect("written");
+    let (opencode_url, opencode_session) = (Some(url), Some("send".to_owned()));
+    let reach = Reach { opencode_url, opencode_session, ..Reach::default() };
+    scene.sleeps("send", scene.program.0.id(), reach);
+    scene.run(&["send", "send", "Fire", "--type", "alert", "--as", "peer"]);
+    let by_hand = scene.output(&["wake", "send", "--as", "peer"]);
+    let said = String::from_utf8_lossy(&by_hand.stdout).into_owned();
+    assert!(!by_hand.status.success() && said.contains("a dispatcher asks it"), "{said}");
+    assert_eq!(listener.accept().map(drop).map_err(|error| error.kind()), Err(std::io::ErrorKind::WouldBlock));
+    let _dispatcher = Reaped(scene.command(&["dispatch"]).spawn().expect("it starts"));
+    until("a request by the dispatcher", || listener.accept().is_ok());
 }
 
 #[test]
