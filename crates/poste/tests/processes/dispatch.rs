@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -214,10 +215,12 @@ fn a_dispatcher_that_goes_on_is_woken_by_new_mail() {
 fn the_first_interrupt_waits_for_what_runs_and_the_second_stops_it() {
     let stage = Stage::new(&[("anna", WORKS, "grace = \"1s\"")], "");
     let first = stage.send("anna", "question");
-    let mut dispatcher = stage.dispatch(&[]).env("AGENT_WAITS", "yes").spawn().unwrap();
+    let mut dispatcher = stage.dispatch(&[]).env("AGENT_WAITS", "yes").stderr(Stdio::piped()).spawn().unwrap();
     until("the start", || stage.numbers() == [first]);
     let second = stage.send("anna", "question");
     signal(&dispatcher, Signal::INT);
+    let mut said = BufReader::new(dispatcher.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains("nothing more is started")), "it heard the signal");
     fs::write(stage.path("go"), "").unwrap();
     assert!(dispatcher.wait().unwrap().success());
     assert_eq!((stage.state(first), stage.state(second)), ("done".to_owned(), "pending".to_owned()));

@@ -7,7 +7,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::common::{Desk, finish};
+use crate::common::{Desk, finish, until};
 
 /// What the doctor says, whatever it thinks of it.
 fn examined(desk: &Desk) -> Value {
@@ -21,6 +21,15 @@ fn is_locked(desk: &Desk) -> bool {
     flock(&file, FlockOperation::NonBlockingLockShared).is_err()
 }
 
+/// On a busy machine a signal takes its time to reach every thread.
+fn is_stopped(process: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    threads.flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('T'))
+    })
+}
+
 #[test]
 fn a_stopped_process_that_holds_the_lock_is_named_with_the_command_that_wakes_it() {
     let desk = Desk::new(&["lead", "coder"]);
@@ -32,7 +41,7 @@ fn a_stopped_process_that_holds_the_lock_is_named_with_the_command_that_wakes_it
     loop {
         std::thread::sleep(Duration::from_millis(3));
         kill_process(pid, Signal::STOP).expect("it is not done yet");
-        std::thread::sleep(Duration::from_millis(5));
+        until("the stop", || is_stopped(batch.id()));
         if is_locked(&desk) {
             break;
         }
