@@ -55,7 +55,7 @@ pub enum Error {
     Occupied(PathBuf),
     #[error("{path}: {message}")]
     Artifact { path: String, message: String },
-    #[error("{} cannot be handed over", files(.0.len()))]
+    #[error("{} cannot be handed over", crate::text::count(.0.len(), "file"))]
     Artifacts(Vec<crate::store::artifact::FileProblem>),
     #[error("the office at {0} can only be read from here")]
     ReadOnly(PathBuf),
@@ -64,12 +64,6 @@ pub enum Error {
     #[error("the database answered: {0}")]
     Sqlite(rusqlite::Error),
 }
-
-fn files(count: usize) -> String {
-    if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
-}
-
-const SQLITE_IOERR_SHMSIZE: i32 = 10 | (19 << 8);
 
 impl Error {
     pub fn io(path: &Path, source: io::Error) -> Self {
@@ -85,7 +79,10 @@ impl From<rusqlite::Error> for Error {
         use rusqlite::ErrorCode;
         match error.sqlite_error_code() {
             // The shared memory of the WAL is a file too; when it cannot grow, the disk is full.
-            _ if error.sqlite_error().is_some_and(|inner| inner.extended_code == SQLITE_IOERR_SHMSIZE) => {
+            _ if error
+                .sqlite_error()
+                .is_some_and(|inner| inner.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE) =>
+            {
                 Self::DiskFull { ids: Vec::new(), cause: error.to_string() }
             }
             Some(ErrorCode::DiskFull) => Self::DiskFull { ids: Vec::new(), cause: error.to_string() },
@@ -100,18 +97,4 @@ impl From<rusqlite::Error> for Error {
 
 pub(crate) fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shared_memory_that_cannot_grow_is_a_full_disk() {
-        let code = rusqlite::ffi::Error::new(SQLITE_IOERR_SHMSIZE);
-        let error = Error::from(rusqlite::Error::SqliteFailure(code, None));
-        assert!(matches!(error, Error::DiskFull { .. }), "{error:?}");
-        let other = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_READ);
-        assert!(matches!(Error::from(rusqlite::Error::SqliteFailure(other, None)), Error::Sqlite(_)));
-    }
 }

@@ -447,7 +447,3 @@ fn place(text: &[u8], at: usize) -> (usize, usize) {
     let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
     (line, String::from_utf8_lossy(&before[line_start..]).chars().count() + 1)
 }
-
-#[cfg(test)]
-#[path = "secrets_tests.rs"]
-mod tests;

@@ -569,21 +569,3 @@ impl<'de> Deserialize<'de> for TopicPattern {
 fn is_false(flag: &bool) -> bool {
     !flag
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kind_numbers_and_names_are_unique() {
-        let mut numbers: Vec<u16> = KINDS.iter().map(|kind| kind.number).collect();
-        let mut names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(numbers.len(), KINDS.len());
-        assert_eq!(names.len(), KINDS.len());
-        assert!(!numbers.contains(&0), "0 stands for nothing, for ever");
-    }
-}

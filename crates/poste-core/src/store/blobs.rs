@@ -207,35 +207,3 @@ impl Drop for Staged<'_> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blobs_are_kept_once_checked_on_reading_and_leave_nothing_behind() {
-        let folder = tempfile::tempdir().unwrap();
-        let blobs = Blobs::new(folder.path().to_owned());
-        let first = blobs.put(b"content").unwrap();
-        assert_eq!(blobs.put(b"content").unwrap(), first);
-        assert_eq!(blobs.get(&first.digest).unwrap().unwrap(), b"content");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        assert_eq!(blobs.get(&Digest::of(b"other")).unwrap(), None);
-        fs::write(blobs.path(&first.digest), b"tampered").unwrap();
-        assert!(matches!(blobs.get(&first.digest), Err(Error::Damaged(_))));
-    }
-
-    #[test]
-    fn a_source_that_breaks_leaves_no_blob() {
-        struct Breaks;
-        impl Read for Breaks {
-            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-                Err(io::Error::other("gone"))
-            }
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let blobs = Blobs::new(folder.path().to_owned());
-        assert!(blobs.put_from(b"some".chain(Breaks)).is_err());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-    }
-}

@@ -286,24 +286,6 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_known_again_and_its_number_alone_is_not_enough() {
-        let mut child = Command::new("sleep").arg("60").stdout(Stdio::null()).spawn().unwrap();
-        let written = written_down(child.id());
-        while program(child.id()).as_deref() != Some("sleep") {
-            std::thread::yield_now(); // told a moment after it was started
-        }
-        assert_eq!(Presence::of(Some(&written)), Presence::Running);
-        let earlier = SessionProcess { started_ms: written.started_ms.map(|ms| ms - 10), ..written.clone() };
-        assert_eq!(Presence::of(Some(&earlier)), Presence::Gone, "another process has that number by now");
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(Presence::of(Some(&written)), Presence::Gone);
-        let elsewhere = SessionProcess { place: "another boot".to_owned(), ..written };
-        assert_eq!(Presence::of(Some(&elsewhere)), Presence::Unknown);
-        assert_eq!(Presence::of(None), Presence::Unknown);
-    }
-
-    #[test]
     fn a_shell_that_runs_one_command_is_not_who_started_it() {
         // It waits for a line that does not come.
         let mut child = Command::new("sh").args(["-c", "read line; true"]).stdin(Stdio::piped()).spawn().unwrap();

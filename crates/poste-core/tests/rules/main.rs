@@ -43,6 +43,7 @@ mod sessions;
 mod store;
 mod tick;
 mod topics;
+mod units;
 mod wake;
 mod wal;
 mod workflows;

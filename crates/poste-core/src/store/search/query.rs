@@ -190,21 +190,6 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_searched_is_told() {
-        let error = |text: &str| text.parse::<Words>().unwrap_err();
-        assert_eq!(error(""), InvalidQuery::Empty);
-        assert_eq!(error(" \t\n"), InvalidQuery::Empty);
-        assert_eq!(error("-draft"), InvalidQuery::OnlyExcluded);
-        assert_eq!(error("login ++"), InvalidQuery::NotAWord("++".to_owned()));
-        assert_eq!(error("\"\""), InvalidQuery::NotAWord(String::new()));
-        assert_eq!(error("-"), InvalidQuery::NotAWord("-".to_owned()));
-        assert_eq!(error("a*"), InvalidQuery::PrefixTooShort("a".to_owned()));
-        assert_eq!(error("src/a*"), InvalidQuery::PrefixTooShort("src/a".to_owned()));
-        assert_eq!(error(&"x".repeat(100_000)), InvalidQuery::TooLong(100_000));
-        assert_eq!(error(&"ab ".repeat(QUERY_WORDS_MAX + 1)), InvalidQuery::TooManyWords);
-    }
-
-    #[test]
     fn characters_of_scripts_without_spaces_stand_apart() {
         assert_eq!(apart("login"), "login");
         assert_eq!(apart("größe"), "größe");

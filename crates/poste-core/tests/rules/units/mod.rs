@@ -1,0 +1,24 @@
+//! The parts that an office is made of, each by itself.
+
+mod address;
+mod archive;
+mod artifacts;
+mod blobs;
+mod clock;
+mod content;
+mod document;
+mod envelope;
+mod error;
+mod escape;
+mod gates;
+mod handoff;
+mod lock;
+mod package;
+mod processes;
+mod search;
+mod secrets;
+mod session_pages;
+mod store;
+mod text;
+mod time;
+mod vocabulary;
