@@ -20,7 +20,15 @@ pub struct WriteLock {
 /// The lock, held until dropped.
 #[derive(Debug)]
 pub struct WriteGuard {
-    _file: File,
+    file: File,
+}
+
+/// Closing the file would do, were it not for a program that another thread starts just now: until it runs, it has the
+/// file open too.
+impl Drop for WriteGuard {
+    fn drop(&mut self) {
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 const HOLDER_BYTES: usize = 128;
@@ -88,7 +96,7 @@ impl WriteLock {
     pub fn acquire(&self, patience: Duration) -> Result<WriteGuard, Error> {
         let file = self.open()?;
         if sabotaged!(LockNotTaken) {
-            return Ok(WriteGuard { _file: file });
+            return Ok(WriteGuard { file });
         }
         let file = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => file,
@@ -104,7 +112,7 @@ impl WriteLock {
         }
         // Only for error texts: if it cannot be written, the lock is as good.
         let _ = file.write_all_at(self.holder.as_bytes(), 0);
-        Ok(WriteGuard { _file: file })
+        Ok(WriteGuard { file })
     }
 
     fn open(&self) -> Result<File, Error> {
