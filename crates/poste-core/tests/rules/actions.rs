@@ -237,6 +237,24 @@ fn a_later_numbered_step_rings_when_its_turn_has_come() {
 }
 
 #[test]
+fn a_later_numbered_step_rings_when_an_earlier_one_is_archived() {
+    let mut desk = desk(&["lead", "coder", "other"]);
+    let numbered = |to: &str, step: &str| Send {
+        workflow: Some(label("by-hand")),
+        step: Some(label(step)),
+        ..letter(to, "blocker_notification")
+    };
+    let first = accepted(desk.post("lead", numbered("coder", "1"))).number;
+    let second = accepted(desk.post("lead", numbered("other", "2"))).number;
+    accepted(desk.fail("coder", first));
+    let told = newest(&desk);
+    accepted(desk.ack("lead", told));
+    desk.office.take_actions();
+    desk.archive("lead");
+    asked_for(&mut desk, &[ring(second, "other")]);
+}
+
+#[test]
 fn what_is_taken_in_the_same_transaction_rings_for_nobody() {
     let mut desk = desk(&["lead", "coder"]);
     let send = desk.proposal("lead", Intent::Send(letter("coder", "alert")), Some(text("fire")));

@@ -285,8 +285,11 @@ impl Tables<'_> {
                 Event::Done,
                 crate::text::POSTE
             ])?;
+        // One by one: a later step that only waited for these can be taken now, and is rung for.
+        for delivery in self.deliveries_of(archived.number)? {
+            self.delete_numbered(delivery.number)?;
+        }
         for sql in [
-            "DELETE FROM numbered_steps WHERE delivery IN (SELECT number FROM deliveries WHERE message = ?1)",
             "DELETE FROM shown WHERE delivery IN (SELECT number FROM deliveries WHERE message = ?1)",
             "DELETE FROM events WHERE message = ?1",
             "DELETE FROM deliveries WHERE message = ?1",

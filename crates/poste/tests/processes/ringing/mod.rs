@@ -1,0 +1,224 @@
+//! Each way mail comes into being × each way its recipient is rung. Whoever commits what must be seen now rings for it, whatever
+//! it was: a send, a notice the office makes itself, a tick, a step of a workflow, what a supervisor or a rule writes.
+
+mod scene;
+mod server;
+mod sources;
+mod ways;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::TcpListener;
+use std::time::Duration;
+
+use poste_core::log::WakeWay;
+use poste_core::store::tables::Notice;
+use poste_verbs::live::Reach;
+use serde_json::json;
+
+use crate::common::{Reaped, until};
+use scene::Scene;
+use sources::{Make, SOURCES, Source};
+use ways::{CHANNEL, CLAUDE_SOCKET, CODEX_QUEUE, COMMAND, Heard, OPENCODE, REWAKE, TMUX, Way};
+
+/// One office for each way, in which mail of every source is made and rung for.
+macro_rules! matrix {
+    ($($test:ident: $way:expr;)+) => {
+        const WAYS: &[Way] = &[$($way),+];
+
+        $(
+            #[test]
+            fn $test() {
+                every_source_rings_by(&$way);
+            }
+        )+
+    };
+}
+
+matrix! {
+    by_a_command: COMMAND;
+    by_the_socket_of_the_session: CLAUDE_SOCKET;
+    by_the_queue_of_codex: CODEX_QUEUE;
+    by_a_server_over_http: OPENCODE;
+    by_the_pane_of_tmux: TMUX;
+    by_the_waiter_of_an_idle_session: REWAKE;
+    by_the_channel_of_its_tools: CHANNEL;
+}
+
+/// Ways that mail does not ring by.
+const NOT_BY_MAIL: [(WakeWay, &str); 2] = [
+    (WakeWay::Spawn, "a program is started by a dispatcher, or by a person who runs `poste wake`"),
+    (WakeWay::Nothing, "it says that there was no way"),
+];
+
+fn every_source_rings_by(way: &Way) {
+    let scene = Scene::new();
+    let begin = (way.open)(&scene);
+    let mut prepared = BTreeMap::new();
+    let sources =
+        || SOURCES.iter().filter(|source| !source.not_by.as_ref().is_some_and(|never| never.ways.contains(&way.name)));
+    for source in sources() {
+        prepared.insert(source.name, (source.prepare)(&scene, source.name));
+    }
+    // Their times run side by side.
+    let mut under_way = Vec::new();
+    for source in sources() {
+        if let Make::Later(start) = source.make {
+            let pair = Pair { scene: &scene, way, source, after: scene.head(), heard: begin(&scene, source.name) };
+            start(&scene, source.name, &prepared[source.name]);
+            under_way.push(pair);
+        }
+    }
+    under_way.into_iter().for_each(Pair::await_ring);
+    for source in sources() {
+        if let Make::Now(make) = source.make {
+            let pair = Pair { scene: &scene, way, source, after: scene.head(), heard: begin(&scene, source.name) };
+            make(&scene, source.name, &prepared[source.name]);
+            pair.await_ring();
+        }
+    }
+    every_notice_was_made(&scene);
+    scene.desk.verify();
+}
+
+/// Mail of one source, about to be rung for in one way.
+struct Pair<'s> {
+    scene: &'s Scene,
+    way: &'s Way,
+    source: &'s Source,
+    /// The newest record before the mail.
+    after: u64,
+    heard: Heard,
+}
+
+impl Pair<'_> {
+    fn await_ring(mut self) {
+        let (source, way) = (self.source.name, self.way.name);
+        until(&format!("a ring for {source} by {way}"), || {
+            if let Make::Later(_) = self.source.make {
+                self.scene.look();
+            }
+            (self.heard)()
+        });
+        if self.way.is_recorded {
+            until(&format!("the record of a ring for {source} by {way}"), || {
+                self.scene.rung_by(source, self.after).contains(way)
+            });
+        }
+    }
+}
+
+/// The office makes notices for as many reasons as it knows.
+fn every_notice_was_made(scene: &Scene) {
+    let office = rusqlite::Connection::open(scene.desk.office().join("office.db")).expect("opened");
+    let mut made = office.prepare("SELECT DISTINCT notice FROM messages WHERE notice IS NOT NULL").expect("a query");
+    let made = made.query_map([], |row| row.get(0)).expect("rows");
+    let made: BTreeSet<&str> =
+        made.map(|number| Notice::of_number(number.expect("a number")).expect("a notice").word()).collect();
+    let all = Notice::ALL.iter().map(|notice| notice.word());
+    assert_eq!(made, all.collect());
+}
+
+#[test]
+fn every_way_is_in_the_table() {
+    let in_table = WAYS.iter().filter(|way| way.is_recorded).map(|way| way.name);
+    let not_by_mail = NOT_BY_MAIL.iter().map(|(way, why)| {
+        assert!(!why.is_empty());
+        way.word()
+    });
+    let found: BTreeSet<&str> = in_table.chain(not_by_mail).collect();
+    assert_eq!(found, WakeWay::ALL.iter().map(|way| way.word()).collect());
+    for never in SOURCES.iter().filter_map(|source| source.not_by.as_ref()) {
+        let is_way = |name: &&str| WAYS.iter().any(|way| way.name == *name);
+        assert!(!never.why.is_empty() && never.ways.iter().all(is_way), "{}", never.why);
+    }
+}
+
+// ── Lost rings, and workflows that only time moves ───────────────────────────────────────────────────────────
+
+#[test]
+fn a_ring_that_was_lost_is_found_by_whoever_rings_next() {
+    let scene = Scene::new();
+    let folder = scene.desk.folder.path().to_owned();
+    let rung = folder.join("rung-for-{agent}").display().to_string();
+    let ring = format!("[wake]\ncommand = [\"touch\", \"{rung}\"]\n");
+    // Committed while nobody could be rung, as by somebody who died right after its commit.
+    scene.run(&["send", "send", "Fire", "--type", "alert", "--as", "peer"]);
+    scene.sleeps("send", scene.program.0.id(), Reach::default());
+    fs::write(scene.desk.office().join("local.toml"), ring).expect("written");
+    assert_eq!(scene.rung_by("send", 0), BTreeSet::new());
+    let answer = scene.json(&["wake", "--as", "peer"]);
+    assert_eq!((&answer["rung"][0]["agent"], &answer["rung"][0]["outcome"]), (&"send".into(), &"requested".into()));
+    assert!(folder.join("rung-for-send").exists());
+    assert_eq!(scene.rung_by("send", 0), BTreeSet::from(["command".to_owned()]));
+    let answer = scene.json(&["wake", "--as", "peer"]);
+    assert_eq!(answer["rung"], json!([]), "nothing is owed any more");
+    scene.desk.verify();
+}
+
+#[test]
+fn a_server_on_another_host_is_asked_by_a_dispatcher_only() {
+    let scene = Scene::new();
+    // Not one of the addresses that stand for this machine.
+    let listener = TcpListener::bind("127.0.0.2:0").expect("bound");
+    listener.set_nonblocking(true).expect("set");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    scene.configure("[wake]\nhosts = [\"127.0.0.2\"]\n");
+    let (opencode_url, opencode_session) = (Some(url), Some("send".to_owned()));
+    let reach = Reach { opencode_url, opencode_session, ..Reach::default() };
+    scene.sleeps("send", scene.program.0.id(), reach);
+    scene.run(&["send", "send", "Fire", "--type", "alert", "--as", "peer"]);
+    let by_hand = scene.output(&["wake", "send", "--as", "peer"]);
+    let said = String::from_utf8_lossy(&by_hand.stdout).into_owned();
+    assert!(!by_hand.status.success() && said.contains("a dispatcher asks it"), "{said}");
+    assert_eq!(listener.accept().map(drop).map_err(|error| error.kind()), Err(std::io::ErrorKind::WouldBlock));
+    let _dispatcher = Reaped(scene.command(&["dispatch"]).spawn().expect("it starts"));
+    until("a request by the dispatcher", || listener.accept().is_ok());
+}
+
+#[test]
+fn a_watcher_rings_for_what_it_settles() {
+    let scene = Scene::new();
+    let rung = scene.desk.folder.path().join("rung-for-send");
+    scene.configure(&format!(
+        "[wake]\ncommand = [\"touch\", \"{}\"]\n\
+         [[on]]\nname = \"fresh\"\ntext = \"never said\"\nhandler = \"exec\"\ncommand = [\"false\"]\n",
+        rung.display()
+    ));
+    scene.sleeps("send", scene.program.0.id(), Reach::default());
+    scene.run(&["send", "send", "Fire", "--type", "alert", "--not-before", "1s", "--as", "peer"]);
+    std::thread::sleep(Duration::from_millis(1_200));
+    // Nobody else writes or looks: what is due is settled as the watcher begins with a rule.
+    scene.run(&["watch", "--once", "--rule", "fresh"]);
+    until("a ring by the watcher", || rung.exists());
+    scene.desk.verify();
+}
+
+#[test]
+fn a_batch_and_an_ingest_advance_what_their_ticks_end() {
+    for way in ["batch", "ingest"] {
+        let scene = Scene::new();
+        let definition = "[[step]]\nkey = \"first\"\nagent = \"peer\"\nrequest = \"Slowly\"\ntime_limit = \"1s\"\non_fail = \"skip\"\n\
+             [[step]]\nkey = \"second\"\nagent = \"send\"\nneeds = [\"first\"]\nrequest = \"Now\"\n";
+        scene.write("workflows/slow.toml", definition);
+        scene.run(&["workflow", "run", "slow", "--as", "peer"]);
+        let lines = json!({ "to": "bot", "subject": "Anything" });
+        let batch = scene.write("lines.jsonl", &format!("{lines}\n")).display().to_string();
+        let text = scene.write("line.txt", "Anything\n").display().to_string();
+        // Nobody else writes or looks here: what ends the step is in the same transaction as the mail.
+        until(&format!("the second step after a {way}"), || {
+            match way {
+                "batch" => scene.run(&["send", "--batch", &batch, "--as", "peer"]),
+                _ => scene.run(&["ingest", "stdin", "bot", "--file", &text]),
+            }
+            sent_steps(&scene) == 2
+        });
+        scene.desk.verify();
+    }
+}
+
+/// How many steps were sent, by the log alone: looking at a workflow would move it.
+fn sent_steps(scene: &Scene) -> usize {
+    let log = scene.desk.run(&["log", "show", "--json", "--after", "0", "--limit", "1000"]);
+    log.matches("workflow.step").count()
+}
