@@ -47,6 +47,10 @@ pub enum Error {
     Rejected(#[from] Rejection),
     #[error("the office is damaged: {0}")]
     Damaged(String),
+    /// The database itself; one whose disk fails to read looks the same. Unlike a damaged record, archive or blob,
+    /// it is nothing a listing may go past: what it holds beyond that is unknown.
+    #[error("the office is damaged: {0}")]
+    DatabaseDamaged(String),
     #[error("{path}: {message}")]
     Config { path: PathBuf, message: String },
     #[error("{path}: {message}")]
@@ -86,7 +90,7 @@ impl From<rusqlite::Error> for Error {
                 Self::DiskFull { ids: Vec::new(), cause: error.to_string() }
             }
             Some(ErrorCode::DiskFull) => Self::DiskFull { ids: Vec::new(), cause: error.to_string() },
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Self::Damaged(error.to_string()),
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Self::DatabaseDamaged(error.to_string()),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 Self::Busy { holder: "another program".to_owned(), waited_ms: crate::store::BUSY_TIMEOUT_MS.into() }
             }

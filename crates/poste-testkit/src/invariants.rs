@@ -615,7 +615,7 @@ pub fn full(store: &Store) -> Result<Vec<Violation>, Error> {
         Ok(fresh) => {
             violations.extend(differences(store, &fresh)?.into_iter().map(|table| wrong(REFOLD, table)));
         }
-        Err(error @ (Error::Damaged(_) | Error::UnknownKind { .. })) => {
+        Err(error @ (Error::Damaged(_) | Error::DatabaseDamaged(_) | Error::UnknownKind { .. })) => {
             violations.push(wrong(REFOLD, error.to_string()));
         }
         Err(error) => return Err(error),

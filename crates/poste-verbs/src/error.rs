@@ -285,7 +285,7 @@ fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
         }
         Core::Config { .. } => (Kind::Usage, None),
         Core::ReadOnly(_) => (Kind::Refused, said("check owner and permissions of the folder")),
-        Core::Damaged(_) => {
+        Core::Damaged(_) | Core::DatabaseDamaged(_) => {
             (Kind::Internal, Some(note!("see what else is wrong: " [log verify] "; what to do: " [doctor])))
         }
         Core::Io { source, .. } if source.kind() == io::ErrorKind::ReadOnlyFilesystem => {

@@ -90,7 +90,7 @@ fn unopened(scene: &Scene<'_>, error: &Error) -> Option<Finding> {
             .command("poste init"),
         },
         Error::Emptied { sign, .. } => emptied(scene, sign),
-        Error::Damaged(damage) => damaged(damage),
+        Error::Damaged(damage) | Error::DatabaseDamaged(damage) => damaged(damage),
         Error::NotAnOffice(path) => Finding::problem(
             "not_an_office",
             format!("{} is not a file", path.display()),

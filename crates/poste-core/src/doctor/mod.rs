@@ -123,7 +123,7 @@ impl Finding {
     /// What a check came to that could not be made.
     pub fn unchecked(what: &str, error: &Error) -> Self {
         match error {
-            Error::Damaged(damage) => database::damaged(damage),
+            Error::Damaged(damage) | Error::DatabaseDamaged(damage) => database::damaged(damage),
             error => {
                 Self::note("unchecked", format!("{what} could not be checked: {error}"), "Nothing is known of it.")
                     .advice("look at the reason, then run poste doctor again")

@@ -303,7 +303,7 @@ impl Store {
         }
         file_system::check(path)?;
         let foreign = |error| match error {
-            Error::Damaged(_) => Error::NotAnOffice(path.to_owned()),
+            Error::Damaged(_) | Error::DatabaseDamaged(_) => Error::NotAnOffice(path.to_owned()),
             other => other,
         };
         let store = Self::open_copy(&database).map_err(foreign)?;

@@ -499,7 +499,7 @@ fn page(
         };
         Ok(SearchPage {
             as_of: look.tables.cursor.head.position,
-            indexed_to: index.position()?,
+            indexed_to: index.position()?.min(look.tables.cursor.head.position),
             not_indexed: index.waiting()?,
             hits: hits(&mut look, index, &query.words, &matches.numbers)?,
             next_before: matches.next_before,
@@ -512,7 +512,9 @@ fn page(
 fn range(tables: &Tables<'_>, query: &SearchQuery) -> Result<Range, Error> {
     let first_from = |at: Timestamp| tables.first_number_after(tables.last_before(at)?);
     let low = query.since.map(first_from).transpose()?.unwrap_or_default();
-    let high = query.until.map(first_from).transpose()?.unwrap_or(MessageNo(u64::MAX));
+    // Another search may have indexed what was sent after this look at the office.
+    let end = tables.cursor.message_last.next();
+    let high = query.until.map(first_from).transpose()?.unwrap_or(end);
     Ok(Range { low, high: high.min(query.before.unwrap_or(high)) })
 }
 

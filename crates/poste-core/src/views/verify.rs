@@ -102,7 +102,7 @@ pub fn verify(store: &Store, mut progress: impl FnMut(Position)) -> Result<Verif
         check_erasure(store, &mut report)?;
         match refold(store, &mut progress) {
             Ok(fresh) => compare(conn, &fresh, &mut report)?,
-            Err(Error::Damaged(damage)) => report.add(ProblemKind::Log, damage),
+            Err(Error::Damaged(damage) | Error::DatabaseDamaged(damage)) => report.add(ProblemKind::Log, damage),
             Err(error) => return Err(error),
         }
         Ok(report)
@@ -141,7 +141,7 @@ fn check_log(store: &Store, conn: &rusqlite::Connection, report: &mut VerifyRepo
     while let Some(row) = rows.next()? {
         let entry = match entry_row(row) {
             Ok(entry) => entry,
-            Err(Error::Damaged(damage)) => {
+            Err(Error::Damaged(damage) | Error::DatabaseDamaged(damage)) => {
                 report.add(ProblemKind::Log, damage);
                 return Ok(false); // nothing after a damaged record can be trusted, nor folded
             }

@@ -462,7 +462,7 @@ fn remove_files(folder: &Path) -> Result<(), Error> {
 pub fn is_damage(error: &Error) -> bool {
     use rusqlite::Error as Sqlite;
     match error {
-        Error::Damaged(_) => true,
+        Error::Damaged(_) | Error::DatabaseDamaged(_) => true,
         // A table or a column is not there.
         Error::Sqlite(Sqlite::SqliteFailure(inner, _)) => inner.code == ErrorCode::Unknown,
         Error::Sqlite(error) => matches!(
