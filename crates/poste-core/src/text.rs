@@ -291,6 +291,18 @@ pub(crate) fn name_column(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::R
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into()))
 }
 
+impl RecordId {
+    /// The id of something else that is written along with this: the same each time, so whoever repeats the first resumes
+    /// the rest.
+    pub fn then(&self, what: impl fmt::Display) -> Self {
+        let id = format!("{self}/{what}");
+        match id.len() <= limits::ID_BYTES_MAX {
+            true => Self(id),
+            false => Self(blake3::hash(id.as_bytes()).to_hex().to_string()),
+        }
+    }
+}
+
 impl Label {
     /// The conversation a first message opens is called after its number.
     pub fn of_number(number: crate::MessageNo) -> Self {

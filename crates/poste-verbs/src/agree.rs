@@ -60,13 +60,14 @@ impl Verb for Input {
             Some(name) => Some(Record::of(desk, &self, &proposal, name)?),
             None => None,
         };
-        let said = agree(desk, &self, &proposal)?;
+        let id = self.id.clone().unwrap_or_else(|| desk.fresh_id());
+        let said = agree(desk, &self, &proposal, &id)?;
         let standing = find(desk, number)?;
         let mut version = None;
         if let Some(record) = &record {
             let name = record.context;
             match standing.agreed {
-                true => version = write_down(desk, &self, record)?,
+                true => version = write_down(desk, &self, record, id.then("context"))?,
                 false => desk.say(note!("it is written into {name} by whoever agrees last, with " {context = name})),
             }
         }
@@ -84,6 +85,7 @@ fn agree(
     desk: &mut Desk<'_>,
     input: &Input,
     proposal: &MessageView,
+    id: &RecordId,
 ) -> Result<Option<(AgreedOn, Option<Position>, bool)>> {
     let content = Content {
         subject: prefixed("Agreed: ", &proposal.subject),
@@ -92,7 +94,7 @@ fn agree(
         ..Content::default()
     };
     input.secrets.check(&content)?;
-    let id = input.id.clone().unwrap_or_else(|| desk.fresh_id());
+    let mut id = id.clone();
     let mut ends = Some(Ends { message: input.number, how: EndsHow::Replied, token: None });
     loop {
         let mail = Send {
@@ -107,7 +109,10 @@ fn agree(
             Ok((outcome, Effect::Agreed(agreed))) => return Ok(Some((agreed, outcome.position, outcome.repeat))),
             Ok(_) => return Err(Error::odd_effect("the word")),
             // Its own delivery has ended before, by an ack or a reply: agreeing is still to be said.
-            Err(error) if ends.is_some() && is_about_ending(&error) => ends = None,
+            Err(error) if ends.is_some() && is_about_ending(&error) => {
+                ends = None;
+                id = id.then("ended");
+            }
             Err(error) if error.is(Code::NothingToDo) && input.context.is_some() => return Ok(None),
             Err(error) => return Err(error),
         }
@@ -129,16 +134,8 @@ fn others(desk: &Desk<'_>, proposal: &MessageView) -> Result<Vec<Address>> {
 }
 
 fn is_about_ending(error: &Error) -> bool {
-    // A conflict of ids: it was said before, without ending what had ended.
-    let codes = [
-        Code::Ended,
-        Code::NotClaimed,
-        Code::LeaseLost,
-        Code::AlreadyClaimed,
-        Code::NotReady,
-        Code::NotRecipient,
-        Code::IdConflict,
-    ];
+    let codes =
+        [Code::Ended, Code::NotClaimed, Code::LeaseLost, Code::AlreadyClaimed, Code::NotReady, Code::NotRecipient];
     codes.into_iter().any(|code| error.is(code))
 }
 
@@ -165,10 +162,10 @@ impl<'a> Record<'a> {
 }
 
 /// Puts what was agreed into the structured part of a context, beside what is there. `None`: it is there already.
-fn write_down(desk: &mut Desk<'_>, input: &Input, record: &Record<'_>) -> Result<Option<VersionAnswer>> {
+fn write_down(desk: &mut Desk<'_>, input: &Input, record: &Record<'_>, id: RecordId) -> Result<Option<VersionAnswer>> {
     let Record { context: name, key, payload } = record;
     let number = input.number;
-    let change = Change { summary: Some(format!("{key} is agreed")), id: None, secrets: input.secrets };
+    let mut change = Change { summary: Some(format!("{key} is agreed")), id: None, secrets: input.secrets };
     // Others write other things down at the same time: theirs stay, this one is put beside them.
     const TRIES_MAX: usize = 100;
     for _ in 0..TRIES_MAX {
@@ -177,6 +174,7 @@ fn write_down(desk: &mut Desk<'_>, input: &Input, record: &Record<'_>) -> Result
             desk.say(format!("it was written into context {name} before, as version {}", written.version));
             return Ok(None);
         }
+        change.id = Some(desk.free_id(&id)?);
         let view = context::view(desk.office, name, None)?;
         let mut data: BTreeMap<String, Box<RawValue>> = match &view.data {
             Some(data) => serde_json::from_str(data.get())

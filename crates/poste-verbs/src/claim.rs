@@ -94,11 +94,11 @@ impl Verb for Input {
         }
         let claim = Claim { message: self.number, max: self.max, lease_ms: self.lease_ms, types: self.types };
         let proposal = desk.proposal(Intent::Claim(claim), None, self.id)?;
-        let (_, effect) = desk.decide(&proposal)?;
+        let (outcome, effect) = desk.decide(&proposal)?;
         let Effect::Claimed(claimed) = effect else { return Err(Error::odd_effect("the claim")) };
         let (token, numbers) = (claimed.token, claimed.items.iter().map(|item| item.number).collect::<Vec<_>>());
-        let gated = match gates::of_claim(desk, &gates, claimed, self.lease_ms) {
-            _ if desk.is_cancelled() => return Err(given_back(desk, token, &numbers)),
+        let gated = match gates::of_claim(desk, &gates, &outcome.id, claimed, self.lease_ms) {
+            _ if desk.is_cancelled() => return Err(given_back(desk, &outcome.id, token, &numbers)),
             gated => gated.map_err(|error| ungated(token, error))?,
         };
         for report in &gated.returned {
@@ -180,11 +180,12 @@ pub fn nothing_left(desk: &Desk<'_>, answer: &Answer) -> Result<Error> {
 }
 
 /// Nobody waits for the claim any more, so nobody would work on what it won.
-fn given_back(desk: &mut Desk<'_>, token: Position, numbers: &[MessageNo]) -> Error {
+fn given_back(desk: &mut Desk<'_>, claim: &RecordId, token: Position, numbers: &[MessageNo]) -> Error {
     for number in numbers {
         let release = Intent::Release(Release { message: *number, token: Some(token) });
+        let id = gates::release_id(claim, *number);
         // A message that went back to its sender is refused, and is not held.
-        let released = desk.proposal(release, None, None).and_then(|proposal| Ok(desk.propose(&proposal)?));
+        let released = desk.proposal(release, None, Some(id)).and_then(|proposal| Ok(desk.propose(&proposal)?));
         if let Err(error) = released {
             return ungated(token, error);
         }

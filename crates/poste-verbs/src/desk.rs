@@ -292,6 +292,23 @@ impl<'d> Desk<'d> {
         Ok(id.map(|id| views::is_known_id(self.office.store(), id)).transpose()?.unwrap_or(false))
     }
 
+    /// The ids that something was tried under: this one, and after refusals that the log keeps, the next ones.
+    pub fn tried_ids(&self, id: &RecordId) -> Result<Vec<RecordId>> {
+        let mut tried = Vec::new();
+        let mut next = id.clone();
+        while self.is_known(Some(&next))? {
+            tried.push(next);
+            next = id.then(tried.len() + 1);
+        }
+        Ok(tried)
+    }
+
+    /// The id to try under again after a refusal. A log that keeps refusals has used up those that were tried.
+    pub fn free_id(&self, id: &RecordId) -> Result<RecordId> {
+        let tried = self.tried_ids(id)?.len();
+        Ok(if tried == 0 { id.clone() } else { id.then(tried + 1) })
+    }
+
     /// Marks what was put before the caller, after it was. What was marked before stays marked.
     pub fn confirm(&mut self, marks: Vec<Mark>) -> Result {
         let confirmed = self.write_marks(marks);

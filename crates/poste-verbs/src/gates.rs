@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use poste_core::Timestamp;
-use poste_core::fold::{Claimed, ClaimedItem, Effect, Verdict};
+use poste_core::fold::{Claimed, ClaimedItem, Code, Effect, Verdict};
 use poste_core::gates::{self, Errand, Gate, Gates, Program, Ran, Report, Runner, Scene};
 use poste_core::log::{Extend, Intent, MessageNo, Position, Release};
 use poste_core::office::Office;
-use poste_core::text::Name;
+use poste_core::text::{Name, RecordId};
 use poste_core::views::{self, MessageView};
 use poste_run::{End, Environment, Keep, Output, Stopped, Task, Watch};
 
@@ -53,7 +53,15 @@ pub struct Gated {
 }
 
 /// Runs the gates of everything a claim won, under its lease and outside every lock, and records what they said.
-pub fn of_claim(desk: &mut Desk<'_>, gates: &Gates, claimed: Claimed, lease_ms: Option<i64>) -> Result<Gated> {
+///
+/// What is recorded has ids that derive from the claim's. Extensions have fresh ones: each is for its own time.
+pub fn of_claim(
+    desk: &mut Desk<'_>,
+    gates: &Gates,
+    claim: &RecordId,
+    claimed: Claimed,
+    lease_ms: Option<i64>,
+) -> Result<Gated> {
     let mut gated = Gated { claimed, returned: Vec::new(), released: Vec::new() };
     if gates.gates.is_empty() {
         return Ok(gated);
@@ -66,12 +74,12 @@ pub fn of_claim(desk: &mut Desk<'_>, gates: &Gates, claimed: Claimed, lease_ms: 
             .ok_or_else(|| Error::internal("a claimed message is not there"))?;
         let own = gates.of_message(&message);
         // A repeated claim finds what it passed before.
-        if own.is_empty() || views::passed_gates(desk.office.store(), &lease.holder, item.number, token)? {
+        if own.is_empty() || passed(desk, &lease, item.number)? {
             continue;
         }
         if !gates.untrusted(&own).is_empty() {
             let release = Release { message: item.number, token: Some(token) };
-            let proposal = desk.proposal(Intent::Release(release), None, None)?;
+            let proposal = desk.proposal(Intent::Release(release), None, Some(release_id(claim, item.number)))?;
             desk.decide(&proposal)?;
             lease.forget(item.number);
             gated.released.push(item.number);
@@ -86,8 +94,13 @@ pub fn of_claim(desk: &mut Desk<'_>, gates: &Gates, claimed: Claimed, lease_ms: 
         };
         lease.keep(desk)?;
         let result = Intent::GateResult(report.result(token));
-        let proposal = desk.proposal(result, Some(report.content()), None)?;
-        desk.decide(&proposal)?;
+        let id = claim.then(format_args!("gates-{}", item.number));
+        let proposal = desk.proposal(result, Some(report.content()), Some(id))?;
+        match desk.decide(&proposal) {
+            // The same claim was repeated meanwhile, and ran them sooner.
+            Err(error) if error.is(Code::IdConflict) && passed(desk, &lease, item.number)? => continue,
+            decided => decided?,
+        };
         if !report.passed {
             lease.forget(item.number);
             gated.returned.push(report);
@@ -95,6 +108,15 @@ pub fn of_claim(desk: &mut Desk<'_>, gates: &Gates, claimed: Claimed, lease_ms: 
     }
     gated.claimed.items = lease.items;
     Ok(gated)
+}
+
+fn passed(desk: &Desk<'_>, lease: &Lease, number: MessageNo) -> Result<bool> {
+    Ok(views::passed_gates(desk.office.store(), &lease.holder, number, lease.token)?)
+}
+
+/// The id under which what a claim won is released before anybody has worked on it.
+pub(crate) fn release_id(claim: &RecordId, number: MessageNo) -> RecordId {
+    claim.then(format_args!("release-{number}"))
 }
 
 /// What a claim holds while its gates run.

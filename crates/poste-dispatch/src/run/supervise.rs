@@ -13,7 +13,7 @@ use poste_core::fold::{Claimed, Effect, Outcome, Verdict};
 use poste_core::log::{Author, Content, Intent, MessageNo, Proposal, RunOutcome, RunStart, Via};
 use poste_core::office::{Office, Place};
 use poste_core::store::{host_name, processes};
-use poste_core::text::{Name, Session};
+use poste_core::text::{Name, RecordId, Session};
 use poste_core::views::{self, Holder, MessageView};
 use poste_core::{Error, Timestamp, limits};
 use poste_run::{HeldBack, Keep, StartError, Watch, Watcher};
@@ -167,11 +167,20 @@ struct Supervisor<'a> {
     carrier: Carrier,
 }
 
+/// A run that is in the log.
+struct Started {
+    record: RecordId,
+    claimed: Claimed,
+    at: Timestamp,
+}
+
 /// What a run has while it lasts.
 struct Run {
     run: Session,
     folder: RunFolder,
     about: About,
+    /// The id of the record that started it.
+    record: RecordId,
     claimed: Claimed,
     lease_ms: i64,
     /// The boot clock before its start was published.
@@ -257,7 +266,7 @@ impl Supervisor<'_> {
         let (folder, held) =
             RunFolder::create(&path, &about).map_err(|failed| RunError::Folder(path.clone(), failed))?;
         let boot_ms = self.office.boot().ms;
-        let (claimed, at) = match self.start(&about)? {
+        let Started { record, claimed, at } = match self.start(&about)? {
             Ok(started) => started,
             Err(why) => {
                 let _ = folder.remove();
@@ -270,6 +279,7 @@ impl Supervisor<'_> {
             about,
             lease_ms: Guard::lease_ms(&claimed, at),
             boot_ms,
+            record,
             claimed,
             messages: Vec::new(),
             name: self.errand.agent.clone(),
@@ -312,8 +322,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// What it took, and when; or why it took nothing.
-    fn start(&mut self, about: &About) -> Result<Result<(Claimed, Timestamp), String>, RunError> {
+    /// What it took; or why it took nothing.
+    fn start(&mut self, about: &About) -> Result<Result<Started, String>, RunError> {
         let start = RunStart {
             run: about.run.clone(),
             messages: about.messages.clone(),
@@ -328,9 +338,10 @@ impl Supervisor<'_> {
             return Ok(Err(format!("there is nothing {} could be started for", about.agent)));
         }
         let proposal = self.proposal(&about.agent, &about.run, Intent::RunStart(start), None);
+        let record = proposal.id.clone();
         let outcome = self.store(START_PATIENCE, &[proposal])?.pop();
         Ok(match outcome.map(|outcome| (outcome.verdict, outcome.at)) {
-            Some((Verdict::Accepted(Effect::Claimed(claimed)), at)) => Ok((claimed, at)),
+            Some((Verdict::Accepted(Effect::Claimed(claimed)), at)) => Ok(Started { record, claimed, at }),
             Some((Verdict::Rejected(rejection), _)) => Err(rejection.to_string()),
             Some((Verdict::Accepted(_), _)) | None => {
                 return Err(Error::Damaged("the office took the start for something else".to_owned()).into());

@@ -4,4 +4,5 @@ mod answers;
 mod malformed;
 mod offices;
 mod refusals;
+mod resuming;
 mod world;

@@ -44,6 +44,7 @@ pub fn store(
     {
         return Ok(answer);
     }
+    let mut id = change.id.clone();
     let mut current = made_from;
     let mut text = replacement.text.clone();
     const TRIES_MAX: usize = 100;
@@ -71,7 +72,7 @@ pub fn store(
         if replacement.merge && change.id.is_some() {
             content.metadata.insert(UNMERGED.to_owned(), unmerged(replacement));
         }
-        let proposal = desk.proposal(Intent::ContextReplace(header), Some(content), change.id.clone())?;
+        let proposal = desk.proposal(Intent::ContextReplace(header), Some(content), id.clone())?;
         check_lock(desk, name, &proposal)?;
         match propose(desk, &proposal, lines) {
             Ok(answer) => return Ok(VersionAnswer { merged: current != made_from, ..answer }),
@@ -88,6 +89,7 @@ pub fn store(
                 let newest = view(desk.office, name, None)?;
                 text = merged(desk.office, &base, replacement, &newest, error)?;
                 current = newest.version;
+                id = change.id.as_ref().map(|id| desk.free_id(id)).transpose()?;
             }
             Err(error) => return Err(error),
         }
@@ -113,7 +115,8 @@ fn stored_before(
     replacement: &Replacement,
 ) -> Result<Option<VersionAnswer>> {
     let store = desk.office.store();
-    let Some((made, position)) = views::version_of_id(store, name, &desk.speaker()?, id)? else { return Ok(None) };
+    let Some(id) = desk.tried_ids(id)?.pop() else { return Ok(None) };
+    let Some((made, position)) = views::version_of_id(store, name, &desk.speaker()?, &id)? else { return Ok(None) };
     // Words that were erased cannot be compared any more; they were stored, and that is what is asked.
     let stored = views::message(store, made.message)?.filter(|stored| !stored.content_gone);
     if let Some(stored) = stored
@@ -124,7 +127,7 @@ fn stored_before(
             .hint("an id is for one write for ever; take another one"));
     }
     let position = Some(position);
-    Ok(Some(VersionAnswer { made, added: None, removed: None, merged: false, id: id.clone(), position, repeat: true }))
+    Ok(Some(VersionAnswer { made, added: None, removed: None, merged: false, id, position, repeat: true }))
 }
 
 /// Both changes together; or what stands against it.

@@ -70,11 +70,12 @@ impl Verb for Input {
             } else if self.take_over {
                 takes_over = Some(live);
             } else if self.own_name {
-                agent = own_name(desk, &base)?;
+                agent = own_name(desk, &base, self.id.as_ref())?;
             } else {
                 return Err(in_use(&live));
             }
         }
+        let mut record_id = self.id.clone();
         let content = self.goal.as_deref().map(|goal| self.secrets.text("goal", goal)).transpose()?;
         loop {
             let id = match self.name.as_ref().or(self.resume.as_ref()) {
@@ -94,14 +95,17 @@ impl Verb for Input {
                 takes_over: takes_over.as_ref(),
                 resumes: self.resume.is_some(),
             };
-            let proposal = starting.proposal(desk, content.clone(), self.id.clone());
+            let proposal = starting.proposal(desk, content.clone(), record_id.clone());
             let outcome = desk.propose(&proposal)?;
             let Verdict::Rejected(rejection) = outcome.verdict else {
                 return answered(desk, &id, takes_over, outcome.position, outcome.repeat);
             };
             match views::live_session(desk.office.store(), &agent.name)? {
                 // Somebody was faster.
-                Some(_) if rejection.code == Code::SessionLive && self.own_name => agent = own_name(desk, &base)?,
+                Some(_) if rejection.code == Code::SessionLive && self.own_name => {
+                    agent = own_name(desk, &base, self.id.as_ref())?;
+                    record_id = self.id.as_ref().map(|id| desk.free_id(id)).transpose()?;
+                }
                 Some(live) if rejection.code == Code::SessionLive => return Err(in_use(&live)),
                 _ => return Err(explain(desk.office, &proposal, rejection.into())?),
             }
@@ -140,7 +144,8 @@ fn answered(
 /// The session that a start of this agent under this id made, whatever else was asked for then.
 fn started_before(desk: &Desk<'_>, input: &Input, agent: &Name) -> Result<Option<Session>> {
     let store = desk.office.store();
-    let Some(known) = input.id.as_ref().map(|id| views::written_under(store, id)).transpose()?.flatten() else {
+    let tried = input.id.as_ref().map(|id| desk.tried_ids(id)).transpose()?.unwrap_or_default();
+    let Some(known) = tried.last().map(|id| views::written_under(store, id)).transpose()?.flatten() else {
         return Ok(None);
     };
     let Some(Intent::SessionStart(start)) = known.intent else { return Ok(None) };
@@ -171,7 +176,7 @@ fn in_use(live: &SessionView) -> Error {
 }
 
 /// A free name after this one: `coder-2`, `coder-3` …, registered alike. One that is registered and idle is used again.
-fn own_name(desk: &mut Desk<'_>, agent: &Agent) -> Result<Agent> {
+fn own_name(desk: &mut Desk<'_>, agent: &Agent, id: Option<&RecordId>) -> Result<Agent> {
     const TRIED_MAX: u32 = 1_000;
     for number in 2..=TRIED_MAX {
         let name: Name = format!("{}-{number}", agent.name).parse()?;
@@ -190,7 +195,8 @@ fn own_name(desk: &mut Desk<'_>, agent: &Agent) -> Result<Agent> {
             lead: agent.lead.clone().filter(|lead| *lead != name),
             ..Register::default()
         };
-        let proposal = desk.proposal_as(name.clone(), Intent::Register(register), None, None);
+        let id = id.map(|id| id.then(format_args!("register-{name}")));
+        let proposal = desk.proposal_as(name.clone(), Intent::Register(register), None, id);
         match desk.propose(&proposal)?.verdict {
             Verdict::Accepted(_) => {
                 desk.warn(format!("{} is in use; registered {name}", agent.name));

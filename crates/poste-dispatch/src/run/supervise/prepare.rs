@@ -40,7 +40,7 @@ impl Supervisor<'_> {
         };
         let gates = poste_config::gates(&self.office).map_err(|error| error.to_string())?;
         let mut desk = Desk::new(&mut self.office, &caller, self.host);
-        let gated = gates::of_claim(&mut desk, &gates, run.claimed.clone(), None);
+        let gated = gates::of_claim(&mut desk, &gates, &run.record, run.claimed.clone(), None);
         self.carrier.carry_out(&mut self.office);
         gated.map(|gated| gated.claimed).map_err(|error| error.message)
     }
