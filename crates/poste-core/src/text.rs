@@ -143,8 +143,12 @@ macro_rules! checked_text {
 
         impl FromSql for $name {
             fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-                // Rows were written from checked values; the database file may still be damaged.
-                value.as_str()?.parse().map_err(FromSqlError::other)
+                // Rows were written from checked values, or by the office itself; the database file may still be damaged.
+                let text = value.as_str()?;
+                if text != POSTE {
+                    check(&$grammar, text).map_err(FromSqlError::other)?;
+                }
+                Ok(Self(text.to_owned()))
             }
         }
 
@@ -270,7 +274,7 @@ impl Name {
         self.0 == POSTE
     }
 
-    /// A name as records and rows have it: an agent's, or the office's own.
+    /// A name as records have it: an agent's, or the office's own.
     pub fn in_log(text: &str) -> Result<Self, InvalidText> {
         if text == POSTE {
             return Ok(Self::poste());
@@ -282,13 +286,6 @@ impl Name {
 /// [`Name::in_log`] for serde.
 pub(crate) fn name_in_log<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
     Name::in_log(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
-}
-
-/// [`Name::in_log`] for a column.
-pub(crate) fn name_column(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Name> {
-    let text: String = row.get(column)?;
-    Name::in_log(&text)
-        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into()))
 }
 
 impl RecordId {

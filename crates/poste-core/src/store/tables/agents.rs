@@ -1,12 +1,11 @@
 //! Who is registered, and what they can do.
 
-use std::sync::LazyLock;
-
 use rusqlite::params;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Concern, Optional as _, Tables};
+use super::rows::Selected;
+use super::{Concern, Tables};
 use crate::address::Address;
 use crate::error::Error;
 use crate::fold::Action;
@@ -46,7 +45,9 @@ impl Agent {
     }
 }
 
-const COLUMNS: &str = "name, kind, role, worktree, registered_at, retired_at, lead";
+impl Selected for Agent {
+    const SELECT: &'static str = "SELECT name, kind, role, worktree, registered_at, retired_at, lead FROM agents";
+}
 
 impl Tables<'_> {
     pub fn agent(&self, name: &str) -> Result<Option<Agent>, Error> {
@@ -70,26 +71,18 @@ impl Tables<'_> {
     }
 
     fn read_agent(&self, name: &str) -> Result<Option<Agent>, Error> {
-        static SQL: LazyLock<String> = LazyLock::new(|| format!("SELECT {COLUMNS} FROM agents WHERE name = ?1"));
-        let found = self.conn.prepare_cached(&SQL)?.query_row([name], agent_row).optional()?;
+        let found = self.one(select!(Agent, "WHERE name = ?1"), [name])?;
         found.map(|agent| self.with_capabilities(agent)).transpose()
     }
 
     pub fn agents(&self) -> Result<Vec<Agent>, Error> {
-        let rows: Vec<Agent> = self
-            .conn
-            .prepare_cached(&format!("SELECT {COLUMNS} FROM agents ORDER BY name"))?
-            .query_map([], agent_row)?
-            .collect::<Result<_, _>>()?;
+        let rows: Vec<Agent> = self.all(select!(Agent, "ORDER BY name"), [])?;
         rows.into_iter().map(|agent| self.with_capabilities(agent)).collect()
     }
 
     fn with_capabilities(&self, mut agent: Agent) -> Result<Agent, Error> {
-        agent.capabilities = self
-            .conn
-            .prepare_cached("SELECT word FROM capabilities WHERE agent = ?1 ORDER BY word")?
-            .query_map([&agent.name], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
+        agent.capabilities =
+            self.column("SELECT word FROM capabilities WHERE agent = ?1 ORDER BY word", [&agent.name])?;
         Ok(agent)
     }
 
@@ -120,19 +113,17 @@ impl Tables<'_> {
     }
 
     pub(super) fn names(&self, sql: &str, params: impl rusqlite::Params) -> Result<Vec<Name>, Error> {
-        Ok(self.conn.prepare_cached(sql)?.query_map(params, |row| row.get(0))?.collect::<Result<_, _>>()?)
+        self.column(sql, params)
     }
 
     pub fn put_agent(&mut self, agent: &Agent) -> Result<(), Error> {
         self.cache.get_mut().agents.remove(agent.name.as_str());
-        self.conn
-            .prepare_cached(
-                "INSERT INTO agents (name, kind, role, worktree, registered_at, retired_at, lead)
+        self.execute(
+            "INSERT INTO agents (name, kind, role, worktree, registered_at, retired_at, lead)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
                  ON CONFLICT (name) DO UPDATE SET
                    kind = ?2, role = ?3, worktree = ?4, registered_at = ?5, retired_at = ?6, lead = ?7",
-            )?
-            .execute(params![
+            params![
                 agent.name,
                 agent.kind,
                 agent.role,
@@ -140,12 +131,11 @@ impl Tables<'_> {
                 agent.registered_at,
                 agent.retired_at,
                 agent.lead
-            ])?;
-        self.conn.prepare_cached("DELETE FROM capabilities WHERE agent = ?1")?.execute([&agent.name])?;
+            ],
+        )?;
+        self.execute("DELETE FROM capabilities WHERE agent = ?1", [&agent.name])?;
         for word in &agent.capabilities {
-            self.conn
-                .prepare_cached("INSERT INTO capabilities (agent, word) VALUES (?1, ?2)")?
-                .execute(params![agent.name, word])?;
+            self.execute("INSERT INTO capabilities (agent, word) VALUES (?1, ?2)", params![agent.name, word])?;
         }
         self.concern(|| Concern::Agent(agent.name.clone()));
         if agent.is_active() {
@@ -155,15 +145,20 @@ impl Tables<'_> {
     }
 }
 
-fn agent_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Agent> {
-    Ok(Agent {
-        name: row.get(0)?,
-        kind: row.get(1)?,
-        role: row.get(2)?,
-        capabilities: Vec::new(),
-        worktree: row.get(3)?,
-        registered_at: row.get(4)?,
-        retired_at: row.get(5)?,
-        lead: row.get(6)?,
-    })
+/// Without its capabilities, which have a table of their own.
+impl TryFrom<&rusqlite::Row<'_>> for Agent {
+    type Error = rusqlite::Error;
+
+    fn try_from(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            name: row.get(0)?,
+            kind: row.get(1)?,
+            role: row.get(2)?,
+            capabilities: Vec::new(),
+            worktree: row.get(3)?,
+            registered_at: row.get(4)?,
+            retired_at: row.get(5)?,
+            lead: row.get(6)?,
+        })
+    }
 }

@@ -2,7 +2,7 @@
 
 use rusqlite::{Row, params};
 
-use super::{Concern, Optional as _, Tables, late};
+use super::{Concern, Tables, late};
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
@@ -27,38 +27,34 @@ pub struct Agreed {
     pub message: Option<MessageNo>,
 }
 
-fn party_row(row: &Row<'_>) -> rusqlite::Result<Party> {
-    let position: Option<Position> = row.get(2)?;
-    let agreed = match position {
-        None => None,
-        Some(position) => {
-            Some(Agreed { agent: crate::text::name_column(row, 1)?, position, at: row.get(3)?, message: row.get(4)? })
-        }
-    };
-    Ok(Party { party: row.get(0)?, agreed })
+impl TryFrom<&Row<'_>> for Party {
+    type Error = rusqlite::Error;
+
+    fn try_from(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let agreed = match row.get(2)? {
+            None => None,
+            Some(position) => Some(Agreed { agent: row.get(1)?, position, at: row.get(3)?, message: row.get(4)? }),
+        };
+        Ok(Self { party: row.get(0)?, agreed })
+    }
 }
 
 impl Tables<'_> {
     /// The parties of a proposal on which somebody has agreed, in the order they were asked; of others, none.
     pub fn parties(&self, proposal: MessageNo) -> Result<Vec<Party>, Error> {
-        Ok(self
-            .conn
-            .prepare_cached(
-                "SELECT party, agent, position, at, message FROM agreements WHERE proposal = ?1 ORDER BY ordinal",
-            )?
-            .query_map([proposal], party_row)?
-            .collect::<Result<_, _>>()?)
+        self.all(
+            "SELECT party, agent, position, at, message FROM agreements WHERE proposal = ?1 ORDER BY ordinal",
+            [proposal],
+        )
     }
 
     pub fn insert_parties(&mut self, proposal: MessageNo, parties: &[Party]) -> Result<(), Error> {
         for (ordinal, party) in parties.iter().enumerate() {
             let agreed = party.agreed.as_ref();
-            self.conn
-                .prepare_cached(
-                    "INSERT INTO agreements (proposal, ordinal, party, agent, position, at, message)
+            self.execute(
+                "INSERT INTO agreements (proposal, ordinal, party, agent, position, at, message)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                )?
-                .execute(params![
+                params![
                     proposal,
                     ordinal,
                     party.party,
@@ -66,29 +62,26 @@ impl Tables<'_> {
                     agreed.map(|agreed| agreed.position),
                     agreed.map(|agreed| agreed.at),
                     agreed.and_then(|agreed| agreed.message)
-                ])?;
+                ],
+            )?;
         }
         self.concern(|| Concern::Agreement(proposal));
         Ok(())
     }
 
     pub fn put_agreed(&mut self, proposal: MessageNo, party: &Address, agreed: &Agreed) -> Result<(), Error> {
-        self.conn
-            .prepare_cached(
-                "UPDATE agreements SET agent = ?3, position = ?4, at = ?5, message = ?6
+        self.execute(
+            "UPDATE agreements SET agent = ?3, position = ?4, at = ?5, message = ?6
                  WHERE proposal = ?1 AND party = ?2",
-            )?
-            .execute(params![proposal, party, agreed.agent, agreed.position, agreed.at, agreed.message])?;
+            params![proposal, party, agreed.agent, agreed.position, agreed.at, agreed.message],
+        )?;
         self.concern(|| Concern::Agreement(proposal));
         Ok(())
     }
 
     /// The proposal that a record agreed on, if it did.
     pub fn agreed_at(&self, position: Position) -> Result<Option<MessageNo>, Error> {
-        self.conn
-            .prepare_cached("SELECT proposal FROM agreements WHERE position = ?1 AND message IS NOT NULL")?
-            .query_row([position], |row| row.get(0))
-            .optional()
+        self.maybe("SELECT proposal FROM agreements WHERE position = ?1 AND message IS NOT NULL", [position])
     }
 
     /// The messages of a type in a conversation after another one, newest first, with their senders. One that was
@@ -100,25 +93,19 @@ impl Tables<'_> {
         after: MessageNo,
     ) -> Result<Vec<(MessageNo, Name)>, Error> {
         self.needs(late::CONVERSATION)?;
-        Ok(self
-            .conn
-            .prepare_cached(
-                "SELECT number, sender FROM messages
+        self.all(
+            "SELECT number, sender FROM messages
                  WHERE conversation = ?1 AND number > ?2 AND type = ?3 AND forward_of IS NULL ORDER BY number DESC",
-            )?
-            .query_map(params![conversation, after, kind], |row| Ok((row.get(0)?, crate::text::name_column(row, 1)?)))?
-            .collect::<Result<_, _>>()?)
+            params![conversation, after, kind],
+        )
     }
 
     /// Where the outcome of an agreement was written down: contexts and versions.
     pub fn written_down(&self, proposal: MessageNo) -> Result<Vec<(ContextName, u64)>, Error> {
-        Ok(self
-            .conn
-            .prepare_cached(
-                "SELECT c.name, v.version FROM context_versions v JOIN contexts c ON c.number = v.context
+        self.all(
+            "SELECT c.name, v.version FROM context_versions v JOIN contexts c ON c.number = v.context
                  WHERE v.agreement = ?1 ORDER BY v.position",
-            )?
-            .query_map([proposal], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<Result<_, _>>()?)
+            [proposal],
+        )
     }
 }

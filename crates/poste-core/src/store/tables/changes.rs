@@ -195,14 +195,11 @@ impl Tables<'_> {
     /// Nothing holds up the earliest numbered step that is left of a workflow, if it comes after the one that let go: it can be
     /// taken now.
     pub(super) fn came_into_order(&mut self, workflow: &Label, after: u32) -> Result<(), Error> {
-        let next: Vec<DeliveryNo> = self
-            .conn
-            .prepare_cached(
-                "SELECT delivery FROM numbered_steps WHERE workflow = ?1 AND step > ?2
+        let next: Vec<DeliveryNo> = self.column(
+            "SELECT delivery FROM numbered_steps WHERE workflow = ?1 AND step > ?2
                  AND step = (SELECT min(step) FROM numbered_steps WHERE workflow = ?1) ORDER BY delivery",
-            )?
-            .query_map(rusqlite::params![workflow, after], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
+            rusqlite::params![workflow, after],
+        )?;
         for number in next {
             if let Some(delivery) = self.delivery(number)?.filter(waits) {
                 self.can_be_taken(&delivery)?;

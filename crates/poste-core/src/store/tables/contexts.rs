@@ -2,7 +2,8 @@
 
 use rusqlite::{Row, params};
 
-use super::{Due, DueItem, Optional as _, Tables};
+use super::rows::Selected;
+use super::{Due, DueItem, Tables};
 use crate::error::Error;
 use crate::log::{Lines, MessageNo, Position};
 use crate::text::{ContextName, Name, Session, Word};
@@ -65,92 +66,84 @@ pub struct Version {
     pub agreement: Option<MessageNo>,
 }
 
-const COLUMNS: &str = "number, name, kind, schema, created_at, created_by, version, updated_at, updated_by, \
-     token, holder, session, locked_until";
-
-fn context_row(row: &Row<'_>) -> rusqlite::Result<Context> {
-    let token: Option<Position> = row.get(9)?;
-    let lock = match token {
-        None => None,
-        Some(token) => {
-            Some(Lock { token, holder: crate::text::name_column(row, 10)?, session: row.get(11)?, until: row.get(12)? })
-        }
-    };
-    Ok(Context {
-        number: row.get(0)?,
-        name: row.get(1)?,
-        kind: row.get(2)?,
-        has_schema: row.get(3)?,
-        created_at: row.get(4)?,
-        created_by: crate::text::name_column(row, 5)?,
-        version: row.get(6)?,
-        updated_at: row.get(7)?,
-        updated_by: crate::text::name_column(row, 8)?,
-        lock,
-    })
+impl Selected for Context {
+    const SELECT: &'static str = "SELECT number, name, kind, schema, created_at, created_by, version, updated_at, \
+         updated_by, token, holder, session, locked_until FROM contexts";
 }
 
-const VERSION_COLUMNS: &str = "context, version, position, at, agent, text, data, added, removed, message, agreement";
+impl TryFrom<&Row<'_>> for Context {
+    type Error = rusqlite::Error;
 
-fn version_row(row: &Row<'_>) -> rusqlite::Result<Version> {
-    Ok(Version {
-        context: row.get(0)?,
-        version: row.get(1)?,
-        position: row.get(2)?,
-        at: row.get(3)?,
-        agent: crate::text::name_column(row, 4)?,
-        text: row.get(5)?,
-        data: row.get(6)?,
-        lines: Lines { added: row.get(7)?, removed: row.get(8)? },
-        message: row.get(9)?,
-        agreement: row.get(10)?,
-    })
+    fn try_from(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let lock = match row.get(9)? {
+            None => None,
+            Some(token) => Some(Lock { token, holder: row.get(10)?, session: row.get(11)?, until: row.get(12)? }),
+        };
+        Ok(Self {
+            number: row.get(0)?,
+            name: row.get(1)?,
+            kind: row.get(2)?,
+            has_schema: row.get(3)?,
+            created_at: row.get(4)?,
+            created_by: row.get(5)?,
+            version: row.get(6)?,
+            updated_at: row.get(7)?,
+            updated_by: row.get(8)?,
+            lock,
+        })
+    }
+}
+
+impl Selected for Version {
+    const SELECT: &'static str = "SELECT context, version, position, at, agent, text, data, added, removed, message, \
+         agreement FROM context_versions";
+}
+
+impl TryFrom<&Row<'_>> for Version {
+    type Error = rusqlite::Error;
+
+    fn try_from(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            context: row.get(0)?,
+            version: row.get(1)?,
+            position: row.get(2)?,
+            at: row.get(3)?,
+            agent: row.get(4)?,
+            text: row.get(5)?,
+            data: row.get(6)?,
+            lines: Lines { added: row.get(7)?, removed: row.get(8)? },
+            message: row.get(9)?,
+            agreement: row.get(10)?,
+        })
+    }
 }
 
 impl Tables<'_> {
     pub fn context(&self, name: &ContextName) -> Result<Option<Context>, Error> {
-        self.conn
-            .prepare_cached(&format!("SELECT {COLUMNS} FROM contexts WHERE name = ?1"))?
-            .query_row([name], context_row)
-            .optional()
+        self.one(select!(Context, "WHERE name = ?1"), [name])
     }
 
     pub fn context_by_number(&self, number: Position) -> Result<Option<Context>, Error> {
-        self.conn
-            .prepare_cached(&format!("SELECT {COLUMNS} FROM contexts WHERE number = ?1"))?
-            .query_row([number], context_row)
-            .optional()
+        self.one(select!(Context, "WHERE number = ?1"), [number])
     }
 
     /// Every context, by name.
     pub fn contexts(&self) -> Result<Vec<Context>, Error> {
-        Ok(self
-            .conn
-            .prepare_cached(&format!("SELECT {COLUMNS} FROM contexts ORDER BY name"))?
-            .query_map([], context_row)?
-            .collect::<Result<_, _>>()?)
+        self.all(select!(Context, "ORDER BY name"), [])
     }
 
     /// Those that are locked, by number; all of them, or one agent's.
     pub fn locked_contexts(&self, holder: Option<&Name>) -> Result<Vec<Context>, Error> {
-        Ok(self
-            .conn
-            .prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM contexts WHERE holder IS NOT NULL AND (?1 IS NULL OR holder = ?1)
-                 ORDER BY number"
-            ))?
-            .query_map([holder], context_row)?
-            .collect::<Result<_, _>>()?)
+        let sql = select!(Context, "WHERE holder IS NOT NULL AND (?1 IS NULL OR holder = ?1) ORDER BY number");
+        self.all(sql, [holder])
     }
 
     pub fn insert_context(&mut self, context: &Context) -> Result<(), Error> {
-        self.conn
-            .prepare_cached(
-                "INSERT INTO contexts
+        self.execute(
+            "INSERT INTO contexts
                    (number, name, kind, schema, created_at, created_by, version, updated_at, updated_by)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            )?
-            .execute(params![
+            params![
                 context.number,
                 context.name,
                 context.kind,
@@ -160,43 +153,35 @@ impl Tables<'_> {
                 context.version,
                 context.updated_at,
                 context.updated_by
-            ])?;
-        Ok(())
+            ],
+        )
     }
 
     /// Gives the lock to somebody, or takes it away, and moves what is due of it along.
     pub fn set_lock(&mut self, before: &Context, lock: Option<Lock>) -> Result<(), Error> {
-        if let Some(item) = before.due() {
-            self.delete_due(item)?;
-        }
         let after = Context { lock, ..before.clone() };
         let lock = after.lock.as_ref();
-        self.conn
-            .prepare_cached(
-                "UPDATE contexts SET token = ?2, holder = ?3, session = ?4, locked_until = ?5 WHERE number = ?1",
-            )?
-            .execute(params![
+        self.execute(
+            "UPDATE contexts SET token = ?2, holder = ?3, session = ?4, locked_until = ?5 WHERE number = ?1",
+            params![
                 after.number,
                 lock.map(|lock| lock.token),
                 lock.map(|lock| &lock.holder),
                 lock.and_then(|lock| lock.session.as_ref()),
                 lock.map(|lock| lock.until)
-            ])?;
+            ],
+        )?;
         self.context_changed(after.number, false)?;
-        match after.due() {
-            Some(item) => self.insert_due(item),
-            None => Ok(()),
-        }
+        self.move_due(before.due(), after.due())
     }
 
     /// Stores the next version of a context.
     pub fn insert_version(&mut self, version: &Version) -> Result<(), Error> {
-        self.conn
-            .prepare_cached(&format!(
-                "INSERT INTO context_versions ({VERSION_COLUMNS})
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
-            ))?
-            .execute(params![
+        self.execute(
+            "INSERT INTO context_versions
+                   (context, version, position, at, agent, text, data, added, removed, message, agreement)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            params![
                 version.context,
                 version.version,
                 version.position,
@@ -208,48 +193,35 @@ impl Tables<'_> {
                 version.lines.removed,
                 version.message,
                 version.agreement
-            ])?;
-        self.conn
-            .prepare_cached("UPDATE contexts SET version = ?2, updated_at = ?3, updated_by = ?4 WHERE number = ?1")?
-            .execute(params![version.context, version.version, version.at, version.agent])?;
-        self.conn
-            .prepare_cached(
-                "INSERT INTO context_contributors (context, agent, versions, last_at) VALUES (?1, ?2, 1, ?3)
+            ],
+        )?;
+        self.execute(
+            "UPDATE contexts SET version = ?2, updated_at = ?3, updated_by = ?4 WHERE number = ?1",
+            params![version.context, version.version, version.at, version.agent],
+        )?;
+        self.execute(
+            "INSERT INTO context_contributors (context, agent, versions, last_at) VALUES (?1, ?2, 1, ?3)
                  ON CONFLICT (context, agent) DO UPDATE SET versions = versions + 1, last_at = ?3",
-            )?
-            .execute(params![version.context, version.agent, version.at])?;
+            params![version.context, version.agent, version.at],
+        )?;
         self.context_changed(version.context, true)
     }
 
     pub fn version(&self, context: Position, version: u64) -> Result<Option<Version>, Error> {
         let Ok(version) = i64::try_from(version) else { return Ok(None) };
-        self.conn
-            .prepare_cached(&format!(
-                "SELECT {VERSION_COLUMNS} FROM context_versions WHERE context = ?1 AND version = ?2"
-            ))?
-            .query_row(params![context, version], version_row)
-            .optional()
+        self.one(select!(Version, "WHERE context = ?1 AND version = ?2"), params![context, version])
     }
 
     /// The version a record made, if it made one.
     pub fn version_at(&self, position: Position) -> Result<Option<Version>, Error> {
-        self.conn
-            .prepare_cached(&format!("SELECT {VERSION_COLUMNS} FROM context_versions WHERE position = ?1"))?
-            .query_row([position], version_row)
-            .optional()
+        self.one(select!(Version, "WHERE position = ?1"), [position])
     }
 
     /// Versions from one on up to another, both included, oldest first.
     pub fn versions(&self, context: Position, from: u64, to: u64) -> Result<Vec<Version>, Error> {
         let bound = |version: u64| i64::try_from(version).unwrap_or(i64::MAX);
-        Ok(self
-            .conn
-            .prepare_cached(&format!(
-                "SELECT {VERSION_COLUMNS} FROM context_versions
-                 WHERE context = ?1 AND version BETWEEN ?2 AND ?3 ORDER BY version"
-            ))?
-            .query_map(params![context, bound(from), bound(to)], version_row)?
-            .collect::<Result<_, _>>()?)
+        let sql = select!(Version, "WHERE context = ?1 AND version BETWEEN ?2 AND ?3 ORDER BY version");
+        self.all(sql, params![context, bound(from), bound(to)])
     }
 
     /// The newest version up to one that brought a whole text.
@@ -264,12 +236,10 @@ impl Tables<'_> {
 
     fn newest_version(&self, which: &str, context: Position, version: u64) -> Result<Option<u64>, Error> {
         let version = i64::try_from(version).unwrap_or(i64::MAX);
-        Ok(self
-            .conn
-            .prepare_cached(&format!(
-                "SELECT max(version) FROM context_versions WHERE context = ?1 AND version <= ?2 AND {which}"
-            ))?
-            .query_row(params![context, version], |row| row.get(0))?)
+        self.value(
+            &format!("SELECT max(version) FROM context_versions WHERE context = ?1 AND version <= ?2 AND {which}"),
+            params![context, version],
+        )
     }
 
     /// Who wrote versions of a context, by name.
@@ -289,10 +259,7 @@ impl Tables<'_> {
 
     /// The newest version an agent has seen.
     pub fn version_read(&self, agent: &Name, context: Position) -> Result<Option<u64>, Error> {
-        self.conn
-            .prepare_cached("SELECT version FROM context_reads WHERE agent = ?1 AND context = ?2")?
-            .query_row(params![agent, context], |row| row.get(0))
-            .optional()
+        self.maybe("SELECT version FROM context_reads WHERE agent = ?1 AND context = ?2", params![agent, context])
     }
 
     pub fn put_version_read(
@@ -302,25 +269,22 @@ impl Tables<'_> {
         version: u64,
         at: Timestamp,
     ) -> Result<(), Error> {
-        self.conn
-            .prepare_cached(
-                "INSERT INTO context_reads (agent, context, version, at) VALUES (?1, ?2, ?3, ?4)
+        self.execute(
+            "INSERT INTO context_reads (agent, context, version, at) VALUES (?1, ?2, ?3, ?4)
                  ON CONFLICT (agent, context) DO UPDATE SET version = ?3, at = ?4",
-            )?
-            .execute(params![agent, context, version, at])?;
-        Ok(())
+            params![agent, context, version, at],
+        )
     }
 
     /// Contexts an agent has seen in an older version than there is, by name, with the version it has seen.
     pub fn stale_contexts(&self, agent: &Name, limit: usize) -> Result<Vec<(Context, u64)>, Error> {
-        let columns = COLUMNS.split(", ").map(|column| format!("c.{}", column.trim())).collect::<Vec<_>>().join(", ");
-        Ok(self
-            .conn
-            .prepare_cached(&format!(
-                "SELECT {columns}, r.version FROM context_reads r JOIN contexts c ON c.number = r.context
-                 WHERE r.agent = ?1 AND r.version < c.version ORDER BY c.name LIMIT ?2"
-            ))?
-            .query_map(params![agent, limit], |row| Ok((context_row(row)?, row.get(13)?)))?
-            .collect::<Result<_, _>>()?)
+        let sql = format!(
+            "SELECT c.*, r.version FROM ({}) c JOIN context_reads r ON c.number = r.context
+             WHERE r.agent = ?1 AND r.version < c.version ORDER BY c.name LIMIT ?2",
+            Context::SELECT
+        );
+        let mut statement = self.conn.prepare_cached(&sql)?;
+        let found = statement.query_map(params![agent, limit], |row| Ok((Context::try_from(row)?, row.get(13)?)))?;
+        Ok(found.collect::<Result<_, _>>()?)
     }
 }

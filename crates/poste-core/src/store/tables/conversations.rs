@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Row, params};
+use rusqlite::params;
 
-use super::{Event, Optional as _, Tables, kept, late};
+use super::{Event, Tables, kept, late};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::log::{Archive, MessageNo, Position};
@@ -40,38 +40,21 @@ pub struct ArchiveRow {
     pub digest: Digest,
 }
 
-fn archived_row(row: &Row<'_>) -> rusqlite::Result<ArchivedMessage> {
-    Ok(ArchivedMessage { number: row.get(0)?, position: row.get(1)?, conversation: row.get(2)?, archive: row.get(3)? })
-}
-
-fn archive_row(row: &Row<'_>) -> rusqlite::Result<ArchiveRow> {
-    Ok(ArchiveRow {
-        position: row.get(0)?,
-        at: row.get(1)?,
-        file: row.get(2)?,
-        lines: row.get(3)?,
-        digest: Digest::from_bytes(row.get(4)?),
-    })
-}
+stored!(Closed in "closed": position, at, by as agent);
+stored!(ArchivedMessage in "archived_messages": number, position, conversation, archive);
+stored!(ArchiveRow in "archives": position, at, file, lines, digest);
 
 impl Tables<'_> {
     pub fn closed(&self, conversation: &Label) -> Result<Option<Closed>, Error> {
-        self.conn
-            .prepare_cached("SELECT position, at, agent FROM closed WHERE conversation = ?1")?
-            .query_row([conversation], |row| {
-                Ok(Closed { position: row.get(0)?, at: row.get(1)?, by: crate::text::name_column(row, 2)? })
-            })
-            .optional()
+        self.one(select!(Closed, "WHERE conversation = ?1"), [conversation])
     }
 
     pub fn put_closed(&mut self, conversation: &Label, closed: &Closed) -> Result<(), Error> {
-        self.conn
-            .prepare_cached(
-                "INSERT INTO closed (conversation, position, at, agent) VALUES (?1, ?2, ?3, ?4)
+        self.execute(
+            "INSERT INTO closed (conversation, position, at, agent) VALUES (?1, ?2, ?3, ?4)
                  ON CONFLICT (conversation) DO UPDATE SET position = ?2, at = ?3, agent = ?4",
-            )?
-            .execute(params![conversation, closed.position, closed.at, closed.by])?;
-        Ok(())
+            params![conversation, closed.position, closed.at, closed.by],
+        )
     }
 
     pub fn delete_closed(&mut self, conversation: &Label) -> Result<(), Error> {
@@ -83,51 +66,40 @@ impl Tables<'_> {
     /// The live messages of a conversation, in order.
     pub fn conversation(&self, conversation: &Label) -> Result<Vec<MessageNo>, Error> {
         self.needs(late::CONVERSATION)?;
-        Ok(self
-            .conn
-            .prepare_cached("SELECT number FROM messages WHERE conversation = ?1 ORDER BY number")?
-            .query_map([conversation], |row| row.get(0))?
-            .collect::<Result<_, _>>()?)
+        self.column("SELECT number FROM messages WHERE conversation = ?1 ORDER BY number", [conversation])
     }
 
     /// Whether somebody may still have to do something in it, or a deadline will decide something.
     pub fn is_open(&self, conversation: &Label) -> Result<bool, Error> {
         self.needs(late::CONVERSATION)?;
         self.needs(late::MESSAGE)?;
-        Ok(self
-            .conn
-            .prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM messages m JOIN deliveries d ON d.message = m.number
+        self.value(
+            "SELECT EXISTS (SELECT 1 FROM messages m JOIN deliveries d ON d.message = m.number
                  WHERE m.conversation = ?1 AND d.state <= 1)
                  OR EXISTS (SELECT 1 FROM approvals
                  WHERE conversation = ?1 AND state = 0 AND deadline IS NOT NULL)
                  OR EXISTS (SELECT 1 FROM workflows WHERE label = ?1 AND state = 0)",
-            )?
-            .query_row([conversation], |row| row.get(0))?)
+            [conversation],
+        )
     }
 
     /// Whether anything happened in it after a record: a message, a step of a delivery, an outcome. Words that were
     /// erased since then count too.
     pub fn changed_after(&self, conversation: &Label, after: Position) -> Result<bool, Error> {
         self.needs(late::CONVERSATION)?;
-        let happened: bool = self
-            .conn
-            .prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM messages WHERE conversation = ?1 AND position > ?2)
+        let happened: bool = self.value(
+            "SELECT EXISTS (SELECT 1 FROM messages WHERE conversation = ?1 AND position > ?2)
                  OR EXISTS (SELECT 1 FROM closed WHERE conversation = ?1 AND position > ?2)
                  OR EXISTS (SELECT 1 FROM messages m JOIN events e ON e.message = m.number
                             WHERE m.conversation = ?1 AND e.position > ?2)",
-            )?
-            .query_row(params![conversation, after], |row| row.get(0))?;
+            params![conversation, after],
+        )?;
         Ok(happened || self.redacted_after(conversation, after)?)
     }
 
     fn redacted_after(&self, conversation: &Label, after: Position) -> Result<bool, Error> {
-        let redacted: BTreeSet<Position> = self
-            .conn
-            .prepare_cached("SELECT position FROM redactions WHERE redacted_by > ?1")?
-            .query_map([after], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
+        let redacted: BTreeSet<Position> =
+            self.column("SELECT position FROM redactions WHERE redacted_by > ?1", [after])?;
         if redacted.is_empty() {
             return Ok(false);
         }
@@ -144,115 +116,72 @@ impl Tables<'_> {
 
     /// By which record the content of this one was erased.
     pub fn redaction(&self, position: Position) -> Result<Option<Position>, Error> {
-        self.conn
-            .prepare_cached("SELECT redacted_by FROM redactions WHERE position = ?1")?
-            .query_row([position], |row| row.get(0))
-            .optional()
+        self.maybe("SELECT redacted_by FROM redactions WHERE position = ?1", [position])
     }
 
     pub fn insert_redaction(&mut self, position: Position, redacted_by: Position) -> Result<(), Error> {
-        self.conn
-            .prepare_cached("INSERT INTO redactions (position, redacted_by) VALUES (?1, ?2)")?
-            .execute(params![position, redacted_by])?;
+        self.execute("INSERT INTO redactions (position, redacted_by) VALUES (?1, ?2)", params![position, redacted_by])?;
         self.delete_content(position)
     }
 
     /// Content is no state: the fold may drop it and never asks for it.
     fn delete_content(&mut self, position: Position) -> Result<(), Error> {
-        self.conn.prepare_cached("DELETE FROM content WHERE position = ?1")?.execute([position])?;
-        Ok(())
+        self.execute("DELETE FROM content WHERE position = ?1", [position])
     }
 
     pub fn insert_archive(&mut self, archive: &Archive, position: Position, at: Timestamp) -> Result<(), Error> {
-        self.conn
-            .prepare_cached("INSERT INTO archives (position, at, file, lines, digest) VALUES (?1, ?2, ?3, ?4, ?5)")?
-            .execute(params![position, at, archive.file, archive.lines, archive.digest.as_bytes()])?;
-        Ok(())
+        self.execute(
+            "INSERT INTO archives (position, at, file, lines, digest) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![position, at, archive.file, archive.lines, archive.digest],
+        )
     }
 
     pub fn archive(&self, position: Position) -> Result<Option<ArchiveRow>, Error> {
-        self.conn
-            .prepare_cached("SELECT position, at, file, lines, digest FROM archives WHERE position = ?1")?
-            .query_row([position], archive_row)
-            .optional()
+        self.one(select!(ArchiveRow, "WHERE position = ?1"), [position])
     }
 
     pub fn archives(&self) -> Result<Vec<ArchiveRow>, Error> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT position, at, file, lines, digest FROM archives ORDER BY position")?
-            .query_map([], archive_row)?
-            .collect::<Result<_, _>>()?)
+        self.all(select!(ArchiveRow, "ORDER BY position"), [])
     }
 
     pub fn has_archive_file(&self, file: &str) -> Result<bool, Error> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM archives WHERE file = ?1)")?
-            .query_row([file], |row| row.get(0))?)
+        self.value("SELECT EXISTS (SELECT 1 FROM archives WHERE file = ?1)", [file])
     }
 
     /// The archive that holds a record's content.
     pub fn archive_of_content(&self, position: Position) -> Result<Option<ArchiveRow>, Error> {
-        let archive: Option<Position> = self
-            .conn
-            .prepare_cached("SELECT archive FROM archived_content WHERE position = ?1")?
-            .query_row([position], |row| row.get(0))
-            .optional()?;
+        let archive: Option<Position> =
+            self.maybe("SELECT archive FROM archived_content WHERE position = ?1", [position])?;
         archive.map(|archive| self.archive(archive)).transpose().map(Option::flatten)
     }
 
     pub fn archived_message(&self, number: MessageNo) -> Result<Option<ArchivedMessage>, Error> {
-        self.conn
-            .prepare_cached("SELECT number, position, conversation, archive FROM archived_messages WHERE number = ?1")?
-            .query_row([number], archived_row)
-            .optional()
+        self.one(select!(ArchivedMessage, "WHERE number = ?1"), [number])
     }
 
     /// What an archive took out of the live tables: messages, and records with content.
     pub fn archived_in(&self, archive: Position) -> Result<(BTreeSet<MessageNo>, BTreeSet<Position>), Error> {
-        let messages = self
-            .conn
-            .prepare_cached("SELECT number FROM archived_messages WHERE archive = ?1")?
-            .query_map([archive], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
-        let contents = self
-            .conn
-            .prepare_cached("SELECT position FROM archived_content WHERE archive = ?1")?
-            .query_map([archive], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
+        let messages = self.column("SELECT number FROM archived_messages WHERE archive = ?1", [archive])?;
+        let contents = self.column("SELECT position FROM archived_content WHERE archive = ?1", [archive])?;
         Ok((messages, contents))
     }
 
     /// Archived messages to which something happened after one record and up to another that no record names them for.
     pub fn archived_touched(&self, after: Position, upto: Position) -> Result<Vec<MessageNo>, Error> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT message FROM archived_events WHERE position > ?1 AND position <= ?2")?
-            .query_map([after, upto], |row| row.get(0))?
-            .collect::<Result<_, _>>()?)
+        self.column("SELECT message FROM archived_events WHERE position > ?1 AND position <= ?2", [after, upto])
     }
 
     /// Whether a result for an archived message came too late.
     pub fn was_late(&self, number: MessageNo, position: Position) -> Result<bool, Error> {
-        Ok(self
-            .conn
-            .prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM archived_events WHERE position = ?1 AND message = ?2 AND event = ?3)",
-            )?
-            .query_row(params![position, number, Event::Late], |row| row.get(0))?)
+        self.value(
+            "SELECT EXISTS (SELECT 1 FROM archived_events WHERE position = ?1 AND message = ?2 AND event = ?3)",
+            params![position, number, Event::Late],
+        )
     }
 
     /// The archived messages of a conversation, in order.
     pub fn archived_conversation(&self, conversation: &Label) -> Result<Vec<ArchivedMessage>, Error> {
-        Ok(self
-            .conn
-            .prepare_cached(
-                "SELECT number, position, conversation, archive FROM archived_messages
-                 WHERE conversation = ?1 ORDER BY number",
-            )?
-            .query_map([conversation], archived_row)?
-            .collect::<Result<_, _>>()?)
+        self.all(select!(ArchivedMessage, "WHERE conversation = ?1 ORDER BY number"), [conversation])
     }
 
     /// Takes a message and everything about its deliveries out of the live tables, and its words out of the database.
@@ -263,17 +192,16 @@ impl Tables<'_> {
             if self.version_at(position)?.is_none() {
                 self.delete_content(position)?;
             }
-            self.conn
-                .prepare_cached("INSERT INTO archived_content (position, archive) VALUES (?1, ?2)")?
-                .execute(params![position, archived.archive])?;
+            self.execute(
+                "INSERT INTO archived_content (position, archive) VALUES (?1, ?2)",
+                params![position, archived.archive],
+            )?;
         }
-        self.conn
-            .prepare_cached(
-                "INSERT INTO archived_events (position, message, event)
+        self.execute(
+            "INSERT INTO archived_events (position, message, event)
                  SELECT DISTINCT position, message, event FROM events
                  WHERE message = ?1 AND (event IN (?2, ?3, ?4, ?5, ?6, ?7) OR (event = ?8 AND agent = ?9))",
-            )?
-            .execute(params![
+            params![
                 archived.number,
                 Event::Claimed,
                 Event::Late,
@@ -284,7 +212,8 @@ impl Tables<'_> {
                 // A default decides a question by no record that names it.
                 Event::Done,
                 crate::text::POSTE
-            ])?;
+            ],
+        )?;
         // One by one: a later step that only waited for these can be taken now, and is rung for.
         for delivery in self.deliveries_of(archived.number)? {
             self.delete_numbered(delivery.number)?;
@@ -295,14 +224,9 @@ impl Tables<'_> {
             "DELETE FROM deliveries WHERE message = ?1",
             "DELETE FROM messages WHERE number = ?1",
         ] {
-            self.conn.prepare_cached(sql)?.execute([archived.number])?;
+            self.execute(sql, [archived.number])?;
         }
-        self.conn
-            .prepare_cached(
-                "INSERT INTO archived_messages (number, position, conversation, archive) VALUES (?1, ?2, ?3, ?4)",
-            )?
-            .execute(params![archived.number, archived.position, archived.conversation, archived.archive])?;
-        Ok(())
+        self.insert(archived)
     }
 
     /// The outcome of a closed conversation goes with it, if its record says one.
@@ -311,10 +235,7 @@ impl Tables<'_> {
             return Ok(());
         }
         self.delete_content(outcome)?;
-        self.conn
-            .prepare_cached("INSERT INTO archived_content (position, archive) VALUES (?1, ?2)")?
-            .execute(params![outcome, archive])?;
-        Ok(())
+        self.execute("INSERT INTO archived_content (position, archive) VALUES (?1, ?2)", params![outcome, archive])
     }
 
     /// The records whose content speaks of a message: its own, and those that say something of its deliveries. Which

@@ -3,7 +3,6 @@
 use rusqlite::{Connection, params};
 
 use super::Optional as _;
-use crate::digest::Digest;
 use crate::error::Error;
 use crate::log::{DeliveryNo, Head, MessageNo};
 
@@ -23,7 +22,7 @@ impl Cursor {
             )?
             .query_row([], |row| {
                 Ok(Self {
-                    head: Head { position: row.get(0)?, at: row.get(1)?, chain: Digest::from_bytes(row.get(2)?) },
+                    head: Head { position: row.get(0)?, at: row.get(1)?, chain: row.get(2)? },
                     fold_version: row.get(3)?,
                     message_last: row.get(4)?,
                     delivery_last: row.get(5)?,
@@ -43,7 +42,7 @@ impl Cursor {
         .execute(params![
             self.head.position,
             self.head.at,
-            self.head.chain.as_bytes(),
+            self.head.chain,
             self.fold_version,
             self.message_last,
             self.delivery_last

@@ -1,11 +1,10 @@
 //! Deliveries and their history.
 
-use std::sync::LazyLock;
-
-use rusqlite::{Row, params};
+use rusqlite::params;
 use serde::{Deserialize, Serialize};
 
-use super::{Due, DueItem, Optional as _, Tables, kept, late};
+use super::rows::Selected as _;
+use super::{Due, DueItem, Tables, kept, late};
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo, Position};
@@ -150,14 +149,15 @@ impl Delivery {
     }
 
     /// The rows of `due` this delivery stands for. The only place that says so.
-    fn due(&self) -> impl Iterator<Item = (Timestamp, Due)> + '_ {
+    fn due(&self) -> impl Iterator<Item = DueItem> + '_ {
         let lease = self.lease_until.filter(|_| self.state == State::Claimed).map(|at| (at, Due::Lease));
         let pending = self.state == State::Pending;
         let ready = self.ready_at.filter(|_| pending && !self.ready).map(|at| (at, Due::Ready));
         let expiry = self.expires_at.filter(|_| pending).map(|at| (at, Due::Expiry));
         let awaited = self.is_awaited() && self.reminded_at.is_none();
         let response = self.respond_by.filter(|_| awaited).map(|at| (at, Due::Response));
-        lease.into_iter().chain(ready).chain(expiry).chain(response)
+        let due = lease.into_iter().chain(ready).chain(expiry).chain(response);
+        due.map(|(at, what)| DueItem { at, what, subject: self.number.0 })
     }
 }
 
@@ -193,60 +193,26 @@ impl EventRow {
     }
 }
 
-pub(crate) const COLUMNS: &str = "number, message, address, state, ready, rank, attempts, claims, token, holder, session, \
-     lease_until, ready_at, expires_at, shown_at, acked_at, answer, answered_at, ended_at, ended_by, reason, \
-     respond_by, reminded_at, dropped_at";
+stored!(Delivery in "deliveries": number, message, address, state, ready, priority as rank with rank, attempts, claims, token,
+    holder, session, lease_until, ready_at, expires_at, shown_at, acked_at, answer, answered_at, ended_at, ended_by, reason,
+    respond_by, reminded_at, dropped_at);
 
-const RANK_OF_URGENT: u8 = 3;
+/// The most urgent come first in the index of inboxes, so their rank is 0.
+mod rank {
+    use crate::vocabulary::Priority;
 
-pub(crate) fn delivery_row(row: &Row<'_>) -> rusqlite::Result<Delivery> {
-    let rank: u8 = row.get(5)?;
-    let priority = Priority::ALL
-        .iter()
-        .copied()
-        .find(|priority| RANK_OF_URGENT - priority.number() == rank)
-        .ok_or(rusqlite::Error::IntegralValueOutOfRange(5, rank.into()))?;
-    Ok(Delivery {
-        number: row.get(0)?,
-        message: row.get(1)?,
-        address: row.get(2)?,
-        state: row.get(3)?,
-        ready: row.get(4)?,
-        priority,
-        attempts: row.get(6)?,
-        claims: row.get(7)?,
-        token: row.get(8)?,
-        holder: row.get(9)?,
-        session: row.get(10)?,
-        lease_until: row.get(11)?,
-        ready_at: row.get(12)?,
-        expires_at: row.get(13)?,
-        shown_at: row.get(14)?,
-        acked_at: row.get(15)?,
-        answer: row.get(16)?,
-        answered_at: row.get(17)?,
-        ended_at: row.get(18)?,
-        ended_by: row.get(19)?,
-        reason: row.get(20)?,
-        respond_by: row.get(21)?,
-        reminded_at: row.get(22)?,
-        dropped_at: row.get(23)?,
-    })
+    pub(super) fn get(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Priority> {
+        let rank: u8 = row.get(column)?;
+        let found = Priority::ALL.iter().copied().find(|priority| put(priority) == rank);
+        found.ok_or(rusqlite::Error::IntegralValueOutOfRange(column, rank.into()))
+    }
+
+    pub(super) fn put(priority: &Priority) -> u8 {
+        Priority::Urgent.number() - priority.number()
+    }
 }
 
-pub(crate) const EVENT_COLUMNS: &str = "position, delivery, event, at, agent, session, value";
-
-pub(crate) fn event_row(row: &Row<'_>) -> rusqlite::Result<EventRow> {
-    Ok(EventRow {
-        position: row.get(0)?,
-        delivery: row.get(1)?,
-        event: row.get(2)?,
-        at: row.get(3)?,
-        agent: crate::text::name_column(row, 4)?,
-        session: row.get(5)?,
-        value: row.get(6)?,
-    })
-}
+stored!(EventRow in "events": position, delivery, event, at, agent, session, value);
 
 /// No earlier step of the same numbered workflow is unfinished. Deliveries of no such workflow have no row there.
 const IN_ORDER: &str = "NOT EXISTS (SELECT 1 FROM numbered_steps own JOIN numbered_steps earlier
@@ -254,39 +220,35 @@ const IN_ORDER: &str = "NOT EXISTS (SELECT 1 FROM numbered_steps own JOIN number
 
 impl Tables<'_> {
     pub fn delivery(&self, number: DeliveryNo) -> Result<Option<Delivery>, Error> {
-        static SQL: LazyLock<String> = LazyLock::new(|| format!("SELECT {COLUMNS} FROM deliveries WHERE number = ?1"));
-        self.conn.prepare_cached(&SQL)?.query_row([number], delivery_row).optional()
+        self.one(select!(Delivery, "WHERE number = ?1"), [number])
     }
 
     pub fn delivery_to(&self, message: MessageNo, address: &Address) -> Result<Option<Delivery>, Error> {
-        static SQL: LazyLock<String> =
-            LazyLock::new(|| format!("SELECT {COLUMNS} FROM deliveries WHERE message = ?1 AND address = ?2"));
         self.needs(late::MESSAGE)?;
-        self.conn.prepare_cached(&SQL)?.query_row(params![message, address], delivery_row).optional()
+        self.one(select!(Delivery, "WHERE message = ?1 AND address = ?2"), params![message, address])
     }
 
     pub fn deliveries_of(&self, message: MessageNo) -> Result<Vec<Delivery>, Error> {
         self.needs(late::MESSAGE)?;
-        self.deliveries_where("message = ?1 ORDER BY number", [message])
+        self.all(select!(Delivery, "WHERE message = ?1 ORDER BY number"), [message])
     }
 
     /// Open deliveries to an address, in the order of the inbox.
     pub fn open_deliveries_to(&self, address: &Address, limit: usize) -> Result<Vec<Delivery>, Error> {
         self.needs(late::INBOX)?;
-        self.deliveries_where(
-            "address = ?1 AND state <= 1 ORDER BY state, ready, rank, message LIMIT ?2",
-            params![address, limit],
-        )
+        let sql = select!(Delivery, "WHERE address = ?1 AND state <= 1 ORDER BY state, ready, rank, message LIMIT ?2");
+        self.all(sql, params![address, limit])
     }
 
     /// What `holder` has claimed and not finished.
     pub fn held_by(&self, holder: &Name) -> Result<Vec<Delivery>, Error> {
-        self.deliveries_where("holder = ?1 AND state = 1 ORDER BY token, message", [holder])
+        self.all(select!(Delivery, "WHERE holder = ?1 AND state = 1 ORDER BY token, message"), [holder])
     }
 
     /// The deliveries one claim won and still holds.
     pub fn held_by_token(&self, holder: &Name, token: Position) -> Result<Vec<Delivery>, Error> {
-        self.deliveries_where("holder = ?1 AND token = ?2 AND state = 1 ORDER BY rank, message", params![holder, token])
+        let sql = select!(Delivery, "WHERE holder = ?1 AND token = ?2 AND state = 1 ORDER BY rank, message");
+        self.all(sql, params![holder, token])
     }
 
     /// The best deliveries to `address` that can be claimed now: priority, then age. One index range. With types, what
@@ -312,29 +274,16 @@ impl Tables<'_> {
             )?;
             return Ok(found.into_iter().map(|(_, delivery)| delivery).collect());
         }
-        if !address.is_group() {
-            return self.deliveries_where(
-                &format!("address = ?1 AND state = 0 AND ready = 1 AND {IN_ORDER} ORDER BY rank, message LIMIT ?2"),
-                params![address, limit],
-            );
-        }
         // A group's sender is not among those who may take it.
-        self.deliveries_where(
-            &format!(
-                "address = ?1 AND state = 0 AND ready = 1 AND {IN_ORDER}
-                 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.number = message AND m.sender = ?3)
-                 ORDER BY rank, message LIMIT ?2"
-            ),
-            params![address, limit, not_from],
-        )
-    }
-
-    fn deliveries_where(&self, condition: &str, params: impl rusqlite::Params) -> Result<Vec<Delivery>, Error> {
-        Ok(self
-            .conn
-            .prepare_cached(&format!("SELECT {COLUMNS} FROM deliveries WHERE {condition}"))?
-            .query_map(params, delivery_row)?
-            .collect::<Result<_, _>>()?)
+        let not_own = match address.is_group() {
+            true => "AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.number = message AND m.sender = ?3)",
+            false => "AND ?3 IS NOT NULL",
+        };
+        let sql = format!(
+            "{} WHERE address = ?1 AND state = 0 AND ready = 1 AND {IN_ORDER} {not_own} ORDER BY rank, message LIMIT ?2",
+            Delivery::SELECT
+        );
+        self.all(&sql, params![address, limit, not_from])
     }
 
     /// Stores a delivery that was just made: pending, and nothing has happened to it. Every parameter costs, so it names
@@ -348,67 +297,30 @@ impl Tables<'_> {
             delivery.message,
             delivery.address,
             delivery.ready,
-            RANK_OF_URGENT - delivery.priority.number(),
+            rank::put(&delivery.priority),
             delivery.ready_at,
             delivery.expires_at,
             delivery.respond_by
         ])?;
         debug_assert_eq!(self.delivery(delivery.number)?.as_ref(), Some(delivery));
-        for (at, what) in delivery.due() {
-            self.insert_due(DueItem { at, what, subject: delivery.number.0 })?;
-        }
+        self.move_due(None, delivery.due())?;
         self.delivery_changed(None, delivery)
     }
 
     /// Writes a changed delivery and moves what is due of it along.
     pub fn update_delivery(&mut self, before: &Delivery, after: &Delivery) -> Result<(), Error> {
         debug_assert_eq!(before.number, after.number);
-        for (at, what) in before.due() {
-            self.delete_due(DueItem { at, what, subject: before.number.0 })?;
-        }
-        self.conn
-            .prepare_cached(
-                "UPDATE deliveries SET state = ?2, ready = ?3, attempts = ?4, claims = ?5, token = ?6, holder = ?7,
-                 session = ?8, lease_until = ?9, ready_at = ?10, expires_at = ?11, shown_at = ?12, acked_at = ?13,
-                 answer = ?14, answered_at = ?15, ended_at = ?16, ended_by = ?17, reason = ?18,
-                 reminded_at = ?19, dropped_at = ?20
-                 WHERE number = ?1",
-            )?
-            .execute(params![
-                after.number,
-                after.state,
-                after.ready,
-                after.attempts,
-                after.claims,
-                after.token,
-                after.holder,
-                after.session,
-                after.lease_until,
-                after.ready_at,
-                after.expires_at,
-                after.shown_at,
-                after.acked_at,
-                after.answer,
-                after.answered_at,
-                after.ended_at,
-                after.ended_by,
-                after.reason,
-                after.reminded_at,
-                after.dropped_at
-            ])?;
-        for (at, what) in after.due() {
-            self.insert_due(DueItem { at, what, subject: after.number.0 })?;
-        }
+        update!(self, after, "deliveries" SET state, ready, attempts, claims, token, holder, session, lease_until, ready_at,
+            expires_at, shown_at, acked_at, answer, answered_at, ended_at, ended_by, reason, reminded_at, dropped_at
+            WHERE number)?;
+        self.move_due(before.due(), after.due())?;
         self.delivery_changed(Some(before), after)
     }
 
     /// Every claimed delivery, by number.
     pub fn claimed(&self) -> Result<Vec<Delivery>, Error> {
-        let numbers: Vec<DeliveryNo> = self
-            .conn
-            .prepare_cached("SELECT subject FROM due WHERE what = ?1 ORDER BY subject")?
-            .query_map([Due::Lease], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
+        let numbers: Vec<DeliveryNo> =
+            self.column("SELECT subject FROM due WHERE what = ?1 ORDER BY subject", [Due::Lease])?;
         let mut claimed = Vec::with_capacity(numbers.len());
         for number in numbers {
             claimed.extend(self.delivery(number)?);
@@ -417,23 +329,13 @@ impl Tables<'_> {
     }
 
     pub fn insert_event(&mut self, message: MessageNo, row: &EventRow) -> Result<(), Error> {
-        self.conn
-            .prepare_cached(
-                "INSERT INTO events (message, position, ordinal, delivery, event, at, agent, session, value)
+        self.execute(
+            "INSERT INTO events (message, position, ordinal, delivery, event, at, agent, session, value)
                  VALUES (?1, ?2,
                    (SELECT count(*) FROM events WHERE message = ?1 AND delivery = ?3 AND position = ?2),
                    ?3, ?4, ?5, ?6, ?7, ?8)",
-            )?
-            .execute(params![
-                message,
-                row.position,
-                row.delivery,
-                row.event,
-                row.at,
-                row.agent,
-                row.session,
-                row.value
-            ])?;
+            params![message, row.position, row.delivery, row.event, row.at, row.agent, row.session, row.value],
+        )?;
         match row.event {
             Event::WakeRequested | Event::WakeFailed => self.rung(row.delivery),
             _ => Ok(()),
@@ -442,68 +344,49 @@ impl Tables<'_> {
 
     /// The history of a message, oldest first.
     pub fn events_of(&self, message: MessageNo) -> Result<Vec<EventRow>, Error> {
-        self.events_where("message = ?1 ORDER BY position, delivery, ordinal", [message])
+        self.all(select!(EventRow, "WHERE message = ?1 ORDER BY position, delivery, ordinal"), [message])
     }
 
     /// The history of one delivery, oldest first.
     pub fn events_of_delivery(&self, delivery: &Delivery) -> Result<Vec<EventRow>, Error> {
-        self.events_where(
-            "message = ?1 AND delivery = ?2 ORDER BY position, ordinal",
-            params![delivery.message, delivery.number],
-        )
-    }
-
-    fn events_where(&self, condition: &str, params: impl rusqlite::Params) -> Result<Vec<EventRow>, Error> {
-        Ok(self
-            .conn
-            .prepare_cached(&format!("SELECT {EVENT_COLUMNS} FROM events WHERE {condition}"))?
-            .query_map(params, event_row)?
-            .collect::<Result<_, _>>()?)
+        let sql = select!(EventRow, "WHERE message = ?1 AND delivery = ?2 ORDER BY position, ordinal");
+        self.all(sql, params![delivery.message, delivery.number])
     }
 
     /// The messages a claim won, by number, those that are archived too.
     pub fn claimed_at(&self, position: Position) -> Result<Vec<MessageNo>, Error> {
         self.needs(late::EVENTS)?;
-        Ok(self
-            .conn
-            .prepare_cached(
-                "SELECT message FROM events WHERE position = ?1 AND event = ?2
+        self.column(
+            "SELECT message FROM events WHERE position = ?1 AND event = ?2
                  UNION SELECT message FROM archived_events WHERE position = ?1 AND event = ?2 ORDER BY message",
-            )?
-            .query_map(params![position, Event::Claimed], |row| row.get(0))?
-            .collect::<Result<_, _>>()?)
+            params![position, Event::Claimed],
+        )
     }
 
     /// Whether the newest claim of this session on the delivery ended because its lease ran out. A claim that was
     /// released or failed was given up, not lost.
     pub fn session_lost(&self, delivery: &Delivery, agent: &Name, session: &Session) -> Result<bool, Error> {
-        let end: Option<Event> = self
-            .conn
-            .prepare_cached(
-                "SELECT event FROM events
+        let end: Option<Event> = self.maybe(
+            "SELECT event FROM events
                  WHERE message = ?1 AND delivery = ?2 AND event IN (?6, ?7, ?8, ?9, ?10)
                    AND (position, ordinal) > (
                      SELECT position, ordinal FROM events
                      WHERE message = ?1 AND delivery = ?2 AND event = ?3 AND agent = ?4 AND session = ?5
                      ORDER BY position DESC, ordinal DESC LIMIT 1)
                  ORDER BY position, ordinal LIMIT 1",
-            )?
-            .query_row(
-                params![
-                    delivery.message,
-                    delivery.number,
-                    Event::Claimed,
-                    agent,
-                    session,
-                    Event::Released,
-                    Event::LeaseExpired,
-                    Event::AttemptFailed,
-                    Event::Done,
-                    Event::Failed
-                ],
-                |row| row.get(0),
-            )
-            .optional()?;
+            params![
+                delivery.message,
+                delivery.number,
+                Event::Claimed,
+                agent,
+                session,
+                Event::Released,
+                Event::LeaseExpired,
+                Event::AttemptFailed,
+                Event::Done,
+                Event::Failed
+            ],
+        )?;
         Ok(end == Some(Event::LeaseExpired))
     }
 
@@ -515,61 +398,47 @@ impl Tables<'_> {
     /// The delivery of a message that an agent won by the claim at `token`.
     pub fn won_by(&self, message: MessageNo, agent: &Name, token: Position) -> Result<Option<Delivery>, Error> {
         self.needs(late::EVENTS)?;
-        let number: Option<DeliveryNo> = self
-            .conn
-            .prepare_cached(
-                "SELECT delivery FROM events
+        let number: Option<DeliveryNo> = self.maybe(
+            "SELECT delivery FROM events
                  WHERE position = ?2 AND message = ?1 AND event = ?3 AND agent = ?4 ORDER BY delivery LIMIT 1",
-            )?
-            .query_row(params![message, token, Event::Claimed, agent], |row| row.get(0))
-            .optional()?;
+            params![message, token, Event::Claimed, agent],
+        )?;
         number.map(|number| self.delivery(number)).transpose().map(Option::flatten)
     }
 
     /// Whether the gates were passed under the claim at `token`.
     pub fn gate_passed(&self, delivery: &Delivery, token: Position) -> Result<bool, Error> {
-        Ok(self
-            .conn
-            .prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM events
+        self.value(
+            "SELECT EXISTS (SELECT 1 FROM events
                  WHERE message = ?1 AND delivery = ?2 AND position > ?3 AND event = ?4 AND value = ?3)",
-            )?
-            .query_row(params![delivery.message, delivery.number, token, Event::GatePassed], |row| row.get(0))?)
+            params![delivery.message, delivery.number, token, Event::GatePassed],
+        )
     }
 
     /// How often somebody tried to wake a recipient of it.
     pub fn wakes_of(&self, delivery: &Delivery) -> Result<u32, Error> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT count(*) FROM events WHERE message = ?1 AND delivery = ?2 AND event IN (?3, ?4)")?
-            .query_row(params![delivery.message, delivery.number, Event::WakeRequested, Event::WakeFailed], |row| {
-                row.get(0)
-            })?)
+        self.value(
+            "SELECT count(*) FROM events WHERE message = ?1 AND delivery = ?2 AND event IN (?3, ?4)",
+            params![delivery.message, delivery.number, Event::WakeRequested, Event::WakeFailed],
+        )
     }
 
     /// The delivery of a message that an agent holds.
     pub fn held_of(&self, message: MessageNo, holder: &Name) -> Result<Option<Delivery>, Error> {
-        Ok(self
-            .deliveries_where(
-                "holder = ?1 AND state = 1 AND message = ?2 ORDER BY number LIMIT 1",
-                params![holder, message],
-            )?
-            .pop())
+        let sql = select!(Delivery, "WHERE holder = ?1 AND state = 1 AND message = ?2 ORDER BY number LIMIT 1");
+        self.one(sql, params![holder, message])
     }
 
     /// Whether it was put before the agent, in whatever session.
     pub fn was_shown_to(&self, delivery: DeliveryNo, agent: &Name) -> Result<bool, Error> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM shown WHERE delivery = ?1 AND agent = ?2)")?
-            .query_row(params![delivery, agent], |row| row.get(0))?)
+        self.value("SELECT EXISTS (SELECT 1 FROM shown WHERE delivery = ?1 AND agent = ?2)", params![delivery, agent])
     }
 
     pub fn was_shown(&self, delivery: DeliveryNo, agent: &Name, session: &str) -> Result<bool, Error> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM shown WHERE delivery = ?1 AND agent = ?2 AND session = ?3)")?
-            .query_row(params![delivery, agent, session], |row| row.get(0))?)
+        self.value(
+            "SELECT EXISTS (SELECT 1 FROM shown WHERE delivery = ?1 AND agent = ?2 AND session = ?3)",
+            params![delivery, agent, session],
+        )
     }
 
     pub fn insert_shown(
@@ -579,10 +448,10 @@ impl Tables<'_> {
         session: &str,
         at: Timestamp,
     ) -> Result<(), Error> {
-        self.conn
-            .prepare_cached("INSERT INTO shown (delivery, agent, session, at) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![delivery, agent, session, at])?;
-        Ok(())
+        self.execute(
+            "INSERT INTO shown (delivery, agent, session, at) VALUES (?1, ?2, ?3, ?4)",
+            params![delivery, agent, session, at],
+        )
     }
 }
 
@@ -595,21 +464,24 @@ impl Tables<'_> {
         limit: usize,
         mut takes: impl FnMut(&super::Message, &Delivery) -> bool,
     ) -> Result<Vec<(super::Message, Delivery)>, Error> {
-        let mut statement = self.conn.prepare_cached(&format!("SELECT {COLUMNS} FROM deliveries WHERE {condition}"))?;
+        let mut statement = self.conn.prepare_cached(&format!("{} WHERE {condition}", Delivery::SELECT))?;
         let mut rows = statement.query(params)?;
         let mut found = Vec::new();
         while found.len() < limit
             && let Some(row) = rows.next()?
         {
-            let delivery = delivery_row(row)?;
-            let message = self
-                .message(delivery.message)?
-                .ok_or_else(|| Error::Damaged(format!("message {} has deliveries but no row", delivery.message)))?;
+            let delivery = Delivery::try_from(row)?;
+            let message = self.message_of(&delivery)?;
             if takes(&message, &delivery) {
                 found.push((message, delivery));
             }
         }
         Ok(found)
+    }
+
+    fn message_of(&self, delivery: &Delivery) -> Result<super::Message, Error> {
+        self.message(delivery.message)?
+            .ok_or_else(|| Error::Damaged(format!("message {} has deliveries but no row", delivery.message)))
     }
 
     /// Walks what can be taken at an address with one priority, from a message on, for as long as `look` wants more.
@@ -620,19 +492,14 @@ impl Tables<'_> {
         from: MessageNo,
         mut look: impl FnMut(super::Message, Delivery) -> Result<bool, Error>,
     ) -> Result<(), Error> {
-        static SQL: LazyLock<String> = LazyLock::new(|| {
-            format!(
-                "SELECT {COLUMNS} FROM deliveries
-                 WHERE address = ?1 AND state = 0 AND ready = 1 AND rank = ?2 AND message >= ?3 ORDER BY message"
-            )
-        });
-        let mut statement = self.conn.prepare_cached(&SQL)?;
-        let mut rows = statement.query(params![address, RANK_OF_URGENT - priority.number(), from])?;
+        let mut statement = self.conn.prepare_cached(select!(
+            Delivery,
+            "WHERE address = ?1 AND state = 0 AND ready = 1 AND rank = ?2 AND message >= ?3 ORDER BY message"
+        ))?;
+        let mut rows = statement.query(params![address, rank::put(&priority), from])?;
         while let Some(row) = rows.next()? {
-            let delivery = delivery_row(row)?;
-            let message = self
-                .message(delivery.message)?
-                .ok_or_else(|| Error::Damaged(format!("message {} has deliveries but no row", delivery.message)))?;
+            let delivery = Delivery::try_from(row)?;
+            let message = self.message_of(&delivery)?;
             if !look(message, delivery)? {
                 break;
             }

@@ -36,6 +36,8 @@ pub struct DueItem {
     pub subject: u64,
 }
 
+stored!(DueItem in "due": at, what, subject);
+
 impl Tables<'_> {
     /// The id of the tick that settles this item before any other. It is derived from what is due, so that many machines that
     /// see the same thing due make one tick of it.
@@ -43,28 +45,25 @@ impl Tables<'_> {
         self.next_id(&format!("{TICK_IDS}{}/{}/{}", first.at.ms(), first.what, first.subject))
     }
 
-    pub(super) fn insert_due(&mut self, item: DueItem) -> Result<(), Error> {
-        self.falls_due(item.at);
-        self.conn.prepare_cached("INSERT INTO due (at, what, subject) VALUES (?1, ?2, ?3)")?.execute(params![
-            item.at,
-            item.what,
-            item.subject
-        ])?;
-        Ok(())
-    }
-
-    pub(super) fn delete_due(&mut self, item: DueItem) -> Result<(), Error> {
-        self.conn.prepare_cached("DELETE FROM due WHERE at = ?1 AND what = ?2 AND subject = ?3")?.execute(params![
-            item.at,
-            item.what,
-            item.subject
-        ])?;
+    /// Moves what is due of a row along with it.
+    pub(super) fn move_due(
+        &mut self,
+        before: impl IntoIterator<Item = DueItem>,
+        after: impl IntoIterator<Item = DueItem>,
+    ) -> Result<(), Error> {
+        for DueItem { at, what, subject } in before {
+            self.execute("DELETE FROM due WHERE at = ?1 AND what = ?2 AND subject = ?3", params![at, what, subject])?;
+        }
+        for item in after {
+            self.falls_due(item.at);
+            self.insert(&item)?;
+        }
         Ok(())
     }
 
     /// When the next thing is due. One look at one index.
     pub fn next_due(&self) -> Result<Option<Timestamp>, Error> {
-        Ok(self.conn.prepare_cached("SELECT min(at) FROM due")?.query_row([], |row| row.get(0))?)
+        self.value("SELECT min(at) FROM due", [])
     }
 
     /// What is due before anything else, if it is time.
@@ -73,20 +72,14 @@ impl Tables<'_> {
     }
 
     pub fn due_at(&self, now: Timestamp, limit: usize) -> Result<Vec<DueItem>, Error> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT at, what, subject FROM due WHERE at <= ?1 ORDER BY at, what, subject LIMIT ?2")?
-            .query_map(params![now, limit], |row| {
-                Ok(DueItem { at: row.get(0)?, what: row.get(1)?, subject: row.get(2)? })
-            })?
-            .collect::<Result<_, _>>()?)
+        self.all(select!(DueItem, "WHERE at <= ?1 ORDER BY at, what, subject LIMIT ?2"), params![now, limit])
     }
 
     /// Whether a row of `due` still stands.
     pub fn is_due(&self, item: DueItem) -> Result<bool, Error> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM due WHERE at = ?1 AND what = ?2 AND subject = ?3)")?
-            .query_row(params![item.at, item.what, item.subject], |row| row.get(0))?)
+        self.value(
+            "SELECT EXISTS (SELECT 1 FROM due WHERE at = ?1 AND what = ?2 AND subject = ?3)",
+            params![item.at, item.what, item.subject],
+        )
     }
 }

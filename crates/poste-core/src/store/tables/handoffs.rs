@@ -1,10 +1,9 @@
 //! Handoffs: who offered what to whom, and what became of it.
 
-use std::sync::LazyLock;
+use rusqlite::params;
 
-use rusqlite::{Row, params};
-
-use super::{Concern, Optional as _, State, Tables};
+use super::rows::Selected as _;
+use super::{Concern, State, Tables};
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
@@ -60,26 +59,8 @@ pub struct Handoff {
     pub answer: Option<MessageNo>,
 }
 
-const COLUMNS: &str = "number, position, at, sender, recipient, checks, verifies, state, overridden, decision, \
-     decided_at, decided_by, answer";
-
-fn handoff_row(row: &Row<'_>) -> rusqlite::Result<Handoff> {
-    Ok(Handoff {
-        number: row.get(0)?,
-        position: row.get(1)?,
-        at: row.get(2)?,
-        sender: row.get(3)?,
-        recipient: row.get(4)?,
-        checks: row.get(5)?,
-        verifies: row.get(6)?,
-        state: row.get(7)?,
-        overridden: row.get(8)?,
-        decision: row.get(9)?,
-        decided_at: row.get(10)?,
-        decided_by: row.get(11)?,
-        answer: row.get(12)?,
-    })
-}
+stored!(Handoff in "handoffs": number, position, at, sender, recipient, checks, verifies, state, overridden, decision,
+    decided_at, decided_by, answer);
 
 /// Handoffs that meet a condition.
 pub fn handoff_where(
@@ -87,57 +68,24 @@ pub fn handoff_where(
     condition: &str,
     params: impl rusqlite::Params,
 ) -> Result<Vec<Handoff>, Error> {
-    Ok(conn
-        .prepare_cached(&format!("SELECT {COLUMNS} FROM handoffs WHERE {condition}"))?
-        .query_map(params, handoff_row)?
-        .collect::<Result<_, _>>()?)
+    let mut statement = conn.prepare_cached(&format!("{} WHERE {condition}", Handoff::SELECT))?;
+    Ok(statement.query_map(params, |row| row.try_into())?.collect::<Result<_, _>>()?)
 }
 
 impl Tables<'_> {
     pub fn handoff(&self, number: MessageNo) -> Result<Option<Handoff>, Error> {
-        static SQL: LazyLock<String> = LazyLock::new(|| format!("SELECT {COLUMNS} FROM handoffs WHERE number = ?1"));
-        self.conn.prepare_cached(&SQL)?.query_row([number], handoff_row).optional()
+        self.one(select!(Handoff, "WHERE number = ?1"), [number])
     }
 
     pub fn insert_handoff(&mut self, handoff: &Handoff) -> Result<(), Error> {
-        static SQL: LazyLock<String> = LazyLock::new(|| {
-            format!("INSERT INTO handoffs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)")
-        });
-        self.conn.prepare_cached(&SQL)?.execute(params![
-            handoff.number,
-            handoff.position,
-            handoff.at,
-            handoff.sender,
-            handoff.recipient,
-            handoff.checks,
-            handoff.verifies,
-            handoff.state,
-            handoff.overridden,
-            handoff.decision,
-            handoff.decided_at,
-            handoff.decided_by,
-            handoff.answer
-        ])?;
+        self.insert(handoff)?;
         self.concern(|| Concern::Handoff(handoff.number));
         Ok(())
     }
 
     /// Writes somebody's word about a handoff.
     pub fn decide_handoff(&mut self, handoff: &Handoff) -> Result<(), Error> {
-        self.conn
-            .prepare_cached(
-                "UPDATE handoffs SET state = ?2, overridden = ?3, decision = ?4, decided_at = ?5, decided_by = ?6,
-                 answer = ?7 WHERE number = ?1",
-            )?
-            .execute(params![
-                handoff.number,
-                handoff.state,
-                handoff.overridden,
-                handoff.decision,
-                handoff.decided_at,
-                handoff.decided_by,
-                handoff.answer
-            ])?;
+        update!(self, handoff, "handoffs" SET state, overridden, decision, decided_at, decided_by, answer WHERE number)?;
         self.concern(|| Concern::Handoff(handoff.number));
         Ok(())
     }
@@ -149,9 +97,7 @@ impl Tables<'_> {
             None if state == State::Pending => HandoffState::Pending,
             None => return Ok(()),
         };
-        self.conn
-            .prepare_cached("UPDATE handoffs SET state = ?2 WHERE number = ?1 AND decision IS NULL")?
-            .execute(params![number, moved])?;
+        self.execute("UPDATE handoffs SET state = ?2 WHERE number = ?1 AND decision IS NULL", params![number, moved])?;
         self.concern(|| Concern::Handoff(number));
         Ok(())
     }

@@ -19,12 +19,16 @@ pub struct IdRow {
     pub message: Option<MessageNo>,
 }
 
+stored!(IdRow in "ids": position, fingerprint, message);
+
 /// A record the fold refused, on a log that keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     pub code: String,
     pub reason: String,
 }
+
+stored!(Refused in "outcomes": code, reason);
 
 /// Selects the positions of records whose content the office does not keep. Those of a kind that only a newer program knows
 /// are folded again by it, and need theirs.
@@ -35,9 +39,8 @@ impl Tables<'_> {
         if self.is_above_all(id)? {
             return Ok(None);
         }
-        const SQL: &str = "SELECT position, fingerprint, message FROM ids WHERE id = ?1";
-        kept(&mut self.kept.id.borrow_mut(), self.conn, SQL)?
-            .query_row([id], |row| Ok(IdRow { position: row.get(0)?, fingerprint: row.get(1)?, message: row.get(2)? }))
+        kept(&mut self.kept.id.borrow_mut(), self.conn, select!(IdRow, "WHERE id = ?1"))?
+            .query_row([id], |row| row.try_into())
             .optional()
     }
 
@@ -62,9 +65,7 @@ impl Tables<'_> {
         let mut cache = self.cache.borrow_mut();
         let greatest = match &mut cache.greatest_id {
             Some(known) => known,
-            unknown => {
-                unknown.insert(self.conn.prepare_cached("SELECT max(id) FROM ids")?.query_row([], |row| row.get(0))?)
-            }
+            unknown => unknown.insert(self.value("SELECT max(id) FROM ids", [])?),
         };
         Ok(greatest.as_ref().is_none_or(|greatest| id > greatest))
     }
@@ -90,7 +91,7 @@ impl Tables<'_> {
         is_malformed: bool,
     ) -> Result<(), Error> {
         const SQL: &str = "INSERT INTO log (position, at, envelope, chain, malformed) VALUES (?1, ?2, ?3, ?4, ?5)";
-        let row = params![position, at, bytes, chain.as_bytes(), is_malformed];
+        let row = params![position, at, bytes, chain, is_malformed];
         kept(&mut self.kept.insert_record, self.conn, SQL)?.execute(row)?;
         self.cursor.head = Head { position, at, chain };
         Ok(())
@@ -133,37 +134,27 @@ impl Tables<'_> {
     }
 
     pub fn insert_refusal(&mut self, position: Position, code: &str, reason: &str) -> Result<(), Error> {
-        self.conn
-            .prepare_cached("INSERT INTO outcomes (position, code, reason) VALUES (?1, ?2, ?3)")?
-            .execute(params![position, code, reason])?;
-        Ok(())
+        self.execute(
+            "INSERT INTO outcomes (position, code, reason) VALUES (?1, ?2, ?3)",
+            params![position, code, reason],
+        )
     }
 
     pub fn refusal(&self, position: Position) -> Result<Option<Refused>, Error> {
-        self.conn
-            .prepare_cached("SELECT code, reason FROM outcomes WHERE position = ?1")?
-            .query_row([position], |row| Ok(Refused { code: row.get(0)?, reason: row.get(1)? }))
-            .optional()
+        self.one(select!(Refused, "WHERE position = ?1"), [position])
     }
 
     /// Keeps an answer for another process of this machine, and forgets old ones.
     pub fn keep_answer(&mut self, position: Position, verdict: &Verdict) -> Result<(), Error> {
         let verdict = serde_json::to_string(verdict).map_err(|error| Error::Damaged(error.to_string()))?;
-        self.conn
-            .prepare_cached("INSERT INTO answers (position, verdict) VALUES (?1, ?2)")?
-            .execute(params![position, verdict])?;
+        self.execute("INSERT INTO answers (position, verdict) VALUES (?1, ?2)", params![position, verdict])?;
         let oldest = position.0.saturating_sub(limits::ANSWERS_KEPT_RECORDS);
-        self.conn.prepare_cached("DELETE FROM answers WHERE position <= ?1")?.execute([oldest])?;
-        Ok(())
+        self.execute("DELETE FROM answers WHERE position <= ?1", [oldest])
     }
 
     /// What this machine was answered at a position, if that is still kept.
     pub fn answer(&self, position: Position) -> Result<Option<Verdict>, Error> {
-        let kept: Option<String> = self
-            .conn
-            .prepare_cached("SELECT verdict FROM answers WHERE position = ?1")?
-            .query_row([position], |row| row.get(0))
-            .optional()?;
+        let kept: Option<String> = self.maybe("SELECT verdict FROM answers WHERE position = ?1", [position])?;
         // One of a newer program may say more than this one can read. It is told as well as the tables can.
         Ok(kept.and_then(|kept| serde_json::from_str(&kept).ok()))
     }
@@ -201,19 +192,14 @@ impl Tables<'_> {
 
     /// What the log hashed to at a record; none if there is no such record.
     pub fn chain_at(&self, position: Position) -> Result<Option<Digest>, Error> {
-        self.conn
-            .prepare_cached("SELECT chain FROM log WHERE position = ?1")?
-            .query_row([position], |row| Ok(Digest::from_bytes(row.get(0)?)))
-            .optional()
+        self.maybe("SELECT chain FROM log WHERE position = ?1", [position])
     }
 
     /// The record at a position; none if there are only bytes that are none.
     pub fn record(&self, position: Position) -> Result<Option<Record>, Error> {
-        self.conn
-            .prepare_cached("SELECT position, at, envelope FROM log WHERE position = ?1 AND malformed = 0")?
-            .query_row([position], |row| Ok(record_row(row)))
-            .optional()?
-            .transpose()
+        let sql = "SELECT position, at, envelope FROM log WHERE position = ?1 AND malformed = 0";
+        let found: Option<(Position, Timestamp, Vec<u8>)> = self.one(sql, [position])?;
+        found.map(|(position, at, envelope)| open_record(position, at, envelope)).transpose()
     }
 }
 

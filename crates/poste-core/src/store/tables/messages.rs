@@ -1,11 +1,9 @@
 //! Messages: what the fold must know of each. What people wrote is in `content`, the rest in the envelope.
 
-use std::sync::LazyLock;
-
-use rusqlite::{Row, params};
 use serde::{Deserialize, Serialize};
 
-use super::{Optional as _, Tables, kept};
+use super::rows::Stored as _;
+use super::{Tables, kept};
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo, Position};
 use crate::text::{Label, Name, Topic, TypeName};
@@ -73,43 +71,13 @@ pub struct Message {
     pub hops: u32,
 }
 
-pub(crate) const COLUMNS: &str = "number, position, at, sender, label, type, priority, urgency, work, max_attempts, \
-     retry_delay_ms, conversation, reply_to, forward_of, wants_response, respond_by, ready_at, expires_at, \
-     workflow, step, topic, notice, about, hops";
-
-pub(crate) fn message_row(row: &Row<'_>) -> rusqlite::Result<Message> {
-    Ok(Message {
-        number: row.get(0)?,
-        position: row.get(1)?,
-        at: row.get(2)?,
-        sender: crate::text::name_column(row, 3)?,
-        label: row.get(4)?,
-        kind: row.get(5)?,
-        priority: row.get(6)?,
-        urgency: row.get(7)?,
-        work: row.get(8)?,
-        max_attempts: row.get(9)?,
-        retry_delay_ms: row.get(10)?,
-        conversation: row.get(11)?,
-        reply_to: row.get(12)?,
-        forward_of: row.get(13)?,
-        wants_response: row.get(14)?,
-        respond_by: row.get(15)?,
-        ready_at: row.get(16)?,
-        expires_at: row.get(17)?,
-        workflow: row.get(18)?,
-        step: row.get(19)?,
-        topic: row.get(20)?,
-        notice: row.get(21)?,
-        about: row.get(22)?,
-        hops: row.get(23)?,
-    })
-}
+stored!(Message in "messages": number, position, at, sender, label, kind as type, priority, urgency, work, max_attempts,
+    retry_delay_ms, conversation, reply_to, forward_of, wants_response, respond_by, ready_at, expires_at, workflow, step,
+    topic, notice, about, hops);
 
 impl Tables<'_> {
     pub fn message(&self, number: MessageNo) -> Result<Option<Message>, Error> {
-        static SQL: LazyLock<String> = LazyLock::new(|| format!("SELECT {COLUMNS} FROM messages WHERE number = ?1"));
-        self.conn.prepare_cached(&SQL)?.query_row([number], message_row).optional()
+        self.one(select!(Message, "WHERE number = ?1"), [number])
     }
 
     /// The first message that was stored after a position. Numbers rise with positions, so halving finds it.
@@ -128,11 +96,7 @@ impl Tables<'_> {
 
     /// Where a message stands in the log, also when it is archived.
     pub fn position_of(&self, number: MessageNo) -> Result<Option<Position>, Error> {
-        let live = self
-            .conn
-            .prepare_cached("SELECT position FROM messages WHERE number = ?1")?
-            .query_row([number], |row| row.get(0))
-            .optional()?;
+        let live = self.maybe("SELECT position FROM messages WHERE number = ?1", [number])?;
         match live {
             Some(position) => Ok(Some(position)),
             None => Ok(self.archived_message(number)?.map(|archived| archived.position)),
@@ -140,39 +104,7 @@ impl Tables<'_> {
     }
 
     pub fn insert_message(&mut self, message: &Message) -> Result<(), Error> {
-        static SQL: LazyLock<String> = LazyLock::new(|| {
-            format!(
-                "INSERT INTO messages ({COLUMNS}) VALUES
-                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-                  ?22, ?23, ?24)"
-            )
-        });
-        kept(&mut self.kept.insert_message, self.conn, &SQL)?.execute(params![
-            message.number,
-            message.position,
-            message.at,
-            message.sender,
-            message.label,
-            message.kind,
-            message.priority,
-            message.urgency,
-            message.work,
-            message.max_attempts,
-            message.retry_delay_ms,
-            message.conversation,
-            message.reply_to,
-            message.forward_of,
-            message.wants_response,
-            message.respond_by,
-            message.ready_at,
-            message.expires_at,
-            message.workflow,
-            message.step,
-            message.topic,
-            message.notice,
-            message.about,
-            message.hops
-        ])?;
+        message.write(kept(&mut self.kept.insert_message, self.conn, Message::INSERT)?)?;
         self.newest_message = Some((message.number, message.urgency));
         self.message_came(message);
         Ok(())

@@ -2,6 +2,9 @@
 //!
 //! Reads take `&Tables`, writes `&mut Tables`, so the compiler keeps the fold's deciding half from writing.
 
+#[macro_use]
+mod rows;
+
 mod agents;
 mod agreements;
 mod approvals;
@@ -38,7 +41,6 @@ pub use contexts::{Context, Lock, TextPart, Version};
 pub use conversations::{ArchiveRow, ArchivedMessage, Closed};
 pub use cursor::Cursor;
 pub use deliveries::{Delivery, EndReason, Event, EventRow, State};
-pub(crate) use deliveries::{EVENT_COLUMNS, event_row};
 pub use due::{Due, DueItem};
 pub use handlers::{Handler, HandlerLease, Untold};
 pub use handoffs::{Handoff, HandoffState, handoff_where};
@@ -46,6 +48,7 @@ pub use log::{ContentRow, IdRow, Refused, WITHOUT_CONTENT, content_row, entry_ro
 pub use messages::{Message, Notice};
 pub use policy::{PolicyRow, TypeDefaults};
 pub use reservations::{PastReservation, Reservation, ReservationEnd};
+pub(crate) use rows::Stored;
 pub use runs::{HoldRow, RunEnded, RunRow, Spent};
 pub use sessions::{NoteRow, SessionRow, SessionState};
 pub use workflows::{StepRow, StepState, TaskPart, TaskRow, TaskState, WorkflowRow, WorkflowState};

@@ -5,7 +5,7 @@
 
 use rusqlite::params;
 
-use super::{Delivery, Optional as _, Tables};
+use super::{Delivery, Tables};
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo};
@@ -14,17 +14,17 @@ use crate::time::Timestamp;
 
 impl Tables<'_> {
     pub(super) fn owe_ring(&mut self, delivery: &Delivery) -> Result<(), Error> {
-        self.conn
-            .prepare_cached("INSERT OR IGNORE INTO owed_rings (address, delivery) VALUES (?1, ?2)")?
-            .execute(params![delivery.address, delivery.number])?;
-        Ok(())
+        self.execute(
+            "INSERT OR IGNORE INTO owed_rings (address, delivery) VALUES (?1, ?2)",
+            params![delivery.address, delivery.number],
+        )
     }
 
     pub(super) fn settle_ring(&mut self, delivery: &Delivery) -> Result<(), Error> {
-        self.conn
-            .prepare_cached("DELETE FROM owed_rings WHERE address = ?1 AND delivery = ?2")?
-            .execute(params![delivery.address, delivery.number])?;
-        Ok(())
+        self.execute(
+            "DELETE FROM owed_rings WHERE address = ?1 AND delivery = ?2",
+            params![delivery.address, delivery.number],
+        )
     }
 
     /// Somebody rang for it.
@@ -37,13 +37,11 @@ impl Tables<'_> {
 
     /// The oldest message that a ring is owed for at an address, of those that were stored by then and not by this agent.
     pub fn owed_ring(&self, address: &Address, not_from: &Name, by: Timestamp) -> Result<Option<MessageNo>, Error> {
-        self.conn
-            .prepare_cached(
-                "SELECT m.number FROM owed_rings o JOIN deliveries d ON d.number = o.delivery
+        self.maybe(
+            "SELECT m.number FROM owed_rings o JOIN deliveries d ON d.number = o.delivery
                  JOIN messages m ON m.number = d.message
                  WHERE o.address = ?1 AND m.sender <> ?2 AND m.at <= ?3 ORDER BY o.delivery LIMIT 1",
-            )?
-            .query_row(params![address, not_from, by], |row| row.get(0))
-            .optional()
+            params![address, not_from, by],
+        )
     }
 }

@@ -43,6 +43,8 @@ pub struct TypeDefaults {
     pub patience_ms: Option<i64>,
 }
 
+stored!(PolicyType in "types": name, priority, urgency, work, response, max_attempts, retry_delay_ms, patience_ms);
+
 impl Tables<'_> {
     pub fn policy(&self) -> Result<PolicyRow, Error> {
         if let Some(known) = &self.cache.borrow().policy {
@@ -65,7 +67,7 @@ impl Tables<'_> {
                     version: row.get(0)?,
                     machine: row.get(1)?,
                     host: row.get(2)?,
-                    digest: Digest::from_bytes(row.get(9)?),
+                    digest: row.get(9)?,
                     settings: Settings {
                         max_attempts: row.get(3)?,
                         retry_delay_ms: row.get(4)?,
@@ -82,18 +84,12 @@ impl Tables<'_> {
 
     /// The digest of what this machine last proposed.
     pub fn policy_last_proposed(&self, machine: &Label) -> Result<Option<Digest>, Error> {
-        self.conn
-            .prepare_cached("SELECT digest FROM policies WHERE machine = ?1 ORDER BY version DESC LIMIT 1")?
-            .query_row([machine], |row| row.get(0).map(Digest::from_bytes))
-            .optional()
+        self.maybe("SELECT digest FROM policies WHERE machine = ?1 ORDER BY version DESC LIMIT 1", [machine])
     }
 
     /// The newest version this machine proposed, or 0.
     pub fn policy_version_of(&self, machine: &Label) -> Result<u64, Error> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT coalesce(max(version), 0) FROM policies WHERE machine = ?1")?
-            .query_row([machine], |row| row.get(0))?)
+        self.value("SELECT coalesce(max(version), 0) FROM policies WHERE machine = ?1", [machine])
     }
 
     pub fn insert_policy(&mut self, policy: &Policy, position: Position, at: Timestamp) -> Result<(), Error> {
@@ -101,46 +97,28 @@ impl Tables<'_> {
         cache.policy = None;
         cache.types.clear();
         let settings = &policy.settings;
-        self.conn
-            .prepare_cached(
-                "INSERT INTO policies (version, position, at, machine, host, digest, max_attempts, retry_delay_ms,
+        self.execute(
+            "INSERT INTO policies (version, position, at, machine, host, digest, max_attempts, retry_delay_ms,
                  lease_ms, retention_ms, content_bytes_max, fan_out_max)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-            )?
-            .execute(params![
+            params![
                 policy.replaces + 1,
                 position,
                 at,
                 policy.machine,
                 policy.host,
-                policy.digest().as_bytes(),
+                policy.digest(),
                 settings.max_attempts,
                 settings.retry_delay_ms,
                 settings.lease_ms,
                 settings.retention_ms,
                 settings.content_bytes_max,
                 settings.fan_out_max
-            ])?;
+            ],
+        )?;
         self.concern(|| Concern::Policy);
         self.conn.execute("DELETE FROM types", [])?;
-        for kind in &policy.types {
-            self.conn
-                .prepare_cached(
-                    "INSERT INTO types (name, priority, urgency, work, response, max_attempts, retry_delay_ms,
-                     patience_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                )?
-                .execute(params![
-                    kind.name,
-                    kind.priority,
-                    kind.urgency,
-                    kind.work,
-                    kind.response,
-                    kind.max_attempts,
-                    kind.retry_delay_ms,
-                    kind.patience_ms
-                ])?;
-        }
-        Ok(())
+        self.insert_all(&policy.types)
     }
 
     /// Defaults of a type: the office's own, else the built-in ones, else it is unknown.
@@ -184,32 +162,11 @@ impl Tables<'_> {
 
     /// What the policy in force says of a type, if it says anything.
     pub fn own_type(&self, name: &TypeName) -> Result<Option<PolicyType>, Error> {
-        self.conn
-            .prepare_cached(
-                "SELECT priority, urgency, work, response, max_attempts, retry_delay_ms, patience_ms
-                 FROM types WHERE name = ?1",
-            )?
-            .query_row([name], |row| {
-                Ok(PolicyType {
-                    name: name.clone(),
-                    priority: row.get(0)?,
-                    urgency: row.get(1)?,
-                    work: row.get(2)?,
-                    response: row.get(3)?,
-                    max_attempts: row.get(4)?,
-                    retry_delay_ms: row.get(5)?,
-                    patience_ms: row.get(6)?,
-                })
-            })
-            .optional()
+        self.one(select!(PolicyType, "WHERE name = ?1"), [name])
     }
 
     /// Names of the office's own types, in order.
     pub fn own_types(&self) -> Result<Vec<TypeName>, Error> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT name FROM types ORDER BY name")?
-            .query_map([], |row| row.get(0))?
-            .collect::<Result<_, _>>()?)
+        self.column("SELECT name FROM types ORDER BY name", [])
     }
 }

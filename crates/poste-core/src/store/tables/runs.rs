@@ -1,10 +1,9 @@
 //! Runs that dispatchers started, what they worked on, and what is held back from being started.
 
-use std::sync::LazyLock;
-
 use rusqlite::{Row, params};
 
-use super::{Concern, Optional as _, Tables};
+use super::rows::Selected;
+use super::{Concern, Tables};
 use crate::error::Error;
 use crate::log::{DeliveryNo, HoldReason, MessageNo, Position, RunOutcome, SessionProcess};
 use crate::text::{Label, Name, Session};
@@ -73,112 +72,95 @@ pub struct Spent {
     pub cost_micros: u64,
 }
 
-const COLUMNS: &str = "run, position, at, agent, runner, machine, host, pid, pid_started_ms, pid_place, hops, ended_by, ended_at, \
-     how, code, took_ms, cost_micros";
-
-const HOLD_COLUMNS: &str = "agent, delivery, why, position, at, until, let_go_at";
-
-fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
-    let ended_by: Option<Position> = row.get(11)?;
-    let end = match ended_by {
-        None => None,
-        Some(position) => Some(RunEnded {
-            position,
-            at: row.get(12)?,
-            how: row.get(13)?,
-            code: row.get(14)?,
-            took_ms: row.get(15)?,
-            cost_micros: row.get(16)?,
-        }),
-    };
-    Ok(RunRow {
-        run: row.get(0)?,
-        position: row.get(1)?,
-        at: row.get(2)?,
-        agent: row.get(3)?,
-        runner: row.get(4)?,
-        machine: row.get(5)?,
-        host: row.get(6)?,
-        supervisor: SessionProcess { pid: row.get(7)?, started_ms: row.get(8)?, place: row.get(9)? },
-        hops: row.get(10)?,
-        end,
-    })
+impl Selected for RunRow {
+    const SELECT: &'static str =
+        "SELECT run, position, at, agent, runner, machine, host, pid, pid_started_ms, pid_place, hops, ended_by,
+         ended_at, how, code, took_ms, cost_micros FROM runs";
 }
 
-fn hold_row(row: &Row<'_>) -> rusqlite::Result<HoldRow> {
-    let delivery: DeliveryNo = row.get(1)?;
-    Ok(HoldRow {
-        agent: row.get(0)?,
-        delivery: (delivery != NO_DELIVERY).then_some(delivery),
-        why: row.get(2)?,
-        position: row.get(3)?,
-        at: row.get(4)?,
-        until: row.get(5)?,
-        let_go_at: row.get(6)?,
-    })
+impl TryFrom<&Row<'_>> for RunRow {
+    type Error = rusqlite::Error;
+
+    fn try_from(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let end = match row.get(11)? {
+            None => None,
+            Some(position) => Some(RunEnded {
+                position,
+                at: row.get(12)?,
+                how: row.get(13)?,
+                code: row.get(14)?,
+                took_ms: row.get(15)?,
+                cost_micros: row.get(16)?,
+            }),
+        };
+        Ok(Self {
+            run: row.get(0)?,
+            position: row.get(1)?,
+            at: row.get(2)?,
+            agent: row.get(3)?,
+            runner: row.get(4)?,
+            machine: row.get(5)?,
+            host: row.get(6)?,
+            supervisor: SessionProcess { pid: row.get(7)?, started_ms: row.get(8)?, place: row.get(9)? },
+            hops: row.get(10)?,
+            end,
+        })
+    }
 }
+
+stored!(HoldRow in "run_holds": agent, delivery with delivery_or_0, why, position, at, until, let_go_at);
 
 /// A key has no NULL, and numbers begin with 1.
-const NO_DELIVERY: DeliveryNo = DeliveryNo(0);
+mod delivery_or_0 {
+    use crate::log::DeliveryNo;
+
+    pub(super) fn get(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Option<DeliveryNo>> {
+        row.get(column).map(|number| Some(number).filter(|number| *number != DeliveryNo(0)))
+    }
+
+    pub(super) fn put(delivery: &Option<DeliveryNo>) -> DeliveryNo {
+        delivery.unwrap_or(DeliveryNo(0))
+    }
+}
 
 impl Tables<'_> {
     pub fn run(&self, run: &Session) -> Result<Option<RunRow>, Error> {
-        static SQL: LazyLock<String> = LazyLock::new(|| format!("SELECT {COLUMNS} FROM runs WHERE run = ?1"));
-        self.conn.prepare_cached(&SQL)?.query_row([run], run_row).optional()
+        self.one(select!(RunRow, "WHERE run = ?1"), [run])
     }
 
     /// Whoever's they are, the newest first.
     pub fn newest_runs(&self, limit: u32) -> Result<Vec<RunRow>, Error> {
-        static SQL: LazyLock<String> =
-            LazyLock::new(|| format!("SELECT {COLUMNS} FROM runs ORDER BY position DESC LIMIT ?1"));
-        Ok(self.conn.prepare_cached(&SQL)?.query_map([limit], run_row)?.collect::<Result<_, _>>()?)
+        self.all(select!(RunRow, "ORDER BY position DESC LIMIT ?1"), [limit])
     }
 
     /// Of an agent, the newest first.
     pub fn latest_runs(&self, agent: &Name, limit: u32) -> Result<Vec<RunRow>, Error> {
-        static SQL: LazyLock<String> = LazyLock::new(|| {
-            format!("SELECT {COLUMNS} FROM runs WHERE agent = ?1 ORDER BY at DESC, position DESC LIMIT ?2")
-        });
-        Ok(self.conn.prepare_cached(&SQL)?.query_map(params![agent, limit], run_row)?.collect::<Result<_, _>>()?)
+        self.all(select!(RunRow, "WHERE agent = ?1 ORDER BY at DESC, position DESC LIMIT ?2"), params![agent, limit])
     }
 
     pub fn starts_since(&self, agent: &Name, since: Timestamp) -> Result<Vec<Timestamp>, Error> {
-        let mut statement =
-            self.conn.prepare_cached("SELECT at FROM runs WHERE agent = ?1 AND at > ?2 ORDER BY at, position")?;
-        Ok(statement.query_map(params![agent, since], |row| row.get(0))?.collect::<Result<_, _>>()?)
+        self.column("SELECT at FROM runs WHERE agent = ?1 AND at > ?2 ORDER BY at, position", params![agent, since])
     }
 
     /// Of an agent, the oldest first.
     pub fn running(&self, agent: &Name) -> Result<Vec<RunRow>, Error> {
-        static SQL: LazyLock<String> = LazyLock::new(|| {
-            format!("SELECT {COLUMNS} FROM runs WHERE agent = ?1 AND ended_by IS NULL ORDER BY position")
-        });
-        Ok(self.conn.prepare_cached(&SQL)?.query_map([agent], run_row)?.collect::<Result<_, _>>()?)
+        self.all(select!(RunRow, "WHERE agent = ?1 AND ended_by IS NULL ORDER BY position"), [agent])
     }
 
     /// All that are under way, by agent.
     pub fn all_running(&self) -> Result<Vec<RunRow>, Error> {
-        let sql = format!("SELECT {COLUMNS} FROM runs WHERE ended_by IS NULL ORDER BY agent, position");
-        let mut statement = self.conn.prepare_cached(&sql)?;
-        Ok(statement.query_map([], run_row)?.collect::<Result<_, _>>()?)
+        self.all(select!(RunRow, "WHERE ended_by IS NULL ORDER BY agent, position"), [])
     }
 
     /// What a run works on, or worked on.
     pub fn messages_of_run(&self, run: &Session) -> Result<Vec<MessageNo>, Error> {
-        let mut statement =
-            self.conn.prepare_cached("SELECT message FROM run_claims WHERE run = ?1 ORDER BY message")?;
-        Ok(statement.query_map([run], |row| row.get(0))?.collect::<Result<_, _>>()?)
+        self.column("SELECT message FROM run_claims WHERE run = ?1 ORDER BY message", [run])
     }
 
     /// Who worked on a message, in the order it was started.
     pub fn runs_of_message(&self, message: MessageNo) -> Result<Vec<RunRow>, Error> {
-        static SQL: LazyLock<String> = LazyLock::new(|| {
-            format!(
-                "SELECT {COLUMNS} FROM runs WHERE run IN (SELECT run FROM run_claims WHERE message = ?1)
-                 ORDER BY position"
-            )
-        });
-        Ok(self.conn.prepare_cached(&SQL)?.query_map([message], run_row)?.collect::<Result<_, _>>()?)
+        let sql = select!(RunRow, "WHERE run IN (SELECT run FROM run_claims WHERE message = ?1) ORDER BY position");
+        self.all(sql, [message])
     }
 
     /// What the runs an agent began since then have come to.
@@ -190,25 +172,23 @@ impl Tables<'_> {
     }
 
     pub fn insert_run(&mut self, run: &RunRow, messages: &[MessageNo]) -> Result<(), Error> {
-        static SQL: LazyLock<String> = LazyLock::new(|| {
-            format!(
-                "INSERT INTO runs ({COLUMNS}) VALUES
-                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, NULL, NULL, NULL, NULL, NULL, NULL)"
-            )
-        });
-        self.conn.prepare_cached(&SQL)?.execute(params![
-            run.run,
-            run.position,
-            run.at,
-            run.agent,
-            run.runner,
-            run.machine,
-            run.host,
-            run.supervisor.pid,
-            run.supervisor.started_ms,
-            run.supervisor.place,
-            run.hops,
-        ])?;
+        self.execute(
+            "INSERT INTO runs (run, position, at, agent, runner, machine, host, pid, pid_started_ms, pid_place, hops)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            params![
+                run.run,
+                run.position,
+                run.at,
+                run.agent,
+                run.runner,
+                run.machine,
+                run.host,
+                run.supervisor.pid,
+                run.supervisor.started_ms,
+                run.supervisor.place,
+                run.hops,
+            ],
+        )?;
         let mut claim = self.conn.prepare_cached("INSERT INTO run_claims (run, message) VALUES (?1, ?2)")?;
         for message in messages {
             claim.execute(params![run.run, message])?;
@@ -221,42 +201,29 @@ impl Tables<'_> {
         let sql = "UPDATE runs SET ended_by = ?2, ended_at = ?3, how = ?4, code = ?5, took_ms = ?6, cost_micros = ?7
                    WHERE run = ?1";
         let RunEnded { position, at, how, code, took_ms, cost_micros } = end;
-        self.conn.prepare_cached(sql)?.execute(params![run, position, at, how, code, took_ms, cost_micros])?;
+        self.execute(sql, params![run, position, at, how, code, took_ms, cost_micros])?;
         self.run_changed(run)
     }
 
     /// What holds a delivery of an agent, or with none, the agent itself.
     pub fn hold(&self, agent: &Name, delivery: Option<DeliveryNo>) -> Result<Option<HoldRow>, Error> {
-        static SQL: LazyLock<String> =
-            LazyLock::new(|| format!("SELECT {HOLD_COLUMNS} FROM run_holds WHERE agent = ?1 AND delivery = ?2"));
-        let delivery = delivery.unwrap_or(NO_DELIVERY);
-        self.conn.prepare_cached(&SQL)?.query_row(params![agent, delivery], hold_row).optional()
+        let sql = select!(HoldRow, "WHERE agent = ?1 AND delivery = ?2");
+        self.one(sql, params![agent, delivery_or_0::put(&delivery)])
     }
 
     pub fn holds_of(&self, agent: &Name) -> Result<Vec<HoldRow>, Error> {
-        static SQL: LazyLock<String> =
-            LazyLock::new(|| format!("SELECT {HOLD_COLUMNS} FROM run_holds WHERE agent = ?1 ORDER BY delivery"));
-        Ok(self.conn.prepare_cached(&SQL)?.query_map([agent], hold_row)?.collect::<Result<_, _>>()?)
+        self.all(select!(HoldRow, "WHERE agent = ?1 ORDER BY delivery"), [agent])
     }
 
     pub fn set_hold(&mut self, hold: &HoldRow) -> Result<(), Error> {
-        static SQL: LazyLock<String> = LazyLock::new(|| {
-            format!("INSERT OR REPLACE INTO run_holds ({HOLD_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")
-        });
-        let HoldRow { agent, delivery, why, position, at, until, let_go_at } = hold;
-        if delivery.is_none() {
-            self.forget_stop_told(agent)?;
-        }
-        let delivery = delivery.unwrap_or(NO_DELIVERY);
-        self.conn.prepare_cached(&SQL)?.execute(params![agent, delivery, why, position, at, until, let_go_at])?;
-        self.concern(|| Concern::Agent(agent.clone()));
-        Ok(())
+        self.lift_hold(hold)?;
+        self.insert(hold)
     }
 
     pub fn lift_hold(&mut self, hold: &HoldRow) -> Result<(), Error> {
-        let delivery = hold.delivery.unwrap_or(NO_DELIVERY);
+        let delivery = delivery_or_0::put(&hold.delivery);
         let sql = "DELETE FROM run_holds WHERE agent = ?1 AND delivery = ?2";
-        self.conn.prepare_cached(sql)?.execute(params![hold.agent, delivery])?;
+        self.execute(sql, params![hold.agent, delivery])?;
         if hold.delivery.is_none() {
             self.forget_stop_told(&hold.agent)?;
         }
@@ -265,8 +232,7 @@ impl Tables<'_> {
     }
 
     fn forget_stop_told(&mut self, agent: &Name) -> Result<(), Error> {
-        self.conn.prepare_cached("DELETE FROM stop_told WHERE agent = ?1")?.execute([agent])?;
-        Ok(())
+        self.execute("DELETE FROM stop_told WHERE agent = ?1", [agent])
     }
 
     /// Whether a sender was not told before that an agent is stopped.
@@ -278,7 +244,6 @@ impl Tables<'_> {
     /// Whatever was not started for a delivery, whoever's it is.
     pub fn lift_holds_on(&mut self, delivery: DeliveryNo) -> Result<(), Error> {
         let sql = "DELETE FROM run_holds WHERE delivery = ?1 AND delivery > 0";
-        self.conn.prepare_cached(sql)?.execute([delivery])?;
-        Ok(())
+        self.execute(sql, [delivery])
     }
 }

@@ -1,10 +1,9 @@
 //! Sessions: which runs as whom, below which, and what was noted in them.
 
-use std::sync::LazyLock;
-
 use rusqlite::{Row, params};
 
-use super::{Concern, Optional as _, Tables};
+use super::rows::Selected;
+use super::{Concern, Tables};
 use crate::error::Error;
 use crate::log::{NoteKind, Position, SessionProcess};
 use crate::text::{Label, Name, Session};
@@ -72,126 +71,106 @@ pub struct NoteRow {
     pub agent: Option<Name>,
 }
 
-const COLUMNS: &str = "id, position, at, agent, parent, root, pid, pid_started_ms, pid_place, machine, host, program, \
-     worktree, questions, state, ended_at, ended_by, successor";
-
-fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
-    let pid: Option<u32> = row.get(6)?;
-    let process = match pid {
-        Some(pid) => Some(SessionProcess { pid, started_ms: row.get(7)?, place: row.get(8)? }),
-        None => None,
-    };
-    Ok(SessionRow {
-        id: row.get(0)?,
-        position: row.get(1)?,
-        at: row.get(2)?,
-        agent: row.get(3)?,
-        parent: row.get(4)?,
-        root: row.get(5)?,
-        process,
-        machine: row.get(9)?,
-        host: row.get(10)?,
-        program: row.get(11)?,
-        worktree: row.get(12)?,
-        questions: row.get(13)?,
-        state: row.get(14)?,
-        ended_at: row.get(15)?,
-        ended_by: row.get(16)?,
-        successor: row.get(17)?,
-    })
+impl Selected for SessionRow {
+    const SELECT: &'static str =
+        "SELECT id, position, at, agent, parent, root, pid, pid_started_ms, pid_place, machine, host, program,
+         worktree, questions, state, ended_at, ended_by, successor FROM sessions";
 }
 
-const NOTE_COLUMNS: &str = "root, position, at, session, agent, what, question, about";
+impl TryFrom<&Row<'_>> for SessionRow {
+    type Error = rusqlite::Error;
 
-fn note_row(row: &Row<'_>) -> rusqlite::Result<NoteRow> {
-    Ok(NoteRow {
-        root: row.get(0)?,
-        position: row.get(1)?,
-        at: row.get(2)?,
-        session: row.get(3)?,
-        by: row.get(4)?,
-        what: row.get(5)?,
-        question: row.get(6)?,
-        agent: row.get(7)?,
-    })
+    fn try_from(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let process = match row.get(6)? {
+            Some(pid) => Some(SessionProcess { pid, started_ms: row.get(7)?, place: row.get(8)? }),
+            None => None,
+        };
+        Ok(Self {
+            id: row.get(0)?,
+            position: row.get(1)?,
+            at: row.get(2)?,
+            agent: row.get(3)?,
+            parent: row.get(4)?,
+            root: row.get(5)?,
+            process,
+            machine: row.get(9)?,
+            host: row.get(10)?,
+            program: row.get(11)?,
+            worktree: row.get(12)?,
+            questions: row.get(13)?,
+            state: row.get(14)?,
+            ended_at: row.get(15)?,
+            ended_by: row.get(16)?,
+            successor: row.get(17)?,
+        })
+    }
 }
+
+stored!(NoteRow in "session_notes": root, position, at, session, by as agent, what, question, agent as about);
 
 impl Tables<'_> {
     pub fn session(&self, id: &Session) -> Result<Option<SessionRow>, Error> {
-        static SQL: LazyLock<String> = LazyLock::new(|| format!("SELECT {COLUMNS} FROM sessions WHERE id = ?1"));
-        self.conn.prepare_cached(&SQL)?.query_row([id], session_row).optional()
+        self.one(select!(SessionRow, "WHERE id = ?1"), [id])
     }
 
     /// The session an agent runs as.
     pub fn live_session(&self, agent: &Name) -> Result<Option<SessionRow>, Error> {
-        Ok(self.sessions_where("agent = ?1 AND state = 0", [agent])?.pop())
+        self.one(select!(SessionRow, "WHERE agent = ?1 AND state = 0"), [agent])
     }
 
     /// Whether any session was not ended: one look into an index that holds no others.
     pub fn somebody_runs(&self) -> Result<bool, Error> {
         let sql = "SELECT EXISTS (SELECT agent FROM sessions WHERE state = 0)";
-        Ok(self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+        self.value(sql, [])
     }
 
     /// Every session that was not ended, the oldest first.
     pub fn live_sessions(&self) -> Result<Vec<SessionRow>, Error> {
-        self.sessions_where("state = 0 ORDER BY position", [])
+        self.all(select!(SessionRow, "WHERE state = 0 ORDER BY position"), [])
     }
 
     /// The newest sessions, ended or not.
     pub fn newest_sessions(&self, limit: usize) -> Result<Vec<SessionRow>, Error> {
-        self.sessions_where("TRUE ORDER BY position DESC LIMIT ?1", [limit])
+        self.all(select!(SessionRow, "ORDER BY position DESC LIMIT ?1"), [limit])
     }
 
     /// A root and every session below it, in the order they started.
     pub fn sessions_below(&self, root: &Session) -> Result<Vec<SessionRow>, Error> {
-        self.sessions_where("root = ?1 ORDER BY position", [root])
+        self.all(select!(SessionRow, "WHERE root = ?1 ORDER BY position"), [root])
     }
 
     /// Whether an agent ever ran in the tree of a root.
     pub fn took_part(&self, root: &Session, agent: &Name) -> Result<bool, Error> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE root = ?1 AND agent = ?2)")?
-            .query_row(params![root, agent], |row| row.get(0))?)
-    }
-
-    fn sessions_where(&self, condition: &str, params: impl rusqlite::Params) -> Result<Vec<SessionRow>, Error> {
-        Ok(self
-            .conn
-            .prepare_cached(&format!("SELECT {COLUMNS} FROM sessions WHERE {condition}"))?
-            .query_map(params, session_row)?
-            .collect::<Result<_, _>>()?)
+        self.value("SELECT EXISTS (SELECT 1 FROM sessions WHERE root = ?1 AND agent = ?2)", params![root, agent])
     }
 
     pub fn insert_session(&mut self, session: &SessionRow) -> Result<(), Error> {
-        static SQL: LazyLock<String> = LazyLock::new(|| {
-            format!(
-                "INSERT INTO sessions ({COLUMNS})
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)"
-            )
-        });
         let process = session.process.as_ref();
-        self.conn.prepare_cached(&SQL)?.execute(params![
-            session.id,
-            session.position,
-            session.at,
-            session.agent,
-            session.parent,
-            session.root,
-            process.map(|process| process.pid),
-            process.and_then(|process| process.started_ms),
-            process.map_or("", |process| &process.place),
-            session.machine,
-            session.host,
-            session.program,
-            session.worktree,
-            session.questions,
-            session.state,
-            session.ended_at,
-            session.ended_by,
-            session.successor
-        ])?;
+        self.execute(
+            "INSERT INTO sessions (id, position, at, agent, parent, root, pid, pid_started_ms, pid_place, machine, host,
+                   program, worktree, questions, state, ended_at, ended_by, successor)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+            params![
+                session.id,
+                session.position,
+                session.at,
+                session.agent,
+                session.parent,
+                session.root,
+                process.map(|process| process.pid),
+                process.and_then(|process| process.started_ms),
+                process.map_or("", |process| &process.place),
+                session.machine,
+                session.host,
+                session.program,
+                session.worktree,
+                session.questions,
+                session.state,
+                session.ended_at,
+                session.ended_by,
+                session.successor
+            ],
+        )?;
         self.concern(|| Concern::Agent(session.agent.clone()));
         Ok(())
     }
@@ -199,12 +178,10 @@ impl Tables<'_> {
     /// Runs again, as another process.
     pub fn resume_session(&mut self, session: &SessionRow) -> Result<(), Error> {
         let process = session.process.as_ref();
-        self.conn
-            .prepare_cached(
-                "UPDATE sessions SET state = ?2, ended_at = NULL, ended_by = NULL, pid = ?3, pid_started_ms = ?4,
+        self.execute(
+            "UPDATE sessions SET state = ?2, ended_at = NULL, ended_by = NULL, pid = ?3, pid_started_ms = ?4,
                    pid_place = ?5, machine = ?6, host = ?7, program = ?8, worktree = ?9 WHERE id = ?1",
-            )?
-            .execute(params![
+            params![
                 session.id,
                 session.state,
                 process.map(|process| process.pid),
@@ -214,17 +191,14 @@ impl Tables<'_> {
                 session.host,
                 session.program,
                 session.worktree
-            ])?;
+            ],
+        )?;
         self.concern(|| Concern::Agent(session.agent.clone()));
         Ok(())
     }
 
     pub fn end_session(&mut self, session: &SessionRow) -> Result<(), Error> {
-        self.conn
-            .prepare_cached(
-                "UPDATE sessions SET state = ?2, ended_at = ?3, ended_by = ?4, successor = ?5 WHERE id = ?1",
-            )?
-            .execute(params![session.id, session.state, session.ended_at, session.ended_by, session.successor])?;
+        update!(self, session, "sessions" SET state, ended_at, ended_by, successor WHERE id)?;
         self.concern(|| Concern::Agent(session.agent.clone()));
         Ok(())
     }
@@ -237,61 +211,39 @@ impl Tables<'_> {
             for sql in
                 ["UPDATE sessions SET root = ?2 WHERE root = ?1", "UPDATE session_notes SET root = ?2 WHERE root = ?1"]
             {
-                self.conn.prepare_cached(sql)?.execute(params![before.id, successor])?;
+                self.execute(sql, params![before.id, successor])?;
             }
-            self.conn.prepare_cached("UPDATE sessions SET questions = 0 WHERE id = ?1")?.execute([&before.id])?;
+            self.execute("UPDATE sessions SET questions = 0 WHERE id = ?1", [&before.id])?;
         }
-        self.conn
-            .prepare_cached("UPDATE sessions SET parent = ?3 WHERE root = ?1 AND parent = ?2")?
-            .execute(params![root, before.id, successor])?;
-        Ok(())
+        self.execute(
+            "UPDATE sessions SET parent = ?3 WHERE root = ?1 AND parent = ?2",
+            params![root, before.id, successor],
+        )
     }
 
     /// The notes of a root, the oldest first.
     pub fn notes_of(&self, root: &Session) -> Result<Vec<NoteRow>, Error> {
-        static SQL: LazyLock<String> =
-            LazyLock::new(|| format!("SELECT {NOTE_COLUMNS} FROM session_notes WHERE root = ?1 ORDER BY position"));
-        Ok(self.conn.prepare_cached(&SQL)?.query_map([root], note_row)?.collect::<Result<_, _>>()?)
+        self.all(select!(NoteRow, "WHERE root = ?1 ORDER BY position"), [root])
     }
 
     /// What was noted at a record.
     pub fn note_at(&self, root: &Session, position: Position) -> Result<Option<NoteRow>, Error> {
-        static SQL: LazyLock<String> =
-            LazyLock::new(|| format!("SELECT {NOTE_COLUMNS} FROM session_notes WHERE root = ?1 AND position = ?2"));
-        self.conn.prepare_cached(&SQL)?.query_row(params![root, position], note_row).optional()
+        self.one(select!(NoteRow, "WHERE root = ?1 AND position = ?2"), params![root, position])
     }
 
     /// Whether a question of a root has an answer.
     pub fn is_answered(&self, root: &Session, question: u32) -> Result<bool, Error> {
-        Ok(self
-            .conn
-            .prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM session_notes WHERE root = ?1 AND question = ?2 AND what = ?3)",
-            )?
-            .query_row(params![root, question, NoteKind::Answer], |row| row.get(0))?)
+        self.value(
+            "SELECT EXISTS (SELECT 1 FROM session_notes WHERE root = ?1 AND question = ?2 AND what = ?3)",
+            params![root, question, NoteKind::Answer],
+        )
     }
 
     /// Stores a note; a question takes the next number of its root.
     pub fn insert_note(&mut self, note: &NoteRow) -> Result<(), Error> {
-        self.conn
-            .prepare_cached(
-                "INSERT INTO session_notes (root, position, at, session, agent, what, question, about)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            )?
-            .execute(params![
-                note.root,
-                note.position,
-                note.at,
-                note.session,
-                note.by,
-                note.what,
-                note.question,
-                note.agent
-            ])?;
+        self.insert(note)?;
         if note.what == NoteKind::Question {
-            self.conn
-                .prepare_cached("UPDATE sessions SET questions = ?2 WHERE id = ?1")?
-                .execute(params![note.root, note.question])?;
+            self.execute("UPDATE sessions SET questions = ?2 WHERE id = ?1", params![note.root, note.question])?;
         }
         Ok(())
     }

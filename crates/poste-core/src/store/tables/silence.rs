@@ -2,7 +2,7 @@
 
 use rusqlite::params;
 
-use super::{Event, Optional as _, Tables, record_row};
+use super::{Event, Tables, record_row};
 use crate::error::Error;
 use crate::log::MessageNo;
 use crate::text::Name;
@@ -11,17 +11,14 @@ use crate::time::Timestamp;
 impl Tables<'_> {
     /// The address after this one that has any mail: one look into the index of inboxes, however much there is.
     pub(crate) fn next_address(&self, after: &str) -> Result<Option<String>, Error> {
-        self.conn
-            .prepare_cached("SELECT address FROM deliveries WHERE address > ?1 ORDER BY address LIMIT 1")?
-            .query_row([after], |row| row.get(0))
-            .optional()
+        self.maybe("SELECT address FROM deliveries WHERE address > ?1 ORDER BY address LIMIT 1", [after])
     }
 
     /// How much mail an agent could take, counted no further than `max`.
     pub(crate) fn pending_to(&self, agent: &Name, max: u64) -> Result<u64, Error> {
         const SQL: &str = "SELECT count(*) FROM
              (SELECT 1 FROM deliveries WHERE address = ?1 AND state = 0 AND ready = 1 LIMIT ?2)";
-        Ok(self.conn.prepare_cached(SQL)?.query_row(params![agent, max], |row| row.get(0))?)
+        self.value(SQL, params![agent, max])
     }
 
     /// The mail that an agent could have taken for the longest time, and since when: one seek a priority.
@@ -79,12 +76,10 @@ impl Tables<'_> {
     pub(crate) fn heard_at(&self, name: &Name, records_max: u64) -> Result<Option<Timestamp>, Error> {
         let after = self.cursor.head.position.0.saturating_sub(records_max);
         let speaks = format!("\"actor\":\"{name}\"");
-        self.conn
-            .prepare_cached(
-                "SELECT at FROM log WHERE position > ?1 AND malformed = 0 AND instr(envelope, ?2) > 0
+        self.maybe(
+            "SELECT at FROM log WHERE position > ?1 AND malformed = 0 AND instr(envelope, ?2) > 0
                  ORDER BY position DESC LIMIT 1",
-            )?
-            .query_row(params![after, speaks.as_bytes()], |row| row.get(0))
-            .optional()
+            params![after, speaks.as_bytes()],
+        )
     }
 }

@@ -10,48 +10,39 @@ use crate::log::{MessageNo, Position};
 impl Tables<'_> {
     /// What a record had the office say about a message.
     pub fn notices_at(&self, about: MessageNo, position: Position) -> Result<Vec<MessageNo>, Error> {
-        Ok(self
-            .conn
-            .prepare_cached(
-                "SELECT number FROM messages
+        self.column(
+            "SELECT number FROM messages
                  WHERE reply_to = ?1 AND position = ?2 AND notice IS NOT NULL ORDER BY number",
-            )?
-            .query_map(params![about, position], |row| row.get(0))?
-            .collect::<Result<_, _>>()?)
+            params![about, position],
+        )
     }
 
     /// Some of the recipients of a message, in the order of their addresses.
     pub fn addresses_of(&self, message: MessageNo, limit: usize) -> Result<Vec<Address>, Error> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        Ok(self
-            .conn
-            .prepare_cached("SELECT address FROM deliveries WHERE message = ?1 ORDER BY address LIMIT ?2")?
-            .query_map(params![message, limit], |row| row.get(0))?
-            .collect::<Result<_, _>>()?)
+        self.column(
+            "SELECT address FROM deliveries WHERE message = ?1 ORDER BY address LIMIT ?2",
+            params![message, limit],
+        )
     }
 
     /// How many deliveries of a message are in each state.
     pub fn states_of(&self, message: MessageNo) -> Result<Vec<(State, u64)>, Error> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT state, count(*) FROM deliveries WHERE message = ?1 GROUP BY state ORDER BY state")?
-            .query_map([message], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<Result<_, _>>()?)
+        self.all("SELECT state, count(*) FROM deliveries WHERE message = ?1 GROUP BY state ORDER BY state", [message])
     }
 
     pub fn has_state(&self, message: MessageNo, state: State) -> Result<bool, Error> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM deliveries WHERE message = ?1 AND state = ?2)")?
-            .query_row(params![message, state], |row| row.get(0))?)
+        self.value(
+            "SELECT EXISTS (SELECT 1 FROM deliveries WHERE message = ?1 AND state = ?2)",
+            params![message, state],
+        )
     }
 
     /// The messages a record brought to somebody who subscribed after they were published.
     pub fn delivered_at(&self, position: Position) -> Result<Vec<MessageNo>, Error> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT DISTINCT message FROM events WHERE position = ?1 AND event = ?2")?
-            .query_map(params![position, Event::Delivered], |row| row.get(0))?
-            .collect::<Result<_, _>>()?)
+        self.column(
+            "SELECT DISTINCT message FROM events WHERE position = ?1 AND event = ?2",
+            params![position, Event::Delivered],
+        )
     }
 }

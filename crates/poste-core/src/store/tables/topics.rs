@@ -15,42 +15,39 @@ impl Tables<'_> {
     }
 
     pub fn is_subscribed(&self, agent: &Name, topic: &TopicPattern) -> Result<bool, Error> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM subscriptions WHERE agent = ?1 AND topic = ?2)")?
-            .query_row(params![agent, topic.as_str()], |row| row.get(0))?)
+        self.value(
+            "SELECT EXISTS (SELECT 1 FROM subscriptions WHERE agent = ?1 AND topic = ?2)",
+            params![agent, topic.as_str()],
+        )
     }
 
     pub fn insert_subscription(&mut self, agent: &Name, topic: &TopicPattern, at: Timestamp) -> Result<(), Error> {
-        self.conn
-            .prepare_cached("INSERT INTO subscriptions (agent, topic, at) VALUES (?1, ?2, ?3)")?
-            .execute(params![agent, topic.as_str(), at])?;
+        self.execute(
+            "INSERT INTO subscriptions (agent, topic, at) VALUES (?1, ?2, ?3)",
+            params![agent, topic.as_str(), at],
+        )?;
         self.concern(|| Concern::Agent(agent.clone()));
         Ok(())
     }
 
     pub fn delete_subscription(&mut self, agent: &Name, topic: &TopicPattern) -> Result<(), Error> {
-        self.conn
-            .prepare_cached("DELETE FROM subscriptions WHERE agent = ?1 AND topic = ?2")?
-            .execute(params![agent, topic.as_str()])?;
+        self.execute("DELETE FROM subscriptions WHERE agent = ?1 AND topic = ?2", params![agent, topic.as_str()])?;
         self.concern(|| Concern::Agent(agent.clone()));
         Ok(())
     }
 
     pub fn delete_subscriptions(&mut self, agent: &Name) -> Result<(), Error> {
-        self.conn.prepare_cached("DELETE FROM subscriptions WHERE agent = ?1")?.execute([agent])?;
+        self.execute("DELETE FROM subscriptions WHERE agent = ?1", [agent])?;
         self.concern(|| Concern::Agent(agent.clone()));
         Ok(())
     }
 
     pub fn count_publication(&mut self, topic: &Topic, message: MessageNo, at: Timestamp) -> Result<(), Error> {
-        self.conn
-            .prepare_cached(
-                "INSERT INTO topics (name, published, last_message, last_at) VALUES (?1, 1, ?2, ?3)
+        self.execute(
+            "INSERT INTO topics (name, published, last_message, last_at) VALUES (?1, 1, ?2, ?3)
                  ON CONFLICT (name) DO UPDATE SET published = published + 1, last_message = ?2, last_at = ?3",
-            )?
-            .execute(params![topic, message, at])?;
-        Ok(())
+            params![topic, message, at],
+        )
     }
 
     /// Publications after a position that `agent` did not make and has not been given, and that have not expired,
@@ -69,16 +66,15 @@ impl Tables<'_> {
             TopicPattern::All => "topic IS NOT NULL AND ?1 = '*'",
             TopicPattern::One(_) => "topic = ?1",
         };
-        Ok(self
-            .conn
-            .prepare_cached(&format!(
+        self.column(
+            &format!(
                 "SELECT number FROM messages m
                  WHERE {which} AND number >= ?2 AND sender <> ?3
                    AND (expires_at IS NULL OR expires_at > ?5)
                    AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.message = m.number AND d.address = ?3)
                  ORDER BY number LIMIT ?4"
-            ))?
-            .query_map(params![topic.as_str(), first, agent, limit, now], |row| row.get(0))?
-            .collect::<Result<_, _>>()?)
+            ),
+            params![topic.as_str(), first, agent, limit, now],
+        )
     }
 }

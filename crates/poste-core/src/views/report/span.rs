@@ -9,7 +9,7 @@ use super::Reading;
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{Intent, MessageNo, Position};
-use crate::store::tables::{Delivery, EVENT_COLUMNS, EventRow, Message, event_row};
+use crate::store::tables::{Delivery, EventRow, Message, Stored as _};
 use crate::text::{Label, Name, TypeName};
 use crate::time::Timestamp;
 use crate::views::rows::{MessageRows, in_log};
@@ -158,11 +158,12 @@ impl Span {
     ) -> Result<(), Error> {
         let conn = reading.tables.conn();
         let mut statement = conn.prepare_cached(&format!(
-            "SELECT {EVENT_COLUMNS}, message FROM events WHERE position > ?1 AND position <= ?2 ORDER BY position"
+            "SELECT {}, message FROM events WHERE position > ?1 AND position <= ?2 ORDER BY position",
+            EventRow::COLUMNS
         ))?;
         let mut rows = statement.query(params![self.after, self.upto])?;
         while let Some(row) = rows.next()? {
-            let event = event_row(row)?;
+            let event = EventRow::try_from(row)?;
             if !wants(&event) {
                 continue;
             }
