@@ -13,11 +13,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use poste_core::log::{MessageNo, Position, SessionProcess};
+use poste_core::store::Locked;
 use poste_core::store::processes::Presence;
 use poste_core::text::{Name, Session};
 use poste_core::views::Heard;
 use poste_core::{Address, Timestamp};
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::program::Program;
@@ -193,18 +194,17 @@ pub(crate) fn lock_file(path: &Path) -> io::Result<File> {
 }
 
 /// A locked file. There is no lock with a deadline, so it is tried again and again. `WouldBlock`: another one had it for so long.
-pub(crate) fn locked(path: &Path, patience: Duration) -> io::Result<File> {
+pub(crate) fn locked(path: &Path, patience: Duration) -> io::Result<Locked> {
     let deadline = Instant::now() + patience;
     loop {
-        let lock = lock_file(path)?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from) {
+        match Locked::exclusive(lock_file(path)?) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {
                 thread::sleep(LOCK_PERIOD);
             }
             Err(error) => return Err(error),
             // What was swept away between the two steps, others do not find any more.
-            Ok(()) if is_at(&lock, path) => return Ok(lock),
-            Ok(()) => {}
+            Ok(lock) if is_at(&lock, path) => return Ok(lock),
+            Ok(_) => {}
         }
     }
 }

@@ -5,11 +5,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock, renameat_with};
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 
 use super::blobs::Stored;
 use super::folder::{self, Kind};
-use super::{make_private_folder, sync_folder};
+use super::{Locked, make_private_folder, sync_folder};
 use crate::digest::Digest;
 use crate::error::Error;
 
@@ -18,7 +18,7 @@ use crate::error::Error;
 #[derive(Debug)]
 pub(crate) struct Aside {
     path: PathBuf,
-    _lock: File,
+    _lock: Locked,
     placed: bool,
 }
 
@@ -33,7 +33,7 @@ impl Aside {
         let path = parent.join(format!("{prefix}{}", uuid::Uuid::new_v4().simple()));
         make_private_folder(&path)?;
         let lock = File::open(&path).map_err(|error| Error::io(&path, error))?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| Error::io(&path, error.into()))?;
+        let lock = Locked::exclusive(lock).map_err(|error| Error::io(&path, error))?;
         Ok(Self { path, _lock: lock, placed: false })
     }
 
@@ -126,7 +126,7 @@ impl Drop for Aside {
 
 /// Whether nobody builds it any longer.
 pub(crate) fn is_abandoned(path: &Path) -> bool {
-    File::open(path).is_ok_and(|folder| flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok())
+    File::open(path).is_ok_and(|folder| Locked::exclusive(folder).is_ok())
 }
 
 /// Copies a regular file into a new private one, synced, and says what it was. `None`: there is no such file.

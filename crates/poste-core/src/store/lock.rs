@@ -1,6 +1,7 @@
 //! The write lock: one writer at a time, first come first served, and everybody knows who it is.
 
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -20,14 +21,34 @@ pub struct WriteLock {
 /// The lock, held until dropped.
 #[derive(Debug)]
 pub struct WriteGuard {
-    file: File,
+    _file: Locked,
 }
 
-/// Closing the file would do, were it not for a program that another thread starts just now: until it runs, it has the
-/// file open too.
-impl Drop for WriteGuard {
+/// A locked file. Dropping it releases the lock.
+///
+/// Closing the file is not enough: a program that another thread is starting shares the open file until it runs.
+#[derive(Debug)]
+pub struct Locked(File);
+
+impl Locked {
+    /// Takes the exclusive lock, or fails with `WouldBlock` if another process has one.
+    pub fn exclusive(file: File) -> io::Result<Self> {
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Self(file))
+    }
+}
+
+impl std::ops::Deref for Locked {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for Locked {
     fn drop(&mut self) {
-        let _ = flock(&self.file, FlockOperation::Unlock);
+        let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }
 
@@ -96,10 +117,10 @@ impl WriteLock {
     pub fn acquire(&self, patience: Duration) -> Result<WriteGuard, Error> {
         let file = self.open()?;
         if sabotaged!(LockNotTaken) {
-            return Ok(WriteGuard { file });
+            return Ok(WriteGuard { _file: Locked(file) });
         }
         let file = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => file,
+            Ok(()) => Locked(file),
             Err(rustix::io::Errno::WOULDBLOCK) if patience.is_zero() => return Err(self.busy(patience)),
             Err(rustix::io::Errno::WOULDBLOCK) => self.wait(file, patience)?,
             Err(error) => return Err(Error::io(&self.path, error.into())),
@@ -112,7 +133,7 @@ impl WriteLock {
         }
         // Only for error texts: if it cannot be written, the lock is as good.
         let _ = file.write_all_at(self.holder.as_bytes(), 0);
-        Ok(WriteGuard { file })
+        Ok(WriteGuard { _file: file })
     }
 
     fn open(&self) -> Result<File, Error> {
@@ -127,7 +148,7 @@ impl WriteLock {
 
     /// A thread does the waiting, so that it can be given up. Blocking in the kernel keeps the queue fair, which
     /// trying again and again would not. If it is given up, the thread frees the lock as soon as it gets it.
-    fn wait(&self, file: File, patience: Duration) -> Result<File, Error> {
+    fn wait(&self, file: File, patience: Duration) -> Result<Locked, Error> {
         let (sender, receiver) = mpsc::sync_channel(0);
         std::thread::spawn(move || {
             let outcome = loop {
@@ -136,7 +157,7 @@ impl WriteLock {
                     outcome => break outcome,
                 }
             };
-            let _ = sender.send(outcome.map(|()| file));
+            let _ = sender.send(outcome.map(|()| Locked(file)));
         });
         match receiver.recv_timeout(patience) {
             Ok(Ok(file)) => Ok(file),

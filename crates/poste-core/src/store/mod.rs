@@ -61,7 +61,7 @@ pub use interest::Interest;
 pub(crate) use local::LocalLog;
 pub(crate) use local::fresh_id;
 pub(crate) use lock::LockState;
-pub use lock::{WriteGuard, WriteLock};
+pub use lock::{Locked, WriteGuard, WriteLock};
 pub use waiters::{Interrupt, wake};
 pub(crate) use wal::WAL_BYTES_MAX;
 use wal::WAL_BYTES_MAX_STAYING;

@@ -3,7 +3,7 @@
 //! Whether the supervisor lives is told by the lock on one of its files, which goes with it however it ends, and not by a
 //! process number, which may be somebody else's tomorrow.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use poste_core::Timestamp;
 use poste_core::log::{MessageNo, RunOutcome, SessionProcess};
-use poste_core::store::run_folders;
+use poste_core::store::{Locked, run_folders};
 use poste_core::text::{Name, Session};
 use poste_run::files;
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ pub struct RunFolder {
 /// Held while the supervisor lives.
 #[derive(Debug)]
 pub struct Held {
-    _lock: File,
+    _lock: Locked,
 }
 
 impl RunFolder {
@@ -90,11 +90,7 @@ impl RunFolder {
         // One that is there already is of another run.
         private(&folder.path)?;
         private(&folder.path.join(OWN))?;
-        let lock = files::anew(&folder.path.join(LOCK))?;
-        lock.try_lock().map_err(|failed| match failed {
-            fs::TryLockError::Error(failed) => failed,
-            fs::TryLockError::WouldBlock => io::ErrorKind::ResourceBusy.into(),
-        })?;
+        let lock = Locked::exclusive(files::anew(&folder.path.join(LOCK))?)?;
         folder.write_about(about)?;
         Ok((folder, Held { _lock: lock }))
     }
@@ -178,23 +174,14 @@ impl RunFolder {
         Ok(Held { _lock: self.lock()? })
     }
 
-    fn lock(&self) -> io::Result<File> {
-        locked(files::existing(&self.path.join(LOCK))?)
+    fn lock(&self) -> io::Result<Locked> {
+        Locked::exclusive(files::existing(&self.path.join(LOCK))?)
     }
 
     pub(crate) fn remove(&self) -> io::Result<()> {
         fs::remove_dir_all(&self.path)?;
         self.remove_sign();
         Ok(())
-    }
-}
-
-/// An error of kind `WouldBlock`: somebody else holds it.
-fn locked(file: File) -> io::Result<File> {
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
-        Err(fs::TryLockError::Error(failed)) => Err(failed),
     }
 }
 
@@ -216,13 +203,13 @@ pub(crate) fn keep(office: &Path, agent: &Name) -> io::Result<Held> {
     const TRIES: u32 = 20;
     const PAUSE: Duration = Duration::from_millis(5);
     let path = below(office, KEPT)?.join(agent.as_str());
-    let mut held = locked(files::lockable(&path)?);
+    let mut held = Locked::exclusive(files::lockable(&path)?);
     // Whoever asks whether there is one holds it for that moment.
     for _ in 0..TRIES {
         match held {
             Err(busy) if busy.kind() == io::ErrorKind::WouldBlock => {
                 std::thread::sleep(PAUSE);
-                held = locked(files::lockable(&path)?);
+                held = Locked::exclusive(files::lockable(&path)?);
             }
             _ => break,
         }

@@ -1,12 +1,12 @@
 //! One ring for what comes together: whoever was rung a moment ago is not rung again for the same mail, and for other mail
 //! only after a while. While one rings, one more waits to; all who come meanwhile leave their mail to that one.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use poste_core::log::{MessageNo, WakeWay};
+use poste_core::store::Locked;
 use poste_core::text::Name;
 use poste_core::vocabulary::Urgency;
 use serde::{Deserialize, Serialize};
@@ -45,13 +45,13 @@ pub enum Turn {
 /// The right to ring an agent.
 #[derive(Debug)]
 pub struct Bell {
-    file: File,
+    file: Locked,
 }
 
 /// The place of whoever rings next.
 #[derive(Debug)]
 pub struct Next {
-    _lock: File,
+    _lock: Locked,
 }
 
 /// Asks to be the next who rings an agent, for everything that is to be rung for by then. `None`: somebody else is, and will look
@@ -67,9 +67,9 @@ pub fn next(office: &Path, agent: &Name) -> io::Result<Option<Next>> {
 /// Asks to ring an agent for some mail. Somebody who asks by hand may have mended what was in the way of the last ring.
 /// `WouldBlock`: whoever rings does not come to an end.
 pub fn turn(office: &Path, agent: &Name, numbers: &[MessageNo], urgency: Urgency, by_hand: bool) -> io::Result<Turn> {
-    let mut file = live::locked(&path(office, agent, "rung")?, PATIENCE)?;
+    let file = live::locked(&path(office, agent, "rung")?, PATIENCE)?;
     let mut bytes = Vec::new();
-    (&mut file).take(BYTES_MAX).read_to_end(&mut bytes)?;
+    (&*file).take(BYTES_MAX).read_to_end(&mut bytes)?;
     let last: Option<Rung> = serde_json::from_slice(&bytes).ok();
     let last = last.filter(|last| last.how.is_some() || !by_hand);
     // A clock that was set back makes nobody wait.
@@ -93,11 +93,11 @@ fn path(office: &Path, agent: &Name, extension: &str) -> io::Result<PathBuf> {
 
 impl Bell {
     /// Notes a ring, whether or not a way worked, and gives the right back.
-    pub fn rang(mut self, how: Option<WakeWay>, numbers: &[MessageNo], urgency: Urgency) -> io::Result<()> {
+    pub fn rang(self, how: Option<WakeWay>, numbers: &[MessageNo], urgency: Urgency) -> io::Result<()> {
         let rung = Rung { at_ms: now_ms(), how, urgency, numbers: numbers.to_vec() };
         self.file.set_len(0)?;
-        self.file.rewind()?;
-        self.file.write_all(&serde_json::to_vec(&rung)?)
+        (&*self.file).rewind()?;
+        (&*self.file).write_all(&serde_json::to_vec(&rung)?)
     }
 }
 

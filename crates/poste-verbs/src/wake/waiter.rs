@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use poste_core::store::tables::Concern;
-use poste_core::store::wake;
+use poste_core::store::{Locked, wake};
 use poste_core::text::{Name, Session};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
@@ -19,12 +19,13 @@ use crate::live;
 
 /// Longer than a waiter takes to give way that is not stopped or stuck, also one whose ring was lost. Whoever asks whether
 /// one waits has the lock for a moment, too.
-const PATIENCE: Duration = Duration::from_secs(8);
+const PATIENCE: Duration = Duration::from_millis(500);
+const TRIES: u32 = 16;
 
 /// The place of the waiter. It is free when this is dropped.
 #[derive(Debug)]
 pub struct Place {
-    _lock: File,
+    _lock: Locked,
     path: PathBuf,
     /// Which waiter of the session it is, counted.
     pub nth: u64,
@@ -44,12 +45,17 @@ impl Place {
         announce(&live::lock_file(&path)?, nth)?;
         // Whoever has the place waits for mail of the agent, and asks then whether it is to go.
         wake(office, Concern::Agent(agent.clone()));
-        let lock = match live::locked(&path, PATIENCE) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            lock => lock?,
-        };
-        let place = Self { _lock: lock, path, nth };
-        Ok((!place.is_wanted()).then_some(place))
+        // A newer waiter may get the lock first and keep it.
+        for _ in 0..TRIES {
+            let lock = match live::locked(&path, PATIENCE) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && self::newest(&path) <= nth => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                lock => lock?,
+            };
+            let place = Self { _lock: lock, path, nth };
+            return Ok((!place.is_wanted()).then_some(place));
+        }
+        Ok(None)
     }
 
     /// Whether a newer waiter came.
