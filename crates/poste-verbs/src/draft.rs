@@ -149,17 +149,3 @@ pub fn said<'a>(field: &str, text: &'a str) -> Result<&'a str> {
 pub fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prefix_is_put_once_and_the_subject_stays_within_its_limit() {
-        assert_eq!(prefixed("Re: ", "hello"), "Re: hello");
-        assert_eq!(prefixed("Re: ", "Re: hello"), "Re: hello");
-        let long = "ä".repeat(poste_core::limits::SUBJECT_BYTES_MAX / 2);
-        assert!(prefixed("Re: ", &long).len() <= poste_core::limits::SUBJECT_BYTES_MAX);
-        assert_eq!(prefixed("Re: ", ""), "Re: ");
-    }
-}

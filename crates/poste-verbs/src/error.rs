@@ -297,17 +297,3 @@ fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
         Core::Io { .. } | Core::Sqlite(_) => (Kind::Internal, None),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_disk_that_may_only_be_read_is_a_refusal() {
-        for kind in [io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::PermissionDenied] {
-            let error = poste_core::Error::Io { path: "/mnt/.poste".into(), source: kind.into() };
-            let error = Error::from(error);
-            assert_eq!((error.kind, error.hints.len()), (Kind::Refused, 1), "{kind:?}");
-        }
-    }
-}

@@ -25,15 +25,3 @@ pub fn all_in(text: &str) -> BTreeSet<String> {
     let marks = text.match_indices(PREFIX).filter_map(|(at, _)| text.get(at..at + PREFIX.len() + DIGITS));
     marks.map(ToOwned::to_owned).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mark_is_found_wherever_it_stands() {
-        let mark = of("an id");
-        assert_eq!(all_in(&format!("In-Reply-To: <key.{mark}@host>, {mark}\nposte-office-é")), [mark].into());
-        assert_eq!(all_in("poste-office-123"), BTreeSet::new());
-    }
-}

@@ -74,17 +74,3 @@ impl FromStr for Program {
         Self::ALL.into_iter().find(|program| program.word() == text).ok_or_else(|| UnknownProgram(text.to_owned()))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_program_is_stored_as_it_is_typed() {
-        for program in Program::ALL {
-            assert_eq!(program.word().parse(), Ok(program));
-            assert_eq!(serde_json::to_value(program).unwrap(), program.word());
-        }
-        assert!("vim".parse::<Program>().unwrap_err().to_string().contains("\"vim\""));
-    }
-}

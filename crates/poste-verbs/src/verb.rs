@@ -255,26 +255,3 @@ pub fn exists(name: &str) -> bool {
 pub fn find(name: &str) -> Option<&'static Spec> {
     VERBS.iter().find(|spec| spec.name == name)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn verbs_are_listed_once_and_in_order() {
-        let names: Vec<&str> = VERBS.iter().map(|spec| spec.name).collect();
-        let mut sorted = names.clone();
-        sorted.sort_unstable();
-        sorted.dedup();
-        assert_eq!(names, sorted);
-    }
-
-    #[test]
-    fn every_verb_takes_an_object_and_answers_with_something() {
-        for spec in VERBS {
-            let input = (spec.input)();
-            assert_eq!(input.get("type").and_then(Value::as_str), Some("object"), "{}", spec.name);
-            assert!((spec.answer)().as_object().is_some_and(|schema| !schema.is_empty()), "{}", spec.name);
-        }
-    }
-}

@@ -226,7 +226,7 @@ pub struct Notices {
 
 impl Notices {
     /// For whoever is slow.
-    pub(super) const KEPT_MAX: usize = 256;
+    pub const KEPT_MAX: usize = 256;
 
     pub(super) fn new() -> Self {
         Self { sender: broadcast::Sender::new(Self::KEPT_MAX) }

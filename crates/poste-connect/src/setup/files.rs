@@ -683,5 +683,35 @@ fn write_aside(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[path = "files_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::setup::programs::{Places, targets};
+    use crate::setup::{Invocation, Scope};
+
+    #[test]
+    fn a_file_that_is_not_put_back_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir_all(path("project/.claude")).unwrap();
+        let [servers, settings] = ["project/.mcp.json", "project/.claude/settings.json"].map(path);
+        fs::write(&servers, "{}").unwrap();
+        fs::write(&settings, "{}").unwrap();
+        let places = Places::new(path("project"), path("home"), |_| None);
+        let poste = Invocation { poste: "poste".into(), agent: None, office: None };
+        let mut plan = Plan::new(Memory::new(path("state"), folder.path()));
+        let _lock = plan.memory.lock().unwrap();
+        for target in targets(Program::ClaudeCode, Scope::Project, &places, &poste) {
+            plan.set_up(Program::ClaudeCode, &target).unwrap();
+        }
+        plan.carry_out().unwrap();
+        // Somebody writes to one of them before they are put back: what they wrote is kept, and Poste's entries are in it.
+        let theirs = fs::read_to_string(&servers).unwrap().replacen('{', "{ \"mine\": 1,", 1);
+        fs::write(&servers, &theirs).unwrap();
+        assert_eq!(plan.put_back(&plan.order), std::slice::from_ref(&servers));
+        assert_eq!(fs::read_to_string(&servers).unwrap(), theirs);
+        assert_eq!(fs::read_to_string(&settings).unwrap(), "{}");
+        assert!(!path("project/.claude/skills").exists());
+        let remembered = fs::read_dir(path("state")).unwrap().flatten().filter(|entry| entry.file_name() != "lock");
+        assert_eq!(remembered.count(), 1, "it is known what to take out of it");
+    }
+}

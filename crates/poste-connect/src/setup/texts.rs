@@ -37,23 +37,3 @@ pub fn open_code_plugin(poste: &Invocation) -> String {
     let set = if set.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", set.join(", ")) };
     seal(&OPEN_CODE_PLUGIN.replace("\"POSTE\"", &text(&poste.poste)).replace("\"ENVIRONMENT\"", &set), "// ", "")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tokens(text: &str) -> usize {
-        tiktoken_rs::o200k_base().unwrap().encode_ordinary(text).len()
-    }
-
-    #[test]
-    fn what_is_always_in_an_agents_context_is_short() {
-        for (what, text) in [("section", section()), ("skill", skill())] {
-            let tokens = tokens(&text);
-            assert!(tokens < 400, "the {what} has {tokens} tokens");
-            for verb in ["send", "inbox", "claim", "done", "reply", "wait"] {
-                assert!(text.contains(&format!("**{verb}**")), "the {what} does not teach {verb}");
-            }
-        }
-    }
-}

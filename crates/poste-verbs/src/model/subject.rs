@@ -18,17 +18,3 @@ pub fn short(subject: &str) -> String {
 pub fn quoted(subject: &str) -> String {
     format!("\"{}\"", short(subject).replace('\\', r"\\").replace('"', "\\\""))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_subject_cannot_close_its_quotes() {
-        assert_eq!(quoted("plain"), r#""plain""#);
-        assert_eq!(quoted(r#"a" b \" c"#), r#""a\" b \\\" c""#);
-        assert_eq!(quoted("two\nlines \u{1b}"), r#""two⏎lines \\u{1b}""#);
-        assert_eq!(short(&"漢".repeat(101)), format!("{}…", "漢".repeat(100)));
-        assert_eq!(short(&"漢".repeat(100)), "漢".repeat(100));
-    }
-}

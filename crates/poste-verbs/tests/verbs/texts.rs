@@ -1,8 +1,6 @@
 //! Verbs are called by people, models and programs: their texts name no option and no variable. A note names a field, and
 //! each surface writes it in its own form.
 
-#![allow(clippy::disallowed_methods, reason = "it reads the source of this crate")]
-
 use std::path::{Path, PathBuf};
 
 use poste_verbs::note::{COMMANDS, SPEAKER};

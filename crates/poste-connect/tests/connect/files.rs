@@ -1,13 +1,20 @@
 //! Set up, set up again, removed: the same bytes, whatever they were.
 
-use std::os::unix::fs::symlink;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
 
+use poste_connect::setup::files::{Change, FileFault, Memory, Outcome, Plan};
+use poste_connect::setup::programs::{Places, targets};
+use poste_connect::setup::{Invocation, Scope, Target, json};
+use poste_verbs::program::Program;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::*;
-use crate::setup::programs::{Places, targets};
-use crate::setup::{Invocation, Scope};
+/// What a file may have at most, and what may stand before its text.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// A home and a project in a folder of its own.
 struct House {
@@ -472,7 +479,7 @@ fn deep_and_large_files_are_refused_in_good_time() {
     house.put("project/.mcp.json", format!("{{\"a\":{}1{}}}", "[".repeat(400), "]".repeat(400)));
     house.set_up(Program::ClaudeCode, Scope::Project).unwrap();
     let house = House::new();
-    house.put("project/.mcp.json", vec![b' '; usize::try_from(BYTES_MAX).unwrap() + 1]);
+    house.put("project/.mcp.json", vec![b' '; BYTES_MAX + 1]);
     assert!(refused(&house, Program::ClaudeCode, Scope::Project).to_string().contains("larger than"));
 }
 
@@ -557,28 +564,6 @@ fn if_one_file_cannot_be_written_none_is() {
     fs::remove_dir_all(house.path("project/.claude/skills")).unwrap();
     assert_eq!(house.everything(), before);
     assert_eq!(records(&house), 0);
-}
-
-#[test]
-fn a_file_that_is_not_put_back_is_named() {
-    let house = House::new();
-    house.put("project/.mcp.json", "{}");
-    house.put("project/.claude/settings.json", "{}");
-    let targets = house.targets(Program::ClaudeCode, Scope::Project, None);
-    let mut plan = Plan::new(house.memory());
-    let _lock = house.memory().lock().unwrap();
-    for target in &targets {
-        plan.set_up(Program::ClaudeCode, target).unwrap();
-    }
-    plan.carry_out().unwrap();
-    // Somebody writes to one of them before they are put back: what they wrote is kept, and Poste's entries are in it.
-    let theirs = house.text("project/.mcp.json").replacen('{', "{ \"mine\": 1,", 1);
-    let changed = house.put("project/.mcp.json", &theirs);
-    assert_eq!(plan.put_back(&plan.order), [changed]);
-    assert_eq!(house.text("project/.mcp.json"), theirs);
-    assert_eq!(house.text("project/.claude/settings.json"), "{}");
-    assert!(!house.path("project/.claude/skills").exists());
-    assert_eq!(records(&house), 1, "it is known what to take out of it");
 }
 
 #[test]

@@ -1,0 +1,6 @@
+//! How agents are reached: files that are set up, hooks, and the server of tools.
+
+mod files;
+mod hook;
+mod server;
+mod texts;

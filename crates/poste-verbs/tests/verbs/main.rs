@@ -1,0 +1,8 @@
+//! Verbs and their words, without an office.
+#![allow(clippy::disallowed_methods, reason = "these tests stand where a surface would: outside of the verbs")]
+
+mod coalesce;
+mod planner;
+mod registry;
+mod texts;
+mod words;

@@ -1,0 +1,161 @@
+//! Which ways lead to an agent, by what is known of it.
+
+use poste_core::log::SessionProcess;
+use poste_core::store::processes::Presence;
+use poste_core::views::LiveSession;
+use poste_verbs::live::Reach;
+use poste_verbs::wake::planner::WAYS_MAX;
+use poste_verbs::wake::{Known, Way, plan};
+
+fn session(presence: Presence, has_process: bool) -> LiveSession {
+    let process = SessionProcess { pid: 7, started_ms: Some(1), place: "here".to_owned() };
+    LiveSession {
+        id: "s1".parse().expect("a session"),
+        process: has_process.then_some(process),
+        presence,
+        program: "claude".to_owned(),
+        host: "desk".to_owned(),
+        elsewhere: false,
+    }
+}
+
+fn everything() -> Reach {
+    Reach {
+        socket: Some("/run/s".into()),
+        socket_token: Some("s3cret".to_owned()),
+        tmux: Some("/tmp/tmux,odd/default,12,0".to_owned()),
+        tmux_pane: Some("%3".to_owned()),
+        codex_thread: Some("t1".to_owned()),
+        opencode_url: Some("http://127.0.0.1:4096".to_owned()),
+        opencode_session: Some("o1".to_owned()),
+    }
+}
+
+#[test]
+fn the_ways_are_chosen_by_what_is_known() {
+    use Presence::{Gone, Running, Unknown};
+    let all = everything();
+    let none = Reach::default();
+    let half = Reach { tmux: Some("/t,1,2".to_owned()), opencode_url: all.opencode_url.clone(), ..Reach::default() };
+    let pane = Reach { tmux: all.tmux.clone(), tmux_pane: all.tmux_pane.clone(), ..Reach::default() };
+    let nonsense = Reach { tmux: Some("no path".to_owned()), ..pane.clone() };
+    let words = ["notify".to_owned()];
+    let in_session = ["claude-socket", "codex-queue", "opencode", "tmux"];
+    // The session, a waiter, the reach, a command: the ways, and the word for having none.
+    type Row<'r> = (Option<(Presence, bool)>, bool, &'r Reach, bool, &'r [&'r str], &'r str);
+    let rows: &[Row<'_>] = &[
+        (None, false, &none, false, &[], "it has no live session"),
+        (None, false, &all, true, &["command"], "it has no live session"),
+        (Some((Running, true)), false, &all, false, &in_session, "tells of no way"),
+        (
+            Some((Running, true)),
+            false,
+            &all,
+            true,
+            &["claude-socket", "codex-queue", "opencode", "tmux", "command"],
+            "",
+        ),
+        (Some((Running, true)), false, &none, false, &[], "tells of no way"),
+        (Some((Running, true)), false, &none, true, &["command"], "tells of no way"),
+        (Some((Running, true)), true, &all, true, &["rewake"], "tells of no way"),
+        (Some((Running, true)), false, &half, false, &[], "tells of no way"),
+        (Some((Running, true)), false, &pane, true, &["tmux", "command"], "tells of no way"),
+        (Some((Running, true)), false, &nonsense, false, &[], "tells of no way"),
+        (Some((Gone, true)), true, &all, false, &[], "is gone"),
+        (Some((Gone, true)), false, &all, true, &["command"], "is gone"),
+        (Some((Unknown, true)), true, &all, false, &[], "runs elsewhere (desk)"),
+        (Some((Unknown, false)), false, &all, false, &in_session[..3], "tells of no way"),
+        (Some((Unknown, false)), true, &none, true, &["rewake"], "tells of no way"),
+    ];
+    for (at, (row, waiter, reach, command, expected, why)) in rows.iter().enumerate() {
+        let session = row.map(|(presence, has_process)| session(presence, has_process));
+        let known = Known {
+            session: session.as_ref(),
+            waiter: *waiter,
+            reach,
+            spawn: false,
+            command: command.then_some(&words),
+            hosts: &[],
+            remote: false,
+        };
+        let spawned = plan(&Known { spawn: true, ..known });
+        let plan = plan(&known);
+        // Only who has no session that lives gets a new one, before anything else is tried.
+        let has_none = row.is_none_or(|(presence, _)| presence == Gone);
+        assert_eq!(spawned.ways.contains(&Way::Spawn), has_none, "row {at}");
+        let others: Vec<Way> = spawned.ways.iter().filter(|way| **way != Way::Spawn).cloned().collect();
+        assert_eq!(others, plan.ways, "row {at}");
+        let found: Vec<&str> = plan.ways.iter().map(|way| way.word().word()).collect();
+        assert_eq!(found, *expected, "row {at}");
+        assert!(found.len() <= WAYS_MAX as usize);
+        assert!(plan.why_not.contains(why), "row {at}: {}", plan.why_not);
+        assert!(!format!("{plan:?}").contains("s3cret"), "a plan that is printed tells no key");
+    }
+}
+
+#[test]
+fn a_session_of_another_machine_is_rung_there() {
+    let elsewhere = LiveSession { elsewhere: true, ..session(Presence::Unknown, false) };
+    let (reach, words) = (everything(), ["notify".to_owned()]);
+    let known = Known {
+        session: Some(&elsewhere),
+        waiter: true,
+        reach: &reach,
+        spawn: true,
+        command: Some(&words),
+        hosts: &[],
+        remote: true,
+    };
+    let plan = plan(&known);
+    assert_eq!(plan.ways, []);
+    assert!(plan.why_not.contains("another machine (desk)"), "{}", plan.why_not);
+}
+
+#[test]
+fn a_server_on_another_host_is_asked_by_dispatchers_only() {
+    let here = session(Presence::Running, true);
+    let (url, session) = (Some("http://10.0.0.7:4096".to_owned()), Some("o1".to_owned()));
+    let reach = Reach { opencode_url: url, opencode_session: session, ..Reach::default() };
+    let hosts = ["10.0.0.7".to_owned()];
+    let known = Known {
+        session: Some(&here),
+        waiter: false,
+        reach: &reach,
+        spawn: false,
+        command: None,
+        hosts: &hosts,
+        remote: false,
+    };
+    let left = plan(&known);
+    assert_eq!(left.ways, []);
+    assert!(left.why_not.contains("a dispatcher asks it"), "{}", left.why_not);
+    let ways = |known: &Known<'_>| plan(known).ways.iter().map(|way| way.word().word()).collect::<Vec<_>>();
+    assert_eq!(ways(&Known { remote: true, ..known }), ["opencode"]);
+    // A host that nobody named is tried, which tells how to name it and asks nobody.
+    assert_eq!(ways(&Known { hosts: &[], ..known }), ["opencode"]);
+}
+
+#[test]
+fn a_path_with_commas_is_still_the_socket() {
+    let here = session(Presence::Running, true);
+    let ways = |tmux: &str| {
+        let reach = Reach { tmux: Some(tmux.to_owned()), tmux_pane: Some("%3".to_owned()), ..Reach::default() };
+        plan(&Known {
+            session: Some(&here),
+            waiter: false,
+            reach: &reach,
+            spawn: false,
+            command: None,
+            hosts: &[],
+            remote: false,
+        })
+        .ways
+    };
+    let found = ways("/tmp/tmux,odd/default,12,0");
+    assert!(
+        matches!(&found[..], [Way::Tmux { socket, .. }] if socket.as_os_str() == "/tmp/tmux,odd/default"),
+        "{found:?}"
+    );
+    assert_eq!(ways("relative,1,2"), []);
+    assert_eq!(ways("/tmp/x"), []);
+}

@@ -1,0 +1,22 @@
+//! The registry of all verbs.
+
+use poste_verbs::VERBS;
+use serde_json::Value;
+
+#[test]
+fn verbs_are_listed_once_and_in_order() {
+    let names: Vec<&str> = VERBS.iter().map(|spec| spec.name).collect();
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(names, sorted);
+}
+
+#[test]
+fn every_verb_takes_an_object_and_answers_with_something() {
+    for spec in VERBS {
+        let input = (spec.input)();
+        assert_eq!(input.get("type").and_then(Value::as_str), Some("object"), "{}", spec.name);
+        assert!((spec.answer)().as_object().is_some_and(|schema| !schema.is_empty()), "{}", spec.name);
+    }
+}
