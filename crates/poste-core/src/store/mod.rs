@@ -347,6 +347,11 @@ impl Store {
         Ok(answer)
     }
 
+    /// The same, from the tables.
+    pub(crate) fn view<T>(&self, view: impl FnOnce(&Tables<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        self.read(|conn| view(&Tables::load(conn)?))
+    }
+
     /// Whether the end of the file is missing. A page that lacks only zeros at its end reads as if it were whole.
     pub(crate) fn ends_within_a_page(&self) -> bool {
         const PAGE_BYTES: u64 = 4096;

@@ -99,26 +99,25 @@ fn stands(store: &Store, context: &ContextName, agreed: Option<&Value>) -> Resul
 }
 
 fn standing(store: &Store, number: MessageNo) -> Result<Option<AgreementView>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let Some(found) = rows(store, &tables, number)? else { return Ok(None) };
+    store.view(|tables| {
+        let Some(found) = rows(store, tables, number)? else { return Ok(None) };
         let message = found.message;
         let mut parties = tables.parties(number)?;
         let is_begun = !parties.is_empty();
         if !is_begun {
-            parties = fold::asked(&tables, &message)?;
+            parties = fold::asked(tables, &message)?;
         }
-        let superseded_by = fold::superseded_by(&tables, &message)?;
+        let superseded_by = fold::superseded_by(tables, &message)?;
         let all = is_begun && parties.iter().all(|party| party.agreed.is_some());
         let written = tables.written_down(number)?;
         Ok(Some(AgreementView {
             proposal: number,
-            subject: subject(store, &tables, &message)?,
+            subject: subject(store, tables, &message)?,
             conversation: message.conversation,
             kind: message.kind,
             from: message.sender,
             agreed: all && superseded_by.is_none(),
-            parties: parties.into_iter().map(|party| PartyView::of(&tables, party)).collect::<Result<_, _>>()?,
+            parties: parties.into_iter().map(|party| PartyView::of(tables, party)).collect::<Result<_, _>>()?,
             superseded_by,
             written: written
                 .into_iter()

@@ -93,10 +93,7 @@ pub struct Approvals {
 
 /// The approval of a number, or none.
 pub fn approval(store: &Store, number: MessageNo, now: Timestamp) -> Result<Option<ApprovalView>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        tables.approval(number)?.map(|found| view(store, &tables, found, now)).transpose()
-    })
+    store.view(|tables| tables.approval(number)?.map(|found| view(store, tables, found, now)).transpose())
 }
 
 /// A message that talks about a question without deciding it.
@@ -111,15 +108,14 @@ pub struct Talk {
 /// answer first.
 pub fn talk_after(store: &Store, asked: &ApprovalView, after: MessageNo) -> Result<Vec<Talk>, Error> {
     const TOLD_MAX: usize = 100;
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let mut talk = Vec::new();
-        for number in numbers_after(conn, &asked.conversation, after, TOLD_MAX)? {
+        for number in numbers_after(tables, &asked.conversation, after, TOLD_MAX)? {
             let Some(message) = tables.message(number)? else { continue };
             if message.notice.is_some() || message.sender == asked.from || asked.answer == Some(number) {
                 continue;
             }
-            talk.push(Talk { number, subject: subject(store, &tables, &message)?, from: message.sender });
+            talk.push(Talk { number, subject: subject(store, tables, &message)?, from: message.sender });
         }
         Ok(talk)
     })
@@ -127,17 +123,16 @@ pub fn talk_after(store: &Store, asked: &ApprovalView, after: MessageNo) -> Resu
 
 /// Approvals, the oldest first if they are open, the newest first otherwise.
 pub fn approvals(store: &Store, query: &ApprovalsQuery, limit: usize, now: Timestamp) -> Result<Approvals, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let mut found = match query {
-            ApprovalsQuery::ToDecide(agent) => to_decide(&tables, agent)?,
+            ApprovalsQuery::ToDecide(agent) => to_decide(tables, agent)?,
             ApprovalsQuery::AskedBy(name) => tables.open_approvals_of(name)?,
             ApprovalsQuery::Open => tables.open_approvals()?,
             ApprovalsQuery::All => tables.newest_approvals(limit + 1)?,
         };
         let more = found.len() > limit;
         found.truncate(limit);
-        let approvals = found.into_iter().map(|found| view(store, &tables, found, now)).collect::<Result<_, _>>()?;
+        let approvals = found.into_iter().map(|found| view(store, tables, found, now)).collect::<Result<_, _>>()?;
         Ok(Approvals { approvals, more, as_of: tables.cursor.head.position })
     })
 }

@@ -123,17 +123,16 @@ const HISTORY_MAX: usize = 20;
 
 /// A context at a version, or at its newest. `None`: there is no such context.
 pub fn context(store: &Store, name: &ContextName, at: Option<u64>) -> Result<Option<ContextView>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let Some(context) = tables.context(name)? else { return Ok(None) };
-        let version = version_or_newest(&tables, &context, at)?;
-        let text = text_at(store, &tables, &context, version.version)?;
-        let (data, data_redacted) = data_at(store, &tables, &context, version.version)?;
+        let version = version_or_newest(tables, &context, at)?;
+        let text = text_at(store, tables, &context, version.version)?;
+        let (data, data_redacted) = data_at(store, tables, &context, version.version)?;
         let mut redacted = text.redacted;
         redacted.extend(data_redacted);
         redacted.sort_unstable();
         redacted.dedup();
-        let (history, more) = history_up_to(store, &tables, &context, version.version, HISTORY_MAX)?;
+        let (history, more) = history_up_to(store, tables, &context, version.version, HISTORY_MAX)?;
         Ok(Some(ContextView {
             kind: context.kind.clone(),
             version: version.version,
@@ -158,11 +157,10 @@ pub fn context(store: &Store, name: &ContextName, at: Option<u64>) -> Result<Opt
 
 /// Only the text of a version.
 pub fn context_text(store: &Store, name: &ContextName, version: u64) -> Result<Option<String>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let Some(context) = tables.context(name)? else { return Ok(None) };
-        let version = version_or_newest(&tables, &context, Some(version))?;
-        Ok(Some(text_at(store, &tables, &context, version.version)?.text))
+        let version = version_or_newest(tables, &context, Some(version))?;
+        Ok(Some(text_at(store, tables, &context, version.version)?.text))
     })
 }
 
@@ -173,12 +171,11 @@ pub fn context_history(
     after: u64,
     limit: usize,
 ) -> Result<Option<(Vec<VersionView>, bool)>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let Some(context) = tables.context(name)? else { return Ok(None) };
         let since = context.version.saturating_sub(after);
         let limit = limit.min(usize::try_from(since).unwrap_or(usize::MAX));
-        let (history, _) = history_up_to(store, &tables, &context, context.version, limit)?;
+        let (history, _) = history_up_to(store, tables, &context, context.version, limit)?;
         let more = (history.len() as u64) < since;
         Ok(Some((history, more)))
     })
@@ -186,8 +183,7 @@ pub fn context_history(
 
 /// Every context, by name.
 pub fn contexts(store: &Store, agent: Option<&Name>) -> Result<Vec<ContextLine>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let mut lines = Vec::new();
         for context in tables.contexts()? {
             let seen = agent.map(|agent| tables.version_read(agent, context.number)).transpose()?.flatten();

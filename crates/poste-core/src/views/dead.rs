@@ -1,6 +1,5 @@
 //! Dead letters: what ended badly and nobody has dealt with yet.
 
-use rusqlite::params;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -9,7 +8,7 @@ use super::track::said;
 use crate::error::Error;
 use crate::log::{DeliveryNo, MessageNo, Position};
 use crate::store::Store;
-use crate::store::tables::{EndReason, State, Tables};
+use crate::store::tables::{EndReason, State};
 use crate::text::TypeName;
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 
@@ -55,8 +54,7 @@ pub struct DeadLetter {
 const LOOKED_AT_MAX: usize = 10_000;
 
 pub fn dead_letters(store: &Store, query: &DeadQuery) -> Result<DeadLetters, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         // One index holds only bad ends: those to be dealt with together, the newest last.
         let sql = if query.dropped {
             "SELECT number FROM deliveries WHERE state >= 3 AND dropped_at IS NOT NULL ORDER BY dropped_at DESC LIMIT ?1"
@@ -64,8 +62,8 @@ pub fn dead_letters(store: &Store, query: &DeadQuery) -> Result<DeadLetters, Err
             "SELECT number FROM deliveries WHERE state >= 3 AND dropped_at IS NULL
              ORDER BY ended_by DESC, number DESC LIMIT ?1"
         };
-        let mut statement = conn.prepare_cached(sql)?;
-        let mut rows = statement.query(params![LOOKED_AT_MAX])?;
+        let mut statement = tables.conn().prepare_cached(sql)?;
+        let mut rows = statement.query([LOOKED_AT_MAX])?;
         let mut page = DeadLetters { letters: Vec::new(), more: false, as_of: tables.cursor.head.position };
         let mut looked_at = 0;
         while let Some(row) = rows.next()? {
@@ -91,7 +89,7 @@ pub fn dead_letters(store: &Store, query: &DeadQuery) -> Result<DeadLetters, Err
                 None => None,
             };
             page.letters.push(DeadLetter {
-                subject: subject(store, &tables, &message)?,
+                subject: subject(store, tables, &message)?,
                 number: message.number,
                 recipient: delivery.address.to_string(),
                 from: message.sender.to_string(),

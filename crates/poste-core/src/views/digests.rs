@@ -10,7 +10,6 @@ use crate::error::Error;
 use crate::log::Position;
 use crate::store::Store;
 use crate::store::table_digest::{digest_by_table, refold_until};
-use crate::store::tables::Tables;
 
 /// The digests of one table.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -42,7 +41,7 @@ struct Side {
 }
 
 fn side(store: &Store) -> Result<Side, Error> {
-    store.read(|conn| Ok(Side { head: Tables::load(conn)?.cursor.head.position, digests: digest_by_table(conn)? }))
+    store.view(|tables| Ok(Side { head: tables.cursor.head.position, digests: digest_by_table(tables.conn())? }))
 }
 
 /// The live tables against what the log folds to.
@@ -91,9 +90,7 @@ pub fn first_difference(
 ) -> Result<Option<Position>, Error> {
     const SQL: &str = "SELECT position, at, envelope, chain, malformed FROM log ORDER BY position";
     type Row = (Position, i64, Vec<u8>, Vec<u8>, bool);
-    let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
-    };
+    let read = |row: &rusqlite::Row<'_>| Row::try_from(row);
     let (mut ours, mut theirs) = (store.conn().prepare(SQL)?, other.conn().prepare(SQL)?);
     for (ours, theirs) in ours.query_map([], read)?.zip(theirs.query_map([], read)?) {
         let (ours, theirs) = (ours?, theirs?);

@@ -7,7 +7,7 @@ use crate::limits;
 use crate::log::{MessageNo, Position};
 use crate::store::Store;
 use crate::store::archive::{Line, NOTICE};
-use crate::store::tables::{Optional as _, Tables, content_row};
+use crate::store::tables::{Tables, content_row};
 use crate::text::Label;
 use crate::time::Timestamp;
 
@@ -32,19 +32,18 @@ const CONTENT_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Conversations in which nothing is open and nothing happened since `before`, beginning with the message `from`.
 /// Looks at every live message after it: the cost is that of what is not archived yet.
 pub fn finished(store: &Store, before: Timestamp, from: MessageNo) -> Result<ArchiveBatch, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let mut batch = ArchiveBatch { as_of: tables.cursor.head.position, ..ArchiveBatch::default() };
         let mut looked_at = BTreeSet::new();
         let mut content_bytes = 0;
         let mut number = from;
-        while let Some((found, conversation)) = next_live(conn, number)? {
+        while let Some((found, conversation)) = next_live(tables, number)? {
             number = found.next();
             if looked_at.contains(&conversation) {
                 continue;
             }
             looked_at.insert(conversation.clone());
-            let state = state_of(conn, &conversation)?;
+            let state = state_of(tables, &conversation)?;
             let closed_at = tables.closed(&conversation)?.map(|closed| closed.at);
             // Taken up with its first live message; a page that began in the middle of it passes it by.
             if state.first < from {
@@ -61,7 +60,7 @@ pub fn finished(store: &Store, before: Timestamp, from: MessageNo) -> Result<Arc
                 batch.next = Some(found);
                 break;
             }
-            let lines = lines_of(&tables, &conversation)?;
+            let lines = lines_of(tables, &conversation)?;
             content_bytes += lines.iter().filter_map(|line| line.content.as_ref()).map(String::len).sum::<usize>();
             batch.lines.extend(lines);
             batch.messages += state.messages;
@@ -96,10 +95,8 @@ pub fn newest_message(store: &Store) -> Result<MessageNo, Error> {
     Ok(store.tables()?.cursor.message_last)
 }
 
-fn next_live(conn: &rusqlite::Connection, from: MessageNo) -> Result<Option<(MessageNo, Label)>, Error> {
-    conn.prepare_cached("SELECT number, conversation FROM messages WHERE number >= ?1 ORDER BY number LIMIT 1")?
-        .query_row([from], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()
+fn next_live(tables: &Tables<'_>, from: MessageNo) -> Result<Option<(MessageNo, Label)>, Error> {
+    tables.one("SELECT number, conversation FROM messages WHERE number >= ?1 ORDER BY number LIMIT 1", [from])
 }
 
 struct ConversationState {
@@ -109,18 +106,17 @@ struct ConversationState {
     newest: Timestamp,
 }
 
-fn state_of(conn: &rusqlite::Connection, conversation: &Label) -> Result<ConversationState, Error> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT min(m.number), count(DISTINCT m.number), coalesce(sum(d.state <= 1), 0)
-                 + (SELECT count(*) FROM approvals WHERE conversation = ?1 AND state = 0 AND deadline IS NOT NULL)
-                 + (SELECT count(*) FROM workflows WHERE label = ?1 AND state = 0),
-               max(max(m.at), coalesce(max(d.ended_at), 0), coalesce(max(d.dropped_at), 0))
-             FROM messages m LEFT JOIN deliveries d ON d.message = m.number WHERE m.conversation = ?1",
-        )?
-        .query_row([conversation], |row| {
-            Ok(ConversationState { first: row.get(0)?, messages: row.get(1)?, open: row.get(2)?, newest: row.get(3)? })
-        })?)
+fn state_of(tables: &Tables<'_>, conversation: &Label) -> Result<ConversationState, Error> {
+    let found = tables.one(
+        "SELECT min(m.number), count(DISTINCT m.number), coalesce(sum(d.state <= 1), 0)
+             + (SELECT count(*) FROM approvals WHERE conversation = ?1 AND state = 0 AND deadline IS NOT NULL)
+             + (SELECT count(*) FROM workflows WHERE label = ?1 AND state = 0),
+           max(max(m.at), coalesce(max(d.ended_at), 0), coalesce(max(d.dropped_at), 0))
+         FROM messages m LEFT JOIN deliveries d ON d.message = m.number WHERE m.conversation = ?1",
+        [conversation],
+    )?;
+    let (first, messages, open, newest) = found.unwrap_or_default();
+    Ok(ConversationState { first, messages, open, newest })
 }
 
 fn lines_of(tables: &Tables<'_>, conversation: &Label) -> Result<Vec<Line>, Error> {

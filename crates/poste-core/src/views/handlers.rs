@@ -40,8 +40,7 @@ pub struct MailHeader {
 
 /// Messages that were stored after a position, the oldest first, and where the log ended then.
 pub fn stored_after(store: &Store, after: Position, limit: usize) -> Result<(Vec<StoredMail>, Position), Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let first = tables.first_number_after(after)?;
         let last = tables.cursor.message_last;
         let mut found = Vec::new();
@@ -49,8 +48,8 @@ pub fn stored_after(store: &Store, after: Position, limit: usize) -> Result<(Vec
             let Some(position) = tables.position_of(number)? else {
                 return Err(Error::Damaged(format!("message {number} is missing")));
             };
-            let header = match or_damage(rows(store, &tables, number))? {
-                Ok(Some(found)) => Ok(header(&tables, &found)?),
+            let header = match or_damage(rows(store, tables, number))? {
+                Ok(Some(found)) => Ok(header(tables, &found)?),
                 Ok(None) => Err(format!("message {number} is gone")),
                 Err(damage) => Err(damage),
             };
@@ -160,9 +159,8 @@ pub struct UntoldView {
 
 /// What rules could not tell of, by rule, the oldest message first, and how many more there are.
 pub fn untold(store: &Store, rule: Option<&Label>, limit: usize) -> Result<(Vec<UntoldView>, usize), Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let found = tables.all_untold(rule, limit)?.into_iter().map(|untold| untold_view(store, &tables, untold));
+    store.view(|tables| {
+        let found = tables.all_untold(rule, limit)?.into_iter().map(|untold| untold_view(store, tables, untold));
         let found = found.collect::<Result<Vec<_>, Error>>()?;
         let more = tables.count_untold(rule)?.saturating_sub(found.len());
         Ok((found, more))

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::handoff::{HandoffAnswer, Package};
 use crate::log::{Artifact, Intent, MessageNo, Position, Verified};
 use crate::store::Store;
-use crate::store::tables::{Agent, Handoff, HandoffState, Tables, handoff_where};
+use crate::store::tables::{Agent, Handoff, HandoffState, handoff_where};
 use crate::text::{Label, Name};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::vocabulary::TrustLabel;
@@ -187,9 +187,8 @@ pub struct HandoffLine {
 }
 
 pub fn handoffs(store: &Store, query: &HandoffQuery) -> Result<Handoffs, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let mut found = find(conn, query)?;
+    store.view(|tables| {
+        let mut found = find(tables.conn(), query)?;
         let more = found.len() > query.limit;
         found.truncate(query.limit);
         let handoffs = found.into_iter().map(|row| line(store, row)).collect::<Result<_, _>>()?;

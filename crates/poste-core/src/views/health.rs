@@ -29,13 +29,12 @@ pub struct Unreachable {
 
 /// Every address with open mail and without anybody who may take it.
 pub fn unreachable_mail(store: &Store) -> Result<Vec<Unreachable>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let mut found = Vec::new();
         let mut next = tables.next_address("")?;
         while let Some(text) = next {
-            if let Some(why) = nobody_takes(&tables, &text)? {
-                found.extend(open_mail(conn, &text, why)?);
+            if let Some(why) = nobody_takes(tables, &text)? {
+                found.extend(open_mail(tables, &text, why)?);
             }
             next = tables.next_address(&text)?;
         }
@@ -57,13 +56,12 @@ fn nobody_takes(tables: &Tables<'_>, text: &str) -> Result<Option<&'static str>,
     })
 }
 
-fn open_mail(conn: &rusqlite::Connection, address: &str, why: &'static str) -> Result<Option<Unreachable>, Error> {
+fn open_mail(tables: &Tables<'_>, address: &str, why: &'static str) -> Result<Option<Unreachable>, Error> {
     let sql = format!(
         "SELECT count(*), min(message) FROM
          (SELECT message FROM deliveries WHERE address = ?1 AND state <= 1 LIMIT {COUNT_MAX})"
     );
-    let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, u64>(0)?, row.get::<_, Option<MessageNo>>(1)?));
-    let (open, oldest) = conn.prepare_cached(&sql)?.query_row([address], row)?;
+    let (open, oldest) = tables.one::<(u64, Option<MessageNo>)>(&sql, [address])?.unwrap_or_default();
     Ok(oldest.map(|oldest| Unreachable { address: address.to_owned(), why, open, oldest }))
 }
 
@@ -91,7 +89,7 @@ const RECORDS_LAST_WORD_MAX: u64 = 5_000;
 /// Active agents whose own mail has waited for longer than `patience_ms` and who have done nothing for as long: no
 /// record of the log in that time is theirs, and reading mail makes one.
 pub fn silent_agents(store: &Store, now: Timestamp, patience_ms: i64) -> Result<Vec<SilentAgent>, Error> {
-    store.read(|conn| silent_since(&Tables::load(conn)?, now.plus_ms(-patience_ms)))
+    store.view(|tables| silent_since(tables, now.plus_ms(-patience_ms)))
 }
 
 /// The same for whoever reads already. Whose mail waits longest comes first.
@@ -137,8 +135,7 @@ pub struct HeldClaim {
 
 /// Every claim there is, oldest first, at most a thousand.
 pub fn held_claims(store: &Store) -> Result<Vec<HeldClaim>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let mut held = tables.claimed()?;
         held.sort_by_key(|delivery| delivery.token);
         held.truncate(usize::try_from(COUNT_MAX).unwrap_or(usize::MAX));

@@ -111,14 +111,13 @@ pub(super) fn is_for(agent: &Agent, message: &Message, delivery: &Delivery) -> b
 
 /// A page of an agent's inbox, by priority, then age.
 pub fn inbox(store: &Store, agent: &Agent, query: &InboxQuery, now: Timestamp) -> Result<InboxPage, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         // With filters only looking tells what matches; without them a count of the index does.
         let look_for = query.limit + if query.filters() { COUNT_MAX as usize } else { 0 };
         let mut found = Vec::new();
         for address in agent.addresses() {
             for (state, ready) in [(State::Pending, true), (State::Claimed, true), (State::Pending, false)] {
-                found.extend(open_range(&tables, agent, query, look_for, &address, state, ready)?);
+                found.extend(open_range(tables, agent, query, look_for, &address, state, ready)?);
             }
         }
         found.sort_by_key(|(message, delivery)| {
@@ -136,11 +135,11 @@ pub fn inbox(store: &Store, agent: &Agent, query: &InboxQuery, now: Timestamp) -
             let count = matching - found.len() as u64;
             More { count, at_least: count >= COUNT_MAX }
         } else {
-            left_out(store, agent, found.len() as u64 + duplicates)?
+            left_out(tables, agent, found.len() as u64 + duplicates)?
         };
         if query.all {
             let room = query.limit - found.len();
-            let mut over = ended(&tables, agent, query, room + 1)?;
+            let mut over = ended(tables, agent, query, room + 1)?;
             if over.len() > room {
                 left_out = More { count: left_out.count + 1, at_least: true };
                 over.truncate(room);
@@ -149,9 +148,9 @@ pub fn inbox(store: &Store, agent: &Agent, query: &InboxQuery, now: Timestamp) -
         }
         let messages = found
             .iter()
-            .map(|(message, delivery)| line(store, &tables, message, delivery, now))
+            .map(|(message, delivery)| line(store, tables, message, delivery, now))
             .collect::<Result<_, _>>()?;
-        let (stale_contexts, more_stale_contexts) = stale_contexts(&tables, &agent.name, STALE_CONTEXTS_MAX)?;
+        let (stale_contexts, more_stale_contexts) = stale_contexts(tables, &agent.name, STALE_CONTEXTS_MAX)?;
         Ok(InboxPage {
             agent: agent.name.clone(),
             as_of: tables.cursor.head.position,
@@ -206,13 +205,13 @@ fn ended(
     Ok(found)
 }
 
-fn left_out(store: &Store, agent: &Agent, shown: u64) -> Result<More, Error> {
+fn left_out(tables: &Tables<'_>, agent: &Agent, shown: u64) -> Result<More, Error> {
     let mut total = 0;
     for address in agent.addresses() {
         let waiting = "deliveries WHERE address = ?1 AND state <= 1";
         total += if address.is_group() {
             count_up_to(
-                store,
+                tables,
                 &format!(
                     "{waiting} AND (state = 0 OR holder = ?2)
                      AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.number = message AND m.sender = ?2)"
@@ -220,7 +219,7 @@ fn left_out(store: &Store, agent: &Agent, shown: u64) -> Result<More, Error> {
                 rusqlite::params![address, agent.name],
             )?
         } else {
-            count_up_to(store, waiting, [address])?
+            count_up_to(tables, waiting, [address])?
         };
     }
     Ok(More { count: total.saturating_sub(shown), at_least: total >= COUNT_MAX })
@@ -295,13 +294,12 @@ pub struct NewMail {
 /// Deliveries that can be taken now and are new to this session, or to this agent if it has none; or, with a
 /// cursor, that became available after it.
 pub fn news(store: &Store, agent: &Agent, query: &NewsQuery) -> Result<NewMail, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let (found, cursor) = match query.after {
-            Some(after) => available_after(&tables, agent, query, after)?,
-            None => unseen(&tables, agent, query)?,
+            Some(after) => available_after(tables, agent, query, after)?,
+            None => unseen(tables, agent, query)?,
         };
-        let messages = found.into_iter().map(|message| view(store, &tables, message)).collect::<Result<_, _>>()?;
+        let messages = found.into_iter().map(|message| view(store, tables, message)).collect::<Result<_, _>>()?;
         Ok(NewMail { messages, cursor })
     })
 }

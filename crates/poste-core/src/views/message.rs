@@ -122,10 +122,7 @@ impl MessageView {
 
 /// The message of a number, or none.
 pub fn message(store: &Store, number: MessageNo) -> Result<Option<MessageView>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        rows(store, &tables, number)?.map(|found| view_rows(store, &tables, found)).transpose()
-    })
+    store.view(|tables| rows(store, tables, number)?.map(|found| view_rows(store, tables, found)).transpose())
 }
 
 /// A live message.
@@ -293,29 +290,23 @@ fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(Str
 
 /// Whether a message is an agent's own: addressed to it, or held by it.
 pub fn is_addressed_to(store: &Store, agent: &Agent, number: MessageNo) -> Result<bool, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        match tables.message(number)? {
-            Some(message) => fold::is_own(&tables, agent, &message),
-            None => Ok(false),
-        }
+    store.view(|tables| match tables.message(number)? {
+        Some(message) => fold::is_own(tables, agent, &message),
+        None => Ok(false),
     })
 }
 
 /// The token of the claim by which an agent holds a message now.
 pub fn held_token(store: &Store, agent: &Name, number: Option<MessageNo>) -> Result<Option<Position>, Error> {
     let Some(number) = number else { return Ok(None) };
-    store.read(|conn| Ok(Tables::load(conn)?.held_of(number, agent)?.and_then(|held| held.token)))
+    store.view(|tables| Ok(tables.held_of(number, agent)?.and_then(|held| held.token)))
 }
 
 /// Whether a message passed its gates under a claim of an agent.
 pub fn passed_gates(store: &Store, agent: &Name, number: MessageNo, token: Position) -> Result<bool, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        match tables.won_by(number, agent, token)? {
-            Some(won) => tables.gate_passed(&won, token),
-            None => Ok(false),
-        }
+    store.view(|tables| match tables.won_by(number, agent, token)? {
+        Some(won) => tables.gate_passed(&won, token),
+        None => Ok(false),
     })
 }
 
@@ -329,21 +320,20 @@ pub struct SaidOf {
 }
 
 pub fn said_of(store: &Store, number: MessageNo) -> Result<Option<SaidOf>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let Some(found) = rows(store, &tables, number)? else { return Ok(None) };
+    store.view(|tables| {
+        let Some(found) = rows(store, tables, number)? else { return Ok(None) };
         let mut by_recipients: Vec<Position> =
             found.events.iter().filter(|event| event.says_something()).map(|event| event.position).collect();
         by_recipients.sort_unstable();
         by_recipients.dedup();
         // A message whose words were damaged can still be redacted.
-        let own_subject = match subject(store, &tables, &found.message) {
+        let own_subject = match subject(store, tables, &found.message) {
             Err(Error::Damaged(_)) => None,
             read => Some(read?),
         };
         let mut repeated_in = Vec::new();
-        for candidate in follow_ups(conn, number)? {
-            if repeats(store, &tables, candidate, number, own_subject.as_deref())? {
+        for candidate in follow_ups(tables, number)? {
+            if repeats(store, tables, candidate, number, own_subject.as_deref())? {
                 repeated_in.push(candidate);
             }
         }
@@ -363,8 +353,7 @@ pub struct RepeatingVersion {
 /// The versions of shared contexts that may have the words of a record: a whole text after it holds what was there
 /// before, and so does data. A section holds only itself. Those that were redacted are left out.
 pub fn repeating_versions(store: &Store, position: Position) -> Result<Vec<RepeatingVersion>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let mut found = Vec::new();
         let mut add = |context: &Context, row: &Version| {
             if tables.redaction(row.position)?.is_none() {
@@ -397,16 +386,16 @@ pub fn repeating_versions(store: &Store, position: Position) -> Result<Vec<Repea
 }
 
 /// Forwards of a message and replies to it, live or archived. Reads every header: redactions are rare.
-fn follow_ups(conn: &rusqlite::Connection, number: MessageNo) -> Result<Vec<MessageNo>, Error> {
-    let mut statement = conn.prepare(
+fn follow_ups(tables: &Tables<'_>, number: MessageNo) -> Result<Vec<MessageNo>, Error> {
+    tables.column(
         "SELECT number FROM messages WHERE forward_of = ?1 OR (reply_to = ?1 AND notice IS NULL)
          UNION
          SELECT number FROM
            (SELECT number, CAST(envelope AS TEXT) AS envelope FROM archived_messages JOIN log USING (position))
          WHERE envelope ->> '$.header.ends.message' = ?1 OR envelope ->> '$.header.reply_to' = ?1
             OR envelope ->> '$.header.mail.reply_to' = ?1",
-    )?;
-    Ok(statement.query_map([number], |row| row.get(0))?.collect::<Result<_, _>>()?)
+        [number],
+    )
 }
 
 /// Whether it has the same words, at least those of the subject. What cannot be read may have them.

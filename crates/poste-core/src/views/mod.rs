@@ -120,7 +120,7 @@ pub use workflow::{
 use crate::error::Error;
 use crate::log::{Content, Position};
 use crate::store::Store;
-use crate::store::tables::{ArchiveRow, content_row};
+use crate::store::tables::{ArchiveRow, Tables, content_row};
 
 /// What became of a record's content.
 #[derive(Debug)]
@@ -205,7 +205,7 @@ pub(crate) fn envelope(store: &Store, position: Position) -> Result<Option<crate
 /// Counts no further than anybody reads: the cost of a number must not grow with the mail.
 pub(crate) const COUNT_MAX: u64 = 1_000;
 
-pub(crate) fn count_up_to(store: &Store, from_where: &str, params: impl rusqlite::Params) -> Result<u64, Error> {
+pub(crate) fn count_up_to(tables: &Tables<'_>, from_where: &str, params: impl rusqlite::Params) -> Result<u64, Error> {
     let sql = format!("SELECT count(*) FROM (SELECT 1 FROM {from_where} LIMIT {COUNT_MAX})");
-    Ok(store.conn().prepare_cached(&sql)?.query_row(params, |row| row.get(0))?)
+    tables.value(&sql, params)
 }

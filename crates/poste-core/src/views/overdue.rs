@@ -70,16 +70,15 @@ const LIST_MAX: usize = 100;
 const LOOKED_AT_MAX: usize = 200;
 
 pub fn overdue(store: &Store, patience: Patience, now: Timestamp) -> Result<Overdue, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let late_before = now.plus_ms(-patience.unclaimed_ms);
-        let responses = awaited(&tables, now)?;
-        let leases = leases_until(&tables, now.plus_ms(patience.lease_ms))?;
-        let (waiting, is_cut) = waiting_since(&tables, late_before)?;
+        let responses = awaited(tables, now)?;
+        let leases = leases_until(tables, now.plus_ms(patience.lease_ms))?;
+        let (waiting, is_cut) = waiting_since(tables, late_before)?;
         let mut unclaimed: Vec<&(Message, Delivery)> = waiting.iter().filter(|(message, _)| message.work).collect();
         unclaimed.sort_by_key(|(message, _)| message.number);
         let more = is_cut || [responses.len(), leases.len(), unclaimed.len()].iter().any(|found| *found > LIST_MAX);
-        let view = |(message, delivery): &(Message, Delivery), due_at| late(store, &tables, message, delivery, due_at);
+        let view = |(message, delivery): &(Message, Delivery), due_at| late(store, tables, message, delivery, due_at);
         Ok(Overdue {
             responses: responses
                 .iter()
@@ -92,7 +91,7 @@ pub fn overdue(store: &Store, patience: Patience, now: Timestamp) -> Result<Over
                 .map(|found| view(found, found.1.lease_until))
                 .collect::<Result<_, _>>()?,
             unclaimed: unclaimed.into_iter().take(LIST_MAX).map(|found| view(found, None)).collect::<Result<_, _>>()?,
-            silent: silent_since(&tables, late_before)?,
+            silent: silent_since(tables, late_before)?,
             more,
             as_of: tables.cursor.head.position,
         })
@@ -134,26 +133,19 @@ fn with_messages(tables: &Tables<'_>, numbers: Vec<DeliveryNo>) -> Result<Vec<(M
 
 /// Responses that were wanted by now: one range of an index that only holds what is awaited.
 fn awaited(tables: &Tables<'_>, now: Timestamp) -> Result<Vec<(Message, Delivery)>, Error> {
-    let numbers = tables
-        .conn()
-        .prepare_cached(
-            "SELECT number FROM deliveries
-             WHERE respond_by IS NOT NULL AND answer IS NULL AND state <= 1 AND respond_by <= ?1
-             ORDER BY respond_by, number LIMIT ?2",
-        )?
-        .query_map(params![now, LIST_MAX + 1], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
+    let numbers = tables.column(
+        "SELECT number FROM deliveries
+         WHERE respond_by IS NOT NULL AND answer IS NULL AND state <= 1 AND respond_by <= ?1
+         ORDER BY respond_by, number LIMIT ?2",
+        params![now, LIST_MAX + 1],
+    )?;
     with_messages(tables, numbers)
 }
 
 fn leases_until(tables: &Tables<'_>, until: Timestamp) -> Result<Vec<(Message, Delivery)>, Error> {
     // The plus keeps SQLite from leaving `what` out of the order, after which it would sort what it finds.
-    let numbers = tables
-        .conn()
-        .prepare_cached("SELECT subject FROM due WHERE at <= ?1 AND +what = ?2 ORDER BY at, what, subject LIMIT ?3")?
-        .query_map(params![until, Due::Lease, LIST_MAX + 1], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
-    with_messages(tables, numbers)
+    let sql = "SELECT subject FROM due WHERE at <= ?1 AND +what = ?2 ORDER BY at, what, subject LIMIT ?3";
+    with_messages(tables, tables.column(sql, params![until, Due::Lease, LIST_MAX + 1])?)
 }
 
 /// What could be claimed and has waited since before a time, of every address, each priority by itself: a few looks
@@ -164,14 +156,11 @@ fn waiting_since(tables: &Tables<'_>, before: Timestamp) -> Result<(Vec<(Message
     let mut address = tables.next_address("")?;
     while let Some(this) = address {
         for rank in 0..=3_u8 {
-            let numbers: Vec<DeliveryNo> = tables
-                .conn()
-                .prepare_cached(
-                    "SELECT number FROM deliveries
-                     WHERE address = ?1 AND state = 0 AND ready = 1 AND rank = ?2 ORDER BY message LIMIT ?3",
-                )?
-                .query_map(params![this, rank, LOOKED_AT_MAX], |row| row.get(0))?
-                .collect::<Result<_, _>>()?;
+            let numbers: Vec<DeliveryNo> = tables.column(
+                "SELECT number FROM deliveries
+                 WHERE address = ?1 AND state = 0 AND ready = 1 AND rank = ?2 ORDER BY message LIMIT ?3",
+                params![this, rank, LOOKED_AT_MAX],
+            )?;
             let mut old = 0;
             for number in numbers {
                 let Some(delivery) = tables.delivery(number)? else { continue };

@@ -6,7 +6,7 @@ use super::inbox::{self, InboxLine, NewMail, NewsQuery, news};
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
 use crate::store::Store;
-use crate::store::tables::{Agent, Delivery, Message, State, Tables};
+use crate::store::tables::{Agent, Delivery, Message, State};
 use crate::text::Session;
 use crate::time::Timestamp;
 use crate::vocabulary::{Priority, Urgency};
@@ -37,8 +37,7 @@ pub fn unheard(store: &Store, agent: &Agent, session: &Session, heard: &Heard, l
 /// Mail that nobody may leave lying: it presses, it can be taken now, and nobody took note of it. The best first; at most so
 /// many.
 pub fn neglected(store: &Store, agent: &Agent, limit: usize, now: Timestamp) -> Result<Vec<InboxLine>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let mut found = Vec::new();
         for address in agent.addresses() {
             found.extend(tables.scan_inbox(
@@ -51,7 +50,7 @@ pub fn neglected(store: &Store, agent: &Agent, limit: usize, now: Timestamp) -> 
         found.sort_by_key(|(message, delivery)| (std::cmp::Reverse(delivery.priority), message.number));
         found.dedup_by_key(|(message, _)| message.number);
         found.truncate(limit);
-        found.iter().map(|(message, delivery)| inbox::line(store, &tables, message, delivery, now)).collect()
+        found.iter().map(|(message, delivery)| inbox::line(store, tables, message, delivery, now)).collect()
     })
 }
 

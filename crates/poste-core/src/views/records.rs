@@ -91,14 +91,13 @@ pub struct MalformedView {
 
 /// What is no record after a position, up to and with another, oldest first.
 pub fn malformed(store: &Store, after: Position, until: Position) -> Result<Vec<MalformedView>, Error> {
-    let mut statement = store.conn().prepare_cached(
+    let found = store.tables()?.all(
         "SELECT position, at, length(envelope), reason FROM log JOIN outcomes USING (position)
          WHERE position > ?1 AND position <= ?2 AND malformed = 1 ORDER BY position",
+        [after, until],
     )?;
-    let found = statement.query_map([after, until], |row| {
-        Ok(MalformedView { position: row.get(0)?, at: row.get(1)?, bytes: row.get(2)?, reason: row.get(3)? })
-    })?;
-    Ok(found.collect::<Result<_, _>>()?)
+    let view = |(position, at, bytes, reason)| MalformedView { position, at, bytes, reason };
+    Ok(found.into_iter().map(view).collect())
 }
 
 /// Why a message is as it is: every record that touched it, in order.
@@ -119,9 +118,8 @@ pub struct WhyLine {
 }
 
 pub fn why_message(store: &Store, number: MessageNo) -> Result<Option<Why>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let Some(found) = rows(store, &tables, number)? else { return Ok(None) };
+    store.view(|tables| {
+        let Some(found) = rows(store, tables, number)? else { return Ok(None) };
         let MessageRows { message, deliveries, events, archive } = found;
         let late: BTreeSet<DeliveryNo> =
             events.iter().filter(|event| event.event == Event::Delivered).map(|event| event.delivery).collect();
@@ -143,15 +141,15 @@ pub fn why_message(store: &Store, number: MessageNo) -> Result<Option<Why>, Erro
             let recipient = addresses.get(&event.delivery).cloned().unwrap_or_default();
             let what = match event.event {
                 Event::Reminded => {
-                    let told = told(store, &tables, number, archive.as_ref(), &event)?;
+                    let told = told(store, tables, number, archive.as_ref(), &event)?;
                     format!("no answer from {recipient} in time, {told}")
                 }
                 _ => explain(store, &event, &recipient)?,
             };
             lines.push(WhyLine { position: event.position, at: event.at, by: event.agent.to_string(), what });
         }
-        lines.extend(super::approvals::why(&tables, number)?);
-        lines.extend(redactions(store, &tables, message.position, &lines)?);
+        lines.extend(super::approvals::why(tables, number)?);
+        lines.extend(redactions(store, tables, message.position, &lines)?);
         if let Some(archive) = archive {
             let by = envelope(store, archive.position)?.map(|record| record.sealed.envelope.actor.to_string());
             lines.push(WhyLine {
@@ -162,7 +160,7 @@ pub fn why_message(store: &Store, number: MessageNo) -> Result<Option<Why>, Erro
             });
         }
         lines.sort_by_key(|line| line.position);
-        Ok(Some(Why { number, subject: subject(store, &tables, &message)?, lines }))
+        Ok(Some(Why { number, subject: subject(store, tables, &message)?, lines }))
     })
 }
 
@@ -322,8 +320,7 @@ pub struct IdAnswer {
 }
 
 pub fn why_id(store: &Store, id: &RecordId) -> Result<IdAnswer, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let Some(row) = tables.id(id)? else {
             return Ok(IdAnswer {
                 id: id.clone(),

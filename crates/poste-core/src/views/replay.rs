@@ -44,12 +44,10 @@ pub struct PastOffice {
 
 /// What there was, of a store that was folded up to some record.
 pub fn past_office(past: &Store) -> Result<PastOffice, Error> {
-    let cursor = past.tables()?.cursor;
-    let open = past.conn().query_row(
-        "SELECT count(*) FROM deliveries WHERE state IN (?1, ?2)",
-        [State::Pending, State::Claimed],
-        |row| row.get(0),
-    )?;
+    let tables = past.tables()?;
+    let sql = "SELECT count(*) FROM deliveries WHERE state IN (?1, ?2)";
+    let open = tables.value(sql, [State::Pending, State::Claimed])?;
+    let cursor = tables.cursor;
     let agents = roster(past)?.into_iter().map(|entry| PastAgent {
         name: entry.agent.name,
         kind: entry.agent.kind,

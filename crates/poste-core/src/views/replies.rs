@@ -7,7 +7,7 @@ use super::rows::{MessageRows, rows};
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
 use crate::store::Store;
-use crate::store::tables::{State, Tables};
+use crate::store::tables::State;
 use crate::time::{Timestamp, rfc3339_option};
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -39,9 +39,8 @@ impl Reply {
 }
 
 pub fn replies(store: &Store, number: MessageNo) -> Result<Option<Replies>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let Some(MessageRows { message, deliveries, .. }) = rows(store, &tables, number)? else { return Ok(None) };
+    store.view(|tables| {
+        let Some(MessageRows { message, deliveries, .. }) = rows(store, tables, number)? else { return Ok(None) };
         let recipients: Vec<Reply> = deliveries
             .into_iter()
             .map(|delivery| Reply {

@@ -12,7 +12,7 @@ use crate::fold;
 use crate::log::{Position, ReservationNo};
 use crate::pattern::{Pattern, Touched};
 use crate::store::Store;
-use crate::store::tables::{PastReservation, Reservation, ReservationEnd, Tables};
+use crate::store::tables::{PastReservation, Reservation, ReservationEnd};
 use crate::text::Name;
 use crate::time::{Timestamp, rfc3339};
 
@@ -67,8 +67,7 @@ pub struct Reservations {
 }
 
 pub fn reservations(store: &Store, query: &ReservationsQuery) -> Result<Reservations, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let mut held = match &query.holder {
             Some(holder) => tables.reservations_of(holder)?,
             None => tables.reservations()?,
@@ -132,9 +131,8 @@ pub fn reservation_conflicts(
     patterns: &[Pattern],
     shared: bool,
 ) -> Result<Vec<ReservationConflict>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let found = fold::reservation_conflicts(&tables, agent, patterns, shared)?;
+    store.view(|tables| {
+        let found = fold::reservation_conflicts(tables, agent, patterns, shared)?;
         let views = found.into_iter().map(|(wanted, held)| {
             let held = view(store, held, None)?;
             Ok(ReservationConflict { wanted, held })
@@ -154,7 +152,7 @@ pub struct HeldPath {
 /// Whether anybody else holds anything alone. Without a name everybody is somebody else.
 pub fn is_anything_held(store: &Store, except: Option<&Name>) -> Result<bool, Error> {
     let sql = "SELECT EXISTS (SELECT 1 FROM reservations WHERE shared = 0 AND agent IS NOT ?1)";
-    Ok(store.conn().prepare_cached(sql)?.query_row([except], |row| row.get(0))?)
+    store.tables()?.value(sql, [except])
 }
 
 /// Which of these paths somebody else holds alone. Without a name everybody is somebody else.
@@ -164,8 +162,7 @@ pub fn held_paths(
     except: Option<&Name>,
     now: Timestamp,
 ) -> Result<Vec<HeldPath>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         // A large change may touch one reservation a thousand times.
         let mut views: BTreeMap<ReservationNo, ReservationView> = BTreeMap::new();
         let mut found = Vec::new();
@@ -195,8 +192,7 @@ pub struct ReservationWhy {
 }
 
 pub fn why_reservation(store: &Store, number: ReservationNo) -> Result<Option<ReservationWhy>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let found = match tables.reservation(number)? {
             Some(held) => Some((held, None)),
             None => tables.past_reservation(number)?.map(apart),

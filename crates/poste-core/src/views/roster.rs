@@ -29,10 +29,7 @@ pub struct RosterEntry {
 }
 
 pub fn roster(store: &Store) -> Result<Vec<RosterEntry>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        tables.agents()?.into_iter().map(|agent| entry(store, agent)).collect()
-    })
+    store.view(|tables| tables.agents()?.into_iter().map(|agent| entry(tables, agent)).collect())
 }
 
 /// Agents that mail can come to.
@@ -66,21 +63,18 @@ pub fn agent_of_worktree(store: &Store, top: &Path) -> Result<Option<Name>, Erro
 }
 
 pub fn agent(store: &Store, name: &Name) -> Result<Option<RosterEntry>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        tables.agent(name.as_str())?.map(|agent| entry(store, agent)).transpose()
-    })
+    store.view(|tables| tables.agent(name.as_str())?.map(|agent| entry(tables, agent)).transpose())
 }
 
-fn entry(store: &Store, agent: Agent) -> Result<RosterEntry, Error> {
-    let pending = count_up_to(store, "deliveries WHERE address = ?1 AND state = 0", [&agent.name])?;
-    let claimed = count_up_to(store, "deliveries WHERE holder = ?1 AND state = 1", [&agent.name])?;
+fn entry(tables: &Tables<'_>, agent: Agent) -> Result<RosterEntry, Error> {
+    let pending = count_up_to(tables, "deliveries WHERE address = ?1 AND state = 0", [&agent.name])?;
+    let claimed = count_up_to(tables, "deliveries WHERE holder = ?1 AND state = 1", [&agent.name])?;
     Ok(RosterEntry { active: agent.is_active(), agent, pending, pending_at_least: pending >= COUNT_MAX, claimed })
 }
 
 /// Registered names that look like what was typed.
 pub fn nearest_agents(store: &Store, typed: &str) -> Result<Vec<String>, Error> {
-    let names = store.read(|conn| Tables::load(conn)?.active_agents())?;
+    let names = store.view(|tables| tables.active_agents())?;
     Ok(nearest(typed, names.iter().map(Name::as_str)))
 }
 
@@ -101,32 +95,21 @@ pub struct TopicView {
 
 /// Every topic that was published to or subscribed to; `*` stands for those who hear all of them.
 pub fn topics(store: &Store) -> Result<Vec<TopicView>, Error> {
-    store.read(|conn| {
-        let mut statement = conn.prepare_cached(
+    store.view(|tables| {
+        let found = tables.all(
             "SELECT name, published, last_message, last_at FROM topics
              UNION ALL
              SELECT DISTINCT topic, 0, NULL, NULL FROM subscriptions
              WHERE topic NOT IN (SELECT name FROM topics)
              ORDER BY 1",
+            [],
         )?;
-        let mut found: Vec<TopicView> = statement
-            .query_map([], |row| {
-                Ok(TopicView {
-                    name: row.get(0)?,
-                    published: row.get(1)?,
-                    last_message: row.get(2)?,
-                    last_at: row.get(3)?,
-                    subscribers: Vec::new(),
-                })
-            })?
-            .collect::<Result<_, _>>()?;
-        for topic in &mut found {
-            topic.subscribers = conn
-                .prepare_cached("SELECT agent FROM subscriptions WHERE topic = ?1 ORDER BY agent")?
-                .query_map([&topic.name], |row| row.get(0))?
-                .collect::<Result<_, _>>()?;
-        }
-        Ok(found)
+        let view = |(name, published, last_message, last_at): (String, _, _, _)| {
+            let subscribers =
+                tables.column("SELECT agent FROM subscriptions WHERE topic = ?1 ORDER BY agent", [&name])?;
+            Ok(TopicView { name, published, last_message, last_at, subscribers })
+        };
+        found.into_iter().map(view).collect()
     })
 }
 
@@ -148,8 +131,7 @@ pub struct TypeView {
 
 /// The vocabulary: the built-in words in their order, then the office's own.
 pub fn types(store: &Store) -> Result<Vec<TypeView>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let own = tables.own_types()?;
         let built_in: Vec<TypeName> = vocabulary::BUILT_IN.iter().filter_map(|word| word.name.parse().ok()).collect();
         let added = own.iter().filter(|name| vocabulary::built_in(name.as_str()).is_none());

@@ -4,9 +4,7 @@ use super::{Found, content};
 use crate::error::Error;
 use crate::log::{DeliveryNo, Intent, MessageNo, Position, Record, Send};
 use crate::store::Store;
-use crate::store::tables::{
-    Approval, ApprovalState, ArchiveRow, Delivery, EventRow, Message, Notice, Optional as _, Tables,
-};
+use crate::store::tables::{Approval, ApprovalState, ArchiveRow, Delivery, EventRow, Message, Notice, Tables};
 use crate::text::{Name, Word};
 use crate::time::Timestamp;
 
@@ -76,12 +74,7 @@ pub(crate) fn subject(store: &Store, tables: &Tables<'_>, row: &Message) -> Resu
     if row.notice.is_some() {
         return notice_subject(store, tables, row);
     }
-    let live = store
-        .conn()
-        .prepare_cached("SELECT subject FROM content WHERE position = ?1")?
-        .query_row([row.position], |row| row.get(0))
-        .optional()?;
-    if let Some(subject) = live {
+    if let Some(subject) = tables.maybe("SELECT subject FROM content WHERE position = ?1", [row.position])? {
         return Ok(subject);
     }
     Ok(match content(store, row.position)? {

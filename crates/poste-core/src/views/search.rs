@@ -215,8 +215,7 @@ fn scan(store: &Store, chunk: &mut Chunk<'_>, head: Position) -> Result<Position
     if after >= head {
         return Ok(after); // another search was here meanwhile
     }
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let records = tables.records_after(after, SCAN_RECORDS)?;
         let Some(last) = records.last().map(|record| record.position) else { return Ok(after) };
         let (first, end) = (tables.first_number_after(after)?, tables.first_number_after(last)?);
@@ -224,9 +223,9 @@ fn scan(store: &Store, chunk: &mut Chunk<'_>, head: Position) -> Result<Position
             chunk.add_waiting(MessageNo(number))?;
         }
         for record in &records {
-            note(&tables, chunk, record)?;
+            note(tables, chunk, record)?;
         }
-        chunk.advance(&tables, last)?;
+        chunk.advance(tables, last)?;
         Ok(last)
     })
 }

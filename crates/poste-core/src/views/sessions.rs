@@ -96,10 +96,7 @@ pub struct Sessions {
 }
 
 pub fn session(store: &Store, id: &Session) -> Result<Option<SessionView>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        tables.session(id)?.map(|row| view(store, &tables, row)).transpose()
-    })
+    store.view(|tables| tables.session(id)?.map(|row| view(store, tables, row)).transpose())
 }
 
 /// A session as the log has it, without a look at its process.
@@ -119,10 +116,7 @@ pub fn live_sessions(store: &Store) -> Result<Vec<Session>, Error> {
 
 /// The session an agent runs as.
 pub fn live_session(store: &Store, agent: &Name) -> Result<Option<SessionView>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        tables.live_session(agent)?.map(|row| view(store, &tables, row)).transpose()
-    })
+    store.view(|tables| tables.live_session(agent)?.map(|row| view(store, tables, row)).transpose())
 }
 
 /// Which live session of this machine one of these processes runs as, the nearest of them first, and its agent.
@@ -172,20 +166,18 @@ pub fn leases(store: &Store, agent: &Name, session: Option<&Session>) -> Result<
 
 /// Live sessions, the oldest first; or the newest of all.
 pub fn sessions(store: &Store, all: bool, limit: usize) -> Result<Sessions, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let mut rows = if all { tables.newest_sessions(limit + 1)? } else { tables.live_sessions()? };
         let more = rows.len() > limit;
         rows.truncate(limit);
-        let sessions = rows.into_iter().map(|row| view(store, &tables, row)).collect::<Result<_, _>>()?;
+        let sessions = rows.into_iter().map(|row| view(store, tables, row)).collect::<Result<_, _>>()?;
         Ok(Sessions { sessions, more, as_of: tables.cursor.head.position })
     })
 }
 
 /// What everybody below the root of a session shares.
 pub fn session_context(store: &Store, id: &Session) -> Result<Option<SessionContext>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let Some(asked) = tables.session(id)? else { return Ok(None) };
         let mut rows = tables.sessions_below(&asked.root)?.into_iter();
         let is_root = |row: &SessionRow| row.is_root();
@@ -198,7 +190,7 @@ pub fn session_context(store: &Store, id: &Session) -> Result<Option<SessionCont
             below: rows
                 .by_ref()
                 .filter(|row| !row.is_root())
-                .map(|row| view(store, &tables, row))
+                .map(|row| view(store, tables, row))
                 .collect::<Result<_, _>>()?,
             invoked: Vec::new(),
             decisions: Vec::new(),
@@ -206,7 +198,7 @@ pub fn session_context(store: &Store, id: &Session) -> Result<Option<SessionCont
             answered_questions: Vec::new(),
             notes: Vec::new(),
             as_of: tables.cursor.head.position,
-            root: view(store, &tables, root)?,
+            root: view(store, tables, root)?,
         };
         let mut questions = Vec::new();
         for row in tables.notes_of(&asked.root)? {

@@ -126,10 +126,9 @@ const PARTS: usize = 24;
 /// What was stored since a time; deliveries of what is archived are not measured. Reads every live delivery of it.
 #[allow(clippy::float_arithmetic, reason = "a rate for people; nothing is decided by it")]
 pub fn stats(store: &Store, since: Timestamp, now: Timestamp) -> Result<Stats, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let first = first_since(&tables, since)?;
-        let mut statement = conn.prepare_cached(
+    store.view(|tables| {
+        let first = first_since(tables, since)?;
+        let mut statement = tables.conn().prepare_cached(
             "SELECT m.type, coalesce(d.holder, d.address), d.state, m.at, d.shown_at,
                (SELECT at FROM log WHERE position = d.token), d.ended_at
              FROM messages m JOIN deliveries d ON d.message = m.number WHERE m.number >= ?1",
@@ -161,7 +160,7 @@ pub fn stats(store: &Store, since: Timestamp, now: Timestamp) -> Result<Stats, E
             all: all.settled(),
             by_type: by_type.into_values().map(GroupStats::settled).collect(),
             by_agent: by_agent.into_values().map(GroupStats::settled).collect(),
-            volume: volume(&tables, since, now)?,
+            volume: volume(tables, since, now)?,
             as_of: tables.cursor.head.position,
         })
     })

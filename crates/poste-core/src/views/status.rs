@@ -7,7 +7,6 @@ use super::{COUNT_MAX, count_up_to};
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
 use crate::store::Store;
-use crate::store::tables::{Optional as _, Tables};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 
 /// Counts stop at a thousand; `at_least` says when they did.
@@ -53,26 +52,21 @@ pub struct Status {
 
 /// A few looks for each address that has mail; the cost does not grow with the history.
 pub fn status(store: &Store, now: Timestamp) -> Result<Status, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let agents = |condition: &str| -> Result<u64, Error> {
-            Ok(conn.query_row(&format!("SELECT count(*) FROM agents WHERE {condition}"), [], |row| row.get(0))?)
-        };
-        let pragma = |name: &str| conn.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
+    store.view(|tables| {
+        let agents = |condition: &str| tables.value(&format!("SELECT count(*) FROM agents WHERE {condition}"), []);
+        let pragma = |name: &str| tables.conn().pragma_query_value(None, name, |row| row.get::<_, u64>(0));
         let (mut pending, mut oldest): (u64, Option<MessageNo>) = (0, None);
         let mut address = tables.next_address("")?;
         while let Some(this) = address {
             if pending < COUNT_MAX {
-                pending += count_up_to(store, "deliveries WHERE address = ?1 AND state = 0", [&this])?;
+                pending += count_up_to(tables, "deliveries WHERE address = ?1 AND state = 0", [&this])?;
             }
             for rank in 0..=3_u8 {
-                let first: Option<MessageNo> = conn
-                    .prepare_cached(
-                        "SELECT message FROM deliveries
-                         WHERE address = ?1 AND state = 0 AND ready = 1 AND rank = ?2 ORDER BY message LIMIT 1",
-                    )?
-                    .query_row(rusqlite::params![this, rank], |row| row.get(0))
-                    .optional()?;
+                let first: Option<MessageNo> = tables.maybe(
+                    "SELECT message FROM deliveries
+                     WHERE address = ?1 AND state = 0 AND ready = 1 AND rank = ?2 ORDER BY message LIMIT 1",
+                    rusqlite::params![this, rank],
+                )?;
                 oldest = [oldest, first].into_iter().flatten().min();
             }
             address = tables.next_address(&this)?;
@@ -87,13 +81,13 @@ pub fn status(store: &Store, now: Timestamp) -> Result<Status, Error> {
             people: agents("retired_at IS NULL AND kind = 1")?,
             retired: agents("retired_at IS NOT NULL")?,
             pending: Count::of(pending.min(COUNT_MAX)),
-            claimed: Count::of(count_up_to(store, "deliveries WHERE holder IS NOT NULL AND state = 1", [])?),
+            claimed: Count::of(count_up_to(tables, "deliveries WHERE holder IS NOT NULL AND state = 1", [])?),
             oldest_pending: oldest,
             oldest_pending_at: oldest_at,
-            overdue: Count::of(count_up_to(store, overdue, [now])?),
-            dead: Count::of(count_up_to(store, "deliveries WHERE state >= 3 AND dropped_at IS NULL", [])?),
+            overdue: Count::of(count_up_to(tables, overdue, [now])?),
+            dead: Count::of(count_up_to(tables, "deliveries WHERE state >= 3 AND dropped_at IS NULL", [])?),
             next_due: tables.next_due()?,
-            archives: conn.query_row("SELECT count(*) FROM archives", [], |row| row.get(0))?,
+            archives: tables.value("SELECT count(*) FROM archives", [])?,
             policy: tables.policy()?.version,
             database_bytes: pragma("page_count")? * pragma("page_size")?,
         })

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Connection, params};
+use rusqlite::params;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ use crate::address::Address;
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
 use crate::store::Store;
-use crate::store::tables::{Delivery, Notice, Optional as _, State, Tables};
+use crate::store::tables::{Delivery, Notice, State, Tables};
 use crate::text::{Label, Name, POSTE, TypeName};
 use crate::time::{Timestamp, rfc3339};
 use crate::vocabulary::{Priority, TrustLabel, worded_enum};
@@ -116,23 +116,22 @@ pub(super) fn conversation_in(tables: &Tables<'_>, number: MessageNo) -> Result<
 
 /// At most `limit` messages of a conversation after a number, oldest first.
 pub fn thread(store: &Store, conversation: &Label, after: MessageNo, limit: usize) -> Result<Thread, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let mut numbers = numbers_after(conn, conversation, after, limit + 1)?;
+    store.view(|tables| {
+        let mut numbers = numbers_after(tables, conversation, after, limit + 1)?;
         let next = if numbers.len() > limit { numbers.get(limit - 1).copied() } else { None };
         numbers.truncate(limit);
         let mut messages = Vec::with_capacity(numbers.len());
         for number in numbers {
-            if let Some(found) = rows(store, &tables, number)? {
-                messages.push(line(store, &tables, found)?);
+            if let Some(found) = rows(store, tables, number)? {
+                messages.push(line(store, tables, found)?);
             }
         }
         Ok(Thread {
             conversation: conversation.clone(),
             messages,
             next,
-            status: status(&tables, conversation)?,
-            outcome: outcome(store, &tables, conversation, None)?,
+            status: status(tables, conversation)?,
+            outcome: outcome(store, tables, conversation, None)?,
             as_of: tables.cursor.head.position,
         })
     })
@@ -140,19 +139,17 @@ pub fn thread(store: &Store, conversation: &Label, after: MessageNo, limit: usiz
 
 /// Live and archived ones: a conversation that went on after it was archived has both.
 pub(super) fn numbers_after(
-    conn: &Connection,
+    tables: &Tables<'_>,
     conversation: &Label,
     after: MessageNo,
     limit: usize,
 ) -> Result<Vec<MessageNo>, Error> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT number FROM messages WHERE conversation = ?1 AND number > ?2
-             UNION ALL SELECT number FROM archived_messages WHERE conversation = ?1 AND number > ?2
-             ORDER BY number LIMIT ?3",
-        )?
-        .query_map(params![conversation, after, limit], |row| row.get(0))?
-        .collect::<Result<_, _>>()?)
+    tables.column(
+        "SELECT number FROM messages WHERE conversation = ?1 AND number > ?2
+         UNION ALL SELECT number FROM archived_messages WHERE conversation = ?1 AND number > ?2
+         ORDER BY number LIMIT ?3",
+        params![conversation, after, limit],
+    )
 }
 
 fn line(store: &Store, tables: &Tables<'_>, found: MessageRows) -> Result<ThreadLine, Error> {
@@ -185,18 +182,18 @@ fn recipient(delivery: &Delivery) -> ThreadRecipient {
 /// How a conversation stands. What the office itself told is no reason to call a closed one open: whoever closes it
 /// causes such notices, and they wait until they are acknowledged.
 pub(super) fn status(tables: &Tables<'_>, conversation: &Label) -> Result<ThreadStatus, Error> {
-    let exists = |sql: &str| -> Result<bool, Error> {
-        Ok(tables.conn().prepare_cached(sql)?.query_row([conversation], |row| row.get(0))?)
-    };
-    if !exists("SELECT EXISTS (SELECT 1 FROM messages WHERE conversation = ?1)")? {
+    let has_live: bool =
+        tables.value("SELECT EXISTS (SELECT 1 FROM messages WHERE conversation = ?1)", [conversation])?;
+    if !has_live {
         return Ok(ThreadStatus::Archived);
     }
     if tables.closed(conversation)?.is_none() {
         return Ok(if tables.is_open(conversation)? { ThreadStatus::Open } else { ThreadStatus::Finished });
     }
-    let is_taken_up_again = exists(
+    let is_taken_up_again = tables.value(
         "SELECT EXISTS (SELECT 1 FROM messages m JOIN deliveries d ON d.message = m.number
          WHERE m.conversation = ?1 AND m.notice IS NULL AND d.state <= 1)",
+        [conversation],
     )?;
     Ok(if is_taken_up_again { ThreadStatus::Open } else { ThreadStatus::Closed })
 }
@@ -222,7 +219,7 @@ fn outcome(
 
 /// Everything about a conversation in a few lines. Reads all of it.
 pub fn thread_summary(store: &Store, conversation: &Label) -> Result<ThreadSummary, Error> {
-    store.read(|conn| whole_summary(store, &Tables::load(conn)?, conversation))
+    store.view(|tables| whole_summary(store, tables, conversation))
 }
 
 pub(super) fn whole_summary(store: &Store, tables: &Tables<'_>, conversation: &Label) -> Result<ThreadSummary, Error> {
@@ -242,8 +239,11 @@ const ENDS_MAX: usize = 200;
 
 /// A conversation as a line of a list: the cost of a line must not grow with the conversation.
 fn brief_summary(store: &Store, tables: &Tables<'_>, conversation: &Label) -> Result<ThreadSummary, Error> {
-    let oldest = numbers_after(tables.conn(), conversation, MessageNo(0), ENDS_MAX)?;
-    let newest = live_numbers_from_the_end(tables.conn(), conversation, ENDS_MAX)?;
+    let oldest = numbers_after(tables, conversation, MessageNo(0), ENDS_MAX)?;
+    let newest: Vec<MessageNo> = tables.column(
+        "SELECT number FROM messages WHERE conversation = ?1 ORDER BY number DESC LIMIT ?2",
+        params![conversation, ENDS_MAX],
+    )?;
     let (Some(newest_first), Some(newest_last)) = (newest.last().copied(), newest.first().copied()) else {
         return Err(Error::Damaged(format!("conversation {conversation} has no live message")));
     };
@@ -256,22 +256,15 @@ fn brief_summary(store: &Store, tables: &Tables<'_>, conversation: &Label) -> Re
         }
     }
     facts.add_live(tables, conversation, newest_first, newest_last)?;
-    let messages = Count::of(count_messages(store, conversation)?);
+    let messages = Count::of(count_messages(tables, conversation)?);
     facts.partial = messages.count > facts.messages;
     let open = Count { count: facts.open.min(COUNT_MAX), at_least: facts.partial && facts.open > 0 };
     summary(store, tables, conversation, facts, messages, open)
 }
 
-fn live_numbers_from_the_end(conn: &Connection, conversation: &Label, limit: usize) -> Result<Vec<MessageNo>, Error> {
-    Ok(conn
-        .prepare_cached("SELECT number FROM messages WHERE conversation = ?1 ORDER BY number DESC LIMIT ?2")?
-        .query_map(params![conversation, limit], |row| row.get(0))?
-        .collect::<Result<_, _>>()?)
-}
-
-fn count_messages(store: &Store, conversation: &Label) -> Result<u64, Error> {
-    let live = count_up_to(store, "messages WHERE conversation = ?1", [conversation])?;
-    let archived = count_up_to(store, "archived_messages WHERE conversation = ?1", [conversation])?;
+fn count_messages(tables: &Tables<'_>, conversation: &Label) -> Result<u64, Error> {
+    let live = count_up_to(tables, "messages WHERE conversation = ?1", [conversation])?;
+    let archived = count_up_to(tables, "archived_messages WHERE conversation = ?1", [conversation])?;
     Ok((live + archived).min(COUNT_MAX))
 }
 
@@ -435,8 +428,7 @@ const NUMBERS_MAX: u64 = 200_000;
 
 /// Live conversations, newest message first. Of a long one only the ends are looked at.
 pub fn threads(store: &Store, query: &ThreadsQuery) -> Result<Threads, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let before = query.before.unwrap_or(tables.cursor.message_last.next());
         let floor = MessageNo(before.0.saturating_sub(NUMBERS_MAX));
         let as_of = tables.cursor.head.position;
@@ -444,7 +436,7 @@ pub fn threads(store: &Store, query: &ThreadsQuery) -> Result<Threads, Error> {
         let mut seen = BTreeSet::new();
         let mut here = (before, None);
         for _ in 0..LOOKED_AT_MAX {
-            let Some((number, conversation)) = next_conversation(conn, here.0, floor, here.1.as_ref())? else {
+            let Some((number, conversation)) = next_conversation(tables, here.0, floor, here.1.as_ref())? else {
                 page.next = (floor > MessageNo(1)).then_some(floor);
                 return Ok(page);
             };
@@ -455,10 +447,10 @@ pub fn threads(store: &Store, query: &ThreadsQuery) -> Result<Threads, Error> {
             }
             here = (number, Some(conversation.clone()));
             // One that has a newer message was on an earlier page.
-            if seen.contains(&conversation) || has_newer(conn, &conversation, before)? {
+            if seen.contains(&conversation) || has_newer(tables, &conversation, before)? {
                 continue;
             }
-            let summary = brief_summary(store, &tables, &conversation)?;
+            let summary = brief_summary(store, tables, &conversation)?;
             seen.insert(conversation);
             let told: Vec<String> = summary.damage.iter().filter(|why| !page.damage.contains(why)).cloned().collect();
             page.damage.extend(told);
@@ -476,21 +468,19 @@ pub fn threads(store: &Store, query: &ThreadsQuery) -> Result<Threads, Error> {
 /// The newest message before a number that is of another conversation than the one there: a long run of one
 /// conversation is passed inside SQLite, at a hundredth of the cost of looking at each.
 fn next_conversation(
-    conn: &Connection,
+    tables: &Tables<'_>,
     before: MessageNo,
     floor: MessageNo,
     here: Option<&Label>,
 ) -> Result<Option<(MessageNo, Label)>, Error> {
-    conn.prepare_cached(
+    tables.one(
         "SELECT number, conversation FROM messages
          WHERE number < ?1 AND number >= ?2 AND conversation IS NOT ?3 ORDER BY number DESC LIMIT 1",
-    )?
-    .query_row(params![before, floor, here], |row| Ok((row.get(0)?, row.get(1)?)))
-    .optional()
+        params![before, floor, here],
+    )
 }
 
-fn has_newer(conn: &Connection, conversation: &Label, before: MessageNo) -> Result<bool, Error> {
-    Ok(conn
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM messages WHERE conversation = ?1 AND number >= ?2)")?
-        .query_row(params![conversation, before], |row| row.get(0))?)
+fn has_newer(tables: &Tables<'_>, conversation: &Label, before: MessageNo) -> Result<bool, Error> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM messages WHERE conversation = ?1 AND number >= ?2)";
+    tables.value(sql, params![conversation, before])
 }

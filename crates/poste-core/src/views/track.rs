@@ -123,9 +123,8 @@ pub struct Step {
 
 /// The ladder of every recipient.
 pub fn track(store: &Store, number: MessageNo, now: Timestamp) -> Result<Option<Track>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let Some(found) = rows(store, &tables, number)? else { return Ok(None) };
+    store.view(|tables| {
+        let Some(found) = rows(store, tables, number)? else { return Ok(None) };
         let MessageRows { message, deliveries, events: history, archive } = found;
         let mut events: BTreeMap<DeliveryNo, Vec<EventRow>> = BTreeMap::new();
         for event in history {
@@ -135,13 +134,13 @@ pub fn track(store: &Store, number: MessageNo, now: Timestamp) -> Result<Option<
             .into_iter()
             .map(|delivery| {
                 let own = events.remove(&delivery.number).unwrap_or_default();
-                delivery_view(store, &tables, &message, delivery, &own, now)
+                delivery_view(store, tables, &message, delivery, &own, now)
             })
             .collect::<Result<_, _>>()?;
         let origin = if message.notice.is_none() { origin_of(store, message.position)? } else { None };
         Ok(Some(Track {
             number,
-            subject: subject(store, &tables, &message)?,
+            subject: subject(store, tables, &message)?,
             from: message.sender.to_string(),
             kind: message.kind,
             priority: message.priority,

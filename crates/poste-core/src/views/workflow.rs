@@ -14,8 +14,8 @@ use crate::error::Error;
 use crate::log::{Artifact, Content, Intent, MessageNo, Position};
 use crate::store::Store;
 use crate::store::tables::{
-    Approval, Delivery, EndReason, Optional as _, State, StepRow, StepState, Tables, TaskPart, TaskRow, TaskState,
-    WorkflowRow, WorkflowState,
+    Approval, Delivery, EndReason, State, StepRow, StepState, Tables, TaskPart, TaskRow, TaskState, WorkflowRow,
+    WorkflowState,
 };
 use crate::text::{Label, Name, Word};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
@@ -172,12 +172,9 @@ pub enum Began {
 
 /// The workflow of this name, or, if none was started under it, the messages that carry it.
 pub fn workflow(store: &Store, label: &Label) -> Result<Option<WorkflowView>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        match tables.workflow(label)? {
-            Some(row) => view(store, &tables, row).map(Some),
-            None => by_label(store, &tables, label),
-        }
+    store.view(|tables| match tables.workflow(label)? {
+        Some(row) => view(store, tables, row).map(Some),
+        None => by_label(store, tables, label),
     })
 }
 
@@ -199,13 +196,12 @@ pub fn open_workflows(store: &Store, only: Option<&Label>) -> Result<Vec<Workflo
         }
         Ok(assemble(row, &steps, tasks))
     };
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let rows = match only {
             None => tables.open_workflows()?,
             Some(label) => tables.workflow(label)?.filter(WorkflowRow::is_open).into_iter().collect(),
         };
-        rows.into_iter().map(|row| outline(&tables, row)).collect()
+        rows.into_iter().map(|row| outline(tables, row)).collect()
     })
 }
 
@@ -220,8 +216,7 @@ pub fn workflow_began(store: &Store, workflow: &WorkflowView) -> Result<Began, E
 
 /// The newest workflows, open ones and what was started without a definition included.
 pub fn workflows(store: &Store, all: bool, limit: usize) -> Result<Vec<WorkflowLine>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
+    store.view(|tables| {
         let rows = match all {
             true => tables.newest_workflows(limit)?,
             false => tables.open_workflows()?.into_iter().rev().take(limit).collect(),
@@ -246,11 +241,11 @@ pub fn workflows(store: &Store, all: bool, limit: usize) -> Result<Vec<WorkflowL
                 ended_at: row.ended_at,
             });
         }
-        for label in carried(conn, limit)? {
+        for label in carried(tables, limit)? {
             if tables.workflow(&label)?.is_some() {
                 continue;
             }
-            let Some(view) = by_label(store, &tables, &label)? else { continue };
+            let Some(view) = by_label(store, tables, &label)? else { continue };
             if !all && !view.is_open() {
                 continue;
             }
@@ -382,11 +377,11 @@ fn read_delivery(store: &Store, tables: &Tables<'_>, view: &mut TaskView, delive
     view.result = match (delivery.answer, delivery.ended_by) {
         (Some(first), ended_by) if delivery.state == State::Done => {
             // Whoever asked something first answered with what ended it, or with the last word before that.
-            let sql =
+            let last = tables.maybe(
                 "SELECT number FROM messages WHERE reply_to = ?1 AND sender = ?2 AND position <= ?3 AND notice IS NULL
-                       ORDER BY number DESC LIMIT 1";
-            let mut last = tables.conn().prepare_cached(sql)?;
-            let last = last.query_row((delivery.message, &delivery.holder, ended_by), |row| row.get(0)).optional()?;
+                 ORDER BY number DESC LIMIT 1",
+                (delivery.message, &delivery.holder, ended_by),
+            )?;
             let answer = last.unwrap_or(first);
             let position = tables.position_of(answer)?;
             position.map(|position| result(store, position, Some(answer))).transpose()?.flatten()
@@ -437,18 +432,17 @@ fn result(store: &Store, position: Position, message: Option<MessageNo>) -> Resu
 }
 
 /// Labels that live messages carry.
-fn carried(conn: &rusqlite::Connection, limit: usize) -> Result<Vec<Label>, Error> {
+fn carried(tables: &Tables<'_>, limit: usize) -> Result<Vec<Label>, Error> {
     let sql = "SELECT workflow FROM messages WHERE workflow IS NOT NULL AND notice IS NULL
                GROUP BY workflow ORDER BY max(number) DESC LIMIT ?1";
-    Ok(conn.prepare_cached(sql)?.query_map([limit], |row| row.get(0))?.collect::<Result<_, _>>()?)
+    tables.column(sql, [limit])
 }
 
 /// Messages of one label are a workflow of their own: the steps are what they say.
 fn by_label(store: &Store, tables: &Tables<'_>, label: &Label) -> Result<Option<WorkflowView>, Error> {
     let sql = "SELECT number FROM messages WHERE workflow = ?1 AND notice IS NULL AND step IS NOT NULL
                ORDER BY number LIMIT 1000";
-    let numbers: Vec<MessageNo> =
-        tables.conn().prepare_cached(sql)?.query_map([label], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let numbers: Vec<MessageNo> = tables.column(sql, [label])?;
     let mut steps: Vec<StepView> = Vec::new();
     let mut started_at = None;
     for number in numbers {
@@ -557,11 +551,6 @@ fn carried_task(
 
 /// The workflow a message is a step of, if it is one with a definition.
 pub fn workflow_of(store: &Store, message: MessageNo) -> Result<Option<Label>, Error> {
-    store
-        .conn()
-        .prepare_cached(
-            "SELECT w.label FROM workflow_mail m JOIN workflows w ON w.number = m.workflow WHERE m.message = ?1",
-        )?
-        .query_row([message], |row| row.get(0))
-        .optional()
+    let sql = "SELECT w.label FROM workflow_mail m JOIN workflows w ON w.number = m.workflow WHERE m.message = ?1";
+    store.tables()?.maybe(sql, [message])
 }

@@ -112,27 +112,27 @@ macro_rules! update {
 
 impl Tables<'_> {
     /// One row, or none.
-    pub(super) fn one<T: FromRow>(&self, sql: &str, params: impl Params) -> Result<Option<T>, Error> {
+    pub(crate) fn one<T: FromRow>(&self, sql: &str, params: impl Params) -> Result<Option<T>, Error> {
         self.conn.prepare_cached(sql)?.query_row(params, |row| T::try_from(row)).optional()
     }
 
     /// Every row.
-    pub(super) fn all<T: FromRow>(&self, sql: &str, params: impl Params) -> Result<Vec<T>, Error> {
+    pub(crate) fn all<T: FromRow>(&self, sql: &str, params: impl Params) -> Result<Vec<T>, Error> {
         Ok(self.conn.prepare_cached(sql)?.query_map(params, |row| T::try_from(row))?.collect::<Result<_, _>>()?)
     }
 
     /// The first column of the one row there is.
-    pub(super) fn value<T: FromSql>(&self, sql: &str, params: impl Params) -> Result<T, Error> {
+    pub(crate) fn value<T: FromSql>(&self, sql: &str, params: impl Params) -> Result<T, Error> {
         Ok(self.conn.prepare_cached(sql)?.query_row(params, |row| row.get(0))?)
     }
 
     /// The first column of one row, or none.
-    pub(super) fn maybe<T: FromSql>(&self, sql: &str, params: impl Params) -> Result<Option<T>, Error> {
+    pub(crate) fn maybe<T: FromSql>(&self, sql: &str, params: impl Params) -> Result<Option<T>, Error> {
         self.conn.prepare_cached(sql)?.query_row(params, |row| row.get(0)).optional()
     }
 
     /// The first column of every row.
-    pub(super) fn column<T: FromSql, C: FromIterator<T>>(&self, sql: &str, params: impl Params) -> Result<C, Error> {
+    pub(crate) fn column<T: FromSql, C: FromIterator<T>>(&self, sql: &str, params: impl Params) -> Result<C, Error> {
         Ok(self.conn.prepare_cached(sql)?.query_map(params, |row| row.get(0))?.collect::<Result<_, _>>()?)
     }
 

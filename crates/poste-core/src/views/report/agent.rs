@@ -120,9 +120,8 @@ impl OpenMail {
 }
 
 pub fn agent_report(store: &Store, agent: &Agent, since: Timestamp, now: Timestamp) -> Result<AgentReport, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let mut reading = Reading::new(store, &tables);
+    store.view(|tables| {
+        let mut reading = Reading::new(store, tables);
         // What is written this very moment belongs to it, and a span is without its end.
         let span = Span::new(&mut reading, since, now.plus_ms(1))?;
         let mut sent_by_type: BTreeMap<TypeName, u64> = BTreeMap::new();
@@ -163,7 +162,7 @@ pub fn agent_report(store: &Store, agent: &Agent, since: Timestamp, now: Timesta
             dead: did.dead,
             answered: Taken::of(did.answered),
             finished: Taken::of(did.finished),
-            open: open_count(store, &tables, agent)?,
+            open: open_count(tables, agent)?,
             open_mail,
             overdue,
             damage: reading.damage(),
@@ -213,9 +212,9 @@ impl Did {
     }
 }
 
-fn open_count(store: &Store, tables: &Tables<'_>, agent: &Agent) -> Result<Count, Error> {
+fn open_count(tables: &Tables<'_>, agent: &Agent) -> Result<Count, Error> {
     let own = Address::Agent(agent.name.clone());
-    let waiting = count_up_to(store, "deliveries WHERE address = ?1 AND state <= 1", [&own])?;
+    let waiting = count_up_to(tables, "deliveries WHERE address = ?1 AND state <= 1", [&own])?;
     let of_groups = tables.held_by(&agent.name)?.iter().filter(|held| held.address != own).count() as u64;
     Ok(Count::of((waiting + of_groups).min(crate::views::COUNT_MAX)))
 }
@@ -232,17 +231,13 @@ fn open_mail(reading: &mut Reading<'_, '_>, agent: &Agent, now: Timestamp) -> Re
 
 fn overdue(reading: &mut Reading<'_, '_>, agent: &Agent, now: Timestamp) -> Result<Vec<OpenMail>, Error> {
     let own = Address::Agent(agent.name.clone());
-    let numbers: Vec<DeliveryNo> = reading
-        .tables
-        .conn()
-        .prepare_cached(
-            "SELECT number FROM deliveries
-             WHERE respond_by IS NOT NULL AND answer IS NULL AND state <= 1 AND respond_by <= ?1
-               AND (address = ?2 OR holder = ?3)
-             ORDER BY respond_by, number LIMIT ?4",
-        )?
-        .query_map(params![now, own, agent.name, LIST_MAX], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
+    let numbers: Vec<DeliveryNo> = reading.tables.column(
+        "SELECT number FROM deliveries
+         WHERE respond_by IS NOT NULL AND answer IS NULL AND state <= 1 AND respond_by <= ?1
+           AND (address = ?2 OR holder = ?3)
+         ORDER BY respond_by, number LIMIT ?4",
+        params![now, own, agent.name, LIST_MAX],
+    )?;
     let mut deliveries = Vec::with_capacity(numbers.len());
     for number in numbers {
         deliveries.extend(reading.tables.delivery(number)?);

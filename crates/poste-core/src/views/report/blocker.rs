@@ -10,7 +10,7 @@ use super::{MESSAGES_MAX, Reading};
 use crate::error::Error;
 use crate::log::{Content, MessageNo, Position};
 use crate::store::Store;
-use crate::store::tables::{Message, Tables};
+use crate::store::tables::Message;
 use crate::text::{Label, Topic};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::views::thread::numbers_after;
@@ -64,9 +64,8 @@ pub struct BlockerReport {
 
 /// The blocker of a conversation; none if nobody reported one in it.
 pub fn blocker_report(store: &Store, conversation: &Label, now: Timestamp) -> Result<Option<BlockerReport>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let mut reading = Reading::new(store, &tables);
+    store.view(|tables| {
+        let mut reading = Reading::new(store, tables);
         let Some((report, line)) = line(&mut reading, conversation)? else {
             // What reported it may stand in an archive that cannot be read.
             return reading.damage.pop_first().map_or(Ok(None), |damage| Err(Error::Damaged(damage)));
@@ -98,7 +97,7 @@ pub(super) fn line(
     conversation: &Label,
 ) -> Result<Option<(Message, BlockerLine)>, Error> {
     let (mut first, mut resolved) = (None, None);
-    for number in numbers_after(reading.tables.conn(), conversation, MessageNo(0), MESSAGES_MAX)? {
+    for number in numbers_after(reading.tables, conversation, MessageNo(0), MESSAGES_MAX)? {
         let Some(message) = reading.message(number)? else { continue };
         match message.kind.as_str() {
             _ if message.notice.is_some() => {}

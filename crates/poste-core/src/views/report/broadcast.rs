@@ -11,7 +11,7 @@ use crate::address::Address;
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
 use crate::store::Store;
-use crate::store::tables::{Delivery, EndReason, Event, Message, State, Tables};
+use crate::store::tables::{Delivery, EndReason, Event, Message, State};
 use crate::text::{Label, Name, Topic, TypeName};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::views::rows::{MessageRows, rows};
@@ -100,10 +100,9 @@ pub struct Receipt {
 const MISSING_MAX: usize = 1_000;
 
 pub fn broadcast_report(store: &Store, number: MessageNo) -> Result<Option<BroadcastReport>, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let Some(found) = rows(store, &tables, number)? else { return Ok(None) };
-        let mut reading = Reading::new(store, &tables);
+    store.view(|tables| {
+        let Some(found) = rows(store, tables, number)? else { return Ok(None) };
+        let mut reading = Reading::new(store, tables);
         let receipts = receipts(&mut reading, &found)?;
         let line = line(&mut reading, &found.message, &receipts)?;
         let references = references(&mut reading, &found.message)?;
@@ -156,15 +155,11 @@ pub(super) fn receipts(reading: &mut Reading<'_, '_>, found: &MessageRows) -> Re
 /// The replies to a message, by who wrote them.
 fn replies(reading: &mut Reading<'_, '_>, found: &MessageRows) -> Result<BTreeMap<Name, Vec<Message>>, Error> {
     let MessageRows { message, archive, .. } = found;
-    let mut numbers: Vec<MessageNo> = reading
-        .tables
-        .conn()
-        .prepare_cached("SELECT number FROM messages WHERE reply_to = ?1 AND notice IS NULL ORDER BY number")?
-        .query_map([message.number], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
+    let sql = "SELECT number FROM messages WHERE reply_to = ?1 AND notice IS NULL ORDER BY number";
+    let mut numbers: Vec<MessageNo> = reading.tables.column(sql, [message.number])?;
     // What is archived is in no index by what it answers, but it is of the same conversation.
     if archive.is_some() {
-        let later = numbers_after(reading.tables.conn(), &message.conversation, message.number, MESSAGES_MAX)?;
+        let later = numbers_after(reading.tables, &message.conversation, message.number, MESSAGES_MAX)?;
         numbers.extend(later);
         numbers.sort_unstable();
         numbers.dedup();

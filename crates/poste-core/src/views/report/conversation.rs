@@ -8,7 +8,7 @@ use super::{GONE, Reading};
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
 use crate::store::Store;
-use crate::store::tables::{EndReason, State, Tables};
+use crate::store::tables::{EndReason, State};
 use crate::text::Label;
 use crate::time::{Timestamp, rfc3339};
 use crate::views::rows::MessageRows;
@@ -73,10 +73,9 @@ pub struct WorkResult {
 
 /// A conversation by any of its messages, or by its name.
 pub fn conversation_report(store: &Store, conversation: &Label) -> Result<ConversationReport, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let summary = whole_summary(store, &tables, conversation)?;
-        let mut reading = Reading::new(store, &tables);
+    store.view(|tables| {
+        let summary = whole_summary(store, tables, conversation)?;
+        let mut reading = Reading::new(store, tables);
         reading.damage.extend(summary.damage);
         let timeline = happening::timeline(&mut reading, conversation, false)?;
         let outcome = outcome(&mut reading, conversation)?;

@@ -14,7 +14,7 @@ use super::{LIST_MAX, Reading};
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
 use crate::store::Store;
-use crate::store::tables::{EndReason, Event, Tables};
+use crate::store::tables::{EndReason, Event};
 use crate::text::{Label, POSTE, TypeName};
 use crate::time::{Timestamp, rfc3339};
 use crate::views::rows::UNREADABLE;
@@ -125,9 +125,8 @@ pub struct AgentDay {
 
 /// From the beginning of a day up to its end, or up to now.
 pub fn day_report(store: &Store, since: Timestamp, end: Timestamp, now: Timestamp) -> Result<DayReport, Error> {
-    store.read(|conn| {
-        let tables = Tables::load(conn)?;
-        let mut reading = Reading::new(store, &tables);
+    store.view(|tables| {
+        let mut reading = Reading::new(store, tables);
         // What is written this very moment belongs to the day, and a span is without its end.
         let span = Span::new(&mut reading, since, end.min(now.plus_ms(1)))?;
         let mut day = Day::default();
@@ -305,7 +304,7 @@ fn conversation_line(
     status: ThreadStatus,
     messages: u64,
 ) -> Result<ConversationLine, Error> {
-    let first = numbers_after(reading.tables.conn(), &conversation, MessageNo(0), 1)?;
+    let first = numbers_after(reading.tables, &conversation, MessageNo(0), 1)?;
     let first = match first.first() {
         Some(number) => reading.message(*number)?,
         None => None,

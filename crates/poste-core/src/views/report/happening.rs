@@ -115,7 +115,7 @@ pub(super) fn timeline(
     conversation: &Label,
     with_linked: bool,
 ) -> Result<Timeline, Error> {
-    let mut numbers = numbers_after(reading.tables.conn(), conversation, MessageNo(0), MESSAGES_MAX + 1)?;
+    let mut numbers = numbers_after(reading.tables, conversation, MessageNo(0), MESSAGES_MAX + 1)?;
     let mut timeline = Timeline { more: numbers.len() > MESSAGES_MAX, ..Timeline::default() };
     numbers.truncate(MESSAGES_MAX);
     for number in &numbers {
@@ -171,15 +171,11 @@ fn linked(
 ) -> Result<BTreeSet<MessageNo>, Error> {
     let mut linked = BTreeSet::new();
     for number in own {
-        let replies: Vec<MessageNo> = reading
-            .tables
-            .conn()
-            .prepare_cached(
-                "SELECT number FROM messages
-                 WHERE reply_to = ?1 AND conversation <> ?2 AND notice IS NULL ORDER BY number LIMIT ?3",
-            )?
-            .query_map(params![number, conversation, LINKED_MAX], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
+        let replies: Vec<MessageNo> = reading.tables.column(
+            "SELECT number FROM messages
+             WHERE reply_to = ?1 AND conversation <> ?2 AND notice IS NULL ORDER BY number LIMIT ?3",
+            params![number, conversation, LINKED_MAX],
+        )?;
         linked.extend(replies);
     }
     for MessageRows { message, .. } in found {
