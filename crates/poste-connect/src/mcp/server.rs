@@ -293,7 +293,6 @@ impl<T: Table> Server<T> {
                         }
                         Notice::ToolsChanged => peer.notify_tool_list_changed().await,
                         Notice::PromptsChanged => peer.notify_prompt_list_changed().await,
-                        Notice::ResourcesChanged => peer.notify_resource_list_changed().await,
                     };
                     if sent.is_err() {
                         return;
@@ -512,7 +511,6 @@ impl<T: Table> ServerHandler for Server<T> {
                     Notice::Updated(uri) => sink.notify_resource_updated(uri).await,
                     Notice::ToolsChanged => sink.notify_tool_list_changed().await,
                     Notice::PromptsChanged => sink.notify_prompt_list_changed().await,
-                    Notice::ResourcesChanged => sink.notify_resource_list_changed().await,
                 };
             }
         }

@@ -215,7 +215,6 @@ pub(super) enum Notice {
     Updated(String),
     ToolsChanged,
     PromptsChanged,
-    ResourcesChanged,
 }
 
 /// Where changes are told; whoever subscribed to them hears of it, in the way of its revision.
@@ -242,10 +241,6 @@ impl Notices {
 
     pub fn prompts_changed(&self) {
         self.tell(Notice::PromptsChanged);
-    }
-
-    pub fn resources_changed(&self) {
-        self.tell(Notice::ResourcesChanged);
     }
 
     /// Nobody listening is nobody to be told.

@@ -155,15 +155,6 @@ pub fn context(store: &Store, name: &ContextName, at: Option<u64>) -> Result<Opt
     })
 }
 
-/// Only the text of a version.
-pub fn context_text(store: &Store, name: &ContextName, version: u64) -> Result<Option<String>, Error> {
-    store.view(|tables| {
-        let Some(context) = tables.context(name)? else { return Ok(None) };
-        let version = version_or_newest(tables, &context, Some(version))?;
-        Ok(Some(text_at(store, tables, &context, version.version)?.text))
-    })
-}
-
 /// The versions of a context after one, newest first; and whether there are older ones than these.
 pub fn context_history(
     store: &Store,

@@ -42,8 +42,8 @@ pub use approvals::{ApprovalView, Approvals, ApprovalsQuery, AskedOf, Talk, appr
 pub(crate) use context::schema as context_schema;
 pub use context::{
     ContextLine, ContextView, LockView, MarkdownParts, StaleContext, VersionView, context, context_history,
-    context_lock, context_lock_against, context_markdown, context_text, contexts, locked_by, markdown_parts,
-    nearest_contexts, newest_version, version_of_id, version_seen,
+    context_lock, context_lock_against, context_markdown, contexts, locked_by, markdown_parts, nearest_contexts,
+    newest_version, version_of_id, version_seen,
 };
 pub use dead::{DeadLetter, DeadLetters, DeadQuery, dead_letters};
 pub use digests::{DigestDiff, TableDigests, diff_with_fold, diff_with_other, first_difference};

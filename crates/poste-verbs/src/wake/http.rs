@@ -100,69 +100,9 @@ fn status_of(host: &str, port: u16, request: &str, until: Instant) -> std::io::R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
-
-    const LIMIT: Duration = Duration::from_secs(30);
-
-    /// Answers one request and hands it back.
-    fn serve(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let served = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().expect("accepted");
-            let mut request = Vec::new();
-            let mut part = [0; 1024];
-            while !String::from_utf8_lossy(&request).ends_with("}]}") {
-                let read = stream.read(&mut part).expect("read");
-                assert!(read > 0, "the request has an end");
-                request.extend_from_slice(&part[..read]);
-            }
-            stream.write_all(answer.as_bytes()).expect("answered");
-            String::from_utf8(request).expect("text")
-        });
-        (url, served)
-    }
 
     #[test]
-    fn a_session_is_prompted_with_one_request() {
-        let (url, served) = serve("HTTP/1.1 204 No Content\r\n\r\n");
-        prompt(&format!("{url}/base/"), "ses_1", &[], "poste: 1 message waits", LIMIT).expect("asked");
-        let request = served.join().expect("served");
-        assert!(request.starts_with("POST /base/session/ses_1/prompt_async HTTP/1.1\r\nHost: 127.0.0.1:"), "{request}");
-        assert!(request.ends_with(r#"{"parts":[{"type":"text","text":"poste: 1 message waits"}]}"#), "{request}");
-        let (url, served) = serve("HTTP/1.1 404 Not Found\r\n\r\n");
-        let told = prompt(&url, "ses_1", &[], "x", LIMIT).expect_err("it says no");
-        assert_eq!(told, "the server answered with HTTP 404");
-        served.join().expect("served");
-        let (url, served) = serve("hello\n");
-        assert!(prompt(&url, "ses_1", &[], "x", LIMIT).expect_err("no HTTP").contains("no HTTP server"));
-        served.join().expect("served");
-    }
-
-    #[test]
-    fn a_server_that_says_nothing_or_is_not_there_is_told_in_time() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let start = Instant::now();
-        let told = prompt(&url, "ses_1", &[], "x", Duration::from_millis(500)).expect_err("it says nothing");
-        assert_eq!(told, "the server did not answer in time");
-        assert!(start.elapsed() < LIMIT);
-        // A port of its own would be free again, and another test may have it at once.
-        assert!(
-            prompt("http://127.0.0.1:1", "ses_1", &[], "x", LIMIT).expect_err("nobody is there").contains("refused")
-        );
-    }
-
-    #[test]
-    fn only_this_machine_and_hosts_that_were_named_are_asked() {
-        let told = prompt("http://192.0.2.1:1", "s", &[], "x", LIMIT).expect_err("elsewhere");
-        assert!(told.contains("hosts = [\"192.0.2.1\"]"), "{told}");
-        let named = prompt("http://192.0.2.1:1", "s", &["192.0.2.1".to_owned()], "x", Duration::from_millis(50));
-        assert!(!named.expect_err("nobody is there").contains("hosts"));
-        for url in ["https://127.0.0.1:1", "http://", "http://a b:1", "http://h:99999", "http://u@h:1", "file:///etc"] {
-            assert!(prompt(url, "s", &[], "x", LIMIT).is_err(), "{url}");
-        }
-        assert!(prompt("http://127.0.0.1:1", "../x", &[], "x", LIMIT).expect_err("odd").contains("fits an address"));
+    fn an_ipv6_host_stands_in_brackets() {
         let six = server("http://[::1]:4096/x/").expect("an address");
         assert_eq!((six.host, six.port, six.prefix), ("::1", 4096, "/x"));
     }

@@ -116,47 +116,6 @@ fn is_plain(id: &str) -> bool {
 mod tests {
     use super::*;
 
-    pub(super) fn a_ring(numbers: &[u64]) -> Ring {
-        Ring {
-            agent: "coder".parse().expect("a name"),
-            numbers: numbers.iter().map(|number| MessageNo(*number)).collect(),
-            folder: std::env::temp_dir(),
-            limit: Duration::from_secs(30),
-        }
-    }
-
-    #[test]
-    fn a_ring_is_one_line_of_numbers() {
-        assert_eq!(a_ring(&[7]).text(), "poste: 1 message waits (#7); run poste inbox");
-        assert_eq!(a_ring(&[7, 9]).text(), "poste: 2 messages wait (#7, #9); run poste inbox");
-        let many = a_ring(&[1, 2, 3, 4, 5, 6, 7]).text();
-        assert_eq!(many, "poste: 7 messages wait (#1, #2, #3, #4, #5, …); run poste inbox");
-    }
-
-    #[test]
-    fn ways_are_tried_in_order_until_one_could_be_asked() {
-        let nowhere = Way::ClaudeSocket { path: "/nowhere/at/all".into(), token: Some("s3cret".to_owned()) };
-        let plan = Plan { ways: vec![nowhere, Way::Rewake, Way::Rewake], why_not: String::new() };
-        let no_program = || Err("there is no program".to_owned());
-        let attempts = ring(&plan, &a_ring(&[1]), &no_program);
-        let told: Vec<(WakeWay, WakeOutcome)> = attempts.iter().map(|attempt| (attempt.how, attempt.outcome)).collect();
-        let expected = [(WakeWay::ClaudeSocket, WakeOutcome::Failed), (WakeWay::Rewake, WakeOutcome::Requested)];
-        assert_eq!(told, expected);
-        let reason = attempts[0].reason.as_deref().expect("a reason");
-        assert!(!reason.contains("s3cret"), "{reason}");
-        let nothing = ring(&Plan { ways: Vec::new(), why_not: "nobody runs".to_owned() }, &a_ring(&[1]), &no_program);
-        let failed = |reason: &str| Attempt {
-            how: WakeWay::Nothing,
-            outcome: WakeOutcome::Failed,
-            reason: Some(reason.to_owned()),
-        };
-        assert_eq!(nothing, [failed("nobody runs")]);
-        let plan = Plan { ways: vec![Way::Spawn, Way::Rewake], why_not: String::new() };
-        let told = |attempts: Vec<Attempt>| attempts.into_iter().map(|attempt| attempt.how).collect::<Vec<_>>();
-        assert_eq!(told(ring(&plan, &a_ring(&[1]), &no_program)), [WakeWay::Spawn, WakeWay::Rewake]);
-        assert_eq!(told(ring(&plan, &a_ring(&[1]), &|| Ok(()))), [WakeWay::Spawn]);
-    }
-
     #[test]
     fn what_a_program_says_becomes_one_line() {
         assert_eq!(one_line("\n  first\u{1b}[31m\nsecond"), "first [31m");

@@ -5,4 +5,5 @@ mod coalesce;
 mod planner;
 mod registry;
 mod texts;
+mod ways;
 mod words;
