@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::records::WhyLine;
-use super::rows::{MessageRows, or_damage, rows, subject};
+use super::rows::{MessageRows, UNREADABLE, or_damage, or_unreadable, rows, subject};
 use super::thread::numbers_after;
 use super::{Found, content};
 use crate::error::Error;
@@ -159,11 +159,11 @@ pub(super) fn view(store: &Store, tables: &Tables<'_>, found: Approval, now: Tim
     let asked = or_damage(rows(store, tables, found.number))?.ok().flatten();
     let (title, to) = match asked {
         Some(MessageRows { message, deliveries, .. }) => {
-            let title = or_damage(subject(store, tables, &message))?.unwrap_or_else(|_| super::rows::UNREADABLE.into());
+            let title = or_unreadable(subject(store, tables, &message))?;
             let to = deliveries.into_iter().map(|own| AskedOf { recipient: own.address.to_string(), state: own.state });
             (title, to.collect::<Vec<_>>())
         }
-        None => (super::rows::UNREADABLE.to_owned(), Vec::new()),
+        None => (UNREADABLE.to_owned(), Vec::new()),
     };
     let note = match found.answer.map(|answer| tables.position_of(answer)).transpose()?.flatten() {
         Some(position) => match or_damage(content(store, position))? {

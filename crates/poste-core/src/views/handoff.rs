@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::message::{Redaction, redaction};
-use super::rows::{UNREADABLE, or_damage};
+use super::rows::{or_unreadable, subject_at};
 use super::{Found, content, envelope, message};
 use crate::error::Error;
 use crate::handoff::{HandoffAnswer, Package};
@@ -224,12 +224,6 @@ fn find(conn: &rusqlite::Connection, query: &HandoffQuery) -> Result<Vec<Handoff
 }
 
 fn line(store: &Store, row: Handoff) -> Result<HandoffLine, Error> {
-    let subject = match or_damage(content(store, row.position))? {
-        Ok(Found::Content(said)) => said.subject,
-        Ok(Found::Redacted(_)) => "(redacted)".to_owned(),
-        Ok(Found::Never | Found::Gone) => String::new(),
-        Err(_) => UNREADABLE.to_owned(),
-    };
     Ok(HandoffLine {
         number: row.number,
         at: row.at,
@@ -237,7 +231,7 @@ fn line(store: &Store, row: Handoff) -> Result<HandoffLine, Error> {
         to: row.recipient.to_string(),
         state: row.state,
         overridden: row.overridden,
-        subject,
+        subject: or_unreadable(subject_at(store, row.position))?,
         decided_by: row.decided_by.map(|name| name.to_string()),
         decided_at: row.decided_at,
     })

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::approvals::{self, ApprovalView};
 use super::rows::{MessageRows, rows, subject};
+use super::track::whole_text;
 use super::{Found, content, envelope};
 use crate::error::Error;
 use crate::fold;
@@ -219,10 +220,7 @@ pub struct Redaction {
 
 pub(super) fn redaction(store: &Store, position: Position) -> Result<Option<Redaction>, Error> {
     let Some(record) = envelope(store, position)? else { return Ok(None) };
-    let reason = match content(store, position)? {
-        Found::Content(content) => content.body.text().into_owned(),
-        _ => String::new(),
-    };
+    let reason = whole_text(store, position)?.unwrap_or_default();
     Ok(Some(Redaction { by: record.sealed.envelope.actor.to_string(), at: record.at, position, reason }))
 }
 

@@ -48,6 +48,11 @@ pub(crate) fn or_damage<T>(found: Result<T, Error>) -> Result<Result<T, String>,
     }
 }
 
+/// What can be read, or a word in its place.
+pub(crate) fn or_unreadable(found: Result<String, Error>) -> Result<String, Error> {
+    Ok(or_damage(found)?.unwrap_or_else(|_| UNREADABLE.to_owned()))
+}
+
 /// What the log itself says of a message whose archive cannot be read.
 #[derive(Debug)]
 pub(crate) struct InLog {
@@ -77,7 +82,12 @@ pub(crate) fn subject(store: &Store, tables: &Tables<'_>, row: &Message) -> Resu
     if let Some(subject) = tables.maybe("SELECT subject FROM content WHERE position = ?1", [row.position])? {
         return Ok(subject);
     }
-    Ok(match content(store, row.position)? {
+    subject_at(store, row.position)
+}
+
+/// The subject of a record's content, wherever that is.
+pub(crate) fn subject_at(store: &Store, position: Position) -> Result<String, Error> {
+    Ok(match content(store, position)? {
         Found::Content(content) => content.subject,
         Found::Redacted(_) => "(redacted)".to_owned(),
         Found::Never | Found::Gone => String::new(),

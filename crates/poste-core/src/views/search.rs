@@ -605,13 +605,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_folder_to_write_to_the_index_is_made_for_one_search() {
-        let store = Store::in_memory().unwrap();
-        let (page, refreshed) = search(&store, &SearchQuery::new("word".parse().unwrap()), |_| {}).unwrap();
-        assert!(refreshed.borrowed && page.hits.is_empty());
-    }
-
-    #[test]
     fn the_strings_of_a_payload_are_read_as_they_read() {
         assert_eq!(json_text(r#"{"a":"line\nbreak","b":[1.5,"\u00e9t\u00e9"]}"#), "{a :line\nbreak ,b :[1.5,été ]}");
         assert_eq!(json_text(r#"{"quote\"d":"back\\slash"}"#), "{quote\"d :back\\slash }");

@@ -73,14 +73,18 @@ impl Durations {
     fn settle(&mut self) {
         let mut all = std::mem::take(&mut self.all);
         all.sort_unstable();
-        // The smallest value that so many in a hundred do not exceed.
-        let percentile = |percent: usize| all.get((all.len() * percent).div_ceil(100).saturating_sub(1)).copied();
+        let percentile = |percent| percentile(&all, percent);
         self.count = all.len() as u64;
         self.p50_ms = percentile(50);
         self.p90_ms = percentile(90);
         self.p99_ms = percentile(99);
         self.max_ms = all.last().copied();
     }
+}
+
+/// The smallest of these, in order, that so many in a hundred do not exceed.
+pub(super) fn percentile(sorted: &[i64], percent: usize) -> Option<i64> {
+    sorted.get((sorted.len() * percent).div_ceil(100).saturating_sub(1)).copied()
 }
 
 impl GroupStats {

@@ -17,6 +17,7 @@ use crate::store::tables::{Agent, Delivery, Event, EventRow, Message, State, Tab
 use crate::text::{Name, TypeName};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::views::count_up_to;
+use crate::views::stats::percentile;
 use crate::views::status::Count;
 use crate::vocabulary::AgentKind;
 
@@ -72,8 +73,7 @@ pub struct Taken {
 impl Taken {
     fn of(mut all: Vec<i64>) -> Self {
         all.sort_unstable();
-        // The smallest value that so many in a hundred do not exceed.
-        let percentile = |percent: usize| all.get((all.len() * percent).div_ceil(100).saturating_sub(1)).copied();
+        let percentile = |percent| percentile(&all, percent);
         Self { count: all.len() as u64, median_ms: percentile(50), p95_ms: percentile(95), max_ms: all.last().copied() }
     }
 }

@@ -1,8 +1,8 @@
 //! Gates: which messages they are for, and which may run commands.
 
-use poste_core::gates::{Gate, Gates, Program, Source};
-use poste_core::limits;
+use poste_core::gates::{CheckReport, Gate, GateReport, Gates, Program, Report, Source};
 use poste_core::text::{Label, TypeName};
+use poste_core::{MessageNo, Position, limits, secrets};
 
 fn gate(kind: Option<&str>, workflow: Option<&str>, step: Option<&str>) -> Gate {
     Gate {
@@ -64,4 +64,46 @@ fn only_commands_of_the_versioned_file_need_trust() {
     gates.trusted = true;
     let all: Vec<&Gate> = gates.gates.iter().collect();
     assert!(gates.untrusted(&all).is_empty());
+}
+
+fn report(output: &str) -> Report {
+    let check = |check, artifact: Option<&str>, reason: Option<&str>| CheckReport {
+        check,
+        artifact: artifact.map(str::to_owned),
+        passed: reason.is_none(),
+        reason: reason.map(str::to_owned),
+        output: reason.map(|_| output.to_owned()),
+        duration_ms: None,
+    };
+    let gate = |name: &str, passed, checks| GateReport { name: name.parse().unwrap(), passed, checks };
+    let command = check("command", None, Some("it ended with 1"));
+    let gates = vec![
+        gate("draft", true, vec![check("exists", Some("a.md"), None)]),
+        gate("quality", false, vec![command.clone(), CheckReport { reason: None, ..command }]),
+    ];
+    Report::new(MessageNo(7), gates)
+}
+
+#[test]
+fn one_failed_check_fails_its_gate_and_the_message() {
+    let report = report("no headline\n");
+    assert!(!report.passed && report.gates[0].passed && !report.gates[1].passed);
+    assert_eq!(report.summary(), "quality: command: it ended with 1 (no headline)");
+    let result = report.result(Position(40));
+    assert_eq!((result.message, result.token, result.passed), (MessageNo(7), Position(40), false));
+    assert_eq!(result.gates.iter().map(|gate| gate.passed).collect::<Vec<_>>(), [true, false]);
+    let text = report.text();
+    assert!(text.contains("passed draft\n  ok     exists of a.md\nfailed quality\n"), "{text}");
+    assert!(text.contains("    | no headline\n"), "{text}");
+}
+
+#[test]
+fn output_is_bounded_and_never_carries_a_secret() {
+    let content = report(&"x".repeat(40_000)).content();
+    assert!(content.body.0.len() < 60_000);
+    assert!(content.body.text().contains("there is too much of it"));
+    let secret = report("token=ghp_0123456789abcdefghijABCDEFGHIJ012345\n").content();
+    assert!(secrets::find(&secret).is_empty());
+    assert!(secret.body.text().contains("it looks like it carries a secret"));
+    assert!(secret.body.text().contains("it ended with 1"), "the reason stays");
 }

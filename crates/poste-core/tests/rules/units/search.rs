@@ -1,6 +1,8 @@
 //! The words of a search, and where they stand in a text.
 
+use poste_core::store::Store;
 use poste_core::store::search::{Document, InvalidQuery, Piece, Words};
+use poste_core::views::{SearchQuery, search};
 
 fn mark(words: &str, subject: &str, body: &str) -> (String, String) {
     let mut document = Document::default();
@@ -61,4 +63,11 @@ fn what_cannot_be_searched_is_told() {
     assert_eq!(error("src/a*"), InvalidQuery::PrefixTooShort("src/a".to_owned()));
     assert_eq!(error(&"x".repeat(100_000)), InvalidQuery::TooLong(100_000));
     assert_eq!(error(&"ab ".repeat(33)), InvalidQuery::TooManyWords);
+}
+
+#[test]
+fn without_a_folder_to_write_to_the_index_is_made_for_one_search() {
+    let store = Store::in_memory().unwrap();
+    let (page, refreshed) = search(&store, &SearchQuery::new("word".parse().unwrap()), |_| {}).unwrap();
+    assert!(refreshed.borrowed && page.hits.is_empty());
 }
