@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use poste_core::doctor::{Finding, Request, Severity};
+use poste_core::doctor::{Finding, Severity};
 use poste_verbs::doctor;
 
 use crate::Result;
@@ -84,10 +84,9 @@ fn print_finding(ui: &Ui, out: &mut dyn Write, finding: &Finding) -> io::Result<
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let place = cx.place()?;
-    let patience_ms = i64::try_from(args.silent_after.as_millis()).unwrap_or(i64::MAX);
-    let request = Request { quick: args.quick, verbose: args.verbose, patience_ms };
+    let silent_after_ms = i64::try_from(args.silent_after.as_millis()).ok();
+    let input = doctor::Input { fix: args.fix, quick: args.quick, verbose: args.verbose, silent_after_ms };
     let mut bar = Bar::new(&cx.ui);
-    let input = doctor::Input { fix: args.fix, request };
     let examined =
         doctor::doctor(&place, &input, &mut |progress| bar.show(progress), &mut |office| cx.carry_out(office));
     drop(bar);

@@ -100,6 +100,10 @@ fn what_says_nothing_is_refused_and_a_secret_is_named_where_it_stands() {
         poste thread close 1 --outcome '' --as lead
         poste thread close 1 --outcome '  ' --as lead
         poste redact 1 --reason '' --as lead
+        poste workflow cancel shipping --reason ' ' --as lead
+        poste dispatch resume lead --reason ' ' --as lead
+        poste session start --name s1 --pid 0 --export --as lead
+        poste session note ' ' --session s1 --as lead
         poste ack 1 --note 'password=hunter2-Xk29sLpQ' --as coder
         poste fail 1 --reason 'password=hunter2-Xk29sLpQ' --as coder
         poste done 1 --result 'password=hunter2-Xk29sLpQ' --as coder
