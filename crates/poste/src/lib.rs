@@ -6,7 +6,6 @@ mod commands;
 mod context;
 mod draft;
 mod error;
-mod explain;
 mod notes;
 mod paths;
 #[doc(hidden)]
