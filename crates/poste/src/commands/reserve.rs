@@ -6,13 +6,12 @@ use poste_core::fold::Code;
 use poste_core::office::Office;
 use poste_core::pattern::Pattern;
 use poste_core::store::tables::Concern;
-use poste_core::text::RecordId;
 use poste_core::views;
 use poste_verbs::Answered;
 use poste_verbs::reservation::reserve::{Input, SHOWN_MAX};
 use poste_verbs::reservation::{HeldAnswer, in_the_way};
 
-use super::SecretArgs;
+use super::WriteArgs;
 use crate::cli::duration;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
@@ -52,11 +51,8 @@ pub(crate) struct Args {
     /// Every character means itself: these are paths, no patterns
     #[arg(long)]
     literal: bool,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
     #[command(flatten)]
-    secret: SecretArgs,
+    write: WriteArgs,
 }
 
 impl Answer for HeldAnswer {
@@ -95,10 +91,10 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         shared: args.shared,
         why: args.why,
         ask: args.ask,
-        id: args.id,
+        id: args.write.id,
         // Whoever waits does not spend an id on a try.
         only_if_free: args.wait.is_some(),
-        secrets: args.secret.secrets(),
+        secrets: args.write.secret.secrets(),
     };
     cx.ui.now = office.now()?;
     let answered = match args.wait {
