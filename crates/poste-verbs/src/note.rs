@@ -107,6 +107,14 @@ impl Note {
         &self.0
     }
 
+    /// The verbs in it.
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.0.iter().filter_map(|part| match part {
+            Part::Call(call) => Some(call),
+            _ => None,
+        })
+    }
+
     /// On one line, with each part in the form of a surface.
     pub fn written(&self, form: impl FnMut(&Part) -> String) -> String {
         self.0.iter().map(form).collect()

@@ -92,7 +92,18 @@ impl Connection {
     }
 
     pub(super) fn error_text(&self, error: &Error) -> String {
-        error.lines(|note| notes::text(note, self.station.command_line)).join("\n")
+        let mut lines = error.lines(|note| notes::text(note, self.station.command_line));
+        let warnings = error.before.iter().flat_map(|before| self.texts(&before.warnings));
+        lines.extend(warnings.map(|warning| format!("warning: {warning}")));
+        lines.join("\n")
+    }
+
+    /// An error for the program that a model runs in. What was found so far may be words of others, which a model gets
+    /// between fences or not at all.
+    pub(super) fn error_data(&self, error: &Error) -> Value {
+        let mut data = error.data(|note| notes::text(note, self.station.command_line));
+        data.remove("partial");
+        Value::Object(data)
     }
 
     /// Works on the connection that stays open.
@@ -171,7 +182,7 @@ impl Connection {
             next: self.texts(&answered.next),
             warnings: self.texts(&answered.warnings),
             marks: answered.marks,
-            failed: answered.failed.map(|error| self.error_text(&error)),
+            failed: answered.failed,
         }
     }
 
@@ -293,12 +304,12 @@ fn is_current(office: &Office, own: &Identity, found_at: Instant) -> Result<bool
 }
 
 /// The error of a verb: what was stored before it is named, and a name is taken with a tool.
-fn for_model(mut error: Error) -> Error {
+fn for_model(error: Error) -> Error {
     if error.code == Some(NO_SPEAKER) {
         return unnamed();
     }
-    let before = error.before.take().unwrap_or_default();
-    if hides_a_write(&before.stored, &error) { unshown(&before.stored, error) } else { error }
+    let stored = error.before.as_ref().map(|before| before.stored.clone()).unwrap_or_default();
+    if hides_a_write(&stored, &error) { unshown(&stored, error) } else { error }
 }
 
 pub(super) fn unnamed() -> Error {

@@ -1,5 +1,7 @@
 //! Small things a new user stumbles over.
 
+use serde_json::json;
+
 use crate::assert_transcript;
 use crate::common::Desk;
 
@@ -110,6 +112,18 @@ fn what_says_nothing_is_refused_and_a_secret_is_named_where_it_stands() {
         ",
     );
     assert_transcript!(desk);
+}
+
+#[test]
+fn an_error_tells_programs_what_helps_and_what_was_stored() {
+    let mut desk = Desk::staffed();
+    desk.quietly("poste send coder 'Fix it' --type directive --as lead");
+    let error = desk.peek("poste report blocker 1 --json").exits(3).error_json();
+    assert_eq!(error["calls"], json!([{ "verb": "report conversation", "input": { "conversation": "1" } }]), "{error}");
+    assert_eq!((&error["stored"], &error["partial"]), (&json!([]), &json!(null)), "{error}");
+    let late = desk.peek("poste ask coder 'Ship it?' --id q1 --wait --timeout 1ms --as lead --json");
+    let error = late.exits(7).error_json();
+    assert_eq!(error["stored"][0]["id"], "q1", "{error}");
 }
 
 #[test]
