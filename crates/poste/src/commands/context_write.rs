@@ -16,11 +16,11 @@ use serde_json::value::RawValue;
 use super::WriteArgs;
 use super::context::{lock_text, told};
 use super::context_lock::WaitArgs;
-use crate::Result;
 use crate::context::Cx;
 use crate::draft::{read_body, read_payload};
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
+use crate::{Result, notes};
 
 /// What every change of a context takes.
 #[derive(Debug, clap::Args)]
@@ -258,7 +258,9 @@ pub(crate) fn edit(cx: &mut Cx, args: EditArgs) -> Result {
     let editor = editor()?;
     let mut office = cx.open_to_write()?;
     cx.active_agent(&mut office)?;
-    let before = cx.ask(&mut office, show::Input { name: args.name.clone(), at: None })?.answer;
+    let shown = cx.ask(&mut office, show::Input { name: args.name.clone(), at: None })?;
+    notes::say(&cx.ui, &shown);
+    let before = shown.answer;
     if let Some(lock) = &before.lock {
         cx.ui.say(format!("{} is {}", args.name, lock_text(&cx.ui, lock)));
     }
@@ -267,6 +269,7 @@ pub(crate) fn edit(cx: &mut Cx, args: EditArgs) -> Result {
         let is_untouched = std::fs::read(file.path()).is_ok_and(|bytes| bytes == before.text.as_bytes());
         return Err(if is_untouched { error } else { keep(file, error).1 });
     }
+    cx.confirm_printed(&mut office, shown.marks);
     let text = match read_text(None, Some(file.path())) {
         Ok(text) => text,
         Err(error) => return Err(keep(file, error).1),
