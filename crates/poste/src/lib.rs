@@ -7,7 +7,6 @@ mod context;
 mod draft;
 mod error;
 mod notes;
-mod paths;
 #[doc(hidden)]
 pub mod probe;
 mod ui;

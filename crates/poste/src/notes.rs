@@ -182,6 +182,16 @@ mod tests {
     }
 
     #[test]
+    fn every_form_is_a_command_that_asks_a_verb() {
+        for (command, verb) in FORMS {
+            let form = Form::of(verb);
+            let is_verb = VERBS.iter().chain(poste_dispatch::VERBS).any(|known| known.name == *verb);
+            assert!(is_verb && form.command.is_some(), "{command}");
+            assert!(form.option.is_none() || form.chosen().is_some(), "{command}");
+        }
+    }
+
+    #[test]
     fn a_verb_is_a_command_line_that_can_be_pasted() {
         let told = [
             (note!([agreement, number = 3]), "poste agree 3 --list"),

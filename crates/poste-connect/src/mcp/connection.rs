@@ -15,7 +15,7 @@ use poste_verbs::actions::Carrier;
 use poste_verbs::caller::Ids;
 use poste_verbs::desk::{NO_SPEAKER, hides_a_write, unshown};
 use poste_verbs::session::Identity;
-use poste_verbs::{Answered, Desk, Error, Mark, Note, Result, Verb};
+use poste_verbs::{Answered, Desk, Error, Mark, Note, Result, Verb, verb};
 use serde_json::Value;
 
 use super::notes;
@@ -27,7 +27,6 @@ use crate::station::{Opened, Station};
 #[derive(Clone, Copy)]
 pub struct VerbText {
     pub verb: &'static str,
-    pub runs_commands: bool,
     pub call: fn(&mut Desk<'_>, Value) -> Result<Answered<AnswerText>>,
 }
 
@@ -168,7 +167,8 @@ impl Connection {
     pub(super) fn show(&self, own: &Identity, verb: &str, input: Value, call: Option<&Call>) -> Result<Called> {
         let found = self.texts.iter().find(|text| text.verb == verb);
         let found = found.ok_or_else(|| Error::internal(format!("{verb} has no text")))?;
-        let cancellation = call.filter(|_| found.runs_commands).map(Call::cancellation);
+        let runs_commands = verb::find(verb).is_some_and(|spec| spec.runs_commands);
+        let cancellation = call.filter(|_| runs_commands).map(Call::cancellation);
         let answered = self.ask(own, cancellation.as_ref(), |desk| (found.call)(desk, input))?;
         Ok(self.called(answered, false))
     }

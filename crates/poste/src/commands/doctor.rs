@@ -2,12 +2,12 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use poste_core::doctor::{Finding, Severity};
-use poste_verbs::doctor;
+use poste_verbs::{Note, doctor};
 
-use crate::Result;
 use crate::context::Cx;
 use crate::ui::progress::Bar;
 use crate::ui::{self, Answer, Paint, Ui, escape};
+use crate::{Result, notes};
 
 /// Find out what may be wrong with the office, and what helps
 ///
@@ -82,6 +82,16 @@ fn print_finding(ui: &Ui, out: &mut dyn Write, finding: &Finding) -> io::Result<
     writeln!(out, "         run: {}", escape::line(&commands.join("   or: ")))
 }
 
+/// Verbs that help, as command lines.
+fn with_commands(mut answer: doctor::Answer) -> doctor::Answer {
+    for finding in &mut answer.report.findings {
+        if let Some(call) = finding.verb.take() {
+            finding.command = Some(notes::plain(&Note::default().call(call.name, call.input)));
+        }
+    }
+    answer
+}
+
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let place = cx.place()?;
     let silent_after_ms = i64::try_from(args.silent_after.as_millis()).ok();
@@ -90,5 +100,5 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let examined =
         doctor::doctor(&place, &input, &mut |progress| bar.show(progress), &mut |office| cx.carry_out(office));
     drop(bar);
-    cx.tell(examined?)
+    cx.tell(examined?.map(with_commands))
 }

@@ -1,10 +1,10 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use poste_connect::paths::Top;
 use poste_connect::shell;
 use poste_core::fold::Code;
 use poste_core::office::Office;
-use poste_core::pattern::Pattern;
 use poste_core::store::tables::Concern;
 use poste_core::views;
 use poste_verbs::Answered;
@@ -15,7 +15,6 @@ use super::WriteArgs;
 use crate::cli::duration;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
-use crate::paths::Top;
 use crate::ui::{Answer, Ui, escape};
 use crate::{Result, notes};
 
@@ -77,9 +76,8 @@ pub(crate) fn ms(length: Duration) -> i64 {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.office()?;
-    let top = Top::find(cx, &office)?;
-    let patterns =
-        args.patterns.iter().map(|typed| top.pattern(typed, args.literal)).collect::<Result<Vec<Pattern>>>()?;
+    let top = Top::find(cx.cwd()?, &office)?;
+    let patterns = top.patterns(&args.patterns, args.literal)?;
     if !args.literal {
         for typed in args.patterns.iter().filter(|typed| top.has(typed)) {
             cx.ui.say(format!("{typed} is a file's name as well as a pattern; for the file alone: --literal"));
