@@ -1,5 +1,7 @@
 //! Checks of the configuration files of an office, for the doctor.
 
+use serde_json::json;
+
 use poste_core::Error;
 use poste_core::doctor::{Finding, readable};
 use poste_core::office::Place;
@@ -32,7 +34,7 @@ fn own_file(place: &Place) -> Result<Option<Finding>, Error> {
                 "Nothing is claimed, finished or started until it is mended.",
             )
             .advice("correct the file")
-            .command("poste config check"),
+            .verb("config check", json!({})),
         )),
         Err(error) => Err(error),
     }

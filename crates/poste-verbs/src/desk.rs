@@ -367,6 +367,7 @@ pub fn unshown(stored: &[Stored], error: Error) -> Error {
     }
     let message = format!("stored, and could not be shown: {}", what.join("; "));
     let told = Error { hints: error.hints, ..Error::new(Kind::UnknownOutcome, message).cause(error.message) };
+    let told = told.after(stored);
     match stored.iter().rev().find_map(|stored| stored.id.as_ref()) {
         Some(id) => told.hint(note!("do not write it again; see it: " [log why id, id = id])),
         None => told.hint("it is done; do not do it again"),

@@ -6,15 +6,34 @@ use poste_core::office::{Office, Place};
 use poste_core::progress::Progress;
 use poste_core::text::count;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Answered, Error, Kind, Result};
 
-#[derive(Debug)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Input {
     /// Mend what can be mended safely: modes, leftovers, what is due
+    #[serde(default)]
     pub fix: bool,
-    pub request: Request,
+    /// Leave out what reads the whole log
+    #[serde(default)]
+    pub quick: bool,
+    /// Tell what is harmless, too
+    #[serde(default)]
+    pub verbose: bool,
+    /// How long an agent with mail may do nothing before it is called silent: 1h
+    #[serde(default, rename = "silent_after", deserialize_with = "crate::input::length")]
+    #[schemars(with = "Option<String>")]
+    pub silent_after_ms: Option<i64>,
+}
+
+impl Input {
+    fn request(&self) -> Request {
+        let (quick, verbose) = (self.quick, self.verbose);
+        let patience_ms = self.silent_after_ms.unwrap_or(Request::default().patience_ms);
+        Request { quick, verbose, patience_ms }
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -37,7 +56,7 @@ pub fn doctor(
     carry_out: &mut dyn FnMut(&mut Office),
 ) -> Result<Answered<Answer>> {
     let mut look = || {
-        let mut report = examine(place, input.request, progress)?;
+        let mut report = examine(place, input.request(), progress)?;
         report.add(poste_config::doctor::examine(place));
         Ok::<_, poste_core::Error>(report)
     };

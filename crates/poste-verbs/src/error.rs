@@ -6,7 +6,7 @@ use std::io;
 use poste_core::escape;
 use poste_core::fold::{Class, Code, Rejection};
 use poste_core::text::InvalidText;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use crate::answer::Stored;
 use crate::note::Note;
@@ -176,6 +176,34 @@ impl Error {
         lines.extend(told(&self.causes, because));
         lines.extend(told(&self.hints, "hint: "));
         lines
+    }
+
+    /// With what was written before it.
+    pub fn after(mut self, stored: &[Stored]) -> Self {
+        self.before.get_or_insert_default().stored = stored.to_vec();
+        self
+    }
+
+    /// As data, for programs: notes as a surface writes them, and the verbs that hints name with their inputs.
+    /// Documented in `docs/exit-codes.md`.
+    pub fn data(&self, write: impl Fn(&Note) -> Option<String>) -> Map<String, Value> {
+        let told = |notes: &[Note]| notes.iter().filter_map(&write).collect::<Vec<_>>();
+        let calls = self.hints.iter().flat_map(Note::calls);
+        let stored = self.before.iter().flat_map(|before| &before.stored);
+        let data = json!({
+            "kind": self.kind.word(),
+            "code": self.code,
+            "message": self.wording.as_deref().and_then(&write).unwrap_or_else(|| self.message.clone()),
+            "causes": told(&self.causes),
+            "hints": told(&self.hints),
+            "calls": calls.map(|call| json!({ "verb": call.verb, "input": call.input })).collect::<Vec<_>>(),
+            "stored": stored.map(|stored| json!({ "what": stored.what, "id": stored.id })).collect::<Vec<_>>(),
+            "partial": self.partial,
+        });
+        match data {
+            Value::Object(data) => data,
+            _ => Map::new(),
+        }
     }
 
     pub fn is(&self, code: Code) -> bool {

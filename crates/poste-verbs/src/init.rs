@@ -4,9 +4,17 @@ use std::path::PathBuf;
 
 use poste_core::office::Place;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Answered, Result};
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The office that was found from here until now
+    #[serde(skip)]
+    pub hidden: Option<PathBuf>,
+}
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
@@ -15,8 +23,8 @@ pub struct Answer {
     pub made: bool,
 }
 
-/// Makes an office, unless there is one. `hidden` is the one that was found from here until now.
-pub fn init(place: &Place, hidden: Option<PathBuf>) -> Result<Answered<Answer>> {
+/// Makes an office, unless there is one.
+pub fn init(place: &Place, input: Input) -> Result<Answered<Answer>> {
     let made = place.create()?;
     place.open()?;
     let office = place.path.display().to_string();
@@ -24,7 +32,7 @@ pub fn init(place: &Place, hidden: Option<PathBuf>) -> Result<Answered<Answer>> 
     if !made {
         return Ok(answered);
     }
-    if let Some(hidden) = hidden {
+    if let Some(hidden) = input.hidden {
         answered = answered.warn(format!("from here this office is found before the one at {}", hidden.display()));
     }
     let stored = format!("the office {}", place.path.display());

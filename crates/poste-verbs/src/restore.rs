@@ -7,15 +7,17 @@ use poste_core::progress::Progress;
 use poste_core::text::count;
 use poste_core::{Digest, Position, backup};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Answered, Error, Result};
 
-#[derive(Debug)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Input {
     /// A folder that `poste snapshot` made
     pub snapshot: PathBuf,
     /// Replace the office that is there; it is kept beside the new one
+    #[serde(default)]
     pub replace: bool,
 }
 

@@ -41,6 +41,8 @@ pub enum Access {
 pub struct Spec {
     pub name: &'static str,
     pub access: Access,
+    /// It runs commands, as [`Verb::RUNS_COMMANDS`] says.
+    pub runs_commands: bool,
     /// Fields that only the command line has.
     pub by_hand: &'static [&'static str],
     /// The JSON Schema of its input: a field with a default may be left out.
@@ -62,16 +64,30 @@ impl Spec {
         Self {
             name: V::NAME,
             access: V::ACCESS,
+            runs_commands: V::RUNS_COMMANDS,
             by_hand: V::BY_HAND,
             input: input_schema::<V>,
             answer: verb_answer_schema::<V>,
             call: call_json::<V>,
         }
     }
+
+    /// Whether its input has a field of this name, at least at the command line.
+    pub fn has_field(&self, field: &str) -> bool {
+        self.by_hand.contains(&field) || has_property(&(self.input)(), field)
+    }
+}
+
+fn has_property(schema: &Schema, name: &str) -> bool {
+    schema.get("properties").and_then(Value::as_object).is_some_and(|properties| properties.contains_key(name))
 }
 
 fn input_schema<V: Verb>() -> Schema {
-    titled(V::NAME, schemars::schema_for!(V))
+    titled(V::NAME, bare_input_schema::<V>())
+}
+
+fn bare_input_schema<I: JsonSchema>() -> Schema {
+    schemars::schema_for!(I)
 }
 
 fn verb_answer_schema<V: Verb>() -> Schema {
@@ -213,7 +229,7 @@ pub const VERBS: &[Spec] = &[
 #[derive(Clone, Copy)]
 pub struct Outside {
     pub name: &'static str,
-    pub fields: &'static [&'static str],
+    pub input: fn() -> Schema,
     pub answer: fn() -> Schema,
 }
 
@@ -224,26 +240,28 @@ impl std::fmt::Debug for Outside {
 }
 
 impl Outside {
-    const fn of<A: JsonSchema>(name: &'static str, fields: &'static [&'static str]) -> Self {
-        Self { name, fields, answer: answer_schema::<A> }
+    const fn of<I: DeserializeOwned + JsonSchema, A: Serialize + JsonSchema>(name: &'static str) -> Self {
+        Self { name, input: bare_input_schema::<I>, answer: answer_schema::<A> }
+    }
+
+    pub fn has_field(&self, field: &str) -> bool {
+        has_property(&(self.input)(), field)
     }
 }
 
 pub const OUTSIDE: &[Outside] = &[
-    Outside::of::<crate::config::check::Answer>("config check", &["file"]),
-    Outside::of::<crate::doctor::Answer>("doctor", &["fix"]),
-    Outside::of::<crate::init::Answer>("init", &[]),
-    Outside::of::<crate::restore::Answer>("restore", &["snapshot", "replace"]),
+    Outside::of::<crate::config::check::Input, crate::config::check::Answer>("config check"),
+    Outside::of::<crate::doctor::Input, crate::doctor::Answer>("doctor"),
+    Outside::of::<crate::init::Input, crate::init::Answer>("init"),
+    Outside::of::<crate::restore::Input, crate::restore::Answer>("restore"),
 ];
 
 /// Whether there is such a verb and its input has a field of this name, at least at the command line.
 pub fn has_field(verb: &str, field: &str) -> bool {
-    let Some(spec) = find(verb) else {
-        return OUTSIDE.iter().any(|outside| outside.name == verb && outside.fields.contains(&field));
-    };
-    let schema = (spec.input)();
-    let properties = schema.get("properties").and_then(Value::as_object);
-    spec.by_hand.contains(&field) || properties.is_some_and(|properties| properties.contains_key(field))
+    match find(verb) {
+        Some(spec) => spec.has_field(field),
+        None => OUTSIDE.iter().any(|outside| outside.name == verb && outside.has_field(field)),
+    }
 }
 
 /// Whether a name is one of a verb, or of work outside of an office.

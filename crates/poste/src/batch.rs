@@ -184,10 +184,11 @@ fn submit(cx: &Cx, office: &mut Office, chunk: &mut Vec<(u64, send::Input)>, ans
         return Ok(());
     }
     let (numbers, messages): (Vec<u64>, Vec<send::Input>) = chunk.drain(..).unzip();
-    let decided = cx.ask(office, batch::Input { messages })?.answer;
+    let decided = cx.ask(office, batch::Input { messages })?;
+    notes::say(&cx.ui, &decided);
     // What is stored is told by its count, not one by one.
     cx.forget_stored();
-    for (line, became) in numbers.into_iter().zip(decided.lines) {
+    for (line, became) in numbers.into_iter().zip(decided.answer.lines) {
         match became {
             batch::Line::Sent { number } => {
                 answer.sent += 1;

@@ -222,18 +222,13 @@ impl Cx {
         answered.failed.map_or(Ok(()), |error| Err((*error).into()))
     }
 
-    /// Marks something as shown.
-    pub(crate) fn confirm(&self, office: &mut Office, marks: Vec<Mark>) -> Result {
-        Ok(self.with_desk(office, |desk| desk.confirm(marks))?)
-    }
-
     /// Marks what was just printed. It was printed whatever becomes of that, so a failure is told and no more.
     pub(crate) fn confirm_printed(&self, office: &mut Office, marks: Vec<Mark>) {
         if marks.is_empty() {
             return;
         }
-        if let Err(error) = self.confirm(office, marks) {
-            self.ui.warn(format!("not marked as shown: {}", error.text()));
+        if let Err(error) = self.with_desk(office, |desk| desk.confirm(marks)) {
+            self.ui.warn(format!("not marked as shown: {}", CommandError::from(error).text()));
         }
     }
 
@@ -346,12 +341,13 @@ impl Cx {
         self.stored.borrow_mut().clear();
     }
 
-    /// An answer that could not be made or printed after something was stored must not read as if nothing had been.
+    /// An error with what was stored before it. An answer that could not be made or printed after that must not read as if
+    /// nothing had been.
     pub(crate) fn unshown(&self, error: CommandError) -> CommandError {
         let stored = self.stored.borrow();
         match desk::hides_a_write(&stored, &error) {
             true => desk::unshown(&stored, error.into_inner()).into(),
-            false => error,
+            false => error.after(&stored),
         }
     }
 

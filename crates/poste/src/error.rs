@@ -5,6 +5,7 @@ use std::ops::Deref;
 
 use poste_core::fold::Rejection;
 use poste_core::text::InvalidText;
+use poste_verbs::answer::Stored;
 use poste_verbs::{Error, Note};
 use serde_json::{Value, json};
 
@@ -82,6 +83,11 @@ impl CommandError {
         *self.error
     }
 
+    /// With what the command wrote before it.
+    pub(crate) fn after(self, stored: &[Stored]) -> Self {
+        Self { error: Box::new(self.error.after(stored)), ..self }
+    }
+
     pub(crate) fn is_broken_pipe(&self) -> bool {
         self.unprinted == Some(io::ErrorKind::BrokenPipe)
     }
@@ -127,14 +133,9 @@ impl CommandError {
     }
 
     fn json(&self) -> Value {
-        json!({ "error": {
-            "kind": self.kind.word(),
-            "exit_code": self.exit_code(),
-            "code": self.code,
-            "message": self.text(),
-            "causes": self.causes.iter().map(notes::plain).collect::<Vec<_>>(),
-            "hints": self.hints(),
-        }})
+        let mut data = self.data(|note| Some(notes::plain(note)));
+        data.shift_insert(1, "exit_code".to_owned(), self.exit_code().into());
+        json!({ "error": data })
     }
 }
 

@@ -6,9 +6,7 @@ mod commands;
 mod context;
 mod draft;
 mod error;
-mod explain;
 mod notes;
-mod paths;
 #[doc(hidden)]
 pub mod probe;
 mod ui;

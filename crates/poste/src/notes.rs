@@ -87,7 +87,11 @@ fn command_line(call: &Call) -> String {
 /// `--merge`, `--before 12`.
 fn option(field: &Field) -> String {
     let form = Form::of(&field.verb);
-    let long = match form.argument(&field.name).and_then(clap::Arg::get_long) {
+    let argument = form.argument(&field.name);
+    if let Some(place) = argument.filter(|argument| argument.is_positional()) {
+        return place.get_id().as_str().to_uppercase();
+    }
+    let long = match argument.and_then(clap::Arg::get_long) {
         Some(long) => long.to_owned(),
         None => field.name.replace('_', "-"),
     };
@@ -135,8 +139,9 @@ impl<'v> Form<'v> {
         let command = self.command.as_ref()?;
         let long = field.replace('_', "-");
         let is_named = |argument: &&clap::Arg| argument.get_id() == field || argument.get_long() == Some(&long);
-        // What takes a number or something else has another name for its place.
-        let first = || command.get_positionals().next().or(self.chosen()).filter(|_| field == "number");
+        // What takes a number or something else has another name for its place; a text is a body.
+        let is_first = ["number", "text"].contains(&field);
+        let first = || command.get_positionals().next().or(self.chosen()).filter(|_| is_first);
         // `ingest` is a verb, and a command for each kind of source.
         let below = || command.get_subcommands().flat_map(clap::Command::get_arguments).find(is_named);
         let found = command.get_arguments().find(is_named).or_else(first).or_else(below);
@@ -164,14 +169,26 @@ fn given(value: &Value) -> Vec<Option<String>> {
 mod tests {
     use super::*;
     use poste_verbs::note;
+    use poste_verbs::note::COMMANDS;
     use poste_verbs::verb::{OUTSIDE, VERBS};
 
     #[test]
     fn every_verb_has_a_command() {
-        let names = VERBS.iter().map(|verb| verb.name).chain(OUTSIDE.iter().map(|outside| outside.name));
-        let missing: Vec<&str> = names.filter(|name| Form::of(name).command.is_none()).collect();
+        let verbs = VERBS.iter().chain(poste_dispatch::VERBS).map(|verb| verb.name);
+        let others = OUTSIDE.iter().map(|outside| outside.name).chain(COMMANDS.iter().copied());
+        let missing: Vec<&str> = verbs.chain(others).filter(|name| Form::of(name).command.is_none()).collect();
         // `poste send --batch` reads lines, and calls it for some at a time.
         assert_eq!(missing, ["send batch"]);
+    }
+
+    #[test]
+    fn every_form_is_a_command_that_asks_a_verb() {
+        for (command, verb) in FORMS {
+            let form = Form::of(verb);
+            let is_verb = VERBS.iter().chain(poste_dispatch::VERBS).any(|known| known.name == *verb);
+            assert!(is_verb && form.command.is_some(), "{command}");
+            assert!(form.option.is_none() || form.chosen().is_some(), "{command}");
+        }
     }
 
     #[test]

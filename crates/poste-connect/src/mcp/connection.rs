@@ -15,7 +15,7 @@ use poste_verbs::actions::Carrier;
 use poste_verbs::caller::Ids;
 use poste_verbs::desk::{NO_SPEAKER, hides_a_write, unshown};
 use poste_verbs::session::Identity;
-use poste_verbs::{Answered, Desk, Error, Mark, Note, Result, Verb};
+use poste_verbs::{Answered, Desk, Error, Mark, Note, Result, Verb, verb};
 use serde_json::Value;
 
 use super::notes;
@@ -27,7 +27,6 @@ use crate::station::{Opened, Station};
 #[derive(Clone, Copy)]
 pub struct VerbText {
     pub verb: &'static str,
-    pub runs_commands: bool,
     pub call: fn(&mut Desk<'_>, Value) -> Result<Answered<AnswerText>>,
 }
 
@@ -92,7 +91,18 @@ impl Connection {
     }
 
     pub(super) fn error_text(&self, error: &Error) -> String {
-        error.lines(|note| notes::text(note, self.station.command_line)).join("\n")
+        let mut lines = error.lines(|note| notes::text(note, self.station.command_line));
+        let warnings = error.before.iter().flat_map(|before| self.texts(&before.warnings));
+        lines.extend(warnings.map(|warning| format!("warning: {warning}")));
+        lines.join("\n")
+    }
+
+    /// An error for the program that a model runs in. What was found so far may be words of others, which a model gets
+    /// between fences or not at all.
+    pub(super) fn error_data(&self, error: &Error) -> Value {
+        let mut data = error.data(|note| notes::text(note, self.station.command_line));
+        data.remove("partial");
+        Value::Object(data)
     }
 
     /// Works on the connection that stays open.
@@ -157,7 +167,8 @@ impl Connection {
     pub(super) fn show(&self, own: &Identity, verb: &str, input: Value, call: Option<&Call>) -> Result<Called> {
         let found = self.texts.iter().find(|text| text.verb == verb);
         let found = found.ok_or_else(|| Error::internal(format!("{verb} has no text")))?;
-        let cancellation = call.filter(|_| found.runs_commands).map(Call::cancellation);
+        let runs_commands = verb::find(verb).is_some_and(|spec| spec.runs_commands);
+        let cancellation = call.filter(|_| runs_commands).map(Call::cancellation);
         let answered = self.ask(own, cancellation.as_ref(), |desk| (found.call)(desk, input))?;
         Ok(self.called(answered, false))
     }
@@ -171,7 +182,7 @@ impl Connection {
             next: self.texts(&answered.next),
             warnings: self.texts(&answered.warnings),
             marks: answered.marks,
-            failed: answered.failed.map(|error| self.error_text(&error)),
+            failed: answered.failed,
         }
     }
 
@@ -293,12 +304,12 @@ fn is_current(office: &Office, own: &Identity, found_at: Instant) -> Result<bool
 }
 
 /// The error of a verb: what was stored before it is named, and a name is taken with a tool.
-fn for_model(mut error: Error) -> Error {
+fn for_model(error: Error) -> Error {
     if error.code == Some(NO_SPEAKER) {
         return unnamed();
     }
-    let before = error.before.take().unwrap_or_default();
-    if hides_a_write(&before.stored, &error) { unshown(&before.stored, error) } else { error }
+    let stored = error.before.as_ref().map(|before| before.stored.clone()).unwrap_or_default();
+    if hides_a_write(&stored, &error) { unshown(&stored, error) } else { error }
 }
 
 pub(super) fn unnamed() -> Error {

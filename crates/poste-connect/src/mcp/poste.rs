@@ -149,7 +149,8 @@ impl Table for PosteTable {
 fn refusal(connection: &Connection, error: &Error) -> Reply {
     let text = connection.error_text(error);
     let (text, _) = render::cut(&text, render::TOKENS_DEFAULT);
-    Reply { text: text.to_owned(), structured: json!({ "text": text }), marks: Vec::new(), is_error: true }
+    let structured = json!({ "text": text, "error": connection.error_data(error) });
+    Reply { text: text.to_owned(), structured, marks: Vec::new(), is_error: true }
 }
 
 /// Something a client sent, for an error.

@@ -62,10 +62,11 @@ impl Reply {
     }
 
     /// An answer that failed all the same: why stands first, whichever part a program shows.
-    pub(super) fn failed(self, why: &str) -> Self {
+    pub(super) fn failed(self, why: &str, error: Value) -> Self {
         let mut structured = self.structured;
         let answer = structured["text"].as_str().unwrap_or_default();
         structured["text"] = Value::String(format!("{why}\n{answer}"));
+        structured["error"] = error;
         Self { text: format!("{why}\n{}", self.text), structured, is_error: true, ..self }
     }
 }

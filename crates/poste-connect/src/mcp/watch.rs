@@ -187,7 +187,6 @@ mod tests {
 
     const TEXTS: &[VerbText] = &[VerbText {
         verb: poste_verbs::agents::Input::NAME,
-        runs_commands: false,
         call: |desk, input| {
             let found = poste_verbs::verb::find(poste_verbs::agents::Input::NAME).expect("it is a verb");
             let answered: Answered<Value> = (found.call)(desk, input)?;

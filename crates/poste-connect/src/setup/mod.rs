@@ -13,6 +13,7 @@ mod section;
 pub mod site;
 pub mod texts;
 pub mod toml;
+pub mod work;
 
 use std::path::PathBuf;
 

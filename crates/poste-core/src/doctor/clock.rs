@@ -1,5 +1,7 @@
 //! The machine's clock.
 
+use serde_json::json;
+
 use super::{Finding, Opened, Scene};
 use crate::error::Error;
 use crate::limits::CLOCK_LEAP_MS_MIN;
@@ -18,7 +20,7 @@ pub(super) fn clock(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error>
                 "Nothing is written until somebody says that the clock is right: leases and expiries hang on it.",
             )
             .advice("correct the clock, or, if it is right, accept it in your name")
-            .command("poste clock accept --as NAME"),
+            .verb("clock accept", json!({ "as": "NAME" })),
         ),
         Reading::Leap { leap_ms, .. } => scene.add(Finding::note(
             "clock",

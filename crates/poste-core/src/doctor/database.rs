@@ -1,5 +1,7 @@
 //! The database: whether it opens, whose it is, whether it is whole.
 
+use serde_json::json;
+
 use super::fix::Mend;
 use super::{Finding, Opened, Scene, quoted};
 use crate::error::Error;
@@ -12,12 +14,11 @@ use crate::store::{Store, check_no_mail};
 use crate::views::{self, Problem, ProblemKind};
 
 const RESTORE: &str = "keep a copy of the folder as it is; then go back to the newest snapshot";
-const RESTORE_COMMAND: &str = "poste restore SNAPSHOT --replace";
 
 pub(super) fn damaged(damage: &str) -> Finding {
     Finding::problem("damage", format!("the office is damaged: {damage}"), "What it says can no longer be trusted.")
         .advice(RESTORE)
-        .command(RESTORE_COMMAND)
+        .verb("restore", json!({ "snapshot": "SNAPSHOT", "replace": true }))
 }
 
 /// The database as it is, if this program can read its tables.
@@ -87,7 +88,7 @@ fn unopened(scene: &Scene<'_>, error: &Error) -> Option<Finding> {
                 "It is no office yet, or no longer one.",
             )
             .advice("if there never was mail in it, make one; else restore a snapshot")
-            .command("poste init"),
+            .verb("init", json!({})),
         },
         Error::Emptied { sign, .. } => emptied(scene, sign),
         Error::Damaged(damage) | Error::DatabaseDamaged(damage) => damaged(damage),
@@ -97,7 +98,7 @@ fn unopened(scene: &Scene<'_>, error: &Error) -> Option<Finding> {
             "No command can use this office.",
         )
         .advice(RESTORE)
-        .command(RESTORE_COMMAND),
+        .verb("restore", json!({ "snapshot": "SNAPSHOT", "replace": true })),
         error => Finding::problem(
             "unreadable",
             format!("the database cannot be opened: {error}"),
@@ -125,7 +126,7 @@ fn foreign(scene: &Scene<'_>, unmarked: bool) -> Result<Finding, Error> {
             "making the office was interrupted",
             "There is no mail in it yet, and no command uses it.",
         )
-        .command("poste init")),
+        .verb("init", json!({}))),
         Err(Error::Emptied { sign, .. }) => Ok(emptied(scene, &sign)),
         Err(error) => Err(error),
     }
@@ -154,7 +155,7 @@ fn lost(what: String) -> Finding {
         "All mail of this office is gone from here. No command uses it, or begins a new one in its place.",
     )
     .advice("look for the file; else go back to the newest snapshot")
-    .command(RESTORE_COMMAND)
+    .verb("restore", json!({ "snapshot": "SNAPSHOT", "replace": true }))
 }
 
 /// What the file asks of programs. Says whether this one can read its tables.
@@ -174,7 +175,7 @@ fn versions(scene: &mut Scene<'_>, file: &FileVersion) -> bool {
     } else if file.schema < ours {
         let meaning =
             "The next command brings it up to date, after setting a copy aside. Its tables were not looked at.";
-        scene.add(Finding::note("version", what, meaning).command("poste agents"));
+        scene.add(Finding::note("version", what, meaning).verb("agents", json!({})));
         return false;
     }
     true
@@ -208,7 +209,7 @@ pub(super) fn erasure(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Erro
             what,
             "Erasing was interrupted. The words are out of the tables, and may still stand in a file of the office.",
         )
-        .command("poste redact --finish")
+        .verb("redact", json!({ "finish": true }))
         .mend(Mend::Erase)
     }));
     Ok(())
@@ -249,7 +250,9 @@ pub(super) fn soundness(
 fn unsound(problem: Problem) -> Finding {
     if problem.kind == ProblemKind::Unerased {
         let meaning = "Words that were redacted still stand in a file of the office.";
-        return Finding::problem("unerased", problem.what, meaning).command("poste redact --finish").mend(Mend::Erase);
+        return Finding::problem("unerased", problem.what, meaning)
+            .verb("redact", json!({ "finish": true }))
+            .mend(Mend::Erase);
     }
     let meaning = match problem.kind {
         ProblemKind::Tables => {
@@ -259,5 +262,7 @@ fn unsound(problem: Problem) -> Finding {
         ProblemKind::Archive => "Messages that were archived cannot be read any more. Their records are there.",
         _ => "The log was changed or the disk damaged it. What it says can no longer be trusted.",
     };
-    Finding::problem("unsound", problem.what, meaning).advice(RESTORE).command(RESTORE_COMMAND)
+    Finding::problem("unsound", problem.what, meaning)
+        .advice(RESTORE)
+        .verb("restore", json!({ "snapshot": "SNAPSHOT", "replace": true }))
 }

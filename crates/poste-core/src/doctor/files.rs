@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
+
 use super::fix::Mend;
 use super::folder::files;
 use super::{Finding, Opened, Scene};
@@ -68,7 +70,7 @@ pub(super) fn mirrors(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Erro
                     "The context itself is as the log says. The file is left as it is, and no longer follows.",
                 )
                 .advice("keep elsewhere what you want of the edit, without the redacted words; then drop the file")
-                .command(format!("poste context mirror {name} --force")),
+                .verb("context mirror", json!({ "name": name, "force": true })),
             ),
             Some(Mirror::Edited(path)) => scene.add(
                 Finding::warning(
@@ -77,7 +79,7 @@ pub(super) fn mirrors(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Erro
                     "The context itself is as the log says. The file is left as it is, and no longer follows.",
                 )
                 .advice(format!("take the edit over, or drop it: poste context mirror {name} --force"))
-                .command(format!("poste context replace {name} --file {} --merge", super::quoted(&path))),
+                .verb("context replace", json!({ "name": name, "file": path.display().to_string(), "merge": true })),
             ),
         }
     }

@@ -1,5 +1,7 @@
 //! The folder: whether it is there and private, what is missing, what was left behind, and the disk it is on.
 
+use serde_json::json;
+
 use super::fix::Mend;
 use super::{Finding, Scene, quoted};
 use crate::backup;
@@ -32,7 +34,7 @@ pub(super) fn is_there(scene: &mut Scene<'_>) -> Result<bool, Error> {
                 "No office can be here, and none further up is used instead.",
             )
             .advice("look what it is and move it away; then make an office, or restore one from a snapshot")
-            .command("poste init"),
+            .verb("init", json!({})),
         );
     }
     Ok(is_folder)

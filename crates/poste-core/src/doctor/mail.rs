@@ -1,5 +1,7 @@
 //! Agents that do not answer, mail that nobody can take, and claims that do not end.
 
+use serde_json::json;
+
 use super::fix::Mend;
 use super::{Finding, Opened, Scene};
 use crate::error::Error;
@@ -33,19 +35,19 @@ fn unreachable(mail: &Unreachable) -> Finding {
             "It waits until somebody with that role or capability registers.",
         )
         .advice("register somebody who can take it, or let its sender forward it")
-        .command(format!("poste track {oldest}")),
+        .verb("track", json!({ "number": oldest })),
         "retired" => found(
             format!("{open} for {address}, who is retired; the oldest is #{oldest}"),
             "Retiring returns all mail, so this cannot come about by any command: the tables may be damaged.",
         )
         .advice("revive it and take the mail")
-        .command(format!("poste register {address} --update")),
+        .verb("register", json!({ "name": address, "update": true })),
         _ => found(
             format!("{open} for {address}, whom nobody registered; the oldest is #{oldest}"),
             "Mail to an unknown name is refused, so this cannot come about by any command: the tables may be damaged.",
         )
         .advice("register the name and take the mail")
-        .command(format!("poste register {address}")),
+        .verb("register", json!({ "name": address })),
     }
 }
 
@@ -62,7 +64,7 @@ fn silent(agent: &SilentAgent, for_ms: i64) -> Finding {
         _ => Finding::warning("silent", what, "It may have ended, or it does not look for mail."),
     }
     .advice("start it again, or retire it, and its mail goes back to the senders")
-    .command(format!("poste inbox --as {name}"))
+    .verb("inbox", json!({ "as": name }))
 }
 
 /// Sessions that count as running and whose process is provably gone.
@@ -80,10 +82,7 @@ pub(super) fn sessions(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Err
         scene.add(
             Finding::warning("session", what, meaning)
                 .advice("start it again, which takes over by itself, or close it")
-                .command(format!(
-                    "poste session close {} --as {agent}",
-                    super::quoted(std::path::Path::new(id.as_str()))
-                )),
+                .verb("session close", json!({ "session_id": id, "as": agent })),
         );
     }
     Ok(())
@@ -100,7 +99,7 @@ pub(super) fn claims(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error
                 format!("the lease of #{}, held by {}, ended {} ago", claim.message, claim.holder, length(late_ms)),
                 "No command has looked since, so it is not recorded yet and nobody else can claim it.",
             )
-            .command("poste agents")
+            .verb("agents", json!({}))
             .mend(Mend::Settle),
         );
     }
@@ -113,7 +112,7 @@ pub(super) fn claims(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error
                     format!("#{} is held by {}, who is not active", claim.message, claim.holder),
                     "Retiring releases all claims, so this cannot come about by any command: the tables may be damaged.",
                 )
-                .command(format!("poste track {}", claim.message)),
+                .verb("track", json!({ "number": claim.message })),
             );
         } else if held_ms > claim.lease_ms.saturating_mul(LEASES_HELD_MAX) {
             scene.add(long_held(claim, held_ms));
@@ -135,5 +134,5 @@ fn long_held(claim: &HeldClaim, held_ms: i64) -> Finding {
         "It may be long work, or a loop that extends and does nothing. Nobody else can take it.",
     )
     .advice("if it is stuck, give it back; that counts no attempt")
-    .command(format!("poste release {message} --token {token} --as {holder}"))
+    .verb("release", json!({ "number": message, "token": token, "as": holder }))
 }

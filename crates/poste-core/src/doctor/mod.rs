@@ -17,6 +17,7 @@ mod mail;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 pub use database::readable;
 pub use fix::{Mended, mend};
@@ -78,10 +79,20 @@ pub struct Finding {
     pub advice: Option<String>,
     /// A command that does it, or the first one to type.
     pub command: Option<String>,
+    /// A verb that does it, which a surface writes as its command.
+    #[serde(skip)]
+    pub verb: Option<VerbCall>,
     /// `poste doctor --fix` does it.
     pub fixable: bool,
     #[serde(skip)]
     mend: Option<Mend>,
+}
+
+/// A verb with its input.
+#[derive(Debug, Clone)]
+pub struct VerbCall {
+    pub name: &'static str,
+    pub input: Map<String, Value>,
 }
 
 impl Finding {
@@ -93,6 +104,7 @@ impl Finding {
             meaning: meaning.into(),
             advice: None,
             command: None,
+            verb: None,
             fixable: false,
             mend: None,
         }
@@ -117,6 +129,13 @@ impl Finding {
 
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
+        self
+    }
+
+    /// A verb, with its input as an object. `as` in it is who should call.
+    pub fn verb(mut self, name: &'static str, input: Value) -> Self {
+        let input = input.as_object().cloned().unwrap_or_default();
+        self.verb = Some(VerbCall { name, input });
         self
     }
 

@@ -45,7 +45,7 @@ impl Verb for Input {
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
         let content = match &self.reason {
-            Some(reason) => Some(self.secrets.text("reason", said("--reason", reason)?)?),
+            Some(reason) => Some(self.secrets.text("reason", said("reason", reason)?)?),
             None => None,
         };
         if desk.office.agent(&self.agent)?.is_none() {

@@ -48,6 +48,7 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "team add";
     const ACCESS: Access = Access::Writes;
+    const BY_HAND: &'static [&'static str] = &["preset"];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
@@ -78,7 +79,7 @@ impl Input {
         let name = &self.name;
         if self.preset.is_none_or(|preset| preset == Preset::Command) && self.command.is_empty() {
             return Err(Error::usage("nothing says what is run for it")
-                .hint("a preset: --preset claude-code; or a command after --: -- ./agent.sh"));
+                .hint(note!("a preset: " {preset = "claude-code"} "; or a command after --: -- ./agent.sh")));
         }
         let runners = poste_config::runners(desk.office)?;
         if runners.agents.get(name).is_some_and(|known| known.source != Source::Machine) {

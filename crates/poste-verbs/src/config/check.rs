@@ -8,9 +8,16 @@ use poste_core::office::Place;
 use poste_core::payload::PayloadSchemas;
 use poste_core::text::count;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Answered, Error, Result};
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// This file instead of the office's; needs no office
+    pub file: Option<PathBuf>,
+}
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Answer {
@@ -34,15 +41,21 @@ struct Counts {
     rules: usize,
 }
 
-/// Checks a file that belongs to no office.
-pub fn of_file(file: &Path) -> Result<Answered<Answer>> {
+/// Checks a file that belongs to no office, or else the files of the office at `place`.
+pub fn check(place: impl FnOnce() -> Result<Place>, input: &Input) -> Result<Answered<Answer>> {
+    match &input.file {
+        Some(file) => of_file(file),
+        None => of_office(&place()?),
+    }
+}
+
+fn of_file(file: &Path) -> Result<Answered<Answer>> {
     let (mut answer, mut counts) = (Answer::default(), Counts::default());
     answer.read_rules(file, &mut counts)?;
     Ok(answer.judged(&counts))
 }
 
-/// Checks the files of an office.
-pub fn of_office(place: &Place) -> Result<Answered<Answer>> {
+fn of_office(place: &Place) -> Result<Answered<Answer>> {
     let (mut answer, mut counts) = (Answer::default(), Counts::default());
     let main = place.path.with_file_name(poste_config::FILE);
     answer.read_rules(&main, &mut counts)?;

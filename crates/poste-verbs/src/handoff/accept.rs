@@ -73,6 +73,7 @@ pub enum All {
 impl Verb for Input {
     const NAME: &'static str = "handoff accept";
     const ACCESS: Access = Access::Writes;
+    const BY_HAND: &'static [&'static str] = &["verify", "override"];
     const RUNS_COMMANDS: bool = true;
     type Answer = Decided;
 

@@ -102,6 +102,7 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "handoff create";
     const ACCESS: Access = Access::Writes;
+    const BY_HAND: &'static [&'static str] = &["verify", "verify_shell"];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

@@ -25,6 +25,7 @@ pub struct Input {
 impl Verb for Input {
     const NAME: &'static str = "log diff-digest";
     const ACCESS: Access = Access::Reads;
+    const BY_HAND: &'static [&'static str] = &["find"];
     type Answer = DigestDiff;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<DigestDiff>> {

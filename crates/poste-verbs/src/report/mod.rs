@@ -5,3 +5,4 @@ pub mod blocker;
 pub mod broadcast;
 pub mod conversation;
 pub mod day;
+pub mod page;

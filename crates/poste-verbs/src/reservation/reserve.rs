@@ -46,6 +46,7 @@ pub struct Input {
 impl Verb for Input {
     const NAME: &'static str = "reserve";
     const ACCESS: Access = Access::Writes;
+    const BY_HAND: &'static [&'static str] = &["wait"];
     type Answer = HeldAnswer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<HeldAnswer>> {

@@ -58,7 +58,7 @@ impl Verb for Input {
             (Some(NoteKind::Agent), _, None) => return Err(Error::usage("which agent was invoked?")),
             (Some(what), ..) => what,
         };
-        let content = self.secrets.text("note", said("the note", &self.text)?)?;
+        let content = self.secrets.text("note", said("text", &self.text)?)?;
         let header = SessionNote { session: session.id.clone(), what, question: self.question, agent: self.agent };
         let proposal = desk.proposal(Intent::SessionNote(header), Some(content), self.id)?;
         let (outcome, _) = desk.decide(&proposal)?;

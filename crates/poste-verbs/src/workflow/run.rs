@@ -55,7 +55,7 @@ impl Verb for Input {
         desk.say(note!("see how it goes: " [workflow show, workflow = workflow]));
         // A workflow only sends. That its agents are started is somebody else's, and without runs it looks as if nobody does so.
         if nobody_runs(desk.office)? {
-            desk.say("no agent runs now; if no dispatcher is there to start them: poste dispatch");
+            desk.say(note!("no agent runs now; if no dispatcher is there to start them: "[dispatch]));
         }
         Ok(Answered::new(Answer { id, repeat: started.repeat, view }))
     }

@@ -4,6 +4,5 @@
 mod coalesce;
 mod planner;
 mod registry;
-mod texts;
 mod ways;
 mod words;

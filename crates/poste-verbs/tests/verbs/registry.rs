@@ -1,6 +1,7 @@
 //! The registry of all verbs.
 
 use poste_verbs::VERBS;
+use poste_verbs::verb::OUTSIDE;
 use serde_json::Value;
 
 #[test]
@@ -14,9 +15,11 @@ fn verbs_are_listed_once_and_in_order() {
 
 #[test]
 fn every_verb_takes_an_object_and_answers_with_something() {
-    for spec in VERBS {
-        let input = (spec.input)();
-        assert_eq!(input.get("type").and_then(Value::as_str), Some("object"), "{}", spec.name);
-        assert!((spec.answer)().as_object().is_some_and(|schema| !schema.is_empty()), "{}", spec.name);
+    let verbs = VERBS.iter().map(|spec| (spec.name, spec.input, spec.answer));
+    for (name, input, answer) in
+        verbs.chain(OUTSIDE.iter().map(|outside| (outside.name, outside.input, outside.answer)))
+    {
+        assert_eq!(input().get("type").and_then(Value::as_str), Some("object"), "{name}");
+        assert!(answer().as_object().is_some_and(|schema| !schema.is_empty()), "{name}");
     }
 }

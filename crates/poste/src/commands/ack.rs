@@ -1,8 +1,7 @@
 use poste_core::log::MessageNo;
-use poste_core::text::RecordId;
 use poste_verbs::ack;
 
-use super::SecretArgs;
+use super::WriteArgs;
 use crate::Result;
 use crate::context::Cx;
 
@@ -18,13 +17,15 @@ pub(crate) struct Args {
     /// A word to the sender
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
     #[command(flatten)]
-    secret: SecretArgs,
+    write: WriteArgs,
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    cx.call(ack::Input { number: args.number, note: args.note, id: args.id, secrets: args.secret.secrets() })
+    cx.call(ack::Input {
+        number: args.number,
+        note: args.note,
+        id: args.write.id,
+        secrets: args.write.secret.secrets(),
+    })
 }

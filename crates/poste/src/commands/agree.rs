@@ -1,11 +1,11 @@
 use std::io::{self, Write};
 
 use poste_core::log::MessageNo;
-use poste_core::text::{ContextName, RecordId};
+use poste_core::text::ContextName;
 use poste_core::views::{self, AgreementView};
 use poste_verbs::{agree, agreement};
 
-use super::SecretArgs;
+use super::WriteArgs;
 use super::context_lock::WaitArgs;
 use crate::Result;
 use crate::context::Cx;
@@ -39,11 +39,8 @@ pub(crate) struct Args {
     key: Option<String>,
     #[command(flatten)]
     wait: WaitArgs,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
     #[command(flatten)]
-    secret: SecretArgs,
+    write: WriteArgs,
 }
 
 impl Answer for agree::Answer {
@@ -81,7 +78,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         return cx.call(agreement::Input { number: args.number });
     }
     let mut office = cx.office()?;
-    let is_repeat = match &args.id {
+    let is_repeat = match &args.write.id {
         Some(id) => views::is_known_id(office.store(), id)?,
         None => false,
     };
@@ -91,8 +88,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         context: args.context.clone(),
         key: args.key,
         // Under one id it is said once, however often the context has to be waited for.
-        id: Some(args.id.unwrap_or_else(|| cx.new_id())),
-        secrets: args.secret.secrets(),
+        id: Some(args.write.id.unwrap_or_else(|| cx.new_id())),
+        secrets: args.write.secret.secrets(),
     };
     let answered = match &args.context {
         Some(name) => args.wait.patiently(cx, &mut office, name, |office| cx.ask(office, input.clone()))?,

@@ -1,10 +1,10 @@
 use std::io::{self, Write};
 
 use poste_core::log::MessageNo;
-use poste_core::text::{RecordId, Word};
+use poste_core::text::Word;
 use poste_verbs::approve;
 
-use super::SecretArgs;
+use super::WriteArgs;
 use crate::Result;
 use crate::context::Cx;
 use crate::draft::read_body;
@@ -34,11 +34,8 @@ pub(crate) struct DecisionArgs {
     /// A word to whoever asked; - for stdin
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub note: Option<String>,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    pub id: Option<RecordId>,
     #[command(flatten)]
-    pub secret: SecretArgs,
+    pub write: WriteArgs,
 }
 
 impl Answer for approve::Answer {
@@ -49,6 +46,6 @@ impl Answer for approve::Answer {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let DecisionArgs { choice, note, id, secret } = args.decision;
+    let DecisionArgs { choice, note, write: WriteArgs { id, secret } } = args.decision;
     cx.call(approve::Input { number: args.number, choice, note: read_body(note)?, id, secrets: secret.secrets() })
 }

@@ -121,11 +121,14 @@ impl Answer for set::Answer {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     match args.command {
-        ConfigCommand::Check(CheckArgs { file: None }) => cx.tell(check::of_office(&cx.place()?)?),
         ConfigCommand::Check(CheckArgs { file: Some(file) }) if !file.exists() => {
             Err(CommandError::not_found(format!("there is no file {}", file.display())))
         }
-        ConfigCommand::Check(CheckArgs { file: Some(file) }) => cx.tell(check::of_file(&cx.cwd()?.join(file))?),
+        ConfigCommand::Check(CheckArgs { file }) => {
+            let file = file.map(|file| Ok::<_, CommandError>(cx.cwd()?.join(file))).transpose()?;
+            let checked = check::check(|| cx.station().place(), &check::Input { file });
+            cx.tell(checked?)
+        }
         ConfigCommand::Show(args) => cx.call(show::Input { key: args.key }),
         ConfigCommand::Set(args) => cx.call(set::Input { key: args.key.to_string(), value: args.value }),
     }

@@ -283,13 +283,10 @@ fn no_data(view: &ContextView) -> CommandError {
 
 /// For a file or a program it is as it was written; for a terminal it is made safe.
 fn print_plain(cx: &Cx, text: &str) -> Result {
-    let mut out = cx.ui.out();
     match cx.ui.terminal {
-        true => out.write_all(escape::block(text).as_bytes())?,
-        false => out.write_all(text.as_bytes())?,
+        true => cx.ui.text(&escape::block(text)),
+        false => cx.ui.text(text),
     }
-    out.flush()?;
-    Ok(())
 }
 
 /// What was stored, in a word for people.

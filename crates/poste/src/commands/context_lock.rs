@@ -11,7 +11,7 @@ use poste_core::views;
 use poste_verbs::Error;
 use poste_verbs::context::{lock, unlock};
 
-use super::SecretArgs;
+use super::WriteArgs;
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
@@ -58,11 +58,8 @@ pub(crate) struct UnlockArgs {
     /// With --force: why
     #[arg(long, value_name = "TEXT", requires = "force")]
     reason: Option<String>,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
     #[command(flatten)]
-    secret: SecretArgs,
+    write: WriteArgs,
 }
 
 impl Answer for lock::Answer {
@@ -93,7 +90,12 @@ pub(crate) fn lock(cx: &mut Cx, args: LockArgs) -> Result {
 }
 
 pub(crate) fn unlock(cx: &mut Cx, args: UnlockArgs) -> Result {
-    cx.call(unlock::Input { name: args.name, reason: args.reason, id: args.id, secrets: args.secret.secrets() })
+    cx.call(unlock::Input {
+        name: args.name,
+        reason: args.reason,
+        id: args.write.id,
+        secrets: args.write.secret.secrets(),
+    })
 }
 
 impl WaitArgs {

@@ -8,19 +8,19 @@ use poste_core::fold::Versioned;
 use poste_core::limits;
 use poste_core::office::Office;
 use poste_core::store::mirror;
-use poste_core::text::{ContextName, RecordId, Word};
+use poste_core::text::{ContextName, Word};
 use poste_verbs::context::{EditAnswer, MARKED, VersionAnswer, append, create, replace, set, show};
 use poste_verbs::{Answered, Verb};
 use serde_json::value::RawValue;
 
-use super::SecretArgs;
+use super::WriteArgs;
 use super::context::{lock_text, told};
 use super::context_lock::WaitArgs;
-use crate::Result;
 use crate::context::Cx;
 use crate::draft::{read_body, read_payload};
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
+use crate::{Result, notes};
 
 /// What every change of a context takes.
 #[derive(Debug, clap::Args)]
@@ -30,11 +30,8 @@ pub(crate) struct ChangeArgs {
     pub summary: Option<String>,
     #[command(flatten)]
     pub wait: WaitArgs,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    pub id: Option<RecordId>,
     #[command(flatten)]
-    pub secret: SecretArgs,
+    pub write: WriteArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -162,8 +159,8 @@ pub(crate) fn create(cx: &mut Cx, args: CreateArgs) -> Result {
         data: args.data.as_deref().map(read_data).transpose()?,
         schema: args.schema.as_deref().map(read_schema).transpose()?,
         summary: args.change.summary,
-        id: args.change.id,
-        secrets: args.change.secret.secrets(),
+        id: args.change.write.id,
+        secrets: args.change.write.secret.secrets(),
     })
 }
 
@@ -173,8 +170,8 @@ pub(crate) fn append(cx: &mut Cx, args: AppendArgs) -> Result {
         name: args.name,
         title: args.title,
         summary: args.change.summary,
-        id: args.change.id,
-        secrets: args.change.secret.secrets(),
+        id: args.change.write.id,
+        secrets: args.change.write.secret.secrets(),
     };
     change(cx, args.change.wait, &input.name.clone(), &input)
 }
@@ -195,9 +192,9 @@ pub(crate) fn replace(cx: &mut Cx, args: ReplaceArgs) -> Result {
         if_version: args.if_version,
         merge: args.merge,
         summary: args.change.summary,
-        id: args.change.id,
+        id: args.change.write.id,
         from_mirror,
-        secrets: args.change.secret.secrets(),
+        secrets: args.change.write.secret.secrets(),
     };
     change(cx, args.change.wait, &input.name.clone(), &input)
 }
@@ -213,8 +210,8 @@ pub(crate) fn set(cx: &mut Cx, args: SetArgs) -> Result {
         name: args.name,
         if_version: args.if_version,
         summary: args.change.summary,
-        id: args.change.id,
-        secrets: args.change.secret.secrets(),
+        id: args.change.write.id,
+        secrets: args.change.write.secret.secrets(),
     };
     change(cx, args.change.wait, &input.name.clone(), &input)
 }
@@ -261,7 +258,9 @@ pub(crate) fn edit(cx: &mut Cx, args: EditArgs) -> Result {
     let editor = editor()?;
     let mut office = cx.open_to_write()?;
     cx.active_agent(&mut office)?;
-    let before = cx.ask(&mut office, show::Input { name: args.name.clone(), at: None })?.answer;
+    let shown = cx.ask(&mut office, show::Input { name: args.name.clone(), at: None })?;
+    notes::say(&cx.ui, &shown);
+    let before = shown.answer;
     if let Some(lock) = &before.lock {
         cx.ui.say(format!("{} is {}", args.name, lock_text(&cx.ui, lock)));
     }
@@ -270,6 +269,7 @@ pub(crate) fn edit(cx: &mut Cx, args: EditArgs) -> Result {
         let is_untouched = std::fs::read(file.path()).is_ok_and(|bytes| bytes == before.text.as_bytes());
         return Err(if is_untouched { error } else { keep(file, error).1 });
     }
+    cx.confirm_printed(&mut office, shown.marks);
     let text = match read_text(None, Some(file.path())) {
         Ok(text) => text,
         Err(error) => return Err(keep(file, error).1),
@@ -290,9 +290,9 @@ pub(crate) fn edit(cx: &mut Cx, args: EditArgs) -> Result {
         if_version: Some(before.version),
         merge: args.merge,
         summary: args.change.summary,
-        id: args.change.id,
+        id: args.change.write.id,
         from_mirror: false,
-        secrets: args.change.secret.secrets(),
+        secrets: args.change.write.secret.secrets(),
     };
     match changed(cx, &mut office, args.change.wait, &input.name, &input) {
         Ok(answered) => {

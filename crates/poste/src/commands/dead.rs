@@ -3,11 +3,11 @@ use std::io::{self, Write};
 use poste_core::Address;
 use poste_core::log::MessageNo;
 use poste_core::store::tables::State;
-use poste_core::text::{Name, RecordId};
+use poste_core::text::Name;
 use poste_core::views::DeadLetters;
 use poste_verbs::dead::{drop, list};
 
-use super::{SecretArgs, retry, track};
+use super::{WriteArgs, retry, track};
 use crate::Result;
 use crate::context::Cx;
 use crate::ui::{self, Answer, Paint, Ui, escape};
@@ -70,11 +70,8 @@ struct DropArgs {
     /// Why nothing more will be done
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
     #[command(flatten)]
-    secret: SecretArgs,
+    write: WriteArgs,
 }
 
 impl Answer for DeadLetters {
@@ -117,8 +114,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         DeadCommand::Show { number } => track::run(cx, track::Args::with_history(number)),
         DeadCommand::Retry(args) => retry::run(cx, args),
         DeadCommand::Drop(args) => {
-            let secrets = args.secret.secrets();
-            cx.call(drop::Input { number: args.number, to: args.to, reason: args.reason, id: args.id, secrets })
+            let secrets = args.write.secret.secrets();
+            cx.call(drop::Input { number: args.number, to: args.to, reason: args.reason, id: args.write.id, secrets })
         }
     }
 }

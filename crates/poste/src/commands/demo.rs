@@ -285,7 +285,7 @@ impl Player<'_> {
     fn claim(&mut self) -> Result<MessageNo> {
         let input = claim::Input { waits: true, ..claim::Input::default() };
         let answered = super::claim::wait(self.cx, &mut self.office, &input, Some(PATIENCE))?;
-        self.cx.confirm(&mut self.office, answered.marks)?;
+        self.cx.confirm_printed(&mut self.office, answered.marks);
         let claim = answered.answer.claims.into_iter().next();
         claim.map(|claim| claim.message.number).ok_or_else(|| CommandError::not_found("the claim won nothing"))
     }
@@ -294,7 +294,7 @@ impl Player<'_> {
     fn await_and_ack(&mut self, kind: &str) -> Result {
         let input = wait::Input { kind: Some(kind.parse()?), limit: 1, ..wait::Input::default() };
         let answered = super::wait::next_mail(self.cx, &mut self.office, input, Some(PATIENCE))?;
-        self.cx.confirm(&mut self.office, answered.marks)?;
+        self.cx.confirm_printed(&mut self.office, answered.marks);
         for MessageView { number, .. } in answered.answer.news.messages {
             self.ask(ack::Input { number, note: None, id: None, secrets: Secrets::default() })?;
         }

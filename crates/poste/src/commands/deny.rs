@@ -1,8 +1,7 @@
 use poste_core::log::MessageNo;
-use poste_core::text::RecordId;
 use poste_verbs::deny;
 
-use super::SecretArgs;
+use super::WriteArgs;
 use crate::Result;
 use crate::context::Cx;
 use crate::draft::read_body;
@@ -19,18 +18,15 @@ pub(crate) struct Args {
     /// Why; - for stdin
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: Option<String>,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
     #[command(flatten)]
-    secret: SecretArgs,
+    write: WriteArgs,
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     cx.call(deny::Input {
         number: args.number,
         reason: read_body(args.reason)?,
-        id: args.id,
-        secrets: args.secret.secrets(),
+        id: args.write.id,
+        secrets: args.write.secret.secrets(),
     })
 }

@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use poste_core::log::MessageNo;
-use poste_core::text::{Name, RecordId};
+use poste_core::text::Name;
 use poste_core::views::{Later, WhyLater};
 use poste_dispatch::engine::{
     AgentPicture, AgentState, Dispatcher, Hold, Picture, SpentPicture, Told, Until, WaitReason,
@@ -9,7 +9,7 @@ use poste_dispatch::engine::{
 use poste_dispatch::verbs::{self, dry_run, resume, runs, status, stop};
 
 use super::dispatch_live::Screen;
-use super::{SecretArgs, dispatch_runs, dispatch_send};
+use super::{WriteArgs, dispatch_runs, dispatch_send};
 use crate::context::Cx;
 use crate::error::CommandError;
 use crate::ui::{self, Answer, Paint, Ui, escape};
@@ -101,11 +101,8 @@ struct ResumeArgs {
     /// Why, for whoever reads the log
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
     #[command(flatten)]
-    secret: SecretArgs,
+    write: WriteArgs,
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
@@ -117,7 +114,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         Some(DispatchCommand::Poll(which)) => dispatch(cx, which, true, false),
         Some(DispatchCommand::Status { agent }) => cx.call(status::Input { agent }),
         Some(DispatchCommand::Send(args)) => dispatch_send::run(cx, *args),
-        Some(DispatchCommand::Resume(ResumeArgs { agent, number, reason, id, secret })) => {
+        Some(DispatchCommand::Resume(ResumeArgs { agent, number, reason, write: WriteArgs { id, secret } })) => {
             cx.call(resume::Input { agent, number, reason, id, secrets: secret.secrets() })
         }
         Some(DispatchCommand::Runs(args)) => cx.call(runs::Input { agent: args.agent, limit: args.limit }),

@@ -15,11 +15,11 @@ use poste_verbs::send;
 
 use super::dispatch_live::Screen;
 use super::track;
-use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
 use crate::draft::MessageArgs;
 use crate::error::{CommandError, Kind};
+use crate::{Result, notes};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -48,18 +48,20 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
     let runs = verbs::prepare_request(&mut office, &args.agent, args.wait.is_some(), cx.via())?;
     cx.carry_out(&mut office);
     let Some(patience) = args.wait else {
-        let answer = cx.ask(&mut office, request)?.answer;
-        cx.ui.answer(&answer)?;
-        let number = answer.sent.number;
+        let sent = cx.ask(&mut office, request)?;
+        let number = sent.answer.sent.number;
+        cx.show(&mut office, sent)?;
         held(cx, &office, number)?.iter().for_each(|why| cx.ui.warn(why));
         if runs == Runs::Untrusted {
             cx.ui.warn(format!("nothing is run for {} before poste.toml is trusted: poste trust", args.agent));
         }
-        cx.ui.say(format!("start what waits: poste dispatch poll; wait for the answer: poste wait --replies {number}"));
+        cx.ui.say("start what waits: poste dispatch poll");
         return Ok(());
     };
-    let number = cx.ask(&mut office, request)?.answer.sent.number;
+    let sent = cx.ask(&mut office, request)?;
+    let number = sent.answer.sent.number;
     cx.ui.say(format!("#{number} stored for {}", args.agent));
+    notes::say(&cx.ui, &sent);
     // Whoever is held already says nothing more by itself.
     held(cx, &office, number)?.iter().for_each(|why| cx.ui.warn(why));
     let place = cx.place()?;

@@ -1,13 +1,13 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use poste_core::doctor::{Finding, Request, Severity};
-use poste_verbs::doctor;
+use poste_core::doctor::{Finding, Severity};
+use poste_verbs::{Note, doctor};
 
-use crate::Result;
 use crate::context::Cx;
 use crate::ui::progress::Bar;
 use crate::ui::{self, Answer, Paint, Ui, escape};
+use crate::{Result, notes};
 
 /// Find out what may be wrong with the office, and what helps
 ///
@@ -82,14 +82,23 @@ fn print_finding(ui: &Ui, out: &mut dyn Write, finding: &Finding) -> io::Result<
     writeln!(out, "         run: {}", escape::line(&commands.join("   or: ")))
 }
 
+/// Verbs that help, as command lines.
+fn with_commands(mut answer: doctor::Answer) -> doctor::Answer {
+    for finding in &mut answer.report.findings {
+        if let Some(call) = finding.verb.take() {
+            finding.command = Some(notes::plain(&Note::default().call(call.name, call.input)));
+        }
+    }
+    answer
+}
+
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let place = cx.place()?;
-    let patience_ms = i64::try_from(args.silent_after.as_millis()).unwrap_or(i64::MAX);
-    let request = Request { quick: args.quick, verbose: args.verbose, patience_ms };
+    let silent_after_ms = i64::try_from(args.silent_after.as_millis()).ok();
+    let input = doctor::Input { fix: args.fix, quick: args.quick, verbose: args.verbose, silent_after_ms };
     let mut bar = Bar::new(&cx.ui);
-    let input = doctor::Input { fix: args.fix, request };
     let examined =
         doctor::doctor(&place, &input, &mut |progress| bar.show(progress), &mut |office| cx.carry_out(office));
     drop(bar);
-    cx.tell(examined?)
+    cx.tell(examined?.map(with_commands))
 }

@@ -1,6 +1,7 @@
 use std::io::{self, Write};
 
 use poste_connect::guard::{ALL, Checkout, Folder, PRE_COMMIT, PRE_PUSH, Standing, State};
+use poste_connect::paths::Top;
 use poste_connect::shell;
 use poste_core::fold::Code;
 use poste_core::office::Office;
@@ -12,7 +13,6 @@ use super::reserve::left;
 use crate::Result;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
-use crate::paths::Top;
 use crate::ui::{self, Answer, Ui, escape, talk};
 
 /// Let git stop commits that touch paths somebody else has reserved
@@ -190,8 +190,8 @@ fn check(cx: &mut Cx, args: &CheckArgs) -> Result {
         (Some(range), _) => (Vec::new(), checkout.commits_of(range)?),
         (None, []) => (Vec::new(), checkout.staged()?),
         (None, paths) => {
-            let top = Top::find(cx, &office)?;
-            (paths.iter().map(|path| top.path(path)).collect::<Result<_>>()?, Vec::new())
+            let top = Top::find(cx.cwd()?, &office)?;
+            (top.paths(paths)?, Vec::new())
         }
     };
     let checked = paths.len() + touched.len();

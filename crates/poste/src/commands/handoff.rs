@@ -4,13 +4,12 @@ use std::path::PathBuf;
 use poste_core::handoff::documents;
 use poste_core::log::MessageNo;
 use poste_core::store::tables::HandoffState;
-use poste_core::text::RecordId;
 use poste_core::views::{HandoffView, Handoffs};
 use poste_verbs::handoff::accept::{All, Check};
 use poste_verbs::handoff::export::Folder;
 use poste_verbs::handoff::{Decided, accept, export, list, reject, show, withdraw};
 
-use super::{ClaimArgs, SecretArgs, handoff_create};
+use super::{ClaimArgs, SecretArgs, WriteArgs, handoff_create};
 use crate::Result;
 use crate::context::Cx;
 use crate::ui::{self, Answer, Paint, Ui, escape};
@@ -102,11 +101,8 @@ struct WithdrawArgs {
     /// Why; its receiver reads it
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
     #[command(flatten)]
-    secret: SecretArgs,
+    write: WriteArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -232,8 +228,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         HandoffCommand::Withdraw(args) => cx.call(withdraw::Input {
             number: args.number,
             reason: args.reason,
-            id: args.id,
-            secrets: args.secret.secrets(),
+            id: args.write.id,
+            secrets: args.write.secret.secrets(),
         }),
         HandoffCommand::Export(args) => {
             let folder = Folder { path: cx.cwd()?.join(&args.folder), name: args.folder.display().to_string() };

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use poste_core::Address;
 use poste_core::log::MessageNo;
-use poste_core::text::{Label, RecordId};
+use poste_core::text::Label;
 use poste_core::time::{When, parse_when};
 use poste_core::vocabulary::Priority;
 use poste_verbs::handoff::create::{self, Commands};
 
-use super::SecretArgs;
+use super::WriteArgs;
 use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
@@ -76,11 +76,8 @@ pub(crate) struct Args {
     /// The message it answers
     #[arg(long, value_name = "N", value_parser = crate::cli::number)]
     reply_to: Option<MessageNo>,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
     #[command(flatten)]
-    secret: SecretArgs,
+    write: WriteArgs,
 }
 
 impl Answer for create::Answer {
@@ -112,13 +109,13 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         priority: args.priority,
         conversation: args.conversation,
         reply_to: args.reply_to,
-        id: args.id,
+        id: args.write.id,
         verify: Commands {
             words: args.verify,
             shell: args.verify_shell,
             timeout_ms: u64::try_from(args.verify_timeout.as_millis()).unwrap_or(u64::MAX),
         },
-        secrets: args.secret.secrets(),
+        secrets: args.write.secret.secrets(),
     };
     cx.call(input)
 }

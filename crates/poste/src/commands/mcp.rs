@@ -99,7 +99,7 @@ const TEXTS: &[VerbText] = &[
 ];
 
 const fn text_of<V: Verb<Answer: Answer>>() -> VerbText {
-    VerbText { verb: V::NAME, runs_commands: V::RUNS_COMMANDS, call: call::<V> }
+    VerbText { verb: V::NAME, call: call::<V> }
 }
 
 fn call<V: Verb<Answer: Answer>>(desk: &mut Desk<'_>, input: Value) -> poste_verbs::Result<Answered<AnswerText>> {

@@ -107,6 +107,16 @@ pub(crate) struct SecretArgs {
     pub allow_secret: bool,
 }
 
+/// What every command takes that stores a text in one record.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WriteArgs {
+    /// An id of your own: doing it again has no second effect
+    #[arg(long, value_name = "ID")]
+    pub id: Option<RecordId>,
+    #[command(flatten)]
+    pub secret: SecretArgs,
+}
+
 impl SecretArgs {
     pub(crate) fn secrets(self) -> Secrets {
         Secrets { allowed: self.allow_secret }

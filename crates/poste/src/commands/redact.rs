@@ -2,11 +2,10 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use poste_core::log::{MessageNo, Position};
-use poste_core::text::RecordId;
 use poste_core::views::RepeatingVersion;
 use poste_verbs::redact;
 
-use super::SecretArgs;
+use super::WriteArgs;
 use crate::Result;
 use crate::context::Cx;
 use crate::ui::{self, Answer, Ui, escape};
@@ -35,11 +34,8 @@ pub(crate) struct Args {
     /// Finish an erasure that was interrupted, and erase once more what was redacted before
     #[arg(long, conflicts_with_all = ["number", "record", "reason"])]
     finish: bool,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
     #[command(flatten)]
-    secret: SecretArgs,
+    write: WriteArgs,
 }
 
 impl Answer for redact::Answer {
@@ -85,7 +81,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         records: args.record,
         reason: args.reason,
         finish: args.finish,
-        id: args.id,
-        secrets: args.secret.secrets(),
+        id: args.write.id,
+        secrets: args.write.secret.secrets(),
     })
 }

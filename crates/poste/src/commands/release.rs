@@ -1,5 +1,6 @@
 use std::io::{self, Write};
 
+use poste_connect::paths::Top;
 use poste_core::log::MessageNo;
 use poste_core::pattern::Pattern;
 use poste_core::text::Name;
@@ -10,7 +11,6 @@ use super::{ClaimArgs, SecretArgs};
 use crate::Result;
 use crate::context::Cx;
 use crate::error::CommandError;
-use crate::paths::Top;
 use crate::ui::{Answer, Ui, escape};
 
 /// Give back a claimed message, or free reserved paths
@@ -59,8 +59,8 @@ pub(crate) fn patterns(cx: &Cx, office: &poste_core::Office, what: &[String], li
                 let message = format!("{odd} stands alone, not among several");
                 return Err(CommandError::usage(message).hint(format!("if it is a file: ./{odd}")));
             }
-            let top = Top::find(cx, office)?;
-            several.iter().map(|typed| top.pattern(typed, literal)).collect()
+            let top = Top::find(cx.cwd()?, office)?;
+            Ok(top.patterns(several, literal)?)
         }
     }
 }

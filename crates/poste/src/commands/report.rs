@@ -1,21 +1,16 @@
-mod agent;
-mod blocker;
-mod broadcast;
-mod conversation;
-mod day;
-mod timeline;
-
 use std::io::{self, Write};
 
 use poste_core::log::MessageNo;
 use poste_core::text::Name;
-use poste_core::views::{BlockerReport, BroadcastReport, ConversationReport, Happening};
+use poste_verbs::report::page::{Page, Report};
 use poste_verbs::{Verb, report};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::Result;
 use crate::context::Cx;
 use crate::error::CommandError;
-use crate::ui::Answer;
+use crate::ui::{Answer, Ui};
 
 /// Report what became of a broadcast, a blocker, a conversation, an agent's mail, a day
 ///
@@ -100,59 +95,36 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         ReportCommand::Conversation(args) => {
             args.form.report(cx, report::conversation::Input { conversation: args.conversation })
         }
-        ReportCommand::Agent(args) => cx.call(report::agent::Input { name: args.name, since: args.since }),
-        ReportCommand::Day(args) => cx.call(report::day::Input { day: args.day }),
+        ReportCommand::Agent(args) => cx.call_as(report::agent::Input { name: args.name, since: args.since }, Written),
+        ReportCommand::Day(args) => cx.call_as(report::day::Input { day: args.day }, Written),
     }
 }
 
-/// A report that tells what happened, in order.
-trait Happenings: Answer {
-    fn happenings(&self) -> &[Happening];
-}
+/// A report as a page.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+struct Written<R>(R);
 
-impl Happenings for BroadcastReport {
-    fn happenings(&self) -> &[Happening] {
-        &self.timeline
+impl<R: Report + Serialize + JsonSchema> Answer for Written<R> {
+    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+        self.0.write(&page(ui), out)
     }
 }
 
-impl Happenings for BlockerReport {
-    fn happenings(&self) -> &[Happening] {
-        &self.timeline
-    }
-}
-
-impl Happenings for ConversationReport {
-    fn happenings(&self) -> &[Happening] {
-        &self.timeline
-    }
+fn page(ui: &Ui) -> Page {
+    Page { moments: ui.time_style.into(), now: ui.now }
 }
 
 impl Form {
     /// The report, or what happened as a diagram.
-    fn report<V: Verb<Answer: Happenings>>(&self, cx: &mut Cx, verb: V) -> Result {
+    fn report<V: Verb<Answer: Report>>(&self, cx: &mut Cx, verb: V) -> Result {
         if !self.mermaid {
-            return cx.call(verb);
+            return cx.call_as(verb, Written);
         }
         if cx.ui.json {
             return Err(CommandError::usage("--mermaid is no JSON").hint("leave --json or --mermaid out"));
         }
         let (mut office, answered) = cx.ask_here(verb)?;
-        cx.show_as(&mut office, answered, |report| {
-            let mut out = cx.ui.out();
-            write!(out, "{}", timeline::diagram(&cx.ui, report.happenings()))?;
-            out.flush()?;
-            Ok(())
-        })
+        cx.show_as(&mut office, answered, |report| cx.ui.text(&page(&cx.ui).diagram(report)))
     }
-}
-
-/// A line of facts at the top of a report. The value is Markdown already.
-fn fact(out: &mut dyn Write, name: &str, value: impl AsRef<str>) -> io::Result<()> {
-    writeln!(out, "- {name}: {}", value.as_ref())
-}
-
-/// Said below whatever was cut, so that nobody takes it for the whole.
-fn tell_more(out: &mut dyn Write, more: bool) -> io::Result<()> {
-    if more { writeln!(out, "\nThere is more than this report tells.") } else { Ok(()) }
 }

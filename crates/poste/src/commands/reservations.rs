@@ -1,12 +1,12 @@
 use std::io::{self, Write};
 
+use poste_connect::paths::Top;
 use poste_core::views::{ReservationView, Reservations};
 use poste_verbs::reservation::{list, reason};
 
 use super::reserve::left;
 use crate::Result;
 use crate::context::Cx;
-use crate::paths::Top;
 use crate::ui::{Answer, Ui, escape};
 
 /// Show who has reserved which paths
@@ -60,8 +60,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let paths = match path.as_slice() {
         [] => Vec::new(),
         paths => {
-            let top = Top::find(cx, &cx.office()?)?;
-            paths.iter().map(|path| top.path(path)).collect::<Result<_>>()?
+            let top = Top::find(cx.cwd()?, &cx.office()?)?;
+            top.paths(paths)?
         }
     };
     cx.call(list::Input { all, mine, paths, limit })

@@ -1,22 +1,20 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use poste_connect::paths::Top;
 use poste_connect::shell;
 use poste_core::fold::Code;
 use poste_core::office::Office;
-use poste_core::pattern::Pattern;
 use poste_core::store::tables::Concern;
-use poste_core::text::RecordId;
 use poste_core::views;
 use poste_verbs::Answered;
 use poste_verbs::reservation::reserve::{Input, SHOWN_MAX};
 use poste_verbs::reservation::{HeldAnswer, in_the_way};
 
-use super::SecretArgs;
+use super::WriteArgs;
 use crate::cli::duration;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
-use crate::paths::Top;
 use crate::ui::{Answer, Ui, escape};
 use crate::{Result, notes};
 
@@ -52,11 +50,8 @@ pub(crate) struct Args {
     /// Every character means itself: these are paths, no patterns
     #[arg(long)]
     literal: bool,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
     #[command(flatten)]
-    secret: SecretArgs,
+    write: WriteArgs,
 }
 
 impl Answer for HeldAnswer {
@@ -81,9 +76,8 @@ pub(crate) fn ms(length: Duration) -> i64 {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.office()?;
-    let top = Top::find(cx, &office)?;
-    let patterns =
-        args.patterns.iter().map(|typed| top.pattern(typed, args.literal)).collect::<Result<Vec<Pattern>>>()?;
+    let top = Top::find(cx.cwd()?, &office)?;
+    let patterns = top.patterns(&args.patterns, args.literal)?;
     if !args.literal {
         for typed in args.patterns.iter().filter(|typed| top.has(typed)) {
             cx.ui.say(format!("{typed} is a file's name as well as a pattern; for the file alone: --literal"));
@@ -95,10 +89,10 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         shared: args.shared,
         why: args.why,
         ask: args.ask,
-        id: args.id,
+        id: args.write.id,
         // Whoever waits does not spend an id on a try.
         only_if_free: args.wait.is_some(),
-        secrets: args.secret.secrets(),
+        secrets: args.write.secret.secrets(),
     };
     cx.ui.now = office.now()?;
     let answered = match args.wait {

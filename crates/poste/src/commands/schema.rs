@@ -1,5 +1,3 @@
-use std::io::Write;
-
 use poste_core::payload::PayloadSchemas;
 use poste_core::text::{TypeName, nearest};
 use poste_core::views::{self, MessageView, TimelineLine, TypeView};
@@ -57,7 +55,7 @@ const ANSWERS: &[AnswerSchema] = &[
     ("dispatch send --wait", of::<MessageView>),
     ("dispatch poll", of::<poste_dispatch::engine::Event>),
     ("hook", of::<super::hook::HookAnswer>),
-    ("setup", of::<super::setup::SetupAnswer>),
+    ("setup", of::<poste_connect::setup::work::SetupAnswer>),
     ("completions", of::<super::completions::CompletionsAnswer>),
     ("man", of::<super::man::ManAnswer>),
     ("demo", of::<super::demo::DemoAnswer>),
@@ -76,10 +74,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         None => serde_json::to_string_pretty(&of_type(cx, &args.name)?),
     };
     let text = text.map_err(|error| CommandError::new(Kind::Internal, error.to_string()))?;
-    let mut out = cx.ui.out();
-    writeln!(out, "{text}")?;
-    out.flush()?;
-    Ok(())
+    cx.ui.text(&format!("{text}\n"))
 }
 
 fn find(name: &str) -> Option<Schema> {

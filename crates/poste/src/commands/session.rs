@@ -13,7 +13,7 @@ use poste_verbs::session::{close, list, note, page, place, show, start, state};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::SecretArgs;
+use super::{SecretArgs, WriteArgs};
 use crate::Result;
 use crate::context::Cx;
 use crate::draft::read_body;
@@ -89,11 +89,8 @@ struct NoteArgs {
     /// Another session than the speaker's
     #[arg(long = "in", value_name = "ID")]
     inside: Option<Session>,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
     #[command(flatten)]
-    secret: SecretArgs,
+    write: WriteArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -163,11 +160,8 @@ struct CloseArgs {
     /// Keep what it claimed until the leases run out; its tokens still finish it
     #[arg(long)]
     keep: bool,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
     #[command(flatten)]
-    secret: SecretArgs,
+    write: WriteArgs,
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
@@ -178,8 +172,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
             session_id: args.session_id,
             summary: read_body(args.summary)?,
             keep: args.keep,
-            id: args.id,
-            secrets: args.secret.secrets(),
+            id: args.write.id,
+            secrets: args.write.secret.secrets(),
         }),
         SessionCommand::Show(ShowArgs { id, page }) => cx.call(show::Input { id, page }),
         SessionCommand::List { all, limit } => cx.call(list::Input { all, limit }),
@@ -236,8 +230,8 @@ fn note(cx: &mut Cx, args: NoteArgs) -> Result {
         question: args.answer,
         agent: args.agent,
         session: args.inside,
-        id: args.id,
-        secrets: args.secret.secrets(),
+        id: args.write.id,
+        secrets: args.write.secret.secrets(),
     })
 }
 

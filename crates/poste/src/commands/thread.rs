@@ -1,12 +1,11 @@
 use std::io::{self, Write};
 
 use poste_core::log::MessageNo;
-use poste_core::text::RecordId;
 use poste_core::time::length;
 use poste_core::views::{Thread, ThreadLine, ThreadOutcome, ThreadStatus, ThreadSummary};
 use poste_verbs::thread::{self, close};
 
-use super::SecretArgs;
+use super::WriteArgs;
 use crate::Result;
 use crate::context::Cx;
 use crate::ui::{self, Answer, Paint, Ui, escape};
@@ -52,11 +51,8 @@ struct CloseArgs {
     /// What came of it
     #[arg(long, value_name = "TEXT")]
     outcome: String,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
     #[command(flatten)]
-    secret: SecretArgs,
+    write: WriteArgs,
 }
 
 impl Answer for thread::Answer {
@@ -151,8 +147,8 @@ impl Answer for close::Answer {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     if let Some(ThreadCommand::Close(args)) = args.command {
-        let secrets = args.secret.secrets();
-        return cx.call(close::Input { number: args.number, outcome: args.outcome, id: args.id, secrets });
+        let secrets = args.write.secret.secrets();
+        return cx.call(close::Input { number: args.number, outcome: args.outcome, id: args.write.id, secrets });
     }
     let conversation = args.conversation.unwrap_or_default();
     cx.call(thread::Input { conversation, summary: args.summary, after: args.after, limit: args.limit })

@@ -12,8 +12,8 @@ use poste_verbs::workflow::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::SecretArgs;
 use super::approve::DecisionArgs;
+use super::{SecretArgs, WriteArgs};
 use crate::cli::duration;
 use crate::context::Cx;
 use crate::draft::read_body;
@@ -146,11 +146,8 @@ struct WhyArgs {
     /// Why
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// An id of your own: doing it again has no second effect
-    #[arg(long, value_name = "ID")]
-    id: Option<RecordId>,
     #[command(flatten)]
-    secret: SecretArgs,
+    write: WriteArgs,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -281,14 +278,16 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         WorkflowCommand::Show(args) => cx.call(show::Input { workflow: args.workflow }),
         WorkflowCommand::Advance => cx.call(advance::Input { workflow: None }),
         WorkflowCommand::Approve(ApproveArgs { workflow, step, decision }) => {
-            let DecisionArgs { choice, note, id, secret } = decision;
+            let DecisionArgs { choice, note, write: WriteArgs { id, secret } } = decision;
             let (note, secrets) = (read_body(note)?, secret.secrets());
             cx.call(approve::Input { workflow, step, choice, note, id, secrets })
         }
-        WorkflowCommand::Retry(RetryArgs { workflow, step, why: WhyArgs { reason, id, secret } }) => {
-            cx.call(retry::Input { workflow, step, reason, id, secrets: secret.secrets() })
-        }
-        WorkflowCommand::Cancel(CancelArgs { workflow, why: WhyArgs { reason, id, secret } }) => {
+        WorkflowCommand::Retry(RetryArgs {
+            workflow,
+            step,
+            why: WhyArgs { reason, write: WriteArgs { id, secret } },
+        }) => cx.call(retry::Input { workflow, step, reason, id, secrets: secret.secrets() }),
+        WorkflowCommand::Cancel(CancelArgs { workflow, why: WhyArgs { reason, write: WriteArgs { id, secret } } }) => {
             cx.call(cancel::Input { workflow, reason, id, secrets: secret.secrets() })
         }
         WorkflowCommand::Graph(args) => draw(cx, args),

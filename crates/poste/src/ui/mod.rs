@@ -1,7 +1,5 @@
 //! What people see: data on stdout, talk on stderr; tables and colours only on a terminal.
 
-pub(crate) mod markdown;
-pub(crate) mod mermaid;
 pub(crate) mod progress;
 pub(crate) mod time;
 
@@ -15,6 +13,7 @@ use poste_core::Timestamp;
 pub(crate) use poste_core::escape;
 pub(crate) use poste_core::text::count;
 pub(crate) use poste_verbs::model::{fence, tokens};
+pub(crate) use poste_verbs::report::page::at_least;
 use time::TimeStyle;
 
 /// Something a command answers: JSON for programs, text for people.
@@ -66,18 +65,20 @@ impl Ui {
 
     /// An answer that is JSON already, to stdout.
     pub(crate) fn value(&self, value: &serde_json::Value) -> crate::Result {
+        self.text(&format!("{}\n", escape::json_line(&value.to_string())))
+    }
+
+    /// One text as it is and nothing else, to stdout.
+    pub(crate) fn text(&self, text: &str) -> crate::Result {
         let mut out = self.out();
-        writeln!(out, "{}", escape::json_line(&value.to_string()))?;
+        out.write_all(text.as_bytes())?;
         out.flush()?;
         Ok(())
     }
 
     /// One fenced text and nothing else, to stdout.
     pub(crate) fn fenced(&self, text: &str) -> crate::Result {
-        let mut out = self.out();
-        writeln!(out, "{text}")?;
-        out.flush()?;
-        Ok(())
+        self.text(&format!("{text}\n"))
     }
 
     /// Talk, to stderr; programs that asked for JSON are spared it.
@@ -203,12 +204,6 @@ impl Paint {
             Self::Attention => AnsiColor::Yellow.on_default(),
         }
     }
-}
-
-/// As [`count`], with a sign where counting stopped: `1000+ messages`.
-pub(crate) fn at_least(number: poste_core::views::Count, noun: &str) -> String {
-    let text = count(usize::try_from(number.count).unwrap_or(usize::MAX), noun);
-    if number.at_least { text.replacen(' ', "+ ", 1) } else { text }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use poste_core::Timestamp;
 use poste_core::limits::{DAY_MS, MINUTE_MS, SECOND_MS};
 use poste_core::time::length;
+use poste_verbs::report::page::Moments;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
 pub(crate) enum TimeStyle {
@@ -32,9 +33,7 @@ impl TimeStyle {
             Self::Unix => at.ms().to_string(),
         }
     }
-}
 
-impl TimeStyle {
     /// How long something has been so: `for 3m`, or since when.
     pub(crate) fn since(self, at: Timestamp, now: Timestamp) -> String {
         match self {
@@ -45,21 +44,13 @@ impl TimeStyle {
     }
 }
 
-/// In a report, which is read long after it was made, a moment is told as such and not by how long ago it was.
-impl TimeStyle {
-    pub(crate) fn moment(self, at: Timestamp) -> String {
-        match self {
-            Self::Relative => format!("{}Z", &at.to_string()[..19]),
-            Self::Iso | Self::Unix => self.format(at, at),
-        }
-    }
-
-    /// As [`Self::moment`], with the time alone on a day that is known.
-    pub(crate) fn moment_of(self, at: Timestamp, day: Timestamp) -> String {
-        let (text, day) = (at.to_string(), day.to_string());
-        match self {
-            Self::Relative if text[..10] == day[..10] => text[11..19].to_owned(),
-            _ => self.moment(at),
+/// As a report tells a moment.
+impl From<TimeStyle> for Moments {
+    fn from(style: TimeStyle) -> Self {
+        match style {
+            TimeStyle::Relative => Self::Short,
+            TimeStyle::Iso => Self::Iso,
+            TimeStyle::Unix => Self::Unix,
         }
     }
 }
@@ -76,16 +67,6 @@ fn half_unit(ms: i64) -> i64 {
 mod tests {
     use super::*;
     use poste_core::limits::HOUR_MS;
-
-    #[test]
-    fn a_report_tells_moments() {
-        let (day, next) = (Timestamp::from_ms(DAY_MS), Timestamp::from_ms(2 * DAY_MS + 1));
-        assert_eq!(TimeStyle::Relative.moment(day), "1970-01-02T00:00:00Z");
-        assert_eq!(TimeStyle::Relative.moment_of(day.plus_ms(61_000), day), "00:01:01");
-        assert_eq!(TimeStyle::Relative.moment_of(next, day), "1970-01-03T00:00:00Z");
-        assert_eq!(TimeStyle::Iso.moment_of(day, day), "1970-01-02T00:00:00.000Z");
-        assert_eq!(TimeStyle::Unix.moment(next), "172800001");
-    }
 
     #[test]
     fn relative_times_read_naturally() {

@@ -134,6 +134,15 @@ fn an_editor_edits_a_copy_and_what_was_typed_is_never_lost() {
 }
 
 #[test]
+fn whoever_edits_has_seen_the_version_they_edit() {
+    let mut desk = Desk::staffed();
+    desk.quietly("poste context create plan 'one' --as lead");
+    desk.quietly("EDITOR=true poste context edit plan --as coder");
+    let listed = desk.peek("poste context list --as coder --json").json();
+    assert_eq!(listed["contexts"][0]["seen"], 1, "{listed}");
+}
+
+#[test]
 fn a_lock_keeps_others_out_and_can_be_broken() {
     let mut desk = Desk::staffed();
     desk.quietly("poste context create plan 'one' --as lead");

@@ -40,6 +40,7 @@ mod setup_proof;
 mod shells;
 mod status;
 mod team;
+mod texts;
 mod times;
 mod topics;
 mod trust;

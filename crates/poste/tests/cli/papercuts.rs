@@ -1,5 +1,7 @@
 //! Small things a new user stumbles over.
 
+use serde_json::json;
+
 use crate::assert_transcript;
 use crate::common::Desk;
 
@@ -100,12 +102,28 @@ fn what_says_nothing_is_refused_and_a_secret_is_named_where_it_stands() {
         poste thread close 1 --outcome '' --as lead
         poste thread close 1 --outcome '  ' --as lead
         poste redact 1 --reason '' --as lead
+        poste workflow cancel shipping --reason ' ' --as lead
+        poste dispatch resume lead --reason ' ' --as lead
+        poste session start --name s1 --pid 0 --export --as lead
+        poste session note ' ' --session s1 --as lead
         poste ack 1 --note 'password=hunter2-Xk29sLpQ' --as coder
         poste fail 1 --reason 'password=hunter2-Xk29sLpQ' --as coder
         poste done 1 --result 'password=hunter2-Xk29sLpQ' --as coder
         ",
     );
     assert_transcript!(desk);
+}
+
+#[test]
+fn an_error_tells_programs_what_helps_and_what_was_stored() {
+    let mut desk = Desk::staffed();
+    desk.quietly("poste send coder 'Fix it' --type directive --as lead");
+    let error = desk.peek("poste report blocker 1 --json").exits(3).error_json();
+    assert_eq!(error["calls"], json!([{ "verb": "report conversation", "input": { "conversation": "1" } }]), "{error}");
+    assert_eq!((&error["stored"], &error["partial"]), (&json!([]), &json!(null)), "{error}");
+    let late = desk.peek("poste ask coder 'Ship it?' --id q1 --wait --timeout 1ms --as lead --json");
+    let error = late.exits(7).error_json();
+    assert_eq!(error["stored"][0]["id"], "q1", "{error}");
 }
 
 #[test]

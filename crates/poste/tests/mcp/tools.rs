@@ -123,6 +123,17 @@ fn errors_teach() {
 }
 
 #[test]
+fn an_error_is_data_for_the_program_too() {
+    let desk = Desk::new(&["lead"]);
+    let mut lead = desk.server(Some("lead"), &[], Revision::Handshake);
+    let refused = lead.call("read_message", json!({ "number": 99 }));
+    let error = &refused["structuredContent"]["error"];
+    assert_eq!((&refused["isError"], &error["kind"]), (&json!(true), &json!("not_found")), "{refused}");
+    assert_eq!((&error["stored"], &error["partial"]), (&json!([]), &Value::Null), "{refused}");
+    assert!(error["calls"].is_array() && error["message"].is_string(), "{refused}");
+}
+
+#[test]
 fn a_living_agent_keeps_what_it_claimed() {
     let desk = Desk::new(&["lead", "coder"]);
     desk.run(&["send", "coder", "work", "--type", "directive", "--as", "lead"]);

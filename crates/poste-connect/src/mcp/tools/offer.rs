@@ -58,7 +58,7 @@ pub(in crate::mcp) struct Called {
     pub warnings: Vec<String>,
     pub marks: Vec<Mark>,
     /// The answer tells of something that is not as it should be.
-    pub failed: Option<String>,
+    pub failed: Option<Box<Error>>,
 }
 
 impl Offer {
@@ -268,14 +268,15 @@ impl Tool {
         }
         let mut called = offer.call(connection, own, Value::Object(input), call)?;
         let failed = called.failed.take();
-        let budget = budget.saturating_sub(failed.as_deref().map_or(0, tokens::estimate));
+        let why = failed.as_deref().map(|error| connection.error_text(error));
+        let budget = budget.saturating_sub(why.as_deref().map_or(0, tokens::estimate));
         let reply = match offer.shows {
             Shows::Own => said(called),
             Shows::Others => printed(connection, offer.verb, called, budget),
         };
-        Ok(match failed {
-            Some(failed) => reply.failed(&failed),
-            None => reply,
+        Ok(match (failed, why) {
+            (Some(failed), Some(why)) => reply.failed(&why, connection.error_data(&failed)),
+            _ => reply,
         })
     }
 

@@ -1,32 +1,35 @@
 use std::io::{self, Write};
 
 use poste_core::time::length;
-use poste_core::views::{ConversationReport, ConversationStatus, WorkResult};
+use poste_core::views::{ConversationReport, ConversationStatus, Happening, WorkResult};
 
-use super::{fact, tell_more, timeline};
-use crate::ui::{Answer, Ui, at_least, markdown};
+use super::{Page, Report, at_least, fact, markdown, tell_more, timeline};
 
-impl Answer for ConversationReport {
-    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+impl Report for ConversationReport {
+    fn timeline(&self) -> &[Happening] {
+        &self.timeline
+    }
+
+    fn write(&self, page: &Page, out: &mut dyn Write) -> io::Result<()> {
         let (name, subject) = (markdown::text(self.conversation.as_str()), markdown::text(&self.subject));
         writeln!(out, "# Conversation {name}: {subject}\n")?;
         let participants: Vec<String> = self.participants.iter().map(|name| markdown::text(name)).collect();
         fact(out, "Participants", participants.join(", "))?;
         fact(out, "Messages", self.messages.count.to_string())?;
-        fact(out, "Began at", ui.time_style.moment(self.began_at))?;
+        fact(out, "Began at", page.moment(self.began_at))?;
         fact(out, "Duration", length(self.duration_ms))?;
         fact(out, "Status", status(self))?;
         if let Some(outcome) = &self.outcome {
-            let when = ui.time_style.moment_of(outcome.at, self.began_at);
+            let when = page.moment_of(outcome.at, self.began_at);
             writeln!(out, "\n## Outcome\n\nBy {} at {when}:\n", markdown::text(&outcome.by))?;
             markdown::block(out, &outcome.text)?;
         }
         if !self.results.is_empty() {
             writeln!(out, "\n## Results\n")?;
-            let rows: Vec<Vec<String>> = self.results.iter().map(|result| row(ui, self, result)).collect();
+            let rows: Vec<Vec<String>> = self.results.iter().map(|result| row(page, self, result)).collect();
             markdown::table(out, &["#", "Work", "By", "Ended", "At", "Result"], &rows)?;
         }
-        timeline::print(ui, out, &self.timeline)?;
+        timeline::print(page, out, &self.timeline)?;
         tell_more(out, self.more)
     }
 }
@@ -40,7 +43,7 @@ fn status(report: &ConversationReport) -> String {
     format!("**{}**{open}{archived}", report.status)
 }
 
-fn row(ui: &Ui, report: &ConversationReport, result: &WorkResult) -> Vec<String> {
+fn row(page: &Page, report: &ConversationReport, result: &WorkResult) -> Vec<String> {
     let said = &result.result;
     let words = match &said.summary {
         Some(summary) => summary,
@@ -64,7 +67,7 @@ fn row(ui: &Ui, report: &ConversationReport, result: &WorkResult) -> Vec<String>
         markdown::text(&result.subject),
         markdown::text(&said.by),
         result.state.to_string(),
-        ui.time_style.moment_of(result.at, report.began_at),
+        page.moment_of(result.at, report.began_at),
         text,
     ]
 }

@@ -3,12 +3,11 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-pub(crate) use poste_core::escape::markdown as text;
-
-use super::escape;
+use poste_core::escape;
+pub(super) use poste_core::escape::markdown as text;
 
 /// A text of several lines, between fences it cannot close.
-pub(crate) fn block(out: &mut dyn Write, text: &str) -> io::Result<()> {
+pub(super) fn block(out: &mut dyn Write, text: &str) -> io::Result<()> {
     let text = escape::block(text.trim_end());
     let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
@@ -16,7 +15,7 @@ pub(crate) fn block(out: &mut dyn Write, text: &str) -> io::Result<()> {
 }
 
 /// A table. The cells are Markdown already; in the source they stand below each other as well.
-pub(crate) fn table(out: &mut dyn Write, header: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
+pub(super) fn table(out: &mut dyn Write, header: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
     let wide = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
         cells.chain(header.get(column).map(|title| title.chars().count())).max().unwrap_or(0)

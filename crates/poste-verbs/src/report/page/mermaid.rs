@@ -2,18 +2,18 @@
 
 use std::fmt::Write as _;
 
-use super::escape;
+use poste_core::escape;
 
 /// A diagram as it grows: who takes part, in the order they appear, and what happens.
 #[derive(Debug, Default)]
-pub(crate) struct Sequence {
+pub(super) struct Sequence {
     participants: Vec<String>,
     lines: Vec<String>,
 }
 
 /// How an arrow looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Arrow {
+pub(super) enum Arrow {
     /// A message.
     Solid,
     /// A word about one.
@@ -37,7 +37,7 @@ impl Sequence {
     }
 
     /// `when` is a time; it stands first, so no text stands where a word of the language could.
-    pub(crate) fn arrow(&mut self, arrow: Arrow, from: &str, to: &str, when: &str, what: &str) {
+    pub(super) fn arrow(&mut self, arrow: Arrow, from: &str, to: &str, when: &str, what: &str) {
         let drawn = match arrow {
             Arrow::Solid => "->>",
             Arrow::Dashed => "-->>",
@@ -47,12 +47,12 @@ impl Sequence {
         self.lines.push(format!("{from}{drawn}{to}: {when} {}", text(what)));
     }
 
-    pub(crate) fn note(&mut self, over: &str, when: &str, what: &str) {
+    pub(super) fn note(&mut self, over: &str, when: &str, what: &str) {
         let over = self.alias(over);
         self.lines.push(format!("Note over {over}: {when} {}", text(what)));
     }
 
-    pub(crate) fn finish(self) -> String {
+    pub(super) fn finish(self) -> String {
         let mut diagram = "sequenceDiagram\n".to_owned();
         for (index, name) in self.participants.iter().enumerate() {
             let _ = writeln!(diagram, "    participant p{index} as {}", text(name));

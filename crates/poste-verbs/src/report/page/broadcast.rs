@@ -1,16 +1,19 @@
 use std::io::{self, Write};
 
-use poste_core::views::{BroadcastLine, BroadcastReport, Receipt};
+use poste_core::views::{BroadcastLine, BroadcastReport, Happening, Receipt};
 
-use super::fact;
-use crate::ui::{Answer, Ui, markdown};
+use super::{Page, Report, fact, markdown};
 
-impl Answer for BroadcastReport {
-    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+impl Report for BroadcastReport {
+    fn timeline(&self) -> &[Happening] {
+        &self.timeline
+    }
+
+    fn write(&self, page: &Page, out: &mut dyn Write) -> io::Result<()> {
         let line = &self.line;
         writeln!(out, "# Broadcast #{}: {}\n", line.number, markdown::text(&line.subject))?;
         fact(out, "Announced by", format!("{} ({})", markdown::text(&line.from), self.trust))?;
-        fact(out, "Announced at", ui.time_style.moment(line.at))?;
+        fact(out, "Announced at", page.moment(line.at))?;
         fact(out, "Type", format!("`{}`", line.kind))?;
         if let Some(topic) = &line.topic {
             fact(out, "Topic", markdown::text(topic.as_str()))?;
@@ -21,7 +24,7 @@ impl Answer for BroadcastReport {
             fact(out, "References", references.join(", "))?;
         }
         if let Some(by) = self.respond_by {
-            fact(out, "Response wanted by", ui.time_style.moment(by))?;
+            fact(out, "Response wanted by", page.moment(by))?;
         }
         if let Some(archive) = &self.archive {
             fact(out, "Archived in", markdown::text(archive))?;
@@ -30,7 +33,7 @@ impl Answer for BroadcastReport {
         fact(out, "Status", status(line))?;
         if !self.receipts.is_empty() {
             writeln!(out)?;
-            let rows: Vec<Vec<String>> = self.receipts.iter().map(|receipt| row(ui, line, receipt)).collect();
+            let rows: Vec<Vec<String>> = self.receipts.iter().map(|receipt| row(page, line, receipt)).collect();
             markdown::table(out, &["Recipient", "Received", "Response", "At", "Note"], &rows)?;
         }
         Ok(())
@@ -56,8 +59,8 @@ pub(super) fn status(line: &BroadcastLine) -> String {
     format!("**acknowledged {}/{}**{missing}", line.acknowledged, line.recipients)
 }
 
-fn row(ui: &Ui, line: &BroadcastLine, receipt: &Receipt) -> Vec<String> {
-    let time = |at: Option<_>| at.map(|at| ui.time_style.moment_of(at, line.at));
+fn row(page: &Page, line: &BroadcastLine, receipt: &Receipt) -> Vec<String> {
+    let time = |at: Option<_>| at.map(|at| page.moment_of(at, line.at));
     let response = match (receipt.response, receipt.answer) {
         (Some(response), Some(number)) => format!("{response} (#{number})"),
         (Some(response), None) => response.to_string(),

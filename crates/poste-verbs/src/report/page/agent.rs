@@ -4,13 +4,12 @@ use poste_core::Timestamp;
 use poste_core::time::length;
 use poste_core::views::{AgentReport, OpenMail, Taken, TypeCount};
 
-use super::fact;
-use crate::ui::{Answer, Ui, markdown};
+use super::{Page, Report, fact, markdown};
 
-impl Answer for AgentReport {
-    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+impl Report for AgentReport {
+    fn write(&self, page: &Page, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "# Agent {}\n", markdown::text(&self.name))?;
-        let (since, until) = (ui.time_style.moment(self.since), ui.time_style.moment(self.until));
+        let (since, until) = (page.moment(self.since), page.moment(self.until));
         fact(out, "Time", format!("{since} to {until}"))?;
         let role = self.role.as_ref().map(|role| format!(", role {}", markdown::text(role))).unwrap_or_default();
         let retired = if self.retired { ", retired" } else { "" };
@@ -31,7 +30,7 @@ impl Answer for AgentReport {
         for (title, mail) in [("Open now", &self.open_mail), ("Overdue now", &self.overdue)] {
             if !mail.is_empty() {
                 writeln!(out, "\n## {title}\n")?;
-                open_mail(ui, out, self.until, mail)?;
+                open_mail(page, out, self.until, mail)?;
             }
         }
         Ok(())
@@ -52,13 +51,13 @@ fn taken(all: u64, taken: &Taken) -> String {
 }
 
 /// What somebody still has to do something about.
-pub(super) fn open_mail(ui: &Ui, out: &mut dyn Write, day: Timestamp, mail: &[OpenMail]) -> io::Result<()> {
+pub(super) fn open_mail(page: &Page, out: &mut dyn Write, day: Timestamp, mail: &[OpenMail]) -> io::Result<()> {
     let row = |mail: &OpenMail| {
         let holder = mail.holder.as_ref().filter(|holder| **holder != mail.recipient && mail.state.is_open());
         let holder = holder.map(|holder| format!(" by {}", markdown::text(holder))).unwrap_or_default();
         let due = match mail.respond_by {
-            Some(by) if mail.overdue => format!("{}, overdue", ui.time_style.moment_of(by, day)),
-            Some(by) => ui.time_style.moment_of(by, day),
+            Some(by) if mail.overdue => format!("{}, overdue", page.moment_of(by, day)),
+            Some(by) => page.moment_of(by, day),
             None => String::new(),
         };
         vec![
@@ -67,7 +66,7 @@ pub(super) fn open_mail(ui: &Ui, out: &mut dyn Write, day: Timestamp, mail: &[Op
             markdown::text(&mail.recipient),
             format!("`{}`", mail.kind),
             format!("{}{holder}", mail.state),
-            ui.time_style.moment_of(mail.stored_at, day),
+            page.moment_of(mail.stored_at, day),
             due,
             markdown::text(&mail.subject),
         ]

@@ -1,18 +1,21 @@
 use std::io::{self, Write};
 
 use poste_core::time::length;
-use poste_core::views::{BlockerLine, BlockerReport};
+use poste_core::views::{BlockerLine, BlockerReport, Happening};
 
 use super::agent::open_mail;
-use super::{fact, tell_more, timeline};
-use crate::ui::{Answer, Ui, markdown};
+use super::{Page, Report, fact, markdown, tell_more, timeline};
 
-impl Answer for BlockerReport {
-    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+impl Report for BlockerReport {
+    fn timeline(&self) -> &[Happening] {
+        &self.timeline
+    }
+
+    fn write(&self, page: &Page, out: &mut dyn Write) -> io::Result<()> {
         let line = &self.line;
         writeln!(out, "# Blocker #{}: {}\n", line.number, markdown::text(&line.subject))?;
         fact(out, "Reported by", markdown::text(&line.reported_by))?;
-        fact(out, "Reported at", ui.time_style.moment(line.reported_at))?;
+        fact(out, "Reported at", page.moment(line.reported_at))?;
         if let Some(blocker_type) = &self.blocker_type {
             fact(out, "Blocker type", markdown::text(blocker_type))?;
         }
@@ -20,23 +23,23 @@ impl Answer for BlockerReport {
             fact(out, "Topic", markdown::text(topic.as_str()))?;
         }
         fact(out, "Conversation", markdown::text(line.conversation.as_str()))?;
-        fact(out, "Status", status(ui, line))?;
+        fact(out, "Status", status(page, line))?;
         if let Some(ms) = line.resolution_ms {
             fact(out, "Resolution time", length(ms))?;
         }
-        timeline::print(ui, out, &self.timeline)?;
+        timeline::print(page, out, &self.timeline)?;
         if !self.waiting.is_empty() {
             writeln!(out, "\n## Waits for an end\n")?;
-            open_mail(ui, out, line.reported_at, &self.waiting)?;
+            open_mail(page, out, line.reported_at, &self.waiting)?;
         }
         tell_more(out, self.more)
     }
 }
 
 /// `**resolved** by builder-1: Partial interface received`.
-pub(super) fn status(ui: &Ui, line: &BlockerLine) -> String {
+pub(super) fn status(page: &Page, line: &BlockerLine) -> String {
     let Some(by) = &line.resolved_by else {
-        return format!("**{}** for {}", line.status, length(ui.now.since_ms(line.reported_at).max(0)));
+        return format!("**{}** for {}", line.status, length(page.now.since_ms(line.reported_at).max(0)));
     };
     let said = line.resolution.as_deref().map(|text| format!(": {}", markdown::text(text))).unwrap_or_default();
     format!("**{}** by {}{said}", line.status, markdown::text(by))

@@ -4,15 +4,15 @@ use std::io::{self, Write};
 
 use poste_core::views::{Happened, Happening};
 
-use crate::ui::mermaid::{Arrow, Sequence};
-use crate::ui::{Ui, markdown};
+use super::mermaid::{Arrow, Sequence};
+use super::{Page, markdown};
 
 /// One line each. Times are those of the day it began, or moments.
-pub(super) fn print(ui: &Ui, out: &mut dyn Write, timeline: &[Happening]) -> io::Result<()> {
+pub(super) fn print(page: &Page, out: &mut dyn Write, timeline: &[Happening]) -> io::Result<()> {
     let Some(first) = timeline.first() else { return Ok(()) };
-    writeln!(out, "\n## Timeline from {}\n", ui.time_style.moment(first.at))?;
+    writeln!(out, "\n## Timeline from {}\n", page.moment(first.at))?;
     for happening in timeline {
-        let when = ui.time_style.moment_of(happening.at, first.at);
+        let when = page.moment_of(happening.at, first.at);
         let said = happening.text.as_deref().filter(|text| !text.is_empty());
         let said = said.map(|text| format!(": {}", markdown::text(text))).unwrap_or_default();
         let linked = if happening.linked { " (of another conversation)" } else { "" };
@@ -77,11 +77,11 @@ fn recipients(happening: &Happening) -> String {
 }
 
 /// Messages and answers are arrows, everything else is a note at whom it happened to.
-pub(super) fn diagram(ui: &Ui, timeline: &[Happening]) -> String {
+pub(super) fn diagram(page: &Page, timeline: &[Happening]) -> String {
     let mut sequence = Sequence::default();
     let Some(first) = timeline.first() else { return sequence.finish() };
     for happening in timeline {
-        let when = ui.time_style.moment_of(happening.at, first.at);
+        let when = page.moment_of(happening.at, first.at);
         draw(&mut sequence, happening, &when);
     }
     sequence.finish()

@@ -4,14 +4,13 @@ use poste_core::time::length;
 use poste_core::views::{ConversationLine, DayReport};
 
 use super::agent::counted;
-use super::{broadcast, fact, tell_more};
-use crate::ui::{Answer, Ui, markdown};
+use super::{Page, Report, broadcast, fact, markdown, tell_more};
 
-impl Answer for DayReport {
-    fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+impl Report for DayReport {
+    fn write(&self, page: &Page, out: &mut dyn Write) -> io::Result<()> {
         let day = self.since.to_string();
         writeln!(out, "# The office on {}\n", &day[..10])?;
-        let (since, until) = (ui.time_style.moment(self.since), ui.time_style.moment(self.until));
+        let (since, until) = (page.moment(self.since), page.moment(self.until));
         fact(out, "Time", format!("{since} to {until}"))?;
         fact(out, "Messages", counted(self.messages, &self.by_type))?;
         fact(out, "Conversations", format!("{} over, {} open", self.counts.finished, self.counts.open))?;
@@ -19,9 +18,9 @@ impl Answer for DayReport {
         fact(out, "Blockers", self.counts.blockers.to_string())?;
         fact(out, "Ended badly", self.counts.ended_badly.to_string())?;
         conversations(self, out)?;
-        broadcasts(self, ui, out)?;
-        blockers(self, ui, out)?;
-        bad_ends(self, ui, out)?;
+        broadcasts(self, page, out)?;
+        blockers(self, page, out)?;
+        bad_ends(self, page, out)?;
         agents(self, out)?;
         tell_more(out, self.more)
     }
@@ -46,11 +45,11 @@ fn conversations(report: &DayReport, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn broadcasts(report: &DayReport, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+fn broadcasts(report: &DayReport, page: &Page, out: &mut dyn Write) -> io::Result<()> {
     let rows = report.broadcasts.iter().map(|line| {
         vec![
             format!("#{}", line.number),
-            ui.time_style.moment_of(line.at, report.since),
+            page.moment_of(line.at, report.since),
             markdown::text(&line.from),
             format!("`{}`", line.kind),
             markdown::text(&line.subject),
@@ -60,13 +59,13 @@ fn broadcasts(report: &DayReport, ui: &Ui, out: &mut dyn Write) -> io::Result<()
     section(out, "Broadcasts", &["#", "At", "From", "Type", "Subject", "Status"], rows.collect())
 }
 
-fn blockers(report: &DayReport, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+fn blockers(report: &DayReport, page: &Page, out: &mut dyn Write) -> io::Result<()> {
     let rows = report.blockers.iter().map(|line| {
         vec![
             format!("#{}", line.number),
             markdown::text(&line.reported_by),
-            ui.time_style.moment_of(line.reported_at, report.since),
-            line.resolved_at.map(|at| ui.time_style.moment_of(at, report.since)).unwrap_or_default(),
+            page.moment_of(line.reported_at, report.since),
+            line.resolved_at.map(|at| page.moment_of(at, report.since)).unwrap_or_default(),
             line.resolution_ms.map(length).unwrap_or_default(),
             line.status.to_string(),
             markdown::text(&line.subject),
@@ -75,11 +74,11 @@ fn blockers(report: &DayReport, ui: &Ui, out: &mut dyn Write) -> io::Result<()> 
     section(out, "Blockers", &["#", "By", "Reported", "Resolved", "Took", "Status", "Subject"], rows.collect())
 }
 
-fn bad_ends(report: &DayReport, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
+fn bad_ends(report: &DayReport, page: &Page, out: &mut dyn Write) -> io::Result<()> {
     let rows = report.ended_badly.iter().map(|ended| {
         vec![
             format!("#{}", ended.number),
-            ui.time_style.moment_of(ended.at, report.since),
+            page.moment_of(ended.at, report.since),
             markdown::text(&ended.recipient),
             ended.what.to_string(),
             markdown::text(&ended.subject),

@@ -5,26 +5,22 @@ use std::path::{Path, PathBuf};
 use poste_core::office::Office;
 use poste_core::pattern::{Pattern, escaped, has_wildcards};
 use poste_core::store::discover::repository_top;
-
-use crate::Result;
-use crate::context::Cx;
-use crate::error::CommandError;
+use poste_verbs::{Error, Result};
 
 /// Where paths count from: the top of the worktree, which is the same place in every worktree of a repository.
 #[derive(Debug)]
-pub(crate) struct Top {
+pub struct Top {
     root: PathBuf,
     cwd: PathBuf,
 }
 
 impl Top {
-    /// Of the current folder: its git worktree or, without git, the folder the office is in.
-    pub(crate) fn find(cx: &Cx, office: &Office) -> Result<Self> {
-        let cwd = cx.cwd()?;
+    /// Of a folder: its git worktree or, without git, the folder the office is in.
+    pub fn find(cwd: PathBuf, office: &Office) -> Result<Self> {
         let beside_office =
             || office.path().ok()?.parent().filter(|folder| cwd.starts_with(folder)).map(Path::to_owned);
         let Some(root) = repository_top(&cwd).or_else(beside_office) else {
-            return Err(CommandError::not_found(format!(
+            return Err(Error::not_found(format!(
                 "{} is in no git worktree and not below the folder of the office, so there is nothing paths could be \
                  relative to",
                 cwd.display()
@@ -34,14 +30,18 @@ impl Top {
         Ok(Self { root, cwd })
     }
 
-    /// What was typed, as a pattern from the top. `literal`: every character means itself.
-    pub(crate) fn pattern(&self, typed: &str, literal: bool) -> Result<Pattern> {
+    /// What was typed, as patterns from the top. `literal`: every character means itself.
+    pub fn patterns(&self, typed: &[String], literal: bool) -> Result<Vec<Pattern>> {
+        typed.iter().map(|typed| self.pattern(typed, literal)).collect()
+    }
+
+    fn pattern(&self, typed: &str, literal: bool) -> Result<Pattern> {
         let text = match literal {
             true => escaped(typed.trim_end_matches('/')),
             false => typed.to_owned(),
         };
         if typed.is_empty() {
-            return Err(CommandError::usage("a path is empty"));
+            return Err(Error::usage("a path is empty"));
         }
         let joined = match typed.starts_with('/') {
             true => self.below_root(typed, &text)?,
@@ -53,8 +53,12 @@ impl Top {
         Ok(without_dots(typed, &joined)?.parse::<Pattern>()?)
     }
 
-    /// A path as it was typed, from the top.
-    pub(crate) fn path(&self, typed: &str) -> Result<String> {
+    /// Paths as they were typed, from the top.
+    pub fn paths(&self, typed: &[String]) -> Result<Vec<String>> {
+        typed.iter().map(|typed| self.path(typed)).collect()
+    }
+
+    fn path(&self, typed: &str) -> Result<String> {
         let relative = match typed.starts_with('/') {
             true => self.below_root(typed, typed)?,
             false => match self.folder()? {
@@ -66,14 +70,14 @@ impl Top {
     }
 
     /// Whether a file or folder is called just what was typed, wildcards and all.
-    pub(crate) fn has(&self, typed: &str) -> bool {
+    pub fn has(&self, typed: &str) -> bool {
         has_wildcards(typed) && self.cwd.join(typed).symlink_metadata().is_ok()
     }
 
     /// The current folder, from the top.
     fn folder(&self) -> Result<String> {
         let below = self.cwd.strip_prefix(&self.root).unwrap_or(Path::new(""));
-        below.to_str().map(str::to_owned).ok_or_else(|| CommandError::usage("the current folder's path is no UTF-8"))
+        below.to_str().map(str::to_owned).ok_or_else(|| Error::usage("the current folder's path is no UTF-8"))
     }
 
     fn below_root(&self, typed: &str, text: &str) -> Result<String> {
@@ -88,7 +92,7 @@ impl Top {
             }
         }
         let typed = poste_core::text::quoted(typed);
-        Err(CommandError::usage(format!("{typed} is not below {}, where paths count from", self.root.display())))
+        Err(Error::usage(format!("{typed} is not below {}, where paths count from", self.root.display())))
     }
 }
 
@@ -103,9 +107,9 @@ fn without_dots(typed: &str, joined: &str) -> Result<String> {
         }
         match step {
             ".." => match steps.pop() {
-                None => return Err(CommandError::usage(format!("{} leads out of the worktree", typed()))),
+                None => return Err(Error::usage(format!("{} leads out of the worktree", typed()))),
                 Some(before) if has_wildcards(before) => {
-                    return Err(CommandError::usage(format!("{} goes back from a wildcard with ..", typed())));
+                    return Err(Error::usage(format!("{} goes back from a wildcard with ..", typed())));
                 }
                 Some(_) => {}
             },
@@ -128,7 +132,7 @@ mod tests {
     }
 
     fn pattern(cwd: &str, typed: &str) -> std::result::Result<String, String> {
-        top(cwd).pattern(typed, false).map(|pattern| pattern.to_string()).map_err(|error| error.text())
+        top(cwd).pattern(typed, false).map(|pattern| pattern.to_string()).map_err(|error| error.message)
     }
 
     #[test]
