@@ -101,39 +101,36 @@ impl<'a> Guard<'a> {
     fn keep(&mut self) -> Result<(), Error> {
         self.office.store().check_identity()?;
         let version = self.office.store().data_version()?;
-        if self.seen != Some(version) {
-            let mut open = Vec::new();
-            for own in std::mem::take(&mut self.open) {
-                match self.holder.standing(self.office.store(), own.message)? {
-                    Standing::Held => open.push(own),
-                    Standing::Finished => {}
-                    Standing::GivenBack => self.given_back += 1,
-                    Standing::Lost => self.lost += 1,
-                }
-            }
-            self.open = open;
-            self.seen = Some(version);
-        }
-        let kept = self.extend();
+        let kept = self.keep_open(self.seen != Some(version));
         self.carrier.carry_out(self.office);
-        kept
+        kept?;
+        self.seen = Some(version);
+        Ok(())
     }
 
-    fn extend(&mut self) -> Result<(), Error> {
+    fn keep_open(&mut self, changed: bool) -> Result<(), Error> {
         let Holder { agent, run, .. } = &self.holder;
         let by = Author { actor: agent.clone(), session: Some(run.clone()), via: Via::Dispatch };
         let mut index = 0;
         while let Some(own) = self.open.get_mut(index) {
-            match own.keep(self.office, &by) {
-                Err(Error::Rejected(_)) => {
-                    self.lost += 1;
-                    self.open.remove(index);
-                }
-                kept => {
-                    kept?;
-                    index += 1;
-                }
+            let standing = match changed {
+                true => self.holder.standing(self.office.store(), own.message)?,
+                false => Standing::Held,
+            };
+            match standing {
+                Standing::Held => match own.keep(self.office, &by) {
+                    Err(Error::Rejected(_)) => self.lost += 1,
+                    kept => {
+                        kept?;
+                        index += 1;
+                        continue;
+                    }
+                },
+                Standing::Finished => {}
+                Standing::GivenBack => self.given_back += 1,
+                Standing::Lost => self.lost += 1,
             }
+            self.open.remove(index);
         }
         Ok(())
     }

@@ -70,7 +70,7 @@ fn change(
     id: Option<RecordId>,
     secrets: Secrets,
 ) -> Result<Answered<Changed>> {
-    let content = reason.map(|reason| secrets.text("reason", said("--reason", reason)?)).transpose()?;
+    let content = reason.map(|reason| secrets.text("reason", said("reason", reason)?)).transpose()?;
     if found(desk.office, &workflow)?.name.is_none() {
         return Err(Error::refused(format!("{workflow} is only a label that messages carry"))
             .code("unknown_workflow")
