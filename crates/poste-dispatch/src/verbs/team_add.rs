@@ -78,7 +78,7 @@ impl Input {
         let name = &self.name;
         if self.preset.is_none_or(|preset| preset == Preset::Command) && self.command.is_empty() {
             return Err(Error::usage("nothing says what is run for it")
-                .hint("a preset: --preset claude-code; or a command after --: -- ./agent.sh"));
+                .hint(note!("a preset: " {preset = "claude-code"} "; or a command after --: -- ./agent.sh")));
         }
         let runners = poste_config::runners(desk.office)?;
         if runners.agents.get(name).is_some_and(|known| known.source != Source::Machine) {
