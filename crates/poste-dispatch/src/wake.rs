@@ -1,12 +1,13 @@
 //! The verb `wake`: rings agents for their mail, and starts the programs of those that do not run.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use poste_core::log::MessageNo;
 use poste_core::office::Office;
 use poste_core::text::Name;
 use poste_verbs::wake::{self, Answer, Asked, Program, Startable, Starter};
-use poste_verbs::{Access, Answered, Desk, Result, Verb};
+use poste_verbs::{Access, Answered, Desk, Result, Verb, note};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -23,8 +24,12 @@ impl Verb for Input {
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
-        let supervisors = Supervisors { program: desk.host.program.clone() };
-        wake::wake(desk, self.0, &supervisors)
+        let supervisors = Supervisors { program: desk.host.program.clone(), holds_back: Cell::new(false) };
+        let answered = wake::wake(desk, self.0, &supervisors);
+        if supervisors.holds_back.get() {
+            desk.say(note!("see when its program is started: "[dispatch status]));
+        }
+        answered
     }
 }
 
@@ -32,6 +37,8 @@ impl Verb for Input {
 struct Supervisors {
     /// This very program; without it nothing is started.
     program: Option<PathBuf>,
+    /// Something could be run, and is not for now.
+    holds_back: Cell<bool>,
 }
 
 impl Starter for Supervisors {
@@ -52,11 +59,12 @@ impl Starter for Supervisors {
         let waits = choice.waits.first().map(|wait| match wait.why {
             WaitReason::Busy | WaitReason::NoPlace => "its program is not started, as enough run already",
             WaitReason::Quiet => "its program is not started in its quiet hours",
-            WaitReason::Held | WaitReason::Resting => "its program is held: poste dispatch status",
+            WaitReason::Held | WaitReason::Resting => "its program is held",
         });
         let mut later = sight.facts.agents.iter().flat_map(|agent| &agent.later);
         let later = later.any(|later| numbers.contains(&later.message));
-        let waits = waits.or(later.then_some("its program is started later: poste dispatch status"));
+        let waits = waits.or(later.then_some("its program is started later"));
+        self.holds_back.set(self.holds_back.get() || held.is_none() && waits.is_some());
         Ok(Startable { programs: Vec::new(), why_not: held.or(waits.map(str::to_owned)) })
     }
 

@@ -2,6 +2,7 @@
 
 use poste_core::fold::{Effect, Verdict};
 use poste_core::log::{MessageNo, Sealed};
+use poste_core::text::RecordId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,8 @@ use crate::{Access, Answered, Desk, Error, Note, Result, Verb, send};
 #[serde(deny_unknown_fields)]
 pub struct Input {
     pub messages: Vec<send::Input>,
+    /// Repeating the batch under the same id resumes: a message without an id of its own has one derived from it
+    pub id: Option<RecordId>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -50,7 +53,8 @@ impl Verb for Input {
         desk.agent()?; // a batch without a sender is one mistake, not one for each message
         let mut lines: Vec<Option<Line>> = Vec::new();
         let mut proposals = Vec::new();
-        for message in self.messages {
+        for (n, mut message) in (1..).zip(self.messages) {
+            set_id(&mut message, self.id.as_ref(), n);
             lines.push(match proposal(desk, message) {
                 Ok(proposal) => {
                     proposals.push(proposal);
@@ -81,6 +85,12 @@ impl Verb for Input {
         }
         Ok(Answered::new(Answer { lines: all }))
     }
+}
+
+/// A message of a batch that has no id of its own is known by its line.
+pub fn set_id(message: &mut send::Input, batch: Option<&RecordId>, line: u64) {
+    let id = &mut message.message.id;
+    *id = id.take().or_else(|| batch.map(|batch| batch.then(line)));
 }
 
 fn proposal(desk: &Desk<'_>, input: send::Input) -> Result<poste_core::log::Proposal> {

@@ -25,6 +25,11 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// An agent that something is done for, without a look at files.
+    pub fn acting_for(actor: Name, session: Option<Session>, via: Via) -> Self {
+        Self { actor: Some(actor), session, via, files: Files::None }
+    }
+
     /// The speaker as a registered agent.
     pub fn agent(&self, office: &Office) -> Result<Agent> {
         let name = self.actor.as_ref().ok_or_else(no_speaker)?;

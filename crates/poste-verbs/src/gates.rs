@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use poste_core::Timestamp;
-use poste_core::fold::{Claimed, ClaimedItem, Code, Effect, Verdict};
+use poste_core::fold::{Claimed, ClaimedItem, Code};
 use poste_core::gates::{self, Errand, Gate, Gates, Program, Ran, Report, Runner, Scene};
-use poste_core::log::{Extend, Intent, MessageNo, Position, Release};
+use poste_core::log::{Author, Intent, MessageNo, Position, Release};
 use poste_core::office::Office;
-use poste_core::text::{Name, RecordId};
+use poste_core::text::RecordId;
 use poste_core::views::{self, MessageView};
 use poste_run::{End, Environment, Keep, Output, Stopped, Task, Watch};
 
+use crate::leases::Lease;
 use crate::{Caller, Desk, Error, Result};
 
 /// What is kept of the output of one command.
@@ -68,50 +68,50 @@ pub fn of_claim(
     }
     let scene = Scene::of(desk.office.store())?;
     let token = gated.claimed.token;
-    let mut lease = Lease::new(desk, token, gated.claimed.items.clone(), lease_ms)?;
+    let mut held = Held::new(desk, &gated.claimed, lease_ms)?;
     for item in gated.claimed.items.clone() {
         let message = views::message(desk.office.store(), item.number)?
             .ok_or_else(|| Error::internal("a claimed message is not there"))?;
         let own = gates.of_message(&message);
         // A repeated claim finds what it passed before.
-        if own.is_empty() || passed(desk, &lease, item.number)? {
+        if own.is_empty() || passed(desk, &held, item.number)? {
             continue;
         }
         if !gates.untrusted(&own).is_empty() {
             let release = Release { message: item.number, token: Some(token) };
             let proposal = desk.proposal(Intent::Release(release), None, Some(release_id(claim, item.number)))?;
             desk.decide(&proposal)?;
-            lease.forget(item.number);
+            held.forget(item.number);
             gated.released.push(item.number);
             continue;
         }
-        let every = lease.look_every();
+        let every = held.look_every();
         let report = {
             let environment = environment(desk.caller, &scene);
-            let mut keep = || goes_on(desk).and_then(|()| lease.keep(desk));
+            let mut keep = || goes_on(desk).and_then(|()| held.keep(desk.office));
             let mut commands = Commands { environment, while_running: &mut keep, every };
             gates::run(&scene, gates, &message, &mut commands).map_err(|error| stopped(desk, error))?
         };
-        lease.keep(desk)?;
+        held.keep(desk.office)?;
         let result = Intent::GateResult(report.result(token));
         let id = claim.then(format_args!("gates-{}", item.number));
         let proposal = desk.proposal(result, Some(report.content()), Some(id))?;
         match desk.decide(&proposal) {
             // The same claim was repeated meanwhile, and ran them sooner.
-            Err(error) if error.is(Code::IdConflict) && passed(desk, &lease, item.number)? => continue,
+            Err(error) if error.is(Code::IdConflict) && passed(desk, &held, item.number)? => continue,
             decided => decided?,
         };
         if !report.passed {
-            lease.forget(item.number);
+            held.forget(item.number);
             gated.returned.push(report);
         }
     }
-    gated.claimed.items = lease.items;
+    gated.claimed = held.claimed();
     Ok(gated)
 }
 
-fn passed(desk: &Desk<'_>, lease: &Lease, number: MessageNo) -> Result<bool> {
-    Ok(views::passed_gates(desk.office.store(), &lease.holder, number, lease.token)?)
+fn passed(desk: &Desk<'_>, held: &Held, number: MessageNo) -> Result<bool> {
+    Ok(views::passed_gates(desk.office.store(), &held.by.actor, number, held.token)?)
 }
 
 /// The id under which what a claim won is released before anybody has worked on it.
@@ -120,21 +120,29 @@ pub(crate) fn release_id(claim: &RecordId, number: MessageNo) -> RecordId {
 }
 
 /// What a claim holds while its gates run.
-struct Lease {
-    holder: Name,
+struct Held {
+    by: Author,
     token: Position,
-    items: Vec<ClaimedItem>,
-    /// As asked for; without it the office's own.
-    lease_ms: Option<i64>,
-    /// With less than this left it is extended.
+    leases: Vec<Lease>,
+    /// With less than this left a lease is extended.
     half_ms: i64,
 }
 
-impl Lease {
-    fn new(desk: &Desk<'_>, token: Position, items: Vec<ClaimedItem>, lease_ms: Option<i64>) -> Result<Self> {
-        let now = desk.now()?;
-        let left = items.iter().map(|item| item.lease_until.since_ms(now)).min().unwrap_or_default();
-        Ok(Self { holder: desk.speaker()?, token, items, lease_ms, half_ms: lease_ms.unwrap_or(left) / 2 })
+impl Held {
+    fn new(desk: &Desk<'_>, claimed: &Claimed, lease_ms: Option<i64>) -> Result<Self> {
+        let (now, boot_ms) = (desk.now()?, desk.office.boot().ms);
+        let left = |item: &ClaimedItem| item.lease_until.since_ms(now);
+        let half_ms = lease_ms.or(claimed.items.iter().map(left).min()).unwrap_or_default() / 2;
+        let leases = claimed.items.iter().map(|item| Lease {
+            message: item.number,
+            token: Some(claimed.token),
+            lease_ms,
+            least_ms: half_ms,
+            until: item.lease_until,
+            boot_until_ms: boot_ms.saturating_add(left(item)),
+        });
+        let by = Author { actor: desk.speaker()?, session: desk.caller.session.clone(), via: desk.caller.via };
+        Ok(Self { by, token: claimed.token, leases: leases.collect(), half_ms })
     }
 
     fn look_every(&self) -> Duration {
@@ -143,35 +151,16 @@ impl Lease {
     }
 
     fn forget(&mut self, number: MessageNo) {
-        self.items.retain(|item| item.number != number);
+        self.leases.retain(|lease| lease.message != number);
     }
 
-    /// Extends what has less than half of its lease left. A refusal means that it is lost.
-    fn keep(&mut self, desk: &mut Desk<'_>) -> Result<(), poste_core::Error> {
-        let now = desk.office.now()?;
-        let half = self.half_ms;
-        for item in self.items.iter_mut().filter(|item| item.lease_until.since_ms(now) < half) {
-            item.lease_until = extend(desk, &self.holder, self.token, item.number, self.lease_ms)?;
-        }
-        Ok(())
+    fn keep(&mut self, office: &mut Office) -> Result<(), poste_core::Error> {
+        self.leases.iter_mut().try_for_each(|lease| lease.keep(office, &self.by))
     }
-}
 
-fn extend(
-    desk: &mut Desk<'_>,
-    holder: &Name,
-    token: Position,
-    message: MessageNo,
-    lease_ms: Option<i64>,
-) -> Result<Timestamp, poste_core::Error> {
-    let intent = Intent::Extend(Extend { message, token: Some(token), lease_ms });
-    let proposal = desk.proposal_as(holder.clone(), intent, None, None);
-    match desk.propose(&proposal)?.verdict {
-        Verdict::Accepted(Effect::Claimed(Claimed { items, .. })) if !items.is_empty() => Ok(items[0].lease_until),
-        Verdict::Accepted(_) => {
-            Err(poste_core::Error::Damaged("the office took the extension for something else".to_owned()))
-        }
-        Verdict::Rejected(rejection) => Err(poste_core::Error::Rejected(rejection)),
+    fn claimed(self) -> Claimed {
+        let items = self.leases.iter().map(|lease| ClaimedItem { number: lease.message, lease_until: lease.until });
+        Claimed { token: self.token, items: items.collect() }
     }
 }
 

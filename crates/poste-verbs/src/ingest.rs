@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::draft::{Heading, Message};
 use crate::secret::Secrets;
 use crate::{Access, Answered, Desk, Error, Recipients, Result, Verb, input, mark, register};
 
@@ -114,9 +115,7 @@ impl Verb for Input {
     type Answer = Answer;
 
     fn run(mut self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
-        let content = self.incoming.content();
-        content.check_message().map_err(Error::usage)?;
-        self.secrets.check(&content)?;
+        let (mut header, content) = self.sealed()?;
         // To tell of what this office caused itself would make the next one, for ever.
         if is_named(desk.office, &self.incoming.echo_of)? {
             return Ok(Answered::new(Answer { echo: true, key: self.incoming.key, ..Answer::default() }));
@@ -124,10 +123,11 @@ impl Verb for Input {
         // Somebody has to know that a mail came back, and no rule for alerts must tell it by mail again.
         if is_named(desk.office, &self.incoming.returned_to)? {
             self.kind = "message".parse()?;
+            header.kind = self.kind.clone();
             desk.warn("a mail that a rule of this office sent came back; it is stored as a message, not as an alert");
         }
         let from = source(desk)?;
-        let answer = self.store(desk, &from, content)?;
+        let answer = self.store(desk, &from, header, content)?;
         if !answer.repeat && answer.to.is_empty() {
             desk.warn("nobody received it: no such agent is active, or nobody subscribed");
         }
@@ -159,27 +159,32 @@ fn is_named(office: &Office, marks: &BTreeSet<String>) -> Result<bool> {
     Ok(!marks.is_empty() && marks.contains(&mark::of(&mark::office_id(office)?)))
 }
 
-impl Incoming {
-    fn content(&self) -> Content {
-        Content {
-            subject: if self.subject.is_empty() { "(no subject)".to_owned() } else { self.subject.clone() },
-            body: self.body.as_str().into(),
-            payload: self.payload.clone(),
-            metadata: self.metadata.clone(),
-            ..Content::default()
-        }
-    }
-}
-
 impl Input {
+    /// Header and content, without its files: those are kept once it is known to be new.
+    fn sealed(&self) -> Result<(Send, Content)> {
+        let Incoming { subject, body, payload, metadata, .. } = &self.incoming;
+        let message = Message {
+            body: body.as_bytes().to_vec(),
+            kind: Some(self.kind.clone()),
+            priority: self.priority,
+            payload: payload.clone(),
+            metadata: metadata.clone(),
+            secrets: self.secrets,
+            ..Message::default()
+        };
+        let subject = if subject.is_empty() { "(no subject)".to_owned() } else { subject.clone() };
+        message.with_artifacts(Vec::new(), Heading { to: self.to.clone(), subject, ..Heading::default() })
+    }
+
     /// Stores it once: what has the same key, from the same source, for the same recipients, is the same.
-    fn store(&self, desk: &mut Desk<'_>, from: &Name, content: Content) -> Result<Answer> {
+    fn store(&self, desk: &mut Desk<'_>, from: &Name, mut header: Send, content: Content) -> Result<Answer> {
         let id = self.record_id(from)?;
         if let Some(before) = self.stored_before(desk.office, id.as_ref())? {
             return Ok(before);
         }
-        let artifacts = if self.attach { keep_files(desk.office, &self.incoming.attachments)? } else { Vec::new() };
-        let header = Send { priority: self.priority, artifacts, ..Send::plain(self.kind.clone(), self.to.clone()) };
+        if self.attach {
+            header.artifacts = keep_files(desk.office, &self.incoming.attachments)?;
+        }
         // In no session: whoever hands it over is not whoever wrote it.
         let author = Author::new(from.clone(), desk.caller.via);
         let mut proposal = desk.office.proposal(&author, Intent::Send(header), Some(content));

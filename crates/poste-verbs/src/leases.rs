@@ -1,10 +1,56 @@
-//! A living agent never loses its claim: every call of its tools and every hook of its session keeps what it holds.
+//! Keeps leases while their holder works. A living agent never loses its claim: every call of its tools, every hook of its
+//! session, its gates and its supervisor extend what it holds.
 
-use poste_core::fold::Verdict;
-use poste_core::log::{Extend, Intent};
-use poste_core::{Timestamp, views};
+use poste_core::fold::{Effect, Verdict};
+use poste_core::log::{Author, Extend, Intent, MessageNo, Position};
+use poste_core::{Office, Timestamp, views};
 
 use crate::{Desk, Result};
+
+/// A lease to keep.
+#[derive(Debug, Clone, Copy)]
+pub struct Lease {
+    pub message: MessageNo,
+    pub token: Option<Position>,
+    /// What it is extended by; without it the office's own.
+    pub lease_ms: Option<i64>,
+    /// With less than this left it is extended.
+    pub least_ms: i64,
+    pub until: Timestamp,
+    /// The same by the boot clock, counted from before the record was published: nobody can set that clock back.
+    pub boot_until_ms: i64,
+}
+
+impl Lease {
+    /// What is left of it, by whichever clock says less.
+    pub fn left_ms(&self, office: &Office) -> Result<i64, poste_core::Error> {
+        let by_boot = self.boot_until_ms.saturating_sub(office.boot().ms);
+        Ok(self.until.since_ms(office.now()?).min(by_boot))
+    }
+
+    /// Extends it if too little is left. A rejection means that it is lost.
+    pub fn keep(&mut self, office: &mut Office, by: &Author) -> Result<(), poste_core::Error> {
+        if self.left_ms(office)? >= self.least_ms {
+            return Ok(());
+        }
+        let boot_ms = office.boot().ms;
+        let extend = Extend { message: self.message, token: self.token, lease_ms: self.lease_ms };
+        // A fresh id each time: an extension is for its own time.
+        let proposal = office.proposal(by, Intent::Extend(extend), None);
+        let outcome = poste_config::propose(office, &proposal)?;
+        match outcome.verdict {
+            Verdict::Accepted(Effect::Claimed(claimed)) if !claimed.items.is_empty() => {
+                self.until = claimed.items[0].lease_until;
+                self.boot_until_ms = boot_ms.saturating_add(self.until.since_ms(outcome.at));
+                Ok(())
+            }
+            Verdict::Accepted(_) => {
+                Err(poste_core::Error::Damaged("the office took the extension for something else".to_owned()))
+            }
+            Verdict::Rejected(rejection) => Err(poste_core::Error::Rejected(rejection)),
+        }
+    }
+}
 
 impl Desk<'_> {
     /// Extends every claim of the caller's session of which less than half is left, by as long as it was given last. Says
@@ -19,20 +65,20 @@ impl Desk<'_> {
     }
 
     fn extend_leases(&mut self) -> Result<Option<Timestamp>> {
-        let Some(agent) = &self.caller.actor else { return Ok(None) };
+        let (Some(actor), session) = (self.caller.actor.clone(), self.caller.session.clone()) else { return Ok(None) };
         let mut next = None;
-        for lease in views::leases(self.office.store(), agent, self.caller.session.as_ref())? {
-            let half_over = |until: Timestamp| until.plus_ms(-lease.length_ms / 2);
-            let mut until = lease.until;
-            if half_over(until) < self.now()? {
-                let intent = Extend { message: lease.message, token: lease.token, lease_ms: Some(lease.length_ms) };
-                let proposal = self.proposal(Intent::Extend(intent), None, None)?;
-                match poste_config::propose(self.office, &proposal)?.verdict {
-                    Verdict::Accepted(_) => until = self.now()?.plus_ms(lease.length_ms),
-                    Verdict::Rejected(_) => continue,
-                }
+        for views::Lease { message, token, until, length_ms } in
+            views::leases(self.office.store(), &actor, session.as_ref())?
+        {
+            let by = Author { actor: actor.clone(), session: session.clone(), via: self.caller.via };
+            // Nobody here knows when it began by the boot clock.
+            let (lease_ms, least_ms, boot_until_ms) = (Some(length_ms), length_ms / 2, i64::MAX);
+            let mut lease = Lease { message, token, lease_ms, least_ms, until, boot_until_ms };
+            match lease.keep(self.office, &by) {
+                Err(poste_core::Error::Rejected(_)) => continue,
+                kept => kept?,
             }
-            next = [next, Some(half_over(until))].into_iter().flatten().min();
+            next = [next, Some(lease.until.plus_ms(-least_ms))].into_iter().flatten().min();
         }
         Ok(next)
     }

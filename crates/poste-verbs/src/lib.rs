@@ -55,7 +55,7 @@ pub mod inbox;
 pub mod ingest;
 pub mod init;
 mod input;
-mod leases;
+pub mod leases;
 #[allow(clippy::disallowed_methods, reason = "a session's file belongs to the office, not to a caller")]
 pub mod live;
 pub mod log;

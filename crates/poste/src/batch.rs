@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use poste_core::limits;
 use poste_core::log::MessageNo;
 use poste_core::office::Office;
+use poste_core::text::RecordId;
 use poste_verbs::{batch, send};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -67,7 +68,7 @@ impl Answer for BatchAnswer {
     }
 }
 
-pub(crate) fn run(cx: &mut Cx, source: &str, secret: SecretArgs) -> Result {
+pub(crate) fn run(cx: &mut Cx, source: &str, id: Option<RecordId>, secret: SecretArgs) -> Result {
     let mut office = cx.open_to_write()?;
     cx.agent(&mut office)?; // a batch without a sender is one mistake, not one a line
     let (reader, bytes): (Box<dyn Read>, Option<u64>) = if source == "-" {
@@ -80,7 +81,8 @@ pub(crate) fn run(cx: &mut Cx, source: &str, secret: SecretArgs) -> Result {
     };
     let progress = progress_bar(cx, bytes);
     let mut answer = BatchAnswer::default();
-    let ran = send_lines(cx, &mut office, &mut BufReader::new(reader), secret, &progress, &mut answer);
+    let lines = Lines { id, secret };
+    let ran = send_lines(cx, &mut office, &mut BufReader::new(reader), &lines, &progress, &mut answer);
     progress.finish_and_clear();
     answer.refused.sort_by_key(|refused| refused.line);
     if answer.sent > 0 {
@@ -103,11 +105,17 @@ pub(crate) fn run(cx: &mut Cx, source: &str, secret: SecretArgs) -> Result {
         .hint("the other lines are sent; mend these and send them alone"))
 }
 
+/// What applies to every line.
+struct Lines {
+    id: Option<RecordId>,
+    secret: SecretArgs,
+}
+
 fn send_lines(
     cx: &Cx,
     office: &mut Office,
     reader: &mut impl BufRead,
-    secret: SecretArgs,
+    lines: &Lines,
     progress: &ProgressBar,
     answer: &mut BatchAnswer,
 ) -> Result {
@@ -124,7 +132,7 @@ fn send_lines(
         if line.trim_ascii().is_empty() {
             continue;
         }
-        match message(cx, &line, secret) {
+        match lines.message(cx, &line, number) {
             Ok(message) => {
                 chunk_bytes += line.len();
                 chunk.push((number, message));
@@ -169,14 +177,18 @@ pub(crate) fn parse_line(line: &[u8]) -> Result<send::Input> {
     })
 }
 
-fn message(cx: &Cx, line: &[u8], secret: SecretArgs) -> Result<send::Input> {
-    let mut input = parse_line(line)?;
-    let message = &mut input.message;
-    message.secrets = secret.secrets();
-    for paths in [&mut message.artifacts, &mut message.attach, &mut message.artifact_later] {
-        *paths = cx.paths(std::mem::take(paths));
+impl Lines {
+    fn message(&self, cx: &Cx, line: &[u8], number: u64) -> Result<send::Input> {
+        let mut input = parse_line(line)?;
+        // By its number in the file: only some lines go to the office at a time.
+        batch::set_id(&mut input, self.id.as_ref(), number);
+        let message = &mut input.message;
+        message.secrets = self.secret.secrets();
+        for paths in [&mut message.artifacts, &mut message.attach, &mut message.artifact_later] {
+            *paths = cx.paths(std::mem::take(paths));
+        }
+        Ok(input)
     }
-    Ok(input)
 }
 
 fn submit(cx: &Cx, office: &mut Office, chunk: &mut Vec<(u64, send::Input)>, answer: &mut BatchAnswer) -> Result {
@@ -184,7 +196,7 @@ fn submit(cx: &Cx, office: &mut Office, chunk: &mut Vec<(u64, send::Input)>, ans
         return Ok(());
     }
     let (numbers, messages): (Vec<u64>, Vec<send::Input>) = chunk.drain(..).unzip();
-    let decided = cx.ask(office, batch::Input { messages })?;
+    let decided = cx.ask(office, batch::Input { messages, id: None })?;
     notes::say(&cx.ui, &decided);
     // What is stored is told by its count, not one by one.
     cx.forget_stored();

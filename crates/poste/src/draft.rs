@@ -74,11 +74,18 @@ pub(crate) struct MessageArgs {
     /// Metadata
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub meta: Vec<(String, String)>,
+    #[command(flatten)]
+    pub id: IdArgs,
+    #[command(flatten)]
+    pub secret: SecretArgs,
+}
+
+/// Apart from the others, as a batch takes it, too.
+#[derive(Debug, Args)]
+pub(crate) struct IdArgs {
     /// An id of your own: sending it again has no second effect
     #[arg(long, value_name = "ID")]
     pub id: Option<RecordId>,
-    #[command(flatten)]
-    pub secret: SecretArgs,
 }
 
 fn key_value(text: &str) -> std::result::Result<(String, String), String> {
@@ -124,7 +131,7 @@ impl MessageArgs {
             expect: self.expect,
             references: self.reference,
             metadata,
-            id: self.id,
+            id: self.id.id,
             secrets: self.secret.secrets(),
         })
     }

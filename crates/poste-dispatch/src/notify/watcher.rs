@@ -21,6 +21,7 @@ use super::matching::Matcher;
 use super::secret;
 use crate::speaker;
 use poste_verbs::actions::Carrier;
+use poste_verbs::{Note, note};
 
 /// How often the files are looked at, and how long somebody who failed waits.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -60,6 +61,13 @@ pub struct Line {
     /// Counted from 1.
     pub attempt: Option<u32>,
     pub why: Option<String>,
+}
+
+impl Line {
+    /// What to do about it.
+    pub fn next(&self) -> Option<Note> {
+        (self.what == What::Untrusted).then(|| note!("read it, then trust it: "[trust]))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -333,7 +341,7 @@ impl Rules {
                 continue;
             }
             if !read.may_run(rule) {
-                let why = "poste.toml is not trusted here: read it, then poste trust".to_owned();
+                let why = "poste.toml is not trusted here".to_owned();
                 setting.say(rule, None, What::Untrusted, Some(why), 0);
                 continue;
             }

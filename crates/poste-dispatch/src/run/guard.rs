@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use poste_core::fold::{Claimed, Effect, Verdict};
-use poste_core::log::{Author, Extend, Intent, MessageNo, Via};
+use poste_core::fold::Claimed;
+use poste_core::log::{Author, Via};
 use poste_core::office::Office;
 use poste_core::store::processes;
-
 use poste_core::views::{Holder, Standing};
 use poste_core::{Error, Timestamp, limits};
 use poste_run::{Watch, Watcher};
+use poste_verbs::actions::Carrier;
+use poste_verbs::leases::Lease;
 
 use super::folder::{About, RunFolder};
-use poste_verbs::actions::Carrier;
 
 /// How often it looks; with a short lease more often.
 const LOOK: Duration = Duration::from_secs(1);
@@ -28,18 +28,11 @@ pub(crate) struct Terms {
     pub grace_ms: i64,
 }
 
-struct Open {
-    number: MessageNo,
-    until: Timestamp,
-    /// The same by the boot clock, counted from before the record was published: nobody can set that clock back.
-    boot_until_ms: i64,
-}
-
 pub(crate) struct Guard<'a> {
     pub office: &'a mut Office,
     carrier: &'a Carrier,
     holder: Holder,
-    open: Vec<Open>,
+    open: Vec<Lease>,
     given_back: usize,
     lost: usize,
     lease_ms: i64,
@@ -63,18 +56,21 @@ impl<'a> Guard<'a> {
         (folder, about): (&'a RunFolder, About),
     ) -> Self {
         let Terms { lease_ms, boot_ms, grace_ms } = terms;
-        let boot_until_ms = boot_ms.saturating_add(lease_ms);
-        let open =
-            claimed.items.iter().map(|item| Open { number: item.number, until: item.lease_until, boot_until_ms });
-        let open = open.collect();
-        let (given_back, lost) = (0, 0);
+        let open = claimed.items.iter().map(|item| Lease {
+            message: item.number,
+            token: Some(claimed.token),
+            lease_ms: Some(lease_ms),
+            least_ms: lease_ms * 2 / 3,
+            until: item.lease_until,
+            boot_until_ms: boot_ms.saturating_add(lease_ms),
+        });
         Self {
             office,
             carrier,
             holder,
-            open,
-            given_back,
-            lost,
+            open: open.collect(),
+            given_back: 0,
+            lost: 0,
             lease_ms,
             grace_ms,
             seen: None,
@@ -105,59 +101,43 @@ impl<'a> Guard<'a> {
     fn keep(&mut self) -> Result<(), Error> {
         self.office.store().check_identity()?;
         let version = self.office.store().data_version()?;
-        if self.seen != Some(version) {
-            let mut open = Vec::new();
-            for own in std::mem::take(&mut self.open) {
-                match self.holder.standing(self.office.store(), own.number)? {
-                    Standing::Held => open.push(own),
-                    Standing::Finished => {}
-                    Standing::GivenBack => self.given_back += 1,
-                    Standing::Lost => self.lost += 1,
-                }
-            }
-            self.open = open;
-            self.seen = Some(version);
-        }
-        let mut lost = Vec::new();
-        for index in 0..self.open.len() {
-            if self.left_ms(&self.open[index])? >= self.lease_ms * 2 / 3 {
-                continue;
-            }
-            let number = self.open[index].number;
-            match self.extend(number)? {
-                Some(extended) => self.open[index] = extended,
-                None => lost.push(number),
-            }
-        }
-        self.lost += lost.len();
-        self.open.retain(|own| !lost.contains(&own.number));
+        let kept = self.keep_open(self.seen != Some(version));
+        self.carrier.carry_out(self.office);
+        kept?;
+        self.seen = Some(version);
         Ok(())
     }
 
-    /// By whichever clock says less.
-    fn left_ms(&self, own: &Open) -> Result<i64, Error> {
-        let by_boot = own.boot_until_ms.saturating_sub(self.office.boot().ms);
-        Ok(own.until.since_ms(self.office.now()?).min(by_boot))
-    }
-
-    fn extend(&mut self, message: MessageNo) -> Result<Option<Open>, Error> {
-        let boot_until_ms = self.office.boot().ms.saturating_add(self.lease_ms);
-        let extend = Extend { message, token: Some(self.holder.token), lease_ms: Some(self.lease_ms) };
+    fn keep_open(&mut self, changed: bool) -> Result<(), Error> {
         let Holder { agent, run, .. } = &self.holder;
-        let author = Author { actor: agent.clone(), session: Some(run.clone()), via: Via::Dispatch };
-        let proposal = self.office.proposal(&author, Intent::Extend(extend), None);
-        let outcome = poste_config::propose(self.office, &proposal)?;
-        self.carrier.carry_out(self.office);
-        let until = match outcome.verdict {
-            Verdict::Accepted(Effect::Claimed(claimed)) => claimed.items.first().map(|item| item.lease_until),
-            Verdict::Accepted(_) | Verdict::Rejected(_) => None,
-        };
-        Ok(until.map(|until| Open { number: message, until, boot_until_ms }))
+        let by = Author { actor: agent.clone(), session: Some(run.clone()), via: Via::Dispatch };
+        let mut index = 0;
+        while let Some(own) = self.open.get_mut(index) {
+            let standing = match changed {
+                true => self.holder.standing(self.office.store(), own.message)?,
+                false => Standing::Held,
+            };
+            match standing {
+                Standing::Held => match own.keep(self.office, &by) {
+                    Err(Error::Rejected(_)) => self.lost += 1,
+                    kept => {
+                        kept?;
+                        index += 1;
+                        continue;
+                    }
+                },
+                Standing::Finished => {}
+                Standing::GivenBack => self.given_back += 1,
+                Standing::Lost => self.lost += 1,
+            }
+            self.open.remove(index);
+        }
+        Ok(())
     }
 
     /// Whether the leases may end before they can be kept.
     fn is_running_out(&self) -> bool {
-        self.open.iter().any(|own| self.left_ms(own).map_or(true, |left_ms| left_ms < self.margin_ms()))
+        self.open.iter().any(|own| own.left_ms(self.office).map_or(true, |left_ms| left_ms < self.margin_ms()))
     }
 }
 
@@ -201,7 +181,8 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use poste_core::Address;
-    use poste_core::log::{Register, RunStart, Send};
+    use poste_core::fold::Effect;
+    use poste_core::log::{Intent, Register, RunStart, Send};
     use poste_core::office::Place;
     use poste_core::store::Options;
     use poste_core::store::clock::{Boot, Clock};

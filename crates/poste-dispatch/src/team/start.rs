@@ -4,18 +4,20 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use poste_config::{Mode, Runners};
-use poste_core::fold::{Code, Verdict};
-use poste_core::log::{Author, Content, HoldReason, Intent, Register, RunResume};
+use poste_core::fold::Code;
+use poste_core::log::HoldReason;
 use poste_core::office::Office;
 use poste_core::store::processes::Presence;
 use poste_core::text::{Name, Session};
 use poste_core::{Error, views};
-use poste_verbs::{Desk, Host, note, register};
+use poste_verbs::secret::Secrets;
+use poste_verbs::{Caller, Desk, Host, Result, Verb, note, register};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::facts::Member;
 use crate::run::{self, NOT_TAKEN, RunFolder, supervisor};
+use crate::verbs::resume;
 
 /// A program that is not there by then did not start.
 const START_PATIENCE: Duration = Duration::from_secs(20);
@@ -69,13 +71,13 @@ struct Starting {
 
 impl Starts {
     /// Registers a teammate, lets it go on, and starts its program if that is kept running. Doing so again changes nothing.
-    pub(crate) fn add(&mut self, desk: &mut Desk<'_>, runners: &Runners, member: &Member) -> Result<&Started, Error> {
-        let (office, host) = (&mut *desk.office, desk.host);
-        let by = Author::new(member.name.clone(), desk.caller.via);
+    pub(crate) fn add(&mut self, desk: &mut Desk<'_>, runners: &Runners, member: &Member) -> Result<&Started> {
+        let caller = Caller::acting_for(member.name.clone(), None, desk.caller.via);
+        let mut own = Desk::new(desk.office, &caller, desk.host);
         let mut started = Started {
             agent: member.name.clone(),
             how: StartedHow::Registered,
-            registered: register(office, runners, member, &by)?,
+            registered: register(&mut own, runners, member)?,
             resumed: false,
             run: None,
             why: None,
@@ -84,15 +86,15 @@ impl Starts {
             None => {}
             Some(config) if !config.trusted => started.how = StartedHow::Untrusted,
             Some(config) => {
-                started.resumed = resume(office, &by, &member.name, "team up")?;
+                started.resumed = resume(&mut own, &member.name, "team up")?;
                 started.how = StartedHow::Ready;
                 if config.mode == Mode::Resident {
-                    self.keep_running(office, host, &mut started)?;
+                    self.keep_running(desk.office, desk.host, &mut started)?;
                 }
             }
         }
         self.team.push(started);
-        self.team.last().ok_or_else(|| Error::Damaged("nobody was started".to_owned()))
+        self.team.last().ok_or_else(|| poste_verbs::Error::internal("nobody was started"))
     }
 
     fn keep_running(&mut self, office: &Office, host: &Host, started: &mut Started) -> Result<(), Error> {
@@ -156,39 +158,39 @@ impl Starts {
     }
 }
 
-fn register(office: &mut Office, runners: &Runners, member: &Member, by: &Author) -> Result<bool, Error> {
-    let Some(known) = office.agent(&member.name)? else {
-        return register::configured(office, runners, &member.name, by.via);
+fn register(desk: &mut Desk<'_>, runners: &Runners, member: &Member) -> Result<bool> {
+    let name = &member.name;
+    let Some(known) = desk.office.agent(name)? else {
+        return Ok(register::configured(desk.office, runners, name, desk.caller.via)?);
     };
     // What somebody said of it before stands; what nobody said is filled in.
     let role = member.config.as_ref().and_then(|config| config.role.as_ref()).filter(|_| known.role.is_none());
     let role = role.and_then(|role| role.as_str().parse().ok());
-    let lead = runners.team.lead.clone().filter(|lead| *lead != member.name && known.lead.is_none());
-    if known.is_active() && role.is_none() && lead.is_none() {
-        return Ok(false);
-    }
-    let header = Register { role, lead, update: true, ..Register::default() };
-    let proposal = office.proposal(by, Intent::Register(header), None);
-    match poste_config::propose(office, &proposal)?.verdict {
-        Verdict::Accepted(_) => Ok(true),
+    let lead = runners.team.lead.clone().filter(|lead| lead != name && known.lead.is_none());
+    let update = register::Input { role, lead, update: true, ..register::Input::of(name.clone()) };
+    match update.run(desk) {
+        Ok(answered) => Ok(answered.answer.changed),
         // Somebody else did so this moment.
-        Verdict::Rejected(_) if office.agent(&member.name)?.is_some_and(|agent| agent.is_active()) => Ok(false),
-        Verdict::Rejected(rejection) => Err(rejection.into()),
+        Err(error) if !error.is_office_fault && desk.office.agent(name)?.is_some_and(|agent| agent.is_active()) => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
     }
 }
 
 /// Lifts what only a person or a lead lifts. What holds it for a time, or holds single messages, stays.
-pub(super) fn resume(office: &mut Office, by: &Author, name: &Name, reason: &str) -> Result<bool, Error> {
-    let hold = views::holds(office.store(), name, office.now()?)?.into_iter().find(|hold| hold.message.is_none());
+pub(super) fn resume(desk: &mut Desk<'_>, agent: &Name, reason: &str) -> Result<bool> {
+    let holds = views::holds(desk.office.store(), agent, desk.now()?)?;
     let lifted = [HoldReason::Stopped, HoldReason::Failing, HoldReason::Misconfigured];
-    let Some(hold) = hold.filter(|hold| lifted.contains(&hold.why)) else { return Ok(false) };
-    let intent = Intent::RunResume(RunResume { agent: name.clone(), message: None, why: Some(hold.why) });
-    let content = Content { body: reason.into(), ..Content::default() };
-    let proposal = office.proposal(by, intent, Some(content));
-    match poste_config::propose(office, &proposal)?.verdict {
-        Verdict::Accepted(_) => Ok(true),
-        Verdict::Rejected(rejection) if rejection.code == Code::NothingToDo => Ok(false),
-        Verdict::Rejected(rejection) => Err(rejection.into()),
+    let hold = holds.into_iter().find(|hold| hold.message.is_none()).filter(|hold| lifted.contains(&hold.why));
+    let Some(hold) = hold else { return Ok(false) };
+    let (agent, reason) = (agent.clone(), Some(reason.to_owned()));
+    let resume =
+        resume::Input { agent, number: None, why: Some(hold.why), reason, id: None, secrets: Secrets::default() };
+    match resume.run(desk) {
+        Ok(_) => Ok(true),
+        Err(error) if error.is(Code::NothingToDo) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

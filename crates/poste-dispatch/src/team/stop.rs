@@ -5,24 +5,23 @@
 
 use std::time::{Duration, Instant};
 
-use poste_core::fold::{Code, Verdict};
-use poste_core::log::{
-    Author, Content, Ends, EndsHow, HoldReason, Intent, MessageNo, Release, RunHold, Send, SessionProcess, Via,
-};
+use poste_core::fold::Code;
+use poste_core::log::{HoldReason, Intent, MessageNo, RunHold, SessionProcess};
 use poste_core::office::Office;
 use poste_core::store::processes::Presence;
 use poste_core::store::tables::{Delivery, State as DeliveryState};
-use poste_core::text::{Name, Session};
+use poste_core::text::{Name, RecordId, Session};
 use poste_core::views::{self, RunView};
 use poste_core::{Address, Error};
+use poste_verbs::draft::{Message, parse_payload};
+use poste_verbs::secret::Secrets;
+use poste_verbs::{Caller, Desk, Result, Verb, note, release, reply, send};
 use rustix::process::{Pid, Signal, kill_process};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use super::start::resume;
 use crate::run::{self, RUN, RunFolder, sweep};
-use poste_verbs::{Desk, note};
 
 /// What a supervisor takes beyond the grace of its program to write everything down.
 const SUPERVISOR_GRACE: Duration = Duration::from_secs(5);
@@ -30,14 +29,15 @@ const SUPERVISOR_GRACE: Duration = Duration::from_secs(5);
 /// Stopping some teammates: each is asked once, then looked at until it has stopped or could not be.
 #[derive(Debug)]
 pub struct Stop {
-    /// Who asks, by which surface.
-    by: Author,
+    /// Of everything that is written: whoever repeats the verb under the same id resumes.
+    id: RecordId,
     reason: Option<String>,
     /// To finish in, or to hand back.
     within: Duration,
     until: Instant,
     /// A no is not taken for an answer.
     force: bool,
+    secrets: Secrets,
     all: Vec<Stopping>,
 }
 
@@ -92,17 +92,12 @@ struct Stopping {
 }
 
 impl Stop {
-    pub(crate) fn new(by: Author, reason: Option<String>, within: Duration, force: bool) -> Self {
-        Self { by, reason, within, until: Instant::now() + within, force, all: Vec::new() }
+    pub(crate) fn new(id: RecordId, reason: Option<String>, within: Duration, force: bool, secrets: Secrets) -> Self {
+        Self { id, reason, within, until: Instant::now() + within, force, secrets, all: Vec::new() }
     }
 
     /// From here on nothing is started for it, and it is asked to stop. Says whether it had to be asked.
-    pub(crate) fn begin(
-        &mut self,
-        desk: &mut Desk<'_>,
-        agent: &Name,
-        grace: Duration,
-    ) -> Result<bool, poste_verbs::Error> {
+    pub(crate) fn begin(&mut self, desk: &mut Desk<'_>, agent: &Name, grace: Duration) -> Result<bool> {
         let running = views::running(desk.office.store(), agent)?;
         let own = std::env::var(RUN).ok();
         if own.is_some_and(|own| running.iter().any(|run| run.run.as_str() == own)) {
@@ -129,18 +124,19 @@ impl Stop {
         let is_over = was_stopped && !runs && !is_in_session(office, agent)? && waiting(office, agent)?.is_empty();
         match is_over {
             true => stopping.came = Some(stopping.outcome(StoppedHow::Already, None)),
-            false => stopping.request = self.ask(desk, agent)?,
+            false => stopping.request = Some(self.ask(desk, agent)?),
         }
         self.all.push(stopping);
         Ok(!is_over)
     }
 
     /// Says whether it was not stopped before.
-    fn hold(&self, desk: &mut Desk<'_>, agent: &Name) -> Result<bool, poste_verbs::Error> {
+    fn hold(&self, desk: &mut Desk<'_>, agent: &Name) -> Result<bool> {
+        let id = self.id.then(format_args!("hold-{agent}"));
         let agent = Some(agent.clone());
         let hold = RunHold { agent, message: None, why: HoldReason::Stopped, until: None, mail: None };
-        let content = self.reason.as_deref().map(|reason| Content { body: reason.into(), ..Content::default() });
-        let proposal = desk.proposal(Intent::RunHold(hold), content, None)?;
+        let content = self.reason.as_deref().map(|reason| self.secrets.text("reason", reason)).transpose()?;
+        let proposal = desk.proposal(Intent::RunHold(hold), content, Some(id))?;
         match desk.decide(&proposal) {
             Ok(_) => Ok(true),
             Err(error) if error.is(Code::NothingToDo) => Ok(false),
@@ -148,29 +144,30 @@ impl Stop {
         }
     }
 
-    fn ask(&self, desk: &mut Desk<'_>, agent: &Name) -> Result<Option<MessageNo>, poste_verbs::Error> {
-        let kind = "shutdown_request".parse().expect("a built-in type");
-        let mail = Send::plain(kind, vec![Address::Agent(agent.clone())]);
+    fn ask(&self, desk: &mut Desk<'_>, agent: &Name) -> Result<MessageNo> {
         let payload = serde_json::json!({ "reason": self.reason, "within_seconds": self.within.as_secs_f64() });
-        let content = Content {
-            subject: format!("Please stop: {}", self.reason.as_deref().unwrap_or("you are not needed any more")),
-            body: "Finish what you hold, or hand it back with `poste release`. Then answer with \
-                   `poste reply NUMBER TEXT --type shutdown_response --done` and end. If you must not stop now, say why with \
-                   `poste fail NUMBER --reason TEXT`."
-                .into(),
-            payload: RawValue::from_string(payload.to_string()).ok(),
-            ..Content::default()
+        let body = "Finish what you hold, or hand it back with `poste release`. Then answer with \
+                    `poste reply NUMBER TEXT --type shutdown_response --done` and end. If you must not stop now, say why with \
+                    `poste fail NUMBER --reason TEXT`.";
+        let message = Message {
+            kind: Some("shutdown_request".parse()?),
+            body: body.into(),
+            payload: Some(parse_payload(payload.to_string())?),
+            id: Some(self.id.then(format_args!("ask-{agent}"))),
+            secrets: self.secrets,
+            ..Message::default()
         };
-        let proposal = desk.proposal(Intent::Send(mail), Some(content), None)?;
-        Ok(desk.decide(&proposal)?.1.message())
+        let subject = format!("Please stop: {}", self.reason.as_deref().unwrap_or("you are not needed any more"));
+        let ask = send::Input { to: vec![Address::Agent(agent.clone())], subject, reply_to: None, message };
+        Ok(ask.run(desk)?.answer.sent.number)
     }
 
     /// Looks once at each that has not stopped. `tell` hears of whatever is done about one.
-    pub fn poll(&mut self, office: &mut Office, mut tell: impl FnMut(&str)) -> Result<(), Error> {
-        office.settle()?;
+    pub fn poll(&mut self, desk: &mut Desk<'_>, mut tell: impl FnMut(&str)) -> Result {
+        desk.office.settle()?;
         let mut all = std::mem::take(&mut self.all);
         let looked =
-            all.iter_mut().filter(|one| one.came.is_none()).try_for_each(|one| self.look(office, one, &mut tell));
+            all.iter_mut().filter(|one| one.came.is_none()).try_for_each(|one| self.look(desk, one, &mut tell));
         self.all = all;
         looked
     }
@@ -184,12 +181,13 @@ impl Stop {
         self.all.iter().filter_map(|one| one.came.clone()).collect()
     }
 
-    fn look(&self, office: &mut Office, one: &mut Stopping, tell: &mut impl FnMut(&str)) -> Result<(), Error> {
+    fn look(&self, desk: &mut Desk<'_>, one: &mut Stopping, tell: &mut impl FnMut(&str)) -> Result {
+        let office = &mut *desk.office;
         let asked = one.request.map(|request| asked(office, request)).transpose()?.flatten();
         let state = asked.as_ref().map(|delivery| delivery.state);
         if state == Some(DeliveryState::Failed) && !self.force && one.ended.is_none() {
-            resume(office, &self.by, &one.agent, "it said that it must not stop now")?;
-            let why = one.request.map(|request| said(office, request)).transpose()?.flatten();
+            resume(desk, &one.agent, "it said that it must not stop now")?;
+            let why = one.request.map(|request| said(desk.office, request)).transpose()?.flatten();
             one.came = Some(one.outcome(StoppedHow::Refused, why));
             return Ok(());
         }
@@ -203,7 +201,7 @@ impl Stop {
             match waiting.is_empty() {
                 // One that has just been started finds out by itself that nothing is, and is then gone.
                 true if run::is_kept(office.path()?, &one.agent) => {}
-                true => one.came = Some(finish(office, one, self.by.via)?),
+                true => one.came = Some(finish(desk, one)?),
                 false => one.let_go(&waiting),
             }
             return Ok(());
@@ -343,15 +341,19 @@ fn said(office: &Office, request: MessageNo) -> Result<Option<String>, Error> {
 }
 
 /// Nothing of it runs any more: what it still holds is handed back, and if it did not answer, it is answered for it.
-fn finish(office: &mut Office, one: &Stopping, via: Via) -> Result<Stopped, Error> {
-    let left = views::held_by(office.store(), &one.agent)?;
+fn finish(desk: &mut Desk<'_>, one: &Stopping) -> Result<Stopped> {
+    let left = views::held_by(desk.office.store(), &one.agent)?;
     for held in left.into_iter().filter(|held| held.session.as_ref().is_some_and(|session| one.runs.contains(session)))
     {
-        let release = Release { message: held.message, token: held.token };
-        let by = Author { actor: one.agent.clone(), session: held.session, via };
-        let handed_back = office.proposal(&by, Intent::Release(release), None);
-        poste_config::propose(office, &handed_back)?;
+        let caller = Caller::acting_for(one.agent.clone(), held.session, desk.caller.via);
+        let release = release::Input { number: held.message, token: held.token, id: None };
+        match release.run(&mut Desk::new(desk.office, &caller, desk.host)) {
+            // It is not held any more.
+            Err(error) if !error.is_office_fault => {}
+            released => drop(released?),
+        }
     }
+    let office = &*desk.office;
     let mut returned = Vec::new();
     for message in &one.held {
         let is_back = |delivery: &Delivery| delivery.state == DeliveryState::Pending;
@@ -369,21 +371,12 @@ fn finish(office: &mut Office, one: &Stopping, via: Via) -> Result<Stopped, Erro
     let mut stopped =
         Stopped { returned, response: request.and_then(|delivery| delivery.answer), ..one.outcome(how, None) };
     if let Some(request) = one.request.filter(|_| is_open) {
-        stopped.response = answer(office, one, request, &stopped, via)?;
+        stopped.response = answer(desk, one, request, &stopped)?;
     }
     Ok(stopped)
 }
 
-fn answer(
-    office: &mut Office,
-    one: &Stopping,
-    request: MessageNo,
-    stopped: &Stopped,
-    via: Via,
-) -> Result<Option<MessageNo>, Error> {
-    let kind = "shutdown_response".parse().expect("a built-in type");
-    let ends = Ends { message: request, how: EndsHow::Replied, token: None };
-    let mail = Send { reply_to: Some(request), ends: Some(ends), ..Send::plain(kind, Vec::new()) };
+fn answer(desk: &mut Desk<'_>, one: &Stopping, request: MessageNo, stopped: &Stopped) -> Result<Option<MessageNo>> {
     let name = &one.agent;
     let how = match (one.killed, one.ended.is_some(), one.runs.is_empty()) {
         (true, ..) => "did not stop in time, nor did what watched over it; both were killed",
@@ -401,17 +394,20 @@ fn answer(
         "stopped": true, "forced": forced, "killed": one.killed, "runs": one.runs, "returned": stopped.returned,
         "answered_by": "poste",
     });
-    let content = Content {
-        subject: format!("{name} is stopped"),
-        body: text.as_str().into(),
-        payload: RawValue::from_string(payload.to_string()).ok(),
-        ..Content::default()
+    let message = Message {
+        kind: Some("shutdown_response".parse()?),
+        body: text.into_bytes(),
+        payload: Some(parse_payload(payload.to_string())?),
+        ..Message::default()
     };
-    let proposal = office.proposal(&Author::new(name.clone(), via), Intent::Send(mail), Some(content));
-    match poste_config::propose(office, &proposal)?.verdict {
-        Verdict::Accepted(effect) => Ok(effect.message()),
+    let subject = Some(format!("{name} is stopped"));
+    let reply = reply::Input { number: request, subject, done: true, token: None, message };
+    let caller = Caller::acting_for(name.clone(), None, desk.caller.via);
+    match reply.run(&mut Desk::new(desk.office, &caller, desk.host)) {
+        Ok(answered) => Ok(Some(answered.answer.sent.number)),
         // It answered this very moment.
-        Verdict::Rejected(_) => Ok(asked(office, request)?.and_then(|delivery| delivery.answer)),
+        Err(error) if !error.is_office_fault => Ok(asked(desk.office, request)?.and_then(|delivery| delivery.answer)),
+        Err(error) => Err(error),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Lets an agent be started again that is held, or lets it be started for one message.
 
 use poste_core::fold::{Code, Effect};
-use poste_core::log::{Intent, MessageNo, Position, RunResume};
+use poste_core::log::{HoldReason, Intent, MessageNo, Position, RunResume};
 use poste_core::text::{Name, RecordId};
 use poste_core::views;
 use poste_verbs::draft::said;
@@ -19,6 +19,9 @@ pub struct Input {
     pub agent: Name,
     /// Only for this message
     pub number: Option<MessageNo>,
+    /// Only if this holds it.
+    #[serde(skip)]
+    pub why: Option<HoldReason>,
     /// Why, for whoever reads the log
     pub reason: Option<String>,
     pub id: Option<RecordId>,
@@ -51,7 +54,7 @@ impl Verb for Input {
         if desk.office.agent(&self.agent)?.is_none() {
             return Err(unknown_agent(desk.office, &self.agent)?);
         }
-        let resume = RunResume { agent: self.agent.clone(), message: self.number, why: None };
+        let resume = RunResume { agent: self.agent.clone(), message: self.number, why: self.why };
         let proposal = desk.proposal(Intent::RunResume(resume), content, self.id)?;
         let (outcome, effect) = match desk.decide(&proposal) {
             Err(error) if error.is(Code::NothingToDo) => {

@@ -52,7 +52,7 @@ impl Verb for Input {
         let view = view.ok_or_else(|| Error::not_found(format!("{name} had no run {run}")))?;
         if !RunFolder::of(desk.office.path()?, &run).path().is_dir() {
             return Err(Error::not_found(format!("the files of run {run} are gone, or on {}", view.host))
-                .hint("what it printed last is in the log: poste log show"));
+                .hint(note!("what it printed last is in the log: "[log show])));
         }
         let text = match Output::of(desk.office, &run)?.text() {
             Err(none) if none.kind() == io::ErrorKind::NotFound => String::new(),

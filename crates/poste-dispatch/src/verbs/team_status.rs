@@ -5,7 +5,7 @@ use poste_verbs::{Access, Answered, Desk, Result, Verb, unknown_agent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::nobody_on_team;
+use super::{nobody_on_team, untrusted};
 use crate::team::{self, Teammate};
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -26,7 +26,9 @@ impl Verb for Input {
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
-        let on_team = team::members(&poste_config::runners(desk.office)?);
+        let runners = poste_config::runners(desk.office)?;
+        untrusted(&runners).into_iter().for_each(|note| desk.warn(note));
+        let on_team = team::members(&runners);
         for name in &self.names {
             if !on_team.iter().any(|member| member.name == *name) && desk.office.agent(name)?.is_none() {
                 return Err(unknown_agent(desk.office, name)?);

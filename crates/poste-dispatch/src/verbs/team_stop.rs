@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use poste_core::limits;
-use poste_core::log::Author;
-use poste_core::text::Name;
+use poste_core::text::{Name, RecordId};
 use poste_verbs::secret::Secrets;
 use poste_verbs::{Access, Answered, Desk, Error, Result, Verb, note, unknown_agent};
 use schemars::JsonSchema;
@@ -29,6 +28,8 @@ pub struct Input {
     /// Stop them after the time even if they refuse
     #[serde(default)]
     pub force: bool,
+    /// Repeating it under the same id resumes
+    pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
 }
@@ -58,13 +59,11 @@ impl Verb for Input {
                 .hint(note!("everybody something is run for here: " [team stop, all = true])));
         }
         let by = desk.active_agent()?.name;
-        if let Some(reason) = &self.reason {
-            self.secrets.text("reason", reason)?;
-        }
         let members = team::members(&poste_config::runners(desk.office)?);
         let names = self.chosen(desk, &members, &by)?;
-        let mut stop =
-            Stop::new(Author::new(by, desk.caller.via), self.reason, Duration::from_millis(self.within_ms), self.force);
+        let id = self.id.unwrap_or_else(|| desk.fresh_id());
+        let within = Duration::from_millis(self.within_ms);
+        let mut stop = Stop::new(id, self.reason, within, self.force, self.secrets);
         let mut requests = 0;
         for name in names {
             let config = members.iter().find(|member| member.name == name).and_then(|member| member.config.as_ref());

@@ -1,5 +1,6 @@
 //! A definition: what it says, and everything that is wrong with how it is written.
 
+use std::fmt::Display;
 use std::str::FromStr;
 
 use poste_config::Problem;
@@ -172,6 +173,11 @@ impl Reader<'_> {
         self.problems.push(problem(Some(line), message));
     }
 
+    /// What was read, or what is wrong with it.
+    fn check<T>(&mut self, line: usize, what: &str, read: Result<T, impl Display>) -> Option<T> {
+        read.map_err(|why| self.say(line, format!("{what}: {why}"))).ok()
+    }
+
     fn table<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
         let Value::Table(entries) = &node.value else {
             self.say(node.line, format!("{what} is a table, not {}", node.value.kind()));
@@ -296,13 +302,7 @@ impl Reader<'_> {
             (None, Some(node)) => self.text(node, "type"),
             (None, None) => Some("directive".to_owned()),
         };
-        let kind = kind.and_then(|kind| match kind.parse() {
-            Ok(kind) => Some(kind),
-            Err(error) => {
-                self.say(node.line, format!("type: {error}"));
-                None
-            }
-        });
+        let kind = kind.and_then(|kind| self.check(node.line, "type", kind.parse()));
         let (on_fail, on_fail_line) = match fields.get("on_fail") {
             None => (OnFail::Fail, node.line),
             Some(node) => (self.on_fail(node), node.line),
@@ -350,16 +350,12 @@ impl Reader<'_> {
             "agent" | "approval" => text.parse::<Address>().map_err(|error| error.to_string()),
             group => format!("{group}:{text}").parse::<Address>().map_err(|error| error.to_string()),
         };
-        match address {
-            Ok(address @ (Address::Agent(_) | Address::Role(_) | Address::Can(_))) => {
+        match self.check(node.line, key, address)? {
+            address @ (Address::Agent(_) | Address::Role(_) | Address::Can(_)) => {
                 Some((Target::Address(address), node.line))
             }
-            Ok(_) => {
+            _ => {
                 self.say(node.line, format!("{shown} goes to one agent, or to a group of which one takes it"));
-                None
-            }
-            Err(why) => {
-                self.say(node.line, format!("{key}: {why}"));
                 None
             }
         }
@@ -376,10 +372,9 @@ impl Reader<'_> {
         }
         let mut choices: Vec<Word> = Vec::new();
         for (text, line) in self.texts(fields, "choices") {
-            match text.parse() {
-                Ok(choice) if choices.contains(&choice) => self.say(line, format!("{choice} is offered twice")),
-                Ok(choice) => choices.push(choice),
-                Err(error) => self.say(line, format!("choices: {error}")),
+            match self.check(line, "choices", text.parse()) {
+                Some(choice) if choices.contains(&choice) => self.say(line, format!("{choice} is offered twice")),
+                choice => choices.extend(choice),
             }
         }
         if choices.is_empty() {
@@ -416,13 +411,7 @@ impl Reader<'_> {
                 let text = self.text(node, "for_each")?;
                 let inner = text.trim();
                 let inner = inner.strip_prefix("{{").and_then(|inner| inner.strip_suffix("}}")).unwrap_or(inner);
-                match inner.trim().parse() {
-                    Ok(reference) => ForEach::Value(reference),
-                    Err(why) => {
-                        self.say(node.line, format!("for_each: {why}"));
-                        return None;
-                    }
-                }
+                ForEach::Value(self.check(node.line, "for_each", inner.trim().parse())?)
             }
         };
         Some((each, node.line))
@@ -431,13 +420,7 @@ impl Reader<'_> {
     fn condition(&mut self, fields: &Fields<'_>, key: &str) -> Option<(Condition, usize)> {
         let node = fields.get(key)?;
         let text = self.text(node, key)?;
-        match Condition::parse(&text) {
-            Ok(condition) => Some((condition, node.line)),
-            Err(why) => {
-                self.say(node.line, format!("{key}: {why}"));
-                None
-            }
-        }
+        Some((self.check(node.line, key, Condition::parse(&text))?, node.line))
     }
 
     fn template(&mut self, fields: &Fields<'_>, key: &str) -> Option<Template> {
@@ -478,14 +461,9 @@ impl Reader<'_> {
         }
     }
 
-    fn parsed<T: FromStr<Err: std::fmt::Display>>(&mut self, node: &Node, what: &str) -> Option<T> {
-        match self.text(node, what)?.parse() {
-            Ok(value) => Some(value),
-            Err(error) => {
-                self.say(node.line, format!("{what}: {error}"));
-                None
-            }
-        }
+    fn parsed<T: FromStr<Err: Display>>(&mut self, node: &Node, what: &str) -> Option<T> {
+        let text = self.text(node, what)?;
+        self.check(node.line, what, text.parse())
     }
 
     fn texts(&mut self, fields: &Fields<'_>, key: &str) -> Vec<(String, usize)> {
@@ -500,12 +478,11 @@ impl Reader<'_> {
     fn labels(&mut self, fields: &Fields<'_>, key: &str) -> Vec<(Label, usize)> {
         let mut labels: Vec<(Label, usize)> = Vec::new();
         for (text, line) in self.texts(fields, key) {
-            match text.parse() {
-                Ok(label) if labels.iter().any(|(other, _)| *other == label) => {
+            match self.check(line, key, text.parse()) {
+                Some(label) if labels.iter().any(|(other, _)| *other == label) => {
                     self.say(line, format!("{key} names {label} twice"));
                 }
-                Ok(label) => labels.push((label, line)),
-                Err(error) => self.say(line, format!("{key}: {error}")),
+                label => labels.extend(label.map(|label| (label, line))),
             }
         }
         labels
@@ -526,17 +503,12 @@ impl Reader<'_> {
     fn length(&mut self, fields: &Fields<'_>, key: &str, min: i64, max: i64) -> Option<i64> {
         let node = fields.get(key)?;
         let text = self.text(node, key)?;
-        match parse_duration_ms(&text) {
-            Ok(ms) if (min..=max).contains(&ms) => Some(ms),
-            Ok(_) => {
-                self.say(node.line, format!("{key} is too short or too long"));
-                None
-            }
-            Err(why) => {
-                self.say(node.line, format!("{key}: {why}"));
-                None
-            }
+        let ms = self.check(node.line, key, parse_duration_ms(&text))?;
+        if !(min..=max).contains(&ms) {
+            self.say(node.line, format!("{key} is too short or too long"));
+            return None;
         }
+        Some(ms)
     }
 }
 

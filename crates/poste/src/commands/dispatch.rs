@@ -115,7 +115,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         Some(DispatchCommand::Status { agent }) => cx.call(status::Input { agent }),
         Some(DispatchCommand::Send(args)) => dispatch_send::run(cx, *args),
         Some(DispatchCommand::Resume(ResumeArgs { agent, number, reason, write: WriteArgs { id, secret } })) => {
-            cx.call(resume::Input { agent, number, reason, id, secrets: secret.secrets() })
+            cx.call(resume::Input { agent, number, why: None, reason, id, secrets: secret.secrets() })
         }
         Some(DispatchCommand::Runs(args)) => cx.call(runs::Input { agent: args.agent, limit: args.limit }),
         Some(DispatchCommand::Logs(args)) => dispatch_runs::logs(cx, args),

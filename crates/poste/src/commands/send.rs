@@ -56,7 +56,7 @@ impl Answer for send::Answer {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     if let Some(source) = &args.batch {
-        return batch::run(cx, source, args.message.secret);
+        return batch::run(cx, source, args.message.id.id, args.message.secret);
     }
     let (Some(to), Some(subject)) = (args.to, args.subject) else {
         return Err(CommandError::usage("TO and SUBJECT are needed"));

@@ -11,11 +11,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::tail::has_reader;
-use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::ui::{self, Answer, Paint, Ui, escape};
+use crate::{Result, notes};
 
 /// Tell people of mail: see to the [[on]] rules of poste.toml and .poste/local.toml
 ///
@@ -101,8 +101,9 @@ impl Answer for Line {
         let attempt = self.attempt.filter(|attempt| *attempt > 1 || self.what != What::Told);
         let attempt = attempt.map(|attempt| format!(", attempt {attempt}")).unwrap_or_default();
         let why = self.why.as_ref().map(|why| format!(": {}", escape::line(why))).unwrap_or_default();
+        let next = self.next().map(|next| format!("; {}", notes::text(ui, &next))).unwrap_or_default();
         let at = &self.at.to_string()[11..19];
-        writeln!(out, "{at}  {}  {rule}{by}{message}{attempt}{why}", ui.paint(paint, what))
+        writeln!(out, "{at}  {}  {rule}{by}{message}{attempt}{why}{next}", ui.paint(paint, what))
     }
 }
 

@@ -1,5 +1,7 @@
 //! `send --batch`: many messages, each accepted or refused by itself.
 
+use serde_json::json;
+
 use crate::assert_transcript;
 use crate::common::Desk;
 
@@ -106,4 +108,21 @@ fn a_line_attaches_files_and_promises_others() {
     assert_eq!(states, ["present", "attached", "later"]);
     let missing = br#"{"to":"coder","subject":"Files","attach":["nowhere.md"]}"#;
     let _ = desk.call(&["send", "--batch", "-", "--as", "lead"], missing).exits(4);
+}
+
+#[test]
+fn a_batch_with_an_id_is_resumed_when_it_is_repeated() {
+    let mut desk = Desk::staffed();
+    let line = |subject: &str| format!("{{\"to\":\"coder\",\"subject\":\"{subject}\"}}\n");
+    let named = "{\"to\":\"coder\",\"subject\":\"Named\",\"id\":\"own\"}\n";
+    desk.file("mail.jsonl", format!("{}\n{}{named}", line("First"), "no json\n"));
+    assert_eq!(desk.peek("poste send --batch mail.jsonl --id plan --as lead").code, 4, "one line is refused");
+    // The refused line is mended, and another one added: what was sent keeps its number.
+    desk.file("mail.jsonl", format!("{}\n{}{named}{}", line("First"), line("Second"), line("Third")));
+    let again = desk.peek("poste send --batch mail.jsonl --id plan --as lead --json").json();
+    assert_eq!((&again["sent"], &again["repeats"], &again["refused"]), (&json!(2), &json!(2), &json!([])));
+    let again = desk.peek("poste send --batch mail.jsonl --id plan --as lead --json").json();
+    assert_eq!((&again["sent"], &again["repeats"]), (&json!(0), &json!(4)));
+    let inbox = desk.peek("poste inbox --as coder --json").json();
+    assert_eq!(inbox["messages"].as_array().map(Vec::len), Some(4), "{inbox}");
 }

@@ -111,3 +111,20 @@ fn a_teammate_is_stopped_its_senders_are_told_and_it_goes_on() {
     assert_eq!(stopped["stopped"][0]["how"], json!("already"));
     assert_transcript!(desk);
 }
+
+#[test]
+fn stopping_again_under_the_same_id_asks_nobody_twice() {
+    let mut desk = desk();
+    desk.file("poste.toml", TEAM);
+    desk.quietly("poste trust --yes --as anna");
+    desk.quietly("poste team up");
+    let stop = "poste team stop coder tester --id evening --as boss --json";
+    let asked = |stopped: &serde_json::Value| {
+        let all = stopped["stopped"].as_array().cloned().unwrap_or_default();
+        all.iter().map(|one| (one["request"].clone(), one["response"].clone())).collect::<Vec<_>>()
+    };
+    let first = asked(&desk.peek(stop).json());
+    assert!(first.len() == 2 && first.iter().all(|(request, _)| request.is_u64()), "{first:?}");
+    assert_eq!(asked(&desk.peek(stop).json()), first);
+    assert_eq!(desk.peek("poste inbox --as boss --json").json()["messages"].as_array().map(Vec::len), Some(2));
+}

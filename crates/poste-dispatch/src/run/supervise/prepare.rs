@@ -12,7 +12,7 @@ use poste_core::text::Name;
 use poste_core::views;
 use poste_run::{Environment, Output, Task, TranscriptFile, Watcher as _};
 use poste_verbs::model::fence;
-use poste_verbs::{Caller, Desk, Files, gates};
+use poste_verbs::{Caller, Desk, gates};
 
 use super::{
     Run, START_PATIENCE, STDOUT, Supervisor, TRANSCRIPT, TRANSCRIPT_BYTES_MAX, WORD_BYTES_MAX, length, subagent_name,
@@ -32,12 +32,7 @@ pub(super) struct Prepared {
 impl Supervisor<'_> {
     /// Runs the gates of what was claimed, and gives what is left of it.
     fn pass_gates(&mut self, run: &Run) -> Result<Claimed, String> {
-        let caller = Caller {
-            actor: Some(self.errand.agent.clone()),
-            session: Some(run.run.clone()),
-            via: Via::Dispatch,
-            files: Files::None,
-        };
+        let caller = Caller::acting_for(self.errand.agent.clone(), Some(run.run.clone()), Via::Dispatch);
         let gates = poste_config::gates(&self.office).map_err(|error| error.to_string())?;
         let mut desk = Desk::new(&mut self.office, &caller, self.host);
         let gated = gates::of_claim(&mut desk, &gates, &run.record, run.claimed.clone(), None);

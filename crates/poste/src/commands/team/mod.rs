@@ -106,10 +106,10 @@ fn up(cx: &mut Cx, names: Vec<Name>) -> Result {
 }
 
 /// Processes ring no bell, so whoever waits for them looks again and again.
-fn poll(cx: &mut Cx, office: &mut Office, mut look: impl FnMut(&mut Office) -> Result<bool>) -> Result {
+fn poll(cx: &mut Cx, office: &mut Office, mut look: impl FnMut(&Cx, &mut Office) -> Result<bool>) -> Result {
     const PERIOD: Duration = Duration::from_millis(20);
     loop {
-        let is_over = look(office)?;
+        let is_over = look(cx, office)?;
         cx.carry_out(office);
         if is_over {
             cx.ui.now = office.now()?;
@@ -120,7 +120,7 @@ fn poll(cx: &mut Cx, office: &mut Office, mut look: impl FnMut(&mut Office) -> R
 }
 
 fn await_starts(cx: &mut Cx, office: &mut Office, starts: &mut Starts) -> Result {
-    poll(cx, office, |office| Ok(starts.poll(office)?))?;
+    poll(cx, office, |_, office| Ok(starts.poll(office)?))?;
     if starts.team.iter().any(|one| one.how == StartedHow::Ready) {
         cx.ui.say("who is ready is started for its mail by a dispatcher: poste dispatch");
     }

@@ -1,9 +1,10 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use poste_core::text::Name;
+use poste_core::text::{Name, RecordId};
 use poste_dispatch::team::{Stopped, StoppedHow};
 use poste_dispatch::verbs::team_stop;
+use poste_verbs::Desk;
 
 use super::poll;
 use crate::cli::duration;
@@ -37,6 +38,9 @@ pub(crate) struct Args {
     /// Also who says no is ended when the time is up
     #[arg(long)]
     force: bool,
+    /// Idempotency key: repeating the command with it resumes
+    #[arg(long, value_name = "ID")]
+    id: Option<RecordId>,
     #[command(flatten)]
     secret: SecretArgs,
 }
@@ -68,15 +72,17 @@ fn row(ui: &Ui, stopped: &Stopped) -> Vec<String> {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let Args { names, all, within, reason, force, secret } = args;
+    let Args { names, all, within, reason, force, id, secret } = args;
     let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
-    let input = team_stop::Input { names, all, within_ms, reason, force, secrets: secret.secrets() };
+    let input = team_stop::Input { names, all, within_ms, reason, force, id, secrets: secret.secrets() };
     let (mut office, answered) = cx.ask_here(input)?;
     notes::say(&cx.ui, &answered);
     let mut answer = answered.answer;
     let ui = cx.ui.clone();
-    poll(cx, &mut office, |office| {
-        answer.stop.poll(office, |what| ui.say(what))?;
+    poll(cx, &mut office, |cx, office| {
+        let caller = cx.caller(office);
+        let polled = answer.stop.poll(&mut Desk::new(office, &caller, cx.host()), |what| ui.say(what));
+        polled.map_err(|error| CommandError::of(&ui, error))?;
         Ok(answer.stop.is_over())
     })?;
     answer.stopped = answer.stop.stopped();
