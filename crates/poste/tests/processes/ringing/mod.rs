@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Reaped, until};
 use scene::Scene;
+use server::Server;
 use sources::{Make, SOURCES, Source};
 use ways::{CHANNEL, CLAUDE_SOCKET, CODEX_QUEUE, COMMAND, Heard, OPENCODE, REWAKE, TMUX, Way};
 
@@ -262,6 +263,19 @@ fn mail_behind_a_thousand_others_is_rung_for_and_all_of_it_is_recorded() {
     let records = scene.records(1_000);
     assert_eq!(records.iter().filter(|record| record["name"] == "delivery.wake").count(), SENT as usize);
     scene.desk.verify();
+}
+
+#[test]
+fn a_server_of_tools_rings_its_own_agent_for_what_falls_due() {
+    let scene = Scene::new();
+    rung_by_command(&scene);
+    scene.starts_session("send", "session-of-send", scene.program.0.id(), &[]);
+    let mut server = Server::start(&scene, "send", &["--channel"]);
+    assert_ne!(server.call("check_inbox", &json!({}))["isError"], true);
+    scene.run(&["send", "peer", "Soon", "--type", "directive", "--expires", "1s", "--as", "send"]);
+    // Nobody else looks: the server settles what is due.
+    until("a ring by the server", || scene.desk.folder.path().join("rung-for-send").exists());
+    drop(server);
 }
 
 // ── Lost rings, and workflows that only time moves ───────────────────────────────────────────────────────────
