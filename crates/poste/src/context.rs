@@ -82,6 +82,11 @@ impl Cx {
         self.station.via
     }
 
+    /// What it writes came in by this surface: it was started there.
+    pub(crate) fn acts_by(&mut self, via: Option<Via>) {
+        self.station.via = via.unwrap_or(self.station.via);
+    }
+
     /// For what prepares the office itself: a verb, before it is run.
     pub(crate) fn office(&self) -> Result<Office> {
         Ok(self.place()?.open()?)

@@ -162,7 +162,7 @@ impl Call {
         if matches!(self.moment, Moment::Prompt | Moment::Stop) {
             // Whoever sent something may have died before it rang. Where no dispatcher runs, turns of sessions come by instead.
             let desk = open.desk();
-            let _ = desk.carrier().ring_owed(desk.office, &BTreeSet::new());
+            let _ = desk.carrier().ring_owed(desk.office, |_, _| false);
         }
         if self.moment == Moment::SessionStart {
             let live = views::live_sessions(open.office.store())?;

@@ -60,11 +60,15 @@ pub(super) fn text(office: &Office, call: &Call, binding: &Binding, bound: &Boun
         let left = length(held.until.since_ms(now).max(0));
         page.add(&format!("You reserved {} for {left} more.", escape::line(held.pattern.as_str())));
     }
-    let (later, waiting): (Vec<&InboxLine>, Vec<&InboxLine>) = inbox
-        .messages
-        .iter()
-        .filter(|line| line.state == State::Pending && line.ready)
-        .partition(|line| line.urgency == Urgency::Later);
+    let mut claimable = Vec::new();
+    for line in inbox.messages.iter().filter(|line| line.state == State::Pending && line.ready) {
+        // A step that an earlier one holds up is told of when its turn comes.
+        if !views::is_held_up(office.store(), line.number)? {
+            claimable.push(line);
+        }
+    }
+    let (later, waiting): (Vec<&InboxLine>, Vec<&InboxLine>) =
+        claimable.into_iter().partition(|line| line.urgency == Urgency::Later);
     if !later.is_empty() {
         page.add(&format!("{} for later: poste inbox", count(later.len(), "message")));
     }

@@ -11,6 +11,7 @@ use poste_core::store::Interest;
 use poste_core::store::tables::Agent;
 use poste_core::views::{self, MessageView, NewsQuery};
 use poste_verbs::Result;
+use poste_verbs::actions::Carrier;
 use poste_verbs::model::subject;
 use serde_json::{Value, json};
 
@@ -96,7 +97,8 @@ fn watch_office(connection: &Connection, seen: &Seen, channel: &mut Option<Chann
         }
         // Armed once: what happens while it looks rings the bell. Anything can be subscribed to.
         open.office.wait_unless(&Interest::everything(), None, Stop::Raised(news.over()), |office| {
-            connection.carrier().carry_out(office);
+            // Nobody's command: its own agent may be idle, and is rung as well.
+            Carrier { caller: None, ..connection.carrier() }.carry_out(office);
             for uri in news.subscribed() {
                 if seen.has_changed(connection, &uri) {
                     news.notices().updated(uri);

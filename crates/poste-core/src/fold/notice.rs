@@ -98,6 +98,8 @@ pub(crate) fn deliver(
     let ready_at = message.ready_at.filter(|at| *at > now);
     let number = tables.cursor.delivery_last.next();
     tables.cursor.delivery_last = number;
+    // First, so that nobody is rung for a step that an earlier one holds up.
+    workflow::number_delivery(tables, message, number)?;
     tables.insert_delivery(&Delivery {
         number,
         message: message.number,
@@ -124,6 +126,5 @@ pub(crate) fn deliver(
         reason: None,
         dropped_at: None,
     })?;
-    workflow::number_delivery(tables, message, number)?;
     Ok(number)
 }

@@ -8,8 +8,10 @@ use crate::error::Error;
 use crate::limits;
 use crate::log::{Wake, WakeOutcome, WakeWay};
 use crate::store::tables::{Delivery, Event, State, Tables};
+use crate::text::Name;
 
 pub(crate) struct Plan {
+    agent: Name,
     waiting: Vec<Delivery>,
     event: Event,
     how: WakeWay,
@@ -67,12 +69,13 @@ impl Rule for Wake {
             WakeOutcome::Requested => Event::WakeRequested,
             WakeOutcome::Failed => Event::WakeFailed,
         };
-        Ok(Plan { waiting, event, how: self.how })
+        Ok(Plan { agent: agent.name, waiting, event, how: self.how })
     }
 
     fn apply(plan: Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
         for delivery in &plan.waiting {
             delivery::record_event(tables, cx, delivery, plan.event, Some(plan.how.number().into()))?;
+            tables.settle_ring(delivery.number, &plan.agent)?;
         }
         Ok(Effect::Touched(plan.waiting.len()))
     }

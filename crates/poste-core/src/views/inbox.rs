@@ -13,7 +13,7 @@ use crate::address::Address;
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
 use crate::store::Store;
-use crate::store::tables::{Agent, Delivery, Event, Message, State, Tables};
+use crate::store::tables::{Agent, Delivery, Event, IN_ORDER, Message, State, Tables};
 use crate::text::{Label, Name, Session, Topic, TypeName};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::vocabulary::{Priority, TrustLabel, Urgency};
@@ -310,13 +310,18 @@ fn unseen(tables: &Tables<'_>, agent: &Agent, query: &NewsQuery) -> Result<(Vec<
     match query.looked_until {
         Some(looked) => {
             let enough = Enough { stored: query.limit + 1, came_back: usize::MAX };
-            let since =
-                since(tables, agent, query, looked, enough, |delivery| is_unseen(tables, agent, query, delivery))?;
+            let since = since(tables, agent, query, looked, enough, |delivery| {
+                Ok(tables.held_up_by(delivery.number)?.is_none() && is_unseen(tables, agent, query, delivery)?)
+            })?;
             found.extend(since.into_iter().map(|(_, message, delivery)| (message, delivery)));
+            // No row says since when a step is in order, so all open steps are looked at: there are few.
+            for address in agent.addresses() {
+                found.extend(all_unseen(tables, agent, query, &address, STEPS_AT)?);
+            }
         }
         None => {
             for address in agent.addresses() {
-                found.extend(all_unseen(tables, agent, query, &address)?);
+                found.extend(all_unseen(tables, agent, query, &address, WAITING_AT)?);
             }
         }
     }
@@ -327,18 +332,29 @@ fn unseen(tables: &Tables<'_>, agent: &Agent, query: &NewsQuery) -> Result<(Vec<
     Ok((found.into_iter().map(|(message, _)| message).collect(), cursor))
 }
 
-/// Walks everything that can be taken at an address. What was shown is passed over in the indexes alone.
+/// Everything that waits at an address (?1).
+const WAITING_AT: &str = "address = ?1 AND state = 0 AND ready = 1";
+/// The numbered steps of it. They are looked up one by one: there may be far more other mail at the address.
+const STEPS_AT: &str =
+    "number IN (SELECT delivery FROM numbered_steps) AND +address = ?1 AND +state = 0 AND +ready = 1";
+
+/// Walks what can be taken at an address. What was shown is passed over in the indexes alone, and what an earlier
+/// step holds up cannot be taken yet.
 fn all_unseen(
     tables: &Tables<'_>,
     agent: &Agent,
     query: &NewsQuery,
     address: &Address,
+    waiting: &str,
 ) -> Result<Vec<(Message, Delivery)>, Error> {
-    tables.scan_inbox(
-        "address = ?1 AND state = 0 AND ready = 1
+    let condition = format!(
+        "{waiting}
          AND NOT EXISTS (SELECT 1 FROM shown s
                          WHERE s.delivery = number AND s.agent = ?2 AND (?3 IS NULL OR s.session = ?3))
-         ORDER BY rank, message",
+         AND {IN_ORDER} ORDER BY rank, message"
+    );
+    tables.scan_inbox(
+        &condition,
         rusqlite::params![address, agent.name, query.session],
         query.limit + 1,
         |message, delivery| is_for(agent, message, delivery) && query.takes(message),
@@ -463,6 +479,17 @@ fn available_at(tables: &Tables<'_>, message: &Message, delivery: &Delivery) -> 
         .map(|event| event.position)
         .max();
     Ok(again.unwrap_or(message.position))
+}
+
+/// Whether a message is a numbered step that an earlier one holds up.
+pub fn is_held_up(store: &Store, number: MessageNo) -> Result<bool, Error> {
+    let tables = store.tables()?;
+    for delivery in tables.deliveries_of(number)? {
+        if tables.held_up_by(delivery.number)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether a claim without a number would win something now. One look at an index an address; with types, until the

@@ -56,7 +56,9 @@ pub use handlers::{
 pub use handoff::{Decision, HandoffLine, HandoffQuery, HandoffView, Handoffs, handoff, handoffs};
 pub use health::{HeldClaim, SilentAgent, Unreachable, held_claims, silent_agents, unreachable_mail};
 pub use ids::{Written, is_known_id, message_of_id, record_of_id, written_under};
-pub use inbox::{InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, claimable, has_claimable, inbox, news};
+pub use inbox::{
+    InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, claimable, has_claimable, inbox, is_held_up, news,
+};
 pub use message::{
     EndsBy, MessageView, Redaction, RepeatingVersion, SaidOf, ends_by, held_token, is_addressed_to, message,
     passed_gates, repeating_versions, said_of, sender,
@@ -110,7 +112,8 @@ pub(crate) use verify::unfinished_erasure;
 
 pub use verify::{Problem, ProblemKind, VerifyReport, verify};
 pub use wake::{
-    LiveSession, Sleeper, Unseen, WaitingMail, WakeView, owed_rings, sleeper, sleepers, to_ring, waiting_mail,
+    LiveSession, Sleeper, Unseen, WaitingMail, WakeView, is_news_to, owed_mail, owed_rings, sleeper, sleepers, to_ring,
+    waiting_mail,
 };
 pub use workflow::{
     Began, StepView, TaskResult, TaskView, WorkflowLine, WorkflowView, open_workflows, workflow, workflow_began,

@@ -150,13 +150,8 @@ fn no_session(tables: &Tables<'_>, address: &Address, members: &[Name]) -> Resul
 
 /// Who may take what is sent to an address. The sender of a group's mail may not.
 fn members(tables: &Tables<'_>, address: &Address, sender: &Name) -> Result<Vec<Name>, Error> {
-    let mut members = match address {
-        Address::Agent(name) => return Ok(vec![name.clone()]),
-        Address::Role(role) => tables.active_with_role(role)?,
-        Address::Can(word) => tables.active_with_capability(word)?,
-        _ => Vec::new(),
-    };
-    members.retain(|member| member != sender);
+    let mut members = tables.members(address)?;
+    members.retain(|member| !address.is_group() || member != sender);
     Ok(members)
 }
 
@@ -193,13 +188,6 @@ pub struct WaitingMail {
     pub urgency: Urgency,
     /// It was put before this agent, in whatever session.
     pub shown: bool,
-}
-
-impl WaitingMail {
-    /// Whether it is rung for without being asked.
-    pub fn rings(&self) -> bool {
-        self.urgency.rings() && !self.shown
-    }
 }
 
 /// The session somebody could be woken in.
@@ -274,9 +262,38 @@ pub fn to_ring(store: &Store, number: MessageNo, address: &Address) -> Result<Ve
     Ok(sleepers)
 }
 
-/// Agents that run on this machine and are owed a ring, each with a message it is owed for: the mail rings, it was stored by then, and since it
-/// can be taken nobody was shown it or rung for it. Looks at the index of owed rings once for each address of each agent that
-/// runs, however much mail there is.
+/// The messages an agent is owed a ring for: they ring, can be claimed, and since then it was neither shown them nor rung for
+/// them. By number.
+pub fn owed_mail(store: &Store, name: &Name) -> Result<BTreeSet<MessageNo>, Error> {
+    store.read(|conn| {
+        let tables = Tables::load(conn)?;
+        let mut owed = BTreeSet::new();
+        if let Some(agent) = tables.agent(name.as_str())?.filter(|agent| agent.is_active()) {
+            for address in agent.addresses() {
+                owed.extend(tables.owed_at(&address, &agent.name)?);
+            }
+        }
+        Ok(owed)
+    })
+}
+
+/// Whether a waiter of this session still has to tell of a message: the session was not shown it, and it does not wait for
+/// the next session.
+pub fn is_news_to(store: &Store, number: MessageNo, agent: &Name, session: &Session) -> Result<bool, Error> {
+    let tables = store.tables()?;
+    let Some(message) = tables.message(number)?.filter(|message| Urgency::SOON.contains(&message.urgency)) else {
+        return Ok(false);
+    };
+    for delivery in tables.deliveries_of(message.number)? {
+        if tables.was_shown(delivery.number, agent, session.as_str())? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Agents that run on this machine and are owed a ring for mail that was stored by then, each with the oldest of it. Looks at
+/// the index of owed rings once for each address of each agent that runs, however much mail there is.
 pub fn owed_rings(store: &Store, by: Timestamp) -> Result<Vec<(Sleeper, MessageNo)>, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
@@ -285,7 +302,7 @@ pub fn owed_rings(store: &Store, by: Timestamp) -> Result<Vec<(Sleeper, MessageN
         for session in tables.live_sessions()?.into_iter().filter(|session| session.machine == *machine) {
             let Some(agent) = tables.agent(session.agent.as_str())?.filter(|agent| agent.is_active()) else { continue };
             for address in agent.addresses() {
-                if let Some(message) = tables.owed_ring(&address, &agent.name, by)? {
+                if let Some(message) = tables.oldest_owed(&address, &agent.name, by)? {
                     let session = Some(LiveSession::new(store, session)?);
                     owed.push((Sleeper { agent: agent.name, session }, message));
                     break;

@@ -3,6 +3,7 @@
 //! * A refusal changes no table: [`Desk::outcome`] compares the digest of all tables around each one.
 //! * The tables are what the log folds to: dropping the desk runs `verify`.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -426,8 +427,12 @@ impl Desk {
         let report = views::verify(self.office.store(), |_| {}).expect("the office can be verified");
         assert!(report.problems.is_empty(), "the office is not sound: {:#?}", report.problems);
         assert_eq!(report.position, self.head());
+        let by_index = format!(
+            "SELECT DISTINCT d.number FROM owed_rings JOIN deliveries d ON d.number = delivery
+             WHERE NOT (instr(d.address, ':') AND {HEARD}) AND NOT {HELD_UP} ORDER BY 1"
+        );
         assert_eq!(
-            self.owed(),
+            numbers(self.office.store(), &by_index),
             self.owed_by_the_tables(),
             "the index of owed rings says something else than the tables"
         );
@@ -435,19 +440,18 @@ impl Desk {
 
     /// The deliveries a ring is owed for, by the index.
     pub fn owed(&self) -> Vec<u64> {
-        owed_in(self.office.store())
+        let owed = owed_in(self.office.store()).into_iter().map(|(_, delivery)| delivery);
+        owed.collect::<BTreeSet<u64>>().into_iter().collect()
     }
 
-    /// The same, by every row there is. A delivery that came back is owed a ring whatever was rung for it before.
+    /// The same, by every row there is, but for groups of which one member was shown the mail or rung for it: which one was
+    /// rung, only the log says. A delivery that came back is owed a ring whatever was shown or rung before.
     fn owed_by_the_tables(&self) -> Vec<u64> {
-        numbers(
-            self.office.store(),
+        let sql = format!(
             "SELECT d.number FROM deliveries d JOIN messages m ON m.number = d.message
-             WHERE d.state = 0 AND d.ready = 1 AND d.shown_at IS NULL AND m.urgency = 0
-             AND coalesce((SELECT event FROM events e WHERE e.message = d.message AND e.delivery = d.number
-                           AND event IN (3, 12, 15, 22, 23) ORDER BY position DESC, ordinal DESC LIMIT 1), 0) NOT IN (22, 23)
-             ORDER BY d.number",
-        )
+             WHERE d.state = 0 AND d.ready = 1 AND m.urgency = 0 AND NOT {HEARD} AND NOT {HELD_UP} ORDER BY 1"
+        );
+        numbers(self.office.store(), &sql)
     }
 
     /// What `log verify` finds wrong.
@@ -457,9 +461,19 @@ impl Desk {
     }
 }
 
-/// The deliveries a ring is owed for, by the index of a store.
-pub fn owed_in(store: &Store) -> Vec<u64> {
-    numbers(store, "SELECT delivery FROM owed_rings ORDER BY delivery")
+/// Somebody was shown a delivery or rung for it since it can be claimed.
+const HEARD: &str = "coalesce((SELECT event FROM events e WHERE e.message = d.message AND e.delivery = d.number
+     AND event IN (0, 3, 12, 15, 17, 22, 23) ORDER BY position DESC, ordinal DESC LIMIT 1), 3) IN (0, 22, 23)";
+/// An earlier step of its workflow is not done.
+const HELD_UP: &str = "EXISTS (SELECT 1 FROM numbered_steps own JOIN numbered_steps earlier
+     ON earlier.workflow = own.workflow AND earlier.step < own.step WHERE own.delivery = d.number)";
+
+/// The rings that are owed, by the index of a store: at which address, for which delivery.
+pub fn owed_in(store: &Store) -> Vec<(String, u64)> {
+    let mut statement =
+        store.conn().prepare("SELECT address, delivery FROM owed_rings ORDER BY 2, 1").expect("the question is sound");
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("rows can be read");
+    rows.collect::<Result<_, _>>().expect("rows")
 }
 
 fn numbers(store: &Store, sql: &str) -> Vec<u64> {

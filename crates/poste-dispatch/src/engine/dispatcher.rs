@@ -32,8 +32,8 @@ use poste_verbs::{register, workflow};
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
 /// How often what dead supervisors left is looked for.
 const SWEEP_PERIOD: Duration = Duration::from_secs(10);
-/// Messages whose lost ring is remembered: one that cannot be rung for is not tried at every sweep.
-const RUNG_AGAIN_MAX: usize = 10_000;
+/// An agent that was rung for a lost ring, and is still owed it, is rung again after this: not at every sweep.
+const RING_AGAIN_PERIOD: Duration = Duration::from_secs(60);
 /// For how long the files that say what to run are taken as they were.
 const CONFIG_PERIOD: Duration = Duration::from_millis(250);
 /// How long a message is left alone that somebody else had, and an agent whose supervisor could not run, at first.
@@ -197,8 +197,8 @@ pub struct Dispatcher<'l> {
     swept: Option<Instant>,
     /// The newest message each program that is kept running was rung for.
     rung: BTreeMap<Name, MessageNo>,
-    /// Mail whose ring was lost, and that was rung for here.
-    rung_again: BTreeSet<MessageNo>,
+    /// When each agent was rung for a lost ring, and for which message as the oldest.
+    rung_again: BTreeMap<Name, (MessageNo, Instant)>,
     carrier: Carrier,
     asked: u32,
 }
@@ -231,7 +231,7 @@ impl<'l> Dispatcher<'l> {
             waiting: BTreeSet::new(),
             swept: None,
             rung: BTreeMap::new(),
-            rung_again: BTreeSet::new(),
+            rung_again: BTreeMap::new(),
             carrier,
             asked: 0,
         })
@@ -428,11 +428,10 @@ impl<'l> Dispatcher<'l> {
 
     /// Whoever committed something may have died before it rang.
     fn ring_again(&mut self) -> Result<(), Error> {
-        let rung = self.carrier.ring_owed(&self.office, &self.rung_again)?;
-        if self.rung_again.len() > RUNG_AGAIN_MAX {
-            self.rung_again.clear();
-        }
-        self.rung_again.extend(rung);
+        self.rung_again.retain(|_, (_, at)| at.elapsed() < RING_AGAIN_PERIOD);
+        let is_rung = |agent: &Name, oldest| self.rung_again.get(agent).is_some_and(|(rung, _)| *rung == oldest);
+        let rung = self.carrier.ring_owed(&self.office, is_rung)?;
+        self.rung_again.extend(rung.into_iter().map(|(agent, oldest)| (agent, (oldest, now_instant()))));
         Ok(())
     }
 

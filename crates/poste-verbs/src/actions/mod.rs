@@ -8,7 +8,7 @@
 
 mod ways;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -31,8 +31,8 @@ pub const RUN: &str = "POSTE_RUN";
 /// In the environment of a process that a run started and that outlives it: what it does there.
 pub const SUPERVISES: &str = "POSTE_SUPERVISES";
 
-/// Messages one process rings for; it asks the index for what is beyond.
-const NUMBERS_MAX: usize = 200;
+/// Agents one process rings.
+const AGENTS_MAX: usize = 200;
 
 /// So often workflows that make each other go on are advanced by one call; the rest waits for the next.
 const ROUNDS_MAX: usize = 16;
@@ -124,21 +124,25 @@ impl Carrier {
         done
     }
 
-    /// Rings for what was lost: somebody died between its commit and the ring. One look at an index of what is owed; says for
-    /// which messages, so that a caller that asks again and again can tell what it has rung for.
-    pub fn ring_owed(&self, office: &Office, rung: &BTreeSet<MessageNo>) -> Result<Vec<MessageNo>, Error> {
-        let mut owed = Vec::new();
-        for (sleeper, message) in lost_rings(office)? {
-            if !rung.contains(&message) && self.can_be_rung(office, &sleeper)? {
-                owed.push((sleeper.agent, message));
+    /// Rings for what was lost: somebody died between its commit and the ring. One look at an index of what is owed. Passes
+    /// over agents that were rung for their oldest message a moment ago, and gives those it rings, each with its oldest.
+    pub fn ring_owed(
+        &self,
+        office: &Office,
+        is_rung: impl Fn(&Name, MessageNo) -> bool,
+    ) -> Result<BTreeMap<Name, MessageNo>, Error> {
+        let mut owed = BTreeMap::new();
+        for (sleeper, oldest) in lost_rings(office)? {
+            if !is_rung(&sleeper.agent, oldest) && self.can_be_rung(office, &sleeper, oldest)? {
+                owed.insert(sleeper.agent, oldest);
             }
         }
-        self.ring_apart(office, owed)
+        self.ring_apart(office, &owed)?;
+        Ok(owed)
     }
 
     fn ring(&self, office: &Office, rings: &BTreeSet<Action>) -> Result<(), Error> {
-        let mut agents = BTreeSet::new();
-        let mut worth = Vec::new();
+        let mut worth = BTreeMap::new();
         for action in rings {
             let asked = match action {
                 Action::Ring { message, address } => {
@@ -148,17 +152,16 @@ impl Carrier {
                 _ => views::owed_rings(office.store(), office.now()?)?,
             };
             for (sleeper, message) in asked {
-                if !agents.contains(&sleeper.agent) && self.can_be_rung(office, &sleeper)? {
-                    agents.insert(sleeper.agent.clone());
-                    worth.push((sleeper.agent, message));
+                if !worth.contains_key(&sleeper.agent) && self.can_be_rung(office, &sleeper, message)? {
+                    worth.insert(sleeper.agent, message);
                 }
             }
         }
-        self.ring_apart(office, worth).map(drop)
+        self.ring_apart(office, &worth)
     }
 
     /// Whether it has a way that somebody has to ring by: a waiter hears the bell itself.
-    fn can_be_rung(&self, office: &Office, sleeper: &Sleeper) -> Result<bool, Error> {
+    fn can_be_rung(&self, office: &Office, sleeper: &Sleeper, message: MessageNo) -> Result<bool, Error> {
         if self.caller.as_ref() == Some(&sleeper.agent) {
             return Ok(false);
         }
@@ -166,20 +169,21 @@ impl Carrier {
             office,
             &sleeper.agent,
             sleeper.session.as_ref(),
-            None,
+            Some(&[message]),
             Allowed { spawn: false, remote: self.remote },
         )?;
         Ok(!plan.ways.is_empty() && plan.ways != [Way::Rewake])
     }
 
-    /// One process rings for all of them.
-    fn ring_apart(&self, office: &Office, worth: Vec<(Name, MessageNo)>) -> Result<Vec<MessageNo>, Error> {
-        let (Some(program), Some((agent, message))) = (&self.program, worth.first()) else { return Ok(Vec::new()) };
+    /// One process rings all of these agents. It is told their names: for which mail, each is looked up when it is rung.
+    fn ring_apart(&self, office: &Office, worth: &BTreeMap<Name, MessageNo>) -> Result<(), Error> {
+        let (Some(program), Some((agent, message))) = (&self.program, worth.first_key_value()) else { return Ok(()) };
         let by = self.recorder(office, agent, *message)?;
-        let numbers: BTreeSet<MessageNo> = worth.iter().map(|(_, number)| *number).take(NUMBERS_MAX).collect();
-        let words: Vec<String> = numbers.iter().map(ToString::to_string).chain(["--apart".to_owned()]).collect();
-        self.start_wake(program, office, &by, &words)?;
-        Ok(worth.into_iter().map(|(_, number)| number).collect())
+        let agents: Vec<String> = worth.keys().map(Name::to_string).collect();
+        for agents in agents.chunks(AGENTS_MAX) {
+            self.start_wake(program, office, &by, &[agents, &["--apart".to_owned()]].concat())?;
+        }
+        Ok(())
     }
 
     /// Rings an agent whose program is kept running for what it has not seen, in its own name.
@@ -196,6 +200,7 @@ impl Carrier {
             .arg("wake")
             .args(words)
             .args(self.remote.then_some("--remote"))
+            .args(["--via", self.via.word()])
             .arg("--office")
             .arg(folder)
             .env("POSTE_AGENT", by.as_str());

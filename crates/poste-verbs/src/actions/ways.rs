@@ -5,11 +5,8 @@ use crate::wake::{self, Known, Plan};
 use poste_core::error::Error;
 use poste_core::log::MessageNo;
 use poste_core::office::Office;
-use poste_core::text::{Name, Session};
+use poste_core::text::Name;
 use poste_core::views::{self, LiveSession};
-
-/// Mail of one agent that is looked at.
-const LOOKED_AT_MAX: usize = 1_000;
 
 /// Ways that not everybody may use.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +31,14 @@ pub fn plan(
     let waiter = match (session.filter(|session| wake::is_waiting(folder, &session.id)), numbers) {
         (None, _) => false,
         (Some(_), None) => true,
-        (Some(session), Some(numbers)) => will_tell(office, agent, &session.id, live.as_ref(), numbers)?,
+        (Some(session), Some(numbers)) => {
+            let heard = live.as_ref().map(|live| live.told.heard().numbers).unwrap_or_default();
+            let mut unheard = numbers.iter().filter(|number| !heard.contains(number));
+            // It tells of nothing twice, and of nothing that waits for the next session.
+            unheard.try_fold(false, |is_news, number| {
+                Ok::<_, Error>(is_news || views::is_news_to(office.store(), *number, agent, &session.id)?)
+            })?
+        }
     };
     let mut plan = wake::plan(&Known {
         session,
@@ -49,19 +53,4 @@ pub fn plan(
         plan.why_not.push_str("; the command in poste.toml is run once a person has said poste trust");
     }
     Ok(plan)
-}
-
-/// Whether the waiter of a session still has to tell it of any of this mail. It tells of nothing twice, and of nothing that waits
-/// for the next session.
-fn will_tell(
-    office: &Office,
-    agent: &Name,
-    session: &Session,
-    live: Option<&Live>,
-    numbers: &[MessageNo],
-) -> Result<bool, Error> {
-    let Some(agent) = office.agent(agent)? else { return Ok(false) };
-    let heard = live.map(|live| live.told.heard()).unwrap_or_default();
-    let news = views::unheard(office.store(), &agent, session, &heard, LOOKED_AT_MAX)?;
-    Ok(news.messages.iter().any(|message| numbers.contains(&message.number)))
 }

@@ -19,7 +19,8 @@ pub const WINDOW: Duration = Duration::from_secs(5);
 
 /// Longer than a ring takes that tries every way.
 const PATIENCE: Duration = LIMIT.saturating_mul(planner::WAYS_MAX + 1);
-const BYTES_MAX: u64 = 64 * 1024;
+/// Room for the numbers of more mail than anybody leaves lying.
+const BYTES_MAX: u64 = 1024 * 1024;
 
 /// The last ring.
 #[derive(Debug, Clone, Serialize, Deserialize)]

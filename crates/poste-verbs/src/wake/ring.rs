@@ -1,5 +1,6 @@
 //! Ringing one agent: for which mail, when it is time, by which ways, and that it is written down.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use poste_core::log::{Content, Intent, MessageNo, Wake, WakeOutcome, WakeWay};
 use poste_core::office::Office;
 use poste_core::text::{Name, Session};
 use poste_core::time::length;
-use poste_core::views::{self, LiveSession, Sleeper, WaitingMail};
+use poste_core::views::{self, Sleeper, WaitingMail};
 use poste_core::vocabulary::Urgency;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,8 +22,8 @@ use crate::{Desk, Error, Kind, Result, secret};
 
 /// Mail that is looked at for one agent.
 const LOOKED_AT_MAX: usize = 1_000;
-/// Messages one ring is written down for.
-const RECORDED_MAX: usize = 50;
+/// Attempts that are recorded at once.
+const RECORDS_AT_ONCE: usize = 50;
 
 /// What became of waking one agent.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -130,10 +131,8 @@ impl Ringing {
     /// Rings, unless somebody else does or it is too soon.
     pub(super) fn step(&mut self, desk: &mut Desk<'_>, starter: &dyn Starter) -> Result<Step> {
         let folder = desk.office.path()?.to_owned();
-        // Neither tried nor written down, so that the ring stays owed until a dispatcher makes it.
-        if let Some(why) = self.left_to_dispatcher(desk.office)? {
-            let numbers = self.waiting(desk.office)?.numbers();
-            return Ok(Step::Rung(Rung::not(&self.who, numbers, RungOutcome::Failed, why)));
+        if let Some(left) = self.left_to_others(desk.office)? {
+            return Ok(Step::Rung(left));
         }
         if !self.is_by_hand() && self.next.is_none() {
             self.next = self.asks_to_be_next(&folder)?;
@@ -174,9 +173,12 @@ impl Ringing {
         let mail = self.waiting(desk.office)?;
         let Some(urgency) = mail.urgency() else { return Ok(self.nothing()) };
         // It may have been a while.
-        let session = views::sleeper(desk.office.store(), &self.agent)?.session;
+        self.who = views::sleeper(desk.office.store(), &self.agent)?;
+        if let Some(left) = self.left_to_others(desk.office)? {
+            return Ok(left);
+        }
         let numbers = mail.numbers();
-        let attempts = self.attempt(desk.office, folder, session.as_ref(), &numbers, starter)?;
+        let attempts = self.attempt(desk.office, folder, &numbers, starter)?;
         let requested = attempts.iter().find(|attempt| attempt.outcome == WakeOutcome::Requested);
         let requested = requested.map(|attempt| attempt.how);
         let recorded = attempts.iter().try_for_each(|attempt| record(desk, &numbers, &self.agent, attempt));
@@ -185,7 +187,7 @@ impl Ringing {
         recorded?;
         Ok(Rung {
             agent: Some(self.agent.clone()),
-            session: session.map(|session| session.id),
+            session: self.who.session.as_ref().map(|session| session.id.clone()),
             numbers,
             outcome: if requested.is_some() { RungOutcome::Requested } else { RungOutcome::Failed },
             tried: attempts,
@@ -197,7 +199,6 @@ impl Ringing {
         &self,
         office: &Office,
         folder: &Path,
-        session: Option<&LiveSession>,
         numbers: &[MessageNo],
         starter: &dyn Starter,
     ) -> Result<Vec<Attempt>> {
@@ -206,6 +207,7 @@ impl Ringing {
             true => starter.find(office, &self.agent, numbers)?,
             false => Startable::default(),
         };
+        let session = self.who.session.as_ref();
         let allowed = Allowed { spawn: !startable.programs.is_empty(), remote: self.remote };
         let mut plan = actions::plan(office, &self.agent, session, Some(numbers), allowed)?;
         if let Some(why_not) = startable.why_not.as_ref().filter(|_| session.is_none()) {
@@ -220,16 +222,21 @@ impl Ringing {
         Ok(super::ring(&plan, &ring, &|| starter.start(folder, &startable.programs)))
     }
 
-    /// Why only a dispatcher can ring it: every way to it leads over the network.
-    fn left_to_dispatcher(&self, office: &Office) -> Result<Option<String>> {
-        if self.remote {
+    /// A ring that others have to make: a dispatcher if every way leads over the network, another machine if the session runs
+    /// there, nobody if it has none and mail alone rings. It is neither tried nor recorded, so that it stays owed.
+    fn left_to_others(&self, office: &Office) -> Result<Option<Rung>> {
+        let session = self.who.session.as_ref();
+        let plan = |remote: bool| actions::plan(office, &self.agent, session, None, Allowed { spawn: false, remote });
+        let here = plan(self.remote)?;
+        let is_left = match session {
+            None => !self.is_by_hand(),
+            Some(session) => session.elsewhere || (here.ways.is_empty() && !plan(true)?.ways.is_empty()),
+        };
+        if !is_left {
             return Ok(None);
         }
-        let plan = |remote: bool| {
-            actions::plan(office, &self.agent, self.who.session.as_ref(), None, Allowed { spawn: false, remote })
-        };
-        let here = plan(false)?;
-        Ok((here.ways.is_empty() && !plan(true)?.ways.is_empty()).then_some(here.why_not))
+        let numbers = self.waiting(office)?.numbers();
+        Ok(Some(Rung::not(&self.who, numbers, RungOutcome::Failed, here.why_not)))
     }
 
     fn asks_to_be_next(&self, folder: &Path) -> Result<Option<Next>> {
@@ -261,36 +268,38 @@ impl Ringing {
     }
 
     fn waiting(&self, office: &Office) -> Result<Waiting> {
-        let mut mail = views::waiting_mail(office.store(), &self.agent, LOOKED_AT_MAX)?;
-        match &self.cause {
-            Cause::Stored => mail.retain(WaitingMail::rings),
-            Cause::Asked { numbers, only_unseen } => {
-                mail.retain(|mail| !(*only_unseen && mail.shown));
-                if !numbers.is_empty() {
-                    let is_there = mail.iter().any(|mail| numbers.contains(&mail.number));
-                    mail.retain(|mail| is_there && (numbers.contains(&mail.number) || mail.rings()));
-                }
+        let mut waiting = BTreeSet::new();
+        if let Cause::Asked { numbers, only_unseen } = &self.cause {
+            let mail = views::waiting_mail(office.store(), &self.agent, LOOKED_AT_MAX)?;
+            let is_wanted = |mail: &WaitingMail| {
+                !(*only_unseen && mail.shown) && (numbers.is_empty() || numbers.contains(&mail.number))
+            };
+            waiting.extend(mail.into_iter().filter(is_wanted).map(|mail| (mail.urgency, mail.number)));
+            if numbers.is_empty() || waiting.is_empty() {
+                return Ok(Waiting(waiting));
             }
         }
-        Ok(Waiting(mail))
+        // By the index of what is owed, not by a list that ends somewhere.
+        let owed = views::owed_mail(office.store(), &self.agent)?;
+        waiting.extend(owed.into_iter().map(|number| (Urgency::Now, number)));
+        Ok(Waiting(waiting))
     }
 }
 
 /// The mail an agent is rung for, the most urgent first.
-struct Waiting(Vec<WaitingMail>);
+struct Waiting(BTreeSet<(Urgency, MessageNo)>);
 
 impl Waiting {
     fn urgency(&self) -> Option<Urgency> {
-        self.0.iter().map(|mail| mail.urgency).min()
+        self.0.first().map(|(urgency, _)| *urgency)
     }
 
     fn numbers(&self) -> Vec<MessageNo> {
-        self.0.iter().map(|mail| mail.number).collect()
+        self.0.iter().map(|(_, number)| *number).collect()
     }
 
     fn has_more_than(&self, before: &Self) -> bool {
-        let before = before.numbers();
-        self.0.iter().any(|mail| !before.contains(&mail.number))
+        !self.0.is_subset(&before.0)
     }
 }
 
@@ -300,17 +309,19 @@ pub fn record(desk: &mut Desk<'_>, numbers: &[MessageNo], agent: &Name, attempt:
     // A program that failed may have printed anything.
     let content =
         reason.as_deref().map(|reason| secret::scrubbed(Content { body: reason.into(), ..Content::default() }));
-    let mut proposals = Vec::new();
-    for message in numbers.iter().take(RECORDED_MAX) {
-        let intent = Intent::Wake(Wake { message: *message, agent: agent.clone(), how: *how, outcome: *outcome });
-        proposals.push(desk.proposal(intent, content.clone(), None)?);
-    }
-    for outcome in desk.submit(&proposals)? {
-        if let Verdict::Rejected(rejection) = outcome.verdict
-            && ![Code::NothingToDo, Code::Ended, Code::AlreadyClaimed, Code::NotReady, Code::Archived]
-                .contains(&rejection.code)
-        {
-            return Err(rejection.into());
+    for numbers in numbers.chunks(RECORDS_AT_ONCE) {
+        let mut proposals = Vec::new();
+        for message in numbers {
+            let intent = Intent::Wake(Wake { message: *message, agent: agent.clone(), how: *how, outcome: *outcome });
+            proposals.push(desk.proposal(intent, content.clone(), None)?);
+        }
+        for outcome in desk.submit(&proposals)? {
+            if let Verdict::Rejected(rejection) = outcome.verdict
+                && ![Code::NothingToDo, Code::Ended, Code::AlreadyClaimed, Code::NotReady, Code::Archived]
+                    .contains(&rejection.code)
+            {
+                return Err(rejection.into());
+            }
         }
     }
     Ok(())

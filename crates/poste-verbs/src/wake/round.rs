@@ -21,7 +21,7 @@ pub struct Asked {
     pub who: Vec<String>,
     /// Only for what was not shown yet
     pub unseen: bool,
-    /// For what was stored just now, by a process of its own.
+    /// For what was stored just now, by a process of its own. Then only agents are named.
     #[serde(skip)]
     pub apart: bool,
     /// Also over the network, for a dispatcher.
@@ -87,7 +87,7 @@ pub fn wake(desk: &mut Desk<'_>, asked: Asked, starter: &dyn Starter) -> Result<
 impl Round {
     fn begin(desk: &Desk<'_>, asked: &Asked) -> Result<Self> {
         let is_for_all = asked.who.is_empty();
-        let Targets { mut agents, nobody, mut errors } = targets(desk.office, &asked.who)?;
+        let Targets { mut agents, nobody, mut errors } = targets(desk.office, asked)?;
         // Whoever rings anyway also rings for what somebody who died before its ring left behind.
         let owed = match is_for_all {
             true => views::owed_rings(desk.office.store(), desk.office.now()?)?,
@@ -145,11 +145,13 @@ struct Targets {
     errors: Vec<Error>,
 }
 
-fn targets(office: &Office, who: &[String]) -> Result<Targets> {
+fn targets(office: &Office, asked: &Asked) -> Result<Targets> {
     let mut targets = Targets::default();
     let mut everything = Vec::new();
-    for word in who {
-        if let Ok(number) = word.strip_prefix('#').unwrap_or(word).parse().map(MessageNo) {
+    for word in &asked.who {
+        // An agent may be called 12.
+        let number = word.strip_prefix('#').unwrap_or(word).parse().map(MessageNo);
+        if let Some(number) = number.ok().filter(|_| !asked.apart) {
             match sleepers(office, number)? {
                 None => targets.errors.push(no_message(number)),
                 Some(sleepers) if sleepers.is_empty() => targets.nobody.push(number),

@@ -1,6 +1,6 @@
 use std::io::{self, Write};
 
-use poste_core::log::WakeWay;
+use poste_core::log::{Via, WakeWay};
 use poste_core::text::Name;
 use poste_dispatch::wake::Input;
 use poste_verbs::wake::{self, Asked, RungOutcome};
@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// Also servers on other hosts: for a dispatcher, which may use the network
     #[arg(long, hide = true)]
     remote: bool,
+    /// The surface of whoever started it
+    #[arg(long, hide = true, value_name = "SURFACE")]
+    via: Option<Via>,
 }
 
 impl Answer for wake::Answer {
@@ -66,7 +69,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         // So that no terminal of the sender's ends it with itself. If it cannot, it is no worse off.
         let _ = rustix::process::setsid();
     }
-    let Args { who, unseen, apart, remote } = args;
+    let Args { who, unseen, apart, remote, via } = args;
+    cx.acts_by(via);
     let mut asked = Asked { who, unseen, apart, remote, later: None };
     let mut office = cx.office()?;
     loop {

@@ -154,13 +154,15 @@ CREATE INDEX deliveries_awaited ON deliveries (respond_by, number)
   WHERE respond_by IS NOT NULL AND answer IS NULL AND state <= 1;
 CREATE INDEX deliveries_bad ON deliveries (dropped_at, ended_by, number) WHERE state >= 3;
 
--- Mail that must be rung for and that nobody was shown or rung for since it can be taken. A cache for whoever comes after a
--- lost ring: the rows it points to say the same.
+-- Rings that are owed for mail that can be claimed. A row is for all readers of the address; once a member of a group was
+-- shown the mail or rung for it, each other member has a row at its own name. A cache for finding lost rings: every refold
+-- makes the same.
 CREATE TABLE owed_rings (
   address TEXT NOT NULL,
   delivery INTEGER NOT NULL,
   PRIMARY KEY (address, delivery)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX owed_rings_delivery ON owed_rings (delivery);
 
 -- To whom, in which session, a delivery was shown.
 CREATE TABLE shown (

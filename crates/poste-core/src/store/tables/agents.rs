@@ -112,6 +112,16 @@ impl Tables<'_> {
         )
     }
 
+    /// The active agents an address stands for.
+    pub fn members(&self, address: &Address) -> Result<Vec<Name>, Error> {
+        match address {
+            Address::Agent(name) => Ok(vec![name.clone()]),
+            Address::Role(role) => self.active_with_role(role),
+            Address::Can(word) => self.active_with_capability(word),
+            _ => Ok(Vec::new()),
+        }
+    }
+
     pub(super) fn names(&self, sql: &str, params: impl rusqlite::Params) -> Result<Vec<Name>, Error> {
         self.column(sql, params)
     }

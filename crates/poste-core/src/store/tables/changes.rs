@@ -177,17 +177,15 @@ impl Tables<'_> {
     pub(super) fn delivery_changed(&mut self, before: Option<&Delivery>, after: &Delivery) -> Result<(), Error> {
         self.concern(|| Concern::Address(after.address.clone()));
         self.concern(|| Concern::Message(after.message));
-        let is_owed = |delivery: &Delivery| waits(delivery) && delivery.shown_at.is_none();
-        match before {
-            Some(before) if is_owed(before) && !is_owed(after) => {
-                if let Some(changes) = self.changes.as_mut().filter(|_| !waits(after)) {
+        match (before.is_some_and(waits), waits(after)) {
+            (false, true) => self.can_be_taken(after),
+            (true, false) => {
+                if let Some(changes) = &mut self.changes {
                     // Another rule of the same record took it, or a later record did: nobody has to hear of it.
                     changes.actions.remove(&Action::Ring { message: after.message, address: after.address.clone() });
                 }
-                self.settle_ring(after)
+                self.settle_rings(after.number)
             }
-            Some(before) if waits(before) => Ok(()),
-            _ if waits(after) => self.can_be_taken(after),
             _ => Ok(()),
         }
     }
@@ -210,13 +208,12 @@ impl Tables<'_> {
 
     fn can_be_taken(&mut self, delivery: &Delivery) -> Result<(), Error> {
         self.concern(|| Concern::Address(delivery.address.clone()));
-        if self.message_rings(delivery.message)? {
-            self.act(|| Action::Ring { message: delivery.message, address: delivery.address.clone() });
-            if delivery.shown_at.is_none() {
-                self.owe_ring(delivery)?;
-            }
+        // A step that an earlier one holds up is rung for when its turn comes.
+        if !self.message_rings(delivery.message)? || self.held_up_by(delivery.number)?.is_some() {
+            return Ok(());
         }
-        Ok(())
+        self.act(|| Action::Ring { message: delivery.message, address: delivery.address.clone() });
+        self.owe_ring(delivery)
     }
 
     fn message_rings(&self, number: MessageNo) -> Result<bool, Error> {

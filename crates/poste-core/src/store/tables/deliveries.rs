@@ -215,7 +215,7 @@ mod rank {
 stored!(EventRow in "events": position, delivery, event, at, agent, session, value);
 
 /// No earlier step of the same numbered workflow is unfinished. Deliveries of no such workflow have no row there.
-const IN_ORDER: &str = "NOT EXISTS (SELECT 1 FROM numbered_steps own JOIN numbered_steps earlier
+pub(crate) const IN_ORDER: &str = "NOT EXISTS (SELECT 1 FROM numbered_steps own JOIN numbered_steps earlier
      ON earlier.workflow = own.workflow AND earlier.step < own.step WHERE own.delivery = deliveries.number)";
 
 impl Tables<'_> {
@@ -335,11 +335,7 @@ impl Tables<'_> {
                    (SELECT count(*) FROM events WHERE message = ?1 AND delivery = ?3 AND position = ?2),
                    ?3, ?4, ?5, ?6, ?7, ?8)",
             params![message, row.position, row.delivery, row.event, row.at, row.agent, row.session, row.value],
-        )?;
-        match row.event {
-            Event::WakeRequested | Event::WakeFailed => self.rung(row.delivery),
-            _ => Ok(()),
-        }
+        )
     }
 
     /// The history of a message, oldest first.
@@ -451,7 +447,8 @@ impl Tables<'_> {
         self.execute(
             "INSERT INTO shown (delivery, agent, session, at) VALUES (?1, ?2, ?3, ?4)",
             params![delivery, agent, session, at],
-        )
+        )?;
+        self.settle_ring(delivery, agent)
     }
 }
 

@@ -40,6 +40,7 @@ pub use changes::{Changes, Concern, Concerns};
 pub use contexts::{Context, Lock, TextPart, Version};
 pub use conversations::{ArchiveRow, ArchivedMessage, Closed};
 pub use cursor::Cursor;
+pub(crate) use deliveries::IN_ORDER;
 pub use deliveries::{Delivery, EndReason, Event, EventRow, State};
 pub use due::{Due, DueItem};
 pub use handlers::{Handler, HandlerLease, Untold};

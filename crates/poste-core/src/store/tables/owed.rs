@@ -1,47 +1,73 @@
-//! Rings that are owed: mail that must be rung for and that nobody was shown or rung for since it can be taken.
+//! Rings that are owed: mail that must be rung for, to readers who were neither shown it nor rung for it since it can be claimed.
 //!
-//! A cache for whoever comes after a lost ring. It says nothing that deliveries, messages and events do not, so no digest
-//! covers it.
+//! A row is for all readers of an address. Once one member of a group has heard of the mail, each other member has a row at its
+//! own name. A cache for finding lost rings: every refold makes the same, and no digest covers it.
 
 use rusqlite::params;
 
-use super::{Delivery, Tables};
+use super::{Delivery, Event, IN_ORDER, Tables};
 use crate::address::Address;
 use crate::error::Error;
+use crate::limits;
 use crate::log::{DeliveryNo, MessageNo};
 use crate::text::Name;
 use crate::time::Timestamp;
 
+/// What an agent (?2) is owed a ring for at an address (?1). Not for a step that an earlier one holds up, nor for what it sent to a
+/// group; what an agent is sent in its own name, by a workflow it started, rings.
+fn owed(and: &str) -> String {
+    format!(
+        "SELECT m.number FROM owed_rings o JOIN deliveries ON deliveries.number = o.delivery
+             JOIN messages m ON m.number = deliveries.message
+             WHERE o.address = ?1 AND (m.sender <> ?2 OR deliveries.address = ?2) AND {IN_ORDER} {and}"
+    )
+}
+
 impl Tables<'_> {
+    /// All readers of the address are owed a ring, whatever they heard of it before.
     pub(super) fn owe_ring(&mut self, delivery: &Delivery) -> Result<(), Error> {
-        self.execute(
-            "INSERT OR IGNORE INTO owed_rings (address, delivery) VALUES (?1, ?2)",
-            params![delivery.address, delivery.number],
-        )
+        self.settle_rings(delivery.number)?;
+        self.owe_ring_at(&delivery.address, delivery.number)
     }
 
-    pub(super) fn settle_ring(&mut self, delivery: &Delivery) -> Result<(), Error> {
-        self.execute(
-            "DELETE FROM owed_rings WHERE address = ?1 AND delivery = ?2",
-            params![delivery.address, delivery.number],
-        )
+    fn owe_ring_at(&mut self, address: &Address, delivery: DeliveryNo) -> Result<(), Error> {
+        self.execute("INSERT OR IGNORE INTO owed_rings (address, delivery) VALUES (?1, ?2)", params![address, delivery])
     }
 
-    /// Somebody rang for it.
-    pub(super) fn rung(&mut self, number: DeliveryNo) -> Result<(), Error> {
-        match self.delivery(number)? {
-            Some(delivery) => self.settle_ring(&delivery),
-            None => Ok(()),
+    /// Nobody is owed a ring for it any more.
+    pub(super) fn settle_rings(&mut self, delivery: DeliveryNo) -> Result<(), Error> {
+        self.execute("DELETE FROM owed_rings WHERE delivery = ?1", [delivery])
+    }
+
+    /// An agent was shown a delivery, or rung for it. Other members of a group are still owed a ring.
+    pub(crate) fn settle_ring(&mut self, delivery: DeliveryNo, agent: &Name) -> Result<(), Error> {
+        let own = Address::Agent(agent.clone());
+        let owed: Vec<Address> =
+            self.column("SELECT address FROM owed_rings WHERE delivery = ?1 ORDER BY address", [delivery])?;
+        for address in owed.into_iter().filter(|address| *address == own || address.is_group()) {
+            self.execute("DELETE FROM owed_rings WHERE address = ?1 AND delivery = ?2", params![address, delivery])?;
+            for member in self.members(&address)?.into_iter().filter(|member| member != agent) {
+                self.owe_ring_at(&Address::Agent(member), delivery)?;
+            }
         }
+        Ok(())
     }
 
-    /// The oldest message that a ring is owed for at an address, of those that were stored by then and not by this agent.
-    pub fn owed_ring(&self, address: &Address, not_from: &Name, by: Timestamp) -> Result<Option<MessageNo>, Error> {
-        self.maybe(
-            "SELECT m.number FROM owed_rings o JOIN deliveries d ON d.number = o.delivery
-                 JOIN messages m ON m.number = d.message
-                 WHERE o.address = ?1 AND m.sender <> ?2 AND m.at <= ?3 ORDER BY o.delivery LIMIT 1",
-            params![address, not_from, by],
-        )
+    /// The messages that an agent is owed a ring for at an address, the oldest delivery first.
+    pub fn owed_at(&self, address: &Address, agent: &Name) -> Result<Vec<MessageNo>, Error> {
+        self.column(&owed("ORDER BY o.delivery"), params![address, agent])
+    }
+
+    /// The oldest of them that was stored by then. A delivery with as many attempts as are kept is passed over: another ring
+    /// could not be recorded, so it would stay owed for ever.
+    pub fn oldest_owed(&self, address: &Address, agent: &Name, by: Timestamp) -> Result<Option<MessageNo>, Error> {
+        let sql = owed(
+            "AND m.at <= ?3
+             AND (SELECT count(*) FROM events e WHERE e.message = m.number AND e.delivery = o.delivery
+                  AND e.event IN (?4, ?5)) < ?6
+             ORDER BY o.delivery LIMIT 1",
+        );
+        let (requested, failed) = (Event::WakeRequested, Event::WakeFailed);
+        self.maybe(&sql, params![address, agent, by, requested, failed, limits::WAKES_MAX])
     }
 }

@@ -9,15 +9,23 @@ mod ways;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use poste_core::log::WakeWay;
+use poste_core::log::{Author, Content, Intent, Sealed, Send, SessionStart, Via, WakeWay};
+use poste_core::office::{Office, Place, Rules};
+use poste_core::store::Options;
+use poste_core::store::clock::SystemClock;
 use poste_core::store::tables::Notice;
+use poste_verbs::actions::Carrier;
 use poste_verbs::live::Reach;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::{Reaped, until};
 use scene::Scene;
+use server::Server;
 use sources::{Make, SOURCES, Source};
 use ways::{CHANNEL, CLAUDE_SOCKET, CODEX_QUEUE, COMMAND, Heard, OPENCODE, REWAKE, TMUX, Way};
 
@@ -78,6 +86,10 @@ fn every_source_rings_by(way: &Way) {
         }
     }
     every_notice_was_made(&scene);
+    // The others leave out some sources.
+    if way.name == COMMAND.name {
+        every_kind_of_mail_was_made(&scene);
+    }
     scene.desk.verify();
 }
 
@@ -119,6 +131,22 @@ fn every_notice_was_made(scene: &Scene) {
     assert_eq!(made, all.collect());
 }
 
+/// Some records are a message beside what else they do. The golden records have every field, so they tell which.
+fn every_kind_of_mail_was_made(scene: &Scene) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../poste-testkit/tests/records/v1");
+    let golden = fs::read_dir(golden).expect("there are golden records").map(|entry| entry.expect("an entry").path());
+    let mut carry_mail = BTreeSet::new();
+    for path in golden.filter(|path| path.extension().is_some_and(|extension| extension == "json")) {
+        let record = Sealed::open(fs::read(path).expect("read")).expect("a record");
+        let intent = record.intent().expect("it decodes").expect("a known kind");
+        carry_mail.extend(intent.mail().map(|_| intent.kind().name.to_owned()));
+    }
+    let records = scene.records(0);
+    let is_mail = |record: &&Value| record["name"] == "message.send" || record["header"]["mail"].is_object();
+    let made = records.iter().filter(is_mail).map(|record| record["name"].as_str().expect("a name").to_owned());
+    assert_eq!(made.collect::<BTreeSet<String>>(), carry_mail);
+}
+
 #[test]
 fn every_way_is_in_the_table() {
     let in_table = WAYS.iter().filter(|way| way.is_recorded).map(|way| way.name);
@@ -132,6 +160,122 @@ fn every_way_is_in_the_table() {
         let is_way = |name: &&str| WAYS.iter().any(|way| way.name == *name);
         assert!(!never.why.is_empty() && never.ways.iter().all(is_way), "{}", never.why);
     }
+}
+
+// ── Who is rung, and for what ────────────────────────────────────────────────────────────────────────────────
+
+/// A command rings, whoever it is.
+fn rung_by_command(scene: &Scene) {
+    let rung = scene.desk.folder.path().join("rung-for-{agent}").display().to_string();
+    scene.configure(&format!("[wake]\ncommand = [\"touch\", \"{rung}\"]\n"));
+}
+
+/// The office, as this process has it.
+fn open(scene: &Scene, options: Options) -> Office {
+    let place = Place { path: scene.desk.office(), clock: Arc::new(SystemClock), options };
+    place.open().expect("the office opens")
+}
+
+fn owed(scene: &Scene) -> u32 {
+    let office = rusqlite::Connection::open(scene.desk.office().join("office.db")).expect("opened");
+    office.query_row("SELECT count(*) FROM owed_rings", [], |row| row.get(0)).expect("a number")
+}
+
+#[test]
+fn the_process_that_rings_is_told_whom_to_ring_not_for_what() {
+    let scene = Scene::new();
+    rung_by_command(&scene);
+    let mate = scene.mate("send");
+    for who in ["send", &mate] {
+        scene.sleeps(who, scene.program.0.id(), Reach::default());
+    }
+    // Stands for this program, and notes what it is started with.
+    let folder = scene.desk.folder.path().to_owned();
+    let script = scene.write("ringer", "#!/bin/sh\nprintf '%s\\n' \"$@\" > ../args.new && mv ../args.new ../args\n");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("set");
+    let mut office = open(&scene, Options::default());
+    let author = Author::new("peer".parse().expect("a name"), Via::Mcp);
+    let sends = ["role:send", "send"].map(|to| {
+        let send = Send::plain("blocker_notification".parse().expect("a type"), vec![to.parse().expect("an address")]);
+        let content = Content { subject: "Stuck".to_owned(), ..Content::default() };
+        office.proposal(&author, Intent::Send(send), Some(content))
+    });
+    office.submit(&sends, &Rules::none()).expect("stored");
+    Carrier { program: Some(script), via: Via::Mcp, ..Carrier::default() }.carry_out(&mut office);
+    until("the process that rings", || folder.join("args").exists());
+    let args = fs::read_to_string(folder.join("args")).expect("read");
+    // Before it looks, the first message is taken.
+    scene.claimed("1", &mate);
+    scene.run(&[&args.lines().collect::<Vec<_>>()[..], &["--as", "peer"]].concat());
+    let records = scene.records(0);
+    let wakes = records.iter().filter(|record| record["name"] == "delivery.wake");
+    let wakes: Vec<[&Value; 3]> =
+        wakes.map(|wake| [&wake["header"]["agent"], &wake["header"]["message"], &wake["via"]]).collect();
+    assert_eq!(wakes, [[&json!("send"), &json!(2), &json!("mcp")]]);
+    scene.desk.verify();
+}
+
+#[test]
+fn a_session_of_another_machine_is_left_to_it() {
+    let scene = Scene::new();
+    rung_by_command(&scene);
+    let elsewhere = Options { machine_mark: "another system".to_owned(), ..Options::default() };
+    let mut other = open(&scene, elsewhere);
+    let start = SessionStart {
+        id: "run-send".parse().expect("a session"),
+        parent: None,
+        process: None,
+        host: "there".to_owned(),
+        program: "codex".to_owned(),
+        worktree: None,
+        takes_over: None,
+        resumes: false,
+    };
+    let author = Author::new("send".parse().expect("a name"), Via::Cli);
+    let start = other.proposal(&author, Intent::SessionStart(start), None);
+    other.propose(&start, &Rules::none()).expect("stored").verdict.accepted().expect("accepted");
+    let number = scene.sent(&["send", "send", "Fire", "--type", "alert", "--as", "peer"]);
+    for who in ["send", &number] {
+        let by_hand = scene.output(&["wake", who, "--as", "peer"]);
+        let said = String::from_utf8_lossy(&by_hand.stdout).into_owned();
+        assert!(!by_hand.status.success() && said.contains("on another machine (there)"), "{said}");
+    }
+    let track = scene.json(&["track", &number]);
+    assert_eq!((&track["deliveries"][0]["wakes"], owed(&scene)), (&json!([]), 1), "it stays owed there");
+}
+
+#[test]
+fn mail_behind_a_thousand_others_is_rung_for_and_all_of_it_is_recorded() {
+    const SENT: u32 = 60;
+    let scene = Scene::new();
+    rung_by_command(&scene);
+    scene.sleeps("send", scene.program.0.id(), Reach::default());
+    let send = |count: u32, kind: &str, priority: &str| {
+        let line = json!({ "to": "send", "subject": "Work", "type": kind, "priority": priority });
+        let batch = scene.write("batch.jsonl", &format!("{line}\n").repeat(count as usize));
+        scene.run(&["send", "--batch", &batch.display().to_string(), "--as", "peer"]);
+    };
+    send(1_000, "directive", "urgent");
+    assert_eq!(owed(&scene), 0, "that comes at the next tool call");
+    send(SENT, "alert", "low");
+    until("a record for each of them", || owed(&scene) == 0);
+    assert!(scene.desk.folder.path().join("rung-for-send").exists());
+    let records = scene.records(1_000);
+    assert_eq!(records.iter().filter(|record| record["name"] == "delivery.wake").count(), SENT as usize);
+    scene.desk.verify();
+}
+
+#[test]
+fn a_server_of_tools_rings_its_own_agent_for_what_falls_due() {
+    let scene = Scene::new();
+    rung_by_command(&scene);
+    scene.starts_session("send", "session-of-send", scene.program.0.id(), &[]);
+    let mut server = Server::start(&scene, "send", &["--channel"]);
+    assert_ne!(server.call("check_inbox", &json!({}))["isError"], true);
+    scene.run(&["send", "peer", "Soon", "--type", "directive", "--expires", "1s", "--as", "send"]);
+    // Nobody else looks: the server settles what is due.
+    until("a ring by the server", || scene.desk.folder.path().join("rung-for-send").exists());
+    drop(server);
 }
 
 // ── Lost rings, and workflows that only time moves ───────────────────────────────────────────────────────────

@@ -22,6 +22,7 @@ context_updated = { urgency = "now" }
 handoff_accepted = { urgency = "now" }
 handoff_rejected = { urgency = "now" }
 handoff_request = { urgency = "now" }
+message = { urgency = "now" }
 resource_conflict = { urgency = "now" }
 response = { urgency = "now" }
 task_completed = { urgency = "now" }
@@ -129,13 +130,20 @@ impl Scene {
     /// Begins the session of a recipient, reached in this way.
     pub(super) fn sleeps(&self, who: &str, pid: u32, reach: Reach) {
         let session = format!("run-{who}");
-        self.run(&["session", "start", "--name", &session, "--pid", &pid.to_string(), "--as", who]);
+        if !self.output(&["session", "show", &session]).status.success() {
+            self.starts_session(who, &session, pid, &[]);
+        }
         let session = session.parse().expect("a session");
         let changed = Live::change(&self.desk.office(), &session, |live| {
             live.reach = reach;
             Ok::<_, std::io::Error>(())
         });
         changed.expect("saved");
+    }
+
+    pub(super) fn starts_session(&self, who: &str, session: &str, pid: u32, more: &[&str]) {
+        let pid = pid.to_string();
+        self.run(&[&["session", "start", "--name", session, "--pid", &pid, "--as", who], more].concat());
     }
 
     /// Settles what is due, in nobody's name: an agent that looks itself is awake.
@@ -148,10 +156,22 @@ impl Scene {
         log["records"][0]["position"].as_u64().expect("a position")
     }
 
+    /// Every record after one.
+    pub(super) fn records(&self, after: u64) -> Vec<Value> {
+        let mut records: Vec<Value> = Vec::new();
+        loop {
+            let last = records.last().map_or(after, |record| record["position"].as_u64().expect("a position"));
+            let log = self.json(&["log", "show", "--after", &last.to_string(), "--limit", "1000"]);
+            match log["records"].as_array().expect("a list") {
+                page if page.is_empty() => return records,
+                page => records.extend_from_slice(page),
+            }
+        }
+    }
+
     /// The ways in which an agent was rung after a record.
     pub(super) fn rung_by(&self, who: &str, after: u64) -> BTreeSet<String> {
-        let log = self.json(&["log", "show", "--after", &after.to_string(), "--limit", "1000"]);
-        let records = log["records"].as_array().expect("a list");
+        let records = self.records(after);
         let wakes = records.iter().filter(|record| record["name"] == "delivery.wake").map(|record| &record["header"]);
         let requested = wakes.filter(|wake| wake["agent"] == who && wake["outcome"] == "requested");
         requested.map(|wake| wake["how"].as_str().expect("a way").to_owned()).collect()

@@ -29,12 +29,6 @@ pub(super) struct Never {
     pub(super) why: &'static str,
 }
 
-/// A gap: nothing in the tables says since when a step is in order, so those who look for what is new do not find it.
-const TOLD_TOO_EARLY: Never = Never {
-    ways: &["rewake", "channel"],
-    why: "waiters and channels tell of a step when it is stored, and not again when its turn has come",
-};
-
 /// The recipient's own command makes the mail.
 const OWN_COMMAND: Never = Never {
     ways: &["command", "claude-socket", "codex-queue", "opencode", "tmux"],
@@ -154,12 +148,37 @@ pub(super) const SOURCES: &[Source] = &[
         ..SOURCE
     },
     Source {
-        name: "context",
+        name: "context-create",
         prepare: |scene, who| {
-            scene.run(&["context", "create", who, "One", "--as", "peer"]);
             scene.run(&["subscribe", &format!("context.{who}"), "--as", who]);
             Vec::new()
         },
+        make: Make::Now(|scene, who, _| scene.run(&["context", "create", who, "One", "--as", "peer"])),
+        ..SOURCE
+    },
+    Source {
+        name: "context-replace",
+        prepare: follows_context,
+        make: Make::Now(|scene, who, _| {
+            scene.run(&["context", "replace", who, "Two", "--if-version", "1", "--as", "peer"]);
+        }),
+        ..SOURCE
+    },
+    Source {
+        name: "context-unlock",
+        prepare: |scene, who| {
+            scene.run(&["context", "create", who, "One", "--as", "peer"]);
+            scene.run(&["context", "lock", who, "--as", who]);
+            Vec::new()
+        },
+        make: Make::Now(|scene, who, _| {
+            scene.run(&["context", "unlock", who, "--force", "--reason", "It is needed", "--as", "boss"]);
+        }),
+        ..SOURCE
+    },
+    Source {
+        name: "context",
+        prepare: follows_context,
         make: Make::Now(|scene, who, _| scene.run(&["context", "append", who, "Two", "--as", "peer"])),
         ..SOURCE
     },
@@ -291,6 +310,28 @@ pub(super) const SOURCES: &[Source] = &[
         ..SOURCE
     },
     Source {
+        name: "retry-seen",
+        prepare: |scene, who| {
+            let number = scene.sent(&["send", who, "Fire", "--type", "alert", "--as", "peer"]);
+            scene.run(&["read", &number, "--as", who]);
+            scene.run(&["fail", &number, "--reason", "No", "--as", who]);
+            vec![number]
+        },
+        make: Make::Now(|scene, _, failed| scene.run(&["retry", &failed[0], "--as", "peer"])),
+        ..SOURCE
+    },
+    Source {
+        name: "release-seen",
+        prepare: |scene, who| {
+            let page = paged_with_mate(scene, who);
+            scene.run(&["read", &page[0], "--as", who]);
+            scene.claimed(&page[0], &page[1]);
+            page
+        },
+        make: Make::Now(|scene, _, page| scene.run(&["release", &page[0], "--as", &page[1]])),
+        ..SOURCE
+    },
+    Source {
         name: "release",
         prepare: |scene, who| {
             let page = paged_with_mate(scene, who);
@@ -401,6 +442,14 @@ pub(super) const SOURCES: &[Source] = &[
         ..SOURCE
     },
     Source {
+        name: "workflow-ask",
+        make: Make::Now(|scene, who, _| {
+            let step = format!("[[step]]\nkey = \"only\"\napproval = \"{who}\"\nplan = true\nrequest = \"May it?\"\n");
+            scene.workflow(who, "peer", &step);
+        }),
+        ..SOURCE
+    },
+    Source {
         name: "workflow-end",
         prepare: |scene, who| {
             let step = "[[step]]\nkey = \"only\"\nagent = \"peer\"\nrequest = \"Do it\"\n";
@@ -424,7 +473,6 @@ pub(super) const SOURCES: &[Source] = &[
         name: "numbered-step",
         prepare: comes_second,
         make: Make::Now(|scene, _, first| scene.run(&["done", &first[0], "--as", "peer"])),
-        not_by: Some(TOLD_TOO_EARLY),
         ..SOURCE
     },
     Source {
@@ -438,7 +486,6 @@ pub(super) const SOURCES: &[Source] = &[
             first
         },
         make: Make::Now(|scene, _, _| scene.run(&["archive", "--older", "0s", "--as", "boss"])),
-        not_by: Some(TOLD_TOO_EARLY),
         ..SOURCE
     },
     // ── Runs, rules, teams ───────────────────────────────────────────────────────────────────────────────────
@@ -507,6 +554,19 @@ pub(super) const SOURCES: &[Source] = &[
         not_by: Some(OWN_COMMAND),
         ..SOURCE
     },
+    Source {
+        name: "session-close",
+        prepare: |scene, who| {
+            let mate = scene.mate(who);
+            let above = format!("above-{who}");
+            scene.starts_session(&mate, &above, scene.program.0.id(), &[]);
+            scene.starts_session(who, &format!("run-{who}"), scene.program.0.id(), &["--parent", &above]);
+            vec![mate, above]
+        },
+        make: Make::Now(|scene, _, above| scene.run(&["session", "close", &above[1], "--as", &above[0]])),
+        not_by: Some(Never { ways: &["tmux"], why: "its session began before there was a pane" }),
+        ..SOURCE
+    },
     // ── For others as well ───────────────────────────────────────────────────────────────────────────────────
     Source {
         name: "orphaned",
@@ -529,6 +589,12 @@ pub(super) const SOURCES: &[Source] = &[
 
 fn subscribes(scene: &Scene, who: &str) -> Vec<String> {
     scene.run(&["subscribe", who, "--as", who]);
+    Vec::new()
+}
+
+fn follows_context(scene: &Scene, who: &str) -> Vec<String> {
+    scene.run(&["context", "create", who, "One", "--as", "peer"]);
+    scene.run(&["subscribe", &format!("context.{who}"), "--as", who]);
     Vec::new()
 }
 
