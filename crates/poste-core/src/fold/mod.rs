@@ -51,7 +51,7 @@ use crate::log::{
     Barrier, Clock, Envelope, Intent, Malformed, MalformedRecord, MessageNo, OFFICE_IDS, Position, Record, Sealed,
     TICK_IDS, advance_id,
 };
-use crate::store::tables::{IdRow, Tables};
+use crate::store::tables::{IdRow, REPEAT, Tables};
 use crate::text::{Label, Name, Session};
 use crate::time::Timestamp;
 use outcome::{Stop, refuse};
@@ -140,7 +140,7 @@ pub(crate) fn fold_read(
             let verdict = recall(tables, known.position, known.message)?;
             if refusals == Refusals::Kept {
                 tables.insert_record(record, chain)?;
-                tables.insert_refusal(record.position, "repeat", &format!("repeats record {}", known.position))?;
+                tables.insert_refusal(record.position, REPEAT, &format!("repeats record {}", known.position))?;
             }
             return Ok(outcome(Some(known.position), true, verdict));
         }

@@ -3,7 +3,7 @@
 use poste_core::backup;
 use poste_core::fold::Code;
 use poste_core::limits::CONTENT_INLINE_BYTES_MAX;
-use poste_core::log::{Ack, Intent, Proposal, Redact};
+use poste_core::log::{Ack, Close, Done, Intent, Proposal, Redact};
 use poste_core::office::{Rules, Settled};
 use poste_core::store::Store;
 use poste_core::store::table_digest::{digest, refold_to_look_at};
@@ -35,6 +35,59 @@ fn a_followed_log_with_a_refusal_verifies_and_replays() {
     accepted(world.send(&mut two, "ann", "bob", "from the other machine"));
     let ahead = Store::open_other(&world.path("two")).unwrap();
     assert!(views::diff_with_other(store, &ahead, |_| {}).unwrap().equal, "the one ahead is folded up to this one");
+}
+
+#[test]
+fn no_view_tells_a_refused_record_as_a_fact() {
+    let (mut world, mut one, _) = World::with(&["ann", "bob"]);
+    let letter = world.letter("ann", "bob", "hello");
+    let sent = one.propose(&letter, &Rules::none()).unwrap().position.unwrap();
+    assert!(one.propose(&letter, &Rules::none()).unwrap().repeat);
+    accepted(world.propose(&mut one, "bob", Intent::Ack(Ack { message: MessageNo(1) })));
+    accepted(world.propose(&mut one, "ann", Intent::Close(Close { message: MessageNo(1) })));
+    let day = 24 * 60 * 60 * 1_000;
+    world.clock.advance(day);
+    let since = one.now().unwrap();
+    let done = world.proposal("bob", Intent::Done(Done { message: MessageNo(1), token: None, artifacts: Vec::new() }));
+    let done_at = one.propose(&done, &Rules::none()).unwrap();
+    assert_eq!(refused(&done_at), Code::Ended);
+    let closed = world.propose(&mut one, "ann", Intent::Close(Close { message: MessageNo(1) }));
+    assert_eq!(refused(&closed), Code::NothingToDo);
+
+    let store = one.store();
+    let said = views::timeline(store, sent, 100).unwrap();
+    let said: Vec<&str> = said.iter().map(|line| line.what.as_str()).collect();
+    assert_eq!(said[0], format!("ann repeats record {sent}"));
+    assert!(said[3].starts_with("bob proposed delivery.done, which was refused: "), "{said:?}");
+    assert!(said[4].starts_with("ann proposed conversation.close, which was refused: "), "{said:?}");
+
+    let shown = views::record(store, done_at.position.unwrap()).unwrap().unwrap();
+    assert_eq!(shown.outcome.unwrap().code, Code::Ended.word());
+    assert!(views::record(store, sent).unwrap().unwrap().outcome.is_none());
+    assert_eq!(views::record(store, sent.next()).unwrap().unwrap().outcome.unwrap().code, "repeat");
+    assert_eq!(views::day_report(store, since, since.plus_ms(day), since).unwrap().counts.finished, 0);
+
+    let bob = "bob".parse().unwrap();
+    assert!(views::record_of_id(store, &done.id, &bob).unwrap().is_none(), "it finished nothing");
+    assert!(views::record_of_id(store, &letter.id, &"ann".parse().unwrap()).unwrap().is_some());
+}
+
+#[test]
+fn what_is_written_once_is_written_though_its_id_was_refused_or_taken() {
+    let (mut world, mut one, _) = World::with(&["ann", "bob"]);
+    let ann = "ann".parse().unwrap();
+    let mut alert = world.letter("ann", "nobody", "help");
+    let id = alert.id.clone();
+    let next = |office: &Office| views::id_to_write_once(office.store(), &id, &ann).unwrap();
+    assert_eq!(next(&one), Some(id.clone()));
+    refused(&one.propose(&alert, &Rules::none()).unwrap());
+    assert_eq!(next(&one), Some(id.then(2)));
+    let squatter = Proposal { id: id.then(2), ..world.letter("bob", "ann", "mine") };
+    accepted(one.propose(&squatter, &Rules::none()).unwrap());
+    assert_eq!(next(&one), Some(id.then(3)));
+    alert = Proposal { id: id.then(3), ..world.letter("ann", "bob", "help") };
+    accepted(one.propose(&alert, &Rules::none()).unwrap());
+    assert_eq!(next(&one), None);
 }
 
 #[test]
