@@ -272,7 +272,11 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
         Ok(Some(Intent::Prolong(prolong))) => reservation::still_held(tables, actor, &prolong.patterns)?,
         Ok(Some(Intent::Unreserve(_))) => Effect::Reserved(reservation::released_before(tables, position)?),
         Ok(Some(Intent::HandlerTake(take))) => handler::taken_before(tables, &take, position)?,
-        _ => Effect::Noted,
+        // The tables tell no more. On the machine that proposed it the first answer may still be kept.
+        _ => match tables.answer(position)? {
+            Some(Verdict::Accepted(effect)) => effect,
+            _ => Effect::Noted,
+        },
     }))
 }
 
