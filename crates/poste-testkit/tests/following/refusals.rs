@@ -1,5 +1,8 @@
 //! Refusals stay in a log that is ordered elsewhere, and every reader of that log counts them.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use poste_core::backup;
 use poste_core::fold::Code;
 use poste_core::limits::CONTENT_INLINE_BYTES_MAX;
@@ -11,8 +14,10 @@ use poste_core::store::tables::DueItem;
 use poste_core::time::When;
 use poste_core::{MessageNo, Office, Position, views};
 use poste_testkit::invariants;
+use poste_verbs::{agents, redact, search};
+use serde_json::json;
 
-use crate::world::{World, accepted, refused, tables};
+use crate::world::{World, accepted, call, refused, tables};
 
 #[test]
 fn a_followed_log_with_a_refusal_verifies_and_replays() {
@@ -168,6 +173,37 @@ fn a_repeat_of_a_redacted_record_does_not_bring_its_content_back() {
         assert_eq!((content_rows(office), blobs(&world, machine)), (Vec::new(), 0), "on machine {machine}");
         assert_eq!(views::verify(office.store(), |_| {}).unwrap().problems, []);
     }
+}
+
+#[test]
+fn what_another_machine_redacted_is_erased_here_with_the_next_command() {
+    let (mut world, mut one, mut two) = World::with(&["ann", "bob"]);
+    for body in ["the marker, small".to_owned(), "the marker, large ".repeat(LARGE / 10)] {
+        accepted(world.send(&mut one, "ann", "bob", body));
+    }
+    two.follow().unwrap();
+    call::<search::Input>(&mut two, "bob", json!({ "words": "marker" }));
+    for number in [1, 2] {
+        call::<redact::Input>(&mut one, "ann", json!({ "number": number, "reason": "a secret" }));
+    }
+    for (office, machine) in [(&mut one, "one"), (&mut two, "two")] {
+        call::<agents::Input>(office, "bob", json!({}));
+        assert_eq!(office.store().unerased().unwrap(), None, "on machine {machine}");
+        assert_eq!(holding(&world.path(machine), b"the marker"), Vec::<PathBuf>::new());
+        assert_eq!(views::verify(office.store(), |_| {}).unwrap().problems, []);
+    }
+}
+
+/// The files in a folder that hold these bytes.
+fn holding(folder: &Path, bytes: &[u8]) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let holds = |path: &PathBuf| fs::read(path).unwrap().windows(bytes.len()).any(|window| window == bytes);
+    entries
+        .flat_map(|path| match path.is_dir() {
+            true => holding(&path, bytes),
+            false => Some(path).filter(holds).into_iter().collect(),
+        })
+        .collect()
 }
 
 #[test]
