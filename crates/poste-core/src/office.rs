@@ -161,9 +161,14 @@ impl Office {
     /// Anything else gets an id nobody has.
     pub fn advance_id(&self, intent: &Intent) -> Result<RecordId, Error> {
         match advance_id(intent) {
-            Some(base) => self.store().tables()?.next_id(&base),
+            Some(base) => self.free_id(&base),
             None => Ok(fresh_id()),
         }
+    }
+
+    /// The first id that nobody has taken: this one, or the next after it.
+    pub fn free_id(&self, base: &str) -> Result<RecordId, Error> {
+        self.store().tables()?.next_id(base)
     }
 
     /// The newest record that is folded here.
