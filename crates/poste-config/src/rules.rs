@@ -27,8 +27,8 @@ pub fn submit(office: &mut Office, proposals: &[Proposal]) -> Result<Vec<Outcome
     office.submit(proposals, &rules)
 }
 
-/// [`Office::propose`] under the rules of this machine's files.
+/// [`Office::propose_unless_refused`] under the rules of this machine's files.
 pub fn propose(office: &mut Office, proposal: &Proposal) -> Result<Outcome, Error> {
     let rules = rules(office, std::slice::from_ref(proposal), None)?;
-    office.propose(proposal, &rules)
+    office.propose_unless_refused(proposal, &rules)
 }

@@ -98,7 +98,7 @@ fn propose_policy(office: &mut Office, policy: Policy) -> Result<(), Error> {
     let author = Author::new(Name::poste(), Via::Unknown);
     let proposal = office.proposal(&author, Intent::Policy(policy), None);
     // Neither schemas nor gates speak of a policy.
-    office.propose(&proposal, &Rules::none())?.verdict.accepted()?;
+    office.propose_unless_refused(&proposal, &Rules::none())?.verdict.accepted()?;
     Ok(())
 }
 

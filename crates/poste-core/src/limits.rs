@@ -45,6 +45,8 @@ pub const ARCHIVE_CONVERSATIONS_MAX: usize = 1_000;
 pub const ARCHIVE_MESSAGES_MAX: usize = 10_000;
 /// Records for which the answers to a machine's own proposals are kept, on a log that is ordered elsewhere.
 pub const ANSWERS_KEPT_RECORDS: u64 = 10_000;
+/// How long a publisher waits for its own records to come back, on a log that is ordered elsewhere.
+pub const ANSWER_PATIENCE_MS: u64 = 5_000;
 /// Records one `redact` may erase.
 pub const REDACT_MAX: usize = 1_000;
 /// Past publications one `subscribe --from` may bring back.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 pub use rules::Rules;
 
 use crate::error::Error;
-use crate::fold::{Action, Outcome, Verdict};
-use crate::log::{Archive, Author, Content, Head, Intent, Position, Proposal, Sealed, Sequencer, advance_id};
+use crate::fold::{Action, Outcome, Rejection, Verdict, foresee};
+use crate::log::{Archive, Author, Content, Head, Intent, Position, Proposal, Record, Sealed, Sequencer, advance_id};
 use crate::payload::Validators;
 use crate::store::archive::{Archives, Line, Written};
 use crate::store::clock::{Boot, Clock};
@@ -83,13 +83,7 @@ impl Office {
         let mut decided = decided.into_iter();
         let outcomes = proposals.iter().zip(unfit).filter_map(|(proposal, unfit)| match unfit {
             None => decided.next(),
-            Some(rejection) => Some(Outcome {
-                id: proposal.id.clone(),
-                position: None,
-                at,
-                repeat: false,
-                verdict: Verdict::Rejected(rejection),
-            }),
+            Some(rejection) => Some(unwritten(proposal, rejection, at)),
         });
         Ok(outcomes.collect())
     }
@@ -111,6 +105,26 @@ impl Office {
     pub fn propose(&mut self, proposal: &Proposal, rules: &Rules) -> Result<Outcome, Error> {
         let outcome = self.submit(std::slice::from_ref(proposal), rules)?.pop();
         outcome.ok_or_else(|| Error::Damaged("the log gave no answer".to_owned()))
+    }
+
+    /// [`propose`](Self::propose) for what Poste proposes by itself, each time it looks: a log that keeps refusals would grow
+    /// with every look. What the fold would refuse now is refused here, and not published.
+    pub fn propose_unless_refused(&mut self, proposal: &Proposal, rules: &Rules) -> Result<Outcome, Error> {
+        match self.foresee(proposal)? {
+            None => self.propose(proposal, rules),
+            Some(rejection) => Ok(unwritten(proposal, rejection, self.head()?.at)),
+        }
+    }
+
+    /// Why the fold would refuse a proposal now, on a log that keeps refusals. Any other drops them by itself.
+    pub fn foresee(&mut self, proposal: &Proposal) -> Result<Option<Rejection>, Error> {
+        // By tables that are not up to date nothing is foreseen.
+        if !self.follows() || self.settle()? == Settled::No {
+            return Ok(None);
+        }
+        let (position, at) = (self.head()?.position.next(), self.now()?);
+        let record = Record { position, at, sealed: Sealed::seal(proposal, self.store().machine()?)? };
+        foresee(&self.store().tables()?, &record)
     }
 
     pub fn store(&self) -> &Store {
@@ -147,9 +161,14 @@ impl Office {
     /// Anything else gets an id nobody has.
     pub fn advance_id(&self, intent: &Intent) -> Result<RecordId, Error> {
         match advance_id(intent) {
-            Some(base) => self.store().tables()?.next_id(&base),
+            Some(base) => self.free_id(&base),
             None => Ok(fresh_id()),
         }
+    }
+
+    /// The first id that nobody has taken: this one, or the next after it.
+    pub fn free_id(&self, base: &str) -> Result<RecordId, Error> {
+        self.store().tables()?.next_id(base)
     }
 
     /// The newest record that is folded here.
@@ -175,6 +194,12 @@ impl Office {
             Order::Followed(follower) => follower.follow(),
         }
     }
+}
+
+/// The answer to a proposal that was refused before the append.
+fn unwritten(proposal: &Proposal, rejection: Rejection, at: Timestamp) -> Outcome {
+    let verdict = Verdict::Rejected(rejection);
+    Outcome { id: proposal.id.clone(), position: None, at, repeat: false, verdict }
 }
 
 /// Where an office is and how to open it.

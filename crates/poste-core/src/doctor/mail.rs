@@ -93,15 +93,14 @@ pub(super) fn claims(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error
     let over = |claim: &HeldClaim| claim.lease_until.is_some_and(|until| until <= opened.now);
     for claim in claims.iter().filter(|claim| over(claim)) {
         let late_ms = claim.lease_until.map_or(0, |until| opened.now.since_ms(until));
-        scene.add(
-            Finding::warning(
-                "claim",
-                format!("the lease of #{}, held by {}, ended {} ago", claim.message, claim.holder, length(late_ms)),
-                "No command has looked since, so it is not recorded yet and nobody else can claim it.",
-            )
-            .verb("agents", json!({}))
-            .mend(Mend::Settle),
-        );
+        let finding = Finding::warning(
+            "claim",
+            format!("the lease of #{}, held by {}, ended {} ago", claim.message, claim.holder, length(late_ms)),
+            "No command has looked since, so it is not recorded yet and nobody else can claim it.",
+        )
+        .verb("agents", json!({}));
+        // To settle a followed office takes the engine that orders its log.
+        scene.add(if opened.store.follows()? { finding } else { finding.mend(Mend::Settle) });
     }
     for claim in claims.iter().filter(|claim| !over(claim)) {
         let held_ms = opened.now.since_ms(claim.since);

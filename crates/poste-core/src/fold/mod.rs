@@ -51,7 +51,7 @@ use crate::log::{
     Barrier, Clock, Envelope, Intent, Malformed, MalformedRecord, MessageNo, OFFICE_IDS, Position, Record, Sealed,
     TICK_IDS, advance_id,
 };
-use crate::store::tables::{IdRow, Tables};
+use crate::store::tables::{IdRow, REPEAT, Tables};
 use crate::text::{Label, Name, Session};
 use crate::time::Timestamp;
 use outcome::{Stop, refuse};
@@ -140,7 +140,7 @@ pub(crate) fn fold_read(
             let verdict = recall(tables, known.position, known.message)?;
             if refusals == Refusals::Kept {
                 tables.insert_record(record, chain)?;
-                tables.insert_refusal(record.position, "repeat", &format!("repeats record {}", known.position))?;
+                tables.insert_refusal(record.position, REPEAT, &format!("repeats record {}", known.position))?;
             }
             return Ok(outcome(Some(known.position), true, verdict));
         }
@@ -272,8 +272,51 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
         Ok(Some(Intent::Prolong(prolong))) => reservation::still_held(tables, actor, &prolong.patterns)?,
         Ok(Some(Intent::Unreserve(_))) => Effect::Reserved(reservation::released_before(tables, position)?),
         Ok(Some(Intent::HandlerTake(take))) => handler::taken_before(tables, &take, position)?,
-        _ => Effect::Noted,
+        // The tables tell no more. On the machine that proposed it the first answer may still be kept.
+        _ => match tables.answer(position)? {
+            Some(Verdict::Accepted(effect)) => effect,
+            _ => Effect::Noted,
+        },
     }))
+}
+
+/// Does the same with whichever rule an intent is.
+macro_rules! each_rule {
+    ($intent:expr, $rule:ident => $body:expr) => {
+        each_rule!(@of $intent, $rule => $body;
+            Barrier Tick Clock Policy Register Retire Send Shown Claim Ack Done Fail Release Extend Retry Drop Close
+            Archive Redact ContextCreate ContextAppend ContextReplace ContextLock ContextUnlock ContextRead Agree
+            Subscribe Unsubscribe ApprovalAsk ApprovalAnswer HandoffCreate HandoffAccept HandoffReject
+            HandoffWithdraw GateResult Wake Reserve Unreserve Prolong SessionStart SessionNote SessionClose RunStart
+            RunEnd RunHold RunResume WorkflowStart WorkflowStep WorkflowMark WorkflowEnd WorkflowRetry HandlerTake
+            HandlerCursor HandlerDead HandlerRelease HandlerSettle
+        )
+    };
+    (@of $intent:expr, $rule:ident => $body:expr; $($kind:ident)*) => {
+        match $intent {
+            $(Intent::$kind($rule) => $body,)*
+        }
+    };
+}
+
+/// Why the fold would refuse a record if it came next. `None` for one whose id is known: it gets the answer it was given.
+pub(crate) fn foresee(tables: &Tables<'_>, record: &Record) -> Result<Option<Rejection>, Error> {
+    let (envelope, intent) = (&record.sealed.envelope, record.sealed.intent());
+    if let Some(rejection) = reserved_id(tables, envelope, &intent)? {
+        return Ok(Some(rejection));
+    }
+    if tables.id(&envelope.id)?.is_some() {
+        return Ok(None);
+    }
+    let (intent, cx) = match understand(record, intent)? {
+        Ok(understood) => understood,
+        Err(rejection) => return Ok(Some(rejection)),
+    };
+    each_rule!(intent, rule => match rule.decide(tables, &cx) {
+        Ok(_) => Ok(None),
+        Err(Stop::Rejected(rejection)) => Ok(Some(rejection)),
+        Err(Stop::Failed(error)) => Err(error),
+    })
 }
 
 fn apply_intent(
@@ -281,6 +324,17 @@ fn apply_intent(
     record: &Record,
     intent: Result<Option<Intent>, Malformed>,
 ) -> Result<Result<Effect, Rejection>, Error> {
+    match understand(record, intent)? {
+        Ok((intent, cx)) => each_rule!(intent, rule => run(&rule, tables, &cx)),
+        Err(rejection) => Ok(Err(rejection)),
+    }
+}
+
+/// What a record asks for, with what its rule knows besides; or why no rule ever sees it.
+fn understand(
+    record: &Record,
+    intent: Result<Option<Intent>, Malformed>,
+) -> Result<Result<(Intent, Context), Rejection>, Error> {
     let envelope = &record.sealed.envelope;
     let intent = match intent {
         Ok(Some(intent)) => intent,
@@ -316,64 +370,7 @@ fn apply_intent(
         machine: envelope.machine.clone(),
         content_bytes: envelope.content.map_or(0, |content| content.length),
     };
-    match intent {
-        Intent::Barrier(rule) => run(&rule, tables, &cx),
-        Intent::Tick(rule) => run(&rule, tables, &cx),
-        Intent::Clock(rule) => run(&rule, tables, &cx),
-        Intent::Policy(rule) => run(&rule, tables, &cx),
-        Intent::Register(rule) => run(&rule, tables, &cx),
-        Intent::Retire(rule) => run(&rule, tables, &cx),
-        Intent::Send(rule) => run(&rule, tables, &cx),
-        Intent::Shown(rule) => run(&rule, tables, &cx),
-        Intent::Claim(rule) => run(&rule, tables, &cx),
-        Intent::Ack(rule) => run(&rule, tables, &cx),
-        Intent::Done(rule) => run(&rule, tables, &cx),
-        Intent::Fail(rule) => run(&rule, tables, &cx),
-        Intent::Release(rule) => run(&rule, tables, &cx),
-        Intent::Extend(rule) => run(&rule, tables, &cx),
-        Intent::Retry(rule) => run(&rule, tables, &cx),
-        Intent::Drop(rule) => run(&rule, tables, &cx),
-        Intent::Close(rule) => run(&rule, tables, &cx),
-        Intent::Archive(rule) => run(&rule, tables, &cx),
-        Intent::Redact(rule) => run(&rule, tables, &cx),
-        Intent::ContextCreate(rule) => run(&rule, tables, &cx),
-        Intent::ContextAppend(rule) => run(&rule, tables, &cx),
-        Intent::ContextReplace(rule) => run(&rule, tables, &cx),
-        Intent::ContextLock(rule) => run(&rule, tables, &cx),
-        Intent::ContextUnlock(rule) => run(&rule, tables, &cx),
-        Intent::ContextRead(rule) => run(&rule, tables, &cx),
-        Intent::Agree(rule) => run(&rule, tables, &cx),
-        Intent::Subscribe(rule) => run(&rule, tables, &cx),
-        Intent::Unsubscribe(rule) => run(&rule, tables, &cx),
-        Intent::ApprovalAsk(rule) => run(&rule, tables, &cx),
-        Intent::ApprovalAnswer(rule) => run(&rule, tables, &cx),
-        Intent::HandoffCreate(rule) => run(&rule, tables, &cx),
-        Intent::HandoffAccept(rule) => run(&rule, tables, &cx),
-        Intent::HandoffReject(rule) => run(&rule, tables, &cx),
-        Intent::HandoffWithdraw(rule) => run(&rule, tables, &cx),
-        Intent::GateResult(rule) => run(&rule, tables, &cx),
-        Intent::Wake(rule) => run(&rule, tables, &cx),
-        Intent::Reserve(rule) => run(&rule, tables, &cx),
-        Intent::Unreserve(rule) => run(&rule, tables, &cx),
-        Intent::Prolong(rule) => run(&rule, tables, &cx),
-        Intent::SessionStart(rule) => run(&rule, tables, &cx),
-        Intent::SessionNote(rule) => run(&rule, tables, &cx),
-        Intent::SessionClose(rule) => run(&rule, tables, &cx),
-        Intent::RunStart(rule) => run(&rule, tables, &cx),
-        Intent::RunEnd(rule) => run(&rule, tables, &cx),
-        Intent::RunHold(rule) => run(&rule, tables, &cx),
-        Intent::RunResume(rule) => run(&rule, tables, &cx),
-        Intent::WorkflowStart(rule) => run(&rule, tables, &cx),
-        Intent::WorkflowStep(rule) => run(&rule, tables, &cx),
-        Intent::WorkflowMark(rule) => run(&rule, tables, &cx),
-        Intent::WorkflowEnd(rule) => run(&rule, tables, &cx),
-        Intent::WorkflowRetry(rule) => run(&rule, tables, &cx),
-        Intent::HandlerTake(rule) => run(&rule, tables, &cx),
-        Intent::HandlerCursor(rule) => run(&rule, tables, &cx),
-        Intent::HandlerDead(rule) => run(&rule, tables, &cx),
-        Intent::HandlerRelease(rule) => run(&rule, tables, &cx),
-        Intent::HandlerSettle(rule) => run(&rule, tables, &cx),
-    }
+    Ok(Ok((intent, cx)))
 }
 
 fn run<R: Rule>(rule: &R, tables: &mut Tables<'_>, cx: &Context) -> Result<Result<Effect, Rejection>, Error> {

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rusqlite::TransactionBehavior;
 
@@ -18,6 +19,7 @@ use super::tables::Tables;
 use super::{Options, Store, WAL_BYTES_MAX, WAL_BYTES_MAX_STAYING, erase, machine};
 use crate::error::Error;
 use crate::fold::{self, Outcome, Refusals, Verdict, fold, fold_malformed};
+use crate::limits;
 use crate::log::{Arrived, Entry, Head, Intent, Position, Proposal, Record, Sealed, Sequencer, Tick, Via};
 use crate::text::{Name, RecordId};
 use crate::views;
@@ -27,6 +29,9 @@ const BATCH_MAX: usize = 256;
 
 /// A retry without delay makes one more thing due with each tick; nothing can chain longer than this.
 const TICKS_IN_A_ROW_MAX: usize = 8;
+
+/// Between two pulls for a record that was published and has not come back.
+const ANSWER_PAUSE: Duration = Duration::from_millis(5);
 
 /// What the fold answered, by position.
 type Answers = BTreeMap<Position, Outcome>;
@@ -174,11 +179,16 @@ impl Follower {
     ) -> Result<Vec<Outcome>, Error> {
         let last = positions.last().copied().unwrap_or_default();
         let mut answers = Answers::new();
+        let until = Instant::now() + Duration::from_millis(limits::ANSWER_PATIENCE_MS);
         while self.position()? < last {
-            if !self.fold_next(patience, &mut answers)? {
+            if self.fold_next(patience, &mut answers)? {
+                continue;
+            }
+            if Instant::now() >= until {
                 let cause = format!("it was stored as record {last}, which has not come back yet");
                 return Err(Error::Unknown { ids: Vec::new(), cause });
             }
+            thread::sleep(ANSWER_PAUSE);
         }
         let tables = self.files.store.tables()?;
         let answer_to = |(position, sealed): (&Position, &Sealed)| match answers.remove(position) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rusqlite::TransactionBehavior;
 
 use super::clock::{self, Clock, Reading};
-use super::files::OfficeFiles;
+use super::files::{OfficeFiles, is_large};
 use super::schema::{self, FileVersion};
 use super::tables::Tables;
 use super::{Options, Store, WAL_BYTES_MAX, WAL_BYTES_MAX_STAYING, erase, machine};
@@ -164,6 +164,7 @@ impl LocalLog {
         let proposals = if all_settled { waiting.take() } else { None };
         let mut ids = Vec::new();
         let mut redacted = Vec::new();
+        let mut refused = Vec::new();
         let outcomes = match proposals {
             None => None,
             Some(proposals) => {
@@ -179,6 +180,8 @@ impl LocalLog {
                         && tables.redaction(position)?.is_some()
                     {
                         redacted.push(record.sealed);
+                    } else if matches!(outcome.verdict, Verdict::Rejected(_)) && is_large(&record.sealed) {
+                        refused.push(record.sealed);
                     }
                     outcomes.push(outcome);
                 }
@@ -188,6 +191,10 @@ impl LocalLog {
 
         for sealed in &redacted {
             erase::erase_again(&self.files.store, sealed)?;
+        }
+        // After all of them, since an accepted one may have the same content.
+        for sealed in &refused {
+            erase::drop_content(&self.files.store, sealed)?;
         }
         let position = tables.cursor.head.position;
         if !tables.changed() {

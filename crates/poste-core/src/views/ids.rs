@@ -33,10 +33,24 @@ pub fn written_under(store: &Store, id: &RecordId) -> Result<Option<Written>, Er
     }))
 }
 
-/// The record an actor wrote under an id.
+/// The record an actor wrote under an id. One that was refused did nothing, though a log may keep it.
 pub fn record_of_id(store: &Store, id: &RecordId, actor: &Name) -> Result<Option<(Position, Intent)>, Error> {
-    let written = written_under(store, id)?.filter(|written| written.actor == *actor);
+    let written = written_under(store, id)?.filter(|written| written.actor == *actor && !written.refused);
     Ok(written.and_then(|written| Some((written.position, written.intent?))))
+}
+
+/// The id under which an actor can write what is written once, however many processes try. `None`: it is written already.
+/// Neither a refusal nor another actor's record under the id counts.
+pub fn id_to_write_once(store: &Store, id: &RecordId, actor: &Name) -> Result<Option<RecordId>, Error> {
+    let mut next = id.clone();
+    for attempt in 2.. {
+        match written_under(store, &next)? {
+            None => break,
+            Some(written) if written.actor == *actor && !written.refused => return Ok(None),
+            Some(_) => next = id.then(attempt),
+        }
+    }
+    Ok(Some(next))
 }
 
 /// The message that was stored under an id.

@@ -55,7 +55,7 @@ pub use handlers::{
 };
 pub use handoff::{Decision, HandoffLine, HandoffQuery, HandoffView, Handoffs, handoff, handoffs};
 pub use health::{HeldClaim, SilentAgent, Unreachable, held_claims, silent_agents, unreachable_mail};
-pub use ids::{Written, is_known_id, message_of_id, record_of_id, written_under};
+pub use ids::{Written, id_to_write_once, is_known_id, message_of_id, record_of_id, written_under};
 pub use inbox::{
     InboxLine, InboxPage, InboxQuery, More, NewMail, NewsQuery, claimable, has_claimable, inbox, is_held_up, news,
 };

@@ -16,7 +16,7 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::log::{DeliveryNo, HoldReason, MessageNo, Position, Record, RunOutcome, Sealed, WakeWay};
 use crate::store::Store;
-use crate::store::tables::{ArchiveRow, Delivery, EndReason, Event, EventRow, Message, Notice, Tables};
+use crate::store::tables::{ArchiveRow, Delivery, EndReason, Event, EventRow, Message, Notice, Refused, Tables};
 use crate::text::{RecordId, Session};
 use crate::time::{Timestamp, rfc3339};
 
@@ -40,12 +40,15 @@ pub struct RecordView {
     pub header: Box<RawValue>,
     pub content_bytes: Option<u64>,
     pub content_digest: Option<Digest>,
+    /// Why it changed nothing, if the log keeps it all the same: it was refused, or repeats an earlier record.
+    pub outcome: Option<Refused>,
 }
 
 impl RecordView {
     fn of(store: &Store, record: Record) -> Result<Self, Error> {
         let envelope = record.sealed.envelope;
         Ok(Self {
+            outcome: store.tables()?.refusal(record.position)?,
             origin: Origin::of(store, &envelope)?,
             position: record.position,
             at: record.at,

@@ -6,10 +6,10 @@ use serde::Serialize;
 use super::rows::{InLog, MessageRows, UNREADABLE, in_log, or_damage, rows, subject};
 use crate::address::Address;
 use crate::error::Error;
-use crate::log::{Intent, MessageNo, Position, Record, Settling, WakeOutcome, WakeWay};
+use crate::log::{Envelope, Intent, MessageNo, Position, Record, Settling, WakeOutcome, WakeWay};
 use crate::pattern::Pattern;
 use crate::store::Store;
-use crate::store::tables::{Message, Tables};
+use crate::store::tables::{Message, REPEAT, Refused, Tables};
 use crate::text::{Name, Topic};
 use crate::time::{Timestamp, length, rfc3339};
 
@@ -52,7 +52,10 @@ fn add_lines(store: &Store, tables: &Tables<'_>, record: &Record, lines: &mut Ve
     };
     let (sent_here, notices): (Vec<Found>, Vec<Found>) = messages.into_iter().partition(is_sent);
     if sent_here.is_empty() {
-        let (number, what) = other(tables, record)?;
+        let (number, what) = match tables.refusal(record.position)? {
+            Some(refused) => (None, refusal(record, &refused)),
+            None => other(tables, record)?,
+        };
         lines.push(TimelineLine { number, what, ..line(record, &record.sealed.envelope.actor) });
     }
     for found in sent_here.into_iter().chain(notices) {
@@ -165,6 +168,15 @@ fn recipients(tables: &Tables<'_>, addresses: &[&Address]) -> Result<Vec<String>
     Ok(recipients)
 }
 
+/// A record that changed nothing, on a log that keeps it.
+fn refusal(record: &Record, Refused { code, reason }: &Refused) -> String {
+    let Envelope { actor, name, .. } = &record.sealed.envelope;
+    match code == REPEAT {
+        true => format!("{actor} {reason}"),
+        false => format!("{actor} proposed {name}, which was refused: {reason}"),
+    }
+}
+
 /// The message a record is about, if it is about one, and what it did.
 fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, String), Error> {
     let actor = &record.sealed.envelope.actor;
@@ -188,9 +200,13 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
             (None, format!("{actor} registers{role}"))
         }
         Intent::Retire(retire) => (None, format!("{actor} retires {}", retire.name)),
-        Intent::Send(_) | Intent::HandoffCreate(_) | Intent::HandoffAccept(_) | Intent::HandoffReject(_) => {
-            (None, format!("{actor} sent something that was refused"))
-        }
+        Intent::Send(_)
+        | Intent::HandoffCreate(_)
+        | Intent::HandoffAccept(_)
+        | Intent::HandoffReject(_)
+        | Intent::ApprovalAsk(_)
+        | Intent::ApprovalAnswer(_)
+        | Intent::WorkflowStep(_) => (None, format!("{actor} sent a message that cannot be found")),
         Intent::HandoffWithdraw(withdraw) => about(withdraw.message, "withdraws the handoff"),
         Intent::Shown(shown) => (only(&shown.messages), format!("{} shown to {actor}", numbers(&shown.messages))),
         Intent::Claim(_) => {
@@ -264,7 +280,6 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
             let label = tables.workflow_at(record.position)?.map_or(start.name, |workflow| workflow.label);
             (None, format!("{actor} starts workflow {label}"))
         }
-        Intent::WorkflowStep(step) => (None, format!("{actor} sent step {} of {}, refused", step.step, step.workflow)),
         Intent::WorkflowMark(mark) => {
             (None, format!("step {} of workflow {}: {}", mark.step, mark.workflow, mark.what))
         }
@@ -287,8 +302,6 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
             };
             (Some(settle.message), format!("rule {} {what} #{}", settle.rule, settle.message))
         }
-        Intent::ApprovalAsk(_) => (None, format!("{actor} asked something that was refused")),
-        Intent::ApprovalAnswer(_) => (None, format!("{actor} answered something that was refused")),
         Intent::Wake(wake) => {
             let (number, agent, how) = (wake.message, wake.agent, wake.how);
             let what = match wake.outcome {

@@ -69,6 +69,21 @@ fn a_missing_or_damaged_blob_is_told_and_never_skipped() {
 }
 
 #[test]
+fn a_refused_message_leaves_no_blob_unless_another_one_has_its_content() {
+    let mut desk = Desk::with(&["ann", "bob"]);
+    let large = || Content { body: Body(vec![b'x'; CONTENT_INLINE_BYTES_MAX]), ..Content::default() };
+    let refuse = |desk: &mut Desk| {
+        let answer = desk.say("ann", Intent::Send(letter("nobody", "message")), Some(large()));
+        refused(answer, Code::UnknownAgent);
+    };
+    refuse(&mut desk);
+    assert!(blobs(&desk).is_empty());
+    accepted(desk.say("ann", Intent::Send(letter("bob", "message")), Some(large())));
+    refuse(&mut desk);
+    assert_eq!(blobs(&desk).len(), 1);
+}
+
+#[test]
 fn content_over_the_maximum_is_refused_before_anything_is_written() {
     let mut desk = Desk::with(&["ann", "bob"]);
     let content = Content { body: Body(vec![b'x'; CONTENT_BYTES_MAX]), ..Content::default() };

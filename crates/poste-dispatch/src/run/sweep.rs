@@ -10,7 +10,7 @@ use poste_core::log::{Author, Body, Content, Intent, MessageNo, Proposal, Retire
 use poste_core::office::Office;
 use poste_core::store::processes::{self, Presence};
 use poste_core::store::tables::RunRow;
-use poste_core::text::{Name, RecordId, Session};
+use poste_core::text::{Name, Session};
 use poste_core::views::{self, Holder, Standing};
 use poste_core::{Digest, Error, Timestamp, limits};
 
@@ -256,11 +256,11 @@ fn end_lost(office: &mut Office, row: &RunRow, swept: &mut Swept) -> Result<(), 
         let attempts = delivery.map_or(0, |delivery| delivery.attempts);
         let why = "the supervisor of its run died";
         let (intent, content) = outcome::of_unread(config.as_ref(), number, attempts, row.position, why);
-        proposals.push(proposal(office, row, &format!("fail {number}"), intent, content));
+        proposals.push(proposal(office, row, &format!("fail {number}"), intent, content)?);
     }
     if let Some(name) = subagent(office, row)? {
         let retire = Intent::Retire(Retire { name: name.clone() });
-        proposals.push(Proposal { actor: name, ..proposal(office, row, "retire", retire, None) });
+        proposals.push(Proposal { actor: name, ..proposal(office, row, "retire", retire, None)? });
     }
     let end = RunEnd {
         run: row.run.clone(),
@@ -270,7 +270,7 @@ fn end_lost(office: &mut Office, row: &RunRow, swept: &mut Swept) -> Result<(), 
         cost_micros: None,
     };
     let content = Content { body: Body(b"its supervisor died".to_vec()), ..Content::default() };
-    proposals.push(proposal(office, row, "end", Intent::RunEnd(end), Some(content)));
+    proposals.push(proposal(office, row, "end", Intent::RunEnd(end), Some(content))?);
     // A refusal: another one did it in the same moment.
     let outcomes = poste_config::submit(office, &proposals)?;
     let is_ended = outcomes.last().is_some_and(|outcome| outcome.verdict.clone().accepted().is_ok());
@@ -287,10 +287,65 @@ fn subagent(office: &Office, row: &RunRow) -> Result<Option<Name>, Error> {
     Ok(agent.filter(|agent| agent.is_active() && agent.registered_at >= row.at).map(|agent| agent.name))
 }
 
-fn proposal(office: &Office, row: &RunRow, what: &str, intent: Intent, content: Option<Content>) -> Proposal {
-    // The same for everybody who sweeps, so that it is one record whoever does.
+fn proposal(
+    office: &Office,
+    row: &RunRow,
+    what: &str,
+    intent: Intent,
+    content: Option<Content>,
+) -> Result<Proposal, Error> {
+    // The same for everybody who sweeps, so that it is one record whoever does. Any agent can work it out and take it; then
+    // everybody takes the next one.
     let digest = Digest::of(format!("{} {what}", row.run).as_bytes());
-    let id: RecordId = format!("lost-{digest}").parse().expect("hexadecimal digits are an id");
+    let id = office.free_id(&format!("lost-{digest}"))?;
     let author = Author { actor: row.agent.clone(), session: Some(row.run.clone()), via: Via::Dispatch };
-    Proposal { id, ..office.proposal(&author, intent, content) }
+    Ok(Proposal { id, ..office.proposal(&author, intent, content) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use poste_core::Address;
+    use poste_core::log::{Register, RunStart, Send, SessionProcess};
+    use poste_core::office::Place;
+    use poste_core::store::Options;
+    use poste_core::store::clock::SystemClock;
+
+    use super::*;
+
+    #[test]
+    fn an_agent_that_takes_the_id_of_an_end_does_not_keep_a_dead_run_from_ending() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".poste");
+        let place = Place { path, clock: Arc::new(SystemClock), options: Options::default() };
+        place.create().unwrap();
+        let mut office = place.open().unwrap();
+        let mut say = |who: &str, session: Option<&str>, id: Option<String>, intent: Intent| {
+            let session = session.map(|session| session.parse().unwrap());
+            let author = Author { actor: who.parse().unwrap(), session, via: Via::Cli };
+            let mut proposal = office.proposal(&author, intent, None);
+            proposal.id = id.map_or(proposal.id, |id| id.parse().unwrap());
+            poste_config::propose(&mut office, &proposal).unwrap().verdict.accepted().unwrap()
+        };
+        for name in ["worker", "squatter"] {
+            say(name, None, None, Intent::Register(Register::default()));
+        }
+        // Its number is another process's by now.
+        let gone = SessionProcess { started_ms: Some(0), ..processes::written_down(std::process::id()) };
+        let start = RunStart {
+            run: "r1".parse().unwrap(),
+            messages: Vec::new(),
+            lease_ms: None,
+            limit: None,
+            runner: String::new(),
+            host: "here".to_owned(),
+            supervisor: gone,
+        };
+        say("worker", Some("r1"), None, Intent::RunStart(start));
+        let id = format!("lost-{}", Digest::of(b"r1 end"));
+        let to = vec![Address::Agent("worker".parse().unwrap())];
+        say("squatter", None, Some(id), Intent::Send(Send::plain("message".parse().unwrap(), to)));
+        assert_eq!(sweep(&mut office, None).unwrap().lost, ["r1".parse::<Session>().unwrap()]);
+    }
 }

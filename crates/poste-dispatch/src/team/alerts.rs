@@ -39,11 +39,9 @@ fn tell(
     if matches!(trouble, Trouble::Unwatched { .. }) {
         return Ok(None);
     }
-    let (Some(id), Some(lead)) = (trouble.id(), lead_of(office, &member.name, team_lead)?) else { return Ok(None) };
-    if views::is_known_id(office.store(), &id)? {
-        return Ok(None);
-    }
     let name = &member.name;
+    let (Some(id), Some(lead)) = (trouble.id(), lead_of(office, name, team_lead)?) else { return Ok(None) };
+    let Some(id) = views::id_to_write_once(office.store(), &id, name)? else { return Ok(None) };
     let what = trouble.text(now);
     let run = match trouble {
         Trouble::Silent { run, .. } | Trouble::LeaseNearlyOut { run, .. } | Trouble::Unwatched { run } => run,

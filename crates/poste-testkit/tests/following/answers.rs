@@ -53,6 +53,62 @@ fn the_whole_answer_reaches_the_proposer_when_another_process_folds_its_record()
     assert!(again.repeat);
 }
 
+/// A connection that brings nothing for some pulls after it published, and may lose the answer to what it published.
+#[derive(Debug)]
+struct Slow {
+    log: SimLog,
+    empty_pulls: usize,
+    loses_answer: bool,
+    waits: usize,
+}
+
+impl Sequencer for Slow {
+    fn publish(&mut self, proposals: &[Sealed]) -> Result<Vec<Position>, Error> {
+        let positions = self.log.publish(proposals)?;
+        self.waits = self.empty_pulls;
+        match std::mem::take(&mut self.loses_answer) {
+            true => Err(Error::Unknown { ids: Vec::new(), cause: "the answer was lost".to_owned() }),
+            false => Ok(positions),
+        }
+    }
+
+    fn pull(&mut self, after: Position, limit: usize) -> Result<Vec<Arrived>, Error> {
+        if self.waits > 0 {
+            self.waits -= 1;
+            return Ok(Vec::new());
+        }
+        self.log.pull(after, limit)
+    }
+
+    fn head(&mut self) -> Result<SequencerHead, Error> {
+        self.log.head()
+    }
+}
+
+#[test]
+fn a_published_record_that_is_not_back_at_once_is_waited_for() {
+    let (mut world, _, _) = World::with(&["ann", "bob"]);
+    let log = world.sequencer.connect(7, 0, Faults::NONE);
+    let slow = Slow { log, empty_pulls: 3, loses_answer: false, waits: 0 };
+    let mut proposer = world.place("one").open_following(Box::new(slow)).unwrap();
+    accepted(world.send(&mut proposer, "ann", "bob", "hello"));
+}
+
+#[test]
+fn a_repeat_after_a_lost_answer_gets_the_whole_first_answer() {
+    let (mut world, mut one, _) = World::with(&["ann", "bob"]);
+    accepted(world.send(&mut one, "ann", "bob", "hello"));
+    let log = world.sequencer.connect(7, 0, Faults::NONE);
+    let lossy = Slow { log, empty_pulls: 0, loses_answer: true, waits: 0 };
+    let mut proposer = world.place("one").open_following(Box::new(lossy)).unwrap();
+    let retire = world.proposal("bob", Intent::Retire(Retire { name: "bob".parse().unwrap() }));
+    assert!(matches!(proposer.propose(&retire, &Rules::none()), Err(Error::Unknown { .. })));
+    for _ in 0..2 {
+        let again = proposer.propose(&retire, &Rules::none()).unwrap();
+        assert_eq!((again.repeat, accepted(again)), (true, Effect::Touched(1)));
+    }
+}
+
 #[test]
 fn answers_are_forgotten_after_many_records() {
     let store = Store::in_memory_following().unwrap();

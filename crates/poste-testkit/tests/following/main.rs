@@ -1,6 +1,7 @@
 //! Offices in folders that follow a log which something else orders.
 
 mod answers;
+mod idle;
 mod malformed;
 mod offices;
 mod refusals;

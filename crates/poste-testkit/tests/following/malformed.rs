@@ -2,10 +2,12 @@
 
 use poste_core::fold::Code;
 use poste_core::limits::ENVELOPE_BYTES_MAX;
+use poste_core::log::{Arrived, Sealed, Sequencer, SequencerHead};
 use poste_core::office::Rules;
 use poste_core::store::table_digest::refold;
-use poste_core::{Error, Position, views};
+use poste_core::{Error, MessageNo, Position, views};
 use poste_testkit::forge;
+use poste_testkit::sim::{Faults, SimLog};
 
 use crate::world::{World, accepted, tables};
 
@@ -13,7 +15,7 @@ use crate::world::{World, accepted, tables};
 fn garbage_in_the_log_is_kept_and_folding_goes_on() {
     let (mut world, mut one, mut two) = World::with(&["ann", "bob"]);
     let letter = world.letter("ann", "bob", "hello");
-    let sealed = poste_core::log::Sealed::seal(&letter, one.machine().unwrap()).unwrap();
+    let sealed = Sealed::seal(&letter, one.machine().unwrap()).unwrap();
     let mut flipped = sealed.bytes().to_vec();
     flipped[20] ^= 1;
     let garbage = [b"no record".to_vec(), Vec::new(), flipped, vec![b'x'; 3 * ENVELOPE_BYTES_MAX]];
@@ -58,6 +60,39 @@ fn a_record_that_rots_in_the_store_still_halts_and_a_marker_hides_none() {
 
 fn accepted_at(world: &mut World, office: &mut poste_core::Office) -> Position {
     world.send(office, "ann", "bob", "hello").position.unwrap()
+}
+
+/// A connection on which content is changed on its way.
+#[derive(Debug)]
+struct Garbling(SimLog);
+
+impl Sequencer for Garbling {
+    fn publish(&mut self, proposals: &[Sealed]) -> Result<Vec<Position>, Error> {
+        self.0.publish(proposals)
+    }
+
+    fn pull(&mut self, after: Position, limit: usize) -> Result<Vec<Arrived>, Error> {
+        let mut arrived = self.0.pull(after, limit)?;
+        arrived.iter_mut().filter_map(|arrived| arrived.content.as_mut()).for_each(|content| content.push(b' '));
+        Ok(arrived)
+    }
+
+    fn head(&mut self) -> Result<SequencerHead, Error> {
+        self.0.head()
+    }
+}
+
+#[test]
+fn content_that_is_not_what_its_record_says_is_dropped_and_told() {
+    let (mut world, mut one, _) = World::with(&["ann", "bob"]);
+    let at = accepted_at(&mut world, &mut one);
+    let garbling = Garbling(world.sequencer.connect(7, 0, Faults::NONE));
+    let mut two = world.place("two").open_following(Box::new(garbling)).unwrap();
+    two.follow().unwrap();
+    assert_eq!(tables(&one), tables(&two));
+    assert!(views::message(two.store(), MessageNo(1)).unwrap().unwrap().content_gone);
+    let problems = views::verify(two.store(), |_| {}).unwrap().problems;
+    assert_eq!(problems[0].what, format!("record {at}: its content is missing"));
 }
 
 #[test]

@@ -4,14 +4,14 @@ use std::fs;
 use std::time::Duration;
 
 use poste_config::Trust;
-use poste_core::log::{Ack, Intent};
+use poste_core::log::{Ack, Claim, Intent};
 use poste_core::office::Rules;
 use poste_core::office::Settled;
 use poste_core::store::Interest;
 use poste_core::store::clock::Clock as _;
 use poste_core::store::schema::get_meta;
 use poste_core::time::When;
-use poste_core::{MessageNo, Office, backup, views};
+use poste_core::{MessageNo, Office, backup, doctor, views};
 
 use crate::world::{World, accepted, tables};
 
@@ -136,4 +136,18 @@ fn a_snapshot_is_restored_and_follows_on() {
     restored.follow().unwrap();
     assert_eq!(tables(&restored), tables(&one));
     sound(&restored);
+}
+
+#[test]
+fn the_doctor_does_not_try_to_settle_a_followed_office() {
+    let (mut world, mut one, _) = World::with(&["ann", "bob"]);
+    accepted(world.send(&mut one, "ann", "bob", "hello"));
+    let claim = Claim { message: None, max: 1, lease_ms: None, types: Vec::new() };
+    accepted(world.propose(&mut one, "bob", Intent::Claim(claim)));
+    world.clock.advance(24 * 60 * 60 * 1_000);
+    let place = world.place("one");
+    let report = doctor::examine(&place, doctor::Request::default(), &mut |_| {}).unwrap();
+    assert!(report.findings.iter().any(|finding| finding.check == "claim"), "{:?}", report.findings);
+    let mended = doctor::mend(&place, &report, &mut |_| {});
+    assert!(mended.iter().all(|mended| mended.failed.is_none()), "{mended:?}");
 }

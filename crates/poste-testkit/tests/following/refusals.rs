@@ -1,9 +1,12 @@
 //! Refusals stay in a log that is ordered elsewhere, and every reader of that log counts them.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use poste_core::backup;
 use poste_core::fold::Code;
 use poste_core::limits::CONTENT_INLINE_BYTES_MAX;
-use poste_core::log::{Ack, Intent, Proposal, Redact};
+use poste_core::log::{Ack, Close, Done, Intent, Proposal, Redact};
 use poste_core::office::{Rules, Settled};
 use poste_core::store::Store;
 use poste_core::store::table_digest::{digest, refold_to_look_at};
@@ -11,8 +14,10 @@ use poste_core::store::tables::DueItem;
 use poste_core::time::When;
 use poste_core::{MessageNo, Office, Position, views};
 use poste_testkit::invariants;
+use poste_verbs::{agents, redact, search};
+use serde_json::json;
 
-use crate::world::{World, accepted, refused, tables};
+use crate::world::{World, accepted, call, refused, tables};
 
 #[test]
 fn a_followed_log_with_a_refusal_verifies_and_replays() {
@@ -35,6 +40,59 @@ fn a_followed_log_with_a_refusal_verifies_and_replays() {
     accepted(world.send(&mut two, "ann", "bob", "from the other machine"));
     let ahead = Store::open_other(&world.path("two")).unwrap();
     assert!(views::diff_with_other(store, &ahead, |_| {}).unwrap().equal, "the one ahead is folded up to this one");
+}
+
+#[test]
+fn no_view_tells_a_refused_record_as_a_fact() {
+    let (mut world, mut one, _) = World::with(&["ann", "bob"]);
+    let letter = world.letter("ann", "bob", "hello");
+    let sent = one.propose(&letter, &Rules::none()).unwrap().position.unwrap();
+    assert!(one.propose(&letter, &Rules::none()).unwrap().repeat);
+    accepted(world.propose(&mut one, "bob", Intent::Ack(Ack { message: MessageNo(1) })));
+    accepted(world.propose(&mut one, "ann", Intent::Close(Close { message: MessageNo(1) })));
+    let day = 24 * 60 * 60 * 1_000;
+    world.clock.advance(day);
+    let since = one.now().unwrap();
+    let done = world.proposal("bob", Intent::Done(Done { message: MessageNo(1), token: None, artifacts: Vec::new() }));
+    let done_at = one.propose(&done, &Rules::none()).unwrap();
+    assert_eq!(refused(&done_at), Code::Ended);
+    let closed = world.propose(&mut one, "ann", Intent::Close(Close { message: MessageNo(1) }));
+    assert_eq!(refused(&closed), Code::NothingToDo);
+
+    let store = one.store();
+    let said = views::timeline(store, sent, 100).unwrap();
+    let said: Vec<&str> = said.iter().map(|line| line.what.as_str()).collect();
+    assert_eq!(said[0], format!("ann repeats record {sent}"));
+    assert!(said[3].starts_with("bob proposed delivery.done, which was refused: "), "{said:?}");
+    assert!(said[4].starts_with("ann proposed conversation.close, which was refused: "), "{said:?}");
+
+    let shown = views::record(store, done_at.position.unwrap()).unwrap().unwrap();
+    assert_eq!(shown.outcome.unwrap().code, Code::Ended.word());
+    assert!(views::record(store, sent).unwrap().unwrap().outcome.is_none());
+    assert_eq!(views::record(store, sent.next()).unwrap().unwrap().outcome.unwrap().code, "repeat");
+    assert_eq!(views::day_report(store, since, since.plus_ms(day), since).unwrap().counts.finished, 0);
+
+    let bob = "bob".parse().unwrap();
+    assert!(views::record_of_id(store, &done.id, &bob).unwrap().is_none(), "it finished nothing");
+    assert!(views::record_of_id(store, &letter.id, &"ann".parse().unwrap()).unwrap().is_some());
+}
+
+#[test]
+fn what_is_written_once_is_written_though_its_id_was_refused_or_taken() {
+    let (mut world, mut one, _) = World::with(&["ann", "bob"]);
+    let ann = "ann".parse().unwrap();
+    let mut alert = world.letter("ann", "nobody", "help");
+    let id = alert.id.clone();
+    let next = |office: &Office| views::id_to_write_once(office.store(), &id, &ann).unwrap();
+    assert_eq!(next(&one), Some(id.clone()));
+    refused(&one.propose(&alert, &Rules::none()).unwrap());
+    assert_eq!(next(&one), Some(id.then(2)));
+    let squatter = Proposal { id: id.then(2), ..world.letter("bob", "ann", "mine") };
+    accepted(one.propose(&squatter, &Rules::none()).unwrap());
+    assert_eq!(next(&one), Some(id.then(3)));
+    alert = Proposal { id: id.then(3), ..world.letter("ann", "bob", "help") };
+    accepted(one.propose(&alert, &Rules::none()).unwrap());
+    assert_eq!(next(&one), None);
 }
 
 #[test]
@@ -115,6 +173,37 @@ fn a_repeat_of_a_redacted_record_does_not_bring_its_content_back() {
         assert_eq!((content_rows(office), blobs(&world, machine)), (Vec::new(), 0), "on machine {machine}");
         assert_eq!(views::verify(office.store(), |_| {}).unwrap().problems, []);
     }
+}
+
+#[test]
+fn what_another_machine_redacted_is_erased_here_with_the_next_command() {
+    let (mut world, mut one, mut two) = World::with(&["ann", "bob"]);
+    for body in ["the marker, small".to_owned(), "the marker, large ".repeat(LARGE / 10)] {
+        accepted(world.send(&mut one, "ann", "bob", body));
+    }
+    two.follow().unwrap();
+    call::<search::Input>(&mut two, "bob", json!({ "words": "marker" }));
+    for number in [1, 2] {
+        call::<redact::Input>(&mut one, "ann", json!({ "number": number, "reason": "a secret" }));
+    }
+    for (office, machine) in [(&mut one, "one"), (&mut two, "two")] {
+        call::<agents::Input>(office, "bob", json!({}));
+        assert_eq!(office.store().unerased().unwrap(), None, "on machine {machine}");
+        assert_eq!(holding(&world.path(machine), b"the marker"), Vec::<PathBuf>::new());
+        assert_eq!(views::verify(office.store(), |_| {}).unwrap().problems, []);
+    }
+}
+
+/// The files in a folder that hold these bytes.
+fn holding(folder: &Path, bytes: &[u8]) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let holds = |path: &PathBuf| fs::read(path).unwrap().windows(bytes.len()).any(|window| window == bytes);
+    entries
+        .flat_map(|path| match path.is_dir() {
+            true => holding(&path, bytes),
+            false => Some(path).filter(holds).into_iter().collect(),
+        })
+        .collect()
 }
 
 #[test]

@@ -1,21 +1,14 @@
 //! A verb that tried more than once is resumed under its id, also where the log keeps what it refused.
 
-use poste_core::Office;
-use poste_core::log::Via;
-use poste_verbs::caller::Ids;
-use poste_verbs::{Caller, Desk, Files, Host, Verb, agree, context, reply, send};
-use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
 
-use crate::world::World;
+use poste_core::log::{Arrived, Sealed, Sequencer, SequencerHead};
+use poste_core::{Error, Office, Position};
+use poste_testkit::sim::{Faults, SimLog};
+use poste_verbs::{agree, context, reply, send};
+use serde_json::json;
 
-/// Calls a verb the way a surface does, with JSON, and answers with JSON.
-fn call<V: Verb>(office: &mut Office, actor: &str, input: Value) -> Value {
-    let caller = Caller { actor: Some(actor.parse().unwrap()), session: None, via: Via::Cli, files: Files::None };
-    let host = Host { ids: Ids::default(), program: None };
-    let input: V = serde_json::from_value(input).unwrap();
-    let answered = Desk::new(office, &caller, &host).call(input).unwrap();
-    serde_json::to_value(&answered.answer).unwrap()
-}
+use crate::world::{World, call};
 
 #[test]
 fn a_merge_that_was_refused_first_is_one_merge_however_often_it_is_repeated() {
@@ -59,4 +52,48 @@ fn agreeing_after_the_delivery_ended_is_said_once_and_written_down_once() {
         let shown = call::<context::show::Input>(office, "ann", json!({ "name": "api" }));
         assert_eq!(shown["version"], 2);
     }
+}
+
+/// A connection on which another machine hands a lock on just before it is broken.
+#[derive(Debug)]
+struct HandsOn {
+    log: SimLog,
+    other: Arc<Mutex<Office>>,
+    is_done: bool,
+}
+
+impl Sequencer for HandsOn {
+    fn publish(&mut self, proposals: &[Sealed]) -> Result<Vec<Position>, Error> {
+        if !std::mem::replace(&mut self.is_done, true) {
+            let other = &mut self.other.lock().unwrap();
+            call::<context::unlock::Input>(other, "bob", json!({ "name": "notes" }));
+            call::<context::lock::Input>(other, "cid", json!({ "name": "notes", "for": "1h" }));
+        }
+        self.log.publish(proposals)
+    }
+
+    fn pull(&mut self, after: Position, limit: usize) -> Result<Vec<Arrived>, Error> {
+        self.log.pull(after, limit)
+    }
+
+    fn head(&mut self) -> Result<SequencerHead, Error> {
+        self.log.head()
+    }
+}
+
+#[test]
+fn a_lock_that_changed_hands_is_broken_under_the_next_id() {
+    let (world, mut one, two) = World::with(&["ann", "bob", "cid"]);
+    call::<context::create::Input>(&mut one, "ann", json!({ "name": "notes" }));
+    call::<context::lock::Input>(&mut one, "bob", json!({ "name": "notes", "for": "1h" }));
+    let log = world.sequencer.connect(7, 0, Faults::NONE);
+    let hands_on = HandsOn { log, other: Arc::new(Mutex::new(two)), is_done: false };
+    let mut breaker = world.place("one").open_following(Box::new(hands_on)).unwrap();
+    let break_it = json!({ "name": "notes", "reason": "it is in the way", "id": "break" });
+    let first = call::<context::unlock::Input>(&mut breaker, "ann", break_it.clone());
+    assert_eq!(first["repeat"], json!(false));
+    let told = call::<poste_verbs::inbox::Input>(&mut breaker, "cid", json!({}));
+    assert_eq!(told["messages"][0]["number"], first["told"], "{told}");
+    let again = call::<context::unlock::Input>(&mut breaker, "ann", break_it);
+    assert_eq!((&again["told"], &again["repeat"]), (&first["told"], &json!(true)));
 }

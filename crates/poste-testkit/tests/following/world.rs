@@ -14,6 +14,9 @@ use poste_core::vocabulary::AgentKind;
 use poste_core::{Digest, Office};
 use poste_testkit::clock::SimClock;
 use poste_testkit::sim::{Faults, Sequencer};
+use poste_verbs::caller::Ids;
+use poste_verbs::{Caller, Desk, Files, Host, Verb};
+use serde_json::Value;
 use tempfile::TempDir;
 
 pub struct World {
@@ -98,6 +101,15 @@ impl World {
         let letter = self.letter(from, to, body);
         office.propose(&letter, &Rules::none()).unwrap()
     }
+}
+
+/// Calls a verb the way a surface does, with JSON, and answers with JSON.
+pub fn call<V: Verb>(office: &mut Office, actor: &str, input: Value) -> Value {
+    let caller = Caller { actor: Some(actor.parse().unwrap()), session: None, via: Via::Cli, files: Files::None };
+    let host = Host { ids: Ids::default(), program: None };
+    let input: V = serde_json::from_value(input).unwrap();
+    let answered = Desk::new(office, &caller, &host).call(input).unwrap();
+    serde_json::to_value(&answered.answer).unwrap()
 }
 
 pub fn register() -> Intent {

@@ -1,4 +1,5 @@
-//! Carries out what committed records ask for: rings, workflows that go on, mirrors of contexts.
+//! Carries out what committed records ask for: rings, workflows that go on, mirrors of contexts, and erasing what another
+//! machine redacted.
 //!
 //! Whoever commits calls [`Carrier::carry_out`] afterwards, whatever it committed: the fold has said what is to be done, ticks
 //! and notices included ([`Action`]). Nobody waits for a ring: it takes time, so one process apart rings for all of them.
@@ -100,6 +101,7 @@ impl Carrier {
     /// committed is committed.
     pub fn carry_out(&self, office: &mut Office) -> CarriedOut {
         let mut done = CarriedOut::default();
+        erase(office, &mut done);
         let mut rings = BTreeSet::new();
         for _ in 0..ROUNDS_MAX {
             // What is written for a workflow asks for more: its mail rings, and another workflow may go on.
@@ -238,6 +240,19 @@ fn start_apart(mut command: Command, folder: &Path) -> Result<(), Error> {
 /// Rings that nobody is about to make any more: whoever stored the mail had time enough.
 pub fn lost_rings(office: &Office) -> Result<Vec<(Sleeper, MessageNo)>, Error> {
     views::owed_rings(office.store(), office.now()?.plus_ms(-LOST_AFTER_MS))
+}
+
+/// Erases what another machine redacted: its `redact` erased its own files only. What is still to do is asked of the store,
+/// so whoever dies here leaves it to the next. Redactions of this machine's own log are erased by whoever makes them.
+fn erase(office: &mut Office, done: &mut CarriedOut) {
+    if !office.follows() {
+        return;
+    }
+    match office.erase() {
+        // Who may only read leaves it to others.
+        Ok(_) | Err(Error::ReadOnly(_)) => {}
+        Err(error) => done.failures.push(format!("redacted content is not erased from every file yet: {error}")),
+    }
 }
 
 /// One workflow, or all that are open.

@@ -38,7 +38,11 @@ impl Verb for Input {
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
-        let id = self.id.unwrap_or_else(|| desk.fresh_id());
+        let first = self.id.unwrap_or_else(|| desk.fresh_id());
+        let mut id = desk.tried_ids(&first)?.pop().unwrap_or_else(|| first.clone());
+        if views::written_under(desk.office.store(), &id)?.is_some_and(|written| written.refused) {
+            id = desk.free_id(&first)?;
+        }
         let reason = match &self.reason {
             Some(reason) => Some(broken(desk, &self.name, said("reason", reason)?, self.secrets)?),
             None => None,
@@ -60,7 +64,9 @@ impl Verb for Input {
                     let (context, told, repeat) = (self.name, effect.message(), outcome.repeat);
                     return Ok(Answered::new(Answer { context, told, repeat }));
                 }
-                Err(error) if reason.is_some() && error.is(Code::ContextLocked) && attempt < TRIES_MAX => {}
+                Err(error) if reason.is_some() && error.is(Code::ContextLocked) && attempt < TRIES_MAX => {
+                    id = desk.free_id(&first)?;
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use poste_config::{AgentConfig, Problem};
-use poste_core::fold::{Code, Effect, Verdict};
+use poste_core::fold::{Code, Effect, Rejection, Verdict};
 use poste_core::log::{
     Author, Body, Content, Intent, Proposal, Sealed, Send, StepAsk, StepMark, StepSpec, Via, WorkflowEnd,
     WorkflowEnding, WorkflowMark, WorkflowStart, WorkflowStep,
@@ -296,7 +296,7 @@ fn say(
 ) -> Result<usize, Error> {
     let mut proposals = Vec::new();
     let mut told = Vec::new();
-    let mut ended = 0;
+    let mut taken = 0;
     for act in acts {
         let (intent, content) = intent_of(view, definition, &act);
         let proposal = proposal(office, by, intent, content)?;
@@ -305,47 +305,62 @@ fn say(
             match &act {
                 Act::End { how, why: reason } => {
                     advanced.waiting.push(format!("{} is over and nobody is told: {why}", view.workflow));
-                    ended += end_quietly(office, by, view, *how, reason.as_deref())?;
+                    taken += end_quietly(office, by, view, *how, reason.as_deref())?;
                 }
-                _ => ended += wait(office, by, view, &act, &why.to_string(), advanced)?,
+                _ => wait(office, by, view, &act, &why.to_string(), advanced)?,
             }
+            continue;
+        }
+        // Nothing that is said here depends on the rest of it.
+        if let Some(rejection) = office.foresee(&proposal)? {
+            taken += refused(office, by, view, &act, rejection, advanced)?;
             continue;
         }
         proposals.push(proposal);
         told.push(act);
     }
     if proposals.is_empty() {
-        return Ok(ended);
+        return Ok(taken);
     }
-    let mut taken = ended;
     for (outcome, act) in poste_config::submit(office, &proposals)?.into_iter().zip(told) {
-        let rejection = match outcome.verdict {
-            Verdict::Rejected(rejection) => rejection,
+        match outcome.verdict {
+            Verdict::Rejected(rejection) => taken += refused(office, by, view, &act, rejection, advanced)?,
             Verdict::Accepted(effect) => {
                 taken += 1;
                 advanced.sent.extend(effect.message());
-                continue;
-            }
-        };
-        match (rejection.code, &act) {
-            // Somebody else was faster, or the view was old: the next look knows more.
-            (
-                Code::IdConflict
-                | Code::ReservedId
-                | Code::StepTaken
-                | Code::Ended
-                | Code::OutOfOrder
-                | Code::UnknownWorkflow,
-                _,
-            ) => {}
-            (_, Act::Send(_)) => taken += wait(office, by, view, &act, &rejection.reason, advanced)?,
-            (_, Act::End { how, why }) => taken += end_quietly(office, by, view, *how, why.as_deref())?,
-            (code, Act::Mark { step, .. }) => {
-                advanced.waiting.push(format!("{} step {step}: {} ({code})", view.workflow, rejection.reason));
             }
         }
     }
     Ok(taken)
+}
+
+/// What follows from a refusal. How much was taken instead.
+fn refused(
+    office: &mut Office,
+    by: &Author,
+    view: &WorkflowView,
+    act: &Act,
+    rejection: Rejection,
+    advanced: &mut Advanced,
+) -> Result<usize, Error> {
+    match (rejection.code, act) {
+        // Somebody else was faster, or the view was old: the next look knows more.
+        (
+            Code::IdConflict
+            | Code::ReservedId
+            | Code::StepTaken
+            | Code::Ended
+            | Code::OutOfOrder
+            | Code::UnknownWorkflow,
+            _,
+        ) => {}
+        (_, Act::Send(_)) => wait(office, by, view, act, &rejection.reason, advanced)?,
+        (_, Act::End { how, why }) => return end_quietly(office, by, view, *how, why.as_deref()),
+        (code, Act::Mark { step, .. }) => {
+            advanced.waiting.push(format!("{} step {step}: {} ({code})", view.workflow, rejection.reason));
+        }
+    }
+    Ok(0)
 }
 
 /// A step that nobody can be sent for waits until somebody can.
@@ -356,8 +371,8 @@ fn wait(
     act: &Act,
     why: &str,
     advanced: &mut Advanced,
-) -> Result<usize, Error> {
-    let Act::Send(task) = act else { return Ok(0) };
+) -> Result<(), Error> {
+    let Act::Send(task) = act else { return Ok(()) };
     advanced.waiting.push(format!("{} step {}: {why}", view.workflow, task.step));
     let mark = WorkflowMark {
         workflow: view.workflow.clone(),
@@ -367,10 +382,8 @@ fn wait(
     };
     let content = Content { body: Body::from(why), ..Content::default() };
     let proposal = proposal(office, by, Intent::WorkflowMark(mark), Some(content))?;
-    let outcome = poste_config::propose(office, &proposal)?;
     // Taken or said before: either way nothing more can be done for it now, and that is no progress.
-    drop(outcome);
-    Ok(0)
+    poste_config::propose(office, &proposal).map(drop)
 }
 
 /// Nobody is there to be told: it ends all the same.

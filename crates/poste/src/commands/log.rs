@@ -2,6 +2,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use poste_core::log::{MessageNo, Position};
+use poste_core::store::tables::{REPEAT, Refused};
 use poste_core::text::RecordId;
 use poste_core::views::{IdAnswer, ReservationView, ReservationWhy, VerifyReport, Why};
 use poste_verbs::log::{show, verify, why, why_id, why_reservation};
@@ -89,9 +90,14 @@ impl Answer for show::Answer {
         for record in &self.records {
             let session = record.session.as_ref().map(|session| format!(" session {session}")).unwrap_or_default();
             let content = record.content_bytes.map(|bytes| format!("  +{bytes} bytes")).unwrap_or_default();
+            let outcome = match &record.outcome {
+                None => String::new(),
+                Some(Refused { code, reason }) if code == REPEAT => format!("  {}", escape::line(reason)),
+                Some(Refused { reason, .. }) => format!("  refused: {}", escape::line(reason)),
+            };
             writeln!(
                 out,
-                "{}  {}  {}  {}{session}{}  {}{content}",
+                "{}  {}  {}  {}{session}{}  {}{content}{outcome}",
                 record.position,
                 ui.time(record.at),
                 record.name,

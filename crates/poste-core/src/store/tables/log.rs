@@ -1,6 +1,8 @@
 //! The log's own rows: envelopes, content, ids, refusals.
 
 use rusqlite::{Connection, Row, params};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::{Optional as _, Tables, kept};
 use crate::digest::Digest;
@@ -21,12 +23,16 @@ pub struct IdRow {
 
 stored!(IdRow in "ids": position, fingerprint, message);
 
-/// A record the fold refused, on a log that keeps it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why a record that a log keeps changed nothing: the fold refused it, or it repeats an earlier one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Refused {
+    /// The code of the refusal; `repeat` for a repeated record.
     pub code: String,
     pub reason: String,
 }
+
+/// The code of a record that repeats an earlier one.
+pub const REPEAT: &str = "repeat";
 
 stored!(Refused in "outcomes": code, reason);
 

@@ -45,7 +45,7 @@ pub use deliveries::{Delivery, EndReason, Event, EventRow, State};
 pub use due::{Due, DueItem};
 pub use handlers::{Handler, HandlerLease, Untold};
 pub use handoffs::{Handoff, HandoffState, handoff_where};
-pub use log::{ContentRow, IdRow, Refused, WITHOUT_CONTENT, content_row, entry_row, open_entry, record_row};
+pub use log::{ContentRow, IdRow, REPEAT, Refused, WITHOUT_CONTENT, content_row, entry_row, open_entry, record_row};
 pub use messages::{Message, Notice};
 pub use policy::{PolicyRow, TypeDefaults};
 pub use reservations::{PastReservation, Reservation, ReservationEnd};

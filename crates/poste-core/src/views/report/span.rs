@@ -85,6 +85,9 @@ impl Span {
             after = last.position;
             for record in records.iter().take_while(|record| record.position <= upto) {
                 let Ok(Some(intent)) = record.sealed.intent() else { continue };
+                if reading.tables.refusal(record.position)?.is_some() {
+                    continue; // it did nothing
+                }
                 if let Intent::Close(close) = &intent
                     && let Some(conversation) = conversation_in(reading.tables, close.message)?
                 {
