@@ -61,6 +61,8 @@ pub struct Host {
     pub ids: Ids,
     /// This program, which is started again to wake agents; `None`: nothing is started.
     pub program: Option<PathBuf>,
+    /// The run this process belongs to, as its environment says.
+    pub run: Option<Session>,
 }
 
 /// Fresh ids and nonces. Tests give a seed, so that what is printed can be compared.

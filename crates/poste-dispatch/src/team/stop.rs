@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::start::resume;
-use crate::run::{self, RUN, RunFolder, sweep};
+use crate::run::{self, RunFolder, sweep};
 use poste_verbs::{Desk, note};
 
 /// What a supervisor takes beyond the grace of its program to write everything down.
@@ -104,8 +104,7 @@ impl Stop {
         grace: Duration,
     ) -> Result<bool, poste_verbs::Error> {
         let running = views::running(desk.office.store(), agent)?;
-        let own = std::env::var(RUN).ok();
-        if own.is_some_and(|own| running.iter().any(|run| run.run.as_str() == own)) {
+        if desk.host.run.as_ref().is_some_and(|own| running.iter().any(|run| run.run == *own)) {
             let message = format!("{agent} is what runs this command: it stops by ending its work");
             return Err(poste_verbs::Error::refused(message).code("itself").hint(note!(
                 "answer the shutdown_request, or just end; whoever leads it stops it: " [team stop]
