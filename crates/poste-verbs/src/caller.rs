@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use poste_core::log::Via;
-use poste_core::store::artifact::Worktree;
+pub use poste_core::store::artifact::Files;
 use poste_core::store::tables::Agent;
 use poste_core::text::{Name, RecordId, Session};
 use poste_core::{Office, Timestamp};
@@ -21,6 +21,7 @@ pub struct Caller {
     pub session: Option<Session>,
     /// The surface the call came through.
     pub via: Via,
+    /// What it may touch. The surface opened it.
     pub files: Files,
 }
 
@@ -45,14 +46,6 @@ impl Caller {
             .code("retired")
             .hint(note!("revive it: " [register, name = name, update = true])))
     }
-}
-
-/// The files a verb may touch: a capability that the surface opens.
-#[derive(Debug)]
-pub enum Files {
-    None,
-    /// Those below this folder. Paths in an input are relative to it, or lead into it.
-    Worktree(Worktree),
 }
 
 /// What verbs need of the process they run in.

@@ -10,7 +10,7 @@ use crate::world::World;
 
 /// Calls a verb the way a surface does, with JSON, and answers with JSON.
 fn call<V: Verb>(office: &mut Office, actor: &str, input: Value) -> Value {
-    let caller = Caller { actor: Some(actor.parse().unwrap()), session: None, via: Via::Cli, files: Files::None };
+    let caller = Caller { actor: Some(actor.parse().unwrap()), session: None, via: Via::Cli, files: Files::none() };
     let host = Host { ids: Ids::default(), program: None, run: None };
     let input: V = serde_json::from_value(input).unwrap();
     let answered = Desk::new(office, &caller, &host).call(input).unwrap();

@@ -36,13 +36,20 @@ impl Supervisor<'_> {
             actor: Some(self.errand.agent.clone()),
             session: Some(run.run.clone()),
             via: Via::Dispatch,
-            files: Files::None,
+            files: self.files(),
         };
         let gates = poste_config::gates(&self.office).map_err(|error| error.to_string())?;
         let mut desk = Desk::new(&mut self.office, &caller, self.host);
         let gated = gates::of_claim(&mut desk, &gates, &run.record, run.claimed.clone(), None);
         self.carrier.carry_out(&mut self.office);
         gated.map(|gated| gated.claimed).map_err(|error| error.message)
+    }
+
+    /// Gates look at the project this office is for, wherever its agents work.
+    fn files(&self) -> Files {
+        let office = self.office.path().ok();
+        let opened = office.and_then(|office| Files::open(office.parent()?, office).ok());
+        opened.unwrap_or_default()
     }
 
     /// Everything that can go wrong before the program starts, and the program to start.
