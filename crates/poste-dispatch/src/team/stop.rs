@@ -20,6 +20,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::now_instant;
 use super::start::resume;
 use crate::run::{self, RunFolder, sweep};
 use poste_verbs::{Desk, note};
@@ -93,7 +94,7 @@ struct Stopping {
 
 impl Stop {
     pub(crate) fn new(by: Author, reason: Option<String>, within: Duration, force: bool) -> Self {
-        Self { by, reason, within, until: Instant::now() + within, force, all: Vec::new() }
+        Self { by, reason, within, until: now_instant() + within, force, all: Vec::new() }
     }
 
     /// From here on nothing is started for it, and it is asked to stop. Says whether it had to be asked.
@@ -193,7 +194,7 @@ impl Stop {
             return Ok(());
         }
         if state.is_some_and(|state| !state.is_open()) {
-            one.answered.get_or_insert_with(Instant::now);
+            one.answered.get_or_insert_with(now_instant);
         }
         let runs = living(office, one)?;
         let in_session = is_in_session(office, &one.agent)? && one.answered.is_none();
@@ -208,7 +209,7 @@ impl Stop {
             return Ok(());
         }
         // Whoever answered has said that it ends, and gets no more than the time to do so.
-        let is_late = Instant::now() >= self.until || one.answered.is_some_and(|at| at.elapsed() >= one.grace);
+        let is_late = now_instant() >= self.until || one.answered.is_some_and(|at| at.elapsed() >= one.grace);
         if !is_late {
             return Ok(());
         }
@@ -232,7 +233,7 @@ impl Stop {
             None => {
                 tell(&format!("{} did not stop in time: its program is ended", one.agent));
                 ours.iter().for_each(|process| signal(process, Signal::TERM));
-                one.ended = Some(Instant::now());
+                one.ended = Some(now_instant());
             }
             Some(at) if !one.killed && at.elapsed() >= one.grace + SUPERVISOR_GRACE => {
                 tell(&format!("what watches over {} does not answer either: it is killed", one.agent));
@@ -250,7 +251,7 @@ impl Stopping {
         match self.let_go {
             None => {
                 waiting.iter().for_each(|process| signal(process, Signal::TERM));
-                self.let_go = Some(Instant::now());
+                self.let_go = Some(now_instant());
             }
             Some(at) if at.elapsed() >= SUPERVISOR_GRACE => {
                 waiting.iter().for_each(|process| signal(process, Signal::KILL));
