@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use poste_core::log::Via;
 use poste_core::office::{Office, Place, Stop};
-use poste_core::store::artifact::Worktree;
 use poste_core::store::clock::Clock;
 use poste_core::store::schema::Schema;
 use poste_core::store::{Interest, Options, discover, host_name, processes};
@@ -93,11 +92,8 @@ pub fn cwd() -> Result<PathBuf> {
 
 /// The files this process may touch: those of the worktree it was started in, else of the folder of the office.
 fn files_beside(office: &Office) -> Files {
-    let Ok(path) = office.path() else { return Files::None };
-    match worktree_beside(path).and_then(|root| Worktree::new(&root).ok()) {
-        Some(worktree) => Files::Worktree(worktree.apart_from(path)),
-        None => Files::None,
-    }
+    let opened = office.path().ok().and_then(|path| Files::open(&worktree_beside(path)?, path).ok());
+    opened.unwrap_or_default()
 }
 
 /// The git worktree this process was started in, else the folder the office is in, else the current one.

@@ -135,7 +135,7 @@ fn read(config: &Path, key: &str, source: &SchemaSource) -> Result<(Value, Diges
     if Path::new(path).is_absolute() {
         return Err(wrong(format!("{path}: write it relative to the folder of poste.toml")));
     }
-    let tree = Worktree::new(folder)?.apart_from(&folder.join(discover::FOLDER));
+    let tree = Worktree::open(folder)?.apart_from(&folder.join(discover::FOLDER));
     let bytes = tree.read(Path::new(path), limits::SCHEMA_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
     let schema = serde_json::from_slice(&bytes).map_err(|error| wrong(format!("{path} is no JSON: {error}")))?;
     Ok((schema, Digest::of(&bytes)))

@@ -73,8 +73,7 @@ impl Starter for Supervisors {
         let office = office.canonicalize().map_err(|error| error.to_string())?;
         for Program { agent, messages } in programs {
             let spawned = run::supervisor(this, &office, agent, messages).spawn();
-            let mut child = spawned.map_err(|error| error.to_string())?;
-            std::thread::spawn(move || child.wait());
+            run::reap(spawned.map_err(|error| error.to_string())?);
         }
         Ok(())
     }

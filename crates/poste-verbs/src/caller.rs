@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use poste_core::log::Via;
-use poste_core::store::artifact::Worktree;
+pub use poste_core::store::artifact::Files;
 use poste_core::store::tables::Agent;
 use poste_core::text::{Name, RecordId, Session};
 use poste_core::{Office, Timestamp};
@@ -21,13 +21,14 @@ pub struct Caller {
     pub session: Option<Session>,
     /// The surface the call came through.
     pub via: Via,
+    /// What it may touch. The surface opened it.
     pub files: Files,
 }
 
 impl Caller {
     /// An agent that something is done for, without a look at files.
     pub fn acting_for(actor: Name, session: Option<Session>, via: Via) -> Self {
-        Self { actor: Some(actor), session, via, files: Files::None }
+        Self { actor: Some(actor), session, via, files: Files::none() }
     }
 
     /// The speaker as a registered agent.
@@ -52,20 +53,14 @@ impl Caller {
     }
 }
 
-/// The files a verb may touch: a capability that the surface opens.
-#[derive(Debug)]
-pub enum Files {
-    None,
-    /// Those below this folder. Paths in an input are relative to it, or lead into it.
-    Worktree(Worktree),
-}
-
 /// What verbs need of the process they run in.
 #[derive(Debug)]
 pub struct Host {
     pub ids: Ids,
     /// This program, which is started again to wake agents; `None`: nothing is started.
     pub program: Option<PathBuf>,
+    /// The run this process belongs to, as its environment says.
+    pub run: Option<Session>,
 }
 
 /// Fresh ids and nonces. Tests give a seed, so that what is printed can be compared.

@@ -14,7 +14,7 @@ use poste_core::{Timestamp, views};
 
 use crate::actions::{CarriedOut, Carrier};
 use crate::answer::{Answered, Mark, Stored};
-use crate::caller::{Caller, Files, Host};
+use crate::caller::{Caller, Host};
 use crate::error::{Before, Error, Kind};
 use crate::explain::explain;
 use crate::verb::{Access, Verb};
@@ -216,10 +216,8 @@ impl<'d> Desk<'d> {
 
     /// The files the caller may touch.
     pub fn worktree(&self) -> Result<&'d Worktree> {
-        match &self.caller.files {
-            Files::Worktree(worktree) => Ok(worktree),
-            Files::None => Err(Error::refused("no files can be named here").code("no_files")),
-        }
+        let own = self.caller.files.own();
+        own.ok_or_else(|| Error::refused("no files can be named here").code("no_files"))
     }
 
     pub fn now(&self) -> Result<Timestamp> {

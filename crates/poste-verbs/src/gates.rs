@@ -22,7 +22,7 @@ const LOOK_AT_LEAST: Duration = Duration::from_millis(50);
 /// Runs what applies to a message, for anybody. Nothing is recorded and nobody's lease depends on it. Of a message
 /// without gates it tells whether its artifacts are still what was sent.
 pub fn look(desk: &Desk<'_>, gates: &Gates, message: &MessageView) -> Result<Report> {
-    let scene = Scene::of(desk.office.store())?;
+    let scene = Scene::of(desk.office.store(), &desk.caller.files)?;
     let environment = environment(desk.caller, &scene);
     let mut commands = Commands { environment, while_running: &mut || goes_on(desk), every: LOOK_EVERY };
     gates::run(&scene, gates, message, &mut commands).map_err(|error| stopped(desk, error))
@@ -66,7 +66,7 @@ pub fn of_claim(
     if gates.gates.is_empty() {
         return Ok(gated);
     }
-    let scene = Scene::of(desk.office.store())?;
+    let scene = Scene::of(desk.office.store(), &desk.caller.files)?;
     let token = gated.claimed.token;
     let mut held = Held::new(desk, &gated.claimed, lease_ms)?;
     for item in gated.claimed.items.clone() {
@@ -252,7 +252,7 @@ fn found(finished: &poste_run::Finished, limit: Duration) -> Result<(), String> 
 }
 
 /// What every gate's command may know: which office, and for whom.
-fn environment(caller: &Caller, scene: &Scene) -> Environment {
+fn environment(caller: &Caller, scene: &Scene<'_>) -> Environment {
     let mut environment = Environment::default();
     environment.set("POSTE_HOME", scene.office());
     if let Some(speaker) = &caller.actor {

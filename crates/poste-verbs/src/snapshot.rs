@@ -34,6 +34,7 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "snapshot";
     const ACCESS: Access = Access::Administers;
+    const ACTS_OUTSIDE: bool = true;
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

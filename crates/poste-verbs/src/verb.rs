@@ -15,6 +15,9 @@ pub trait Verb: DeserializeOwned + JsonSchema {
     const ACCESS: Access;
     /// It runs commands, which take their time: a surface with other callers gives it an office of its own meanwhile.
     const RUNS_COMMANDS: bool = false;
+    /// It changes something that is not the office's: it writes a folder that its caller names, or starts or stops the
+    /// programs of agents.
+    const ACTS_OUTSIDE: bool = false;
     /// Fields that are not in its schema, because JSON cannot set them: they lift a check, run something, or are carried
     /// out by the command line.
     const BY_HAND: &'static [&'static str] = &[];
@@ -24,7 +27,7 @@ pub trait Verb: DeserializeOwned + JsonSchema {
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Self::Answer>>;
 }
 
-/// What a verb may do to the office.
+/// What a verb may do to the office. What it does elsewhere is in [`Verb::RUNS_COMMANDS`] and [`Verb::ACTS_OUTSIDE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// It looks. What is due is settled first, if it can be.
@@ -43,6 +46,8 @@ pub struct Spec {
     pub access: Access,
     /// It runs commands, as [`Verb::RUNS_COMMANDS`] says.
     pub runs_commands: bool,
+    /// It acts outside the office, as [`Verb::ACTS_OUTSIDE`] says.
+    pub acts_outside: bool,
     /// Fields that only the command line has.
     pub by_hand: &'static [&'static str],
     /// The JSON Schema of its input: a field with a default may be left out.
@@ -65,6 +70,7 @@ impl Spec {
             name: V::NAME,
             access: V::ACCESS,
             runs_commands: V::RUNS_COMMANDS,
+            acts_outside: V::ACTS_OUTSIDE,
             by_hand: V::BY_HAND,
             input: input_schema::<V>,
             answer: verb_answer_schema::<V>,

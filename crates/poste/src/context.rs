@@ -17,7 +17,7 @@ use poste_core::store::tables::Agent;
 use poste_core::store::{Interest, LOCK_TIMEOUT_MS_DEFAULT};
 use poste_core::text::{Name, RecordId, Session};
 use poste_core::views;
-use poste_verbs::actions::Carrier;
+use poste_verbs::actions::{Carrier, RUN};
 use poste_verbs::answer::Stored;
 use poste_verbs::caller::Ids;
 use poste_verbs::desk::{self, no_speaker};
@@ -404,7 +404,8 @@ pub(crate) fn station(global: &Global, command: &'static str, schema: Schema) ->
 /// This process, as verbs need it. Tests give a seed so that output can be compared.
 fn host() -> Host {
     let seed = std::env::var("POSTE_TEST_SEED").ok().and_then(|text| text.parse().ok());
-    Host { ids: Ids::seeded(seed), program: std::env::current_exe().ok() }
+    let run = std::env::var(RUN).ok().and_then(|run| run.parse().ok());
+    Host { ids: Ids::seeded(seed), program: std::env::current_exe().ok(), run }
 }
 
 /// The machine's clocks, or those of a test.

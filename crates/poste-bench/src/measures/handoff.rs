@@ -70,7 +70,7 @@ fn copy_and_hash(tree: &Path, copy: &Path) -> Result<f64> {
     let took = timed(|| {
         succeed(Command::new("cp").arg("-r").arg(tree).arg(copy))?;
         rustix::fs::syncfs(File::open(copy)?)?;
-        let copied = Worktree::new(copy)?;
+        let copied = Worktree::open(copy)?;
         for number in 0..FILES {
             let path = format!("part-{}/file-{number}.bin", number / 100);
             copied.present(copied.root(), Path::new(&path))?;

@@ -182,7 +182,7 @@ mod tests {
             lock_timeout: Duration::from_secs(10),
             schema: schema::CURRENT,
             clock: Arc::new(SystemClock),
-            host: Arc::new(Host { ids: poste_verbs::caller::Ids::default(), program: None }),
+            host: Arc::new(Host { ids: poste_verbs::caller::Ids::default(), program: None, run: None }),
             command_line: |part| format!("{part:?}"),
         }
     }

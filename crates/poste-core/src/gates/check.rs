@@ -1,34 +1,59 @@
 //! Looks at what a gate asks for, and has its command run.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::{CheckReport, Gate, GateReport, Gates, Program, Report, TEMPLATES, folder_of};
+use super::{CheckReport, Gate, GateReport, Gates, Program, Report, TEMPLATES, WORKTREE, folder_of};
 use crate::error::Error;
 use crate::limits;
 use crate::log::{Artifact, ArtifactState};
 use crate::payload::{self, SchemaSource};
 use crate::store::Store;
-use crate::store::artifact::{Seen, Worktree};
+use crate::store::artifact::{Files, Seen, Worktree};
 use crate::store::blobs::Blobs;
 use crate::store::discover;
 use crate::views::MessageView;
 
 /// Where gates look. It borrows nothing of the office, which can be written to while they run.
-#[derive(Debug, Clone)]
-pub struct Scene {
+#[derive(Debug)]
+pub struct Scene<'a> {
     office: PathBuf,
     config: PathBuf,
     blobs: Option<Blobs>,
+    /// Those of the caller: what a message names is looked at only where they are open.
+    files: &'a Files,
 }
 
-impl Scene {
-    pub fn of(store: &Store) -> Result<Self, Error> {
+impl<'a> Scene<'a> {
+    pub fn of(store: &Store, files: &'a Files) -> Result<Self, Error> {
         let office = store.path().ok_or_else(|| Error::Damaged("the office has no folder".to_owned()))?.to_owned();
-        Ok(Self { config: office.with_file_name(discover::CONFIG_FILE), office, blobs: store.blobs().cloned() })
+        let config = office.with_file_name(discover::CONFIG_FILE);
+        Ok(Self { config, office, blobs: store.blobs().cloned(), files })
     }
 
     pub fn office(&self) -> &Path {
         &self.office
+    }
+
+    /// The open folder an artifact is in, and its path there. A copy is in the office's own store, under its digest.
+    fn place(&self, artifact: &Artifact) -> Result<(Arc<Worktree>, PathBuf), String> {
+        if artifact.state != ArtifactState::Attached {
+            return Ok((self.folder(artifact)?, PathBuf::from(&artifact.path)));
+        }
+        let blob = self.blobs.as_ref().zip(artifact.digest.as_ref()).map(|(blobs, digest)| blobs.path(digest));
+        let blob = blob.ok_or_else(|| "its copy is not here".to_owned())?;
+        let (folder, name) = (blob.parent().unwrap_or(Path::new(".")), blob.file_name().unwrap_or_default());
+        let folder = Worktree::open(folder).map_err(|_| "its copy is not here".to_owned())?;
+        Ok((Arc::new(folder), name.into()))
+    }
+
+    /// The folder an artifact was sent from.
+    fn folder(&self, artifact: &Artifact) -> Result<Arc<Worktree>, String> {
+        let named = artifact.worktree.as_ref().map_or_else(|| folder_of(&self.config), PathBuf::from);
+        self.files.folder(&named).ok_or_else(|| {
+            let named = named.display();
+            format!("its folder {named} is not open here; attach a copy, or check it in a worktree of that repository")
+        })
     }
 }
 
@@ -62,7 +87,7 @@ pub trait Runner {
 }
 
 /// Runs the gates that apply to a message, or asks of its artifacts what can be asked of any. Changes nothing.
-pub fn run(scene: &Scene, gates: &Gates, message: &MessageView, runner: &mut dyn Runner) -> Result<Report, Error> {
+pub fn run(scene: &Scene<'_>, gates: &Gates, message: &MessageView, runner: &mut dyn Runner) -> Result<Report, Error> {
     let own = gates.of_message(message);
     let reports = match own.as_slice() {
         [] => unchanged(scene, message).into_iter().collect(),
@@ -80,7 +105,7 @@ pub fn run(scene: &Scene, gates: &Gates, message: &MessageView, runner: &mut dyn
 }
 
 /// Of a message without gates: are its artifacts there, and still what was sent?
-fn unchanged(scene: &Scene, message: &MessageView) -> Option<GateReport> {
+fn unchanged(scene: &Scene<'_>, message: &MessageView) -> Option<GateReport> {
     let gate = Gate::of_artifacts();
     let mut looking = Looking { scene, gate: &gate, message, checks: Vec::new() };
     for artifact in &message.artifacts {
@@ -92,7 +117,7 @@ fn unchanged(scene: &Scene, message: &MessageView) -> Option<GateReport> {
 }
 
 struct Looking<'a> {
-    scene: &'a Scene,
+    scene: &'a Scene<'a>,
     gate: &'a Gate,
     message: &'a MessageView,
     checks: Vec<CheckReport>,
@@ -144,8 +169,8 @@ impl Looking<'_> {
         let path = artifact.path.as_str();
         let before = self.checks.len();
         let mut say = |check, found| self.checks.push(CheckReport::new(check, Some(path), found));
-        let tree = tree(self.scene, artifact);
-        let seen = tree
+        let place = self.scene.place(artifact);
+        let seen = place
             .as_ref()
             .map_err(Clone::clone)
             .and_then(|(tree, path)| tree.look(path, gate.digest).map_err(|error| reason(&error)));
@@ -177,7 +202,7 @@ impl Looking<'_> {
             let found = if matches(pattern, path) { Ok(()) } else { Err(format!("it does not match {pattern}")) };
             say("name_matches", found);
         }
-        if let (Some(schema), Ok((tree, path))) = (&gate.artifact_schema, &tree) {
+        if let (Some(schema), Ok((tree, path))) = (&gate.artifact_schema, &place) {
             let read = tree.read(path, limits::JSON_ARTIFACT_BYTES_MAX).map_err(|error| reason(&error));
             let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is no UTF-8".to_owned()));
             let (base, key) = (self.schema_base(), self.key("artifact_schema"));
@@ -189,22 +214,14 @@ impl Looking<'_> {
 
     fn command(&mut self, program: &Program, of: Option<&Artifact>, runner: &mut dyn Runner) -> Result<(), Error> {
         let folder = folder_of(&self.scene.config);
-        let first = of.or(self.message.artifacts.first());
-        let worktree = first.and_then(|artifact| artifact.worktree.clone());
-        let worktree = worktree.unwrap_or_else(|| folder.display().to_string());
-        let file = match of {
-            Some(artifact) => place(self.scene, artifact).map(|(root, path)| root.join(path).display().to_string()),
-            None => Ok(String::new()),
-        };
         let path = of.map(|artifact| artifact.path.as_str());
-        let file = match file {
-            Ok(file) => file,
+        let values = match self.values(program, of, &folder) {
+            Ok(values) => values,
             Err(why) => {
                 self.checks.push(CheckReport::new(program.key(), path, Err(why)));
                 return Ok(());
             }
         };
-        let values = [file, self.message.number.to_string(), worktree];
         let errand = Errand {
             program: program.filled(&values),
             folder,
@@ -217,6 +234,22 @@ impl Looking<'_> {
         check.duration_ms = Some(ran.duration_ms);
         self.checks.push(check);
         Ok(())
+    }
+
+    /// What the templates stand for. A folder that is not open here has no name: a command would open it.
+    fn values(&self, program: &Program, of: Option<&Artifact>, folder: &Path) -> Result<[String; 3], String> {
+        let file = match of.map(|artifact| self.scene.place(artifact)).transpose()? {
+            Some((tree, path)) => tree.root().join(path).display().to_string(),
+            None => String::new(),
+        };
+        let sent_from = of.or(self.message.artifacts.first()).filter(|artifact| artifact.worktree.is_some());
+        let worktree = match sent_from.map(|artifact| self.scene.folder(artifact)) {
+            None => folder.display().to_string(),
+            Some(Ok(tree)) => tree.root().display().to_string(),
+            Some(Err(_)) if !program.mentions(WORKTREE) => String::new(),
+            Some(Err(why)) => return Err(why),
+        };
+        Ok([file, self.message.number.to_string(), worktree])
     }
 
     fn key(&self, name: &str) -> String {
@@ -266,25 +299,6 @@ fn filled(word: &str, values: &[String; 3]) -> String {
         }
     }
     filled + left
-}
-
-/// The folder an artifact is in, and its path there. A copy is in the office's own store, under its digest.
-fn place(scene: &Scene, artifact: &Artifact) -> Result<(PathBuf, PathBuf), String> {
-    if artifact.state == ArtifactState::Attached {
-        let blob = scene.blobs.as_ref().zip(artifact.digest.as_ref()).map(|(blobs, digest)| blobs.path(digest));
-        let blob = blob.ok_or_else(|| "its copy is not here".to_owned())?;
-        let (folder, name) = (blob.parent().unwrap_or(Path::new(".")), blob.file_name().unwrap_or_default());
-        return Ok((folder.to_owned(), name.into()));
-    }
-    let root = artifact.worktree.as_ref().map_or_else(|| folder_of(&scene.config), PathBuf::from);
-    Ok((root, PathBuf::from(&artifact.path)))
-}
-
-fn tree(scene: &Scene, artifact: &Artifact) -> Result<(Worktree, PathBuf), String> {
-    let (root, path) = place(scene, artifact)?;
-    let tree = Worktree::new(&root).map_err(|_| format!("its folder {} is not there", root.display()))?;
-    let tree = if artifact.state == ArtifactState::Attached { tree } else { tree.apart_from(&scene.office) };
-    Ok((tree, path))
 }
 
 fn reason(error: &Error) -> String {

@@ -70,8 +70,9 @@ impl Source {
 }
 
 /// What stands for a value in the words of a command, and the variable that holds it for every command.
-pub const TEMPLATES: [(&str, &str); 3] =
-    [("{artifact}", "POSTE_ARTIFACT"), ("{number}", "POSTE_NUMBER"), ("{worktree}", "POSTE_WORKTREE")];
+pub const TEMPLATES: [(&str, &str); 3] = [ARTIFACT, ("{number}", "POSTE_NUMBER"), WORKTREE];
+const ARTIFACT: (&str, &str) = ("{artifact}", "POSTE_ARTIFACT");
+const WORKTREE: (&str, &str) = ("{worktree}", "POSTE_WORKTREE");
 
 /// A gate of a workflow is for every run of it: these are called after it, with a number.
 fn is_one_of(workflow: &Label, name: &Label) -> bool {
@@ -129,7 +130,10 @@ impl Gate {
 impl Program {
     /// It speaks of an artifact, so it runs once for each.
     fn is_for_each_artifact(&self) -> bool {
-        let (template, variable) = TEMPLATES[0];
+        self.mentions(ARTIFACT)
+    }
+
+    fn mentions(&self, (template, variable): (&str, &str)) -> bool {
         match self {
             Self::Words(words) => words.iter().any(|word| word.contains(template)),
             Self::Shell(line) => line.contains(variable),

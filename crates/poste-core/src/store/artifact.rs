@@ -1,6 +1,8 @@
 //! Files that messages speak of: opened below a root and nowhere else, regular files only, hashed as they were.
 
+mod files;
 mod gather;
+mod repository;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,11 +17,15 @@ use crate::error::Error;
 use crate::limits;
 use crate::log::{Artifact, ArtifactState};
 
+pub use files::Files;
 pub use gather::{FileProblem, Listed, damaged_copies};
+pub use repository::Repository;
 
-/// Where an agent's artifacts live: its registered worktree, or the git top level it works in.
+/// A folder that is open: everything below it is reached through its handle, and no link leads out of it.
 #[derive(Debug)]
 pub struct Worktree {
+    folder: Dir,
+    /// Where it was when it was opened.
     root: PathBuf,
     office: Option<PathBuf>,
 }
@@ -33,14 +39,16 @@ pub struct Seen {
 }
 
 impl Worktree {
-    pub fn new(root: &Path) -> Result<Self, Error> {
+    /// For surfaces, which know where they were started. Nothing that a record or an input names is opened this way.
+    pub fn open(root: &Path) -> Result<Self, Error> {
         let root = root.canonicalize().map_err(|error| Error::io(root, error))?;
-        Ok(Self { root, office: None })
+        let folder = Dir::open_ambient_dir(&root, ambient_authority()).map_err(|error| Error::io(&root, error))?;
+        Ok(Self { folder, root, office: None })
     }
 
     /// Refuses the files of this office: closing any descriptor of its database would drop this process's locks on it.
     pub fn apart_from(self, office: &Path) -> Self {
-        Self { office: Some(office.to_owned()), ..self }
+        Self { office: Some(office.canonicalize().unwrap_or_else(|_| office.to_owned())), ..self }
     }
 
     pub fn root(&self) -> &Path {
@@ -50,7 +58,7 @@ impl Worktree {
     /// Records what the file is now: size and digest.
     pub fn present(&self, cwd: &Path, path: &Path) -> Result<Artifact, Error> {
         let relative = self.relative(cwd, path)?;
-        let (mut file, before) = self.open(path, &relative)?;
+        let (mut file, before) = self.open_file(path, &relative)?;
         let stored = hash(&mut file).map_err(|error| refused(path, error.to_string()))?;
         check_unchanged(path, &file, &before, stored.size)?;
         self.artifact(&relative, ArtifactState::Present, Some(stored))
@@ -59,7 +67,7 @@ impl Worktree {
     /// Copies the file into a blob.
     pub fn attach(&self, cwd: &Path, path: &Path, blobs: &Blobs) -> Result<Artifact, Error> {
         let relative = self.relative(cwd, path)?;
-        let (mut file, before) = self.open(path, &relative)?;
+        let (mut file, before) = self.open_file(path, &relative)?;
         let stored = blobs.put_from(&mut file)?;
         check_unchanged(path, &file, &before, stored.size)?;
         self.artifact(&relative, ArtifactState::Attached, Some(stored))
@@ -68,8 +76,11 @@ impl Worktree {
     /// What a file is now, by its path from the root: empty or not, whatever it was before. Its bytes are read only for
     /// its digest.
     pub fn look(&self, path: &Path, with_digest: bool) -> Result<Seen, Error> {
-        let relative = self.relative(&self.root, path)?;
-        let (mut file, before) = self.open_any(path, &relative)?;
+        // An error that is not the system's: the path leads out of the folder.
+        if self.folder.metadata(path).is_err_and(|error| error.raw_os_error().is_none()) {
+            return Err(self.outside(path));
+        }
+        let (mut file, before) = self.open_any(path, path)?;
         if !with_digest || before.len() == 0 {
             return Ok(Seen { size: before.len(), digest: with_digest.then(|| Digest::of(b"")) });
         }
@@ -82,7 +93,7 @@ impl Worktree {
     pub(crate) fn read(&self, path: &Path, bytes_max: u64) -> Result<Vec<u8>, Error> {
         use std::io::Read;
         let relative = self.relative(&self.root, path)?;
-        let (file, _) = self.open(path, &relative)?;
+        let (file, _) = self.open_file(path, &relative)?;
         let mut bytes = Vec::new();
         file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| refused(path, error.to_string()))?;
         if bytes.len() as u64 > bytes_max {
@@ -128,19 +139,17 @@ impl Worktree {
         refused(path, format!("it is outside the worktree {}", self.root.display()))
     }
 
-    fn open(&self, path: &Path, relative: &Path) -> Result<(File, Metadata), Error> {
+    fn open_file(&self, path: &Path, relative: &Path) -> Result<(File, Metadata), Error> {
         match self.open_any(path, relative)? {
             (_, meta) if meta.len() == 0 => Err(refused(path, EMPTY.to_owned())),
             opened => Ok(opened),
         }
     }
 
-    /// As [`Self::open`], empty or not.
+    /// As [`Self::open_file`], empty or not.
     fn open_any(&self, path: &Path, relative: &Path) -> Result<(File, Metadata), Error> {
-        let root =
-            Dir::open_ambient_dir(&self.root, ambient_authority()).map_err(|error| Error::io(&self.root, error))?;
         // By identity, since links give a file other names; and before it is opened, since that would be too late.
-        if let Ok(meta) = root.metadata(relative)
+        if let Ok(meta) = self.folder.metadata(relative)
             && self.is_of_the_office(meta.dev(), meta.ino())
         {
             return Err(refused(path, "it is a file of the office itself".to_owned()));
@@ -148,7 +157,7 @@ impl Worktree {
         // Without NONBLOCK, opening a pipe would wait for somebody to write into it.
         let mut options = OpenOptions::new();
         options.read(true).custom_flags((rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY).bits() as i32);
-        let file = root.open_with(relative, &options).map_err(|error| refused(path, reason(&error)))?;
+        let file = self.folder.open_with(relative, &options).map_err(|error| refused(path, reason(&error)))?;
         let meta = file.metadata().map_err(|error| refused(path, error.to_string()))?;
         if !meta.is_file() {
             return Err(refused(path, "it is not a regular file".to_owned()));
@@ -230,8 +239,8 @@ mod tests {
     fn a_file_that_is_written_to_in_its_place_has_changed() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a.txt"), "hello").unwrap();
-        let tree = Worktree::new(folder.path()).unwrap();
-        let (file, before) = tree.open(Path::new("a"), Path::new("a.txt")).unwrap();
+        let tree = Worktree::open(folder.path()).unwrap();
+        let (file, before) = tree.open_file(Path::new("a"), Path::new("a.txt")).unwrap();
         assert!(check_unchanged(Path::new("a"), &file, &before, 5).is_ok());
         assert!(check_unchanged(Path::new("a"), &file, &before, 4).is_err(), "it grew");
         let later = std::time::SystemTime::now() + std::time::Duration::from_secs(5);

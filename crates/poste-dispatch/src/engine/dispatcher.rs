@@ -627,7 +627,6 @@ pub(super) fn is_moot(code: Code) -> bool {
     matches!(code, Code::NothingToDo | Code::AlreadyClaimed | Code::Ended | Code::Archived | Code::Retired)
 }
 
-#[allow(clippy::disallowed_methods, reason = "periods are measured on the machine, not in the log")]
 fn now_instant() -> Instant {
     Instant::now()
 }

@@ -99,6 +99,10 @@ impl RunFolder {
         &self.path
     }
 
+    pub fn is_there(&self) -> bool {
+        self.path.is_dir()
+    }
+
     pub fn prompt(&self) -> PathBuf {
         self.path.join("prompt.md")
     }

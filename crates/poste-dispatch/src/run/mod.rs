@@ -19,7 +19,7 @@ mod sweep;
 mod worktree;
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use poste_config::{AgentConfig, AnswerBy, Mode};
 use poste_core::log::MessageNo;
@@ -65,6 +65,11 @@ pub fn supervisor(program: &Path, office: &Path, agent: &Name, messages: &[Messa
     let mut command = tagged(program, office, agent, messages);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
+}
+
+/// Whoever started a supervisor and lives on must not keep what is left of it.
+pub(crate) fn reap(mut supervisor: Child) {
+    std::thread::spawn(move || supervisor.wait());
 }
 
 /// The same, with the streams of who starts it.

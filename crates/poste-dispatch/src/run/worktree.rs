@@ -4,14 +4,13 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use poste_core::store::artifact::Repository;
 use poste_core::text::Name;
 use poste_run::{Finished, Output, StartError, Task, files};
 
 /// Below the office, one for each agent.
 pub const WORKTREES: &str = "worktrees";
 const GIT_LIMIT: Duration = Duration::from_secs(600);
-/// Of the small files of git that say what belongs together.
-const LINK_BYTES_MAX: u64 = 16 * 1024;
 
 /// Runs a task of git under whoever watches over the run.
 pub(crate) type Runs<'a> = &'a mut dyn FnMut(&mut Task) -> Result<Finished, StartError>;
@@ -24,7 +23,7 @@ pub(crate) fn of(office: &Path, project: &Path, agent: &Name, runs: Runs<'_>) ->
     let folder = path.to_str().ok_or("the path of the office is no UTF-8")?;
     if path.join(".git").exists() {
         // Who was killed right after the move could not tell git where it is now, and git would drop it one day.
-        if !is_known(&path) {
+        if Repository::of(&path).is_none() {
             git(project, &["worktree", "repair", folder], runs)?;
         }
         return Ok(path);
@@ -58,18 +57,6 @@ pub(crate) fn of(office: &Path, project: &Path, agent: &Name, runs: Runs<'_>) ->
 /// No agent is called so.
 fn aside(above: &Path, agent: &Name) -> PathBuf {
     above.join(format!(".{agent}.new"))
-}
-
-/// Whether git knows where it is.
-fn is_known(path: &Path) -> bool {
-    let read = |path: &Path| {
-        let bytes = files::beginning(path, LINK_BYTES_MAX).ok()?;
-        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
-    };
-    let own = path.join(".git");
-    let link = read(&own).and_then(|text| text.strip_prefix("gitdir: ").map(PathBuf::from));
-    let known = link.and_then(|link| read(&path.join(link).join("gitdir")));
-    known.is_some_and(|known| Path::new(&known).canonicalize().ok() == own.canonicalize().ok())
 }
 
 fn git(project: &Path, words: &[&str], runs: Runs<'_>) -> Result<(), String> {
@@ -122,7 +109,7 @@ mod tests {
         let made = of(&office, folder.path(), &agent, &mut |task| task.run()).unwrap();
         assert_eq!(fs::read_to_string(made.join("file")).unwrap(), "text");
         assert_eq!(sure(&made, &["status", "--porcelain"]), "");
-        assert!(!half.exists() && is_known(&made));
+        assert!(!half.exists() && Repository::of(&made).is_some());
     }
 
     #[test]
@@ -146,7 +133,7 @@ mod tests {
         sure(folder.path(), &["worktree", "add", "-q", "-b", "poste/coder", half.to_str().unwrap()]);
         fs::rename(&half, &path).unwrap();
         fs::write(path.join("work"), "of hours").unwrap();
-        assert!(!is_known(&path));
+        assert!(Repository::of(&path).is_none());
         assert_eq!(of(&office, folder.path(), &agent, &mut |task| task.run()).unwrap(), path);
         sure(folder.path(), &["worktree", "prune"]);
         assert_eq!(sure(&path, &["status", "--porcelain"]), "?? work\n");

@@ -1,7 +1,7 @@
 //! Who is on the team, and what is true of each: from the log, the folders of runs, and the processes of this machine.
 
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use poste_config::{AgentConfig, Mode, Runners};
 use poste_core::gates::Source;
@@ -209,7 +209,7 @@ fn run_facts(office: &Office, folder: &Path, run: RunView) -> Result<RunFacts, E
             .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX)),
         // Its age by the clock that wrote it; the time of the log may be another.
         last_output: files.last_output().map(|last| {
-            let age = SystemTime::now().duration_since(last).unwrap_or_default();
+            let age = last.elapsed().unwrap_or_default();
             Timestamp::from_ms(now.ms().saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)))
         }),
         run: run.run,

@@ -6,6 +6,8 @@ mod start;
 mod state;
 mod stop;
 
+use std::time::Instant;
+
 pub use alerts::alerts;
 pub(crate) use facts::role;
 pub use facts::{Member, PATIENCE_MS, Teammate, TeammateRun, facts, members, patience_ms, status, why};
@@ -14,3 +16,8 @@ pub use state::{
     FAILURES, Facts, Failures, HoldFacts, LeaseFacts, RunFacts, SessionFacts, Shown, State, Trouble, shown, troubles,
 };
 pub use stop::{Stop, Stopped, StoppedHow};
+
+#[allow(clippy::disallowed_methods, reason = "how long programs take is measured on the machine, not in the log")]
+fn now_instant() -> Instant {
+    Instant::now()
+}

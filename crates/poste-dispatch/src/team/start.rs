@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::facts::Member;
+use super::now_instant;
 use crate::run::{self, NOT_TAKEN, RunFolder, supervisor};
 use crate::verbs::resume;
 
@@ -110,7 +111,7 @@ impl Starts {
         match supervisor(&program, folder, name, &[]).current_dir(folder).spawn() {
             Ok(supervisor) => {
                 started.how = StartedHow::Starting;
-                let until = Instant::now() + START_PATIENCE;
+                let until = now_instant() + START_PATIENCE;
                 self.under_way.push(Starting { agent: name.clone(), supervisor, until });
             }
             Err(failed) => {
@@ -131,8 +132,7 @@ impl Starts {
             if let Some(started) = self.team.iter_mut().find(|started| started.agent == starting.agent) {
                 (started.how, started.run, started.why) = (how, run, why);
             }
-            // A process that lives on must not keep what is left of it.
-            std::thread::spawn(move || starting.supervisor.wait());
+            run::reap(starting.supervisor);
         }
         Ok(self.under_way.is_empty())
     }
@@ -200,7 +200,7 @@ type Kept = (StartedHow, Option<Session>, Option<String>);
 impl Starting {
     /// `None`: not yet.
     fn look(&mut self, office: &Office) -> Result<Option<Kept>, Error> {
-        let (name, is_late) = (&self.agent, Instant::now() >= self.until);
+        let (name, is_late) = (&self.agent, now_instant() >= self.until);
         let failed = |run: Option<Session>, why: &str| Some((StartedHow::Failed, run, Some(why.to_owned())));
         let ended = self.supervisor.try_wait().ok().flatten();
         Ok(match (living(office, name)?, ended) {

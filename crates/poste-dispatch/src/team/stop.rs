@@ -20,8 +20,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::now_instant;
 use super::start::resume;
-use crate::run::{self, RUN, RunFolder, sweep};
+use crate::run::{self, RunFolder, sweep};
 
 /// What a supervisor takes beyond the grace of its program to write everything down.
 const SUPERVISOR_GRACE: Duration = Duration::from_secs(5);
@@ -93,14 +94,13 @@ struct Stopping {
 
 impl Stop {
     pub(crate) fn new(id: RecordId, reason: Option<String>, within: Duration, force: bool, secrets: Secrets) -> Self {
-        Self { id, reason, within, until: Instant::now() + within, force, secrets, all: Vec::new() }
+        Self { id, reason, within, until: now_instant() + within, force, secrets, all: Vec::new() }
     }
 
     /// From here on nothing is started for it, and it is asked to stop. Says whether it had to be asked.
     pub(crate) fn begin(&mut self, desk: &mut Desk<'_>, agent: &Name, grace: Duration) -> Result<bool> {
         let running = views::running(desk.office.store(), agent)?;
-        let own = std::env::var(RUN).ok();
-        if own.is_some_and(|own| running.iter().any(|run| run.run.as_str() == own)) {
+        if desk.host.run.as_ref().is_some_and(|own| running.iter().any(|run| run.run == *own)) {
             let message = format!("{agent} is what runs this command: it stops by ending its work");
             return Err(poste_verbs::Error::refused(message).code("itself").hint(note!(
                 "answer the shutdown_request, or just end; whoever leads it stops it: " [team stop]
@@ -192,7 +192,7 @@ impl Stop {
             return Ok(());
         }
         if state.is_some_and(|state| !state.is_open()) {
-            one.answered.get_or_insert_with(Instant::now);
+            one.answered.get_or_insert_with(now_instant);
         }
         let runs = living(office, one)?;
         let in_session = is_in_session(office, &one.agent)? && one.answered.is_none();
@@ -207,7 +207,7 @@ impl Stop {
             return Ok(());
         }
         // Whoever answered has said that it ends, and gets no more than the time to do so.
-        let is_late = Instant::now() >= self.until || one.answered.is_some_and(|at| at.elapsed() >= one.grace);
+        let is_late = now_instant() >= self.until || one.answered.is_some_and(|at| at.elapsed() >= one.grace);
         if !is_late {
             return Ok(());
         }
@@ -231,7 +231,7 @@ impl Stop {
             None => {
                 tell(&format!("{} did not stop in time: its program is ended", one.agent));
                 ours.iter().for_each(|process| signal(process, Signal::TERM));
-                one.ended = Some(Instant::now());
+                one.ended = Some(now_instant());
             }
             Some(at) if !one.killed && at.elapsed() >= one.grace + SUPERVISOR_GRACE => {
                 tell(&format!("what watches over {} does not answer either: it is killed", one.agent));
@@ -249,7 +249,7 @@ impl Stopping {
         match self.let_go {
             None => {
                 waiting.iter().for_each(|process| signal(process, Signal::TERM));
-                self.let_go = Some(Instant::now());
+                self.let_go = Some(now_instant());
             }
             Some(at) if at.elapsed() >= SUPERVISOR_GRACE => {
                 waiting.iter().for_each(|process| signal(process, Signal::KILL));

@@ -27,6 +27,7 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "dispatch stop";
     const ACCESS: Access = Access::Reads;
+    const ACTS_OUTSIDE: bool = true;
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

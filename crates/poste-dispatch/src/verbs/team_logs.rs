@@ -50,7 +50,7 @@ impl Verb for Input {
         };
         let view = views::run(store, &run)?.filter(|view| view.agent == *name);
         let view = view.ok_or_else(|| Error::not_found(format!("{name} had no run {run}")))?;
-        if !RunFolder::of(desk.office.path()?, &run).path().is_dir() {
+        if !RunFolder::of(desk.office.path()?, &run).is_there() {
             return Err(Error::not_found(format!("the files of run {run} are gone, or on {}", view.host))
                 .hint(note!("what it printed last is in the log: "[log show])));
         }

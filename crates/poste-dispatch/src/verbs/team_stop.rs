@@ -50,6 +50,7 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "team stop";
     const ACCESS: Access = Access::Writes;
+    const ACTS_OUTSIDE: bool = true;
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

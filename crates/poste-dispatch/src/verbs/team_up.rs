@@ -18,6 +18,7 @@ pub struct Input {
 impl Verb for Input {
     const NAME: &'static str = "team up";
     const ACCESS: Access = Access::Writes;
+    const ACTS_OUTSIDE: bool = true;
     type Answer = Starts;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Starts>> {

@@ -14,3 +14,11 @@ fn verbs_are_listed_once_and_in_order() {
     let names: Vec<&str> = poste_dispatch::VERBS.iter().map(|spec| spec.name).collect();
     assert!(names.is_sorted_by(|one, next| one < next), "{names:?}");
 }
+
+/// Whoever adds to these adds to what a permission has to cover.
+#[test]
+fn what_verbs_do_beyond_the_office_is_known() {
+    let verbs = poste_dispatch::VERBS.iter();
+    let names: Vec<&str> = verbs.filter(|spec| spec.acts_outside || spec.runs_commands).map(|spec| spec.name).collect();
+    assert_eq!(names, ["dispatch stop", "team stop", "team up"]);
+}

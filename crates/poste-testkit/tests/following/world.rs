@@ -105,8 +105,8 @@ impl World {
 
 /// Calls a verb the way a surface does, with JSON, and answers with JSON.
 pub fn call<V: Verb>(office: &mut Office, actor: &str, input: Value) -> Value {
-    let caller = Caller { actor: Some(actor.parse().unwrap()), session: None, via: Via::Cli, files: Files::None };
-    let host = Host { ids: Ids::default(), program: None };
+    let caller = Caller { actor: Some(actor.parse().unwrap()), session: None, via: Via::Cli, files: Files::none() };
+    let host = Host { ids: Ids::default(), program: None, run: None };
     let input: V = serde_json::from_value(input).unwrap();
     let answered = Desk::new(office, &caller, &host).call(input).unwrap();
     serde_json::to_value(&answered.answer).unwrap()

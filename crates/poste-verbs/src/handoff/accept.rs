@@ -4,7 +4,7 @@ use std::path::Path;
 
 use poste_core::handoff::{HandoffAnswer, Package};
 use poste_core::log::{Intent, MessageNo, Position};
-use poste_core::store::artifact::{FileProblem, Worktree, damaged_copies};
+use poste_core::store::artifact::{FileProblem, damaged_copies};
 use poste_core::store::tables::HandoffState;
 use poste_core::text::{RecordId, count};
 use poste_core::views::{self, HandoffView};
@@ -15,7 +15,7 @@ use super::verify::take_anyway;
 use super::{Decided, answer_mail, find, verify};
 use crate::draft::{one_line, prefixed, said};
 use crate::secret::Secrets;
-use crate::{Access, Answered, Desk, Error, Files, Result, Verb};
+use crate::{Access, Answered, Desk, Error, Result, Verb};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -193,16 +193,15 @@ fn named(error: Error, problems: &[FileProblem]) -> Error {
 /// What became of the files themselves. The copies are what is handed over; that they differ must be known.
 fn changed_files(desk: &mut Desk<'_>, view: &HandoffView, strict: bool) -> Result<Vec<FileProblem>> {
     let Some(root) = view.worktree.as_deref().filter(|_| !view.artifacts.is_empty()) else { return Ok(Vec::new()) };
-    // Whoever may touch no files here is not told about those of others either.
-    let tree = match desk.caller.files {
-        Files::Worktree(_) => Worktree::new(Path::new(root)).ok(),
-        Files::None => None,
-    };
-    let Some(tree) = tree else {
-        desk.say(format!("the folder of {} is not here, only the copies were checked: {root}", view.from));
+    let Some(tree) = desk.caller.files.folder(Path::new(root)) else {
+        desk.say(format!(
+            "only the copies were checked: the folder of {} is not open here ({root}); \
+             to compare its files, accept in a worktree of that repository",
+            view.from
+        ));
         return Ok(Vec::new());
     };
-    let changed = tree.apart_from(desk.office.path()?).changes(&view.artifacts);
+    let changed = tree.changes(&view.artifacts);
     if strict && !changed.is_empty() {
         let files = count(changed.len(), "file");
         let error = Error::refused(format!("{files} of handoff {} changed since it was made", view.number));

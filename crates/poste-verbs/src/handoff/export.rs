@@ -41,6 +41,7 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "handoff export";
     const ACCESS: Access = Access::Reads;
+    const ACTS_OUTSIDE: bool = true;
     const BY_HAND: &'static [&'static str] = &["folder"];
     type Answer = Answer;
 

@@ -1,7 +1,7 @@
 //! The registry of all verbs.
 
-use poste_verbs::VERBS;
 use poste_verbs::verb::OUTSIDE;
+use poste_verbs::{Spec, VERBS};
 use serde_json::Value;
 
 #[test]
@@ -22,4 +22,12 @@ fn every_verb_takes_an_object_and_answers_with_something() {
         assert_eq!(input().get("type").and_then(Value::as_str), Some("object"), "{name}");
         assert!(answer().as_object().is_some_and(|schema| !schema.is_empty()), "{name}");
     }
+}
+
+/// A verb that joins these lists is one more thing that a permission has to cover.
+#[test]
+fn what_verbs_do_beyond_the_office_is_known() {
+    let names = |is: fn(&Spec) -> bool| VERBS.iter().filter(|spec| is(spec)).map(|spec| spec.name).collect::<Vec<_>>();
+    assert_eq!(names(|spec| spec.runs_commands), ["claim", "handoff accept", "verify"]);
+    assert_eq!(names(|spec| spec.acts_outside), ["handoff export", "snapshot"]);
 }

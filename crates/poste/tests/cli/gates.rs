@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use crate::assert_transcript;
-use crate::common::Desk;
+use crate::common::{Desk, git};
 
 const DRAFTS: &str = "\
 [[gate]]
@@ -308,6 +308,58 @@ fn a_file_that_was_swapped_is_noticed_by_name() {
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, "a draft").unwrap();
     let _ = desk.peek("poste verify 1").ok();
+}
+
+#[test]
+fn a_folder_that_a_message_names_is_looked_at_only_where_it_is_open() {
+    let mut desk = newsroom("[[gate]]\nname = \"draft\"\ntype = \"draft_ready\"\ndigest = true\n");
+    let send = "poste send editor 'A draft' --office ../project/.poste --type draft_ready --as writer";
+    desk.cd("elsewhere");
+    desk.file("a.md", "a draft");
+    desk.quietly(&format!("{send} --artifact a.md"));
+    desk.quietly(&format!("{send} --attach a.md"));
+    desk.cd("project");
+    let not_open = format!("its folder {} is not open here", desk.root().join("elsewhere").display());
+    let verified = desk.peek("poste verify 1").exits(4);
+    assert!(verified.out().contains(&format!("exists of a.md: {not_open}; attach a copy")), "{}", verified.out());
+    let claimed = desk.peek("poste claim 1 --as editor").exits(4);
+    assert!(claimed.err().contains(&not_open), "{}", claimed.err());
+    let _ = desk.peek("poste verify 2").ok();
+    // Who works there looks at it as before.
+    desk.cd("elsewhere");
+    let _ = desk.peek("poste verify 1 --office ../project/.poste").ok();
+    // Nor is it named to a command, which would open it.
+    desk.cd("project");
+    for (gate, passes) in [
+        ("command = [\"test\", \"-e\", \"{worktree}\"]", false),
+        ("shell = 'test -e \"$POSTE_WORKTREE\"'", false),
+        ("command = [\"sh\", \"-c\", \"test -z \\\"$POSTE_WORKTREE\\\"\"]", true),
+    ] {
+        desk.file("poste.toml", format!("[[gate]]\nname = \"it\"\ntype = \"draft_ready\"\n{gate}\n"));
+        desk.quietly("poste trust --yes --as anna");
+        let verified = desk.peek("poste verify 2");
+        assert_eq!(verified.code, if passes { 0 } else { 4 }, "{gate}: {}", verified.out());
+        assert_eq!(verified.out().contains(&not_open), !passes, "{gate}: {}", verified.out());
+    }
+}
+
+#[test]
+fn every_worktree_of_a_repository_is_open_to_gates() {
+    let mut desk = newsroom("[[gate]]\nname = \"draft\"\ntype = \"draft_ready\"\ndigest = true\n");
+    let (main, linked) = (desk.path(""), desk.root().join("linked"));
+    git(&desk, &main, &["init", "--quiet"]);
+    git(&desk, &main, &["add", "poste.toml"]);
+    git(&desk, &main, &["commit", "--quiet", "--message=first"]);
+    git(&desk, &main, &["worktree", "add", "--quiet", linked.to_str().unwrap()]);
+    draft(&mut desk, "main.md", "a draft");
+    desk.cd("linked/src");
+    draft(&mut desk, "linked.md", "a draft");
+    for folder in ["project", "linked"] {
+        desk.cd(folder);
+        for number in [1, 2] {
+            let _ = desk.peek(&format!("poste verify {number}")).ok();
+        }
+    }
 }
 
 /// The database of the office beside a file.

@@ -375,6 +375,20 @@ fn the_receiver_runs_commands_where_it_accepts_whatever_was_registered() {
 }
 
 #[test]
+fn a_folder_that_a_handoff_names_is_compared_only_where_it_is_open() {
+    let mut desk = workshop();
+    desk.cd("elsewhere");
+    let file = desk.file("a.txt", "first");
+    desk.quietly("poste handoff create coder --task 'Take it' --artifact a.txt --as lead --office ../project/.poste");
+    fs::write(file, "second").unwrap();
+    desk.cd("project");
+    let accepted = desk.peek("poste handoff accept 1 --as coder").ok();
+    let told = format!("the folder of lead is not open here ({})", desk.root().join("elsewhere").display());
+    assert!(accepted.err().contains(&told) && !accepted.err().contains("changed"), "{}", accepted.err());
+    assert_eq!(desk.peek("poste handoff show 1 --json").json()["decision"]["answer"]["changed"], json!([]));
+}
+
+#[test]
 fn a_secret_in_a_handoff_or_in_what_a_command_wrote_is_stopped() {
     let mut desk = workshop();
     let key = "AKIAIOSFODNN7EXAMPLX";

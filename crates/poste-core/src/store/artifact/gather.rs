@@ -5,7 +5,6 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 
-use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, MetadataExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,12 +54,9 @@ impl Listed {
 impl Worktree {
     /// Looks at files, and at everything below folders. Opens nothing.
     pub fn list(&self, cwd: &Path, paths: &[PathBuf], with_empty: bool) -> Result<Listed, Error> {
-        let root = self.root_folder()?;
-        let office = self.office.as_ref().and_then(|office| office.canonicalize().ok());
-        let office = office.and_then(|office| office.strip_prefix(&self.root).ok().map(Path::to_owned));
+        let office = self.office.as_ref().and_then(|office| office.strip_prefix(&self.root).ok());
         let mut listing = Listing {
             tree: self,
-            root,
             office,
             with_empty,
             looked_at: 0,
@@ -122,13 +118,12 @@ impl Worktree {
         })?;
         blobs.sync()?;
         // Once more, all of them: while the others were copied, one may have been replaced.
-        let root = self.root_folder()?;
         for (relative, before) in &listed.files {
             let path = relative.display().to_string();
             if problems.iter().any(|problem| problem.path == path) {
                 continue;
             }
-            if let Some(what) = changed(&root, relative, before) {
+            if let Some(what) = changed(&self.folder, relative, before) {
                 problems.push(FileProblem { path, what });
             }
         }
@@ -175,10 +170,6 @@ impl Worktree {
             .iter()
             .filter_map(|artifact| look(artifact).map(|what| FileProblem { path: artifact.path.clone(), what }));
         found.collect()
-    }
-
-    fn root_folder(&self) -> Result<Dir, Error> {
-        Dir::open_ambient_dir(&self.root, ambient_authority()).map_err(|error| Error::io(&self.root, error))
     }
 }
 
@@ -254,9 +245,8 @@ impl<R: Read> Read for Counted<'_, R> {
 
 struct Listing<'a> {
     tree: &'a Worktree,
-    root: Dir,
     /// Of the office, if it is below the root.
-    office: Option<PathBuf>,
+    office: Option<&'a Path>,
     with_empty: bool,
     looked_at: usize,
     listed: Listed,
@@ -272,7 +262,7 @@ impl Listing<'_> {
         match self.tree.relative_or_root(cwd, path) {
             Err(error) => self.problem(path, error),
             Ok(_) if path.as_os_str().is_empty() => self.problem(path, refused(path, "it has no name".to_owned())),
-            Ok(relative) => match self.root.metadata(in_root(&relative)) {
+            Ok(relative) => match self.tree.folder.metadata(in_root(&relative)) {
                 Err(error) => self.problem(path, refused(path, reason(&error))),
                 Ok(meta) if meta.is_dir() && is_of_git(&relative) => {
                     self.problem(path, refused(path, OF_GIT.to_owned()));
@@ -310,11 +300,12 @@ impl Listing<'_> {
     /// In the order of names, so that the same folder always gives the same list. Git's own folder and the office are
     /// no part of anybody's work.
     fn add_folder(&mut self, folder: &Path) {
-        if self.is_too_much() || self.office.as_deref() == Some(folder) {
+        if self.is_too_much() || self.office == Some(folder) {
             return;
         }
         let names = self
-            .root
+            .tree
+            .folder
             .read_dir(in_root(folder))
             .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<BTreeSet<_>>>());
         let names = match names {
@@ -324,7 +315,7 @@ impl Listing<'_> {
         for name in names.into_iter().filter(|name| name != ".git") {
             self.looked_at += 1;
             let path = folder.join(name);
-            match self.root.symlink_metadata(&path) {
+            match self.tree.folder.symlink_metadata(&path) {
                 Err(error) => self.problem(&path, refused(&path, reason(&error))),
                 Ok(meta) if meta.is_dir() => self.add_folder(&path),
                 Ok(meta) if meta.is_symlink() => self.add_link(&path),
@@ -340,7 +331,7 @@ impl Listing<'_> {
     fn add_link(&mut self, path: &Path) {
         match self.tree.relative(&self.tree.root, path) {
             Err(error) => self.problem(path, error),
-            Ok(relative) => match self.root.metadata(&relative) {
+            Ok(relative) => match self.tree.folder.metadata(&relative) {
                 Err(error) => self.problem(path, refused(path, reason(&error))),
                 Ok(meta) if meta.is_dir() => {
                     self.problem(path, refused(path, LINKED_FOLDER.to_owned()));
@@ -351,7 +342,7 @@ impl Listing<'_> {
     }
 
     fn is_of_the_office(&self, relative: &Path, meta: &Metadata) -> bool {
-        self.office.as_ref().is_some_and(|office| relative.starts_with(office))
+        self.office.is_some_and(|office| relative.starts_with(office))
             || self.tree.is_of_the_office(meta.dev(), meta.ino())
     }
 

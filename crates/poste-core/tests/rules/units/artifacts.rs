@@ -16,7 +16,7 @@ fn fixture() -> (tempfile::TempDir, Worktree) {
     fs::write(root.join("src/a.txt"), "hello").unwrap();
     fs::write(root.join("empty"), "").unwrap();
     fs::write(folder.path().join("secret"), "outside").unwrap();
-    let worktree = Worktree::new(&root).unwrap();
+    let worktree = Worktree::open(&root).unwrap();
     (folder, worktree)
 }
 
@@ -151,7 +151,7 @@ fn project() -> Fixture {
         fs::write(root.join(path), text).unwrap();
     }
     fs::write(folder.path().join("secret"), "outside").unwrap();
-    let tree = Worktree::new(&root).unwrap().apart_from(&root.join(".poste"));
+    let tree = Worktree::open(&root).unwrap().apart_from(&root.join(".poste"));
     let blobs = folder.path().join("blobs");
     fs::create_dir(&blobs).unwrap();
     Fixture { tree, blobs: Blobs::new(blobs), folder }

@@ -10,6 +10,7 @@ mod document;
 mod envelope;
 mod error;
 mod escape;
+mod files;
 mod gates;
 mod handoff;
 mod lock;

@@ -12,7 +12,7 @@ use poste_core::text::Name;
 use poste_core::views;
 use poste_run::{Environment, Output, Task, TranscriptFile, Watcher as _};
 use poste_verbs::model::fence;
-use poste_verbs::{Caller, Desk, gates};
+use poste_verbs::{Caller, Desk, Files, gates};
 
 use super::{
     Run, START_PATIENCE, STDOUT, Supervisor, TRANSCRIPT, TRANSCRIPT_BYTES_MAX, WORD_BYTES_MAX, length, subagent_name,
@@ -32,12 +32,20 @@ pub(super) struct Prepared {
 impl Supervisor<'_> {
     /// Runs the gates of what was claimed, and gives what is left of it.
     fn pass_gates(&mut self, run: &Run) -> Result<Claimed, String> {
-        let caller = Caller::acting_for(self.errand.agent.clone(), Some(run.run.clone()), Via::Dispatch);
+        let acting = Caller::acting_for(self.errand.agent.clone(), Some(run.run.clone()), Via::Dispatch);
+        let caller = Caller { files: self.files(), ..acting };
         let gates = poste_config::gates(&self.office).map_err(|error| error.to_string())?;
         let mut desk = Desk::new(&mut self.office, &caller, self.host);
         let gated = gates::of_claim(&mut desk, &gates, &run.record, run.claimed.clone(), None);
         self.carrier.carry_out(&mut self.office);
         gated.map(|gated| gated.claimed).map_err(|error| error.message)
+    }
+
+    /// Gates look at the project this office is for, wherever its agents work.
+    fn files(&self) -> Files {
+        let office = self.office.path().ok();
+        let opened = office.and_then(|office| Files::open(office.parent()?, office).ok());
+        opened.unwrap_or_default()
     }
 
     /// Everything that can go wrong before the program starts, and the program to start.

@@ -1,0 +1,64 @@
+//! The worktrees of a git repository, as git has written them down.
+//!
+//! A linked worktree has a `.git` file that names a folder in `worktrees/` of the repository, and that folder names the
+//! worktree. Only where both agree is it one: neither an unpacked archive nor a record can claim a folder.
+
+use std::path::{Path, PathBuf};
+
+use super::Worktree;
+
+const WORKTREES: &str = "worktrees";
+/// Of the small files that say what belongs together.
+const LINK_BYTES_MAX: u64 = 16 * 1024;
+
+#[derive(Debug)]
+pub struct Repository {
+    /// What all its worktrees share: the folder `.git` of the main one.
+    shared: Worktree,
+}
+
+impl Repository {
+    /// The repository of the worktree at `top`, if it is one that git knows.
+    pub fn of(top: &Path) -> Option<Self> {
+        let tree = Worktree::open(top).ok()?;
+        let own = match tree.folder.symlink_metadata(".git").ok()?.is_dir() {
+            true => tree.root.join(".git"),
+            false => linked_from(&tree)?,
+        };
+        // Of the main worktree, or of a bare repository with its worktrees around it, it is inside.
+        if own.starts_with(&tree.root) {
+            return Some(Self { shared: Worktree::open(&own).ok()? });
+        }
+        let repository = Self { shared: Worktree::open(own.ancestors().nth(2)?).ok()? };
+        repository.worktree(&tree.root).is_some().then_some(repository)
+    }
+
+    /// Opens its worktree with this root, if it has one there.
+    pub(super) fn worktree(&self, root: &Path) -> Option<Worktree> {
+        let shared = self.shared.root();
+        if shared.ends_with(".git") && shared.parent() == Some(root) {
+            return Worktree::open(root).ok();
+        }
+        let names = self.shared.folder.read_dir(WORKTREES).ok()?.flatten();
+        let mut linked = names.map(|name| Path::new(WORKTREES).join(name.file_name()));
+        let folder = linked.find(|folder| self.names(folder).as_deref() == Some(root))?;
+        let tree = Worktree::open(root).ok()?;
+        (linked_from(&tree)? == shared.join(folder)).then_some(tree)
+    }
+
+    /// The root of the worktree that a folder in `worktrees/` is for.
+    fn names(&self, folder: &Path) -> Option<PathBuf> {
+        let link = self.shared.root().join(folder).join(text(&self.shared, &folder.join("gitdir"))?.trim());
+        link.parent()?.canonicalize().ok()
+    }
+}
+
+/// The folder in its repository that the `.git` file of a linked worktree names.
+fn linked_from(tree: &Worktree) -> Option<PathBuf> {
+    let link = text(tree, Path::new(".git"))?;
+    tree.root().join(link.strip_prefix("gitdir:")?.trim()).canonicalize().ok()
+}
+
+fn text(tree: &Worktree, path: &Path) -> Option<String> {
+    String::from_utf8(tree.read(path, LINK_BYTES_MAX).ok()?).ok()
+}
