@@ -183,7 +183,7 @@ fn whoever_does_not_stop_is_ended_and_what_it_held_comes_back() {
     let number = crew.send("lead", "coder", "directive");
     until("that it has it", || crew.file("holds").exists());
     assert_eq!(crew.state("coder"), "working");
-    let run = crew.status("coder")["run"].as_str().expect("a run").to_owned();
+    let run = crew.status("coder")["runs"][0]["run"].as_str().expect("a run").to_owned();
     let itself = crew.command(&["team", "stop", "coder", "--as", "lead"]).env("POSTE_RUN", run).output().unwrap();
     assert_eq!(itself.status.code(), Some(4));
     assert!(String::from_utf8_lossy(&itself.stderr).contains("coder is what runs this command"));
