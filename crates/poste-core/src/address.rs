@@ -1,4 +1,4 @@
-//! Where a message can be sent: one grammar for every surface and for the log.
+//! Addresses of messages: one grammar for every surface and for the log.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,15 +11,15 @@ use crate::text::{EVERYONE, InvalidText, Name, Topic, Word};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Address {
-    /// `coder`: this agent.
+    /// `coder`: one agent.
     Agent(Name),
-    /// `role:reviewer`: one delivery, taken by whichever member claims it.
+    /// `role:reviewer`: one delivery, taken by the member that claims it.
     Role(Word),
-    /// `can:typescript`: one delivery, taken by whichever able agent claims it.
+    /// `can:typescript`: one delivery, taken by the able agent that claims it.
     Can(Word),
-    /// `every:role:reviewer`: a delivery for each.
+    /// `every:role:reviewer`: one delivery per member.
     EveryRole(Word),
-    /// `every:can:typescript`: a delivery for each.
+    /// `every:can:typescript`: one delivery per able agent.
     EveryCan(Word),
     /// `everyone`: each active agent but the sender.
     Everyone,
@@ -28,7 +28,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// One delivery that any member may claim.
+    /// Whether the address makes one delivery that any member may claim.
     pub fn is_group(&self) -> bool {
         matches!(self, Self::Role(_) | Self::Can(_))
     }

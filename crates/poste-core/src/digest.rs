@@ -23,7 +23,7 @@ impl Digest {
         &self.0
     }
 
-    /// Enough of it for a person to compare by eye.
+    /// A prefix that is long enough to compare by eye.
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
     }

@@ -1,7 +1,7 @@
-//! Texts of shared contexts: how two of them differ, and how two changes of one become one.
+//! Texts of shared contexts: comparing two of them, and merging two changes of one.
 //!
-//! Comparing line by line takes the square of what differs, so there is a limit to it: what differs by more is told as
-//! taken away and put there whole, and is not merged.
+//! Comparing line by line takes quadratic time in the lines that differ, so it is limited. A larger difference is shown
+//! as removed and added as a whole, and is not merged.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use diffy::{ConflictStyle, DiffOptions, MergeOptions};
 
 use crate::log::Lines;
 
-/// Lines that are compared with each other, of both texts together, without those both begin and end with.
+/// Maximum number of lines to compare, in both texts together, without their common beginning and end.
 const COMPARED_MAX: usize = 8_000;
 
-/// How many lines were added and taken away.
+/// Number of lines added and removed.
 pub fn count(before: &str, after: &str) -> Lines {
     let (before, after) = middles(before, after);
     let all = |text: &str| lines(text).count();
@@ -31,12 +31,12 @@ pub fn count(before: &str, after: &str) -> Lines {
     counted
 }
 
-/// The lines of a text that adds nothing but them.
+/// The line count of a text that is added as a whole.
 pub fn count_all(text: &str) -> Lines {
     Lines { added: small(lines(text).count()), removed: 0 }
 }
 
-/// A unified diff; empty if nothing differs. The names are those of the two texts.
+/// A unified diff; empty if nothing differs. `names` are the file names of the two texts.
 pub fn unified(before: &str, after: &str, names: (&str, &str)) -> String {
     if before == after {
         return String::new();
@@ -49,7 +49,7 @@ pub fn unified(before: &str, after: &str, names: (&str, &str)) -> String {
     options.create_patch(before, after).to_string()
 }
 
-/// What two changes of one text come to. `Err`: they touch the same lines; the text has both, between markers.
+/// Merges two changes of one text. `Err`: they touch the same lines; the text has both versions, between markers.
 pub fn merge(base: &str, mine: &str, theirs: &str) -> Result<String, String> {
     if mine == theirs || theirs == base {
         return Ok(mine.to_owned());
@@ -61,7 +61,8 @@ pub fn merge(base: &str, mine: &str, theirs: &str) -> Result<String, String> {
         return Err(marked(mine, theirs));
     }
     let merged = MergeOptions::new().set_conflict_style(ConflictStyle::Merge).merge(base, mine, theirs);
-    // Whatever the algorithm thinks of it: a line somebody added is there, or somebody chooses between the whole texts.
+    // A safety net for the algorithm: unless every added line is in the result, a person chooses between the whole
+    // texts.
     let (Ok(result) | Err(result)) = &merged;
     match keeps_every_line(base, mine, theirs, result) {
         true => merged,
@@ -69,7 +70,7 @@ pub fn merge(base: &str, mine: &str, theirs: &str) -> Result<String, String> {
     }
 }
 
-/// Whether every line that one side added is in the result as often as it must be, less what the other side took away.
+/// Whether every line that one side added is in the result as often as required, minus what the other side removed.
 fn keeps_every_line(base: &str, mine: &str, theirs: &str, merged: &str) -> bool {
     let mut counts: BTreeMap<&str, [i64; 4]> = BTreeMap::new();
     for (index, text) in [base, mine, theirs, merged].into_iter().enumerate() {
@@ -84,7 +85,7 @@ fn keeps_every_line(base: &str, mine: &str, theirs: &str, merged: &str) -> bool 
     })
 }
 
-/// Both texts, one after the other, for somebody to choose from.
+/// Both texts, one after the other, for a person to choose from.
 fn marked(mine: &str, theirs: &str) -> String {
     format!("<<<<<<< ours\n{}=======\n{}>>>>>>> theirs\n", ended(mine), ended(theirs))
 }
@@ -108,7 +109,7 @@ fn whole(before: &str, after: &str, names: (&str, &str)) -> String {
     text
 }
 
-/// A text that ends with a line end, if it has anything.
+/// The text with a final line end, unless it is empty.
 pub fn ended(text: &str) -> String {
     match text.is_empty() || text.ends_with('\n') {
         true => text.to_owned(),
@@ -121,7 +122,7 @@ fn compared(before: &str, after: &str) -> usize {
     lines(before).count() + lines(after).count()
 }
 
-/// Two texts without the lines both begin with, and without those both end with.
+/// Two texts without their common first lines and common last lines.
 fn middles<'a>(before: &'a str, after: &'a str) -> (&'a str, &'a str) {
     let same: usize =
         lines(before).zip(lines(after)).take_while(|(one, other)| one == other).map(|(one, _)| one.len()).sum();

@@ -1,4 +1,4 @@
-//! What can go wrong with an office, apart from a proposal being refused (that is an [`Outcome`](crate::fold::Outcome)).
+//! Errors of an office. A refused proposal is not one of them; it is an [`Outcome`](crate::fold::Outcome).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -47,8 +47,8 @@ pub enum Error {
     Rejected(#[from] Rejection),
     #[error("the office is damaged: {0}")]
     Damaged(String),
-    /// The database itself; one whose disk fails to read looks the same. Unlike a damaged record, archive or blob,
-    /// it is nothing a listing may go past: what it holds beyond that is unknown.
+    /// The database itself is damaged, or its disk fails to read, which looks the same. Unlike a damaged record,
+    /// archive or blob, a listing may not skip this: what else the database holds is unknown.
     #[error("the office is damaged: {0}")]
     DatabaseDamaged(String),
     #[error("{path}: {message}")]

@@ -1,20 +1,20 @@
-//! Message content is data: nothing in it may move a cursor, colour a line or turn text around.
+//! Message content is data: nothing in it may move the cursor, colour a line or reverse the text direction.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// One line: every control character is made visible, line ends too.
+/// One line: makes every control character visible, including line ends.
 pub fn line(text: &str) -> Cow<'_, str> {
     escape(text, |character| is_dangerous(character) || character == '\n' || character == '\t')
 }
 
-/// Several lines: line ends and tabs stay.
+/// Several lines: keeps line ends and tabs.
 pub fn block(text: &str) -> Cow<'_, str> {
     escape(text, is_dangerous)
 }
 
-/// A text in one line, for the middle of a line, a heading or a cell of a table. Never to be put at the beginning of a
-/// line, where a number or a hyphen alone would begin a list.
+/// Text on one line, for the middle of a line, a heading or a table cell. Never for the beginning of a line, where a
+/// number or a hyphen alone would start a list.
 pub fn markdown(text: &str) -> String {
     let line = line(text);
     let mut safe = String::with_capacity(line.len() + 8);
@@ -24,7 +24,7 @@ pub fn markdown(text: &str) -> String {
         let is_in_word = |neighbour: Option<&char>| neighbour.is_some_and(|c| c.is_alphanumeric());
         let means_something = match character {
             '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '|' | '~' | '&' | '$' | '#' => true,
-            // In a word it is a part of it.
+            // Between two letters or digits, an underscore is part of the word.
             '_' => !(is_in_word(before.as_ref()) && is_in_word(characters.peek())),
             _ => false,
         };
@@ -37,8 +37,9 @@ pub fn markdown(text: &str) -> String {
     safe
 }
 
-/// A text for Mermaid, in which no character is part of its language: `;` ends a statement, `#` begins an entity, `%%` a
-/// comment, `<` a tag. Entities are what Mermaid itself has for them. What it uses for them inside is told apart as well.
+/// Text for Mermaid in which no character is part of its language: `;` ends a statement, `#` begins an entity, `%%` a
+/// comment, `<` a tag. Special characters become Mermaid's own entities. The characters that Mermaid uses internally
+/// for entities are escaped too.
 pub fn mermaid(text: &str) -> String {
     let line = line(text);
     let mut safe = String::with_capacity(line.len() + 16);
@@ -57,12 +58,12 @@ pub fn mermaid(text: &str) -> String {
     safe
 }
 
-/// JSON that is safe on a terminal: what serde_json leaves as it is becomes `\u….`.
+/// JSON that is safe on a terminal: escapes what serde_json leaves unescaped as `\u….`.
 pub fn json(text: &str) -> Cow<'_, str> {
     escape_json(text, is_dangerous)
 }
 
-/// As [`json`], and in one line: a payload is kept as it was given, with the line ends between its parts.
+/// Like [`json`], but on one line: a payload is kept as given, including the line ends between its parts.
 pub fn json_line(text: &str) -> Cow<'_, str> {
     escape_json(text, |character| is_dangerous(character) || character == '\n' || character == '\t')
 }
@@ -83,12 +84,12 @@ fn escape_json(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
         if !bad(character) {
             safe.push(character);
         } else if in_string {
-            // In a string, and only there, this means the same.
+            // Inside a string, and only there, the escape means the same.
             for unit in character.encode_utf16(&mut [0; 2]) {
                 let _ = write!(safe, "\\u{unit:04x}");
             }
         } else {
-            // Between the parts of JSON stands nothing but white space.
+            // Between the parts of JSON there is only white space.
             safe.push(' ');
         }
     }
@@ -113,11 +114,11 @@ fn escape(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Controls (C0, DEL, C1), characters that turn the direction of text, and ones nobody can see.
+/// Controls (C0, DEL, C1), characters that change the text direction, and invisible ones.
 fn is_dangerous(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
-        // The one that makes an emoji of a character is harmless and common.
+        // The selector that turns a character into an emoji is harmless and common.
         '\u{fe0f}' => false,
         '\u{ad}'
         | '\u{34f}'

@@ -1,6 +1,7 @@
-//! What a handoff says: the words of a package and of its answer, and how people read them.
+//! The content of handoffs: packages and answers, and how people read them.
 //!
-//! The fold never sees any of this. The payload of the message is one of these objects, its body the same as Markdown.
+//! The fold never sees any of this. The payload of the message is one of these objects; its body is the same as
+//! Markdown.
 
 mod markdown;
 
@@ -101,7 +102,7 @@ pub struct HandoffAnswer {
 }
 
 impl VerifyCommand {
-    /// For people to read.
+    /// The command as one line, for people to read.
     pub fn line(&self) -> String {
         match self.shell {
             true => format!("sh -c {}", shell_words(&self.argv)),
@@ -110,7 +111,7 @@ impl VerifyCommand {
     }
 }
 
-/// Words as one line, from which a shell would read the same words.
+/// Words as one line that a shell would split into the same words.
 fn shell_words(words: &[String]) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     let quoted = words.iter().map(|word| match !word.is_empty() && word.chars().all(is_plain) {
@@ -131,7 +132,7 @@ impl Package {
         content(subject, markdown::package(self), self)
     }
 
-    /// A package as the payload of its message says it.
+    /// The package in the payload of its message.
     pub fn of(payload: Option<&str>) -> Option<Self> {
         serde_json::from_str(payload?).ok()
     }
@@ -148,7 +149,7 @@ impl HandoffAnswer {
         serde_json::from_str(payload?).ok()
     }
 
-    /// The record of an acceptance, and its words.
+    /// The record and content of an acceptance.
     pub fn accept(&self, mail: Send, package: &Package, subject: String) -> (HandoffAccept, Content) {
         let header = HandoffAccept {
             mail,
@@ -170,7 +171,7 @@ fn content<T: Serialize>(subject: String, body: String, payload: &T) -> Content 
     Content { subject, body: body.as_str().into(), payload: Some(payload), ..Content::default() }
 }
 
-/// The texts of a package folder, by name. They say what the log says, and nothing of when or where they are written.
+/// The texts of a package folder, by name. They depend only on the log, not on when or where they are written.
 pub fn documents(view: &HandoffView) -> Vec<(&'static str, String)> {
     let metadata = serde_json::to_string_pretty(view).expect("plain data always encodes");
     vec![

@@ -1,18 +1,18 @@
-//! The heart of Poste: one log, one fold, and the SQLite file they live in.
+//! The core of Poste: one log, one fold, and the SQLite file that holds them.
 //!
 //! ```text
 //!  surfaces ── Proposal ──▶ Office ──▶ order ──▶ fold(tables, record) ──▶ tables ──▶ views
 //! ```
 //!
 //! * [`log`]: envelopes, content, the kinds of records, the [`Sequencer`](log::Sequencer) trait.
-//! * [`fold`]: every rule of the office, one file a noun. Deterministic and total.
+//! * [`fold`]: every rule of the office, one file per concept. Deterministic and total.
 //! * [`store`]: the only part that touches the machine: SQLite, locks, clocks, files, the bell.
 //! * [`pattern`]: paths with wildcards, and whether two of them overlap.
-//! * [`views`]: what people and programs may ask, read from the tables.
-//! * [`gates`]: what must be true of a message before work on it begins.
-//! * [`office`]: the one API every surface uses.
-//! * [`backup`]: copies of an office, and offices made from them.
-//! * [`doctor`]: what may be wrong with an office, what it means, and what helps.
+//! * [`views`]: queries for people and programs, read from the tables.
+//! * [`gates`]: checks that a message must pass before work on it begins.
+//! * [`office`]: the API that every surface uses.
+//! * [`backup`]: copying offices, and restoring them from copies.
+//! * [`doctor`]: finds problems of an office, explains them and suggests fixes.
 //!
 //! This crate never prints and has no async runtime.
 #![warn(clippy::disallowed_methods, clippy::disallowed_types, clippy::float_arithmetic)]

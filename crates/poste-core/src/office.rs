@@ -1,4 +1,4 @@
-//! The one API of every surface: open an office, propose changes, ask views.
+//! The API that every surface uses: open an office, propose changes, read views.
 
 mod rules;
 
@@ -26,19 +26,19 @@ use crate::text::{ContextName, Label, Name, RecordId};
 use crate::time::Timestamp;
 use crate::views::ArchiveBatch;
 
-/// One workspace's log and tables, whatever orders the log.
+/// The log and tables of one workspace, whatever orders the log.
 #[derive(Debug)]
 pub struct Office {
     order: Order,
     validators: Validators,
 }
 
-/// What gives records their positions.
+/// What assigns positions to records.
 #[derive(Debug)]
 enum Order {
     /// This machine: append and fold are one transaction.
     Here(LocalLog),
-    /// An engine for many machines: records are published there, pulled from there and folded here.
+    /// A sequencer for many machines: records are published to it, pulled from it and folded here.
     Followed(Follower),
 }
 
@@ -56,7 +56,7 @@ impl Office {
         Self { order, validators: Validators::default() }
     }
 
-    /// An office in memory that follows a log.
+    /// An in-memory office that follows a log.
     pub fn follow_in_memory(
         machine: &str,
         clock: Arc<dyn Clock>,
@@ -65,8 +65,8 @@ impl Office {
         Ok(Self::over(Order::Followed(Follower::in_memory(machine, clock, sequencer)?)))
     }
 
-    /// Makes proposals durable and answers each with what the fold decided. One that the rules do not let through is
-    /// refused alone, before the append.
+    /// Makes proposals durable and answers each with the fold's decision. A proposal that breaks the rules is refused
+    /// on its own, before the append.
     pub fn submit(&mut self, proposals: &[Proposal], rules: &Rules) -> Result<Vec<Outcome>, Error> {
         let unfit = self.unfit(proposals, rules)?;
         let mut sealed = Vec::with_capacity(proposals.len());
@@ -95,13 +95,13 @@ impl Office {
         }
     }
 
-    /// A proposal under a fresh id. A caller with an id of its own sets it afterwards.
+    /// A proposal with a fresh id. A caller with its own id sets it afterwards.
     pub fn proposal(&self, author: &Author, intent: Intent, content: Option<Content>) -> Proposal {
         let Author { actor, session, via } = author.clone();
         Proposal { id: fresh_id(), actor, session, via, sent_at: self.wall(), intent, content }
     }
 
-    /// [`submit`](Self::submit) for one.
+    /// [`submit`](Self::submit) for one proposal.
     pub fn propose(&mut self, proposal: &Proposal, rules: &Rules) -> Result<Outcome, Error> {
         let outcome = self.submit(std::slice::from_ref(proposal), rules)?.pop();
         outcome.ok_or_else(|| Error::Damaged("the log gave no answer".to_owned()))
@@ -142,23 +142,23 @@ impl Office {
         }
     }
 
-    /// The id of this machine in this office. A copy of the folder has another one.
+    /// The id of this machine in this office. A copy of the folder has a different one.
     pub fn machine(&self) -> Result<&Label, Error> {
         self.store().machine()
     }
 
-    /// Keeps every writer out until the guard is dropped.
+    /// Keeps out all writers until the guard is dropped.
     pub fn lock(&self) -> Result<Option<WriteGuard>, Error> {
         self.files().hold()
     }
 
-    /// Remembers that this machine's `poste.toml` stands on this policy version.
+    /// Remembers that this machine's `poste.toml` is based on this policy version.
     pub fn see_policy(&mut self, version: u64) -> Result<(), Error> {
         self.files_mut().see_policy(version)
     }
 
-    /// The id for what advances a workflow, so that whoever else sees the same thing to do proposes it under the same one.
-    /// Anything else gets an id nobody has.
+    /// The id for a record that advances a workflow. Every engine that finds the same thing to do derives the same id.
+    /// Any other intent gets a fresh id.
     pub fn advance_id(&self, intent: &Intent) -> Result<RecordId, Error> {
         match advance_id(intent) {
             Some(base) => self.free_id(&base),
@@ -176,18 +176,18 @@ impl Office {
         Ok(self.store().tables()?.cursor.head)
     }
 
-    /// Writes a copy of log and tables, sound by itself, to a new file; says where it ends.
+    /// Writes a self-contained copy of log and tables to a new file. Returns the head of the copy.
     pub fn snapshot(&self, into: &Path) -> Result<Head, Error> {
         self.store().copy_into(into)?;
         Ok(Store::open_copy(into)?.tables()?.cursor.head)
     }
 
-    /// Whether another engine orders the log, for many machines.
+    /// Whether a sequencer orders the log, for many machines.
     pub fn follows(&self) -> bool {
         matches!(self.order, Order::Followed(_))
     }
 
-    /// Folds what was published elsewhere. An office that orders its own log has nothing to follow.
+    /// Folds what was published elsewhere. Does nothing in an office that orders its own log.
     pub fn follow(&mut self) -> Result<(), Error> {
         match &mut self.order {
             Order::Here(_) => Ok(()),
@@ -202,7 +202,7 @@ fn unwritten(proposal: &Proposal, rejection: Rejection, at: Timestamp) -> Outcom
     Outcome { id: proposal.id.clone(), position: None, at, repeat: false, verdict }
 }
 
-/// Where an office is and how to open it.
+/// The location of an office, and how to open it.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// The `.poste` folder.
@@ -212,7 +212,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// Makes the office, or finds it there; any number of processes may do so at once. Says whether it was made.
+    /// Creates the office if it does not exist; any number of processes may do so at once. Returns whether it was
+    /// created.
     pub fn create(&self) -> Result<bool, Error> {
         LocalLog::create(&self.path, &self.clock, &self.options)
     }
@@ -222,12 +223,12 @@ impl Place {
         Ok(Office::over(Order::Here(log)))
     }
 
-    /// The files alone, whatever orders the log: nothing can be proposed through them.
+    /// Opens only the files, whatever orders the log. Nothing can be proposed through them.
     pub(crate) fn open_files(&self) -> Result<OfficeFiles, Error> {
         OfficeFiles::open(&self.path, self.clock.clone(), self.options.clone())
     }
 
-    /// Makes an office that follows a log, or finds it there. Says whether it was made.
+    /// Creates an office that follows a log, if it does not exist. Returns whether it was created.
     pub fn create_following(&self) -> Result<bool, Error> {
         Follower::create(&self.path, &self.options)
     }
@@ -239,7 +240,7 @@ impl Place {
     }
 }
 
-/// Whether views are up to date with what was due.
+/// Whether views reflect everything that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
     Yes,
@@ -248,7 +249,7 @@ pub enum Settled {
 }
 
 impl Office {
-    /// Settles what is due before a view is read. A view is still worth reading when that fails.
+    /// Settles what is due before a view is read. A view is still useful when that fails.
     pub fn settle(&mut self) -> Result<Settled, Error> {
         let settled = match &mut self.order {
             Order::Here(log) => log.settle(),
@@ -270,7 +271,7 @@ impl Office {
         }
     }
 
-    /// As [`settle`](Self::settle), for somebody who would rather wait for the lock, and hear why it failed.
+    /// Like [`settle`](Self::settle), but waits for the lock and returns why it failed.
     pub(crate) fn settle_patiently(&mut self) -> Result<(), Error> {
         let patience = self.store().options().lock_timeout;
         match &mut self.order {
@@ -279,56 +280,56 @@ impl Office {
         }
     }
 
-    /// What the records that were committed through this office ask to be done, ticks included, since the last call. Whoever
-    /// committed them carries it out.
+    /// Takes the actions of the records committed through this office since the last call, ticks included. The caller
+    /// that committed them carries them out.
     pub fn take_actions(&mut self) -> Vec<Action> {
         self.take_changes().into_actions()
     }
 
-    /// As [`take_actions`](Self::take_actions), with whom the changes concern.
+    /// Like [`take_actions`](Self::take_actions), including the agents that the changes concern.
     pub fn take_changes(&mut self) -> Changes {
         self.files_mut().take_changes()
     }
 
-    /// The time views measure ages against: what the next record would say.
+    /// The time that views measure ages against: the time that the next record would get.
     pub fn now(&self) -> Result<Timestamp, Error> {
         match &self.order {
             Order::Here(log) => Ok(log.files.reading()?.for_views()),
-            // What the engine's clock says only the engine knows; views make do with this machine's.
+            // Only the sequencer knows its own clock, so views use this machine's.
             Order::Followed(_) => Ok(self.head()?.at.max(self.wall())),
         }
     }
 
-    /// Erases what was redacted from every file of the folder; the record alone only takes it out of the tables.
+    /// Erases redacted content from every file of the folder. The record alone only removes it from the tables.
     pub fn erase(&mut self) -> Result<Erased, Error> {
         self.files_mut().erase()
     }
 
-    /// Brings the mirror of a shared context up to the log; an edit by hand is left alone, unless it is to be dropped.
+    /// Updates the mirror of a shared context from the log. Keeps an edit made by hand unless `drop_edit` is set.
     pub fn mirror(&self, name: &ContextName, drop_edit: bool) -> Result<Option<Mirror>, Error> {
         mirror::write(self.store(), name, drop_edit)
     }
 
-    /// Lets a mirror follow the log again after the text that was edited in it was stored.
+    /// Lets a mirror follow the log again, after the text edited in it was stored.
     pub fn take_over_mirror(&self, name: &ContextName, made_from: u64, edited: &str) -> Result<TakenOver, Error> {
         mirror::take_over(self.store(), name, made_from, edited)
     }
 
-    /// Everything that was ever redacted, once more.
+    /// Erases everything that was ever redacted once more.
     pub fn erase_all(&mut self) -> Result<Erased, Error> {
         self.files_mut().erase_all()
     }
 
-    /// Writes finished conversations to a file of the archive. The record that names it must follow, or
-    /// [`discard_archive`](Self::discard_archive).
+    /// Writes finished conversations to a file of the archive. The caller must then append the record that names it, or
+    /// call [`discard_archive`](Self::discard_archive).
     pub fn write_archive(&self, batch: &ArchiveBatch) -> Result<Archive, Error> {
         let archives = self.archives()?;
-        // Nobody erases meanwhile, so whoever does finds whole files, or what the dead have left.
+        // No process can erase at the same time, so an eraser finds only complete files or leftovers of dead processes.
         let _guard = self.files().hold()?;
         let lines = without_redacted(self.store(), &batch.lines)?;
         let head = head(self.store())?;
         let day = &self.now()?.to_string()[..10];
-        // Two who archive at the same moment, or one who died there before, must not share a name.
+        // Processes that archive at the same moment, or that died here earlier, must not share a file name.
         for attempt in 1..=ARCHIVE_NAMES_MAX {
             let more = if attempt == 1 { String::new() } else { format!("-{attempt}") };
             let file = format!("{day}-{head}{more}.jsonl");
@@ -341,7 +342,8 @@ impl Office {
         Err(Error::Damaged(format!("the archive folder is full of files of record {head}")))
     }
 
-    /// Takes a file back whose record was refused. One that a record names all the same is somebody else's by now.
+    /// Deletes a file whose record was refused. If a record names the file after all, it belongs to another process by
+    /// now.
     pub fn discard_archive(&self, archive: &Archive) -> Result<(), Error> {
         let archives = self.archives()?;
         let _guard = self.files().hold()?;
@@ -351,8 +353,8 @@ impl Office {
         }
     }
 
-    /// Writes the page of a closed session, made from the log by whoever renders it. What was redacted meanwhile is not
-    /// in it: nobody erases while it is rendered and written.
+    /// Writes the page of a closed session, which `render` makes from the log. Redacted content cannot get into it: no
+    /// process can erase while the page is rendered and written.
     pub fn write_session_page<E: From<Error>>(
         &self,
         name: &str,
@@ -367,11 +369,11 @@ impl Office {
         self.store().archives().ok_or_else(|| Error::Damaged("the office has no folder".to_owned()))
     }
 
-    /// Takes a leap of more than a day, in somebody's name.
+    /// Accepts a clock leap of more than a day, in the actor's name.
     pub fn accept_clock(&mut self, actor: &Name) -> Result<Option<i64>, Error> {
         match &mut self.order {
             Order::Here(log) => log.accept_clock(actor),
-            Order::Followed(_) => Ok(None), // the engine's clock leaps, or does not
+            Order::Followed(_) => Ok(None), // a leap concerns the sequencer's clock
         }
     }
 
@@ -380,7 +382,7 @@ impl Office {
         self.files().clock().wall()
     }
 
-    /// The clock that nobody sets and that goes on while the machine sleeps: what a lease is guarded by.
+    /// The clock that no one can set and that keeps running while the machine sleeps. It guards leases.
     pub fn boot(&self) -> Boot {
         self.files().clock().boot()
     }
@@ -393,8 +395,9 @@ impl Office {
         self.store().tables()?.agent(name.as_str())
     }
 
-    /// Blocks until `look` finds something or the time is up. Looks whenever what the interest names has changed, when
-    /// something falls due, which no ring announces, and every few seconds if the office has changed at all.
+    /// Blocks until `look` finds something or the time is up. Calls `look` whenever the interest's subjects have
+    /// changed, when something becomes due (no ring announces that), and every few seconds if the office has changed at
+    /// all.
     pub fn wait_for<T>(
         &mut self,
         interest: &Interest,
@@ -404,7 +407,7 @@ impl Office {
         self.wait_unless(interest, patience, Stop::Never, look)
     }
 
-    /// As [`wait_for`](Self::wait_for), but gives up when it is to end.
+    /// Like [`wait_for`](Self::wait_for), but returns early on `stop`.
     pub fn wait_unless<T>(
         &mut self,
         interest: &Interest,
@@ -428,13 +431,13 @@ impl Office {
     ) -> Result<Option<T>, Error> {
         let deadline = patience.map(|patience| now_instant() + patience);
         loop {
-            // It is time and the tick could not be appended: look all the same, and try again soon, not at once.
+            // Something is due but the tick could not be appended: look anyway, and retry soon but not at once.
             let unsettled = (self.settle()? == Settled::No).then_some(UNSETTLED_PERIOD);
-            // No bell rings here for what is published elsewhere.
+            // No local bell rings for records published elsewhere.
             let period = unsettled.or_else(|| self.follows().then_some(FOLLOW_PERIOD));
             let try_again = period.map(|period| now_instant() + period);
-            // In this order. Whatever is committed after the version was read is noticed before the pause; whatever is
-            // committed after it listens rings, by the addresses its agents have at that version.
+            // The order matters. A commit after the version is read is noticed before the pause. A commit after
+            // `listen` rings, at the addresses that the agents have at that version.
             let seen = self.store().data_version()?;
             if patience != Some(Duration::ZERO) {
                 waiter.listen(&self.word_of(interest)?);
@@ -442,7 +445,7 @@ impl Office {
             if let Some(found) = look(self)? {
                 return Ok(Some(found));
             }
-            // As long as nobody else commits, nothing else falls due.
+            // As long as no other process commits, nothing else becomes due.
             let due = self.store().tables()?.next_due()?;
             loop {
                 let left = deadline.map(|deadline| deadline.saturating_duration_since(now_instant()));
@@ -460,31 +463,32 @@ impl Office {
                 }
                 let pause = [left, again_in].into_iter().flatten().min().unwrap_or(Duration::MAX);
                 waiter.pause(pause, stop.interrupt());
-                // Nothing ever happens in a file that was deleted; better to say so than to wait for it.
+                // A deleted file never changes, so fail instead of waiting for it.
                 self.store().check_identity()?;
             }
         }
     }
 
-    /// Asked anew before each pause: the log's time may have leapt while this process slept.
+    /// Computed again before each pause: the log's clock may have jumped while this process slept.
     fn time_until(&self, due: Timestamp) -> Result<Duration, Error> {
         Ok(Duration::from_millis(u64::try_from(due.since_ms(self.now()?)).unwrap_or(0)))
     }
 
-    /// What a waiter is rung for, at the addresses its agents have now.
+    /// What a waiter is rung for, at the current addresses of its agents.
     fn word_of(&self, interest: &Interest) -> Result<String, Error> {
         let agents = interest.mail_of().iter().map(|name| self.agent(name)).collect::<Result<Vec<_>, _>>()?;
         Ok(interest.word(agents.iter().flatten()))
     }
 }
 
-/// What ends a wait before its time.
+/// What ends a wait early.
 #[derive(Clone, Copy)]
 pub enum Stop<'a> {
     Never,
     /// Another thread raises it.
     Raised(&'a Interrupt),
-    /// Asked whenever the waiter wakes, every few seconds at least. [`wake`](crate::store::wake) makes it ask at once.
+    /// Called whenever the waiter wakes, at least every few seconds. [`wake`](crate::store::wake) triggers a call at
+    /// once.
     When(&'a dyn Fn() -> bool),
 }
 
@@ -520,8 +524,8 @@ fn now_instant() -> Instant {
     Instant::now()
 }
 
-/// Words that were erased after they were read must not come back in a file. The fold will refuse the archive; this is
-/// for whoever dies before it is asked.
+/// Content that was erased after it was read must not come back in a file. The fold will refuse the archive; this
+/// covers a process that dies before it proposes the record.
 fn without_redacted<'lines>(store: &Store, lines: &'lines [Line]) -> Result<Cow<'lines, [Line]>, Error> {
     let tables = store.tables()?;
     let mut lines = Cow::Borrowed(lines);
@@ -533,13 +537,13 @@ fn without_redacted<'lines>(store: &Store, lines: &'lines [Line]) -> Result<Cow<
     Ok(lines)
 }
 
-/// Names tried for one archive before giving up.
+/// Maximum number of file names tried for one archive.
 const ARCHIVE_NAMES_MAX: u32 = 100;
 
-/// How often a waiter tries again to settle what it could not.
+/// How often a waiter retries settling.
 const UNSETTLED_PERIOD: Duration = Duration::from_millis(100);
 
-/// How often a waiter asks the engine that orders the log for news.
+/// How often a waiter polls the sequencer that orders the log.
 const FOLLOW_PERIOD: Duration = Duration::from_millis(250);
 
 /// The end of the log, for cursors.

@@ -1,12 +1,12 @@
-//! Patterns of paths: what a reservation is of.
+//! Path patterns, for reservations.
 //!
-//! A pattern is a path below the top of a worktree, with `*`, `?`, `[…]`, `{a,b}` and `**` in it, as the crate
-//! `globset` reads them when `*` and `?` stop at `/`. Two patterns overlap if there is a path that both match. That
-//! is decided exactly, step by step through both patterns at once; no list of files is looked at, so it holds for
-//! files that do not exist yet.
+//! A pattern is a path below the top of a worktree that may contain `*`, `?`, `[…]`, `{a,b}` and `**`, with the
+//! semantics of the crate `globset` when `*` and `?` stop at `/`. Two patterns overlap if some path matches both. This
+//! is decided exactly, by walking both patterns at once. No list of files is consulted, so it holds for files that do
+//! not exist yet.
 //!
-//! A pattern is cut twice: into alternatives (its braces written out), and each of them into steps, one a folder.
-//! `**` is "any number of steps" as `*` is "any number of characters", so one function decides both.
+//! A pattern is split twice: into alternatives (its braces expanded), and each of those into steps, one per folder.
+//! `**` means "any number of steps" just as `*` means "any number of characters", so one function decides both.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,41 +18,42 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::limits;
 use crate::text::{InvalidText, quoted};
 
-/// A checked pattern in its one way of writing: no empty step, no `.` and no `..`, no `/` at either end.
+/// A checked pattern in canonical form: no empty step, no `.` and no `..`, no `/` at either end.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     text: String,
     alternatives: Vec<Path>,
 }
 
-/// One alternative, or a path as it is: the steps from the top.
+/// One alternative, or a plain path: the steps from the top.
 type Path = Vec<Item<Step>>;
-/// The name of a file or folder, or what it must look like.
+/// The name of a file or folder, or a pattern for it.
 type Step = Vec<Item<Symbol>>;
 
-/// A place in a sequence.
+/// One place in a sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Item<T> {
     One(T),
-    /// Any number of any ones, also none.
+    /// Any number of arbitrary elements, including none.
     Many,
 }
 
-/// What one character of a name may be. Characters are numbers here: a byte that is no UTF-8 stands above them all.
+/// What one character of a name may be. Characters are numbers here; bytes that are not UTF-8 are numbered above all of
+/// them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Symbol {
     Any,
     Exactly(u32),
-    /// In one of these ranges, which are sorted and apart.
+    /// In one of these ranges, which are sorted and disjoint.
     In(Vec<(u32, u32)>),
 }
 
 const NO_UTF8: u32 = 0x11_0000;
 const SLASH: u32 = '/' as u32;
-/// The last byte that is no UTF-8: nothing is above it.
+/// The last byte that is not UTF-8: the largest symbol.
 const LAST: u32 = NO_UTF8 + 0xff;
 
-/// How much work comparing may be. It is decided by the patterns alone, so every machine stops at the same place.
+/// A budget for comparing. It depends on the patterns alone, so every machine stops at the same point.
 #[derive(Debug, Clone)]
 pub struct Effort(u64);
 
@@ -61,7 +62,7 @@ impl Effort {
         Self(steps)
     }
 
-    /// There was more to compare than was allowed: the last answer is "overlaps" only to be safe.
+    /// The budget ran out: the last answer is "overlaps" only to be safe.
     pub fn is_spent(&self) -> bool {
         self.0 == 0
     }
@@ -72,7 +73,7 @@ impl Effort {
 }
 
 impl Pattern {
-    /// The pattern that covers a path, whatever characters it is made of.
+    /// The pattern that covers a path, whatever characters it contains.
     pub fn of_path(path: &str) -> Result<Self, InvalidText> {
         escaped(path).parse()
     }
@@ -81,12 +82,12 @@ impl Pattern {
         &self.text
     }
 
-    /// Whether there is a path that both cover. Says yes when the effort is spent.
+    /// Whether some path is covered by both. Returns true when the effort is spent.
     pub fn overlaps(&self, other: &Self, effort: &mut Effort) -> bool {
         self.meets(&other.alternatives, effort)
     }
 
-    /// Whether it covers a path or, if that is a folder, anything below it.
+    /// Whether the pattern covers a path or, if that is a folder, anything below it.
     pub fn touches(&self, touched: &Touched) -> bool {
         self.meets(std::slice::from_ref(&touched.path), &mut Effort::new(u64::MAX))
     }
@@ -96,7 +97,7 @@ impl Pattern {
         found || effort.is_spent()
     }
 
-    /// What every path it covers begins with. If two patterns overlap, one's is the beginning of the other's.
+    /// The common prefix of all covered paths. If two patterns overlap, one prefix is a prefix of the other.
     pub fn prefix(&self) -> Vec<u8> {
         let mut prefixes = self.alternatives.iter().map(literal_prefix);
         let first = prefixes.next().unwrap_or_default();
@@ -107,7 +108,7 @@ impl Pattern {
     }
 }
 
-/// A path that a change touches: bytes, for a file's name need not be UTF-8.
+/// A path touched by a change, as bytes: a file name need not be UTF-8.
 #[derive(Debug, Clone)]
 pub struct Touched {
     bytes: Vec<u8>,
@@ -119,7 +120,7 @@ impl Touched {
         Self { bytes: path.to_vec(), path: steps_of(path) }
     }
 
-    /// With everything below: another repository in its place, for example.
+    /// A folder with everything below it, for example when another repository takes its place.
     pub fn folder(path: &[u8]) -> Self {
         let mut touched = Self::file(path);
         touched.path.push(Item::Many);
@@ -150,8 +151,8 @@ fn paths_meet(one: &Path, other: &Path, effort: &mut Effort) -> bool {
     sequences_meet(one, other, effort, |one, other, effort| sequences_meet(one, other, effort, symbols_meet))
 }
 
-/// Whether there is a sequence that both describe: both are walked at once, and `reached` says which places of
-/// `other` can be stood at together with the current place of `one`.
+/// Whether some sequence matches both. Walks both at once: `reached` marks the places of `other` that can be reached
+/// together with the current place of `one`.
 fn sequences_meet<T>(
     one: &[Item<T>],
     other: &[Item<T>],
@@ -175,7 +176,7 @@ fn sequences_meet<T>(
                 (Some(Item::One(item)), Some(Item::One(against))) => {
                     next[beside + 1] |= items_meet(item, against, effort);
                 }
-                // "Many" takes in whatever the other side has at its place, or ends.
+                // "Many" consumes whatever the other side has here, or ends.
                 (Some(Item::Many), against) => {
                     next[beside] = true;
                     if against.is_some() {
@@ -237,7 +238,7 @@ fn literal_prefix(path: &Path) -> Vec<u8> {
     prefix.into_bytes()
 }
 
-/// Every character that means something in a pattern, made to mean itself.
+/// Escapes every character that has a meaning in a pattern.
 pub fn escaped(path: &str) -> String {
     let mut text = String::with_capacity(path.len());
     for c in path.chars() {
@@ -249,12 +250,12 @@ pub fn escaped(path: &str) -> String {
     text
 }
 
-/// Whether a text says more than one path.
+/// Whether a text contains pattern syntax.
 pub fn has_wildcards(text: &str) -> bool {
     text.contains(['*', '?', '[', '{', '\\'])
 }
 
-/// What a pattern's text is made of.
+/// A token of a pattern's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Token {
     Slash,
@@ -265,10 +266,10 @@ enum Token {
     Close,
 }
 
-/// A token and where its text ends.
+/// A token, and where its text ends.
 type Spanned = (Token, usize);
 
-/// Reads characters into tokens. A comma is one only inside braces.
+/// Splits text into tokens. A comma is a token of its own only inside braces.
 fn tokens(text: &str) -> Result<Vec<Spanned>, String> {
     let mut found = Vec::new();
     let mut depth = 0_usize;
@@ -309,8 +310,8 @@ fn tokens(text: &str) -> Result<Vec<Spanned>, String> {
     }
 }
 
-/// What stands between `[` and `]`: characters and ranges, with `!` or `^` before them everything else. A `]` right
-/// at the beginning and a `-` at either end mean themselves, and so does a backslash.
+/// The part between `[` and `]`: characters and ranges; a leading `!` or `^` negates them. A `]` right at the
+/// beginning, a `-` at either end, and a backslash stand for themselves.
 fn class(chars: &mut std::iter::Peekable<std::str::CharIndices<'_>>) -> Result<Symbol, String> {
     let is_negated = chars.next_if(|(_, c)| matches!(c, '!' | '^')).is_some();
     let mut listed: Vec<(u32, u32)> = Vec::new();
@@ -339,7 +340,7 @@ fn class(chars: &mut std::iter::Peekable<std::str::CharIndices<'_>>) -> Result<S
     if in_range {
         listed.push(('-'.into(), '-'.into()));
     }
-    // Neither a NUL nor a / is ever part of a name.
+    // Neither NUL nor `/` is ever part of a name.
     match is_negated {
         true => listed.extend([(0, 0), (SLASH, SLASH)]),
         false => listed = others(&[others(&listed), vec![(0, 0), (SLASH, SLASH)]].concat()),
@@ -347,7 +348,7 @@ fn class(chars: &mut std::iter::Peekable<std::str::CharIndices<'_>>) -> Result<S
     Ok(Symbol::In(if is_negated { others(&listed) } else { listed }))
 }
 
-/// Everything that is in none of these ranges, in ranges that are sorted and apart.
+/// The complement of these ranges, as sorted and disjoint ranges.
 fn others(ranges: &[(u32, u32)]) -> Vec<(u32, u32)> {
     let mut sorted = ranges.to_vec();
     sorted.sort_unstable();
@@ -365,14 +366,14 @@ fn others(ranges: &[(u32, u32)]) -> Vec<(u32, u32)> {
     found
 }
 
-/// A piece of a pattern: a token, or braces with what may stand in their place.
+/// A piece of a pattern: a token, or braces with their branches.
 enum Piece<'a> {
     Token(&'a Token),
     Braces(Vec<Vec<Piece<'a>>>),
 }
 
-/// Reads up to the end, or to the comma or brace that ends this branch, which is left in place. Braces are balanced and
-/// not deep: `tokens` has seen to it.
+/// Reads up to the end, or to the comma or brace that ends this branch, which is not consumed. `tokens` made sure that
+/// braces are balanced and not too deep.
 fn pieces<'a>(tokens: &mut std::iter::Peekable<std::slice::Iter<'a, Spanned>>) -> Vec<Piece<'a>> {
     let mut found = Vec::new();
     while let Some((token, _)) = tokens.next_if(|(token, _)| !matches!(token, Token::Comma | Token::Close)) {
@@ -389,7 +390,7 @@ fn pieces<'a>(tokens: &mut std::iter::Peekable<std::slice::Iter<'a, Spanned>>) -
     found
 }
 
-/// How many alternatives the braces make.
+/// Number of alternatives that the braces expand to.
 fn count(pieces: &[Piece<'_>]) -> usize {
     pieces.iter().fold(1, |product: usize, piece| match piece {
         Piece::Token(_) => product,
@@ -400,7 +401,7 @@ fn count(pieces: &[Piece<'_>]) -> usize {
     })
 }
 
-/// The braces written out, as a shell does.
+/// Expands braces, as a shell does.
 fn written_out<'a>(pieces: &[Piece<'a>]) -> Vec<Vec<&'a Token>> {
     let mut found = vec![Vec::new()];
     for piece in pieces {
@@ -418,7 +419,7 @@ fn written_out<'a>(pieces: &[Piece<'a>]) -> Vec<Vec<&'a Token>> {
     found
 }
 
-/// The steps of one alternative. Without any wildcard it is a path: the file, or the folder with everything below.
+/// The steps of one alternative. Without wildcards it is a path: a file, or a folder with everything below it.
 fn path(tokens: &[&Token]) -> Result<Path, String> {
     let names = tokens.split(|token| **token == Token::Slash).filter(|name| !name.is_empty() && !is_dots(name, 1));
     let mut path = Path::new();
@@ -435,7 +436,7 @@ fn path(tokens: &[&Token]) -> Result<Path, String> {
         path.push(item);
     }
     match path.last() {
-        // Everything there is, or everything below: at least one name.
+        // Everything, or everything below: at least one name.
         None | Some(Item::Many) => {
             path.pop();
             path.extend([Item::One(vec![Item::Many]), Item::Many]);
@@ -450,7 +451,7 @@ fn step(name: &[&Token]) -> Step {
     let items = name.iter().filter_map(|token| match token {
         Token::Symbol(symbol) => Some(Item::One(symbol.clone())),
         Token::Star => Some(Item::Many),
-        Token::Slash | Token::Open | Token::Comma | Token::Close => None, // taken apart before
+        Token::Slash | Token::Open | Token::Comma | Token::Close => None, // already consumed
     });
     items.collect()
 }
@@ -460,7 +461,7 @@ fn is_dots(name: &[&Token], count: usize) -> bool {
     name.len() == count && name.iter().all(|token| **token == dot)
 }
 
-/// The one way of writing a pattern: `./` and `//` go, and a `/` at the end becomes what it means.
+/// The canonical form of a pattern: removes `./` and `//`, and makes the meaning of a final `/` explicit.
 fn canonical(text: &str, tokens: &[Spanned]) -> String {
     let mut names: Vec<&str> = Vec::new();
     let (mut depth, mut from, mut to) = (0_usize, 0, 0);
@@ -551,7 +552,7 @@ impl Serialize for Pattern {
 }
 
 impl<'de> Deserialize<'de> for Pattern {
-    /// Only in the one way of writing: a record must not have two.
+    /// Accepts only the canonical form, so that a record has one way to write a pattern.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let pattern: Self = text.parse().map_err(serde::de::Error::custom)?;

@@ -1,7 +1,7 @@
 //! Payload schemas: what a type's payload must look like, checked before the append on every surface.
 //!
-//! A schema is this machine's matter, in no record: the fold never sees content. Nothing is read or compiled until a
-//! message of a type that has one is sent.
+//! Schemas are local to this machine and not in any record, because the fold never sees content. A schema is read and
+//! compiled only when a message of its type is sent.
 
 mod work;
 
@@ -23,7 +23,7 @@ use crate::store::discover;
 use crate::text::TypeName;
 use work::{STEPS_EACH_MAX, STEPS_MAX, Steps, Work};
 
-/// Where a schema stands.
+/// Where a schema is defined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SchemaSource {
     /// Relative to the folder of `poste.toml`.
@@ -38,11 +38,11 @@ pub struct PayloadSchemas {
     sources: BTreeMap<TypeName, SchemaSource>,
 }
 
-/// Schemas that were compiled, to be compiled again only when they have changed: a server lives longer than a schema.
+/// A cache of compiled schemas. A server may outlive a schema, so one that has changed is compiled again.
 #[derive(Debug, Default)]
 pub struct Validators {
     compiled: BTreeMap<TypeName, (Digest, Compiled)>,
-    /// The types whose schema was looked at in this submission: a batch reads each file once.
+    /// Types whose schema was already read in this submission: a batch reads each file once.
     fresh: BTreeSet<TypeName>,
 }
 
@@ -53,19 +53,19 @@ struct Compiled {
 }
 
 impl Validators {
-    /// Another submission begins.
+    /// Starts a new submission.
     pub(crate) fn begin(&mut self) {
         self.fresh.clear();
     }
 }
 
 impl PayloadSchemas {
-    /// `config` is the `poste.toml` that names them; files are looked for below its folder.
+    /// `config` is the `poste.toml` that names the schemas; files are looked up below its folder.
     pub fn new(config: &Path, sources: BTreeMap<TypeName, SchemaSource>) -> Self {
         Self { config: config.to_owned(), sources }
     }
 
-    /// Where the schema of a type stands.
+    /// Where the schema of a type is defined.
     pub fn source(&self, kind: &TypeName) -> Option<&SchemaSource> {
         self.sources.get(kind)
     }
@@ -75,7 +75,7 @@ impl PayloadSchemas {
         self.sources.get(kind).map(|source| self.read(kind, source).map(|(schema, _)| schema)).transpose()
     }
 
-    /// What is wrong with the schemas themselves.
+    /// Problems of the schemas themselves.
     pub fn problems(&self) -> Vec<(TypeName, String)> {
         let check = |kind: &TypeName, source: &SchemaSource| -> Result<(), String> {
             let (schema, _) = self.read(kind, source).map_err(told)?;
@@ -89,7 +89,7 @@ impl PayloadSchemas {
     pub fn check(&self, proposal: &Proposal, validators: &mut Validators) -> Result<Option<Rejection>, Error> {
         let Some(send) = proposal.intent.mail() else { return Ok(None) };
         let Some(source) = self.sources.get(&send.kind) else { return Ok(None) };
-        // A version of a shared context has a schema of its own, and no payload.
+        // A version of a shared context has its own schema and no payload.
         if proposal.content.as_ref().is_some_and(|content| content.document.is_some()) {
             return Ok(None);
         }
@@ -124,7 +124,7 @@ fn key_of(kind: &TypeName) -> String {
     format!("types.{kind}.schema")
 }
 
-/// The schema that a key of `poste.toml` names; `config` is that file.
+/// Reads the schema named by a key of `poste.toml`; `config` is that file.
 fn read(config: &Path, key: &str, source: &SchemaSource) -> Result<(Value, Digest), Error> {
     let wrong = |why: String| Error::Config { path: config.to_owned(), message: format!("{key}: {why}") };
     let path = match source {
@@ -141,13 +141,13 @@ fn read(config: &Path, key: &str, source: &SchemaSource) -> Result<(Value, Diges
     Ok((schema, Digest::of(&bytes)))
 }
 
-/// What is wrong with the schema that a key names.
+/// The problem of a schema named by a key, if any.
 pub(crate) fn schema_problem(config: &Path, key: &str, source: &SchemaSource) -> Option<String> {
     let compiled = read(config, key, source).map_err(told).and_then(|(schema, _)| compile(key, &schema));
     compiled.err()
 }
 
-/// What is wrong with a JSON text by the schema that a key names, or with the schema.
+/// Checks a JSON text against the schema named by a key. The error may also be about the schema.
 pub(crate) fn check_text(config: &Path, key: &str, source: &SchemaSource, text: &str) -> Result<(), String> {
     let (schema, _) = read(config, key, source).map_err(told)?;
     let compiled = compile(key, &schema)?;
@@ -162,13 +162,13 @@ fn told(error: Error) -> String {
     }
 }
 
-/// Compiles a schema. Patterns run in linear time, whatever they are; references lead nowhere but into the schema; and
-/// the work a payload makes can be counted.
+/// Compiles a schema. Patterns run in linear time, whatever they are. References cannot lead outside the schema. The
+/// work needed to check a payload can be counted.
 fn compile(key: &str, schema: &Value) -> Result<Compiled, String> {
     compile_any(schema).map_err(|why| format!("{key}: {why}"))
 }
 
-/// Why JSON cannot be the schema of anything, if so.
+/// Why JSON cannot be used as a schema, if so.
 pub fn check_schema(schema: &RawValue) -> Result<(), String> {
     let schema = serde_json::from_str(schema.get()).map_err(|error| format!("it cannot be read: {error}"))?;
     compile_any(&schema).map(|_| ())
@@ -198,7 +198,7 @@ fn compile_any(schema: &Value) -> Result<Compiled, String> {
     Ok(Compiled { validator, work })
 }
 
-/// What is wrong with a payload, after counting what it takes to find out.
+/// Checks a payload, after counting the work that this takes.
 fn check(compiled: &Compiled, payload: &RawValue) -> Result<(), String> {
     let payload: Value = serde_json::from_str(payload.get()).map_err(|error| format!("it cannot be read: {error}"))?;
     let Some(steps) = compiled.work.steps(&payload) else {
@@ -210,9 +210,9 @@ fn check(compiled: &Compiled, payload: &RawValue) -> Result<(), String> {
     }
 }
 
-/// The first few violations, each with the JSON pointer of the place. Values are not repeated: they may be large, or
-/// not be for everybody's eyes. The validator gathers every violation before it tells the first of several, and of all
-/// alternatives in any case, so where there may be many only the first is asked for, or none.
+/// The first few violations, each with the JSON pointer of its place. Values are not repeated: they may be large or
+/// confidential. The validator collects every violation before it returns the first of several, and always those of all
+/// alternatives. So if there may be many, only the first one is requested, or none.
 fn violations(validator: &Validator, payload: &Value, steps: Steps) -> String {
     const NAMED_MAX: usize = 3;
     if steps.in_one_choice > STEPS_EACH_MAX {

@@ -1,11 +1,11 @@
-//! How far long work has come, for whoever shows it.
+//! Progress of long work, for display.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// What is being done, in a few words.
     pub what: &'static str,
     pub done: u64,
-    /// 0: how much it will be is not known.
+    /// 0: the total is unknown.
     pub of: u64,
 }
 

@@ -1,9 +1,9 @@
-//! Faults built into the program on purpose, to prove that the torture notices them (`cargo xtask torture --bite`).
+//! Faults built in on purpose, to prove that the torture test notices them (`cargo xtask torture --bite`).
 //!
-//! Nothing of this is in an ordinary build: without the feature `sabotage`, [`sabotaged!`] is the constant `false`.
-//! With it, `POSTE_SABOTAGE` names the one fault a process has.
+//! None of this is in an ordinary build: without the feature `sabotage`, [`sabotaged!`] is the constant `false`. With
+//! it, `POSTE_SABOTAGE` names the one fault of a process.
 
-/// Whether this process has that fault.
+/// Whether this process has the fault.
 macro_rules! sabotaged {
     ($name:ident) => {{
         #[cfg(feature = "sabotage")]
@@ -66,13 +66,13 @@ pub(crate) fn is(sabotage: Sabotage) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<Sabotage>> = std::sync::OnceLock::new();
     let chosen = CHOSEN.get_or_init(|| {
         let word = std::env::var("POSTE_SABOTAGE").ok().filter(|word| !word.is_empty())?;
-        // A fault that is misspelt would look like one that nobody notices.
+        // A misspelt fault would look like one that the test does not notice.
         Some(named(&word).unwrap_or_else(|| panic!("there is no sabotage {word}")))
     });
     *chosen == Some(sabotage)
 }
 
-/// What a fold that reads the clock would add: something else on every run.
+/// What a fold that reads the clock would add: a different number on every run.
 #[cfg(feature = "sabotage")]
 pub(crate) fn clock_in_fold_ms() -> i64 {
     if !is(Sabotage::ClockInFold) {
@@ -82,7 +82,7 @@ pub(crate) fn clock_in_fold_ms() -> i64 {
     i64::from(since.subsec_micros())
 }
 
-/// The order a map would give these: another one in every process.
+/// The order in which a map would return these: a different one in every process.
 #[cfg(feature = "sabotage")]
 pub(crate) fn in_order_of_a_map<T: Eq + std::hash::Hash>(items: Vec<T>) -> Vec<T> {
     if !is(Sabotage::OrderOfAMap) {

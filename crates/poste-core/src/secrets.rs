@@ -1,8 +1,8 @@
-//! Does a text look like it carries a secret? What is in the log can only be redacted, so it is asked before.
+//! Detects text that looks like a secret. Content in the log can only be redacted, so it is checked beforehand.
 //!
-//! One pass over the bytes: every sign has one of six bytes in it (the `_` of `ghp_`, the `=` of `password=`), and only
-//! there is looked closer, back and ahead by a bounded length. So the time is linear in the text whatever it holds.
-//! The aim is few false alarms: a sign alone is not enough, something that looks random must stand behind it.
+//! One pass over the bytes: every sign contains one of six bytes (the `_` of `ghp_`, the `=` of `password=`), and only
+//! there the code looks closer, back and ahead by a bounded length. So the time is linear in the text, whatever it
+//! contains. The aim is few false alarms: a sign alone is not enough, something that looks random must follow it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -28,14 +28,14 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// Nobody reads more of them.
+/// No one reads more findings than this.
 const FINDINGS_MAX: usize = 5;
-/// How far is looked ahead of a sign, and back; and how much of a value is judged.
+/// How far to look ahead of a sign, and back, and how much of a value to judge.
 const AHEAD_MAX: usize = 4_096;
 const BACK_MAX: usize = 64;
 const VALUE_MAX: usize = 128;
 
-/// What looks like a secret in a message or a result. Attached files are not looked into.
+/// Finds what looks like a secret in a message or a result. Does not look into attached files.
 pub fn find(content: &Content) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut look = |part: &str, text: &[u8]| {
@@ -80,12 +80,12 @@ struct Hit {
     at: usize,
 }
 
-/// Bytes at which a sign is noticed.
+/// Bytes that trigger a closer look.
 const fn is_trigger(byte: u8) -> bool {
     matches!(byte, b'_' | b'-' | b'=' | b':' | b'A' | b'J')
 }
 
-/// The same as a number, without a branch: so a whole chunk is compared at once.
+/// Like [`is_trigger`], as a number and without a branch, so that a whole chunk can be compared at once.
 fn triggers(byte: u8) -> u8 {
     [b'_', b'-', b'=', b':', b'A', b'J'].iter().fold(0, |any, trigger| any | u8::from(byte == *trigger))
 }
@@ -98,7 +98,7 @@ fn scan(text: &[u8], hits_max: usize) -> Vec<Hit> {
     {
         from = at + 1;
         if let Some((hit, end)) = sign_at(text, at) {
-            // The end of a key whose beginning was found is the same one.
+            // The end marker of a key whose beginning was already found is the same hit.
             let is_same = hits.last().is_some_and(|last| last.what == hit.what) && text[at..].starts_with(KEY_END);
             if !is_same {
                 hits.push(hit);
@@ -109,7 +109,7 @@ fn scan(text: &[u8], hits_max: usize) -> Vec<Hit> {
     hits
 }
 
-/// The next trigger. Chunks without one are passed over whole: comparing without branches is what machines do fast.
+/// The next trigger. Skips chunks without one as a whole, because comparing without branches is fast.
 fn next_trigger(text: &[u8], from: usize) -> Option<usize> {
     const CHUNK: usize = 32;
     let mut at = from;
@@ -121,7 +121,7 @@ fn next_trigger(text: &[u8], from: usize) -> Option<usize> {
     text[at..].iter().position(|byte| is_trigger(*byte)).map(|offset| at + offset)
 }
 
-/// A secret whose sign ends at this byte, and where it ends.
+/// A secret whose sign ends at this byte, and where the secret ends.
 fn sign_at(text: &[u8], at: usize) -> Option<(Hit, usize)> {
     match text[at] {
         b'_' | b'A' => token(text, at),
@@ -133,11 +133,11 @@ fn sign_at(text: &[u8], at: usize) -> Option<(Hit, usize)> {
     }
 }
 
-/// A kind of token that its issuer marked with a prefix.
+/// A kind of token that its issuer marks with a prefix.
 struct Marked {
     prefix: &'static str,
     what: &'static str,
-    /// Characters after the prefix, at least.
+    /// Minimum number of characters after the prefix.
     length_min: usize,
     alphabet: fn(u8) -> bool,
 }
@@ -158,7 +158,7 @@ fn is_upper(byte: u8) -> bool {
     byte.is_ascii_uppercase() || byte.is_ascii_digit()
 }
 
-/// Each prefix has a trigger in it: at its front (`A`), or after two bytes or more.
+/// Each prefix contains a trigger: at its front (`A`), or after at least two bytes.
 const MARKED: &[Marked] = &[
     marked("ghp_", "a GitHub token", 30, is_alphanumeric),
     marked("gho_", "a GitHub token", 30, is_alphanumeric),
@@ -191,8 +191,8 @@ const MARKED: &[Marked] = &[
     marked("ASIA", "an AWS access key", 16, is_upper),
 ];
 
-/// How many bytes of each prefix stand before its first trigger, and which two those end with: a bit for each byte that
-/// is the last of them, another for the one before. Most places are ruled out by these alone.
+/// `FIRST` is the number of bytes before the first trigger of each prefix. `BEFORE` marks the two bytes right before
+/// that trigger: bit 1 for the last one, bit 2 for the one before it. Most places are ruled out by these alone.
 const FIRST: [usize; MARKED.len()] = {
     let mut first = [0; MARKED.len()];
     let mut index = 0;
@@ -247,7 +247,7 @@ fn run_of(text: &[u8], alphabet: impl Fn(u8) -> bool) -> &[u8] {
     &window[..length]
 }
 
-/// Not `xxxxxxxx`, not `EXAMPLE`, not words with dashes: letters and digits, and many different ones.
+/// Not `xxxxxxxx`, `EXAMPLE` or words with dashes, but letters and digits, and many different ones.
 fn looks_random(run: &[u8]) -> bool {
     const DISTINCT_MIN: u32 = 8;
     let has = |class: fn(&u8) -> bool| run.iter().any(class);
@@ -269,8 +269,8 @@ fn contains_ignoring_case(text: &[u8], word: &[u8]) -> bool {
 
 const KEY_END: &[u8] = b"-----END ";
 
-/// `-----BEGIN … PRIVATE KEY-----` with something behind it, or the `END` of one with something before it: the beginning of a
-/// text may be cut off.
+/// `-----BEGIN … PRIVATE KEY-----` with a key after it, or the `END` line with a key before it: the beginning of a text
+/// may be cut off.
 fn private_key(text: &[u8], at: usize) -> Option<(Hit, usize)> {
     const BEGIN: &[u8] = b"-----BEGIN ";
     const LABEL_MAX: usize = 48;
@@ -327,10 +327,10 @@ fn connection(text: &[u8], at: usize) -> Option<(Hit, usize)> {
 }
 
 fn is_placeholder(value: &[u8]) -> bool {
-    /// Words nobody has in a secret …
+    /// Words that do not occur in real secrets …
     const ANYWHERE: &[&[u8]] =
         &[b"example", b"changeme", b"change-me", b"your", b"redacted", b"dummy", b"placeholder", b"xxxx", b"****"];
-    /// … and such as may be a part of one, but not nearly all of it.
+    /// … and words that may be part of one, but not nearly all of it.
     const NEARLY_ALL: &[&[u8]] = &[b"pass", b"pwd", b"secret", b"token", b"xxx", b"***", b"todo", b"..."];
     const STARTS: &[u8] = b"$%<{[(*@";
     let holds = |word: &&[u8]| contains_ignoring_case(value, word);
@@ -340,7 +340,7 @@ fn is_placeholder(value: &[u8]) -> bool {
         || NEARLY_ALL.iter().any(|word| value.len() <= word.len() + 8 && holds(word))
 }
 
-/// Names of things that are to be kept secret; a key counts if it ends with one.
+/// Names of secrets. A key counts if it ends with one of them.
 const SECRET_KEYS: &[&str] = &[
     "password",
     "passwd",
@@ -365,9 +365,9 @@ const SECRET_KEYS: &[&str] = &[
     "credentials",
 ];
 
-/// `password=value`, `"api_key": "value"`, with a value nobody would make up as an example.
+/// `password=value`, `"api_key": "value"`, with a value that no one would make up as an example.
 fn assignment(text: &[u8], at: usize) -> Option<(Hit, usize)> {
-    // `==`, `=>`, `:=` and `::` compare, map or name; only the sign next to the value assigns.
+    // `==`, `=>`, `:=` and `::` compare, map or name; only the character next to the value assigns.
     let ahead = &text[at + 1..];
     if ahead.first().is_some_and(|byte| b"=:>~".contains(byte)) || at > 0 && b"=!<>".contains(&text[at - 1]) {
         return None;
@@ -382,7 +382,7 @@ fn assignment(text: &[u8], at: usize) -> Option<(Hit, usize)> {
     if !looks_chosen(value, quoted) {
         return None;
     }
-    // What the value itself is says more than the name before it.
+    // The value itself is more specific than the name before it.
     let value_at = at + 1 + start;
     let precise = MARKED.iter().find_map(|kind| marked_at(text, value_at, kind));
     precise
@@ -390,7 +390,7 @@ fn assignment(text: &[u8], at: usize) -> Option<(Hit, usize)> {
         .or(Some((Hit { what: "a password or key", at: at - key.len() }, value_at + value.len())))
 }
 
-/// The name before a `=` or `:`, without quotes and space between, if it is one of a secret.
+/// The name before a `=` or `:`, skipping quotes and spaces, if it is the name of a secret.
 fn secret_key_before(text: &[u8], at: usize) -> Option<&[u8]> {
     let back = &text[at.saturating_sub(BACK_MAX)..at];
     let end = back.iter().rposition(|byte| !b" \t\"'`\\:".contains(byte))? + 1;
@@ -408,7 +408,8 @@ fn secret_key_before(text: &[u8], at: usize) -> Option<&[u8]> {
     SECRET_KEYS.iter().any(is_secret).then_some(key)
 }
 
-/// A value that a machine or a careful person chose: long enough and mixed; no code, path, digest of nothing or example.
+/// Whether a machine or a careful person chose the value: long and mixed enough, and not code, a path, a UUID or an
+/// example.
 fn looks_chosen(value: &[u8], quoted: bool) -> bool {
     const LENGTH_MIXED_MIN: usize = 8;
     const LENGTH_PLAIN_MIN: usize = 16;
@@ -440,7 +441,7 @@ fn is_uuid(value: &[u8]) -> bool {
         })
 }
 
-/// Line and column, both from 1; a column is a character.
+/// Line and column, both from 1; columns count characters.
 fn place(text: &[u8], at: usize) -> (usize, usize) {
     let before = &text[..at];
     let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);

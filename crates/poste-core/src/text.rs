@@ -1,7 +1,7 @@
-//! The strict grammars of every short text that comes from outside: names, topics, types, labels, ids.
+//! The strict grammars of all short texts from outside: names, topics, types, labels, ids.
 //!
-//! One grammar each, in one place, for every surface. A value of these types has been checked, wherever
-//! it came from: the constructors and `Deserialize` both go through [`check`].
+//! Each has one grammar, in one place, for every surface. A value of these types has been checked, wherever it came
+//! from: both the constructors and `Deserialize` go through [`check`].
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -13,12 +13,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::limits;
 
-/// What was wrong with a text, in words a person can act on.
+/// What is wrong with a text, in words a person can act on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {shown} is not allowed: {why}")]
 pub struct InvalidText {
     pub what: &'static str,
-    /// The offending text, cut and escaped so that it is safe to print.
+    /// The offending text, shortened and escaped so that it is safe to print.
     pub shown: String,
     pub why: String,
 }
@@ -50,12 +50,12 @@ fn check(grammar: &Grammar, text: &str) -> Result<(), InvalidText> {
     Ok(())
 }
 
-/// Whether a path names something below a folder, wherever that folder is: no root, no way up, no name left out.
+/// Whether a path stays below its folder, wherever that folder is: not absolute, no `.` or `..`, no empty name.
 pub fn is_path_below(path: &str) -> bool {
     !path.contains('\0') && path.split('/').all(|name| !matches!(name, "" | "." | ".."))
 }
 
-/// The text in quotes, cut to a printable length, with anything but printable ASCII escaped.
+/// The text in quotes, shortened to a printable length, with everything but printable ASCII escaped.
 pub fn quoted(text: &str) -> String {
     const SHOWN_CHARS_MAX: usize = 80;
     let mut shown: String = text.chars().take(SHOWN_CHARS_MAX).flat_map(char::escape_default).collect();
@@ -65,7 +65,7 @@ pub fn quoted(text: &str) -> String {
     format!("\"{shown}\"")
 }
 
-/// The last line of what a program printed that says something, as far as it fits a line.
+/// The last non-empty line of a program's output, shortened to fit a line.
 pub fn last_line(text: &str) -> Option<String> {
     const CHARS_MAX: usize = 200;
     let last = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
@@ -143,7 +143,7 @@ macro_rules! checked_text {
 
         impl FromSql for $name {
             fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-                // Rows were written from checked values, or by the office itself; the database file may still be damaged.
+                // Rows are written from checked values or by the office itself, but the database file may be damaged.
                 let text = value.as_str()?;
                 if text != POSTE {
                     check(&$grammar, text).map_err(FromSqlError::other)?;
@@ -166,7 +166,7 @@ macro_rules! checked_text {
     };
 }
 
-/// The sender of everything the fold makes itself. No agent can be called this.
+/// The sender of all messages that the fold creates itself. No agent can have this name.
 pub const POSTE: &str = "poste";
 /// The address of every active agent but the sender.
 pub const EVERYONE: &str = "everyone";
@@ -246,10 +246,10 @@ checked_text!(
     /// A role or a capability.
     Word, WORD, "^[a-z0-9][a-z0-9_-]{0,63}$");
 checked_text!(
-    /// The name of a shared context; also that of a file, and part of a topic.
+    /// The name of a shared context; also a file name, and part of a topic.
     ContextName, CONTEXT_NAME, "^[a-z0-9][a-z0-9_-]{0,55}$");
 checked_text!(
-    /// A word of the vocabulary of message types.
+    /// A message type.
     TypeName, TYPE_NAME, "^[a-z][a-z0-9_]{0,63}$");
 checked_text!(
     /// A named event stream; capitals are allowed (`TaskCompleted`).
@@ -258,14 +258,14 @@ checked_text!(
     /// A conversation, workflow or step.
     Label, LABEL, "^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$");
 checked_text!(
-    /// One run of an agent.
+    /// One session of an agent.
     Session, SESSION, "^[!-~]{1,128}$");
 checked_text!(
-    /// The caller-made id that makes a write idempotent for ever.
+    /// The caller-made id that makes a write idempotent forever.
     RecordId, ID, "^[ -~]{1,128}$");
 
 impl Name {
-    /// The one name outside the grammar: whoever speaks when the fold or the writer itself does.
+    /// The one name outside the grammar: the actor of records that the fold or the writer itself makes.
     pub fn poste() -> Self {
         Self(POSTE.to_owned())
     }
@@ -274,7 +274,7 @@ impl Name {
         self.0 == POSTE
     }
 
-    /// A name as records have it: an agent's, or the office's own.
+    /// A name as it occurs in records: an agent's, or the office's own.
     pub fn in_log(text: &str) -> Result<Self, InvalidText> {
         if text == POSTE {
             return Ok(Self::poste());
@@ -289,8 +289,8 @@ pub(crate) fn name_in_log<'de, D: serde::Deserializer<'de>>(deserializer: D) -> 
 }
 
 impl RecordId {
-    /// The id of something else that is written along with this: the same each time, so whoever repeats the first resumes
-    /// the rest.
+    /// The id of another record that is written along with this one. It is always the same, so repeating the first
+    /// write resumes the rest.
     pub fn then(&self, what: impl fmt::Display) -> Self {
         let id = format!("{self}/{what}");
         match id.len() <= limits::ID_BYTES_MAX {
@@ -301,7 +301,7 @@ impl RecordId {
 }
 
 impl Label {
-    /// The conversation a first message opens is called after its number.
+    /// The label of the conversation that a first message opens: its number.
     pub fn of_number(number: crate::MessageNo) -> Self {
         Self(number.to_string())
     }
@@ -314,7 +314,8 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Vec
     let distance_max = (typed_chars / 3).clamp(1, 3);
     let mut scored: Vec<(usize, &str)> = known
         .into_iter()
-        // No distance is smaller than this, and to find it costs time and memory by the product of both lengths.
+        // The length difference is a lower bound of the distance. Computing the distance costs time and memory by the
+        // product of both lengths.
         .filter(|name| typed_chars <= name.chars().count() + distance_max)
         .map(|name| (strsim::damerau_levenshtein(typed, name), name))
         .filter(|(distance, name)| *distance <= distance_max || (typed.len() >= 3 && name.starts_with(typed)))
@@ -332,7 +333,7 @@ pub fn count(number: usize, noun: &str) -> String {
     }
 }
 
-/// A size for people.
+/// A size for people to read.
 pub fn size(bytes: u64) -> String {
     const KIB: u64 = 1024;
     match bytes {

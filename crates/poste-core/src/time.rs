@@ -1,4 +1,4 @@
-//! The log's time: milliseconds since 1970 in UTC, and times that are given relative to it.
+//! The log's time: milliseconds since 1970 in UTC, and times relative to it.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
 
-/// A moment of the log. In records it is a number; people and JSON readers get RFC 3339.
+/// A moment of the log: a number in records, RFC 3339 for people and JSON readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
 #[serde(transparent)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
     pub const ZERO: Self = Self(0);
-    /// The end of the year 9999: later than anything a record may name, early enough never to overflow.
+    /// The end of the year 9999: later than any time a record may name, and early enough never to overflow.
     pub const MAX: Self = Self(253_402_207_200_000);
 
     /// Clamped to years 1970–9999, so that no arithmetic on a hostile number can overflow or fail to print.
@@ -64,7 +64,7 @@ pub fn rfc3339<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S:
     serializer.collect_str(at)
 }
 
-/// What [`rfc3339`] wrote.
+/// Reads what [`rfc3339`] wrote.
 pub fn from_rfc3339<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
     let text = String::deserialize(deserializer)?;
     let at: jiff::Timestamp = text.parse().map_err(serde::de::Error::custom)?;
@@ -91,10 +91,10 @@ impl JsonSchema for Timestamp {
     }
 }
 
-/// A time in a header: fixed, or counted from the record's own time.
+/// A time in a header: fixed, or relative to the record's own time.
 ///
-/// "In 30 minutes" travels as a duration, so that sending the same command again under the same id is a
-/// repeat and not a conflict.
+/// "In 30 minutes" is stored as a duration, so that repeating a command under the same id is a repeat and not a
+/// conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum When {
@@ -111,7 +111,7 @@ impl When {
     }
 }
 
-/// A length of time in its largest unit that is not zero.
+/// A duration in its largest non-zero unit.
 pub fn length(ms: i64) -> String {
     match ms {
         ..SECOND_MS => format!("{ms}ms"),
@@ -125,12 +125,12 @@ pub fn length(ms: i64) -> String {
     }
 }
 
-/// A length of time as people write it: `10m`, `1h 30m`, `2 days`.
+/// Parses a duration as people write it: `10m`, `1h 30m`, `2 days`.
 pub fn parse_duration_ms(text: &str) -> Result<i64, String> {
     let duration: jiff::SignedDuration = text
         .parse()
         .or_else(|_| {
-            // Days and weeks are taken as 24 hours and 7 × 24 hours: an office knows no time zone.
+            // Days and weeks are 24 hours and 7 × 24 hours: an office has no time zone.
             let span: jiff::Span = text.parse()?;
             span.to_duration(jiff::SpanRelativeTo::days_are_24_hours())
         })
@@ -142,7 +142,7 @@ pub fn parse_duration_ms(text: &str) -> Result<i64, String> {
     Ok(ms)
 }
 
-/// A moment as people write it: RFC 3339 with an offset, or a length of time from now.
+/// Parses a moment as people write it: RFC 3339 with an offset, or a duration from now.
 pub fn parse_when(text: &str) -> Result<When, String> {
     if let Ok(at) = text.parse::<jiff::Timestamp>() {
         return Ok(When::At(Timestamp::from_ms(at.as_millisecond())));
@@ -155,7 +155,7 @@ pub fn parse_when(text: &str) -> Result<When, String> {
     })
 }
 
-/// A moment that is over, as people write it: as [`parse_when`], or a day, which begins at midnight UTC.
+/// Parses a moment in the past: like [`parse_when`], or a day, which begins at midnight UTC.
 pub fn parse_past(text: &str) -> Result<When, String> {
     if let Some(day) = text.parse::<jiff::civil::Date>().ok().filter(|_| !text.contains(['T', 't', ' '])) {
         let begins = day.to_zoned(jiff::tz::TimeZone::UTC).map_err(|error| error.to_string())?;
@@ -164,7 +164,7 @@ pub fn parse_past(text: &str) -> Result<When, String> {
     parse_when(text)
 }
 
-/// A day as people write it: `today`, `yesterday`, or a date. It begins and ends at midnight UTC, as everywhere.
+/// Parses a day as people write it: `today`, `yesterday`, or a date. It begins and ends at midnight UTC.
 pub fn parse_day(text: &str, now: Timestamp) -> Result<(Timestamp, Timestamp), String> {
     let today = Timestamp::from_ms(now.ms() - now.ms() % DAY_MS);
     let begins = match text {

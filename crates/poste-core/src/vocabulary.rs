@@ -1,9 +1,9 @@
 //! The built-in vocabulary: message types with their defaults, priorities, urgencies, trust labels.
 //!
-//! The table below decides in the fold, so a row may only change together with a fold version
-//! (a `barrier` record); an office changes a type for itself in `poste.toml`, which becomes a record.
+//! The fold decides by the table below, so a row may only change together with the fold version (a `barrier` record).
+//! An office overrides a type in `poste.toml`, which becomes a record.
 
-/// Declares an enum whose variants have a number in the tables and a word everywhere else.
+/// Declares an enum whose variants are numbers in the tables and words everywhere else.
 macro_rules! worded_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $number:literal $word:literal $(| $alias:literal)?),+ $(,)? }) => {
         $(#[$doc])*
@@ -88,15 +88,16 @@ worded_enum!(
 );
 
 impl Urgency {
-    /// What does not wait for the next session: it is put before a running one, and wakes one whose waiter hears the bell.
+    /// Mail that does not wait for the next session: it is shown to a running session, and wakes one whose waiter hears
+    /// the bell.
     pub const SOON: [Self; 2] = [Self::Now, Self::Turn];
 
-    /// Whether somebody is rung for it right after it was stored.
+    /// Whether recipients are rung right after the message is stored.
     pub fn rings(self) -> bool {
         self == Self::Now
     }
 
-    /// How long mail may wait unseen before its sender wants to know why; nobody rings for the other two.
+    /// How long mail may wait unseen before its sender is told why. `None` for the urgencies that no one is rung for.
     pub fn patience_ms(self) -> Option<i64> {
         match self {
             Self::Now => Some(2 * crate::limits::MINUTE_MS),
@@ -133,15 +134,15 @@ impl From<AgentKind> for TrustLabel {
     }
 }
 
-/// One word of the vocabulary and what it implies.
+/// A message type and its defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BuiltInType {
     pub name: &'static str,
     pub priority: Priority,
     pub urgency: Urgency,
-    /// It asks for work: an `ack` is then only a mark, `done` or `fail` ends it.
+    /// Asks for work: an `ack` is only a mark, and `done` or `fail` ends it.
     pub work: bool,
-    /// It wants a response.
+    /// Wants a response.
     pub response: bool,
     pub meaning: &'static str,
 }

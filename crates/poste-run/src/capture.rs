@@ -1,4 +1,4 @@
-//! Output in bounded memory: its beginning, its end, and how much there was.
+//! Output in bounded memory: its beginning, its end, and its total length.
 
 use std::collections::VecDeque;
 
@@ -10,18 +10,18 @@ pub struct Keep {
 }
 
 impl Default for Keep {
-    /// What somebody would read of a failed check.
+    /// Enough for a person to read about a failed check.
     fn default() -> Self {
         Self { head: 16 * 1024, tail: 48 * 1024 }
     }
 }
 
-/// What was kept of one stream.
+/// The kept part of one stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Captured {
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    /// How many bytes were written, kept or not.
+    /// Number of bytes written, kept or not.
     pub total: u64,
 }
 
@@ -41,7 +41,7 @@ impl Captured {
         self.tail.extend(bytes);
     }
 
-    /// How many bytes between beginning and end were not kept.
+    /// Number of bytes between beginning and end that were not kept.
     pub fn left_out(&self) -> u64 {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
@@ -50,14 +50,14 @@ impl Captured {
         self.total == 0
     }
 
-    /// The bytes as they came, without what was left out.
+    /// The kept bytes, without a mark for what was left out.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.head.clone();
         bytes.extend(&self.tail);
         bytes
     }
 
-    /// The bytes as they came; what was left out is a line of its own.
+    /// The kept bytes, with a line in place of what was left out.
     pub(crate) fn with_gap(&self) -> Vec<u8> {
         let mut bytes = self.head.clone();
         if self.left_out() > 0 {
@@ -67,7 +67,7 @@ impl Captured {
         bytes
     }
 
-    /// For people: what is not UTF-8 becomes a replacement sign, what was left out a line of its own.
+    /// For people: invalid UTF-8 becomes a replacement character, and a line stands in place of what was left out.
     pub fn text(&self) -> String {
         if self.left_out() == 0 {
             return String::from_utf8_lossy(&self.bytes()).into_owned();

@@ -1,10 +1,10 @@
-//! What a command may know of the environment: what is named, nothing else.
+//! The environment of a command: only variables that are named.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-/// What every command gets, as far as it is set. A `*` stands for any ending. No tokens, no keys, none of
-/// Poste's own variables: what of those a command needs is given by name and value.
+/// The variables that every command gets, if they are set. A trailing `*` matches any ending. The list has no tokens,
+/// no keys and none of Poste's own variables: if a command needs one of those, it is set by name and value.
 pub const ALLOWED: &[&str] = &["PATH", "HOME", "LANG", "LC_*", "TZ", "TMPDIR", "USER", "SHELL", "TERM"];
 
 /// The environment of one command.
@@ -22,18 +22,18 @@ impl Default for Environment {
 }
 
 impl Environment {
-    /// Nothing but what is set.
+    /// Only the variables that are set explicitly.
     pub fn empty() -> Self {
         Self { allowed: Vec::new(), never: Vec::new(), set: BTreeMap::new() }
     }
 
-    /// Also passes this variable on, if it is set. `NAME*` passes on all that begin so.
+    /// Also passes this variable on, if it is set. `NAME*` passes on all variables with that prefix.
     pub fn allow(&mut self, name: &str) -> &mut Self {
         self.allowed.push(name.to_owned());
         self
     }
 
-    /// Whatever else is said, this variable is not passed on.
+    /// Never passes this variable on, even if it is allowed elsewhere.
     pub fn never(&mut self, name: &str) -> &mut Self {
         self.never.push(name.to_owned());
         self
@@ -53,7 +53,7 @@ impl Environment {
         is_allowed && !self.never.iter().any(|never| never == name)
     }
 
-    /// The variables out of `ours` that the command gets, and what was set for it.
+    /// The variables of `ours` that the command gets, and those set for it.
     pub(crate) fn of(&self, ours: impl Iterator<Item = (OsString, OsString)>) -> BTreeMap<OsString, OsString> {
         let mut all: BTreeMap<OsString, OsString> = ours.filter(|(name, _)| self.allows(name)).collect();
         all.extend(self.set.iter().map(|(name, value)| (name.clone(), value.clone())));

@@ -1,5 +1,5 @@
-//! Files in a folder that a command may write into as well: it may put a pipe, a link or a folder in any place, at any moment.
-//! Nobody who reads or writes there may be held up, fattened or led elsewhere by that.
+//! Files in a folder that a command may write to as well: it may put a pipe, a link or a folder anywhere, at any
+//! moment. This must not block, overfill or redirect any reader or writer there.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Links are not followed, and nobody at the other end of a pipe is waited for.
+/// Opens without following links and without waiting for the other end of a pipe.
 fn carefully() -> OpenOptions {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let mut options = OpenOptions::new();
@@ -23,13 +23,13 @@ fn plain(file: File) -> io::Result<File> {
     }
 }
 
-/// A new file of this user alone, in the place of whatever was there.
+/// Creates a file that only this user can access, in place of whatever was there.
 pub fn anew(path: &Path) -> io::Result<File> {
     clear(path)?;
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Whatever is there, it goes; what a link leads to stays.
+/// Removes whatever is there. The target of a link stays.
 pub fn clear(path: &Path) -> io::Result<()> {
     let gone = match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
@@ -51,29 +51,29 @@ pub fn put(fresh: &Path, path: &Path) -> io::Result<()> {
     fs::rename(fresh, path)
 }
 
-/// A plain file for locking, which stays where it is: another one in its place would be another lock.
+/// Opens or creates a regular file for locking. It must never be replaced: a new file would be a different lock.
 pub fn lockable(path: &Path) -> io::Result<File> {
     plain(carefully().write(true).create(true).truncate(false).mode(0o600).open(path)?)
 }
 
-/// A plain file that is there, for writing or locking.
+/// Opens an existing regular file, for writing or locking.
 pub fn existing(path: &Path) -> io::Result<File> {
     plain(carefully().write(true).open(path)?)
 }
 
-/// A plain file that is there, for reading.
+/// Opens an existing regular file for reading.
 pub fn readable(path: &Path) -> io::Result<File> {
     plain(carefully().read(true).open(path)?)
 }
 
-/// What is in a plain file, up to a length.
+/// The first `max` bytes of a regular file.
 pub fn beginning(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     readable(path)?.take(max).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The last of it, no more than so much.
+/// The last `max` bytes of a regular file.
 pub fn ending(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     let mut file = readable(path)?;
     let from = file.metadata()?.len().saturating_sub(max);

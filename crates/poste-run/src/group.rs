@@ -1,4 +1,4 @@
-//! The process group of one command: asking it to end, making it end.
+//! The process group of one command: asking it to end, and killing it.
 
 use std::os::fd::OwnedFd;
 use std::process::Child;
@@ -8,8 +8,8 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open, waitid,
 };
 
-/// Led by the command's first process, which is not reaped while this is used: until then its number
-/// belongs to nobody else, so that no signal can reach a stranger.
+/// A group led by the command's first process. The leader is not reaped while this is used: until then its pid belongs
+/// to no other process, so no signal can reach an unrelated one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Group(Pid);
 
@@ -22,12 +22,12 @@ impl Group {
         self.0
     }
 
-    /// Readable once the leader has ended; `None` where the kernel has no such thing.
+    /// Readable once the leader has ended; `None` where the kernel does not support it.
     pub(crate) fn watched(self) -> Option<OwnedFd> {
         pidfd_open(self.0, PidfdFlags::empty()).ok()
     }
 
-    /// Whether the leader has ended; it stays to be reaped.
+    /// Whether the leader has ended. It is not reaped.
     pub(crate) fn leader_ended(self) -> std::io::Result<bool> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         loop {
@@ -41,7 +41,7 @@ impl Group {
 
     pub(crate) fn ask_to_end(self) {
         self.signal(Signal::TERM);
-        // A stopped process hears nothing else.
+        // A stopped process does not act on SIGTERM.
         self.signal(Signal::CONT);
     }
 
@@ -50,7 +50,7 @@ impl Group {
     }
 
     fn signal(self, signal: Signal) {
-        // Nobody is left, or what is left changed its user: there is nothing more this process could do.
+        // Fails if no process is left, or if those left changed their user. This process can do nothing more then.
         let _ = kill_process_group(self.0, signal);
         // The leader may have joined another group.
         let _ = kill_process(self.0, signal);

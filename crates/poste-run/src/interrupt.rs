@@ -1,4 +1,5 @@
-//! Ctrl-C reaches poste and not the command, which is in a group of its own: so poste must end it, and then itself.
+//! Ctrl-C reaches poste but not the command, which has its own process group. So poste must end the command, and then
+//! itself.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,15 +11,15 @@ static HANDLERS: LazyLock<Result<Handlers, io::Error>> = LazyLock::new(Handlers:
 static RUNNING: Mutex<usize> = Mutex::new(0);
 static SEEN_TO: AtomicBool = AtomicBool::new(false);
 
-/// This process handles the signals that would end it by itself: commands are not ended by them, and neither is this
-/// process. To be said before the first command runs; whoever says it stops its commands by their watcher.
+/// Declares that this process itself handles the signals that would end it: they then end neither its commands nor this
+/// process. Call it before the first command runs, and stop commands through their watcher.
 pub fn signals_are_seen_to() {
     SEEN_TO.store(true, Ordering::SeqCst);
 }
 
 #[derive(Debug)]
 struct Handlers {
-    /// Nothing runs: a signal does what it always does.
+    /// No command is running: a signal has its default effect.
     idle: Arc<AtomicBool>,
     came: Arc<AtomicUsize>,
 }
@@ -28,7 +29,7 @@ impl Handlers {
         let idle = Arc::new(AtomicBool::new(true));
         let came = Arc::new(AtomicUsize::new(0));
         for signal in ending_signals() {
-            // In this order: whoever waits for nothing is ended before it could note anything.
+            // The order matters: an idle process is ended before it can record the signal.
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&idle))?;
             signal_hook::flag::register_usize(signal, Arc::clone(&came), signal as usize)?;
         }
@@ -36,19 +37,19 @@ impl Handlers {
     }
 }
 
-/// The signals that would end this process, without those it was told to ignore (`nohup`, a job in the
-/// background of a script): those must go on doing nothing.
+/// The signals that would end this process, without those it was started to ignore (`nohup`, a background job of a
+/// script): those must stay ignored.
 fn ending_signals() -> Vec<i32> {
     match std::fs::read_to_string("/proc/self/status").ok().as_deref().and_then(ignored) {
         Some(ignored) => {
             [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
         }
-        // It cannot be told, and SIGHUP is the one that is ignored often.
+        // The mask is unknown, and SIGHUP is the one that is often ignored.
         None => vec![SIGINT, SIGTERM],
     }
 }
 
-/// The mask of ignored signals out of `/proc/self/status`.
+/// The mask of ignored signals in `/proc/self/status`.
 fn ignored(status: &str) -> Option<u64> {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
     u64::from_str_radix(mask.trim(), 16).ok()
@@ -57,7 +58,7 @@ fn ignored(status: &str) -> Option<u64> {
 /// While one of these exists, a signal that would end this process is held back.
 #[derive(Debug)]
 pub struct HeldBack {
-    /// None: somebody else sees to signals.
+    /// `None`: the process handles signals itself.
     handlers: Option<&'static Handlers>,
 }
 
@@ -73,7 +74,7 @@ impl HeldBack {
         Ok(Self { handlers: Some(handlers) })
     }
 
-    /// The signal that came since.
+    /// The signal received since, if any.
     pub fn signal(&self) -> Option<i32> {
         match self.handlers?.came.load(Ordering::SeqCst) {
             0 => None,
@@ -83,7 +84,7 @@ impl HeldBack {
 }
 
 impl Drop for HeldBack {
-    /// The last one to go lets the signal do what it was held back from.
+    /// Dropping the last one delivers the signal that was held back.
     fn drop(&mut self) {
         let Some(handlers) = self.handlers else { return };
         let mut running = RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -94,7 +95,7 @@ impl Drop for HeldBack {
         handlers.idle.store(true, Ordering::SeqCst);
         if let Some(signal) = self.signal() {
             handlers.came.store(0, Ordering::SeqCst);
-            // If even that fails, the run's result says that it was interrupted.
+            // If even that fails, the run's result still says that it was interrupted.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     }

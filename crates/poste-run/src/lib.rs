@@ -1,12 +1,13 @@
-//! Runs one command and comes back, whatever the command does.
+//! Runs one command and returns, whatever the command does.
 //!
-//! No shell unless asked, nothing of the environment that was not named, at most so much output kept, a time
-//! limit, and a process group of its own, so that what the command started ends with it. The caller is never
-//! held up by a grandchild that keeps the pipes open.
+//! A command gets no shell unless asked for, only named environment variables, bounded output, a time limit, and its
+//! own process group, so that the processes it started end with it. A grandchild that keeps the pipes open never blocks
+//! the caller.
 //!
-//! What a command can do against this: leave the group (`setsid`). It is then not waited for, not killed, and
-//! [`Finished::left_behind`] says so if it still holds an end of the output. Unless this process has nothing else to do than to
-//! watch over it: then [`Task::everything`] is ended with it, and [`Task::tied_by`] ends it with this process.
+//! A command can escape by leaving the group (`setsid`). It is then neither waited for nor killed, and
+//! [`Finished::left_behind`] reports it if it still holds an end of the output. A process that does nothing but
+//! supervise the command can prevent this: [`Task::everything`] ends escaped processes with the command, and
+//! [`Task::tied_by`] ends the command with the supervisor.
 
 mod capture;
 mod environment;
@@ -26,14 +27,13 @@ pub use tie::become_tied;
 pub use transcript::TranscriptFile;
 pub use tree::{Mark, adopt_orphans, end_marked, end_process, with_mark};
 
-/// Splits a command line into words as a shell would, without one: quotes and backslashes count, nothing is
-/// expanded, and a word that begins with `#` begins a comment. `None`: a quote is never closed, or there is no word at
-/// all.
+/// Splits a command line into words like a shell, but without one: quotes and backslashes count, nothing is expanded,
+/// and a word that begins with `#` begins a comment. `None` if a quote is never closed or there is no word.
 pub fn words(line: &str) -> Option<Vec<String>> {
     shlex::split(line).filter(|words| !words.is_empty())
 }
 
-/// One command line that [`words`] splits into these words again: for people to read and to copy.
+/// One command line that [`words`] splits into the same words, for people to read and copy.
 pub fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let quoted = words.into_iter().map(|word| match shlex::try_quote(word) {
         Ok(quoted) => quoted.into_owned(),

@@ -1,4 +1,4 @@
-//! One loop that feeds, reads, watches and ends the command. No threads: nothing is left blocked in a read.
+//! One loop that feeds, reads, watches and ends the command. It uses no threads, so nothing is left blocked in a read.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
@@ -20,20 +20,20 @@ use crate::tie;
 use crate::transcript::{Transcript, TranscriptFile};
 use crate::tree::{self, Mark};
 
-/// The longest the loop sleeps: an end that no pipe tells of is seen within this.
+/// The longest sleep of the loop: an exit that no pipe signals is noticed within this time.
 const LOOK: Duration = Duration::from_millis(20);
-/// The same, where the end rings: only a signal to this process may have to wait for it.
+/// The longest sleep when a pidfd signals the exit. Only a signal to this process may have to wait this long.
 const LOOK_IF_IT_RINGS: Duration = Duration::from_millis(200);
-/// The shortest: after the pipes were closed, the end is near.
+/// The shortest sleep: after the pipes are closed, the exit is near.
 const LOOK_AT_ONCE: Duration = Duration::from_millis(1);
-/// How long the output of what a command started may still come in after the command ended.
+/// How long to keep reading output of the command's children after the command itself ended.
 const LINGER: Duration = Duration::from_millis(500);
-/// How long the pipes may take to close once everybody in the group was killed.
+/// How long the pipes may take to close after the whole group was killed.
 const AFTER_KILL: Duration = Duration::from_millis(200);
-/// A program that was written a moment ago can be busy while another process starts one.
+/// A program that was just written can be busy while another process is starting a program.
 pub(crate) const BUSY_TRIES: u32 = 20;
 pub(crate) const BUSY_PAUSE: Duration = Duration::from_millis(10);
-/// How long what left the group may take to be gone once it was killed.
+/// How long processes that left the group may take to disappear after they were killed.
 const NOBODY_LEFT: Duration = Duration::from_secs(10);
 
 /// A command, and how it may run.
@@ -54,33 +54,33 @@ pub struct Task {
     transcript: Option<TranscriptFile>,
 }
 
-/// How the two streams are kept.
+/// How the two streams are captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Output {
-    /// Standard output and standard error each by itself.
+    /// Standard output and standard error separately.
     #[default]
     Apart,
     /// Both as [`Finished::stdout`], in the order they were written.
     Together,
 }
 
-/// What the watcher wants.
+/// The watcher's decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watch {
     GoOn,
-    /// It is asked to end, and ended after its grace.
+    /// The command is asked to end, and killed after its grace period.
     Stop,
-    /// It is ended at once.
+    /// The command is killed at once.
     End,
 }
 
-/// Who is told of a command while it runs.
+/// Observes a command while it runs.
 pub trait Watcher {
-    /// It runs, as this process.
+    /// The command is running as this process.
     fn started(&mut self, _pid: u32) {}
 
-    /// Asked now and then; gets how long the command has run so far. It may take its time: the command is not
-    /// held up by more than a full pipe, but its limit is only looked at again afterwards.
+    /// Called periodically with the time the command has run so far. It may take its time: the command is only blocked
+    /// by a full pipe, but its time limit is not checked until this returns.
     fn look(&mut self, running_for: Duration) -> Watch;
 }
 
@@ -97,17 +97,17 @@ pub enum End {
     Signal(i32),
 }
 
-/// Why it was made to end.
+/// Why the command was made to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopped {
     TimedOut,
-    /// The watcher said so.
+    /// The watcher decided so.
     ByWatcher,
     /// This process got a signal that ends it, and passed it on.
     Interrupted(i32),
 }
 
-/// What came of a command that was started.
+/// The result of a command that was started.
 #[derive(Debug, Clone)]
 pub struct Finished {
     pub end: End,
@@ -115,22 +115,22 @@ pub struct Finished {
     pub duration: Duration,
     pub stdout: Captured,
     pub stderr: Captured,
-    /// Something the command started left its group and still holds an end of the output.
+    /// A process that the command started has left the group and still holds an end of the output.
     pub left_behind: bool,
-    /// With [`Task::everything`]: who could not be ended.
+    /// With [`Task::everything`]: the processes that could not be ended.
     pub not_ended: Vec<u32>,
-    /// Why the transcript is not whole.
+    /// Why the transcript is incomplete.
     pub transcript_failed: Option<String>,
 }
 
 impl Finished {
-    /// It ended by itself and said 0.
+    /// Whether the command ended by itself with exit code 0.
     pub fn passed(&self) -> bool {
         self.end == End::Exit(0) && self.stopped.is_none()
     }
 }
 
-/// The command could not be started.
+/// Why the command could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("there is no program to run")]
@@ -146,8 +146,8 @@ pub enum StartError {
 }
 
 impl Task {
-    /// A program, looked up in the command's `PATH` unless it holds a `/`, and its arguments as they are.
-    /// A relative program with a `/` is below [`Task::folder`].
+    /// A program, looked up in the command's `PATH` unless it contains a `/`, and its literal arguments. A relative
+    /// program with a `/` is below [`Task::folder`].
     pub fn new(program: impl Into<OsString>, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         Self {
             program: program.into(),
@@ -166,7 +166,7 @@ impl Task {
         }
     }
 
-    /// The words of one command line for `/bin/sh`. Values belong into the environment, never into the line.
+    /// One command line for `/bin/sh`. Pass values through the environment, never in the line.
     pub fn shell(line: &str) -> Self {
         Self::new("/bin/sh", ["-c", line])
     }
@@ -181,13 +181,13 @@ impl Task {
         self
     }
 
-    /// Without it the command reads from nothing.
+    /// Without it, the command's standard input is empty.
     pub fn stdin(&mut self, bytes: impl Into<Vec<u8>>) -> &mut Self {
         self.stdin = Some(bytes.into());
         self
     }
 
-    /// After this it is asked to end (SIGTERM), after the grace it is ended (SIGKILL).
+    /// After this time the command is asked to end (SIGTERM); after the grace period it is killed (SIGKILL).
     pub fn limit(&mut self, limit: Duration) -> &mut Self {
         self.limit = Some(limit);
         self
@@ -208,23 +208,23 @@ impl Task {
         self
     }
 
-    /// How often the watcher of [`Task::run_watched`] is asked.
+    /// How often the watcher of [`Task::run_watched`] is called.
     pub fn watch_every(&mut self, interval: Duration) -> &mut Self {
         self.watch_every = interval;
         self
     }
 
-    /// The command ends when this process does, even by SIGKILL. `program` is one that hands its arguments, after the given
-    /// ones, to [`become_tied`](crate::become_tied). What the command starts itself is not tied. Start it from a thread that stays: the
-    /// kernel takes the end of that one for the end of all.
+    /// The command ends when this process does, even by SIGKILL. `program` must pass its arguments, after the given
+    /// ones, to [`become_tied`](crate::become_tied). Processes that the command starts are not tied. Start the command
+    /// from a thread that stays alive: the kernel treats the end of that thread as the end of the process.
     pub fn tied_by(&mut self, program: impl Into<PathBuf>, arguments: &[&str]) -> &mut Self {
         self.tied_by = Some((program.into(), arguments.iter().map(OsString::from).collect()));
         self
     }
 
-    /// Whatever the command started is ended with it, also what left its group: everything that is below this process then,
-    /// and whatever has the mark in its environment, which the command gets. Only for a process that does nothing else
-    /// meanwhile, and [adopts orphans](crate::adopt_orphans).
+    /// Everything the command started is ended with it, including processes that left its group: everything below this
+    /// process at that time, and everything with the mark in its environment, which the command gets. Only for a
+    /// process that does nothing else meanwhile and [adopts orphans](crate::adopt_orphans).
     pub fn everything(&mut self, mark: Mark) -> &mut Self {
         for (name, value) in &mark.variables {
             self.environment.set(name, value);
@@ -233,7 +233,7 @@ impl Task {
         self
     }
 
-    /// Both streams also go to a file, as they come.
+    /// Both streams are also written to a file, as they arrive.
     pub fn transcript(&mut self, file: TranscriptFile) -> &mut Self {
         self.transcript = Some(file);
         self
@@ -290,11 +290,11 @@ impl Task {
         }
         let mut tries = 0;
         loop {
-            // Its ends of the pipes live in the command, so a new try makes them anew.
+            // The child's pipe ends belong to the command, so each try needs new ones.
             let (mut command, mut pipes) = self.command().map_err(failed)?;
             match command.spawn() {
                 Ok(mut child) => {
-                    // The command holds the writing ends of what both streams share; nobody else may.
+                    // The command holds the write ends that both streams share. No other process may keep them open.
                     drop(command);
                     pipes.adopt(&mut child, self.stdin.as_deref()).map_err(|source| {
                         Group::of(&child).end();
@@ -364,14 +364,14 @@ fn shown_path(path: &Path) -> String {
     AsRef::<OsStr>::as_ref(path).display().to_string()
 }
 
-/// Our ends, none of which ever blocks.
+/// This process's pipe ends, all of them non-blocking.
 #[derive(Debug, Default)]
 struct Pipes {
     stdin: Option<(std::fs::File, Vec<u8>)>,
     stdout: Stream,
     stderr: Stream,
     transcript: Option<Transcript>,
-    /// Rings when the first process has ended.
+    /// Becomes readable when the first process has ended.
     leader: Option<OwnedFd>,
 }
 
@@ -386,7 +386,7 @@ impl Stream {
         Ok(Self { pipe: Some(never_blocking(pipe)?), captured: Captured::default() })
     }
 
-    /// Takes what is there.
+    /// Reads what is available.
     fn read(&mut self, keep: Keep, transcript: Option<&mut Transcript>) -> io::Result<()> {
         let Some(pipe) = &mut self.pipe else { return Ok(()) };
         let mut buffer = [0; 64 * 1024];
@@ -432,7 +432,7 @@ impl Pipes {
         self.stdout.pipe.is_none() && self.stderr.pipe.is_none()
     }
 
-    /// Waits until something can be done with a pipe, or as long as said; then does it.
+    /// Waits until a pipe is ready, or for at most `at_most`; then reads and writes.
     fn attend(&mut self, keep: Keep, at_most: Duration) -> io::Result<()> {
         let stdin = self.stdin.as_ref().map(|(pipe, _)| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::OUT));
         let streams = [&self.stdout, &self.stderr].into_iter().filter_map(|stream| stream.pipe.as_ref());
@@ -450,7 +450,7 @@ impl Pipes {
         Ok(())
     }
 
-    /// Writes what the command takes. One that does not read to the end is not at fault for it.
+    /// Writes as much as the command accepts. A command that does not read all of its input is not at fault.
     fn feed(&mut self) {
         let Some((pipe, left)) = &mut self.stdin else { return };
         match pipe.write(left) {
@@ -477,7 +477,7 @@ struct Running<'a> {
     /// When the group was asked to end.
     asked_at: Option<Instant>,
     killed: bool,
-    /// Its number may be a stranger's by now.
+    /// Once reaped, the pid may belong to an unrelated process.
     reaped: bool,
     held_back: &'a HeldBack,
 }
@@ -486,10 +486,10 @@ impl Running<'_> {
     fn follow(&mut self, watcher: &mut dyn Watcher) -> io::Result<Finished> {
         self.until_the_leader_ends(watcher)?;
         let duration = self.started.elapsed();
-        // It rings without end by now.
+        // From now on the pidfd is always readable.
         self.pipes.leader = None;
         self.drain(LINGER)?;
-        // The leader is not reaped yet, so this reaches its group and nobody else's.
+        // The leader is not reaped yet, so the signal reaches its group and no other.
         self.group.end();
         let not_ended = self.task.everything.as_ref().map(|mark| self.end_everything(mark));
         self.drain(AFTER_KILL)?;
@@ -539,7 +539,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// How long until something is to be done that no pipe tells of.
+    /// Time until the next task that no pipe announces.
     fn until_the_next(&self, watched: Instant) -> Duration {
         let left = |since: Instant, length: Duration| length.saturating_sub(since.elapsed());
         let mut next = left(watched, self.task.watch_every);
@@ -561,7 +561,7 @@ impl Running<'_> {
         self.killed = true;
     }
 
-    /// Ends what ran too long, first kindly.
+    /// Ends a command that ran too long or was interrupted, first with SIGTERM.
     fn hurry(&mut self) {
         if self.stopped.is_none() {
             if let Some(signal) = self.held_back.signal() {
@@ -581,7 +581,7 @@ impl Running<'_> {
         self.group.ask_to_end();
     }
 
-    /// Takes the rest of the output, as long as somebody may still write it and not for ever.
+    /// Reads the rest of the output while it may still be written, but not forever.
     fn drain(&mut self, at_most: Duration) -> io::Result<()> {
         let until = Instant::now() + at_most;
         while !self.pipes.output_closed() {
@@ -596,7 +596,7 @@ impl Running<'_> {
 }
 
 impl Drop for Running<'_> {
-    /// An error, or a panic of the watcher, leaves nobody behind either.
+    /// An error, or a panic of the watcher, leaves no process behind either.
     fn drop(&mut self) {
         if self.reaped {
             return;
@@ -613,7 +613,7 @@ fn end(status: ExitStatus) -> End {
     match (status.code(), status.signal()) {
         (Some(code), _) => End::Exit(code),
         (None, Some(signal)) => End::Signal(signal),
-        // Neither exists only for a process that is stopped, and those are not waited for.
+        // Only a stopped process has neither, and those are not waited for.
         (None, None) => End::Signal(0),
     }
 }

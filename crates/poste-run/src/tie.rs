@@ -1,7 +1,7 @@
-//! A command that does not outlive who watches over it.
+//! A command that does not outlive its supervisor.
 //!
-//! Only a process itself can ask the kernel to be killed with its parent, so the command is started through a small step
-//! in between: this program again, which asks for it and becomes the command.
+//! Only a process itself can ask the kernel to be killed with its parent. So the command is started through an
+//! intermediate step: this program again, which makes that request and then becomes the command.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,20 +13,20 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use crate::run::{BUSY_PAUSE, BUSY_TRIES};
 
-/// The exit codes of a shell that cannot start what it was asked to.
+/// The exit codes of a shell that cannot start a program.
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
-/// Nobody is left who would want it.
+/// The parent is gone, so the command is not needed.
 const ORPHANED: u8 = 125;
 
-/// What to give the program in between: whose end is to be its end, and what to become.
+/// Arguments for the intermediate program: the parent whose end it shares, and the program to become.
 pub(crate) fn arguments(program: &OsString, arguments: &[OsString]) -> Vec<OsString> {
     let parent = std::process::id().to_string();
     [OsString::from(parent), program.clone()].into_iter().chain(arguments.iter().cloned()).collect()
 }
 
-/// Becomes the command, and ends with the parent from then on. Comes back only if that cannot be; then it tells why, and what
-/// to exit with.
+/// Becomes the command, which from then on ends with its parent. Returns only on failure, with the exit code to use and
+/// the reason.
 pub fn become_tied(mut words: impl Iterator<Item = OsString>) -> (u8, String) {
     let parent = words.next().and_then(|word| word.to_str()?.parse().ok()).and_then(Pid::from_raw);
     let (Some(parent), Some(program)) = (parent, words.next()) else {
@@ -35,7 +35,7 @@ pub fn become_tied(mut words: impl Iterator<Item = OsString>) -> (u8, String) {
     if let Err(failed) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return (ORPHANED, format!("cannot be tied to its parent: {failed}"));
     }
-    // It may have died before that was asked for.
+    // The parent may have died before the request.
     if getppid() != Some(parent) {
         return (ORPHANED, "its parent is gone".to_owned());
     }
@@ -51,8 +51,8 @@ pub fn become_tied(mut words: impl Iterator<Item = OsString>) -> (u8, String) {
     (NOT_EXECUTABLE, format!("{} is being written", program.display()))
 }
 
-/// Where a program is that a command of this `PATH` and this folder would start. Asked before, as what is in between can only
-/// tell by its exit code.
+/// Checks that a command with this `PATH` and folder would find the program. Checked beforehand, because the
+/// intermediate program can only report its exit code.
 pub(crate) fn find(program: &Path, path: Option<&OsString>, folder: Option<&Path>) -> io::Result<()> {
     let is_there = |file: &Path| -> io::Result<()> {
         let meta = std::fs::metadata(file)?;

@@ -1,4 +1,4 @@
-//! What a command prints, in a file that anybody may read meanwhile, and that never grows beyond a limit.
+//! The output of a command, in a file that can be read meanwhile and never grows beyond a limit.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use crate::capture::{Captured, Keep};
 use crate::files;
 
-/// Where output goes, and how much of it is kept: at first all of it; once there is too much, its beginning and its end.
+/// Where output goes, and how much of it is kept: at first all of it; once there is too much, its beginning and its
+/// end.
 #[derive(Debug, Clone)]
 pub struct TranscriptFile {
     pub path: PathBuf,
     pub keep: Keep,
-    /// The file is never larger than this and what is kept.
+    /// The file never grows larger than this plus what is kept.
     pub max: usize,
 }
 
@@ -31,7 +32,7 @@ impl Transcript {
         Ok(Self { to: to.clone(), file: Some(file), length: 0, captured: Captured::default(), failed: None })
     }
 
-    /// A file that cannot be written any more, on a full disk say, is no reason to stop who prints.
+    /// A file that can no longer be written, for example on a full disk, is no reason to stop the command.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.captured.push(self.to.keep, bytes);
         let Some(file) = &mut self.file else { return };
@@ -49,7 +50,7 @@ impl Transcript {
         }
     }
 
-    /// Puts beginning and end in the place of everything.
+    /// Replaces the file's content with the beginning and the end of the output.
     fn write_anew(&mut self) -> io::Result<usize> {
         let fresh = self.to.path.with_extension("new");
         let text = self.captured.with_gap();

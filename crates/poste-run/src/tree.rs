@@ -1,9 +1,9 @@
-//! Everything a command started, also what left its process group: found by who its parents are and by a mark in its
-//! environment, and ended.
+//! Finds and ends everything that a command started, including processes that left its group. They are found by their
+//! ancestors and by a mark in their environment.
 //!
-//! A process that is started by another one and left alone goes to the nearest process above that adopts orphans. A
-//! supervisor is one ([`adopt_orphans`]), so whatever the command did to get away is still below it. Once the
-//! supervisor is dead, only the mark tells: what has wiped its environment as well is not found any more.
+//! An orphaned process goes to its nearest ancestor that adopts orphans. A supervisor adopts them ([`adopt_orphans`]),
+//! so everything the command started is still below it. Once the supervisor is dead, only the mark is left: a process
+//! that also cleared its environment can no longer be found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid};
 
-/// The first pause between two looks, and the longest.
+/// The first pause between two checks, and the longest.
 const PAUSE: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
-/// Variables in the environment of everything that belongs to one run.
+/// Environment variables of every process that belongs to one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
     /// Names and values; a process carries the mark if it has them all.
     pub variables: Vec<(String, String)>,
-    /// A process of this very program with this variable, …
+    /// A process of this same program with this variable, …
     pub another: String,
-    /// … and with one of these as its first argument, is none of the run's: it watches over a run of its own. Neither it nor what
-    /// is below it belongs here.
+    /// … and with one of these as its first argument, supervises a run of its own. Neither it nor its descendants
+    /// belong to this run.
     pub another_by: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ impl Mark {
         has_one && pid != std::process::id() && is_this_program(pid) && self.is_command_of_another(pid)
     }
 
-    /// Anybody can set a variable, and start this program to do something that never ends.
+    /// The variable alone proves nothing: any process can set it and start this program with a command that never ends.
     fn is_command_of_another(&self, pid: u32) -> bool {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let first = line.split(|byte| *byte == 0).nth(1).unwrap_or_default();
@@ -52,13 +52,13 @@ impl Mark {
     }
 }
 
-/// Whether a process runs the file that this one runs.
+/// Whether a process runs the same executable file as this one.
 fn is_this_program(pid: u32) -> bool {
     let file = |pid: &str| fs::metadata(format!("/proc/{pid}/exe")).map(|meta| (meta.dev(), meta.ino()));
     matches!((file(&pid.to_string()), file("self")), (Ok(its), Ok(ours)) if its == ours)
 }
 
-/// Orphans below this process become its children, instead of those of the first process of the machine.
+/// Orphans below this process become its children, instead of those of the machine's first process.
 pub fn adopt_orphans() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
 }
@@ -70,7 +70,7 @@ struct Seen {
     is_dead: bool,
 }
 
-/// What runs on this machine now.
+/// The processes that run on this machine now.
 fn processes() -> BTreeMap<u32, Seen> {
     let Ok(entries) = fs::read_dir("/proc") else { return BTreeMap::new() };
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
@@ -78,7 +78,7 @@ fn processes() -> BTreeMap<u32, Seen> {
 }
 
 fn seen(pid: u32) -> Option<Seen> {
-    // The name may hold anything, also brackets and bytes that are no text; what follows the last bracket is plain.
+    // The name may contain anything, including brackets and invalid UTF-8. The fields after the last bracket are plain.
     let stat = String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?).into_owned();
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let is_dead = matches!(fields.next()?, "Z" | "X");
@@ -92,7 +92,7 @@ fn environment(pid: u32) -> Vec<u8> {
     fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
 }
 
-/// Which of them are below one of the roots, without what belongs to another run.
+/// The descendants of the roots, without processes that belong to another run.
 fn below(all: &BTreeMap<u32, Seen>, roots: &BTreeSet<u32>, mark: &Mark) -> BTreeSet<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (pid, seen) in all {
@@ -111,14 +111,14 @@ fn below(all: &BTreeMap<u32, Seen>, roots: &BTreeSet<u32>, mark: &Mark) -> BTree
     found
 }
 
-/// Everything below this process and everything with the mark.
+/// Everything below this process, and everything with the mark.
 fn own(all: &BTreeMap<u32, Seen>, mark: &Mark) -> BTreeSet<u32> {
     let mut found = below(all, &BTreeSet::from([std::process::id()]), mark);
     found.extend(marked(all, mark));
     found
 }
 
-/// Everything with the mark, and everything below that: a process can wipe its environment, but not its parents.
+/// Everything with the mark and its descendants: a process can clear its environment, but not its ancestry.
 fn marked(all: &BTreeMap<u32, Seen>, mark: &Mark) -> BTreeSet<u32> {
     let is_marked = |pid: &u32| {
         let environment = environment(*pid);
@@ -129,22 +129,23 @@ fn marked(all: &BTreeMap<u32, Seen>, mark: &Mark) -> BTreeSet<u32> {
     found
 }
 
-/// Who is there of a run, by its mark. Only processes of this user can be looked at.
+/// The living processes of a run, by its mark. Only processes of this user can be inspected.
 pub fn with_mark(mark: &Mark) -> Vec<u32> {
     let all = processes();
     marked(&all, mark).into_iter().filter(|pid| *pid != std::process::id() && !all[pid].is_dead).collect()
 }
 
-/// Ends whatever carries the mark, and all that is below it, until nothing is left or the time is up. Says who is left.
+/// Ends every process with the mark and its descendants, until none is left or the time is up. Returns those left.
 pub fn end_marked(mark: &Mark, at_most: Duration) -> Vec<u32> {
     end(|all| marked(all, mark), None, at_most)
 }
 
-/// Ends everything below this process, and whatever carries the mark. Says who is left. The leader stays to be reaped.
+/// Ends everything below this process, and everything with the mark. Returns the processes left. Does not reap the
+/// leader.
 pub(crate) fn end_below(mark: &Mark, leader: Pid, at_most: Duration) -> Vec<u32> {
-    // Mostly there is nobody, and to look at every process of the machine takes longer than many a command. The kernel's list may
-    // leave one out while another one goes from it. Only this process takes any from it, by reaping, and it does not do so here;
-    // still a list is only believed if it stays the same.
+    // Usually no process is left, and scanning every process of the machine takes longer than many commands. The
+    // kernel's list of children may miss one while another is removed from it. Only this process removes children, by
+    // reaping, and it does not do so here. Even so, the list is trusted only if it stays the same.
     let is_over = |pid: &u32| i32::try_from(*pid).is_ok_and(|pid| pid == leader.as_raw_pid()) && is_dead(*pid);
     let first = children();
     if first.as_ref().is_some_and(|children| children.iter().all(is_over)) && first == children() {
@@ -169,7 +170,7 @@ fn end(who: impl Fn(&BTreeMap<u32, Seen>) -> BTreeSet<u32>, not_to_reap: Option<
         if found.is_empty() || Instant::now() >= until {
             return found.into_iter().map(|(pid, _)| pid).collect();
         }
-        // First none of them may start another one, then all of them end.
+        // First stop them all, so that none can start another process; then kill them.
         for signal in [Signal::STOP, Signal::KILL] {
             for (pid, seen) in &found {
                 signal_to(*pid, seen.started, signal);
@@ -180,19 +181,19 @@ fn end(who: impl Fn(&BTreeMap<u32, Seen>) -> BTreeSet<u32>, not_to_reap: Option<
     }
 }
 
-/// Ends one process at once. Whoever calls has just made sure that it is the one it means.
+/// Kills one process at once. The caller has just verified that the pid is the process it means.
 pub fn end_process(pid: u32) {
     if let Some(seen) = seen(pid) {
         signal_to(pid, seen.started, Signal::KILL);
     }
 }
 
-/// A number goes to another process once this one is gone, so it is held on to before it is known again by its start.
+/// A pid may be reused once its process is gone. So open a pidfd first, and then verify the start time.
 fn signal_to(pid: u32, started: u64, signal: Signal) {
     let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
     let Ok(held) = pidfd_open(number, PidfdFlags::empty()) else { return };
     if seen(pid).is_some_and(|now| now.started == started) {
-        // It ended meanwhile, or is of another user: there is nothing more this process could do.
+        // Fails if the process has ended or belongs to another user. This process can do nothing more then.
         let _ = pidfd_send_signal(held, signal);
     }
 }
@@ -203,20 +204,20 @@ fn reap(pid: u32, but: Option<Pid>) {
     }
 }
 
-/// Takes note of the end of adopted processes, which would otherwise stay as zombies. Not of this one's.
+/// Reaps adopted processes that have ended, which would otherwise stay zombies. Does not reap `but`.
 pub(crate) fn reap_adopted(but: Pid) {
     for child in children().unwrap_or_default() {
-        // One that lives stays as it is.
+        // Leaves living processes alone.
         reap(child, Some(but));
     }
 }
 
-/// The children of this process, also adopted ones; `None` where the kernel does not tell.
+/// The children of this process, including adopted ones; `None` where the kernel does not list them.
 fn children() -> Option<Vec<u32>> {
     let mut found = Vec::new();
     for thread in fs::read_dir("/proc/self/task").ok()? {
         let children = match fs::read_to_string(thread.ok()?.path().join("children")) {
-            // That thread has ended meanwhile; its children went to another one, which may have been looked at already.
+            // The thread has ended. Its children went to another thread, which may have been read already.
             Err(_) => return None,
             Ok(children) => children,
         };

@@ -1,7 +1,7 @@
-//! What a record asks to be done outside the tables. Whoever committed the record does it after the commit.
+//! Work that a record requires outside the tables. The process that committed the record does it after the commit.
 //!
-//! An action is a hint, never state: no table keeps it and no refold makes it again. If the process that should carry it out
-//! dies first, the tables still say what is missing: which mail must be rung for, which workflow can go on, which mirror is
+//! An action is a hint, never state: no table keeps it and no replay repeats it. If the process dies before carrying it
+//! out, the tables still show what is missing: which mail is owed a ring, which workflow can advance, which mirror is
 //! behind its context.
 
 use crate::address::Address;
@@ -10,23 +10,23 @@ use crate::text::{ContextName, Label};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
-    /// Mail that rings can be taken at this address since this record. Everybody who reads the address and has not seen it is
-    /// to be woken.
+    /// Since this record, mail that rings can be claimed at this address. Wakes every agent that reads the address and
+    /// has not seen the message.
     Ring { message: MessageNo, address: Address },
-    /// There was more to ring for than a list holds: the index of owed rings knows what.
+    /// More rings than a list holds; the index of owed rings has them all.
     RingOwed,
-    /// Something of a workflow is over, or may be tried again.
+    /// A step of the workflow ended, or may be retried.
     Advance { workflow: Label },
-    /// Any open workflow may go on now: an agent that a step waits for may have come.
+    /// Any open workflow may be able to advance: an agent that a step waits for may now be registered.
     AdvanceAll,
-    /// A shared context has a new version, and its mirror is behind.
+    /// A shared context has a new version, so its mirror is out of date.
     Mirror { context: ContextName },
     /// More contexts changed than a list holds.
     MirrorAll,
 }
 
 impl Action {
-    /// The action that stands for any number of this kind.
+    /// The action that covers everything of this kind.
     pub(crate) fn for_all(&self) -> Self {
         match self {
             Self::Ring { .. } | Self::RingOwed => Self::RingOwed,

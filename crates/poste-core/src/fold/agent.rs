@@ -1,4 +1,4 @@
-//! Registering and retiring.
+//! Registering and retiring agents.
 
 use super::outcome::{Code, Effect, Stop, refuse};
 use super::{
@@ -85,7 +85,7 @@ impl Rule for Retire {
     }
 
     fn apply(agent: Agent, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
-        // Retired first: mail it sent itself comes back to nobody.
+        // Retired first, so that mail it sent to itself does not produce notices to it.
         let retired = Agent { retired_at: Some(cx.at), ..agent };
         tables.put_agent(&retired)?;
         tables.delete_subscriptions(&retired.name)?;
@@ -113,7 +113,8 @@ fn release_claims(tables: &mut Tables<'_>, cx: &Context, name: &Name) -> Result<
 }
 
 fn return_mail(tables: &mut Tables<'_>, cx: &Context, name: &Name) -> Result<usize, Error> {
-    // Some at a time: what was returned is no longer open, so the next ones follow, and memory holds only these.
+    // In batches: returned deliveries are no longer open, so each query finds the next ones, and memory holds one
+    // batch.
     const AT_A_TIME: usize = 1_000;
     let address = Address::Agent(name.clone());
     let mut returned = 0;

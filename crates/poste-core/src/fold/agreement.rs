@@ -1,4 +1,4 @@
-//! Agreements: a proposal, those it was put to, and the word of each. A newer proposal takes the place of an older one.
+//! Agreements: a proposal, its parties, and which of them have agreed. A newer proposal supersedes an older one.
 
 use super::outcome::{AgreedOn, Code, Effect, Stop, refuse};
 use super::{Context, Rule, delivery, message, speaker};
@@ -10,7 +10,7 @@ use crate::text::TypeName;
 
 pub(crate) struct Plan {
     proposal: MessageNo,
-    /// Set by whoever agrees first: from then on it is known whose word is needed.
+    /// Set by the first agreement. From then on the parties are fixed.
     new_parties: Option<Vec<Party>>,
     party: Address,
     mail: message::Plan,
@@ -39,7 +39,7 @@ impl Rule for Agree {
         let own: Vec<&Party> = agent
             .addresses()
             .iter()
-            // A group's sender is not among those who were asked.
+            // The sender of a proposal to a group is not a party of that group.
             .filter(|address| !(address.is_group() && proposal.sender == agent.name))
             .filter_map(|address| parties.iter().find(|party| party.party == *address))
             .collect();
@@ -77,7 +77,7 @@ impl Rule for Agree {
     }
 }
 
-/// What a repeated agreement is told: how it stands now.
+/// The answer to a repeated agreement: who has not agreed by now.
 pub(super) fn agreed_before(
     tables: &Tables<'_>,
     proposal: MessageNo,
@@ -91,7 +91,7 @@ fn sealed(tables: &Tables<'_>, proposal: MessageNo, message: MessageNo) -> Resul
     Ok(AgreedOn { proposal, message, missing: missing.map(|party| party.party).collect() })
 }
 
-/// Those whose word a proposal needs: its sender, who has given it, and everybody it was delivered to.
+/// The parties of a proposal: its sender, who has agreed by sending it, and everyone it was delivered to.
 pub(crate) fn asked(tables: &Tables<'_>, proposal: &Message) -> Result<Vec<Party>, Error> {
     let sender = Address::Agent(proposal.sender.clone());
     let agreed = Agreed { agent: proposal.sender.clone(), position: proposal.position, at: proposal.at, message: None };
@@ -101,7 +101,7 @@ pub(crate) fn asked(tables: &Tables<'_>, proposal: &Message) -> Result<Vec<Party
     Ok(parties)
 }
 
-/// Whoever gave it up, or was too late, is not asked any more; and a word must not open what somebody closed.
+/// A party that failed or missed the proposal can no longer agree. An agreement must not reopen a closed conversation.
 fn still_asked(tables: &Tables<'_>, proposal: &Message, party: &Address) -> Result<(), Stop> {
     let number = proposal.number;
     let own = tables.deliveries_of(number)?.into_iter().find(|delivery| delivery.address == *party);
@@ -116,7 +116,7 @@ fn still_asked(tables: &Tables<'_>, proposal: &Message, party: &Address) -> Resu
     Ok(())
 }
 
-/// The newest proposal that takes the place of one: of somebody whose word it needs, in the same conversation.
+/// The newest proposal that supersedes this one: sent by one of its parties, in the same conversation.
 pub(crate) fn superseded_by(tables: &Tables<'_>, proposal: &Message) -> Result<Option<MessageNo>, Error> {
     let newer = tables.newer_of_type(&proposal.conversation, &proposal.kind, proposal.number)?;
     if newer.is_empty() {
@@ -145,7 +145,7 @@ fn not_superseded(tables: &Tables<'_>, proposal: &Message) -> Result<(), Stop> {
     }
 }
 
-/// Whether everybody has agreed on a proposal, and none has taken its place. Otherwise nothing was agreed.
+/// Requires that every party has agreed on a proposal and that no newer one supersedes it.
 pub(super) fn must_hold(tables: &Tables<'_>, number: MessageNo) -> Result<(), Stop> {
     let proposal = delivery::message(tables, number)?;
     not_superseded(tables, &proposal)?;

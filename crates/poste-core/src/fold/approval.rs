@@ -1,4 +1,4 @@
-//! Approvals: a question is asked as a message, and decided once: by the first answer, or by its deadline.
+//! Approvals: a question is asked as a message and decided once, by the first answer or at its deadline.
 
 use super::delivery::{self, own_delivery};
 use super::message::{self, finish, future};
@@ -59,7 +59,7 @@ impl Rule for ApprovalAsk {
     }
 }
 
-/// A question, looked at. `of_itself`: whoever asks may be who decides.
+/// Checks a question. `of_itself`: the asker may also be the one who decides.
 pub(crate) fn plan(ask: &ApprovalAsk, tables: &Tables<'_>, cx: &Context, of_itself: bool) -> Result<AskPlan, Stop> {
     let is_plan = match ask.mail.kind.as_str() {
         QUESTION => false,
@@ -75,7 +75,7 @@ pub(crate) fn plan(ask: &ApprovalAsk, tables: &Tables<'_>, cx: &Context, of_itse
     if ask.default.is_some() && deadline.is_none() {
         return Err(refuse(Code::Malformed, "a default is applied at a deadline, and there is none"));
     }
-    // Whatever the office makes of the type: a decision is wanted, and an ack is none.
+    // Required whatever the office configures for the type: a decision is wanted, and an ack is not one.
     let mail = Send { wants_response: Some(true), ..ask.mail.clone() }.decide(tables, cx)?;
     let recipients = mail.recipients();
     if mail.is_published() {
@@ -104,7 +104,7 @@ impl AskPlan {
     }
 }
 
-/// An approval has one time, its deadline. Others would end or hide the question behind its back.
+/// An approval has one time, its deadline. Any other would end or hide the question unnoticed.
 fn require_no_times(mail: &Send) -> Result<(), Stop> {
     let plain = mail.expires.is_none() && mail.respond_by.is_none() && mail.not_before.is_none() && mail.ends.is_none();
     match plain {
@@ -145,7 +145,7 @@ fn send(plan: message::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Se
 pub(crate) struct AnswerPlan {
     approval: Approval,
     mail: message::Plan,
-    /// The answerer's own delivery, unless it decides for others.
+    /// The answering agent's own delivery, unless a human decides for others.
     own: Option<Delivery>,
     choice: Word,
     lease_ms: i64,
@@ -171,7 +171,7 @@ impl Rule for ApprovalAnswer {
         if self.mail.kind != kind {
             return Err(refuse(Code::Malformed, format!("message {number} is answered by a {kind}")));
         }
-        // A workflow asks in somebody's name, and may ask the same one.
+        // A workflow asks in its owner's name, and may ask the owner itself.
         if approval.asker == agent.name && tables.task(number)?.is_none() {
             return Err(refuse(Code::NotAllowed, "nobody decides what they ask themselves"));
         }
@@ -213,11 +213,11 @@ impl Rule for ApprovalAnswer {
     }
 }
 
-/// Which delivery an answer ends. An agent answers what was sent to it and nobody else holds. A human may decide for
-/// anybody, as it may retry and close what is not its own.
+/// The delivery that an answer ends. An agent answers what was sent to it and is not held by another agent. A human may
+/// decide for anyone, just as a human may retry and close mail of others.
 ///
-/// Other than work, an answer takes effect at once: it needs no token, and a claim whose time ran out while its holder
-/// thought about it is no reason to refuse it.
+/// Unlike work, an answer takes effect at once. It needs no token, and it is not refused because the claim ran out
+/// while its holder was thinking.
 fn answered_delivery(tables: &Tables<'_>, agent: &Agent, approval: &Approval) -> Result<Option<Delivery>, Stop> {
     let message = delivery::message(tables, approval.number)?;
     let found = own_delivery(tables, agent, &message, None).and_then(|own| match own.state {
@@ -232,7 +232,7 @@ fn answered_delivery(tables: &Tables<'_>, agent: &Agent, approval: &Approval) ->
     }
 }
 
-/// A decision is made once, and not after its deadline, whoever looks first.
+/// A question is decided once, and not after its deadline, even if no tick has settled that yet.
 fn must_be_open(approval: &Approval, now: Timestamp) -> Result<(), Stop> {
     let number = approval.number;
     let choice = approval.choice.as_ref().map(Word::as_str).unwrap_or_default();
@@ -272,7 +272,7 @@ fn end(tables: &mut Tables<'_>, cx: &Context, before: &Approval, after: Approval
     tables.end_approval(before, &after)
 }
 
-/// Whoever works on it would go on for nothing.
+/// The holder would go on working for nothing.
 fn tell_holder(tables: &mut Tables<'_>, cx: &Context, message: &Message, before: &Delivery) -> Result<(), Error> {
     match delivery::holder(before).filter(|holder| *holder != cx.actor) {
         Some(holder) => notice::tell(tables, cx, Address::Agent(holder), Notice::Settled, message, before),
@@ -280,7 +280,7 @@ fn tell_holder(tables: &mut Tables<'_>, cx: &Context, message: &Message, before:
     }
 }
 
-/// The deadline came: the default is the decision, or there is none. Both sides are told.
+/// The deadline passed: the default becomes the decision, or there is none. Notifies both sides.
 pub(crate) fn settle(tables: &mut Tables<'_>, cx: &Context, item: DueItem) -> Result<(), Error> {
     let number = MessageNo(item.subject);
     let Some(approval) = tables.approval(number)? else {
@@ -307,7 +307,7 @@ pub(crate) fn settle(tables: &mut Tables<'_>, cx: &Context, item: DueItem) -> Re
     Ok(())
 }
 
-/// Nobody waits for the decision any more.
+/// Withdraws the questions of a retiring asker: no one waits for the decision.
 pub(crate) fn withdraw_of(tables: &mut Tables<'_>, cx: &Context, asker: &Name) -> Result<usize, Error> {
     let mut returned = 0;
     for approval in tables.open_approvals_of(asker)? {
@@ -322,8 +322,8 @@ pub(crate) fn withdraw_of(tables: &mut Tables<'_>, cx: &Context, asker: &Name) -
     Ok(returned)
 }
 
-/// A conversation is closed: its questions are not decided any more. Called before its deliveries are returned, which
-/// tells whoever asked; where none is open, nothing else would.
+/// Closes the questions of a conversation. Called before its deliveries are returned, which notifies the asker. If none
+/// is open, only this function can notify it.
 pub(crate) fn close_in(tables: &mut Tables<'_>, cx: &Context, conversation: &Label) -> Result<(), Error> {
     for approval in tables.open_approvals_in(conversation)? {
         end(tables, cx, &approval, Approval { state: ApprovalState::Closed, ..approval.clone() })?;
@@ -338,7 +338,7 @@ pub(crate) fn close_in(tables: &mut Tables<'_>, cx: &Context, conversation: &Lab
     Ok(())
 }
 
-/// What it was asked for is over. Its deliveries are returned by whoever says so.
+/// Closes the question of a task that was stopped. The caller returns its deliveries.
 pub(crate) fn close_one(tables: &mut Tables<'_>, cx: &Context, number: MessageNo) -> Result<(), Error> {
     match tables.approval(number)?.filter(Approval::is_open) {
         None => Ok(()),
@@ -346,8 +346,8 @@ pub(crate) fn close_one(tables: &mut Tables<'_>, cx: &Context, number: MessageNo
     }
 }
 
-/// A finished conversation is archived: a question nobody was left to decide is over with it. Whoever asked was told
-/// when each of its deliveries ended.
+/// Closes the open questions of a conversation that is archived: no one was left to decide them. The asker was notified
+/// when each delivery ended.
 pub(crate) fn archive_in(tables: &mut Tables<'_>, cx: &Context, conversation: &Label) -> Result<(), Error> {
     for approval in tables.open_approvals_in(conversation)? {
         end(tables, cx, &approval, Approval { state: ApprovalState::Closed, ..approval.clone() })?;
@@ -365,7 +365,7 @@ pub(crate) fn must_not_await(tables: &Tables<'_>, number: MessageNo) -> Result<(
     }
 }
 
-/// Another chance is for questions that can still be decided.
+/// Only a question that can still be decided may be retried.
 pub(crate) fn may_be_retried(tables: &Tables<'_>, number: MessageNo, now: Timestamp) -> Result<(), Stop> {
     tables.approval(number)?.map_or(Ok(()), |approval| must_be_open(&approval, now))
 }

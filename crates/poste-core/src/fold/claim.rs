@@ -1,4 +1,4 @@
-//! Claim, release, extend: who holds the lease.
+//! Claim, release, extend: which agent holds the lease.
 
 use super::delivery::{self, own_deliveries, own_delivery};
 use super::outcome::{Claimed, ClaimedItem, Code, Effect, Stop, refuse};
@@ -43,11 +43,11 @@ impl Rule for Claim {
 pub(super) fn claimable(tables: &Tables<'_>, agent: &Agent, number: MessageNo) -> Result<(Message, Delivery), Stop> {
     let message = delivery::message(tables, number)?;
     let own = own_delivery(tables, agent, &message, None)?;
-    // Its own may be over, or another member's, while a group of it still waits for somebody.
+    // The agent's own delivery may have ended or be held by another member while one to a group is still pending.
     let is_held_here = own.state == State::Claimed && own.holder.as_ref() == Some(&agent.name);
     let mut waiting = own_deliveries(tables, agent, &message)?;
     waiting.retain(|other| other.state == State::Pending);
-    waiting.sort_by_key(|other| !other.ready); // stable: what can be claimed now first
+    waiting.sort_by_key(|other| !other.ready); // stable sort: what can be claimed now comes first
     let own = if is_held_here { own } else { waiting.into_iter().next().unwrap_or(own) };
     match own.state {
         State::Pending if own.ready => {
@@ -60,7 +60,7 @@ pub(super) fn claimable(tables: &Tables<'_>, agent: &Agent, number: MessageNo) -
     }
 }
 
-/// Gives deliveries that can be claimed to the actor.
+/// Claims deliveries for the actor. All of them must be claimable.
 pub(super) fn take(
     tables: &mut Tables<'_>,
     cx: &Context,
@@ -77,7 +77,7 @@ pub(super) fn take(
     Ok(Claimed { token: cx.position, items })
 }
 
-/// By priority, then age, over everything addressed to the agent; each message once.
+/// Ordered by priority, then age, over everything addressed to the agent; each message once.
 fn best_claimable(tables: &Tables<'_>, agent: &Agent, claim: &Claim) -> Result<Vec<Delivery>, Stop> {
     let mut found = Vec::new();
     for address in agent.addresses() {
@@ -89,7 +89,7 @@ fn best_claimable(tables: &Tables<'_>, agent: &Agent, claim: &Claim) -> Result<V
     Ok(found)
 }
 
-/// What a repeated claim is told: what it won and still holds.
+/// The answer to a repeated claim: what it won and still holds.
 pub(crate) fn claimed_before(tables: &Tables<'_>, holder: &Name, token: Position) -> Result<Claimed, Error> {
     let items = tables
         .held_by_token(holder, token)?
@@ -99,7 +99,7 @@ pub(crate) fn claimed_before(tables: &Tables<'_>, holder: &Name, token: Position
     Ok(Claimed { token, items })
 }
 
-/// What a repeated `extend` is told: what it did then.
+/// The answer to a repeated `extend`: what it did.
 pub(crate) fn extended_before(tables: &Tables<'_>, number: MessageNo, position: Position) -> Result<Claimed, Error> {
     let events = tables.events_of(number)?;
     let extended = events.iter().find(|event| event.position == position && event.event == Event::Extended);

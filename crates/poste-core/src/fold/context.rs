@@ -1,6 +1,6 @@
-//! Shared contexts: versions one after another, none of them lost, and a lock that ends by itself.
+//! Shared contexts: consecutive versions, none of them lost, and a lock that ends by itself.
 //!
-//! Every version is a message, too: the same record publishes it, so subscribers hear of it exactly once.
+//! Every version is also a message. The same record publishes it, so subscribers are notified exactly once.
 
 use super::outcome::{Code, Effect, Locked, Rejection, Stop, Versioned, refuse};
 use super::{Context as Cx, Rule, agreement, message, speaker};
@@ -14,16 +14,16 @@ use crate::log::{
 use crate::store::tables::{Context, DueItem, Lock, Tables, TextPart, Version};
 use crate::text::{ContextName, Name, Session};
 
-/// A version on its way: of which context, what it brings, and the message that tells of it.
+/// A version to be added: its context, what it contains, and the message that announces it.
 pub(crate) struct Plan {
     context: Context,
-    /// The first version makes the context.
+    /// The first version creates the context.
     is_new: bool,
     text: TextPart,
     data: bool,
     lines: Lines,
     agreement: Option<crate::log::MessageNo>,
-    /// The writer has seen what it wrote after.
+    /// The writer has seen the version before this one.
     seen: bool,
     mail: message::Plan,
 }
@@ -141,7 +141,7 @@ impl Rule for ContextLock {
             return Err(refuse(Code::TimeOutOfRange, format!("a context is locked for {range}")));
         }
         may_write(&context, cx)?;
-        // Taking it again prolongs it, and never gives up what was left of it.
+        // Locking again extends the lock and never shortens it.
         let asked = cx.at.plus_ms(self.for_ms);
         let until = context.lock.as_ref().map_or(asked, |lock| lock.until.max(asked));
         let lock = Lock { token: cx.position, holder: agent.name, session: cx.session.clone(), until };
@@ -168,7 +168,7 @@ impl Rule for ContextUnlock {
             may_write(&context, cx)?;
             return Ok((context, None));
         };
-        // Whoever breaks a lock tells the one it was taken from, and nobody else.
+        // An agent that breaks a lock notifies the previous holder, and no one else.
         if mail.to != [Address::Agent(lock.holder.clone())] || mail.reply_to.is_some() || mail.ends.is_some() {
             return Err(held(&context, lock));
         }
@@ -218,12 +218,12 @@ fn unknown_version(context: &Context, version: u64) -> Stop {
     refuse(Code::UnknownVersion, format!("context {name} has no version {version}; its newest is {newest}"))
 }
 
-/// A lock is its holder's alone: the agent's, in the session it was taken in, if both name one.
+/// Only the holder of a lock may write: the same agent and, if both name one, the same session.
 fn may_write(context: &Context, cx: &Cx) -> Result<(), Stop> {
     lock_against(context, &cx.actor, cx.session.as_ref()).map_or(Ok(()), |rejection| Err(Stop::Rejected(rejection)))
 }
 
-/// Why the lock of a context stops somebody from writing.
+/// Why a context's lock stops the actor from writing.
 pub(super) fn lock_against(context: &Context, actor: &Name, session: Option<&Session>) -> Option<Rejection> {
     let lock = context.lock.as_ref()?;
     let other_session = matches!((&lock.session, session), (Some(its), Some(ours)) if its != ours);
@@ -239,7 +239,7 @@ fn held(context: &Context, lock: &Lock) -> Stop {
     refuse(Code::ContextLocked, format!("context {name} is locked by {holder}{session} until {until}"))
 }
 
-/// The message of a version, which has one form only: whoever listens to a context can rely on it.
+/// The message of a version. It has exactly one form, so subscribers can rely on it.
 fn publication(name: &ContextName, mail: &Send, tables: &Tables<'_>, cx: &Cx) -> Result<message::Plan, Stop> {
     if *mail != context_mail(name) {
         return Err(refuse(Code::Malformed, format!("a version of context {name} is published to its topic alone")));
@@ -279,18 +279,18 @@ fn add_version(plan: Plan, tables: &mut Tables<'_>, cx: &Cx) -> Result<Effect, E
     }))
 }
 
-/// What a repeated write is told.
+/// The answer to a repeated write.
 pub(super) fn versioned_before(tables: &Tables<'_>, version: Version) -> Result<Versioned, Error> {
     let context = tables
         .context_by_number(version.context)?
         .ok_or_else(|| Error::Damaged(format!("version {} of no context", version.version)))?;
     let subscribers = message::sent_before(tables, version.message)?.deliveries;
-    // Of an archived one only whom it was published to is known: the topic itself.
+    // For an archived message only its address is known: the topic itself.
     let subscribers = subscribers.iter().filter(|address| matches!(address, Address::Agent(_))).count();
     Ok(Versioned { context: context.name, version: version.version, message: version.message, subscribers })
 }
 
-/// What a repeated lock is told: the lock, as long as it is that one.
+/// The answer to a repeated lock: the lock, if it is still the same one.
 pub(super) fn locked_before(
     tables: &Tables<'_>,
     name: &ContextName,
@@ -306,7 +306,7 @@ pub(super) fn locked_before(
     })
 }
 
-/// The lock ended when it ended. An earlier item of the same tick cannot have touched it.
+/// Ends a lock whose time is up. No earlier item of the same tick can have changed it.
 pub(super) fn settle_lock(tables: &mut Tables<'_>, item: DueItem) -> Result<(), Error> {
     match tables.context_by_number(Position(item.subject))? {
         Some(context) if context.lock.as_ref().is_some_and(|lock| lock.until == item.at) => {
@@ -316,7 +316,7 @@ pub(super) fn settle_lock(tables: &mut Tables<'_>, item: DueItem) -> Result<(), 
     }
 }
 
-/// The clock leapt: nobody loses a lock to that.
+/// Extends all locks by a clock leap, so that no agent loses one to a clock.
 pub(super) fn move_locks(tables: &mut Tables<'_>, leap_ms: i64) -> Result<usize, Error> {
     let locked = tables.locked_contexts(None)?;
     for context in &locked {
@@ -326,7 +326,7 @@ pub(super) fn move_locks(tables: &mut Tables<'_>, leap_ms: i64) -> Result<usize,
     Ok(locked.len())
 }
 
-/// Whoever retires lets go of what it locked.
+/// Releases the locks of a retiring agent.
 pub(super) fn release_locks(tables: &mut Tables<'_>, holder: &Name) -> Result<(), Error> {
     for context in tables.locked_contexts(Some(holder))? {
         tables.set_lock(&context, None)?;

@@ -1,4 +1,4 @@
-//! Conversations end: by a word of somebody, and in the archive.
+//! Closing and archiving conversations.
 
 use super::outcome::{Code, Effect, Stop, refuse};
 use super::{Context, Rule, speaker};
@@ -23,7 +23,7 @@ impl Rule for Close {
         for number in tables.conversation(&conversation)? {
             takes_part = takes_part || is_participant(tables, &agent, number)?;
             if delivery::expect_message(tables, number)?.notice.is_some() {
-                continue; // whoever it is for still has to hear of it
+                continue; // its recipient still has to see it
             }
             open.extend(tables.deliveries_of(number)?.into_iter().filter(|delivery| delivery.state.is_open()));
             if open.len() > limits::FAN_OUT_MAX {
@@ -58,7 +58,7 @@ impl Rule for Close {
     }
 }
 
-/// Whoever works on it would go on for nothing. The sender has heard of it already, and the closer knows.
+/// The holder would go on working for nothing. The sender is notified when the delivery ends, and the closer knows.
 fn tell_holder(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Result<(), Error> {
     let Some(holder) = delivery::holder(before).filter(|holder| *holder != cx.actor) else { return Ok(()) };
     let message = delivery::expect_message(tables, before.message)?;
@@ -68,7 +68,7 @@ fn tell_holder(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Resu
     notice::tell(tables, cx, Address::Agent(holder), Notice::Closed, &message, before)
 }
 
-/// Whoever wrote a message or was sent it.
+/// Whether an agent sent or received a message.
 fn is_participant(tables: &Tables<'_>, agent: &Agent, number: MessageNo) -> Result<bool, Error> {
     let message = delivery::expect_message(tables, number)?;
     Ok(message.sender == agent.name || !delivery::own_deliveries(tables, agent, &message)?.is_empty())
@@ -104,7 +104,8 @@ impl Rule for Archive {
             if tables.is_open(conversation)? {
                 return Err(refuse(Code::NotFinished, format!("conversation {conversation} is not finished")));
             }
-            // Whoever wrote the file read the tables before: what came in between would be in neither.
+            // The writer of the file read the tables earlier. Changes since then would be in neither the file nor the
+            // tables.
             if tables.changed_after(conversation, self.as_of)? {
                 return Err(refuse(
                     Code::NotFinished,

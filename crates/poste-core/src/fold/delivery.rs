@@ -1,4 +1,4 @@
-//! The life of a delivery: every change of state, in one place.
+//! The life of a delivery: every state change, in one place.
 //!
 //! ```text
 //!            claim                 done, ack, reply --done, forward
@@ -31,8 +31,8 @@ pub(crate) fn message(tables: &Tables<'_>, number: MessageNo) -> Result<Message,
     }
 }
 
-/// The delivery an agent speaks of: the one its token won, the one it holds, the one to its name, one to a group
-/// of it. What it won stays its own, whatever role it has meanwhile.
+/// The delivery that an agent refers to: the one its token won, the one it holds, the one to its name, or one to a
+/// group of it. A delivery it won stays its own, even if its role has changed since.
 pub(crate) fn own_delivery(
     tables: &Tables<'_>,
     agent: &Agent,
@@ -47,7 +47,7 @@ pub(crate) fn own_delivery(
     if let Some(held) = tables.held_of(message.number, &agent.name)? {
         return Ok(held);
     }
-    // Not "the one that is still open": whoever has finished its own must not end the group's by saying so twice.
+    // Not "the one that is still open": an agent that repeats `done` for its own delivery must not end the group's.
     own_deliveries(tables, agent, message)?.into_iter().next().ok_or_else(|| {
         refuse(Code::NotRecipient, format!("message {} is not addressed to {}", message.number, agent.name))
     })
@@ -57,7 +57,7 @@ pub(crate) fn own_delivery(
 pub(crate) fn own_deliveries(tables: &Tables<'_>, agent: &Agent, message: &Message) -> Result<Vec<Delivery>, Error> {
     let mut found = Vec::new();
     for address in agent.addresses() {
-        // A group's sender is not among those who may take it.
+        // The sender of mail to a group cannot take it.
         if !(address.is_group() && message.sender == agent.name) {
             found.extend(tables.delivery_to(message.number, &address)?);
         }
@@ -65,18 +65,18 @@ pub(crate) fn own_deliveries(tables: &Tables<'_>, agent: &Agent, message: &Messa
     Ok(found)
 }
 
-/// With what right an agent may finish a delivery.
+/// By what right an agent may finish a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Authority {
-    /// It holds the lease.
+    /// The agent holds the lease.
     Holder,
-    /// Nobody does, and it may take it in the same record.
+    /// No agent holds it; the actor may claim it in the same record.
     Unclaimed,
-    /// It held it once; the lease is gone.
+    /// The agent held the lease once and lost it.
     Lost,
 }
 
-/// Who may finish: the token, else the claim of this session, else the only claim there ever was.
+/// The token decides; without one, the claim of this session; without that, the only claim there ever was.
 pub(crate) fn authority(
     tables: &Tables<'_>,
     cx: &Context,
@@ -84,7 +84,7 @@ pub(crate) fn authority(
     token: Option<Position>,
 ) -> Result<Authority, Stop> {
     let is_holder = delivery.holder.as_ref() == Some(&cx.actor);
-    // Done, failed and stopped by its gates are ends a holder makes itself; every other end came over it.
+    // A holder itself ends a delivery by done, fail or failed gates. Every other end was made by someone else.
     let gated = delivery.reason == Some(EndReason::GateFailed);
     let by_others = matches!(delivery.reason, Some(EndReason::Settled | EndReason::Defaulted));
     let by_itself = matches!(delivery.state, State::Done | State::Failed) && !by_others;
@@ -132,7 +132,7 @@ pub(crate) fn authority(
     }
 }
 
-/// As [`authority`], for those who need the lease and nothing less.
+/// Like [`authority`], for records that require the lease.
 pub(crate) fn must_hold(
     tables: &Tables<'_>,
     cx: &Context,
@@ -230,7 +230,7 @@ pub(crate) fn extend(
     before: &Delivery,
     lease_ms: i64,
 ) -> Result<Timestamp, Error> {
-    // Longer, never shorter: an agent that extends by habit must not cut a long lease it asked for.
+    // Longer, never shorter: an agent that extends routinely must not shorten a long lease that it asked for.
     let until = cx.at.plus_ms(lease_ms).max(before.lease_until.unwrap_or(cx.at));
     let after = Delivery { lease_until: Some(until), ..before.clone() };
     tables.update_delivery(before, &after)?;
@@ -253,7 +253,8 @@ pub(crate) fn release(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) 
     Ok(after)
 }
 
-/// One attempt was over at a time: back to pending after a delay from then, a growing one if none is given, or dead.
+/// Counts an attempt that ended at `over_at`. The delivery is dead after its last attempt. Otherwise it is pending
+/// again after `delay_ms`, or by default after a growing delay.
 pub(crate) fn count_attempt(
     tables: &mut Tables<'_>,
     cx: &Context,
@@ -289,7 +290,7 @@ pub(crate) fn retry_delay_ms(first_ms: i64, attempts: u32) -> i64 {
     first_ms.saturating_mul(1_i64 << doublings).clamp(0, limits::RETRY_DELAY_MS_MAX)
 }
 
-/// Ends a delivery and tells the sender if it ended badly. The holder's name stays, as who ended it.
+/// Ends a delivery and notifies the sender if it ended badly. Keeps the holder's name as the agent that ended it.
 pub(crate) fn end(
     tables: &mut Tables<'_>,
     cx: &Context,
@@ -315,9 +316,9 @@ pub(crate) fn end(
     let (event, told) = match state {
         State::Failed => (Event::Failed, Some(Notice::Failed)),
         State::Dead => (Event::Dead, Some(Notice::Dead)),
-        // The approval says it once, for all its deliveries.
+        // The approval notifies the asker once, for all of its deliveries.
         State::Expired if reason == EndReason::Unanswered => (Event::Expired, None),
-        // Whoever speaks for a workflow knows what becomes of its steps.
+        // The owner of a workflow learns what became of its steps from the workflow.
         State::Expired if reason == EndReason::TimedOut => (Event::Expired, None),
         State::Returned if reason == EndReason::Cancelled => (Event::Returned, None),
         State::Expired => (Event::Expired, Some(Notice::Expired)),
@@ -327,7 +328,7 @@ pub(crate) fn end(
     record_event(tables, cx, &after, event, Some(reason.number().into()))?;
     if let Some(told) = told {
         let message = expect_message(tables, after.message)?;
-        // Whoever closes a conversation, or takes a handoff back, knows what becomes of its own mail.
+        // A sender that closes the conversation or withdraws the handoff already knows what became of its own mail.
         let is_known = matches!(reason, EndReason::ConversationClosed | EndReason::Withdrawn);
         let by_itself = is_known && message.sender == cx.actor;
         if !by_itself {
@@ -337,7 +338,7 @@ pub(crate) fn end(
     Ok(())
 }
 
-/// Another chance, with a clean count. Its conversation goes on, if somebody closed it.
+/// Makes a delivery pending again with its attempts reset. Reopens its conversation if that was closed.
 pub(crate) fn revive(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Result<(), Error> {
     let message = expect_message(tables, before.message)?;
     tables.delete_closed(&message.conversation)?;
@@ -362,7 +363,7 @@ pub(crate) fn revive(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -
     record_event(tables, cx, &after, Event::Retried, None)
 }
 
-/// The response deadline passed: the sender is told, and whoever leads the recipient. Once.
+/// The response deadline passed: notifies the sender and the recipient's lead, once.
 pub(crate) fn remind(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Result<(), Error> {
     let after = Delivery { reminded_at: Some(cx.at), ..before.clone() };
     tables.update_delivery(before, &after)?;
@@ -375,12 +376,12 @@ pub(crate) fn remind(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -
     Ok(())
 }
 
-/// Nobody wants to hear of this bad end any more.
+/// Marks a bad end as dropped: it is no longer a dead letter.
 pub(crate) fn drop_it(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Result<(), Error> {
     drop_as(tables, cx, before, None)
 }
 
-/// As [`drop_it`], by a record whose words are about something else.
+/// Like [`drop_it`], by a record whose content is about something else.
 pub(crate) fn drop_along(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Result<(), Error> {
     drop_as(tables, cx, before, Some(1))
 }
@@ -392,7 +393,7 @@ fn drop_as(tables: &mut Tables<'_>, cx: &Context, before: &Delivery, value: Opti
     record_event(tables, cx, &after, Event::Dropped, value)
 }
 
-/// A recipient's reply satisfies a wanted response; the first one counts.
+/// A recipient's reply satisfies a wanted response. The first one counts.
 pub(crate) fn answer(
     tables: &mut Tables<'_>,
     cx: &Context,
@@ -408,12 +409,12 @@ pub(crate) fn answer(
     Ok(after)
 }
 
-/// Rows that point to each other: a delivery without its message is damage, not a refusal.
+/// Rows refer to each other: a delivery without its message is damage, not a refusal.
 pub(crate) fn expect_message(tables: &Tables<'_>, number: MessageNo) -> Result<Message, Error> {
     tables.message(number)?.ok_or_else(|| Error::Damaged(format!("message {number} has deliveries but no row")))
 }
 
-/// The name to put before people when a delivery is held.
+/// The holder of a delivery, while it is claimed.
 pub(crate) fn holder(delivery: &Delivery) -> Option<Name> {
     delivery.holder.clone().filter(|_| delivery.state == State::Claimed)
 }

@@ -1,4 +1,4 @@
-//! Done, fail, ack, retry: how deliveries end, and begin again.
+//! Done, fail, ack, retry and drop: how deliveries end, and how they start over.
 
 use super::delivery::{self, Authority, own_delivery};
 use super::message::{check_artifacts, finish, require_member};
@@ -58,7 +58,7 @@ impl Rule for Done {
     }
 }
 
-/// The work was done and the lease was not held: the result is kept and told, the delivery stays as it is.
+/// Keeps a result that arrived after its lease was lost, and notifies sender and holder. The delivery is unchanged.
 fn keep_late(plan: FinishPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
     let own = plan.own;
     delivery::record_event(tables, cx, &own, Event::Late, None)?;
@@ -70,7 +70,7 @@ fn keep_late(plan: FinishPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<
     Ok(Effect::Late(Late { number: own.message, holder, state: own.state.word().into() }))
 }
 
-/// What a repeated `done` is told: that it was late, if it was.
+/// The answer to a repeated `done`: whether it was late.
 pub(crate) fn finished_before(tables: &Tables<'_>, number: MessageNo, position: Position) -> Result<Effect, Error> {
     if tables.was_late(number, position)? {
         return Ok(Effect::Late(Late { number, holder: None, state: "archived".into() }));
@@ -140,7 +140,7 @@ impl Rule for Ack {
     fn apply((before, ends): Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
         let mut acked = Delivery { acked_at: Some(cx.at), ..before.clone() };
         if ends {
-            // Of a group's mail this tells who took note of it.
+            // For mail to a group, this shows which member acknowledged it.
             acked.holder = Some(cx.actor.clone());
         }
         delivery::record_event(tables, cx, &acked, Event::Acked, None)?;
@@ -153,10 +153,10 @@ impl Rule for Ack {
     }
 }
 
-/// Recipients a refusal names.
+/// Maximum number of recipients that a refusal names.
 const NAMED_MAX: usize = 8;
 
-/// The deliveries of a message that ended badly, for its sender or a human to decide about.
+/// The deliveries of a message that ended badly. Only the sender or a human may decide what happens to them.
 fn bad_ends(
     tables: &Tables<'_>,
     cx: &Context,

@@ -1,4 +1,4 @@
-//! What the gates of a claimed message said: the holder goes on, or it goes back to its sender.
+//! Gate results of a claimed message: the holder may go on, or the message is returned to its sender.
 
 use super::delivery::{self, own_delivery};
 use super::outcome::{Code, Effect, Stop, refuse};
@@ -46,16 +46,16 @@ impl Rule for GateResult {
 /// Why the gates of a message do not count as passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unpassed {
-    /// Nobody holds it, so they were not run.
+    /// No agent holds the message, so its gates were not run.
     Unclaimed,
-    /// They were not run, or not to their end, under the claim it has.
+    /// The gates were not run, or did not finish, under the current claim.
     Claimed,
-    /// A human answers for somebody else, and nobody else has passed them.
+    /// A human answers for other agents, none of which has passed the gates.
     Elsewhere,
 }
 
-/// Whether an agent that is about to end its delivery of a message well has passed its gates. `None`: it has, or the
-/// record will be refused, or count as late, whatever gates say.
+/// Whether an agent that is about to end its delivery successfully has passed the message's gates. `None` means that it
+/// has, or that the record will be refused or count as late regardless of gates.
 pub(crate) fn gates_passed(
     tables: &Tables<'_>,
     actor: &Name,
@@ -79,8 +79,8 @@ pub(crate) fn gates_passed(
     })
 }
 
-/// The same for whoever is about to decide a question. A human may answer for others: then one of those it was sent to
-/// must have passed them under its claim.
+/// Like [`gates_passed`], for an agent that is about to decide a question. A human may answer for others; then one of
+/// the recipients must have passed the gates under its claim.
 pub(crate) fn gates_passed_to_decide(
     tables: &Tables<'_>,
     actor: &Name,

@@ -1,4 +1,4 @@
-//! Rules that tell people of mail: one process at a time sees to each, and its cursor only moves on.
+//! Notification rules: one process at a time holds each of them, and its cursor only moves forward.
 
 use super::outcome::{Code, Effect, Handling, Stop, refuse};
 use super::{Context, Rule, message, speaker};
@@ -60,7 +60,7 @@ impl Rule for HandlerTake {
     }
 }
 
-/// The end of the log as whoever wrote this record found it.
+/// The end of the log when this record was written.
 fn before_this(cx: &Context) -> Position {
     Position(cx.position.0.saturating_sub(1))
 }
@@ -70,7 +70,7 @@ fn handling(handler: &Handler) -> Option<Effect> {
     Some(Effect::Handling(Handling { rule: handler.rule.clone(), token, until, cursor: handler.cursor }))
 }
 
-/// The rule, if the speaker holds it by this token.
+/// The rule, if the actor holds it by this token.
 fn held(tables: &Tables<'_>, cx: &Context, rule: &Label, token: Position) -> Result<Handler, Stop> {
     speaker(tables, cx)?;
     let handler = tables
@@ -174,7 +174,7 @@ fn release(tables: &mut Tables<'_>, before: &Handler) -> Result<(), Error> {
     tables.update_handler(before, &Handler { lease: None, ..before.clone() })
 }
 
-/// The lease ended when it ended.
+/// Ends a lease whose time is up.
 pub(crate) fn expire(tables: &mut Tables<'_>, item: DueItem) -> Result<(), Error> {
     match tables.handler_by_number(item.subject)? {
         Some(handler) if handler.lease.as_ref().is_some_and(|lease| lease.until == item.at) => {
@@ -184,7 +184,7 @@ pub(crate) fn expire(tables: &mut Tables<'_>, item: DueItem) -> Result<(), Error
     }
 }
 
-/// Whoever retires lets go of the rules it saw to.
+/// Releases the rules held by a retiring agent.
 pub(crate) fn release_of(tables: &mut Tables<'_>, holder: &Name) -> Result<(), Error> {
     for handler in tables.held_handlers(Some(holder))? {
         release(tables, &handler)?;
@@ -192,7 +192,7 @@ pub(crate) fn release_of(tables: &mut Tables<'_>, holder: &Name) -> Result<(), E
     Ok(())
 }
 
-/// The clock leapt: nobody loses a rule to that.
+/// Extends all leases on rules by a clock leap, so that no process loses one to a clock.
 pub(crate) fn move_all(tables: &mut Tables<'_>, leap_ms: i64) -> Result<(), Error> {
     for before in tables.held_handlers(None)? {
         let lease = before.lease.clone().map(|lease| HandlerLease { until: lease.until.plus_ms(leap_ms), ..lease });
@@ -201,7 +201,7 @@ pub(crate) fn move_all(tables: &mut Tables<'_>, leap_ms: i64) -> Result<(), Erro
     Ok(())
 }
 
-/// What a repeated `take` is told: the lease as long as it is that one, and afterwards only that it was taken then.
+/// The answer to a repeated `take`: the lease while it is still the same one, afterwards only that it was taken.
 pub(crate) fn taken_before(tables: &Tables<'_>, take: &HandlerTake, position: Position) -> Result<Effect, Error> {
     let token = take.token.unwrap_or(position);
     let is_it = |handler: &Handler| handler.lease.as_ref().is_some_and(|lease| lease.token == token);

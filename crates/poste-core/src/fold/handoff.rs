@@ -1,4 +1,4 @@
-//! Handoffs: offered, and then accepted, rejected or withdrawn. Nothing else ends one well.
+//! Handoffs: offered, then accepted, rejected or withdrawn. Nothing else ends one successfully.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::store::tables::{Delivery, EndReason, Handoff, HandoffState, Notice, S
 use crate::text::is_path_below;
 use crate::vocabulary::AgentKind;
 
-/// The types of the mail that handoffs go by.
+/// The message types of handoffs.
 pub(crate) const REQUEST: &str = "handoff_request";
 pub(crate) const ACCEPTED: &str = "handoff_accepted";
 pub(crate) const REJECTED: &str = "handoff_rejected";
@@ -39,7 +39,7 @@ impl Rule for HandoffCreate {
                 return Err(refuse(Code::Malformed, why));
             }
         };
-        // Whatever an office makes of the type: without these an acknowledgement would end it.
+        // Required whatever the office configures for the type: otherwise an ack would end the handoff.
         if self.mail.kind.as_str() != REQUEST || self.mail.wants_response != Some(true) || self.mail.ends.is_some() {
             return Err(refuse(Code::Malformed, format!("a handoff is a {REQUEST} that wants a response")));
         }
@@ -81,7 +81,7 @@ impl Rule for HandoffCreate {
     }
 }
 
-/// A package holds copies, each under a path of its own that leads nowhere else.
+/// A package holds copies of its files, each under its own path inside the package.
 fn check_files(files: &[Artifact]) -> Result<(), Stop> {
     let mut seen = BTreeSet::new();
     for file in files {
@@ -146,7 +146,7 @@ impl Rule for HandoffAccept {
 }
 
 impl HandoffAccept {
-    /// What was asked for and is not there, in a sentence.
+    /// The first missing or failed requirement, as a sentence.
     fn missing(&self, handoff: &Handoff) -> Option<String> {
         let number = handoff.number;
         let open: Vec<String> =
@@ -194,19 +194,19 @@ impl Rule for HandoffReject {
     }
 }
 
-/// The answer to a handoff that waits for one: to its sender, and it ends the answerer's own delivery.
+/// Checks the answer to a pending handoff: it goes to the sender and ends the receiver's own delivery.
 fn decide_answer(tables: &Tables<'_>, cx: &Context, mail: &Send, kind: &str) -> Result<(Handoff, message::Plan), Stop> {
     let ends = mail.ends.as_ref().filter(|ends| ends.how == EndsHow::Replied && mail.reply_to == Some(ends.message));
     let Some(ends) = ends.filter(|_| mail.kind.as_str() == kind && mail.to.is_empty()) else {
         return Err(refuse(Code::Malformed, format!("a handoff is answered with a {kind} that ends it")));
     };
     let handoff = waiting(tables, ends.message)?;
-    // Whoever offered it may have retired since; that must not keep the work from anybody.
+    // The sender may have retired since. That must not keep the receiver from taking the work.
     let plan = message::plan(mail, tables, cx, Terms { to_retired: true, ..Terms::MAIL })?;
     Ok((handoff, plan))
 }
 
-/// A handoff that nobody has decided about and that can still be taken.
+/// A pending handoff that can still be decided.
 fn waiting(tables: &Tables<'_>, number: MessageNo) -> Result<Handoff, Stop> {
     let Some(handoff) = tables.handoff(number)? else {
         delivery::message(tables, number)?;
@@ -237,7 +237,7 @@ impl Rule for HandoffWithdraw {
     fn apply((handoff, open): Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
         for before in &open {
             delivery::end(tables, cx, before, before.clone(), State::Returned, EndReason::Withdrawn)?;
-            // It ended as somebody wanted it to: no dead letter.
+            // It ended on request, so it is not a dead letter.
             if let Some(ended) = tables.delivery(before.number)? {
                 delivery::drop_it(tables, cx, &ended)?;
             }
@@ -254,7 +254,7 @@ impl Rule for HandoffWithdraw {
     }
 }
 
-/// Whoever has it, or has it in its inbox, hears that it is off. Of a group, only who had taken it.
+/// Notifies the receiver, whether it claimed the handoff or only has it in its inbox. In a group, only the holder.
 fn tell_receiver(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Result<(), Error> {
     let receiver = match &before.address {
         Address::Agent(name) => Some(name.clone()),
@@ -265,8 +265,8 @@ fn tell_receiver(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Re
     notice::tell(tables, cx, Address::Agent(receiver), Notice::Withdrawn, &message, before)
 }
 
-/// Ordinary mail about a handoff neither ends it nor counts as its answer, before or after it was decided. Says whether
-/// it is about one.
+/// Whether mail is about a handoff. Ordinary mail neither ends a handoff nor counts as its answer, before or after the
+/// decision.
 pub(crate) fn is_about_one(tables: &Tables<'_>, mail: &Send) -> Result<bool, Stop> {
     if let Some(ends) = &mail.ends {
         refuse_plain_end(tables, ends.message)?;
@@ -281,7 +281,7 @@ pub(crate) fn is_about_one(tables: &Tables<'_>, mail: &Send) -> Result<bool, Sto
     Ok(true)
 }
 
-/// Done, replied to or passed on, a handoff would look taken by somebody who checked nothing.
+/// A handoff that is done, replied to or forwarded would look accepted although no one checked it.
 pub(crate) fn refuse_plain_end(tables: &Tables<'_>, number: MessageNo) -> Result<(), Stop> {
     match tables.handoff(number)? {
         Some(_) => Err(is_handoff(number)),
@@ -293,7 +293,7 @@ fn is_handoff(number: MessageNo) -> Stop {
     refuse(Code::IsHandoff, format!("message {number} is a handoff: it is accepted or rejected, nothing less"))
 }
 
-/// What was withdrawn comes back as a new handoff, not as the old one.
+/// A decided handoff cannot be retried; the sender offers a new one instead.
 pub(crate) fn refuse_second_life(tables: &Tables<'_>, number: MessageNo) -> Result<(), Stop> {
     match tables.handoff(number)? {
         Some(handoff) if handoff.decision.is_some() => {

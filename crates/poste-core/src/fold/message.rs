@@ -1,4 +1,4 @@
-//! Sending: addresses become deliveries at this position of the log.
+//! Sending: resolves addresses to deliveries at this position of the log.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ pub(crate) struct Plan {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     pub artifacts_max: usize,
-    /// An answer to somebody who retired is stored all the same, for nobody.
+    /// A reply to a retired agent is stored too, without a delivery.
     pub to_retired: bool,
 }
 
@@ -42,7 +42,7 @@ impl Terms {
     pub(crate) const MAIL: Self = Self { artifacts_max: limits::ARTIFACTS_MAX, to_retired: false };
 }
 
-/// The mail of a record, looked at. Rules of records that are mail and more begin with it.
+/// Checks the mail of a record. Rules for records that contain mail among other things start with it.
 pub(crate) fn plan(header: &Send, tables: &Tables<'_>, cx: &Context, terms: Terms) -> Result<Plan, Stop> {
     let sender = speaker(tables, cx)?;
     let defaults = tables
@@ -70,7 +70,7 @@ pub(crate) fn plan(header: &Send, tables: &Tables<'_>, cx: &Context, terms: Term
 
     let ready_at = future(cx, "not-before", header.not_before, true)?;
     let expires_at = future(cx, "the expiry", header.expires, false)?;
-    // A message that is passed on after its deadline has none any more.
+    // A message forwarded after its deadline no longer has one.
     let forwards = header.ends.as_ref().is_some_and(|ends| ends.how == EndsHow::Forwarded);
     let respond_by = future(cx, "the response deadline", header.respond_by, forwards)?;
     if let (Some(ready_at), Some(expires_at)) = (ready_at, expires_at)
@@ -87,12 +87,12 @@ pub(crate) fn plan(header: &Send, tables: &Tables<'_>, cx: &Context, terms: Term
     }
 
     let answers = match &original {
-        // A word about a question that wants a decision does not decide it.
+        // Replying to an approval question does not decide it.
         Some(original) if tables.approval(original.number)?.is_some() => None,
         Some(original) if deliveries.contains(&Address::Agent(original.sender.clone())) => {
             match delivery::own_delivery(tables, &sender, original, None) {
                 Ok(own) => Some(own),
-                Err(Stop::Rejected(_)) => None, // a third party's word is no answer
+                Err(Stop::Rejected(_)) => None, // a reply by a third party is not an answer
                 Err(failed) => return Err(failed),
             }
         }
@@ -155,12 +155,12 @@ impl Plan {
         self.topic.is_some()
     }
 
-    /// It came out of at least so many runs, whoever says it.
+    /// Sets the minimum number of runs that the message comes out of, whatever the sender's own run says.
     pub(crate) fn after_hops(self, hops: u32) -> Self {
         Self { hops: self.hops.max(hops), ..self }
     }
 
-    /// It is a word about what it replies to, and no response to it.
+    /// The message comments on the one it replies to, without answering it.
     pub(crate) fn answers_nothing(&mut self) {
         self.answers = None;
     }
@@ -172,7 +172,7 @@ impl Rule for Send {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Plan, Stop> {
         let mut plan = plan(self, tables, cx, Terms::MAIL)?;
         if handoff::is_about_one(tables, self)? {
-            plan.answers_nothing(); // only a yes or a no is one
+            plan.answers_nothing(); // only accepting or rejecting a handoff answers it
         }
         Ok(plan)
     }
@@ -190,7 +190,7 @@ impl Rule for Send {
             kind: header.kind,
             priority: header.priority.unwrap_or(plan.defaults.priority),
             urgency: plan.defaults.urgency,
-            // Whoever wants a response asks for work, or an ack would end it unanswered.
+            // A message that wants a response asks for work. Otherwise an ack would end it unanswered.
             work: plan.defaults.work || wants_response,
             max_attempts: plan.defaults.max_attempts,
             retry_delay_ms: plan.defaults.retry_delay_ms,
@@ -208,7 +208,7 @@ impl Rule for Send {
             about: None,
             hops: plan.hops,
         };
-        tables.delete_closed(&message.conversation)?; // something is open in it again
+        tables.delete_closed(&message.conversation)?; // the conversation has something open again
         tables.insert_message(&message)?;
         let mut delivered = Vec::new();
         for address in &plan.deliveries {
@@ -217,7 +217,8 @@ impl Rule for Send {
         if let Some(topic) = &message.topic {
             tables.count_publication(topic, number, cx.at)?;
         }
-        // Only what also ends it is the answer: a word about a step, a blocker perhaps, is for who speaks for its workflow.
+        // Only a reply that also ends the step answers it. Other replies, such as a blocker, still go to the workflow's
+        // owner.
         let ended = plan.ends.as_ref().map(|(own, ..)| own.number);
         if ended.is_some() && ended == plan.answers.as_ref().map(|answered| answered.number) {
             workflow::settle_answer(tables, cx, &message)?;
@@ -230,7 +231,7 @@ impl Rule for Send {
             None => None,
         };
         if let Some((own, authority, reason)) = plan.ends {
-            // The reply may just have changed the very delivery it ends.
+            // The reply may have changed the same delivery that it ends.
             let own = answered.filter(|answered| answered.number == own.number).unwrap_or(own);
             finish(tables, cx, own, authority, plan.lease_ms, State::Done, reason)?;
         }
@@ -238,7 +239,7 @@ impl Rule for Send {
     }
 }
 
-/// Ends a delivery, taking it first if nobody holds it.
+/// Ends a delivery; claims it first if no agent holds it.
 pub(crate) fn finish(
     tables: &mut Tables<'_>,
     cx: &Context,
@@ -255,7 +256,7 @@ pub(crate) fn finish(
     delivery::end(tables, cx, &held, held.clone(), state, reason)
 }
 
-/// What a repeated send is told.
+/// The answer to a repeated send.
 pub(crate) fn sent_before(tables: &Tables<'_>, number: MessageNo) -> Result<Sent, Error> {
     if let Some(archived) = tables.archived_message(number)? {
         let deliveries = addressed_to(tables, archived.position)?;
@@ -266,8 +267,8 @@ pub(crate) fn sent_before(tables: &Tables<'_>, number: MessageNo) -> Result<Sent
     Ok(Sent { number, conversation: message.conversation.to_string(), deliveries })
 }
 
-/// Whom an archived message was delivered to left the tables with it; whom it was addressed to is in its header, or,
-/// if it is a reply that names nobody, in that of what it answers.
+/// The addresses of an archived message. Its deliveries left the tables, but its header still names its recipients. A
+/// reply that names none goes to the author of the message it replies to.
 fn addressed_to(tables: &Tables<'_>, position: Position) -> Result<Vec<Address>, Error> {
     let intent = tables.record(position)?.and_then(|record| record.sealed.intent().ok().flatten());
     let Some(header) = intent.as_ref().and_then(Intent::mail).cloned() else { return Ok(Vec::new()) };
@@ -276,7 +277,8 @@ fn addressed_to(tables: &Tables<'_>, position: Position) -> Result<Vec<Address>,
     Ok(original.map(|record| Address::Agent(record.sealed.envelope.actor)).into_iter().collect())
 }
 
-/// A reply without recipients goes to whoever wrote what it answers, and only its recipients may send one.
+/// A reply without recipients goes to the sender of the message it answers. Only recipients of that message may send
+/// one.
 fn reply_address(
     tables: &Tables<'_>,
     sender: &Agent,
@@ -300,7 +302,7 @@ fn reply_address(
     Ok(None)
 }
 
-/// Addresses as deliveries, each recipient once, in the order they were named.
+/// Resolves addresses to deliveries, one per recipient, in the order they were named.
 fn expand(tables: &Tables<'_>, sender: &Agent, to: &[Address]) -> Result<(Vec<Address>, Option<Topic>), Stop> {
     if to.len() > limits::ADDRESSES_MAX {
         return Err(refuse(Code::TooLarge, format!("more than {} addresses", limits::ADDRESSES_MAX)));
@@ -318,7 +320,7 @@ fn expand(tables: &Tables<'_>, sender: &Agent, to: &[Address]) -> Result<(Vec<Ad
         let each: Vec<Name> = match address {
             Address::Agent(name) => {
                 if tables.is_active(name.as_str())? != Some(true) {
-                    active_agent(tables, name)?; // says why not
+                    active_agent(tables, name)?; // says why the agent cannot get mail
                 }
                 add(address.clone());
                 continue;
@@ -345,7 +347,7 @@ fn expand(tables: &Tables<'_>, sender: &Agent, to: &[Address]) -> Result<(Vec<Ad
     Ok((deliveries, topic))
 }
 
-/// A group needs somebody who could take the message.
+/// Refuses a group in which no agent other than the sender could take the message.
 pub(crate) fn require_member(tables: &Tables<'_>, sender: &Agent, group: &Address) -> Result<(), Stop> {
     let members = match group {
         Address::Role(role) => tables.active_with_role(role)?,
@@ -358,7 +360,7 @@ pub(crate) fn require_member(tables: &Tables<'_>, sender: &Agent, group: &Addres
     Err(refuse(Code::NoMember, format!("no other active agent could take mail to {group}")))
 }
 
-/// A time of the future, resolved against the record's own.
+/// Resolves a time against the record's own and requires it to be in the future.
 pub(crate) fn future(
     cx: &Context,
     what: &str,
@@ -388,7 +390,7 @@ pub(crate) fn check_artifacts(artifacts: &[Artifact], max: usize) -> Result<(), 
         if lengths.into_iter().flatten().any(|path| path.is_empty() || path.len() > limits::PATH_BYTES_MAX) {
             return Err(refuse(Code::Malformed, "an artifact's path is empty or too long"));
         }
-        // Commands of gates get it as an argument: it must not read as an option, nor mean another folder there.
+        // Gate commands get it as an argument: it must not look like an option or mean a different folder there.
         if artifact.worktree.as_ref().is_some_and(|worktree| !worktree.starts_with('/')) {
             return Err(refuse(Code::Malformed, "the worktree of an artifact is an absolute path"));
         }

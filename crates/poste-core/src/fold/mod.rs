@@ -1,12 +1,11 @@
-//! The fold: what a record does to the tables.
+//! The fold: applies a record to the tables.
 //!
-//! `tables == fold(log)`, on every machine, for ever. So the fold reads nothing but its tables and the record:
-//! no clock, randomness, environment, file, content or map order (the crate's lints see to it), and it never
-//! panics: what it cannot accept it refuses.
+//! `tables == fold(log)` holds on every machine, forever. So the fold reads nothing but its tables and the record: no
+//! clock, randomness, environment, file, content or map order. The crate's lints enforce this. The fold never panics;
+//! it refuses what it cannot accept.
 //!
-//! Every rule has two halves. `decide` gets `&Tables`: it can refuse, and it cannot write. `apply` gets
-//! `&mut Tables` and what was decided: it writes, and it cannot refuse. So a refusal has changed nothing and
-//! there is nothing to roll back.
+//! Every rule has two halves. `decide` gets `&Tables`: it can refuse but not write. `apply` gets `&mut Tables` and the
+//! plan made by `decide`: it writes but cannot refuse. So a refusal changes nothing, and there is nothing to roll back.
 
 mod action;
 mod agent;
@@ -56,10 +55,10 @@ use crate::text::{Label, Name, Session};
 use crate::time::Timestamp;
 use outcome::{Stop, refuse};
 
-/// How this program folds. Raised, with a `barrier` record, when a decision changes.
+/// The version of this program's decisions. Raised, together with a `barrier` record, when a decision changes.
 pub const FOLD_VERSION: u32 = 1;
 
-/// What a rule knows of the record besides its header.
+/// What a rule knows about the record besides its header.
 #[derive(Debug, Clone)]
 pub(crate) struct Context {
     pub position: Position,
@@ -77,14 +76,15 @@ pub(crate) trait Rule {
     fn apply(plan: Self::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error>;
 }
 
-/// Whether a log keeps what was refused. A log that is ordered elsewhere must; a local one need not.
+/// Whether a log keeps refused records. A log ordered elsewhere must keep them; a local one need not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusals {
     Kept,
     Dropped,
 }
 
-/// What a record says by itself, without any tables: a replay has another thread work it out, ahead of the fold.
+/// The part of a record that can be decoded without the tables. A replay decodes it on another thread, ahead of the
+/// fold.
 #[derive(Debug)]
 pub(crate) struct Read {
     intent: Result<Option<Intent>, Malformed>,
@@ -93,7 +93,7 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    /// `previous` is the chain up to this record.
+    /// `previous` is the chain up to the record before this one.
     pub(crate) fn of(record: &Record, previous: &Digest) -> Self {
         Self {
             intent: record.sealed.intent(),
@@ -103,15 +103,15 @@ impl Read {
     }
 }
 
-/// Puts one record at the end of the log and folds it, inside the caller's transaction.
+/// Appends one record to the log and folds it, inside the caller's transaction.
 ///
-/// Errors are storage errors and records only a newer program understands; the caller rolls back.
+/// Fails only on storage errors and on records that need a newer program; the caller then rolls back.
 pub fn fold(tables: &mut Tables<'_>, record: &Record, refusals: Refusals) -> Result<Outcome, Error> {
     let read = Read::of(record, &tables.cursor.head.chain);
     fold_read(tables, record, read, refusals)
 }
 
-/// As [`fold`], for a record that was read before.
+/// Like [`fold`], for a record that is already decoded.
 pub(crate) fn fold_read(
     tables: &mut Tables<'_>,
     record: &Record,
@@ -179,8 +179,9 @@ pub(crate) fn fold_read(
     }
 }
 
-/// Why a record may not have its id: ids the office derives are for the records they are derived from. Anybody can work one
-/// out, and one that is taken by something else would keep the office from ever settling or advancing that thing.
+/// Why a record may not use its id. Ids that the office derives are reserved for the records they are derived from.
+/// Anyone can compute such an id, and another record that took it would keep the office from ever settling or advancing
+/// its subject.
 fn reserved_id(
     tables: &Tables<'_>,
     envelope: &Envelope,
@@ -208,14 +209,14 @@ fn reserved_id(
     }))
 }
 
-/// Puts bytes that are no record at the end of a log that keeps refusals. They change nothing else.
+/// Appends bytes that are not a record to a log that keeps refusals. They change nothing else.
 pub fn fold_malformed(tables: &mut Tables<'_>, record: &MalformedRecord) -> Result<(), Error> {
     let chain = record.chain(&tables.cursor.head.chain);
     tables.insert_malformed(record, chain)?;
     tables.insert_refusal(record.position, Code::Malformed.word(), &record.why.to_string())
 }
 
-/// The answer to a record that another process folded: the one it was given, or else as far as it can still be told.
+/// The answer to a record that another process folded: the verdict kept for it, or else what the tables still know.
 pub(crate) fn recall_record(tables: &Tables<'_>, sealed: &Sealed, position: Position) -> Result<Outcome, Error> {
     let id = &sealed.envelope.id;
     let missing = || Error::Damaged(format!("record {position} was folded and is not there"));
@@ -230,7 +231,7 @@ pub(crate) fn recall_record(tables: &Tables<'_>, sealed: &Sealed, position: Posi
     Ok(outcome(known.position, known.position != position, verdict))
 }
 
-/// What an earlier record under the same id did, as far as it can still be told.
+/// What an earlier record with the same id did, as far as the tables still know.
 fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -> Result<Verdict, Error> {
     if let Some(refused) = tables.refusal(position)? {
         return Ok(Verdict::Rejected(Rejection {
@@ -412,14 +413,14 @@ impl Rule for Clock {
     type Plan = i64;
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<i64, Stop> {
-        // An office nobody is registered in must not be stuck for ever because of a clock.
+        // A clock leap must not block an office without registered agents forever.
         if !cx.actor.is_poste() && !tables.active_agents()?.is_empty() {
             speaker(tables, cx)?;
         }
         if self.leap_ms <= 0 {
             return Err(refuse(Code::TimeOutOfRange, "a clock leaps ahead or not at all"));
         }
-        // A leap of more than a day carries the name of whoever accepted it.
+        // A leap of more than a day carries the name of the agent that accepted it.
         if self.leap_ms > limits::CLOCK_LEAP_MS_MAX && cx.actor.is_poste() {
             return Err(refuse(Code::NotAllowed, "a leap of more than a day must be accepted by somebody"));
         }
@@ -439,7 +440,7 @@ impl Rule for Clock {
     }
 }
 
-/// Whether an agent may be shown a message: it is addressed to it, or it holds it.
+/// Whether an agent may be shown a message: the message is addressed to the agent, or the agent holds it.
 pub(crate) fn is_own(
     tables: &Tables<'_>,
     agent: &crate::store::tables::Agent,
@@ -452,7 +453,7 @@ pub(crate) fn is_own(
     }
 }
 
-/// Why the lock of a context stops somebody from writing to it.
+/// Why a context's lock stops the actor from writing to the context.
 pub(crate) fn context_lock_against(
     context: &crate::store::tables::Context,
     actor: &Name,
@@ -461,7 +462,7 @@ pub(crate) fn context_lock_against(
     context::lock_against(context, actor, session)
 }
 
-/// What would stand in the way of reserving these patterns: each with what is held of it.
+/// The reservations of other agents that conflict with these patterns, each with the pattern it conflicts with.
 pub(crate) fn reservation_conflicts(
     tables: &Tables<'_>,
     agent: &Name,
@@ -475,7 +476,7 @@ pub(crate) fn reservation_conflicts(
     }
 }
 
-/// Records only the office itself makes.
+/// Allows a record only if the office itself wrote it.
 pub(crate) fn only_poste(cx: &Context) -> Result<(), Stop> {
     if cx.actor.is_poste() {
         return Ok(());
@@ -483,7 +484,7 @@ pub(crate) fn only_poste(cx: &Context) -> Result<(), Stop> {
     Err(refuse(Code::NotAllowed, "only the office itself writes such a record"))
 }
 
-/// The registered, active agent that speaks.
+/// The record's actor, which must be registered and active.
 pub(crate) fn speaker(tables: &Tables<'_>, cx: &Context) -> Result<crate::store::tables::Agent, Stop> {
     active_agent(tables, &cx.actor)
 }

@@ -1,4 +1,4 @@
-//! What the fold tells people by itself: messages from `poste`, numbered like any other.
+//! Notices: messages that the fold itself sends as `poste`, numbered like any other message.
 
 use super::{Context, workflow};
 use crate::address::Address;
@@ -9,8 +9,8 @@ use crate::text::{Name, TypeName, Word};
 use crate::time::Timestamp;
 use crate::vocabulary::{Priority, TrustLabel, Urgency};
 
-/// Writes a notice about a delivery. A retired agent, a group without members or the office itself is told nothing,
-/// nor is anybody told of a notice.
+/// Sends a notice about a delivery. Sends nothing to a retired agent, a group without active members or the office
+/// itself, and nothing about a message that is itself a notice.
 pub(crate) fn tell(
     tables: &mut Tables<'_>,
     cx: &Context,
@@ -21,7 +21,7 @@ pub(crate) fn tell(
 ) -> Result<(), Error> {
     let listens = match &to {
         Address::Agent(name) => tables.agent(name.as_str())?.is_some_and(|agent| agent.is_active()),
-        // What nobody is there to read would keep its conversation open for ever.
+        // A notice without a reader would keep its conversation open forever.
         Address::Role(role) => !tables.active_with_role(role)?.is_empty(),
         Address::Can(word) => !tables.active_with_capability(word)?.is_empty(),
         _ => true,
@@ -60,8 +60,8 @@ pub(crate) fn tell(
     Ok(())
 }
 
-/// Who leads the recipient of a delivery: the lead it is registered with, unless it retired, else whoever has the role
-/// `lead`. Never the recipient or the sender itself.
+/// The lead of a delivery's recipient: the active lead it is registered with, else the role `lead`. Never the recipient
+/// or the sender.
 pub(crate) fn lead_of(tables: &Tables<'_>, message: &Message, delivery: &Delivery) -> Result<Option<Address>, Error> {
     let recipient = match &delivery.address {
         Address::Agent(name) => Some(name.clone()),
@@ -88,7 +88,7 @@ pub(crate) fn next_message(tables: &mut Tables<'_>) -> MessageNo {
     number
 }
 
-/// Makes one delivery of a message, with the times the message has.
+/// Creates one delivery of a message, with the message's times.
 pub(crate) fn deliver(
     tables: &mut Tables<'_>,
     message: &Message,

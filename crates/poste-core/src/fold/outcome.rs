@@ -1,4 +1,4 @@
-//! What the fold answers.
+//! Results of folding a record.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,10 +16,10 @@ use crate::time::{Timestamp, from_rfc3339, rfc3339};
 #[derive(Debug, Clone)]
 pub struct Outcome {
     pub id: RecordId,
-    /// Where it stands in the log; `None` when it was refused and the log does not keep refusals.
+    /// The record's position in the log; `None` when it was refused and the log does not keep refusals.
     pub position: Option<Position>,
     pub at: Timestamp,
-    /// The same proposal was decided before, under the same id; nothing happened now.
+    /// The same proposal was decided earlier under the same id. This record changed nothing.
     pub repeat: bool,
     pub verdict: Verdict,
 }
@@ -40,41 +40,41 @@ impl Verdict {
     }
 }
 
-/// What an accepted record did, as far as its proposer wants to know.
+/// What an accepted record did, as far as its proposer needs to know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// Nothing more to say.
+    /// No further information.
     Noted,
     Sent(Sent),
     Claimed(Claimed),
-    /// The lease was lost: the delivery is unchanged, the result is kept as late.
+    /// The lease was lost: the delivery is unchanged, and the result is kept as late.
     Late(Late),
-    /// Paths that are held now or, after a release, no longer.
+    /// Paths that are now reserved or, after a release, no longer reserved.
     Reserved(Vec<Reserved>),
-    /// Paths that another one held, and the message that tells them.
+    /// Paths that another agent held, and the message that notifies it.
     Freed {
         released: Vec<Reserved>,
         message: MessageNo,
     },
-    /// How many due items a tick settled.
+    /// Number of due items that a tick settled.
     Settled(usize),
-    /// How many deliveries it touched.
+    /// Number of deliveries that the record touched.
     Touched(usize),
-    /// A version of a shared context, and the message that tells of it.
+    /// A version of a shared context, and the message that announces it.
     Versioned(Versioned),
     /// The lock of a shared context.
     Locked(Locked),
-    /// A rule somebody sees to now.
+    /// The lease on a notification rule.
     Handling(Handling),
-    /// A word for a proposal, and whose is still missing.
+    /// An agreement to a proposal, and the parties that have not agreed yet.
     Agreed(AgreedOn),
-    /// A workflow, and what it is called.
+    /// The label of a workflow that began.
     Began(Label),
 }
 
 impl Effect {
-    /// The number a message was given, if the record is one.
+    /// The number of the message that the record created, if any.
     pub fn message(&self) -> Option<MessageNo> {
         match self {
             Self::Sent(sent) => Some(sent.number),
@@ -85,7 +85,7 @@ impl Effect {
         }
     }
 
-    /// How many deliveries it touched.
+    /// Number of deliveries that the record touched.
     pub fn touched(&self) -> usize {
         if let Self::Touched(count) = self { *count } else { 0 }
     }
@@ -162,12 +162,12 @@ pub struct Handling {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Late {
     pub number: MessageNo,
-    /// Who holds it now, if anybody.
+    /// The agent that holds the message now, if any.
     pub holder: Option<Name>,
     pub state: Cow<'static, str>,
 }
 
-/// Why a proposal was refused. Both parts are decided by log and tables alone, so every machine says the same.
+/// Why a proposal was refused. Both fields follow from the log and tables alone, so they are the same on every machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{reason}")]
 pub struct Rejection {
@@ -177,7 +177,7 @@ pub struct Rejection {
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident $word:literal $class:ident),+ $(,)?) => {
-        /// Every reason the fold has to refuse.
+        /// Every reason for which the fold refuses a proposal.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum Code { $($(#[$doc])* #[serde(rename = $word)] $variant),+ }
 
@@ -199,7 +199,7 @@ macro_rules! codes {
     };
 }
 
-/// What kind of trouble a refusal is; decides the exit code of a command.
+/// The class of a refusal. It determines the exit code of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     NotFound,
@@ -211,7 +211,7 @@ codes! {
     Malformed "malformed" Refused,
     TooLarge "too_large" Refused,
     IdConflict "id_conflict" Conflict,
-    /// The id belongs to the office. Unlike any other refusal, this one does not take the id.
+    /// The id is reserved for the office. Unlike any other refusal, this one does not use up the id.
     ReservedId "reserved_id" Refused,
     UnknownKind "unknown_kind" Refused,
     UnknownAgent "unknown_agent" NotFound,
@@ -240,18 +240,18 @@ codes! {
     StaleVersion "stale_version" Conflict,
     ContextLocked "context_locked" Conflict,
     NotLocked "not_locked" Refused,
-    /// A choice the question does not offer.
+    /// The question does not offer this choice.
     NotOffered "not_offered" Refused,
-    /// A question ends with a decision, not by saying that it is done.
+    /// A question ends with a decision; `done` does not decide it.
     NeedsAnswer "needs_answer" Refused,
-    /// A handoff is accepted or rejected, not merely done.
+    /// A handoff is accepted or rejected; `done` does not end it.
     IsHandoff "is_handoff" Refused,
     NoHandoff "no_handoff" NotFound,
     /// Checks or commands of a handoff are missing or failed.
     Unverified "unverified" Refused,
     Reserved "reserved" Conflict,
     NotReserved "not_reserved" NotFound,
-    /// The agent runs as another session.
+    /// The agent is running as another session.
     SessionLive "session_live" Conflict,
     SessionTaken "session_taken" Conflict,
     SessionOver "session_over" Conflict,
@@ -261,21 +261,21 @@ codes! {
     UnknownRun "unknown_run" NotFound,
     UnknownWorkflow "unknown_workflow" NotFound,
     UnknownStep "unknown_step" NotFound,
-    /// Somebody else said so before: it was sent, or is over.
+    /// The step was already sent, or has already ended.
     StepTaken "step_taken" Conflict,
-    /// Something else has to be done before.
+    /// Another step has to be done first.
     OutOfOrder "out_of_order" Refused,
-    /// Another process sees to the rule.
+    /// Another process holds the lease on the rule.
     RuleHeld "rule_held" Conflict,
     UnknownRule "unknown_rule" NotFound,
     UnknownQuestion "unknown_question" NotFound,
     Superseded "superseded" Conflict,
     NotAgreed "not_agreed" Refused,
-    /// Never by the fold, which knows no content: by the office, before the append.
+    /// Never from the fold, which does not see content: the office refuses it before the append.
     PayloadUnfit "payload_unfit" Refused,
-    /// As that: the data of a shared context does not fit its schema.
+    /// Like `PayloadUnfit`, for the data of a shared context that does not fit its schema.
     DataUnfit "data_unfit" Refused,
-    /// Never by the fold either, which knows no gates.
+    /// Never from the fold either, which does not know the gates.
     GateNotPassed "gate_not_passed" Refused,
 }
 
@@ -290,7 +290,7 @@ pub(crate) fn refuse(code: Code, reason: impl Into<String>) -> Stop {
     Stop::Rejected(Rejection { code, reason: reason.into() })
 }
 
-/// Why the deciding half of a rule ends early: it refuses, or the tables cannot be read.
+/// Why `decide` ends early: the rule refuses, or the tables cannot be read.
 #[derive(Debug)]
 pub(crate) enum Stop {
     Rejected(Rejection),

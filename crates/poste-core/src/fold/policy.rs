@@ -1,4 +1,4 @@
-//! Policy: the part of `poste.toml` that decides, version by version.
+//! Policy: the part of `poste.toml` that decides, in versions.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ impl Rule for Policy {
     }
 }
 
-/// Also called before the append, so that a bad file is named with its path.
+/// Also called before the append, so that the error can name the path of a bad file.
 pub fn check_ranges(policy: &Policy) -> Result<(), String> {
     let settings = &policy.settings;
     let attempts = |value: Option<u32>| value.is_none_or(|value| (1..=limits::ATTEMPTS_MAX_MAX).contains(&value));

@@ -1,4 +1,4 @@
-//! Redaction: the words go, who wrote them and what became of them stays.
+//! Redaction: erases content, but keeps its author and what became of it.
 
 use super::outcome::{Code, Effect, Stop, refuse};
 use super::{Context, Rule, speaker};

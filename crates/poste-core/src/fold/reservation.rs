@@ -1,4 +1,4 @@
-//! Reserving paths: who holds what, and what overlaps.
+//! Reservations: which agent holds which paths, and which of them overlap.
 
 use super::outcome::{Code, Effect, Reserved, Stop, refuse};
 use super::{Context, Rule, active_agent, message, speaker};
@@ -12,7 +12,7 @@ use crate::text::Name;
 use crate::vocabulary::AgentKind;
 
 pub(crate) struct Taken {
-    /// Each pattern once, with what the agent holds of it already.
+    /// Each pattern once, with the agent's existing reservation of it.
     patterns: Vec<(Pattern, Option<Reservation>)>,
     for_ms: i64,
     shared: bool,
@@ -66,7 +66,7 @@ impl Rule for Reserve {
                 renewed: None,
             };
             match &held {
-                // Taken again: the time counts anew, and the newest word says what for.
+                // Reserved again: the time starts over, and the newest record says what for.
                 Some(before) => tables.update_reservation(before, &after)?,
                 None => tables.insert_reservation(&after)?,
             }
@@ -76,14 +76,15 @@ impl Rule for Reserve {
     }
 }
 
-/// A pattern that is wanted, and what of another agent's stands in its way.
+/// A wanted pattern, and another agent's reservation that conflicts with it.
 #[derive(Debug)]
 pub(crate) struct Conflict {
     pub wanted: Pattern,
     pub held: Reservation,
 }
 
-/// Everything of others that overlaps. Those who share do not stand in each other's way, and nobody in their own.
+/// All reservations of other agents that overlap. Shared reservations do not conflict with each other, and an agent
+/// never conflicts with itself.
 pub(crate) fn conflicts(
     tables: &Tables<'_>,
     agent: &Name,
@@ -97,7 +98,7 @@ pub(crate) fn conflicts(
             if held.agent == *agent || (shared && held.shared) || !wanted.overlaps(&held.pattern, &mut effort) {
                 continue;
             }
-            // A holder is only named who is known to stand in the way.
+            // Once the effort is spent, "overlaps" is a guess. Only a holder that is known to be in the way is named.
             if effort.is_spent() {
                 let what = "that is too much to compare with what is reserved; reserve fewer or simpler patterns";
                 return Err(refuse(Code::TooLarge, what));
@@ -168,7 +169,7 @@ fn is_for(mail: &Send, holder: &Name) -> bool {
     mail.to == [Address::Agent(holder.clone())] && mail.reply_to.is_none() && mail.ends.is_none()
 }
 
-/// A holder that is gone must not keep everybody waiting: whoever answers for it may let go in its place.
+/// An absent holder must not block everyone: its lead or a human may release in its place.
 fn may_free(agent: &Agent, holder: &Agent) -> bool {
     agent.name == holder.name || agent.kind == AgentKind::Human || holder.lead.as_ref() == Some(&agent.name)
 }
@@ -195,7 +196,7 @@ impl Rule for Prolong {
     }
 }
 
-/// What an agent holds of these patterns, all of which it must hold; of none, everything.
+/// The agent's reservations of these patterns; it must hold each of them. No pattern means all of its reservations.
 fn named(tables: &Tables<'_>, agent: &Name, patterns: &[Pattern]) -> Result<Vec<Reservation>, Stop> {
     if patterns.len() > limits::RESERVE_MAX {
         return Err(refuse(Code::Malformed, format!("one record names up to {} patterns", limits::RESERVE_MAX)));
@@ -244,7 +245,7 @@ pub(crate) fn end_all_of(tables: &mut Tables<'_>, cx: &Context, agent: &Name) ->
     Ok(())
 }
 
-/// Its time is up.
+/// Ends a reservation whose time is up.
 pub(crate) fn expire(tables: &mut Tables<'_>, cx: &Context, item: DueItem) -> Result<(), Error> {
     match tables.reservation(ReservationNo(item.subject))? {
         Some(held) if held.until == item.at => end(tables, cx, held, ReservationEnd::Expired),
@@ -252,7 +253,7 @@ pub(crate) fn expire(tables: &mut Tables<'_>, cx: &Context, item: DueItem) -> Re
     }
 }
 
-/// The clock leapt: nobody loses a reservation to a clock.
+/// Extends all reservations by a clock leap, so that no agent loses one to a clock.
 pub(crate) fn move_all(tables: &mut Tables<'_>, leap_ms: i64) -> Result<(), Error> {
     for before in tables.reservations()? {
         let after = Reservation { until: before.until.plus_ms(leap_ms), ..before.clone() };
@@ -261,7 +262,7 @@ pub(crate) fn move_all(tables: &mut Tables<'_>, leap_ms: i64) -> Result<(), Erro
     Ok(())
 }
 
-/// What a repeated `reserve` or `extend` is told: what of it is still held.
+/// The answer to a repeated `reserve` or `extend`: which of the patterns the agent still holds.
 pub(crate) fn still_held(tables: &Tables<'_>, agent: &Name, patterns: &[Pattern]) -> Result<Effect, Error> {
     if patterns.is_empty() {
         return Ok(Effect::Reserved(tables.reservations_of(agent)?.iter().map(seen).collect()));
@@ -273,7 +274,7 @@ pub(crate) fn still_held(tables: &Tables<'_>, agent: &Name, patterns: &[Pattern]
     Ok(Effect::Reserved(held))
 }
 
-/// What a repeated `release` is told: what it did then.
+/// The answer to a repeated `release`: what it released.
 pub(crate) fn released_before(tables: &Tables<'_>, position: Position) -> Result<Vec<Reserved>, Error> {
     let past = tables.reservations_ended_by(position)?;
     Ok(past.iter().map(|past| seen(&past.reservation)).collect())

@@ -1,7 +1,7 @@
-//! Runs: what a dispatcher starts an agent's program for, how that ended, and what it does not start.
+//! Runs: which messages a dispatcher starts an agent's program for, how the run ended, and which starts are held.
 //!
-//! A start takes its messages as a claim would, so of two dispatchers that start somebody for one message, one does. Whether its
-//! processes are alive is nothing the fold can know.
+//! Starting a run claims its messages, so if two dispatchers start an agent for the same message, only one succeeds.
+//! The fold cannot know whether a run's processes are alive.
 
 use std::collections::BTreeSet;
 
@@ -87,8 +87,8 @@ impl RunStart {
         Ok(())
     }
 
-    /// What of its messages can be claimed, and the longest chain of runs one came out of. Somebody else may have taken
-    /// some; without a single one there is nothing to start for.
+    /// The messages of the run that can be claimed, and the longest chain of runs that one of them came out of. Other
+    /// agents may have claimed some. If none is left, there is nothing to start for.
     fn take(&self, tables: &Tables<'_>, agent: &Agent) -> Result<(Vec<Delivery>, u32), Stop> {
         let (mut taken, mut hops, mut why_not) = (Vec::new(), 0, None);
         for number in &self.messages {
@@ -121,7 +121,7 @@ impl Rule for RunEnd {
         let run = tables
             .run(&self.run)?
             .ok_or_else(|| refuse(Code::UnknownRun, format!("no run {} was started", self.run)))?;
-        // Also when it was retired meanwhile: its program did end.
+        // Also allowed after the agent retired: its program did end.
         if run.agent != cx.actor {
             return Err(refuse(Code::NotAllowed, format!("run {} is one of {}", run.run, run.agent)));
         }
@@ -138,7 +138,7 @@ impl Rule for RunEnd {
         }
         let mut deliveries = Vec::new();
         for message in tables.messages_of_run(&run.run)? {
-            // None once its conversation is archived.
+            // Empty once the conversation is archived.
             deliveries.extend(tables.won_by(message, &run.agent, run.position)?);
         }
         let end = RunEnded {
@@ -229,7 +229,7 @@ impl Rule for RunHold {
 }
 
 impl RunHold {
-    /// Whoever leads may stop somebody; everything else an agent is held for is said in its own name.
+    /// A lead may stop another agent. All other holds are recorded in the agent's own name.
     fn whom(&self, tables: &Tables<'_>, speaker: Agent) -> Result<Agent, Stop> {
         let Some(name) = self.agent.as_ref().filter(|name| **name != speaker.name) else { return Ok(speaker) };
         if self.why != HoldReason::Stopped || self.message.is_some() {
@@ -264,11 +264,11 @@ impl Rule for RunResume {
         Ok(holds)
     }
 
-    /// It stays as one that is over: whoever looks again must know that somebody let it go in spite of the reason.
+    /// The row stays, as a hold that has ended: a later check must know that the hold was lifted despite its reason.
     fn apply(holds: Vec<HoldRow>, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
         let count = holds.len();
         for hold in holds {
-            // In its own name it only goes on as before; whoever else lets it go gives it a new beginning.
+            // Lifted in the agent's own name, its limits keep counting. Lifted by another agent, they start over.
             let let_go_at = if hold.agent == cx.actor { hold.let_go_at } else { Some(cx.at) };
             tables.set_hold(&HoldRow { until: Some(cx.at), let_go_at, ..hold })?;
         }
@@ -277,18 +277,20 @@ impl Rule for RunResume {
 }
 
 impl RunResume {
-    /// A dispatcher and whoever brings a team up name the reason that is over; those that end by themselves are not among them.
+    /// A dispatcher, or an agent that starts a team, names the reason that no longer applies. Reasons that end by
+    /// themselves are not included.
     fn is_of_the_office(&self) -> bool {
         use HoldReason::{Budget, Failing, Misconfigured, Stopped};
         self.message.is_none() && matches!(self.why, Some(Budget | Failing | Misconfigured | Stopped))
     }
 
-    /// What is held for a loop or for money must not be let go by the very program that is held, nor by another one that was
-    /// started for its mail: people do so, and who leads it. In the agent's own name a dispatcher lifts what has lost its reason.
+    /// A program must not lift a hold that a loop or the budget put on it, nor may another program that was started for
+    /// mail. People may, and the agent's lead. In the agent's own name, a dispatcher lifts holds whose reason no longer
+    /// applies.
     fn may(&self, tables: &Tables<'_>, cx: &Context, by: &Agent, agent: &Agent) -> Result<(), Stop> {
         let run = cx.session.as_ref().map(|session| tables.run(session)).transpose()?.flatten();
         let run = run.filter(RunRow::is_running);
-        // A program that was started speaks as whom it was started for, and not as a person or somebody's lead.
+        // A started program speaks as the agent it was started for, not as a person or another agent's lead.
         let is_lent = run.as_ref().is_some_and(|run| run.agent != by.name);
         let leads = by.kind == AgentKind::Human || agent.lead.as_ref() == Some(&by.name);
         let may = match by.name == agent.name {
@@ -306,13 +308,13 @@ impl RunResume {
     }
 }
 
-/// Whether somebody asked an agent to stop, and nobody let it go on since.
+/// Whether the agent is stopped and has not been resumed since.
 fn is_stopped(tables: &Tables<'_>, agent: &Name, now: Timestamp) -> Result<bool, Error> {
     let hold = tables.hold(agent, None)?;
     Ok(hold.is_some_and(|hold| hold.why == HoldReason::Stopped && !hold.is_over(now)))
 }
 
-/// Tells everybody who waits for a stopped agent, each once, by the oldest of what waits.
+/// Notifies every sender that waits for a stopped agent, once each, about its oldest pending message.
 fn tell_who_waits(tables: &mut Tables<'_>, cx: &Context, agent: &Name) -> Result<(), Error> {
     let mut senders = BTreeSet::new();
     let waiting = "address = ?1 AND state = 0 ORDER BY message";
@@ -325,7 +327,7 @@ fn tell_who_waits(tables: &mut Tables<'_>, cx: &Context, agent: &Name) -> Result
     Ok(())
 }
 
-/// Somebody wrote to an agent that may be stopped: it is told, unless it was.
+/// If the recipient is stopped, notifies the sender, once.
 pub(crate) fn tell_of_stop(
     tables: &mut Tables<'_>,
     cx: &Context,
@@ -343,7 +345,7 @@ pub(crate) fn tell_of_stop(
     }
 }
 
-/// Whoever asks somebody to stop, or answers that, knows.
+/// Whether the sender should be notified. Senders of shutdown requests and answers already know.
 fn concerns(message: &Message, agent: &Name) -> bool {
     !message.kind.as_str().starts_with("shutdown_") && message.notice.is_none() && message.sender != *agent
 }
@@ -361,13 +363,13 @@ fn tell_sender(
     notice::tell(tables, cx, Address::Agent(message.sender.clone()), Notice::Stopped, message, delivery)
 }
 
-/// How many runs a message came out of, one after the other, that is sent in this session.
+/// Number of consecutive runs that a message sent in this session came out of.
 pub(crate) fn hops(tables: &Tables<'_>, session: Option<&Session>) -> Result<u32, Error> {
     let Some(session) = session else { return Ok(0) };
     Ok(tables.run(session)?.filter(RunRow::is_running).map_or(0, |run| run.hops.saturating_add(1)))
 }
 
-/// Nothing is started for who is retired, so nothing is held either.
+/// No run is started for a retired agent, so its holds are removed.
 pub(crate) fn retire_of(tables: &mut Tables<'_>, agent: &Name) -> Result<(), Error> {
     for hold in tables.holds_of(agent)? {
         tables.lift_hold(&hold)?;

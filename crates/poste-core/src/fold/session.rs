@@ -1,7 +1,8 @@
-//! Sessions: an agent's name runs as one session at a time; what is noted below a root is kept at it. Whoever takes
-//! over stands where the one before stood: its children go on below it, and of a root it has everything.
+//! Sessions: an agent runs as one session at a time, and notes made below a root are kept at the root. A session that
+//! takes over gets the place of the previous one: its children continue below the new session, which also inherits
+//! everything kept at a root.
 //!
-//! Whether the process of a session still runs is nothing the fold can know. It only keeps what was said of it.
+//! The fold cannot know whether the process of a session is still running. It only keeps what was recorded.
 
 use super::outcome::{Code, Effect, Stop, refuse};
 use super::{Context, Rule, delivery, message, speaker};
@@ -18,13 +19,13 @@ pub(crate) struct StartPlan {
     stands: Stands,
 }
 
-/// Where a session stands among the others.
+/// The place of a session in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stands {
     Anew,
-    /// Where the one it ends stood.
+    /// In the place of the session it ends.
     InPlace,
-    /// Where it stood itself, before it ended.
+    /// In the place it had before it ended.
     AsBefore,
 }
 
@@ -91,7 +92,7 @@ impl Rule for SessionStart {
 
     fn apply(plan: StartPlan, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {
         if let Some(before) = &plan.ends {
-            // What it holds stays as it is: the name holds it, and a token still finishes it.
+            // Its claims stay: they belong to the agent's name, and their tokens still finish them.
             let successor = Some(plan.session.id.clone());
             end(tables, cx, SessionRow { state: SessionState::TakenOver, successor, ..before.clone() })?;
         }
@@ -107,8 +108,8 @@ impl Rule for SessionStart {
 }
 
 impl SessionStart {
-    /// The session of this id as it was, if it is resumed. One that was taken over goes on as another, so it never comes
-    /// back: successors always lead forward.
+    /// The former state of this session, if it is resumed. A session that was taken over continues as another one and
+    /// can never be resumed, so successors always lead forward.
     fn before(&self, tables: &Tables<'_>, agent: &Name) -> Result<Option<SessionRow>, Stop> {
         let Some(before) = tables.session(&self.id)? else {
             return match self.resumes {
@@ -132,8 +133,8 @@ impl SessionStart {
         Ok(Some(before))
     }
 
-    /// The session it runs below: whoever took over from the one that was named. Below the very one it ends nobody can
-    /// be, so that means its place.
+    /// The session it runs below: the newest successor of the named one in the same tree. No session can run below the
+    /// one that it ends, so naming that one means taking its place.
     fn place(&self, tables: &Tables<'_>, ends: Option<&SessionRow>) -> Result<Option<Session>, Stop> {
         let Some(parent) = &self.parent else { return Ok(None) };
         let mut parent = known(tables, parent)?;
@@ -159,7 +160,7 @@ impl SessionStart {
     }
 }
 
-/// The root a session belongs to, which must be live, or go on as the session that took over from it elsewhere.
+/// The root of a session. The root, or its newest successor if it was taken over, must be live.
 fn root_of(tables: &Tables<'_>, id: &Session) -> Result<SessionRow, Stop> {
     let session = known(tables, id)?;
     let root = if session.is_root() { session } else { known(tables, &session.root)? };
@@ -177,7 +178,7 @@ fn root_of(tables: &Tables<'_>, id: &Session) -> Result<SessionRow, Stop> {
     Err(refuse(Code::SessionOver, over))
 }
 
-/// Who took over from a session. Always a later one, so that a chain of them ends.
+/// The session that took over. It is always a later one, so a chain of successors ends.
 fn successor(tables: &Tables<'_>, session: &SessionRow) -> Result<Option<SessionRow>, Error> {
     Ok(session.successor.as_ref().map(|id| tables.session(id)).transpose()?.flatten())
 }
@@ -288,14 +289,14 @@ impl Rule for SessionClose {
     }
 }
 
-/// What a session claimed and did not finish.
+/// Deliveries that a session claimed and did not finish.
 fn held_in(tables: &Tables<'_>, session: &SessionRow) -> Result<Vec<Delivery>, Error> {
     let mut held = tables.held_by(&session.agent)?;
     held.retain(|delivery| delivery.session.as_ref() == Some(&session.id));
     Ok(held)
 }
 
-/// Who is retired runs no more.
+/// Ends the session of a retiring agent.
 pub(crate) fn retire_of(tables: &mut Tables<'_>, cx: &Context, agent: &Name) -> Result<(), Error> {
     match tables.live_session(agent)? {
         Some(live) => end(tables, cx, SessionRow { state: SessionState::Retired, ..live }),

@@ -1,4 +1,4 @@
-//! Shown: the body was put before the agent. A mark, never a state.
+//! Shown: the body was printed for the agent. A mark, never a state.
 
 use super::delivery::{self, own_deliveries, own_delivery};
 use super::outcome::{Code, Effect, Stop, refuse};
@@ -8,7 +8,7 @@ use crate::limits;
 use crate::log::Shown;
 use crate::store::tables::{Delivery, Event, Tables};
 
-/// The session under which a mark without a session is kept.
+/// The session key of a mark that was made outside of any session.
 pub(crate) const NO_SESSION: &str = "";
 
 pub(crate) fn session_key(cx: &Context) -> &str {
@@ -29,8 +29,8 @@ impl Rule for Shown {
         let mut fresh = Vec::new();
         for number in numbers {
             let message = delivery::message(tables, number)?;
-            let held = own_delivery(tables, &agent, &message, None)?; // or it is none of the agent's business
-            // Mail that came by name and by group is one message, shown once.
+            let held = own_delivery(tables, &agent, &message, None)?; // refuses mail of other agents
+            // A message that was addressed both by name and by group is shown once.
             let mut own = own_deliveries(tables, &agent, &message)?;
             if own.iter().all(|delivery| delivery.number != held.number) {
                 own.push(held);

@@ -1,4 +1,4 @@
-//! Ticks: what is due happens here and nowhere else.
+//! Ticks: the only place where due items take effect.
 
 use super::outcome::{Code, Effect, Stop, refuse};
 use super::{Context, Rule, only_poste};
@@ -35,14 +35,14 @@ impl Rule for Tick {
     }
 }
 
-/// What is due of a delivery. An earlier item of the same tick may have settled it; then its time no longer stands.
+/// Settles one due item of a delivery. An earlier item of the same tick may have settled it already.
 fn settle_delivery(tables: &mut Tables<'_>, cx: &Context, item: DueItem) -> Result<(), Error> {
     let Some(before) = &tables.delivery(DeliveryNo(item.subject))? else {
         return Err(Error::Damaged(format!("delivery {} is due and does not exist", item.subject)));
     };
     match (item.what, before.state) {
         (Due::Lease, State::Claimed) if before.lease_until == Some(item.at) => {
-            // The lease ended when it ended, however late somebody looks.
+            // A lease ends at its own time, however late the tick is.
             delivery::count_attempt(tables, cx, before, Event::LeaseExpired, item.at, None)
         }
         (Due::Ready, State::Pending) if !before.ready => {
@@ -56,8 +56,8 @@ fn settle_delivery(tables: &mut Tables<'_>, cx: &Context, item: DueItem) -> Resu
         (Due::Response, State::Pending | State::Claimed) if before.is_awaited() && before.reminded_at.is_none() => {
             delivery::remind(tables, cx, before)
         }
-        // Superseded by an earlier item of this tick, which took its row along. A row that still stands would be due
-        // for ever: better to stop than to tick without end.
+        // An earlier item of this tick superseded it and deleted its row. A row that still exists would be due forever:
+        // stop instead of ticking without end.
         _ if tables.is_due(item)? => Err(Error::Damaged(format!(
             "delivery {} is {} and yet its {} is due",
             item.subject, before.state, item.what

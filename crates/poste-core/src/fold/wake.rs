@@ -1,5 +1,5 @@
-//! An attempt to wake a recipient. A line in the history of the delivery, never a state: that somebody rang says nothing of
-//! whether anybody heard it.
+//! Attempts to wake a recipient. An attempt is an event in the history of a delivery, never a state: a ring does not
+//! mean that the agent noticed it.
 
 use super::delivery::{self, own_deliveries};
 use super::outcome::{Code, Effect, Stop, refuse};
@@ -50,7 +50,7 @@ impl Rule for Wake {
                 delivery::ended(&first)
             });
         }
-        // Nobody is rung for what it could not take.
+        // An agent is not rung for a message that it could not claim.
         own.retain(|delivery| delivery.ready || delivery.state == State::Claimed);
         if own.is_empty() {
             return Err(delivery::not_ready(&first));

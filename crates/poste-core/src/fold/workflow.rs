@@ -1,7 +1,8 @@
-//! Workflows: each step is a message that exists once, in its order, and what a step came to is said once.
+//! Workflows: each step is sent as a message exactly once, in order, and its outcome is recorded once.
 //!
-//! The fold knows the order and never the words: whether a condition holds is for whoever speaks for the workflow to read,
-//! and for the marks to say. So any number of engines may work at one workflow; the second to say a thing is refused.
+//! The fold knows the order of the steps but not their content. The workflow's owner evaluates conditions and records
+//! the result as marks. So any number of engines may work on one workflow: the second one to record the same thing is
+//! refused.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +62,7 @@ impl Rule for WorkflowStart {
     }
 }
 
-/// The steps with ordinals for keys; refused when they could never come to an end.
+/// Step rows keyed by ordinal. Refuses steps that could never end.
 fn step_rows(workflow: u64, specs: &[StepSpec]) -> Result<Vec<StepRow>, Stop> {
     let max = limits::WORKFLOW_STEPS_MAX;
     if specs.is_empty() || specs.len() > max {
@@ -112,7 +113,7 @@ fn step_rows(workflow: u64, specs: &[StepSpec]) -> Result<Vec<StepRow>, Stop> {
     Ok(rows)
 }
 
-/// A step that waits for itself, by its needs or by standing in for another, would wait for ever.
+/// A step that waits for itself, through its needs or as a stand-in for another step, would wait forever.
 fn must_end(rows: &[StepRow]) -> Result<(), Stop> {
     let mut left: Vec<&StepRow> = rows.iter().collect();
     let mut over = BTreeSet::new();
@@ -134,7 +135,7 @@ fn must_end(rows: &[StepRow]) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Whether an actor speaks for the workflow that an intent advances.
+/// Whether an actor owns the workflow that an intent advances.
 pub(super) fn is_owner(tables: &Tables<'_>, intent: &Intent, actor: &Name) -> Result<bool, Error> {
     let label = match intent {
         Intent::WorkflowStep(step) => &step.workflow,
@@ -145,7 +146,7 @@ pub(super) fn is_owner(tables: &Tables<'_>, intent: &Intent, actor: &Name) -> Re
     Ok(tables.workflow(label)?.is_some_and(|workflow| workflow.owner == *actor))
 }
 
-/// A workflow that is not over, for whoever speaks for it.
+/// An open workflow that the actor owns.
 fn own_workflow(tables: &Tables<'_>, cx: &Context, label: &Label) -> Result<WorkflowRow, Stop> {
     speaker(tables, cx)?;
     let workflow = known(tables, label)?;
@@ -167,7 +168,7 @@ fn must_be_open(workflow: &WorkflowRow) -> Result<(), Stop> {
     }
 }
 
-/// Whoever speaks for it, who leads it, or a human.
+/// Allows the owner of a workflow, its lead or a human.
 fn must_have_a_say(tables: &Tables<'_>, cx: &Context, workflow: &WorkflowRow) -> Result<(), Stop> {
     let agent = speaker(tables, cx)?;
     let is_its_own = agent.name == workflow.owner || Some(&agent.name) == workflow.lead.as_ref();
@@ -178,7 +179,7 @@ fn must_have_a_say(tables: &Tables<'_>, cx: &Context, workflow: &WorkflowRow) ->
     Err(refuse(Code::NotAllowed, why))
 }
 
-/// The steps of a workflow and what may be done with them now.
+/// The steps of a workflow, and what may be done with them now.
 struct Steps(Vec<StepRow>);
 
 impl Steps {
@@ -192,9 +193,9 @@ impl Steps {
         found.ok_or_else(|| refuse(Code::UnknownStep, why()))
     }
 
-    /// What comes after a step may begin: it is done, left out, or somebody stood in for it.
+    /// Whether later steps may begin: the step is done, was skipped, or its stand-in is satisfied.
     fn is_satisfied(&self, ordinal: u32) -> bool {
-        // As many hops as there are steps: `must_end` saw to it that they lead somewhere.
+        // At most as many hops as there are steps: `must_end` made sure that the chain ends.
         let mut row = self.0.iter().find(|row| row.ordinal == ordinal);
         for _ in 0..=self.0.len() {
             match row {
@@ -208,7 +209,7 @@ impl Steps {
         false
     }
 
-    /// Everything it needs is over.
+    /// Requires that everything the step needs has ended.
     fn must_be_next(&self, row: &StepRow) -> Result<(), Stop> {
         match row.needs.iter().find(|need| !self.is_satisfied(**need)) {
             None => Ok(()),
@@ -219,7 +220,7 @@ impl Steps {
         }
     }
 
-    /// Who stands in for others is only sent for when one of them failed.
+    /// A stand-in is sent only after a step it stands in for has failed.
     fn must_be_wanted(&self, row: &StepRow) -> Result<(), Stop> {
         let mut stands_in_for = self.0.iter().filter(|other| other.instead == Some(row.ordinal)).peekable();
         if stands_in_for.peek().is_none() || stands_in_for.any(|other| other.state == StepState::Failed) {
@@ -229,7 +230,7 @@ impl Steps {
     }
 }
 
-/// What is over in its round is over.
+/// A step that has ended in this round cannot change again.
 fn must_be_unsettled(row: &StepRow, round: u32) -> Result<(), Stop> {
     if row.is_settled() {
         return Err(refuse(Code::StepTaken, format!("step {} is {} already", row.key, row.state)));
@@ -250,10 +251,10 @@ pub(crate) enum MailPlan {
 
 pub(crate) struct StepPlan {
     mail: MailPlan,
-    /// Its number is not known yet.
+    /// Its message number is not known yet.
     task: TaskRow,
     step: StepRow,
-    /// The attempts before it, which failed: nobody wants to hear of them any more.
+    /// The earlier attempts, which failed. They are no longer dead letters.
     before: Vec<TaskRow>,
 }
 
@@ -287,7 +288,7 @@ impl Rule for WorkflowStep {
             Some(ask) => {
                 let (choices, default) = (ask.choices.clone(), ask.default.clone());
                 let ask = ApprovalAsk { mail: self.mail.clone(), choices, default, deadline: ask.deadline };
-                // It is the workflow that asks, also when it asks whoever speaks for it.
+                // The workflow is the asker, so it may also ask its own owner.
                 MailPlan::Ask(approval::plan(&ask, tables, cx, true)?.after_hops(workflow.hops))
             }
         };
@@ -372,7 +373,7 @@ impl WorkflowStep {
         }
     }
 
-    /// An attempt follows one that failed; a question is about the newest.
+    /// An attempt follows a failed one; a question is about the newest attempt.
     fn must_follow(&self, step: &StepRow, last: Option<&TaskRow>) -> Result<(), Stop> {
         let tried = last.map_or(0, |task| task.attempt);
         match last.map(|task| task.state) {
@@ -446,7 +447,7 @@ impl Rule for WorkflowMark {
     }
 }
 
-/// Every item of the step was done by somebody.
+/// Requires that every item of the step is done.
 fn must_be_complete(step: &StepRow, tasks: &[TaskRow]) -> Result<(), Stop> {
     let done = tasks.iter().filter(|task| task.part == TaskPart::Work && task.state == TaskState::Done).count();
     let wanted = tasks.first().map_or(1, |task| task.of);
@@ -495,7 +496,7 @@ impl Rule for WorkflowEnd {
     }
 }
 
-/// Writes how a workflow ended; what is open of it is over with it.
+/// Ends a workflow, together with all of its open tasks.
 fn close(tables: &mut Tables<'_>, cx: &Context, after: &WorkflowRow) -> Result<usize, Error> {
     tables.update_workflow(after)?;
     let mut returned = 0;
@@ -509,7 +510,7 @@ fn close(tables: &mut Tables<'_>, cx: &Context, after: &WorkflowRow) -> Result<u
     Ok(returned)
 }
 
-/// Ends what is open of a task; whoever works at it is told.
+/// Ends the open deliveries of a task and notifies their holders.
 fn stop(
     tables: &mut Tables<'_>,
     cx: &Context,
@@ -529,7 +530,7 @@ fn stop(
     Ok(open.len())
 }
 
-/// The workflow has dealt with a bad end: it is no dead letter.
+/// The workflow has handled a bad end, so it is not a dead letter.
 fn forget(tables: &mut Tables<'_>, cx: &Context, task: &TaskRow) -> Result<(), Error> {
     for bad in tables.deliveries_of(task.message)? {
         if bad.state.is_bad_end() && bad.dropped_at.is_none() {
@@ -557,7 +558,7 @@ impl Rule for WorkflowRetry {
         let steps = Steps::of(tables, &workflow)?;
         let named = self.step.as_ref().map(|key| steps.named(&workflow, key)).transpose()?;
         let is_asked = |row: &StepRow| named.as_ref().is_none_or(|named| named.ordinal == row.ordinal);
-        // Somebody stood in for it, or is about to: that is how it went.
+        // A stand-in already took its place: the workflow went on that way.
         let is_replaced = |row: &StepRow| row.instead.is_some_and(|other| steps.is_satisfied(other));
         let failed = |row: &&StepRow| row.state == StepState::Failed && is_asked(row) && !is_replaced(row);
         let again: Vec<StepRow> = steps.0.iter().filter(failed).cloned().collect();
@@ -573,7 +574,7 @@ impl Rule for WorkflowRetry {
             ..row
         });
         let steps = again.collect();
-        // A run that lets its own workflow try again and again is a loop too.
+        // A run that keeps retrying its own workflow is a loop too.
         let hops = workflow.hops.max(run::hops(tables, cx.session.as_ref())?);
         let workflow = WorkflowRow { state: WorkflowState::Open, ended_at: None, ended_by: None, hops, ..workflow };
         Ok(RetryPlan { workflow, steps })
@@ -588,13 +589,13 @@ impl Rule for WorkflowRetry {
     }
 }
 
-/// A delivery ended: if it was a step's, its task is over, and it holds up no later step if it is done.
+/// If the delivery belonged to a step, ends its task. Once done, it no longer blocks later steps.
 pub(crate) fn delivery_ended(tables: &mut Tables<'_>, cx: &Context, after: &Delivery) -> Result<(), Error> {
     if after.state == State::Done {
         tables.delete_numbered(after.number)?;
     }
     let Some(task) = tables.task(after.message)?.filter(TaskRow::is_open) else { return Ok(()) };
-    // A question that was decided otherwise than by its first choice was not approved.
+    // A question decided by any choice but the first was not approved.
     let denied = match task.part {
         TaskPart::Question => false,
         TaskPart::Work => {
@@ -605,7 +606,8 @@ pub(crate) fn delivery_ended(tables: &mut Tables<'_>, cx: &Context, after: &Deli
     tables.end_task(&task, state, cx.at, cx.position)
 }
 
-/// What answers a step is known to its workflow, and waits for nobody: whoever speaks for it is told of the end.
+/// The workflow reads the answer to a step from the log, so the owner's delivery of it ends. The owner hears about the
+/// end of the workflow.
 pub(crate) fn settle_answer(tables: &mut Tables<'_>, cx: &Context, answer: &Message) -> Result<(), Error> {
     let step = answer.reply_to.map(|number| tables.task(number)).transpose()?.flatten();
     let Some(task) = step.filter(|task| task.is_open() && !answer.wants_response) else { return Ok(()) };
@@ -618,11 +620,11 @@ pub(crate) fn settle_answer(tables: &mut Tables<'_>, cx: &Context, answer: &Mess
     Ok(())
 }
 
-/// The time of a step is over, whoever works at it.
+/// Ends a step whose time is up, even if an agent is working on it.
 pub(crate) fn settle(tables: &mut Tables<'_>, cx: &Context, item: DueItem) -> Result<(), Error> {
     let number = MessageNo(item.subject);
     let Some(task) = tables.task(number)?.filter(TaskRow::is_open) else {
-        // What ended it in this tick took its row along.
+        // The item that ended it in this tick also deleted its row.
         return match tables.is_due(item)? {
             true => Err(Error::Damaged(format!("the time of step message {number} is due, and it is over"))),
             false => Ok(()),
@@ -632,12 +634,13 @@ pub(crate) fn settle(tables: &mut Tables<'_>, cx: &Context, item: DueItem) -> Re
     Ok(())
 }
 
-/// The clock leapt: nobody had that time for its step.
+/// Extends step deadlines by a clock leap, because no agent had that time.
 pub(crate) fn move_limits(tables: &mut Tables<'_>, leap_ms: i64) -> Result<usize, Error> {
     tables.move_step_deadlines(leap_ms)
 }
 
-/// Whoever speaks for a workflow and retires leaves it to who leads it, or nobody is left to go on with it.
+/// A retiring owner leaves its workflows to their leads. Without an active lead, no one could advance them, so they are
+/// cancelled.
 pub(crate) fn retire_of(tables: &mut Tables<'_>, cx: &Context, name: &Name) -> Result<(), Error> {
     for workflow in tables.open_workflows_of(name)? {
         let heir = workflow.lead.clone().filter(|lead| lead != name);
@@ -655,9 +658,9 @@ pub(crate) fn retire_of(tables: &mut Tables<'_>, cx: &Context, name: &Name) -> R
     Ok(())
 }
 
-/// Nobody else would hear that a workflow ended with who spoke for it.
+/// Notifies humans that a workflow ended with its owner; no one else would be told.
 fn tell_humans(tables: &mut Tables<'_>, cx: &Context, over: &WorkflowRow) -> Result<(), Error> {
-    // What was archived is no longer there to be told about.
+    // A notice cannot be about an archived message.
     let mut last = None;
     for task in tables.tasks_of_workflow(over.number)? {
         last = last.max(tables.message(task.message)?.map(|message| message.number));
@@ -674,7 +677,7 @@ fn tell_humans(tables: &mut Tables<'_>, cx: &Context, over: &WorkflowRow) -> Res
     Ok(())
 }
 
-/// A step that failed is tried again by its workflow, as a new message.
+/// The workflow itself retries a failed step, as a new message.
 pub(crate) fn refuse_second_life(tables: &Tables<'_>, number: MessageNo) -> Result<(), Stop> {
     match of_message(tables, number)? {
         None => Ok(()),
@@ -685,7 +688,7 @@ pub(crate) fn refuse_second_life(tables: &Tables<'_>, number: MessageNo) -> Resu
     }
 }
 
-/// A step that was passed on would be done before the work is.
+/// A forwarded step would count as done before the work is.
 pub(crate) fn refuse_forward(tables: &Tables<'_>, number: MessageNo) -> Result<(), Stop> {
     match of_message(tables, number)? {
         None => Ok(()),
@@ -696,20 +699,20 @@ pub(crate) fn refuse_forward(tables: &Tables<'_>, number: MessageNo) -> Result<(
     }
 }
 
-/// The workflow a message is a step of.
+/// The workflow that a message is a step of.
 pub(crate) fn of_message(tables: &Tables<'_>, number: MessageNo) -> Result<Option<Label>, Error> {
     let Some(task) = tables.task(number)? else { return Ok(None) };
     Ok(tables.workflow_numbered(task.workflow)?.map(|workflow| workflow.label))
 }
 
-/// Of which workflow and which of its steps a message says it is, if it asks for work there.
+/// The workflow and step number that a message names, if it asks for work.
 fn numbered(message: &Message) -> Option<(&Label, u32)> {
     let step = message.step.as_ref().filter(|_| message.notice.is_none() && message.work)?;
     let number = step.as_str().parse().ok().filter(|_| step.as_str().bytes().all(|byte| byte.is_ascii_digit()))?;
     Some((message.workflow.as_ref()?, number))
 }
 
-/// A delivery of a numbered step holds up later ones from now on. A workflow with a definition has an order of its own.
+/// From now on, the delivery of a numbered step blocks later steps. A workflow with a definition has its own order.
 pub(crate) fn number_delivery(tables: &mut Tables<'_>, message: &Message, delivery: DeliveryNo) -> Result<(), Error> {
     let Some((workflow, step)) = numbered(message) else { return Ok(()) };
     match tables.workflow(workflow)? {
@@ -718,7 +721,7 @@ pub(crate) fn number_delivery(tables: &mut Tables<'_>, message: &Message, delive
     }
 }
 
-/// An earlier step of its workflow is not done: nobody may begin with this one.
+/// Refuses to start a step while an earlier one of its workflow is not done.
 pub(crate) fn must_be_in_order(tables: &Tables<'_>, own: &Delivery) -> Result<(), Stop> {
     let Some(earlier) = tables.held_up_by(own.number)? else { return Ok(()) };
     let message = tables.delivery(earlier)?.map_or(MessageNo(0), |delivery| delivery.message);

@@ -1,4 +1,4 @@
-//! What people and agents wrote: kept beside the header, never read by the fold, erasable.
+//! Content written by people and agents: stored beside the header, never read by the fold, erasable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::limits;
 
-/// The text of a message, a result, a note. Every field may be empty.
+/// The text of a message, a result or a note. Every field may be empty.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Content {
@@ -17,7 +17,7 @@ pub struct Content {
     pub subject: String,
     #[serde(default, skip_serializing_if = "Body::is_empty")]
     pub body: Body,
-    /// JSON exactly as it was given: no number is rounded, no key reordered.
+    /// JSON exactly as given: no number is rounded, no key reordered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Box<RawValue>>,
     /// A brief context for the request.
@@ -30,31 +30,31 @@ pub struct Content {
     pub references: Vec<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
-    /// Of a result: what was done, in a line or two.
+    /// For a result: what was done, in a line or two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// Of a result: what to do next.
+    /// For a result: what to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recommend: Option<String>,
-    /// Of a version of a shared context: what it says. The mail that tells of it does not repeat it.
+    /// For a version of a shared context: what it contains. The mail that announces it does not repeat it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<Document>,
 }
 
-/// What a version of a shared context brings.
+/// What a version of a shared context contains.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
-    /// Of a section: its title.
+    /// For a section: its title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The whole text, or the section that was appended.
+    /// The whole text, or the appended section.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The structured part: a JSON object, exactly as it was given.
+    /// The structured part: a JSON object, exactly as given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,
-    /// What the data of this context must look like, from its first version on.
+    /// The schema for the data of this context, set by its first version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Box<RawValue>>,
 }
@@ -101,7 +101,7 @@ impl Document {
     }
 }
 
-/// What is asked of JSON that is kept as it was written.
+/// Checks JSON that is stored exactly as written.
 fn check_json(what: &str, json: &str) -> Result<(), String> {
     if is_deeper_than(json, limits::PAYLOAD_DEPTH_MAX) {
         return Err(format!("{what} is nested deeper than {} levels", limits::PAYLOAD_DEPTH_MAX));
@@ -116,7 +116,7 @@ fn check_json(what: &str, json: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes that are usually Markdown. Bytes that are no UTF-8 are kept as they came.
+/// Bytes that are usually Markdown. Bytes that are not UTF-8 are kept as received.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Body(pub Vec<u8>);
 
@@ -125,7 +125,7 @@ impl Body {
         self.0.is_empty()
     }
 
-    /// For showing: what is no UTF-8 becomes U+FFFD.
+    /// For display: invalid UTF-8 becomes U+FFFD.
     pub fn text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.0)
     }
@@ -182,7 +182,7 @@ impl Content {
             && self.document.is_none()
     }
 
-    /// What every surface asks of a message before it proposes it: something for a listing to show.
+    /// Checks a message before a surface proposes it: a listing must have something to show.
     pub fn check_message(&self) -> Result<(), String> {
         if self.subject.trim().is_empty() {
             return Err("the subject is empty; a listing would show nothing".to_owned());
@@ -225,7 +225,7 @@ impl Content {
     }
 }
 
-/// Counts brackets outside strings: a payload is kept as text, so nobody has walked through it yet.
+/// Counts brackets outside strings: a payload is kept as text, so nothing has parsed its structure yet.
 fn is_deeper_than(json: &str, depth_max: usize) -> bool {
     let mut depth = 0_usize;
     let (mut in_string, mut escaped) = (false, false);
@@ -245,8 +245,8 @@ fn is_deeper_than(json: &str, depth_max: usize) -> bool {
     false
 }
 
-/// Whether JSON names half of a character, as `"\ud800"` does. Its grammar allows that, and many parsers then refuse
-/// the whole text: one such payload would make an inbox unreadable to them. Backslashes stand only in strings.
+/// Whether JSON contains half of a character, such as `"\ud800"`. The grammar allows it, but many parsers then refuse
+/// the whole text: one such payload would make an inbox unreadable to them. Backslashes occur only in strings.
 fn has_lone_surrogate(json: &str) -> bool {
     let unit = |escape: &[u8]| -> Option<u16> {
         let digits = escape.strip_prefix(b"\\u")?.get(..4)?;
@@ -268,10 +268,10 @@ fn has_lone_surrogate(json: &str) -> bool {
     false
 }
 
-/// A key that an object of the payload has twice, as it reads: `"a"` and `"\u0061"` are one. A check that looks at one
-/// of the two would say nothing about a reader who takes the other.
+/// A key that occurs twice in an object of the payload, compared as decoded: `"a"` and `"\u0061"` are the same. A check
+/// of one occurrence would say nothing about a reader that takes the other.
 ///
-/// Numbers are left alone: a payload may hold some that no machine type can.
+/// Numbers are not decoded: a payload may contain ones that fit no machine type.
 fn duplicate_key(json: &str) -> Option<String> {
     let json = json.trim_ascii_start();
     if json.starts_with('[') {
@@ -289,7 +289,7 @@ fn duplicate_key(json: &str) -> Option<String> {
     members.into_iter().find_map(|(_, value)| duplicate_key(value.get()))
 }
 
-/// An object as it is written, every member of it.
+/// An object as written, with every member.
 struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {

@@ -1,7 +1,7 @@
-//! The envelope, fixed for life.
+//! The envelope: the permanent form of a record.
 //!
-//! It is one JSON object whose last member is a checksum over every byte before it. The bytes are kept and
-//! passed on as they are, so nothing ever depends on writing JSON the same way twice:
+//! An envelope is one JSON object whose last member is a checksum over every byte before it. The bytes are stored and
+//! passed on unchanged, so nothing depends on writing JSON the same way twice:
 //!
 //! ```text
 //! {"format":1,"kind":20,"name":"message.send","version":1,"critical":true,"id":…,"actor":…,
@@ -47,14 +47,14 @@ pub struct Envelope {
     pub kind: u16,
     pub name: String,
     pub version: u16,
-    /// A reader that does not know the kind must stop instead of keeping it for later.
+    /// A reader that does not know the kind must stop instead of keeping the record for later.
     pub critical: bool,
     pub id: RecordId,
     #[serde(deserialize_with = "crate::text::name_in_log")]
     pub actor: Name,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Session>,
-    /// The machine whose office proposed it: an id of its own in every office.
+    /// The machine whose office proposed the record. A machine has a different id in every office.
     pub machine: Label,
     #[serde(with = "via_number")]
     pub via: Via,
@@ -65,7 +65,7 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// Equal for two proposals that ask for the same change: kind, actor, header and content, not the
+    /// Equal for two proposals that ask for the same change. Covers kind, actor, header and content, but not the
     /// sender's clock, session, machine or surface.
     pub fn fingerprint(&self) -> [u8; 16] {
         let mut hasher = blake3::Hasher::new();
@@ -83,7 +83,8 @@ impl Envelope {
     }
 }
 
-/// A surface is a number in an envelope, so that a program reads the records of one that knows more of them.
+/// A surface is a number in an envelope, so that an older program can read records of a newer one that knows more
+/// surfaces.
 mod via_number {
     use serde::{Deserialize as _, Deserializer, Serializer};
 
@@ -100,7 +101,7 @@ mod via_number {
     }
 }
 
-/// Why bytes are no record.
+/// Why bytes are not a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     #[error("the envelope has {0} bytes, at most {max} are allowed", max = limits::ENVELOPE_BYTES_MAX)]
@@ -117,7 +118,7 @@ pub enum Malformed {
     Content(String),
 }
 
-/// An envelope as it is kept: the decoded form and the exact bytes, with the content beside it.
+/// An envelope as stored: decoded and as exact bytes, with the content beside it.
 #[derive(Debug, Clone)]
 pub struct Sealed {
     bytes: Vec<u8>,
@@ -133,7 +134,7 @@ pub struct EncodedContent {
 }
 
 impl Sealed {
-    /// Encodes a proposal. All limits are checked here, before anything is written anywhere.
+    /// Encodes a proposal. Checks all limits here, before anything is written anywhere.
     pub fn seal(proposal: &Proposal, machine: &Label) -> Result<Self, Malformed> {
         let content = match &proposal.content {
             Some(content) if !content.is_empty() => Some(encode_content(content)?),
@@ -159,7 +160,7 @@ impl Sealed {
                 .map(|content| ContentRef { length: content.bytes.len() as u64, digest: Digest::of(&content.bytes) }),
         };
         let mut bytes = serde_json::to_vec(&envelope).map_err(|error| Malformed::Shape(error.to_string()))?;
-        bytes.pop(); // the closing brace comes back after the checksum
+        bytes.pop(); // the closing brace, added back after the checksum
         let checksum = checksum(&bytes);
         bytes.extend_from_slice(CHECKSUM_KEY);
         bytes.extend_from_slice(checksum.as_bytes());
@@ -175,7 +176,7 @@ impl Sealed {
         Self::open_or_return(bytes).map_err(|(malformed, _)| malformed)
     }
 
-    /// As [`open`](Self::open), and gives the bytes back if they are no record.
+    /// Like [`open`](Self::open), but returns the bytes if they are not a record.
     pub(super) fn open_or_return(bytes: Vec<u8>) -> Result<Self, (Malformed, Vec<u8>)> {
         match read_envelope(&bytes) {
             Ok(envelope) => Ok(Self { bytes, envelope, content: None }),
@@ -195,7 +196,7 @@ impl Sealed {
 }
 
 impl EncodedContent {
-    /// Content as it came with a record; nothing, if it is not what the record says.
+    /// The content received with a record; `None` if it is not the content that the record names.
     pub(super) fn of_record(bytes: Vec<u8>, envelope: &Envelope) -> Option<Self> {
         let is_it = envelope.content.is_some_and(|content| content.is_of(&bytes));
         let content = is_it.then(|| Content::decode(&bytes).ok()).flatten()?;
@@ -204,9 +205,9 @@ impl EncodedContent {
 }
 
 impl Sealed {
-    /// The files a copy of which this record needs in the office.
+    /// The files that this record needs copies of in the office.
     pub(crate) fn attached(&self) -> Vec<Artifact> {
-        // Every record is asked, and few have any: the word alone is looked for first.
+        // This runs for every record, but few have attachments: a substring search skips the others.
         if !self.envelope.header.get().contains("\"attached\"") {
             return Vec::new();
         }
@@ -214,7 +215,7 @@ impl Sealed {
         intent.artifacts().iter().filter(|artifact| artifact.state == ArtifactState::Attached).cloned().collect()
     }
 
-    /// Digests of the blobs a record names: large content, and copies of artifacts.
+    /// Digests of the blobs that a record names: large content, and copies of artifacts.
     pub(crate) fn blobs(&self) -> BTreeSet<Digest> {
         let large = |content: &ContentRef| content.length > limits::CONTENT_INLINE_BYTES_MAX as u64;
         let content = self.envelope.content.filter(large).map(|content| content.digest);
@@ -235,7 +236,7 @@ fn read_envelope(bytes: &[u8]) -> Result<Envelope, Malformed> {
     if written != checksum(&bytes[..covered]).as_bytes() {
         return Err(Malformed::Checksum);
     }
-    /// All that every format has in common.
+    /// What every format has in common.
     #[derive(Deserialize)]
     struct AnyFormat {
         format: u16,

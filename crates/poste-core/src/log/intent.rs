@@ -1,7 +1,7 @@
-//! The kinds of records and their headers: everything the fold may decide by.
+//! The kinds of records and their headers: everything the fold may base a decision on.
 //!
-//! Numbers are never reused and a kind is never changed in place: a new shape is a new version. Golden files
-//! in `tests/records/` hold one record of each.
+//! Numbers are never reused and a kind is never changed in place: a new shape is a new version. Golden files in
+//! `tests/records/` hold one record of each.
 
 mod agreement;
 mod approval;
@@ -74,7 +74,7 @@ macro_rules! kinds {
 
             /// `None`: a kind or version from a newer program.
             pub(crate) fn decode(kind: u16, version: u16, header: &str) -> Result<Option<Self>, serde_json::Error> {
-                // serde would read a list as the fields in their order: a second way to write a record.
+                // serde would also read a list as the fields in order, which would be a second way to write a record.
                 if !header.starts_with('{') {
                     return Err(serde::de::Error::custom("a header is an object"));
                 }
@@ -147,7 +147,7 @@ kinds! {
 }
 
 impl Intent {
-    /// The message a record is, if it is one, whatever else it does.
+    /// The message in a record, if it contains one, whatever else it does.
     pub fn mail(&self) -> Option<&Send> {
         match self {
             Self::Send(send) => Some(send),
@@ -171,7 +171,7 @@ impl Intent {
         }
     }
 
-    /// The files a record speaks of.
+    /// The files that a record names.
     pub fn artifacts(&self) -> &[Artifact] {
         match self {
             Self::Done(done) => &done.artifacts,
@@ -180,34 +180,34 @@ impl Intent {
     }
 }
 
-/// From here on the fold behaves as this version says. Position 1 of every log.
+/// From here on, the fold behaves as this version says. Position 1 of every log is a barrier.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Barrier {
     pub fold_version: u32,
-    /// Why a person would want to know.
+    /// The reason, for people.
     pub reason: String,
 }
 
-/// Settle what is due at the record's time.
+/// Settles everything that is due at the record's time.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tick {}
 
-/// The clock leapt: move open leases along, so that nobody loses one to a clock.
+/// A clock leap: extends open leases, so that no agent loses one to a clock.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clock {
     pub leap_ms: i64,
 }
 
-/// The part of `poste.toml` that decides, as one machine saw it.
+/// The part of `poste.toml` that decides, as one machine read it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// The policy version this one replaces; 0 at first.
+    /// The policy version that this one replaces; 0 for the first policy.
     pub replaces: u64,
-    /// Which machine's file this is.
+    /// The machine whose file this is.
     pub machine: Label,
     pub host: String,
     pub settings: Settings,
@@ -215,7 +215,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Equal for equal rules, whoever proposes them.
+    /// Equal for equal rules, whichever machine proposes them.
     pub fn digest(&self) -> Digest {
         Self::digest_of(&self.settings, &self.types)
     }
@@ -225,7 +225,7 @@ impl Policy {
     }
 }
 
-/// Office-wide settings; what is absent keeps its built-in value.
+/// Office-wide settings. An absent setting keeps its built-in value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -243,7 +243,7 @@ pub struct Settings {
     pub fan_out_max: Option<u32>,
 }
 
-/// A type an office adds, or changes for itself.
+/// A message type that an office adds or overrides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyType {
@@ -256,7 +256,7 @@ pub struct PolicyType {
     pub max_attempts: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_delay_ms: Option<i64>,
-    /// How long a delivery may wait unseen before its sender is told why. A matter of looking, not of the fold.
+    /// How long a delivery may wait unseen before its sender is told why. Only views use it, not the fold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<i64>,
 }
@@ -272,18 +272,18 @@ pub struct Register {
     pub capabilities: Option<Vec<Word>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<String>,
-    /// Who is told when this agent does not answer in time.
+    /// The agent that is notified when this one does not answer in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lead: Option<Name>,
-    /// With `update`: what to drop.
+    /// With `update`: the fields to clear.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clears: Vec<Cleared>,
-    /// Change or revive a name that is taken; what is not given stays as it was.
+    /// Changes or reactivates a registered name; absent fields keep their values.
     #[serde(default, skip_serializing_if = "is_false")]
     pub update: bool,
 }
 
-/// What an update can take from an agent.
+/// A field that an update can clear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cleared {
@@ -299,7 +299,7 @@ pub struct Retire {
     pub name: Name,
 }
 
-/// A message on its way. With `reply_to` and no recipients it goes to the sender of what it answers.
+/// A message to send. With `reply_to` and no recipients, it goes to the sender of the message it answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Send {
@@ -332,7 +332,7 @@ pub struct Send {
 }
 
 impl Send {
-    /// A message with nothing but a type and recipients.
+    /// A message with only a type and recipients.
     pub fn plain(kind: TypeName, to: Vec<Address>) -> Self {
         Self {
             to,
@@ -352,7 +352,7 @@ impl Send {
     }
 }
 
-/// `reply --done` and `forward`.
+/// For `reply --done` and `forward`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ends {
@@ -395,7 +395,7 @@ pub enum ArtifactState {
     Later,
 }
 
-/// The body was put before the agent.
+/// The body was printed for the agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shown {
@@ -405,13 +405,13 @@ pub struct Shown {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// This one; without it, the best pending ones.
+    /// The message to claim; without it, the best pending ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageNo>,
     pub max: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<i64>,
-    /// Without a message: only of these types; none named, of any.
+    /// Without a message: only these types. Empty means any type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<TypeName>,
 }
@@ -438,10 +438,10 @@ pub struct Fail {
     pub message: MessageNo,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Position>,
-    /// Not final: count an attempt and come back later.
+    /// Not final: counts an attempt, and the delivery is pending again later.
     #[serde(default, skip_serializing_if = "is_false")]
     pub retry: bool,
-    /// With `retry`: when, instead of after the delay of the office, which grows.
+    /// With `retry`: the delay, instead of the office's growing one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<i64>,
 }
@@ -464,7 +464,7 @@ pub struct Extend {
     pub lease_ms: Option<i64>,
 }
 
-/// The sender, or a human, gives ended deliveries another chance.
+/// The sender or a human makes deliveries that ended badly pending again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retry {
@@ -474,7 +474,7 @@ pub struct Retry {
     pub recipient: Option<Address>,
 }
 
-/// The sender, or a human, wants to hear no more of deliveries that ended badly.
+/// The sender or a human drops deliveries that ended badly: they are no longer dead letters.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Drop {
@@ -484,7 +484,7 @@ pub struct Drop {
     pub recipient: Option<Address>,
 }
 
-/// A conversation is over: what is open in it goes back. The content says with what outcome.
+/// Closes a conversation: its open deliveries are returned. The content is the outcome.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Close {
@@ -492,20 +492,20 @@ pub struct Close {
     pub message: MessageNo,
 }
 
-/// Finished conversations stand in a file of the folder `archive`; from here on the tables do without them.
+/// Moves finished conversations out of the tables. They are already in a file of the folder `archive`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Archive {
     pub file: String,
     pub conversations: Vec<Label>,
-    /// The newest record the file knows of. What happened in one of the conversations since then is not in it.
+    /// The newest record that the file covers. Later changes to its conversations are not in it.
     pub as_of: Position,
-    /// How many lines the file has, and the digest of everything in them that is not content.
+    /// Number of lines in the file, and the digest of everything in them except content.
     pub lines: u64,
     pub digest: Digest,
 }
 
-/// The content of records is erased; their headers stay. The content of this one says why.
+/// Erases the content of records; their headers stay. The content of this record is the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Redact {
@@ -516,7 +516,7 @@ pub struct Redact {
 #[serde(deny_unknown_fields)]
 pub struct Subscribe {
     pub topic: TopicPattern,
-    /// Also deliver what was published after this position.
+    /// Also delivers what was published after this position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Position>,
 }

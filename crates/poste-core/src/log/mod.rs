@@ -1,8 +1,8 @@
 //! The log: proposals become records, in one total order.
 //!
 //! A [`Proposal`] is sealed into an [`Envelope`] (header, never content) with its [`Content`] beside it. The
-//! [office](crate::office) gives it a [`Position`] and a time and keeps it, by itself or through a [`Sequencer`]; the
-//! [fold](crate::fold) then decides what it does. Nothing here knows what a message is.
+//! [office](crate::office) assigns it a [`Position`] and a time and stores it, by itself or through a [`Sequencer`].
+//! The [fold](crate::fold) then decides what it does. Nothing in this module knows what a message is.
 
 mod content;
 mod envelope;
@@ -42,7 +42,7 @@ macro_rules! log_number {
 
         impl ToSql for $name {
             fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-                // A number from outside may be larger than SQLite's integers; no row has it then.
+                // A number from outside may be larger than SQLite's integers; no row has such a number.
                 Ok(ToSqlOutput::from(i64::try_from(self.0).unwrap_or(i64::MAX)))
             }
         }
@@ -97,27 +97,27 @@ worded_enum!(
 );
 
 impl Via {
-    /// Nothing, if it is not known.
+    /// The surface, or `None` if it is unknown.
     pub fn known(self) -> Option<Self> {
         Some(self).filter(|via| *via != Self::Unknown)
     }
 }
 
-/// A change somebody asks for. The fold decides.
+/// A requested change. The fold decides on it.
 #[derive(Debug, Clone)]
 pub struct Proposal {
     pub id: RecordId,
     pub actor: Name,
     pub session: Option<Session>,
-    /// The surface it came in by. Which machine it came from, the office says itself.
+    /// The surface it came through. The office itself adds the machine.
     pub via: Via,
-    /// The caller's clock: information only.
+    /// The caller's clock, for information only.
     pub sent_at: Timestamp,
     pub intent: Intent,
     pub content: Option<Content>,
 }
 
-/// Who writes, in which session, and through which surface.
+/// The agent that writes, its session, and the surface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Author {
     pub actor: Name,
@@ -126,13 +126,13 @@ pub struct Author {
 }
 
 impl Author {
-    /// Outside of any session.
+    /// An author outside of any session.
     pub fn new(actor: Name, via: Via) -> Self {
         Self { actor, session: None, via }
     }
 }
 
-/// A sealed proposal in its place in the log.
+/// A sealed proposal at its position in the log.
 #[derive(Debug, Clone)]
 pub struct Record {
     pub position: Position,
@@ -142,7 +142,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// The hash that ties this record to all before it. Content is not part of it, so redaction keeps it whole.
+    /// The hash that ties this record to all earlier ones. It does not cover content, so redaction leaves the chain
+    /// intact.
     pub fn chain(&self, previous: &Digest) -> Digest {
         chain(previous, self.position, self.at, self.sealed.bytes())
     }
@@ -173,7 +174,7 @@ impl Entry {
         }
     }
 
-    /// The hash that ties this entry to all before it.
+    /// The hash that ties this entry to all earlier ones.
     pub fn chain(&self, previous: &Digest) -> Digest {
         match self {
             Self::Record(record) => record.chain(previous),
@@ -195,12 +196,12 @@ impl Entry {
     }
 }
 
-/// Bytes that an engine put in order and that are no record. They keep their position and change nothing.
+/// Bytes that a sequencer put in order but that are not a record. They keep their position and change nothing.
 #[derive(Debug, Clone)]
 pub struct MalformedRecord {
     pub position: Position,
     pub at: Timestamp,
-    /// Of bytes that are too many only the beginning, still too long for a record.
+    /// If the bytes are too long for a record, only their beginning, which is still too long.
     pub bytes: Vec<u8>,
     pub why: Malformed,
 }
@@ -211,20 +212,21 @@ impl MalformedRecord {
     }
 }
 
-/// What an engine has at one position, as it came.
+/// What a sequencer has at one position, as received.
 #[derive(Debug, Clone)]
 pub struct Arrived {
     pub position: Position,
-    /// The engine's time.
+    /// The sequencer's time.
     pub at: Timestamp,
-    /// An envelope, if whoever published it was sound.
+    /// An envelope, if its publisher worked correctly.
     pub bytes: Vec<u8>,
-    /// The content that came with it.
+    /// The content received with it.
     pub content: Option<Vec<u8>>,
 }
 
 impl Arrived {
-    /// Total: any bytes are an entry. Only an envelope of a newer format is an error, since a newer program could read it.
+    /// Total: any bytes are an entry. Only an envelope of a newer format is an error, because a newer program could
+    /// read it.
     pub fn open(self) -> Result<Entry, Error> {
         let Self { position, at, bytes, content } = self;
         match Sealed::open_or_return(bytes) {
@@ -257,19 +259,19 @@ impl Default for Head {
     }
 }
 
-/// What begins every id that the office gives its own records by what they are about. Nobody else may use such an id:
-/// one that is taken by something else would keep the office from writing its own.
+/// The prefix of every id that the office derives for its own records. No one else may use such an id: a different
+/// record that took it would keep the office from writing its own.
 ///
 /// It sorts before every UUID, so that looking up new ids stays cheap.
 pub const OFFICE_IDS: &str = "/poste/";
 
-/// Of ticks, by what is due.
+/// The prefix of tick ids, which are derived from what is due.
 pub const TICK_IDS: &str = "/poste/tick/";
-/// Of what advances a workflow, by what it does.
+/// The prefix of ids of records that advance a workflow, which are derived from what they do.
 pub const WORKFLOW_IDS: &str = "/poste/workflow/";
 
-/// What the id of a record that advances a workflow begins with: the same on every machine that sees the same thing to do.
-/// `None` for every other intent.
+/// The prefix of the id of a record that advances a workflow. It is the same on every machine that finds the same thing
+/// to do. `None` for any other intent.
 pub fn advance_id(intent: &Intent) -> Option<String> {
     let what = match intent {
         Intent::WorkflowStep(WorkflowStep { workflow, step, round, item, attempt, failure, .. }) => {
@@ -284,25 +286,25 @@ pub fn advance_id(intent: &Intent) -> Option<String> {
     Some(format!("{WORKFLOW_IDS}{}", Digest::of(what.as_bytes())))
 }
 
-/// An engine that puts records in one order for many machines, and keeps them. It decides nothing: refused proposals
-/// stay in its log. Each machine keeps the whole log in its own store and folds it.
+/// Puts records in one order for many machines, and stores them. It decides nothing: refused proposals stay in its log.
+/// Each machine keeps the whole log in its own store and folds it.
 pub trait Sequencer: fmt::Debug + std::marker::Send {
-    /// Puts proposals at the end of the log, in this order, and answers with the position of each.
+    /// Appends proposals to the log in this order. Returns the position of each.
     ///
-    /// An error says that none of them was stored; [`Error::Unknown`] that some may be.
+    /// An error means that none of them was stored; [`Error::Unknown`] means that some may be.
     fn publish(&mut self, proposals: &[Sealed]) -> Result<Vec<Position>, Error>;
 
-    /// What stands after a position, without a gap, oldest first, at most `limit`; nothing if there is nothing yet.
+    /// The entries after a position, oldest first and without a gap, at most `limit`. Empty if there are none yet.
     fn pull(&mut self, after: Position, limit: usize) -> Result<Vec<Arrived>, Error>;
 
-    /// Where the log ends.
+    /// The end of the log.
     fn head(&mut self) -> Result<SequencerHead, Error>;
 }
 
-/// The end of a log as the engine that orders it knows it.
+/// The end of a log as its sequencer knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequencerHead {
     pub position: Position,
-    /// The time that a record published now would have.
+    /// The time that a record published now would get.
     pub now: Timestamp,
 }

@@ -1,5 +1,5 @@
-//! What this machine's files demand of proposals: payloads that fit their schemas, and gates that nobody gets past by
-//! another way than the claim. The fold cannot ask for it, since they are in no record; so it is asked for here, for every
+//! Rules that this machine's files set for proposals: payloads must fit their schemas, and gates must be passed by
+//! claiming. No record contains these files, so the fold cannot enforce them. They are enforced here, for every
 //! surface.
 
 use super::Office;
@@ -11,7 +11,7 @@ use crate::payload::{self, PayloadSchemas};
 use crate::store::Store;
 use crate::store::tables::Tables;
 
-/// What must be true of proposals before they are appended.
+/// Requirements that proposals must meet before they are appended.
 #[derive(Debug, Clone)]
 pub struct Rules {
     pub schemas: PayloadSchemas,
@@ -19,17 +19,17 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Those of an office without files: only what the log says counts.
+    /// No rules, for an office without configuration files: only the log decides.
     pub fn none() -> Self {
         Self { schemas: PayloadSchemas::default(), gates: Gates::default() }
     }
 
-    /// Whether a schema can say anything about one of these.
+    /// Whether a schema may apply to one of these proposals.
     pub fn ask_for_schemas(proposals: &[Proposal]) -> bool {
         proposals.iter().any(|proposal| proposal.intent.mail().is_some())
     }
 
-    /// Whether a gate can be in the way of one of these.
+    /// Whether a gate may apply to one of these proposals.
     pub fn ask_for_gates(proposals: &[Proposal]) -> bool {
         proposals.iter().any(|proposal| ending(&proposal.intent).is_some())
     }
@@ -60,7 +60,7 @@ impl Office {
             if unfit.is_none() {
                 *unfit = unfit_data(store, proposal)?;
             }
-            // What was stored before under this id is a repeat, whatever the schema says by now.
+            // A proposal stored earlier under this id is a repeat, whatever the schema says by now.
             if unfit.is_some() && store.tables()?.id(&proposal.id)?.is_some() {
                 *unfit = None;
             }
@@ -68,7 +68,7 @@ impl Office {
         Ok(unfit)
     }
 
-    /// For each proposal, why it may not end a delivery that has gates to pass.
+    /// For each proposal, why it may not end a delivery whose gates are not passed.
     fn ungated(&self, proposals: &[Proposal], gates: &Gates) -> Result<Vec<Option<Rejection>>, Error> {
         let mut refused = vec![None; proposals.len()];
         if gates.gates.is_empty() {
@@ -82,18 +82,18 @@ impl Office {
     }
 }
 
-/// What a record would end well: the message, and the claim it names. A forward ends nothing here: it goes on as a
-/// message of the same type, with the same gates. A failure says itself that nothing was accepted.
+/// The message that a record would end successfully, and the claim it names. A forward does not count: it continues as
+/// a message of the same type, with the same gates. A failure does not claim that anything was accepted.
 fn ending(intent: &Intent) -> Option<(MessageNo, Option<Position>)> {
     match intent {
         Intent::Done(done) => Some((done.message, done.token)),
         Intent::Ack(ack) => Some((ack.message, None)),
-        // Whoever agrees accepts it, also when the word leaves the delivery as it is.
+        // Agreeing accepts the message, even if the delivery stays open.
         Intent::Agree(agree) => Some((agree.message, agree.mail.ends.as_ref().and_then(|ends| ends.token))),
-        // A rejection accepts nothing. Whoever overrides says why, and that is recorded.
+        // A rejection accepts nothing. An override records its reason.
         Intent::HandoffReject(_) => None,
         Intent::HandoffAccept(accept) if accept.overridden => None,
-        // Whichever way it decides: what did not pass its gates is not to be judged at all.
+        // Whatever the decision is: a message that did not pass its gates must not be decided at all.
         Intent::ApprovalAnswer(answer) => Some((answer.mail.reply_to?, None)),
         other => {
             let ends = other.mail()?.ends.as_ref().filter(|ends| ends.how == EndsHow::Replied)?;
@@ -105,16 +105,16 @@ fn ending(intent: &Intent) -> Option<(MessageNo, Option<Position>)> {
 fn unpassed(tables: &Tables<'_>, gates: &Gates, proposal: &Proposal) -> Result<Option<Rejection>, Error> {
     let Some((number, token)) = ending(&proposal.intent) else { return Ok(None) };
     let Some(message) = tables.message(number)?.filter(|message| message.notice.is_none()) else { return Ok(None) };
-    // Of what asks for work an ack is a mark, no end.
+    // For a message that asks for work, an ack is a mark and does not end it.
     if matches!(proposal.intent, Intent::Ack(_)) && message.work {
         return Ok(None);
     }
     let own = gates.of(&message.kind, message.workflow.as_ref(), message.step.as_ref());
-    // What was stored before under this id is a repeat, whatever gates there are by now.
+    // A proposal stored earlier under this id is a repeat, whatever the gates are by now.
     if own.is_empty() || tables.id(&proposal.id)?.is_some() {
         return Ok(None);
     }
-    // The receiver of a handoff runs its gates when it accepts; the fold refuses what they did not let through.
+    // The receiver of a handoff runs its gates when it accepts; the fold refuses an acceptance whose gates failed.
     if matches!(&proposal.intent, Intent::HandoffAccept(accept) if accept.gates.len() >= own.len()) {
         return Ok(None);
     }
@@ -138,7 +138,7 @@ fn unpassed(tables: &Tables<'_>, gates: &Gates, proposal: &Proposal) -> Result<O
     }))
 }
 
-/// Why the data of a shared context is refused: it does not fit the schema the context was made with.
+/// Why the data of a shared context is refused: it does not fit the schema that the context was created with.
 fn unfit_data(store: &Store, proposal: &Proposal) -> Result<Option<Rejection>, Error> {
     let document = proposal.content.as_ref().and_then(|content| content.document.as_ref());
     let refused = |reason: String| Ok(Some(Rejection { code: Code::DataUnfit, reason }));

@@ -1,7 +1,7 @@
-//! Runs one command line with `/bin/sh`, for tests of what becomes of it when something happens to this process.
+//! Runs one command line with `/bin/sh`, to test what becomes of it when something happens to this process.
 //!
-//! `tied …` is the step in between of a command that ends with its supervisor, `all MARK LINE` is such a supervisor, and
-//! `sleep` and `linger` do nothing for a minute.
+//! `tied …` is the intermediate step of a command that ends with its supervisor, `all MARK LINE` is such a supervisor,
+//! and `sleep` and `linger` do nothing for a minute.
 
 use std::io::Write;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Agreements: who was asked about a proposal says yes to it.
+//! Agreements: a party agrees on a proposal.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Questions somebody must decide: a message with choices, and the choice that was made.
+//! Approvals: a message with choices, and the choice that was made.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,21 +6,21 @@ use super::Send;
 use crate::text::Word;
 use crate::time::When;
 
-/// A question or a plan that waits for a decision. Its number is that of the message.
+/// A question or a plan that waits for a decision. Its number is the number of its message.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalAsk {
     pub mail: Send,
-    /// What may be answered, in the order it was offered. The first one is the approving one.
+    /// The possible answers, in the order offered. The first one approves.
     pub choices: Vec<Word>,
-    /// What is decided when nobody answers by the deadline.
+    /// The decision if no one answers by the deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Word>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<When>,
 }
 
-/// The decision, and a reply to the question at the same time: `mail.reply_to` names it.
+/// The decision, which is also a reply to the question: `mail.reply_to` names it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalAnswer {

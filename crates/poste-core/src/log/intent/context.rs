@@ -1,4 +1,4 @@
-//! Shared contexts: documents that several agents write, one version after another.
+//! Shared contexts: documents that several agents edit, in consecutive versions.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::address::Address;
 use crate::log::MessageNo;
 use crate::text::{ContextName, Label, Topic, TypeName, Word};
 
-/// How many lines a change added and took away, as its writer counted them: the fold sees no text.
+/// Number of lines a change added and removed, as counted by its writer: the fold does not see text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lines {
@@ -15,23 +15,23 @@ pub struct Lines {
     pub removed: u32,
 }
 
-/// A context begins, at version 1. The content holds its first text, its first data and the schema of its data.
+/// Creates a context at version 1. The content holds its first text, its first data and the schema of its data.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContextCreate {
     pub name: ContextName,
     pub kind: Word,
     pub lines: Lines,
-    /// It begins with data.
+    /// The first version has data.
     #[serde(default, skip_serializing_if = "is_false")]
     pub data: bool,
-    /// Its data must fit a schema.
+    /// The context's data must fit a schema.
     #[serde(default, skip_serializing_if = "is_false")]
     pub schema: bool,
     pub mail: Send,
 }
 
-/// A section at the end. It fits whatever came before it, so it names no version.
+/// Appends a section. It fits any earlier version, so it does not name one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContextAppend {
@@ -40,25 +40,25 @@ pub struct ContextAppend {
     pub mail: Send,
 }
 
-/// Another text, other data, or both, in place of those of a version.
+/// Replaces the text, the data, or both.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContextReplace {
     pub name: ContextName,
-    /// The version it was made from. Any other one since then, and it is refused.
+    /// The version it was made from. Refused if there is a newer one.
     pub if_version: u64,
     pub lines: Lines,
     #[serde(default, skip_serializing_if = "is_false")]
     pub text: bool,
     #[serde(default, skip_serializing_if = "is_false")]
     pub data: bool,
-    /// The proposal it writes down, on which everybody asked has agreed.
+    /// The proposal that this version writes down. All of its parties must have agreed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreement: Option<MessageNo>,
     pub mail: Send,
 }
 
-/// Nobody else writes for a while. By its holder, it is prolonged.
+/// Keeps other agents from writing for a while. The holder extends its lock this way.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContextLock {
@@ -66,7 +66,7 @@ pub struct ContextLock {
     pub for_ms: i64,
 }
 
-/// The holder lets go; or somebody breaks the lock, and the mail tells the holder why.
+/// The holder releases the lock, or another agent breaks it and the mail tells the holder why.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContextUnlock {
@@ -83,17 +83,17 @@ pub struct ContextRead {
     pub version: u64,
 }
 
-/// The topic the changes of a context are published to.
+/// The topic that changes of a context are published to.
 pub fn context_topic(name: &ContextName) -> Topic {
     format!("context.{name}").parse().expect("a context's name is short enough to be part of a topic")
 }
 
-/// The conversation of everything that is published of a context.
+/// The conversation of everything published about a context.
 pub fn context_conversation(name: &ContextName) -> Label {
     format!("context:{name}").parse().expect("a context's name is short enough to be part of a label")
 }
 
-/// What tells subscribers of a change. Every version is published like this, and in no other way.
+/// The message that announces a change to subscribers. Every version is published in exactly this form.
 pub fn context_mail(name: &ContextName) -> Send {
     let mut mail = Send::plain(context_updated(), vec![Address::Topic(context_topic(name))]);
     mail.conversation = Some(context_conversation(name));

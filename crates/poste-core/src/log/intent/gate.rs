@@ -1,4 +1,4 @@
-//! Gates: what was found out about a claimed message before its holder may go on.
+//! Gates: the results of checks on a claimed message, before its holder may go on.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +10,9 @@ use crate::text::Label;
 #[serde(deny_unknown_fields)]
 pub struct GateResult {
     pub message: MessageNo,
-    /// The claim they were run under.
+    /// The claim that the gates were run under.
     pub token: Position,
-    /// Every one of them passed.
+    /// Every gate passed.
     pub passed: bool,
     pub gates: Vec<GateVerdict>,
 }

@@ -1,4 +1,4 @@
-//! Rules that tell people of mail: who sees to one, how far it has come, and what could not be told.
+//! Notification rules: which process holds one, how far it got, and which notifications failed.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,22 +7,22 @@ use crate::log::{MessageNo, Position};
 use crate::text::Label;
 use crate::vocabulary::worded_enum;
 
-/// One process at a time sees to a rule. The position of this record is its token.
+/// Takes the lease on a rule, which one process holds at a time. The position of this record is its token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandlerTake {
     pub rule: Label,
     pub lease_ms: i64,
-    /// Of the lease that is to be kept longer; without it, one is taken.
+    /// The token of a lease to extend; without it, a new lease is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Position>,
-    /// What was stored up to here does not concern the rule. Only of one that nobody took before; otherwise it begins
-    /// with the end of the log.
+    /// The rule starts after this position. Only used if the rule was never taken before; without it, such a rule
+    /// starts at the end of the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Position>,
 }
 
-/// Everything up to here was seen to.
+/// Everything up to this position was processed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandlerCursor {
@@ -31,7 +31,7 @@ pub struct HandlerCursor {
     pub position: Position,
 }
 
-/// Every attempt to tell of a message failed. The content says why the last one did.
+/// Every attempt to notify people of a message failed. The content says why the last one did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandlerDead {
@@ -39,12 +39,12 @@ pub struct HandlerDead {
     pub token: Position,
     pub message: MessageNo,
     pub attempts: u32,
-    /// The alert that says so, whose text is the record's content.
+    /// The alert about the failure. Its text is the record's content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mail: Option<Send>,
 }
 
-/// Somebody else may see to the rule.
+/// Releases the lease, so that another process may take the rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandlerRelease {
@@ -52,14 +52,14 @@ pub struct HandlerRelease {
     pub token: Position,
 }
 
-/// A message that could not be told of no longer waits.
+/// A failed notification no longer waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandlerSettle {
     pub rule: Label,
     pub message: MessageNo,
     pub how: Settling,
-    /// Whoever tells of it holds the rule; whoever drops it need not.
+    /// To record it as sent, the process must hold the rule. To drop it, it need not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Position>,
 }

@@ -6,38 +6,38 @@ use serde::{Deserialize, Serialize};
 use super::{Send, is_false};
 use crate::log::MessageNo;
 
-/// A package of work is offered. Its number is that of its message; its words are the content.
+/// Offers a package of work. Its number is the number of its message; its text is the content.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandoffCreate {
-    /// Of the type `handoff_request`, to one agent or group, with its files attached.
+    /// Of type `handoff_request`, to one agent or group, with its files attached.
     pub mail: Send,
-    /// The folder the paths of the files are of. Said once, for a thousand files would say it a thousand times.
+    /// The folder that the file paths are relative to. Stored once, because a handoff may have a thousand files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<String>,
     /// How many things the receiver has to check …
     #[serde(default, skip_serializing_if = "is_zero")]
     pub checks: u32,
-    /// … and how many commands have to succeed. What they are, the content says.
+    /// … and how many commands have to succeed. The content says which.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub verifies: u32,
 }
 
-/// The receiver takes the work over. The mail ends its own delivery of the request.
+/// The receiver takes over the work. The mail ends its own delivery of the request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandoffAccept {
     pub mail: Send,
-    /// Which of the checks were made, counted from 1.
+    /// The checks that were made, counted from 1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checked: Vec<u32>,
-    /// What became of each command, in the order of the package. Empty when none was run.
+    /// The result of each command, in the order of the package. Empty if none was run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verified: Vec<Verified>,
-    /// What became of each gate of the receiver.
+    /// The result of each of the receiver's gates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<Verified>,
-    /// Something is missing or failed, and the receiver takes it all the same. The content says why.
+    /// The receiver accepts although something is missing or failed. The content says why.
     #[serde(default, skip_serializing_if = "is_false")]
     pub overridden: bool,
 }
@@ -52,14 +52,14 @@ pub struct Verified {
     pub duration_ms: u64,
 }
 
-/// The receiver does not take it. The content says why.
+/// The receiver rejects the work. The content says why.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandoffReject {
     pub mail: Send,
 }
 
-/// The sender, or a human, takes the offer back. The content says why.
+/// The sender or a human withdraws the offer. The content says why.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandoffWithdraw {

@@ -1,4 +1,4 @@
-//! Paths that are reserved, kept longer, and freed.
+//! Reserving paths, extending and releasing reservations.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,36 +6,36 @@ use super::{Send, is_false};
 use crate::pattern::Pattern;
 use crate::text::Name;
 
-/// Paths an agent works on for a while. The content says what for.
+/// Reserves paths that an agent works on for a while. The content says what for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reserve {
     pub patterns: Vec<Pattern>,
     pub for_ms: i64,
-    /// Others may share them, too; nobody may have them alone.
+    /// Other agents may reserve them as shared too, but not exclusively.
     #[serde(default, skip_serializing_if = "is_false")]
     pub shared: bool,
 }
 
-/// Reserved paths are free again before their time.
+/// Releases reserved paths early.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unreserve {
-    /// As they were reserved; none named, all of them.
+    /// The patterns as they were reserved. Empty means all of them.
     pub patterns: Vec<Pattern>,
-    /// Whose: otherwise the speaker's own.
+    /// The agent that holds them; by default the actor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Name>,
-    /// Of another one's: the message that tells them, whose text is the record's content.
+    /// For another agent's paths: the message that notifies it, whose text is the record's content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mail: Option<Send>,
 }
 
-/// Reserved paths are kept longer: their time counts anew.
+/// Extends reservations: their time starts over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prolong {
-    /// As they were reserved; none named, all of them.
+    /// The patterns as they were reserved. Empty means all of them.
     pub patterns: Vec<Pattern>,
     pub for_ms: i64,
 }

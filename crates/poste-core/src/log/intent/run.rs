@@ -1,4 +1,4 @@
-//! Runs: a dispatcher starts the program of an agent for its mail.
+//! Runs: a dispatcher starts an agent's program for its mail.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,8 +8,8 @@ use crate::text::{Name, Session};
 use crate::time::When;
 use crate::vocabulary::worded_enum;
 
-/// The program of the actor is about to be started, in a session named like the run, and takes these messages: what of them
-/// can be claimed. With no message it is started to look through its inbox.
+/// The actor's program is about to be started, in a session named like the run. The run claims those of these messages
+/// that can be claimed. Without messages, it is started to look through its inbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunStart {
@@ -18,13 +18,13 @@ pub struct RunStart {
     pub messages: Vec<MessageNo>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<i64>,
-    /// How many runs of the agent may be under way at once, with this one.
+    /// How many runs of the agent may be in progress at once, including this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// What is run, in one word: the preset or the name of the program.
     pub runner: String,
     pub host: String,
-    /// The process that watches over it and holds its claims alive.
+    /// The process that supervises the run and keeps its claims alive.
     pub supervisor: SessionProcess,
 }
 
@@ -47,17 +47,17 @@ worded_enum!(
     }
 );
 
-/// A run is over. The content is what it printed last, and where its transcript is.
+/// A run ended. The content is the last of its output, and the location of its transcript.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunEnd {
     pub run: Session,
     pub how: RunOutcome,
-    /// The exit code, or the signal.
+    /// The exit code or the signal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<u8>,
     pub took_ms: u64,
-    /// What it said it cost, in millionths of a dollar.
+    /// The cost it reported, in millionths of a dollar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_micros: Option<u64>,
 }
@@ -80,12 +80,12 @@ worded_enum!(
     }
 );
 
-/// No run is started for a message of the actor, or for any, until a time or until somebody resumes it. The mail tells whom
-/// it concerns; the content is its text.
+/// Holds runs for one message of the actor, or all of its runs, until a time or until the hold is lifted. The mail
+/// notifies the agents concerned; the content is its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunHold {
-    /// Somebody else who is stopped; otherwise the actor.
+    /// Another agent to stop; by default the actor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Name>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,15 +97,15 @@ pub struct RunHold {
     pub mail: Option<Send>,
 }
 
-/// Runs may be started again. The content is the reason.
+/// Lifts holds, so that runs may be started again. The content is the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunResume {
     pub agent: Name,
-    /// Only for this message; otherwise everything that is held for the agent.
+    /// Only the hold on this message; by default all holds of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageNo>,
-    /// Only what is held for this reason, and without a message, only the agent itself.
+    /// Only holds with this reason. Without a message, only the hold on the agent itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<HoldReason>,
 }

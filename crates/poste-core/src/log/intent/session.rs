@@ -1,4 +1,4 @@
-//! Running sessions of agents, and what is noted in them.
+//! Running sessions of agents, and the notes made in them.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,12 +6,12 @@ use super::{Send, is_false};
 use crate::text::{Name, Session};
 use crate::vocabulary::worded_enum;
 
-/// The actor runs from now on as this session. The content is the goal.
+/// From now on the actor runs as this session. The content is the goal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionStart {
     pub id: Session,
-    /// The process it lives and dies with, if one was named.
+    /// The process whose lifetime bounds the session, if one was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<SessionProcess>,
     pub host: String,
@@ -24,20 +24,21 @@ pub struct SessionStart {
     /// The live session of the same agent that this one ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub takes_over: Option<Session>,
-    /// It ran before under this id, and goes on where it stood: programs of agents resume what they had ended.
+    /// The session ran before under this id and continues in its former place: agent programs resume sessions that had
+    /// ended.
     #[serde(default, skip_serializing_if = "is_false")]
     pub resumes: bool,
 }
 
-/// A process, so that nobody takes another one with the same number for it.
+/// A process, identified so that another one with the same pid is not mistaken for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionProcess {
     pub pid: u32,
-    /// When it started, in milliseconds since that boot.
+    /// Start time of the process, in milliseconds since that boot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_ms: Option<i64>,
-    /// Which boot of which machine, and which space of process numbers in it; empty when that is not known.
+    /// Identifies machine, boot and pid namespace; empty when unknown.
     pub place: String,
 }
 
@@ -54,14 +55,14 @@ worded_enum!(
     }
 );
 
-/// Something for everybody in the session to know. The content is the text.
+/// A note for everyone in the session. The content is the text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionNote {
     /// Any session of the tree; the note is kept at its root.
     pub session: Session,
     pub what: NoteKind,
-    /// The question an answer is to.
+    /// The question that an answer is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<u32>,
     /// The agent that was invoked.
@@ -69,15 +70,15 @@ pub struct SessionNote {
     pub agent: Option<Name>,
 }
 
-/// A session is over. The content is its summary.
+/// Ends a session. The content is its summary.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionClose {
     pub session: Session,
-    /// Its claims stay held until their leases run out, instead of going back.
+    /// Its claims stay held until their leases run out, instead of being released.
     #[serde(default, skip_serializing_if = "is_false")]
     pub keep_claims: bool,
-    /// Tells those whose sessions below it go on.
+    /// Notifies the agents whose sessions below it continue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mail: Option<Send>,
 }

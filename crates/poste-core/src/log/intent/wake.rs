@@ -1,4 +1,4 @@
-//! Waking: that somebody tried to bring an idle agent to look at its mail.
+//! Waking: attempts to make an idle agent look at its mail.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,12 +31,12 @@ worded_enum!(
     WakeOutcome { Requested = 0 "requested", Failed = 1 "failed" }
 );
 
-/// Somebody tried to wake a recipient of a message. The content says why it failed, or what else is worth knowing.
+/// An attempt to wake a recipient of a message. The content says why it failed, or gives other details.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wake {
     pub message: MessageNo,
-    /// Who was to be woken.
+    /// The agent to wake.
     pub agent: Name,
     pub how: WakeWay,
     pub outcome: WakeOutcome,

@@ -1,4 +1,4 @@
-//! Workflows: steps that are messages, each of them once, in their order.
+//! Workflows: steps that are messages, each of them sent once, in order.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,16 +8,17 @@ use crate::text::{Label, Name, Word};
 use crate::time::When;
 use crate::vocabulary::worded_enum;
 
-/// A workflow begins. The content is its definition and what it was given; the header has what its order is decided by.
+/// Starts a workflow. The content is its definition and its inputs; the header has what determines the order of its
+/// steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkflowStart {
-    /// What the definition is called. The workflow itself is called after it, with a number.
+    /// The name of the definition. The workflow's label is this name with a number.
     pub name: Label,
-    /// Of the definition as it was written.
+    /// Digest of the definition as written.
     pub digest: Digest,
     pub steps: Vec<StepSpec>,
-    /// Who is asked and told; otherwise whoever starts it.
+    /// The agent that is asked and notified; by default the one that starts the workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lead: Option<Name>,
 }
@@ -27,10 +28,10 @@ pub struct WorkflowStart {
 #[serde(deny_unknown_fields)]
 pub struct StepSpec {
     pub key: Label,
-    /// The steps before it.
+    /// The steps that must end before it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<Label>,
-    /// Of a step that ends a loop: everything that runs again with it, itself included.
+    /// For a step that ends a loop: all steps that run again with it, including itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub again: Vec<Label>,
     /// How often the loop may run.
@@ -47,25 +48,25 @@ pub struct StepSpec {
 pub struct WorkflowStep {
     pub workflow: Label,
     pub step: Label,
-    /// Of a loop; 1 without one.
+    /// The round of a loop; 1 without one.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub round: u32,
-    /// Which of the items of the step it is for, and how many there are; 1 of 1 for a step without a list.
+    /// The item of the step, and how many there are; 1 of 1 for a step without a list.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub item: u32,
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub of: u32,
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub attempt: u32,
-    /// The attempt failed, and somebody is asked what to do: no work, a question about it.
+    /// The attempt failed. This message is not work but a question about what to do.
     #[serde(default, skip_serializing_if = "is_false")]
     pub failure: bool,
     /// To one recipient, in the conversation of the workflow.
     pub mail: Send,
-    /// It is a question that wants a decision.
+    /// The message is a question that wants a decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask: Option<StepAsk>,
-    /// How long it may take from now on, whoever works on it.
+    /// How long the step may take from now on, including the time before an agent claims it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit_ms: Option<i64>,
 }
@@ -94,7 +95,7 @@ worded_enum!(
     }
 );
 
-/// A word about a step of this round. The content may say why.
+/// Records the outcome of a step in this round. The content may say why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkflowMark {
@@ -114,7 +115,7 @@ worded_enum!(
     }
 );
 
-/// A workflow is over. What is still open of it goes back. The mail tells of it; the content is its text.
+/// Ends a workflow. Its open deliveries are returned. The mail announces the end; the content is its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkflowEnd {
@@ -124,12 +125,12 @@ pub struct WorkflowEnd {
     pub mail: Option<Send>,
 }
 
-/// What failed is tried again, and the workflow goes on. The content is the reason.
+/// Retries failed steps and continues the workflow. The content is the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkflowRetry {
     pub workflow: Label,
-    /// Only this step; otherwise every one that failed.
+    /// Only this step; by default every one that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<Label>,
 }
