@@ -53,7 +53,7 @@ pub struct HoldRow {
     pub position: Position,
     pub at: Timestamp,
     pub until: Option<Timestamp>,
-    /// When a hold here was last lifted, for whatever reason it is held now.
+    /// When an agent other than `agent` last lifted a hold here, for whatever reason it is held now.
     pub let_go_at: Option<Timestamp>,
 }
 
