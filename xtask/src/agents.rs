@@ -16,7 +16,7 @@ const PROGRAMS: [(&str, Package); 4] = [
     ("opencode", Package { folder: "agents/opencode-1.18.33", name: "opencode-ai", version: "1.18.33" }),
 ];
 
-/// Its word, its folder, its version.
+/// Its name, its folder, its version.
 const AIDER: (&str, &str, &str) = ("aider", "agents/aider-0.86.2", "0.86.2");
 
 pub fn run(arguments: &[&str]) -> Result {

@@ -1,4 +1,4 @@
-//! The protocol, as others test it: the official conformance suite, the inspector and the Python client.
+//! The protocol, tested by third parties: the official conformance suite, the inspector and the Python client.
 
 use std::ffi::OsString;
 use std::fs;
@@ -25,7 +25,7 @@ const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 const SUITE_MAX: Duration = Duration::from_secs(180);
 const CLIENT_MAX: Duration = Duration::from_secs(60);
 
-/// Installed beside the other steps: most of the time goes by waiting for the network.
+/// Installed in parallel to the other steps, because most of the time is spent waiting for the network.
 pub struct Tools {
     installing: JoinHandle<Result>,
 }
@@ -76,7 +76,8 @@ fn suite() -> Result {
 /// Scenarios of an extension that Poste does not offer, and that the suite does not score either.
 const NOT_OFFERED: &str = "tasks-";
 
-/// Every check of every scenario has passed, of those the revision requires and of those the suite does not score yet.
+/// Requires that every check of every scenario has passed, both those that the revision requires and those that the
+/// suite does not score yet.
 fn judge(revision: &str, output: &Output) -> Result {
     let told = summary(&output.text);
     let applies = || told.iter().filter(|scenario| !scenario.name.starts_with(NOT_OFFERED));
@@ -178,7 +179,7 @@ fn clients() -> Result {
 /// As `client.py` expects it.
 const SUBJECT: &str = "a letter for the client";
 
-/// A throw-away home and office.
+/// A temporary home and office.
 struct Office {
     folder: PathBuf,
     poste: PathBuf,

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const CARGO_DENY_VERSION: &str = "0.20.2";
 
-/// A step that took longer says how long.
+/// A step that took longer than this reports its time.
 const WORTH_TELLING: Duration = Duration::from_secs(10);
 
 const USAGE: &str = "cargo xtask COMMAND
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         ["test"] => test(),
         ["conformance"] => conformance::run(conformance::Tools::install_aside()),
         ["agents", options @ ..] => agents::run(options),
-        // Nobody waits for a release build to be told what there is.
+        // Listing the harnesses should not need a release build.
         ["torture", "--help"] => step(
             "harnesses",
             cargo().args(["run", "--quiet", "--locked", "--package", "poste-torture", "--", "--help"]),
@@ -68,8 +68,8 @@ type Result<T = ()> = std::result::Result<T, String>;
 fn test() -> Result {
     let deny = CargoDeny::install_aside()?;
     let protocol = conformance::Tools::install_aside();
-    // Real repositories in the tests of worktrees; groff reads the manual pages; jq and pkill in the scripts of the
-    // documentation; tmux is typed into.
+    // The worktree tests use real git repositories, groff reads the manual pages, the scripts of the documentation use
+    // jq and pkill, and some tests type into tmux.
     for (program, package) in [("git", "git"), ("groff", "groff"), ("jq", "jq"), ("pkill", "procps"), ("tmux", "tmux")]
     {
         ensure(program, package)?;
@@ -77,9 +77,9 @@ fn test() -> Result {
     step("format", cargo().args(["fmt", "--all", "--check"]))?;
     build_everything()?;
     core_has_no_async_runtime()?;
-    // Asked for first: while cargo builds, it answers nobody else.
+    // Asked for first, because cargo holds its lock while it builds.
     let tests = suite::built()?;
-    // It shares nothing with the tests but the dependencies, and is needed after them.
+    // It shares only the dependencies with the tests, and is needed after them.
     let sabotaged = Aside::start("building the sabotaged program", linted().arg("--quiet").args(SABOTAGED))?;
     suite::run(tests)?;
     sabotaged.finish()?;
@@ -89,21 +89,21 @@ fn test() -> Result {
     step("licences, bans, sources", Command::new(deny.program()?).args(check))
 }
 
-/// Every program and every test in one go, for the steps of the test command to share: for a package alone cargo would
-/// choose other features and build most dependencies once more.
+/// Builds every program and test at once, for all steps of the test command. For a single package, cargo would choose
+/// other features and build most dependencies again.
 fn build_everything() -> Result {
     step("lints and build", linted().args(["build", "--workspace", "--all-targets", "--locked"]))
 }
 
-/// The program with named faults in it, with the features that everything else was built with.
+/// The program with named faults, with the features that everything else was built with.
 const SABOTAGED: [&str; 7] =
     ["build", "--locked", "--workspace", "--features", "poste-testkit/sabotage", "--bin", "poste-sabotaged"];
 
-/// Builds the programs that are tortured, then the one that does it, and hands it the arguments.
+/// Builds the programs that are tortured and the one that tortures them, and passes the arguments on.
 fn torture(arguments: &[&str]) -> Result {
     ensure("strace", "strace")?;
     let is = |flag: &str| arguments.contains(&flag);
-    // The short form shares its build with the tests; the full one is about numbers too.
+    // The short form shares its build with the tests; the full one also measures.
     let folder = if is("--short") { "debug" } else { "release" };
     if is("--short") {
         build_everything()?;
@@ -150,12 +150,12 @@ fn root() -> Result<PathBuf> {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().map_err(|error| error.to_string())
 }
 
-/// Where cargo puts what it builds.
+/// Where cargo puts its output.
 fn target() -> Result<PathBuf> {
     Ok(std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from))
 }
 
-/// The core is plain threads and files: whoever embeds it brings their own runtime, or none.
+/// The core is plain threads and files: programs that embed it bring their own runtime, or none.
 fn core_has_no_async_runtime() -> Result {
     announce("the core has no async runtime");
     let tree = cargo()
@@ -174,10 +174,10 @@ fn core_has_no_async_runtime() -> Result {
     }
 }
 
-/// The checker of licences, below `target`, so that it is this project's own and goes with it.
+/// The licence checker, below `target`, so that it belongs to this project and is deleted with it.
 struct CargoDeny {
     program: PathBuf,
-    /// Its build, when it was missing.
+    /// Its build, if it was missing.
     building: Option<Aside>,
 }
 
@@ -189,7 +189,7 @@ impl CargoDeny {
         if version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(CARGO_DENY_VERSION)) {
             return Ok(Self { program, building: None });
         }
-        // Not optimised: it is built in half the time and runs for seconds.
+        // Not optimised: it builds in half the time and runs for seconds.
         let install =
             ["install", "--locked", "--debug", "--quiet", "cargo-deny", "--version", CARGO_DENY_VERSION, "--root"];
         let building = Aside::start("installing cargo-deny (once)", cargo_alone().args(install).arg(&root))?;
@@ -202,7 +202,7 @@ impl CargoDeny {
     }
 }
 
-/// A step beside the others. It takes what they leave of the machine.
+/// A step in parallel to the others, at a lower priority.
 struct Aside {
     name: &'static str,
     child: Child,
@@ -235,7 +235,7 @@ impl Aside {
     }
 }
 
-/// Whatever ends the run early must not leave a build behind.
+/// A run that ends early must not leave a build behind.
 impl Drop for Aside {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -243,10 +243,11 @@ impl Drop for Aside {
     }
 }
 
-/// A program the tests call. Where there is a package manager we know and may use, it is installed.
+/// Makes sure that a program which the tests call exists. It is installed if there is a package manager that we know
+/// and may use.
 fn ensure(program: &str, package: &str) -> Result {
     let is_there = || {
-        // Most say it to the first, tmux only to the second.
+        // Most programs accept the first, tmux only the second.
         ["--version", "-V"].iter().any(|flag| {
             let asked = Command::new(program).arg(flag).stdout(Stdio::null()).stderr(Stdio::null()).status();
             asked.is_ok_and(|status| status.success())
@@ -266,8 +267,8 @@ fn ensure(program: &str, package: &str) -> Result {
     }
 }
 
-/// Variables that steer poste, the programs it works with, and what tests print or keep. A test command says the same whoever
-/// starts it: an agent of an office, a hook of git, or somebody with colours of their own.
+/// Variables that steer poste, the programs it works with, and what tests print or keep. The test command must give the
+/// same result for everyone: an agent of an office, a git hook, or a person with their own colour settings.
 const STEERING: [&str; 17] = [
     "POSTE_",
     "GIT_",
@@ -288,7 +289,7 @@ const STEERING: [&str; 17] = [
     "NODE_OPTIONS",
 ];
 
-/// As [`STEERING`], but whole names.
+/// Like [`STEERING`], but whole names.
 const ALSO_STEERING: [&str; 12] = [
     "EDITOR",
     "VISUAL",
@@ -304,7 +305,7 @@ const ALSO_STEERING: [&str; 12] = [
     "GROFF_TMAC_PATH",
 ];
 
-/// Without what this process inherited and a test must not depend on.
+/// Removes the inherited variables that a test must not depend on.
 fn under_test(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         let is_own = command.get_envs().any(|(own, _)| own == name);
@@ -318,19 +319,19 @@ fn under_test(command: &mut Command) -> &mut Command {
     command
 }
 
-/// Cargo with clippy in place of the compiler for this project's own code. It lints what it builds, so that nothing is read
-/// once to be linted and once more to be built.
+/// Cargo with clippy in place of the compiler for this project's own code. It lints while it builds, so that no code is
+/// compiled twice.
 fn linted() -> Command {
     let mut command = cargo();
     let beside = std::env::var_os("CARGO").map(|cargo| Path::new(&cargo).with_file_name("clippy-driver"));
     let driver = beside.filter(|path| path.exists()).unwrap_or_else(|| "clippy-driver".into());
     command.env("RUSTC_WORKSPACE_WRAPPER", driver);
-    // As `cargo clippy -- -D warnings` says it.
+    // The equivalent of `cargo clippy -- -D warnings`.
     command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
     command
 }
 
-/// Cargo, for what has nothing to do with this workspace.
+/// Cargo, for anything outside of this workspace.
 fn cargo_alone() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
@@ -344,7 +345,7 @@ fn cargo() -> Command {
     command
 }
 
-/// Preparing for the next build costs a fifth of the first one, and on a machine that tests once there is no next.
+/// Incremental compilation adds a fifth to the first build, and a machine that tests once never benefits from it.
 static BUILT_FOR_THE_FIRST_TIME: LazyLock<bool> = LazyLock::new(|| {
     let built =
         target().and_then(|target| fs::read_dir(target.join("debug/incremental")).map_err(|error| error.to_string()));
@@ -374,7 +375,7 @@ struct Output {
     text: String,
 }
 
-/// Runs it for at most that long; its output comes through a file, so that no full pipe can stop it.
+/// Runs it for at most that long. Its output goes to a file, so that a full pipe cannot block it.
 fn bounded(command: &mut Command, time: Duration, path: &Path) -> Result<Output> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;

@@ -1,4 +1,5 @@
-//! Programs from npm, at fixed versions, below `target/tools`: they are this project's own and go with it.
+//! Programs from npm, at fixed versions, below `target/tools`, so that they belong to this project and are deleted with
+//! it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::{Result, announce, ensure, target};
 
-/// Newer than what some systems have; the tests of the protocol need at least 22.
+/// Newer than what some systems have; the protocol tests need at least 22.
 pub const NODE: Package = Package { folder: "node-24", name: "node", version: "24.21.0" };
 
 const MACHINE_CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
@@ -28,7 +29,7 @@ impl Package {
         let manifest = fs::read_to_string(self.modules()?.join(self.name).join("package.json")).unwrap_or_default();
         // Written by npm, in its own layout.
         let version = format!("\"version\": \"{}\"", self.version);
-        // A first install that was interrupted has no such file.
+        // An interrupted first install has no such file.
         Ok(manifest.contains(&version) && self.modules()?.join("../.whole").exists())
     }
 
@@ -37,7 +38,7 @@ impl Package {
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let quiet = ["--no-fund", "--no-audit", "--no-save", "--no-package-lock", "--loglevel", "error"];
         let mut npm = Command::new("npm");
-        // Node brings its own list of who may be trusted; the machine's counts too.
+        // Node has its own list of trusted certificates; add the machine's.
         if std::env::var_os("NODE_EXTRA_CA_CERTS").is_none() && Path::new(MACHINE_CERTIFICATES).exists() {
             npm.env("NODE_EXTRA_CA_CERTS", MACHINE_CERTIFICATES);
         }
@@ -56,7 +57,7 @@ pub fn tools() -> Result<PathBuf> {
     Ok(target()?.join("tools"))
 }
 
-/// Those that are missing, all at once: most of the time goes by waiting.
+/// Installs the missing packages, all at once, because most of the time is spent waiting.
 pub fn install(packages: &[Package]) -> Result {
     let mut missing = Vec::new();
     for package in packages {
@@ -74,7 +75,7 @@ pub fn install(packages: &[Package]) -> Result {
     for package in missing {
         installing.push((package, package.install()?));
     }
-    // Every one is waited for, whatever became of the others.
+    // Waits for every one of them, whether or not the others failed.
     let ended: Vec<Result> = installing.into_iter().map(|(package, child)| finish(package, child)).collect();
     ended.into_iter().collect()
 }

@@ -5,10 +5,10 @@ use std::process::{Command, Stdio};
 
 use crate::{Result, announce, npm};
 
-/// Not every package is for the newest Python.
+/// Not every package supports the newest Python.
 const PYTHONS: [&str; 4] = ["python3", "python3.12", "python3.11", "python3.10"];
 
-/// Unless it is there, in an environment of its own.
+/// Installs it in an environment of its own, unless it is there.
 pub fn install(folder: &str, package: &str, version: &str) -> Result {
     let folder = npm::tools()?.join(folder);
     let whole = folder.join(".whole");

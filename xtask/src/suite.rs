@@ -1,5 +1,5 @@
-//! Every test. Cargo builds the binaries and runs one after the other; most tests wait for processes they started, so here some
-//! run beside each other.
+//! Runs every test. Cargo would run the test binaries one after the other. Most tests wait for processes they started,
+//! so here several binaries run in parallel.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use crate::{Result, announce, bounded, linted, say, target, under_test};
 
-/// Those that take longest begin first; the others fill up what is left.
+/// The slowest binaries start first; the others fill up the rest.
 const LONGEST: [&str; 7] = ["processes", "cli", "rules", "histories", "hostile", "mcp", "docs"];
 
-/// A binary that takes so long hangs: it is ended, and what it said is shown.
+/// A binary that takes this long hangs. It is killed, and its output is shown.
 const BINARY_MAX: Duration = Duration::from_secs(20 * 60);
 
-/// Runs every test and closes with one line that counts them all.
+/// Runs every test and ends with one line that counts them all.
 pub fn run(binaries: Vec<Binary>) -> Result {
     let started = Instant::now();
     announce("tests");
@@ -40,14 +40,14 @@ pub fn run(binaries: Vec<Binary>) -> Result {
     Ok(())
 }
 
-/// A test binary, and the folder of its package, where its tests expect to run.
+/// A test binary and the folder of its package, in which its tests expect to run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Binary {
     program: PathBuf,
     package: PathBuf,
 }
 
-/// What became of a binary.
+/// The result of a binary.
 #[derive(Default)]
 struct Ended {
     success: bool,
@@ -55,7 +55,7 @@ struct Ended {
     failed: u64,
 }
 
-/// Every test binary of the workspace, as cargo tells of them.
+/// Every test binary of the workspace, according to cargo.
 pub fn built() -> Result<Vec<Binary>> {
     let test = ["test", "--workspace", "--tests", "--locked", "--no-run", "--quiet", "--message-format=json"];
     let told = linted()
@@ -73,7 +73,7 @@ pub fn built() -> Result<Vec<Binary>> {
 }
 
 impl Binary {
-    /// Cargo tells of everything it built, a line of JSON each. There are no quotes in the paths.
+    /// Cargo reports everything it built, one line of JSON each. The paths contain no quotes.
     fn of(line: &str) -> Option<Self> {
         let (_, profile) = line.split_once("\"profile\":{")?;
         if !profile.split_once('}')?.0.contains("\"test\":true") {
@@ -114,7 +114,7 @@ impl Binary {
         if output.success {
             say(&format!("{name}: {passed} passed in {:.1} s", started.elapsed().as_secs_f64()));
         } else {
-            // Whoever ends without a count has failed too.
+            // A binary that ends without a count has failed too.
             failed = failed.max(1);
             say(&format!("{name}:\n{}", output.text));
         }

@@ -1,4 +1,4 @@
-//! The four ways in which programs ask a model, and how each wants its answer.
+//! The four ways in which programs query a model, and the answer that each expects.
 
 use serde_json::{Value, json};
 
@@ -10,13 +10,13 @@ pub enum Dialect {
     Anthropic,
     /// `POST /v1/responses`
     OpenAi,
-    /// `POST /v1/chat/completions`, of a program that has no tools: all it asks is the conversation.
+    /// `POST /v1/chat/completions`, from a program without tools: all its requests belong to the conversation.
     Chat,
     /// `POST /v1beta/models/NAME:generateContent` and `:streamGenerateContent`
     Gemini,
 }
 
-/// A tool as a request offers it. Some programs keep the tools of one server in a group.
+/// A tool as a request offers it. Some programs group the tools of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tool {
     pub name: String,
@@ -24,13 +24,14 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// Whether a server's tool of this name is meant: `mcp__poste__reply`, `mcp_poste_reply`, `reply` in the group `mcp__poste`.
+    /// Whether this is a server's tool of that name: `mcp__poste__reply`, `mcp_poste_reply`, `reply` in the group
+    /// `mcp__poste`.
     pub fn is(&self, wanted: &str) -> bool {
         self.name == wanted || self.name.strip_suffix(wanted).is_some_and(|prefix| prefix.ends_with('_'))
     }
 }
 
-/// An answer as it goes over the wire.
+/// An answer as sent over the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wire {
     pub content_type: &'static str,
@@ -66,7 +67,7 @@ impl Dialect {
         }
     }
 
-    /// Answers to what programs ask beside the conversation: counts and lists.
+    /// Answers to requests outside of the conversation: counts and lists.
     pub fn aside(path: &str) -> Option<Value> {
         if path.ends_with("/count_tokens") {
             Some(json!({ "input_tokens": 1000 }))
@@ -102,7 +103,7 @@ impl Dialect {
         }
     }
 
-    /// What came into the conversation since the model spoke last.
+    /// What was added to the conversation since the model last spoke.
     pub fn news(self, request: &Value) -> Vec<&Value> {
         let turns: Vec<&Value> = items(self.turns(request)).collect();
         let is_models = |turn: &&Value| match self {
@@ -195,7 +196,7 @@ fn openai(said: &Said, serial: usize) -> Wire {
     Wire::events(&events, true)
 }
 
-/// Never streamed: who has no tools is asked not to.
+/// Never streamed: programs without tools are configured not to stream.
 fn chat(said: &Said, serial: usize) -> Wire {
     let text = match said {
         Said::Text(text) => text.clone(),

@@ -1,5 +1,5 @@
-//! The program is started for its mail, as a dispatcher starts it, with nothing set up in it: its answer goes to who asked,
-//! and the next message comes into the same conversation.
+//! The program is started for its mail, as a dispatcher starts it, without any set-up of its own. Its answer goes to
+//! the sender, and the next message arrives in the same conversation.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,7 +1,7 @@
-//! A scripted model on loopback, and the real agent programs that ask it.
+//! A scripted model on loopback, and the real agent programs that query it.
 //!
-//! No program is imitated: each is installed as its makers publish it, is told that the model lives at an address of this
-//! machine, and does what it always does with the answers. What it asked is kept, so that a test can say in which request a text
+//! No program is imitated: each is installed as its vendor publishes it, is told that the model is at an address of
+//! this machine, and treats the answers as usual. Its requests are kept, so that a test can say in which request a text
 //! reached the model.
 
 pub mod dialect;

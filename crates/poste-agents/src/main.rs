@@ -44,7 +44,7 @@ struct Args {
     poste: Option<PathBuf>,
 }
 
-/// One thing that was to be seen, and what was seen.
+/// One expectation and what was observed.
 #[derive(Debug)]
 pub struct Check {
     pub program: Program,

@@ -1,4 +1,4 @@
-//! The server that stands where the model would be.
+//! The server that takes the place of the model.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use crate::script::{Rule, Script};
 /// More than any program sends in one request.
 const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A request of the conversation: it offers tools. What programs ask beside it (titles, checks) is recorded only.
+/// A request of the conversation: it offers tools. Other requests (titles, checks) are only recorded.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub dialect: Dialect,
@@ -28,7 +28,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// A tool that is offered, the server's own before one of the program's with the same ending.
+    /// An offered tool. Poste's own comes before one of the program's with the same ending.
     pub fn tool(&self, wanted: &str) -> Option<Tool> {
         let mut found: Vec<Tool> = self.dialect.tools(&self.body).into_iter().filter(|tool| tool.is(wanted)).collect();
         let is_poste =
@@ -37,7 +37,7 @@ impl Asked {
         found.into_iter().next()
     }
 
-    /// The full name of a tool that is only spoken of.
+    /// The full name of a tool that is only mentioned.
     pub fn hidden_tool(&self, wanted: &str) -> Option<String> {
         let ending = format!("__poste__{wanted}");
         let text = self.text();
@@ -46,14 +46,14 @@ impl Asked {
             .map(str::to_owned)
     }
 
-    /// Every text in it.
+    /// All text in it.
     pub fn text(&self) -> String {
         let mut text = String::new();
         gather(&self.body, &mut text);
         text
     }
 
-    /// Every text that came since the model spoke last.
+    /// All text since the model last spoke.
     pub fn news(&self) -> String {
         let mut text = String::new();
         for turn in self.dialect.news(&self.body) {
@@ -93,13 +93,13 @@ struct Shared {
 struct Heard {
     script: Script,
     asked: Vec<Asked>,
-    /// Of everything, for whoever looks into a failure.
+    /// The number of all requests, for investigating failures.
     serial: usize,
     record: File,
 }
 
 impl Model {
-    /// Listens on a free port of loopback; every request is appended to `record` as a line of JSON.
+    /// Listens on a free loopback port. Every request is appended to `record` as a line of JSON.
     pub fn start(record: &Path) -> io::Result<Self> {
         let heard = Heard { script: Script::default(), asked: Vec::new(), serial: 0, record: File::create(record)? };
         let shared = Arc::new(Shared { state: Mutex::new(heard), changed: Condvar::new() });
@@ -127,7 +127,7 @@ impl Model {
         self.steps_left() == 0
     }
 
-    /// Answers that are given once, and were not yet.
+    /// One-time answers that were not given yet.
     pub fn steps_left(&self) -> usize {
         self.shared.lock().script.steps_left()
     }
@@ -137,7 +137,7 @@ impl Model {
         self.shared.lock().asked.clone()
     }
 
-    /// Waits until there are that many requests; false: the time is over.
+    /// Waits until there are that many requests. Returns false on timeout.
     pub fn wait_for(&self, count: usize, within: Duration) -> bool {
         self.wait_until(within, |asked| asked.len() >= count)
     }
@@ -198,7 +198,7 @@ async fn answer(State(shared): State<Arc<Shared>>, method: Method, uri: Uri, bod
     ([(header::CONTENT_TYPE, wire.content_type)], wire.body).into_response()
 }
 
-/// A title, a topic, a check whether all is done: what fits all of them.
+/// A text that fits a title, a topic, or a check whether everything is done.
 fn aside_text(request: &Value) -> String {
     let wants_json = request["generationConfig"]["responseMimeType"] == "application/json"
         || request.pointer("/output_config/format/type").is_some()

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::Result;
 use crate::rig::Rig;
 
-/// Its last 20 characters are what Claude Code remembers of a key that was allowed.
+/// Claude Code remembers an approved key by its last 20 characters.
 const KEY: &str = "sk-ant-scripted-0123456789-0123456789-0123456789";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -26,12 +26,12 @@ pub enum Program {
 impl Program {
     pub const ALL: [Self; 5] = [Self::ClaudeCode, Self::Codex, Self::Gemini, Self::OpenCode, Self::Aider];
 
-    /// Whether its set-up is played, too; of the others only what a dispatcher starts is.
+    /// Whether its set-up is tested, too. For the others, only runs by a dispatcher are.
     pub fn is_set_up(self) -> bool {
         !matches!(self, Self::OpenCode | Self::Aider)
     }
 
-    /// As `poste setup` takes it.
+    /// Its name for `poste setup`.
     pub fn word(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -52,7 +52,7 @@ impl Program {
         }
     }
 
-    /// As `cargo xtask agents` installs it.
+    /// The version that `cargo xtask agents` installs.
     pub fn version(self) -> &'static str {
         match self {
             Self::ClaudeCode => "2.1.325",
@@ -75,7 +75,7 @@ impl Program {
         tools.join("agents").join(folder).join(place)
     }
 
-    /// Where its executable is.
+    /// The folder of its executable.
     pub fn folder(self, rig: &Rig) -> PathBuf {
         self.executable(rig.tools()).parent().unwrap_or(Path::new("/")).to_owned()
     }
@@ -90,7 +90,7 @@ impl Program {
         }
     }
 
-    /// What somebody who uses the program has before `poste setup` comes: a model, a key, and trust in this folder.
+    /// What a user of the program already has before `poste setup`: a model, a key, and trust in this folder.
     pub fn prepare(self, rig: &Rig) -> Result {
         let home = rig.home();
         match self {
@@ -172,7 +172,7 @@ impl Program {
         all
     }
 
-    /// One turn without a terminal, in a new session or in the last one again.
+    /// One turn without a terminal, in a new session or continuing the last one.
     pub fn turn(self, rig: &Rig, prompt: &str, again: bool) -> Vec<OsString> {
         let words: Vec<&str> = match self {
             Self::ClaudeCode => {
@@ -202,7 +202,7 @@ impl Program {
         all
     }
 
-    /// With a terminal, where a test can do that.
+    /// With a terminal, for programs that a test can drive that way.
     pub fn at_terminal(self, rig: &Rig) -> Option<Vec<OsString>> {
         (self == Self::ClaudeCode).then(|| {
             let mut all = vec![self.executable(rig.tools()).into_os_string()];
@@ -212,7 +212,7 @@ impl Program {
         })
     }
 
-    /// The set-up as a user would ask for it.
+    /// The set-up as a user would request it.
     pub fn set_up(self, name: Option<&'static str>) -> Vec<&'static str> {
         let name = name.map(|name| ["--agent", name]);
         ["setup", self.word(), "--scope", "project"].into_iter().chain(name.into_iter().flatten()).collect()

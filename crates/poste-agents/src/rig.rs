@@ -1,4 +1,4 @@
-//! A throw-away home and project, with an office of two, and the processes that run in them.
+//! A temporary home and project, with an office of two agents, and the processes that run in them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::Result;
 use crate::programs::Program;
 
-/// Who writes, and who is the program. Words that no program has of its own.
+/// The sender, and the agent that the program runs as. No program uses these words by itself.
 pub const SENDER: &str = "quillon";
 pub const WORKER: &str = "wrenlet";
 
@@ -34,7 +34,7 @@ pub struct Rig {
 
 impl Rig {
     pub fn new(program: Program, poste: &Path, tools: &Path, keep: bool) -> Result<Self> {
-        // Not in the folder of temporary files: Codex mistrusts a home there.
+        // Not in the temporary folder, because Codex distrusts a home there.
         let runs = tools.join("agents/runs");
         let failed = |error: std::io::Error| format!("{}: {error}", runs.display());
         fs::create_dir_all(&runs).map_err(failed)?;
@@ -78,7 +78,7 @@ impl Rig {
         self.root.join(name)
     }
 
-    /// A process of this rig: nothing of ours in its environment, and a group of its own.
+    /// A process of this rig: with nothing of our environment, in its own process group.
     pub fn command(&self, words: &[OsString]) -> Command {
         let (program, arguments) = words.split_first().expect("a command line has a program");
         let mut command = Command::new(program);
@@ -87,7 +87,7 @@ impl Rig {
         command
     }
 
-    /// Its output in files, so that no full pipe can stop it.
+    /// Its output goes to files, so that a full pipe cannot block it.
     pub fn spawn(&self, name: &str, words: &[OsString]) -> Result<Running> {
         let (out, err) = (self.path(&format!("{name}.out")), self.path(&format!("{name}.err")));
         let file = |path: &Path| File::create(path).map_err(|error| format!("{}: {error}", path.display()));
@@ -123,7 +123,7 @@ impl Rig {
         Ok(serde_json::from_str(&out).unwrap_or(Value::String(out)))
     }
 
-    /// The number of what was sent.
+    /// Sends a message and returns its number.
     pub fn send(&self, to: &str, subject: &str, options: &[&str]) -> Result<u64> {
         let body = "Please see to it.";
         let sent = self.poste_as(Some(SENDER), &[&["send", to, subject, body], options].concat())?;
@@ -137,14 +137,14 @@ impl Rig {
             let id = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
             let folder = fs::read_link(entry.path().join("cwd")).ok()?;
             let words = fs::read(entry.path().join("cmdline")).ok()?;
-            // Without words it has ended, and only waits to be noticed.
+            // A process without arguments has exited and only waits to be reaped.
             let counts = folder.starts_with(&self.root) && !words.is_empty();
             counts.then(|| (id, String::from_utf8_lossy(&words).replace('\0', " ")))
         });
         here.collect()
     }
 
-    /// Ends what still runs, by its id, and names it.
+    /// Kills what is still running, by its pid, and names it.
     pub fn left_behind(&self) -> Vec<String> {
         let running = self.running();
         for (id, _) in &running {
@@ -153,7 +153,7 @@ impl Rig {
         running.into_iter().map(|(id, words)| format!("{}: {words}", id.as_raw_nonzero())).collect()
     }
 
-    /// Everything goes, unless it is to be looked at.
+    /// Removes everything, unless it is to be examined.
     pub fn close(mut self, failed: bool) -> Option<PathBuf> {
         self.left_behind();
         let folder = self.folder.take()?;
@@ -193,7 +193,7 @@ impl Running {
         fs::read(&self.out).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
-    /// What it said last, for a report.
+    /// Its last output, for a report.
     pub fn tail(&self) -> String {
         let err = fs::read(&self.err).unwrap_or_default();
         let text = format!("{}{}", self.out(), String::from_utf8_lossy(&err));
@@ -225,7 +225,7 @@ pub fn shortened(text: &str, chars: usize) -> String {
     }
 }
 
-/// For a command line of words that are not all text.
+/// For a command line whose words are not all valid text.
 pub fn words<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Vec<OsString> {
     words.into_iter().map(|word| word.as_ref().to_owned()).collect()
 }

@@ -1,4 +1,4 @@
-//! What is played, and what must be seen in the requests to the model and in the office.
+//! The scenarios, and what must be visible in the requests to the model and in the office.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,19 +14,19 @@ use crate::{Check, Result};
 const TURN_MAX: Duration = Duration::from_secs(90);
 const REQUEST_MAX: Duration = Duration::from_secs(40);
 const SET_UP_MAX: Duration = Duration::from_secs(120);
-/// What a program takes at most to ask a server for its tools.
+/// How long a program takes at most to ask a server for its tools.
 const HANDSHAKE: Duration = Duration::from_secs(2);
 
-/// Subjects that can be nowhere else.
+/// Subjects that cannot occur anywhere else.
 const AT_START: &str = "kestrel at the start";
 const IN_TURN: &str = "plover in the turn";
-/// What the agent's command says after the mail was sent.
+/// What the agent's command prints after the mail was sent.
 const WENT_ON: &str = "redshank went on";
 /// A name that a session takes by itself.
 const LATER: &str = "pipitling";
 const BETWEEN: &str = "lapwing between sessions";
 const WHILE_IDLE: &str = "dunlin while idle";
-/// The model believes that it is done, with work still claimed.
+/// The model believes that it is done, while work is still claimed.
 const EARLY: &str = "I am done, too early.";
 const ANSWER: &str = "The answer is siskin.";
 const SUMMARY: &str = "The plover is done.";
@@ -48,7 +48,7 @@ pub fn all(rig: &Rig, short: bool, tell: Tell<'_>) -> Vec<Check> {
     checks.done
 }
 
-/// A session that was set up without a name, and takes one itself.
+/// A session that was set up without a name and takes one itself.
 pub fn unnamed(rig: &Rig, tell: Tell<'_>) -> Vec<Check> {
     let mut checks = Checks { rig, tell, done: Vec::new(), since: Instant::now() };
     if checks.add("set-up without a name", |rig| set_up(rig, None)) {
@@ -58,7 +58,7 @@ pub fn unnamed(rig: &Rig, tell: Tell<'_>) -> Vec<Check> {
     checks.done
 }
 
-/// Each is told as soon as it is known.
+/// Each check is reported as soon as its result is known.
 struct Checks<'r, 't> {
     rig: &'r Rig,
     tell: Tell<'t>,
@@ -90,7 +90,7 @@ fn set_up(rig: &Rig, name: Option<&'static str>) -> Result<String> {
     Ok(out.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned())
 }
 
-/// One turn without a terminal: mail before it and within it, work that is claimed, a stop that is too early, an answer.
+/// One turn without a terminal: mail before it and during it, claimed work, a stop that is too early, an answer.
 fn turn(checks: &mut Checks<'_, '_>) {
     let rig = checks.rig;
     let mut number = 0;
@@ -136,14 +136,15 @@ fn play_turn(rig: &Rig, number: &mut u64) -> Result<String> {
     Ok(format!("{} requests to the model, {status}", rig.model().asked().len()))
 }
 
-/// A command of the agent that waits for a file, and that file. It waits for the mail, not for a clock; and not for ever.
+/// A command of the agent that waits for a file, and that file. It waits for the mail rather than for a clock, but not
+/// forever.
 fn waits(rig: &Rig) -> Result<(Rule, PathBuf)> {
     let (go, script) = (rig.path("go"), rig.path("wait.sh"));
     let wait = format!(
         "i=0\nwhile [ ! -e '{}' ] && [ $i -lt 300 ]; do sleep 0.1; i=$((i + 1)); done\necho {WENT_ON}\n",
         go.display()
     );
-    // In a file: some programs refuse a command that computes.
+    // In a file, because some programs refuse a command that computes.
     fs::write(&script, wait).map_err(|error| error.to_string())?;
     let (tool, arguments) = rig.program.shell(&format!("sh '{}'", script.display()));
     Ok((Rule::next(Say::call(tool, arguments)), go))
@@ -170,7 +171,7 @@ fn registers(rig: &Rig) -> Result<String> {
     seen(&asked[index], index + 1, &[WENT_ON, IN_TURN])
 }
 
-/// Claims it, wants to stop, answers it and finishes it.
+/// Claims it, tries to stop, answers it and finishes it.
 fn work(number: u64) -> [Rule; 5] {
     [
         Say::call("claim_work", json!({ "number": number })),
@@ -189,7 +190,7 @@ fn end(running: &mut crate::rig::Running) -> String {
     }
 }
 
-/// Where a text is in what is new in a request.
+/// Where a text is in the new part of a request.
 fn seen(asked: &Asked, index: usize, wanted: &[&str]) -> Result<String> {
     let news = asked.news();
     let mut evidence = Vec::new();
@@ -207,7 +208,7 @@ fn seen(asked: &Asked, index: usize, wanted: &[&str]) -> Result<String> {
     Ok(format!("request {index}: {}", evidence.join(", ")))
 }
 
-/// Mail that the agent never asks about comes into its conversation a single time.
+/// Mail that the agent never asks about enters its conversation only once.
 fn told_once(asked: &[Asked]) -> Result<String> {
     let numbered = asked.iter().enumerate();
     let told: Vec<usize> =
@@ -270,7 +271,7 @@ fn resume(rig: &Rig) -> Result<String> {
     seen(first, before + 1, &[SENDER, BETWEEN])
 }
 
-/// A session that somebody sits before: it is woken when idle, and told again after it was compacted.
+/// A session with a person in front of it: it is woken when idle, and told again after it was compacted.
 fn at_terminal(checks: &mut Checks<'_, '_>) {
     let rig = checks.rig;
     let Some(words) = rig.program.at_terminal(rig) else { return };
@@ -298,7 +299,7 @@ fn at_terminal(checks: &mut Checks<'_, '_>) {
     });
 }
 
-/// A prompt before the program knows its servers has no tools in it, and later turns are not told of them.
+/// A prompt before the program knows its servers offers no tools, and later turns do not learn about them.
 fn server_is_there(rig: &Rig) -> Result {
     let deadline = Instant::now() + REQUEST_MAX;
     while !rig.running().iter().any(|(_, words)| words.contains("poste mcp")) {
@@ -322,7 +323,7 @@ fn prompt(rig: &Rig, terminal: &Terminal<'_>, text: &str) -> Result<String> {
     seen(first, before + 1, &[text])
 }
 
-/// Nobody types anything: the mail alone begins a turn.
+/// Nobody types anything: the mail alone starts a turn.
 fn wake(rig: &Rig, sent: &mut u64) -> Result<String> {
     let before = rig.model().asked().len();
     let number = rig.send(WORKER, WHILE_IDLE, &["--type", "directive", "--priority", "urgent"])?;
@@ -368,7 +369,7 @@ fn compact(rig: &Rig, terminal: &Terminal<'_>) -> Result<String> {
 }
 
 fn left_behind(rig: &Rig) -> Result<String> {
-    // What ends with its program needs a moment for it.
+    // A process that ends with its program needs a moment for it.
     let deadline = Instant::now() + Duration::from_secs(3);
     while !rig.running().is_empty() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(50));

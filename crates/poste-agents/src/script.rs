@@ -5,13 +5,13 @@ use serde_json::Value;
 use crate::dialect::Tool;
 use crate::model::Asked;
 
-/// Answered when nothing else is left: the program ends its turn.
+/// The answer when nothing else is left: the program ends its turn.
 const OVER: &str = "Nothing is left to do.";
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Say {
     Text(String),
-    /// By the end of its name: every program puts its own prefix before the name a server gave a tool.
+    /// Matched by the end of its name, because every program adds its own prefix to the name that a server gave a tool.
     Call {
         tool: String,
         arguments: Value,
@@ -28,7 +28,7 @@ impl Say {
     }
 }
 
-/// One answer, given once, or whenever its text is there.
+/// One answer, given once, or whenever its text occurs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     contains: Option<String>,
@@ -37,12 +37,12 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The next answer, whatever was asked.
+    /// The next answer, whatever the request.
     pub fn next(say: Say) -> Self {
         Self { contains: None, always: false, say }
     }
 
-    /// Only to a request that has this text in what is new in it; each time.
+    /// Answers every request whose new part contains this text.
     pub fn whenever(contains: impl Into<String>, say: Say) -> Self {
         Self { contains: Some(contains.into()), always: true, say }
     }
@@ -63,7 +63,8 @@ impl Script {
         self.rules.iter().filter(|rule| !rule.always).count()
     }
 
-    /// The first rule that fits. A rule with a text goes before those without, so that an interruption does not use up a step.
+    /// The first matching rule. A rule with a text goes before those without, so that an interruption does not use up a
+    /// step.
     pub fn answer(&mut self, asked: &Asked) -> Said {
         let news = asked.news();
         let told = |rule: &Rule| rule.contains.as_ref().is_some_and(|text| news.contains(text.as_str()));
@@ -82,7 +83,7 @@ impl Script {
                     self.spend(index);
                     Said::Call(found, arguments)
                 }
-                // A program may hide tools behind a search for them; the search costs no step.
+                // A program may hide tools behind a search for them; the search uses up no step.
                 None => match (asked.hidden_tool(&tool), asked.tool("ToolSearch")) {
                     (Some(name), Some(search)) => {
                         let query = serde_json::json!({ "query": format!("select:{name}"), "max_results": 1 });
@@ -104,7 +105,7 @@ impl Script {
     }
 }
 
-/// An answer in terms of the tools this request offers.
+/// An answer in terms of the tools that this request offers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Said {
     Text(String),

@@ -1,4 +1,4 @@
-//! A terminal of the rig's own, for programs that want one.
+//! A terminal for the rig, for programs that need one.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use crate::rig::{Rig, words};
 
 const COLUMNS: &str = "150";
 const ROWS: &str = "50";
-/// A line and the key that sends it, apart: programs take what comes at once for pasted text.
+/// The pause between a line and the key that submits it: programs take simultaneous input for pasted text.
 const BETWEEN_KEYS: Duration = Duration::from_millis(400);
 const COMMAND_MAX: Duration = Duration::from_secs(20);
 
@@ -53,7 +53,7 @@ impl<'r> Terminal<'r> {
         Ok(())
     }
 
-    /// Whether the program has ended, and with it the only session of the server.
+    /// Waits until the program has ended, and with it the only session of the server.
     pub fn wait_for_end(&self, within: Duration) -> Result {
         let deadline = Instant::now() + within;
         while self.tmux(&words(["has-session", "-t", "agent"])).is_ok() {

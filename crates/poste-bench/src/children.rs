@@ -1,4 +1,4 @@
-//! What this program does when it runs itself: another process that sends, waits, or tells a command's memory.
+//! What this program does when it runs itself: another process that sends, waits, or reports a command's memory.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -15,7 +15,7 @@ pub(crate) const SEND: &str = "child-send";
 pub(crate) const WAIT: &str = "child-wait";
 pub(crate) const PEAK: &str = "child-peak";
 pub(crate) const NOTHING: &str = "child-nothing";
-/// A waiter that hears nothing for so long has missed something.
+/// A waiter that hears nothing for this long has missed something.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs as a child if the arguments say so.
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &[String]) -> Option<Result> {
     }
 }
 
-/// Nanoseconds of the one clock that all processes share.
+/// Nanoseconds of a clock that all processes share.
 pub(crate) fn monotonic_ns() -> i128 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
@@ -46,7 +46,7 @@ fn send(office: &Path, count: &str) -> Result {
     Ok(())
 }
 
-/// Prints when it was woken by each message.
+/// Prints when each message woke it.
 fn wait(office: &Path, count: &str) -> Result {
     let count: u64 = count.parse()?;
     let mut office = place(office).open()?;
@@ -79,8 +79,8 @@ fn ready_then_go() -> Result {
     Ok(())
 }
 
-/// Runs a command and prints the most memory it had. A process of its own, and a small one: the kernel counts what
-/// a parent had before the exec for its child.
+/// Runs a command and prints its peak memory. This needs a small process of its own, because the kernel counts a
+/// parent's memory before the exec towards its child.
 fn peak(program: &str, arguments: &[String]) -> Result {
     let status = Command::new(program).args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).status()?;
     if !status.success() {
@@ -91,7 +91,7 @@ fn peak(program: &str, arguments: &[String]) -> Result {
     Ok(())
 }
 
-/// A child of this program that has said it is ready.
+/// A child of this program that has reported that it is ready.
 pub(crate) struct Ready {
     child: Child,
     pub answers: BufReader<std::process::ChildStdout>,
@@ -131,7 +131,7 @@ impl Ready {
     }
 }
 
-/// The most memory a command had, in kilobytes.
+/// The peak memory of a command, in kilobytes.
 pub(crate) fn peak_kb(command: &Command) -> Result<u64> {
     let mut child = Command::new(std::env::current_exe()?);
     child.arg(PEAK).arg(command.get_program()).args(command.get_args()).stderr(Stdio::null());

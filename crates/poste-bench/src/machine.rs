@@ -1,4 +1,4 @@
-//! The machine a number was measured on: without it a number says nothing.
+//! The machine that a number was measured on. Without it, a number means nothing.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -16,7 +16,7 @@ pub(crate) struct Machine {
     pub memory_mb: u64,
     pub kernel: String,
     pub file_system: String,
-    /// Half of all appends of 512 bytes with fdatasync took no longer than this.
+    /// Half of all 512-byte appends with fdatasync took no longer than this.
     pub fdatasync_p50_us: f64,
     pub load_before: String,
     pub load_after: String,
@@ -46,13 +46,13 @@ impl Machine {
     }
 }
 
-/// How busy the machine was: 1, 5 and 15 minutes.
+/// The load averages over 1, 5 and 15 minutes.
 pub(crate) fn load() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// The type of the mount a folder is on.
+/// The file system type of a folder's mount.
 fn file_system(folder: &Path) -> String {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();

@@ -1,6 +1,7 @@
-//! Measures Poste against the machine it runs on. One run, one machine, in turns; ratios first, absolutes beside them.
+//! Measures Poste against the machine it runs on: one run, one machine, in turns; ratios first, absolute numbers next
+//! to them.
 //!
-//! `cargo xtask bench` builds everything for release and runs this. The short form only shows that it runs.
+//! `cargo xtask bench` builds everything for release and runs this. The short form only shows that it works.
 
 mod children;
 mod machine;
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
 #[derive(Debug)]
 pub(crate) struct Bench {
     poste: PathBuf,
-    /// Where offices are made: on the disk that is measured.
+    /// Where offices are created: on the disk that is measured.
     cache: PathBuf,
     out: PathBuf,
     short: bool,
@@ -98,12 +99,12 @@ impl Bench {
         Ok(())
     }
 
-    /// As many as it takes for a steady number, or just enough to see that it runs.
+    /// As many rounds as a steady number needs, or just enough to see that it works.
     pub(crate) fn rounds(&self, full: usize) -> usize {
         if self.short { (full / 50).clamp(2, 10) } else { full }
     }
 
-    /// The program under measure, in this office.
+    /// The program under measurement, in this office.
     pub(crate) fn poste(&self, office: &Path, speaker: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.poste);
         command

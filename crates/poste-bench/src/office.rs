@@ -1,4 +1,4 @@
-//! Offices to measure in: made through the library, by batches, and kept for the next run.
+//! Offices to measure in: created through the library, in batches, and kept for the next run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use poste_core::store::{Options, schema};
 
 use crate::Result;
 
-/// The agent whose inbox is looked at.
+/// The agent whose inbox is read.
 pub(crate) const READER: &str = "coder";
-/// The agent everything comes from.
+/// The agent that sends everything.
 pub(crate) const WRITER: &str = "lead";
-/// A word of every second message, and one of a single message, for searching.
+/// A word that is in every second message, and one that is in a single message, for searches.
 pub(crate) const COMMON_WORD: &str = "harbour";
 pub(crate) const RARE_WORD: &str = "needlework";
 
 const BATCH: usize = 1_000;
-/// Mail of others goes to so many of them.
+/// How many other agents share the mail that is not for the reader.
 const OTHERS: u64 = 50;
-/// What waits for the reader in every office, whatever its history.
+/// How many messages wait for the reader in every office, whatever its history.
 pub(crate) const WAITING: u64 = 1_000;
 
 pub(crate) fn place(path: &Path) -> Place {
@@ -87,7 +87,7 @@ pub(crate) fn mail_to_reader(nth: u64) -> Proposal {
     mail(to(READER), nth)
 }
 
-/// Proposes and expects everything to be accepted.
+/// Proposes, and expects everything to be accepted.
 pub(crate) fn submit(office: &mut Office, proposals: &[Proposal]) -> Result<Vec<Outcome>> {
     let outcomes = office.submit(proposals, &Rules::none())?;
     if let Some(refused) = outcomes.iter().find(|outcome| !matches!(outcome.verdict, Verdict::Accepted(_))) {
@@ -137,7 +137,7 @@ impl History {
     }
 }
 
-/// Offices with long histories, made once for a shape of the tables.
+/// Offices with long histories, created once per schema.
 #[derive(Debug)]
 pub(crate) struct Cache {
     folder: PathBuf,
@@ -148,7 +148,7 @@ impl Cache {
         let shape: String = schema::CURRENT.steps.iter().map(|step| step.sql).collect();
         let key = poste_core::digest::Digest::of(shape.as_bytes()).short();
         let folder = root.join(format!("offices-{key}"));
-        // Offices of another shape are of no use to anybody any more.
+        // Offices with another schema are no longer of use.
         for entry in fs::read_dir(root).into_iter().flatten().flatten() {
             let name = entry.file_name();
             if name.to_string_lossy().starts_with("offices-") && entry.path() != folder {
@@ -159,7 +159,7 @@ impl Cache {
         Ok(Self { folder })
     }
 
-    /// An office with `WAITING` messages for the reader and `count` of the history.
+    /// An office with `WAITING` messages for the reader and a history of `count` messages.
     pub(crate) fn office(&self, history: History, count: u64) -> Result<PathBuf> {
         let path = self.folder.join(format!("{}-{count}", history.name()));
         if path.exists() {
@@ -174,7 +174,7 @@ impl Cache {
     }
 }
 
-/// Makes an office with a history.
+/// Creates an office with a history.
 pub(crate) fn fill(path: &Path, history: History, count: u64) -> Result {
     let others: Vec<String> = (0..OTHERS).map(|nth| format!("other-{nth}")).collect();
     let mut office = create(path, [READER, WRITER].into_iter().chain(others.iter().map(String::as_str)))?;
@@ -202,7 +202,7 @@ pub(crate) fn done(actor: &str, message: MessageNo) -> Proposal {
     proposal(actor, Intent::Done(Done { message, token: None, artifacts: Vec::new() }), None)
 }
 
-/// The bytes of an office's database and WAL.
+/// The size of an office's database and WAL, in bytes.
 pub(crate) fn file_bytes(path: &Path) -> u64 {
     ["office.db", "office.db-wal"].iter().map(|name| fs::metadata(path.join(name)).map_or(0, |meta| meta.len())).sum()
 }

@@ -1,4 +1,4 @@
-//! A drawing of cost against history: one panel a kind of history, one line an operation.
+//! A plot of cost against history: one panel per kind of history, one line per operation.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ const PANEL_HEIGHT: f64 = 260.0;
 const LEFT: f64 = 62.0;
 const TOP: f64 = 70.0;
 const GAP: f64 = 34.0;
-/// Distinct in colour and, for those who do not see them, by dash; the legend shows both.
+/// Distinct in colour and, for readers who cannot see the difference, in dash; the legend shows both.
 const STYLES: [(&str, &str); 6] = [
     ("#0072b2", ""),
     ("#d55e00", "6 3"),

@@ -1,4 +1,4 @@
-//! What was measured, as a page for people and as JSON beside it.
+//! The measurements, as a page for people and as JSON next to it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::machine::Machine;
 use crate::{Result, plot};
 
-/// What we set out to reach.
+/// The target for a number.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Aim {
@@ -33,7 +33,7 @@ impl Aim {
     }
 }
 
-/// One number, with what it is measured against.
+/// One number, with what it is compared to.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Line {
     pub group: &'static str,
@@ -42,7 +42,7 @@ pub(crate) struct Line {
     pub unit: &'static str,
     pub aim: Option<Aim>,
     pub met: Option<bool>,
-    /// The absolutes behind a ratio.
+    /// The absolute numbers behind a ratio.
     pub detail: String,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Report {
     pub form: &'static str,
     pub machine: Machine,
     pub lines: Vec<Line>,
-    /// Measures that could not be taken, and why.
+    /// Measurements that could not be taken, and why.
     pub left_out: Vec<String>,
     pub points: Vec<Point>,
 }
@@ -104,7 +104,7 @@ impl Report {
         self.left_out.push(why);
     }
 
-    /// Writes `DATE.md`, `DATE.json` and, when growth was measured, `DATE.svg`.
+    /// Writes `DATE.md`, `DATE.json` and, if growth was measured, `DATE.svg`.
     pub(crate) fn write(&self, folder: &Path) -> Result<PathBuf> {
         fs::create_dir_all(folder)?;
         let page = folder.join(format!("{}.md", self.date));
@@ -163,7 +163,7 @@ impl Report {
     }
 }
 
-/// A number as a person reads it.
+/// A number formatted for people.
 pub(crate) fn quantity(value: f64, unit: &str) -> String {
     match unit {
         "×" => format!("{value:.2}×"),

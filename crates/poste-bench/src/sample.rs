@@ -1,10 +1,10 @@
-//! Times that were measured, and what to say of them.
+//! Measured times, and statistics about them.
 
 use std::time::{Duration, Instant};
 
 use crate::Result;
 
-/// Times of one thing, in the order they were taken.
+/// Times of one action, in the order they were taken.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sample {
     times: Vec<Duration>,
@@ -15,7 +15,7 @@ impl Sample {
         self.times.push(time);
     }
 
-    /// The time that `percent` of all do not exceed.
+    /// The time that `percent` of all times do not exceed.
     pub(crate) fn percentile_us(&self, percent: f64) -> f64 {
         let mut sorted = self.times.clone();
         sorted.sort_unstable();
@@ -30,23 +30,23 @@ impl Sample {
         self.percentile_us(50.0)
     }
 
-    /// How many a second, at the mean: stalls count.
+    /// How many per second, on average, so that stalls count.
     pub(crate) fn rate(&self) -> f64 {
         self.times.len() as f64 / self.times.iter().sum::<Duration>().as_secs_f64()
     }
 }
 
-/// Something that times itself.
+/// An action that times itself.
 pub(crate) type Action<'a> = Box<dyn FnMut() -> Result<Duration> + 'a>;
 
-/// Times all of it.
+/// Times the whole action.
 pub(crate) fn timed(action: impl FnOnce() -> Result) -> Result<Duration> {
     let started = Instant::now();
     action()?;
     Ok(started.elapsed())
 }
 
-/// Times several things in turns, so that whatever else the machine does falls on all of them alike.
+/// Times several actions in turns, so that other load on the machine affects all of them equally.
 pub(crate) fn in_turns(rounds: usize, actions: &mut [Action<'_>]) -> Result<Vec<Sample>> {
     let warm_up = (rounds / 10).clamp(1, 20);
     let mut samples = vec![Sample::default(); actions.len()];

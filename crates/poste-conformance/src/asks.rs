@@ -1,4 +1,5 @@
-//! Tools that want something of the client: asked for directly in older revisions, by an answer that says so in the newest.
+//! Tools that need something from the client: in older revisions they request it directly, in the newest their answer
+//! says so.
 
 use poste_connect::mcp::{Call, ErrorData};
 use rmcp::model::{
@@ -9,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::fixture::{made, text};
 
-/// Nobody is kept out by it: it is a test.
+/// A fixed key is fine, because this is a test.
 const KEY: &[u8] = b"a key that is long enough to seal what a test keeps";
 
 #[derive(Debug)]
@@ -87,7 +88,7 @@ impl Asks {
         }
     }
 
-    /// What the client was given to keep. It comes back from outside: what was changed is refused.
+    /// The state that the client was given to keep. It returns from outside, so a changed one is refused.
     fn state(&self, request: &CallToolRequestParams) -> Result<Option<Value>, ErrorData> {
         let Some(sealed) = &request.request_state else { return Ok(None) };
         let changed = |_| ErrorData::invalid_params("the state of the request was changed", None);
@@ -105,7 +106,7 @@ pub fn input(requests: Value) -> Result<InputRequiredResult, ErrorData> {
     Ok(InputRequiredResult::from_input_requests(made::<InputRequests>(requests)?))
 }
 
-/// An answer that is none (a number, say) is asked for again.
+/// An invalid answer (a number, say) is requested again.
 pub fn response<'a>(responses: Option<&'a InputResponses>, key: &str) -> Option<&'a Map<String, Value>> {
     responses.and_then(|responses| responses.get(key)).and_then(Value::as_object)
 }
@@ -125,7 +126,7 @@ fn roots() -> Value {
     json!({ "method": "roots/list" })
 }
 
-/// Only what this client said it can do.
+/// Only asks for what this client said it can do.
 fn of_its_capabilities(request: &CallToolRequestParams, call: &Call) -> Result<CallToolResponse, ErrorData> {
     if request.input_responses.is_some() {
         return Ok(text("Everything is there."));
@@ -147,7 +148,7 @@ fn of_its_capabilities(request: &CallToolRequestParams, call: &Call) -> Result<C
     Ok(input(Value::Object(all))?.into())
 }
 
-/// What the client did not want to do is told as a tool's own failure.
+/// If the client declines, the tool itself reports a failure.
 fn told<T: std::fmt::Debug, E: std::fmt::Display>(answer: Result<T, E>) -> CallToolResponse {
     match answer {
         Ok(answer) => text(&format!("It answered: {answer:?}")),

@@ -16,9 +16,9 @@ use crate::asks::{self, Asks};
 
 /// One red dot.
 const IMAGE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8/5+hHgAHggJ/PchI7wAAAABJRU5ErkJggg==";
-/// No sound.
+/// Silence.
 const AUDIO: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
-/// The suite wants to see notifications come one after the other.
+/// The suite wants to see notifications arrive one after the other.
 const BREATH: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Fixture {
     }
 }
 
-/// What is written here by hand is right, or the suite says so.
+/// The handwritten values here are valid, or the suite reports them.
 pub fn made<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
     serde_json::from_value(value).map_err(|error| ErrorData::internal_error(error.to_string(), None))
 }
@@ -276,7 +276,7 @@ fn one_string(name: &str) -> Value {
     json!({ "type": "object", "properties": { name: { "type": "string" } }, "required": [name] })
 }
 
-/// An argument that goes into a header of the request as well.
+/// An argument that is also sent in a header of the request.
 fn custom_header() -> Value {
     let value = json!({ "type": "string", "x-mcp-header": "Value" });
     json!({ "type": "object", "properties": { "value": value }, "required": ["value"] })
@@ -300,7 +300,7 @@ fn every_keyword() -> Value {
 }
 fn log(call: &Call, level: LoggingLevel, line: &str) {
     let message = LoggingMessageNotificationParam::new(level, json!(line)).with_logger("poste-conformance");
-    // A client that is gone hears nothing.
+    // A client that is gone does not need the message.
     let _ = call.block_on(call.context().peer.notify_logging_message(message));
 }
 fn needs_sampling(call: &Call) -> Result<CallToolResponse, ErrorData> {

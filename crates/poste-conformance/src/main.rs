@@ -1,6 +1,7 @@
-//! The server of `poste mcp`, with another table: the tools, resources and prompts that the official conformance suite calls.
+//! The server of `poste mcp` with another table: the tools, resources and prompts that the official conformance suite
+//! calls.
 //!
-//! It listens on a free port of loopback, prints its address, and ends when its stdin does.
+//! It listens on a free loopback port, prints its address, and ends when its stdin does.
 
 #![allow(deprecated, reason = "the suite tests what older revisions have")]
 
@@ -39,7 +40,7 @@ fn run() -> std::io::Result<()> {
     let router = axum::Router::new().nest_service("/mcp", service);
     runtime.spawn(async move { axum::serve(listener, router).await });
     writeln!(std::io::stdout(), "{url}")?;
-    // Whoever started it holds the other end.
+    // The parent process holds the other end.
     std::io::stdin().read_to_end(&mut Vec::new())?;
     runtime.shutdown_background();
     Ok(())

@@ -1,4 +1,4 @@
-//! Clocks a test sets by hand: nothing waits, and the same steps give the same times.
+//! Clocks that a test sets by hand: nothing waits, and the same steps give the same times.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::SeqCst};
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::SeqCst};
 use poste_core::Timestamp;
 use poste_core::store::clock::{Boot, Clock};
 
-/// When every simulated clock starts: early in 2027, far from both ends of what a [`Timestamp`] can say.
+/// When every simulated clock starts: early in 2027, far from both ends of the range of a [`Timestamp`].
 pub const START_MS: i64 = 1_800_000_000_000;
 
-/// A wall clock and a boot clock that move only when told to. Share it: everybody who holds it sees the same time.
+/// A wall clock and a boot clock that move only when told to. All holders of a shared clock see the same time.
 #[derive(Debug)]
 pub struct SimClock {
     wall_ms: AtomicI64,
@@ -22,14 +22,14 @@ impl SimClock {
         Arc::new(Self { wall_ms: AtomicI64::new(START_MS), boot_ms: AtomicI64::new(0), boot: AtomicU32::new(1) })
     }
 
-    /// Time passes: both clocks agree on it.
+    /// Lets time pass on both clocks.
     pub fn advance(&self, ms: i64) {
         assert!(ms >= 0, "time does not pass backwards; step_wall does that");
         self.wall_ms.fetch_add(ms, SeqCst);
         self.boot_ms.fetch_add(ms, SeqCst);
     }
 
-    /// Somebody sets the wall clock, forwards or backwards; the boot clock knows nothing of it.
+    /// Sets the wall clock, forward or backward, without moving the boot clock.
     pub fn step_wall(&self, ms: i64) {
         self.wall_ms.fetch_add(ms, SeqCst);
     }
@@ -38,7 +38,7 @@ impl SimClock {
         self.wall_ms.store(at.ms(), SeqCst);
     }
 
-    /// The machine was off for a while: another boot, whose clock starts again.
+    /// The machine was off for a while: a new boot, whose clock starts at zero.
     pub fn reboot(&self, off_ms: i64) {
         self.wall_ms.fetch_add(off_ms, SeqCst);
         self.boot_ms.store(0, SeqCst);

@@ -1,16 +1,16 @@
-//! Records no honest program writes: envelopes with a right checksum around anything.
+//! Records that no honest program writes: envelopes with a correct checksum around anything.
 //!
-//! The checksum guards against damage, not against malice: whoever can append can compute it. So the fold has to
-//! stand every envelope that passes it, and these are made to pass it.
+//! The checksum guards against damage, not against malice: a process that can append can also compute it. So the fold
+//! has to withstand every envelope that passes, and these are made to pass.
 
 use poste_core::Digest;
 use poste_core::log::{Envelope, Malformed, Sealed};
 use serde_json::value::RawValue;
 
-/// Must be what `poste_core::log::Sealed` writes and reads; the golden records hold it still.
+/// Must match what `poste_core::log::Sealed` writes and reads; the golden records keep it from changing.
 const CHECKSUM_HEX_DIGITS: usize = 16;
 
-/// Puts the right checksum behind a JSON object, whatever the object says.
+/// Appends the correct checksum to a JSON object, whatever is in it.
 pub fn with_checksum(object: &[u8]) -> Vec<u8> {
     let mut bytes = object.to_vec();
     assert_eq!(bytes.pop(), Some(b'}'), "an envelope is a JSON object");
@@ -21,7 +21,7 @@ pub fn with_checksum(object: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A sealed record as `change` leaves its envelope.
+/// Seals a record again after `change` has edited its envelope.
 pub fn reseal(original: &Sealed, change: impl FnOnce(&mut Envelope)) -> Result<Sealed, Malformed> {
     let mut envelope = original.envelope.clone();
     change(&mut envelope);
@@ -29,7 +29,7 @@ pub fn reseal(original: &Sealed, change: impl FnOnce(&mut Envelope)) -> Result<S
     Sealed::open(with_checksum(&object))
 }
 
-/// A header of any JSON text.
+/// A header from any JSON text.
 pub fn header(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.to_owned()).expect("a header is JSON")
 }

@@ -1,14 +1,14 @@
-//! What must hold of an office at any time.
+//! What must hold for an office at any time.
 //!
 //! The numbers I1 … I9 are those of the fault model:
 //!
-//! * I1 nothing acknowledged is lost, I2 nothing appears that was not sent, I4 one order for all, and each sender's
-//!   own order kept, I6 equal digests at equal positions: of a whole simulation, [`of_simulation`].
-//! * I3 one effect per id, I5 tables equal the folded log, I7 at most one live claim a delivery, I8 every delivery
-//!   in one named state, I9 the file is sound: of one store, [`quick`] and [`full`].
+//! * For a whole simulation, [`of_simulation`]: I1 nothing acknowledged is lost, I2 nothing appears that was not sent,
+//!   I4 there is one order for all and each sender's own order is kept, I6 digests are equal at equal positions.
+//! * For one store, [`quick`] and [`full`]: I3 one effect per id, I5 the tables equal the folded log, I7 at most one
+//!   live claim per delivery, I8 every delivery is in one named state, I9 the file is sound.
 //!
-//! The checks say what rows must look like without asking the code that wrote them: plain SQL over the tables,
-//! and a second, much simpler model of a delivery's life that reads only its history.
+//! The checks describe rows without using the code that wrote them: plain SQL over the tables, and a second, much
+//! simpler model of a delivery's life that reads only its history.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +23,7 @@ use poste_core::{Digest, Error, Position};
 
 use crate::sim::Simulation;
 
-/// Something that does not hold, and where.
+/// An invariant that does not hold, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     pub check: &'static str,
@@ -36,7 +36,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// A query that finds what is wrong: one row, one text, for each offender.
+/// A query that finds violations: one row with one text per offender.
 struct Check {
     name: &'static str,
     offenders: &'static str,
@@ -46,14 +46,19 @@ const fn check(name: &'static str, offenders: &'static str) -> Check {
     Check { name, offenders }
 }
 
-/// States in the tables: 0 pending, 1 claimed, 2 done, 3 failed, 4 dead, 5 expired, 6 returned. Events: 1 claimed,
-/// 5 acked, 12 retried, 14 late, 18 reminded, 19 dropped. Kinds of records: 20 send, 22 claim, 24 done, 25 fail,
-/// 50 to 52 a version of a context, 57 an agreement, 60 handoff.create, 61 accept, 62 reject, 63 withdraw, 81 an
-/// approval's answer. Due: 0 lease, 1 ready, 2 expiry, 3 response, 4 the lock of a context, 5 a reservation, 6 an approval's
-/// deadline, 7 the time of a step, 8 the lease of a rule. Reasons: up to 3 an end a recipient made, 9 stopped by gates, 10 defaulted, 11 withdrawn, 12 settled, 13
-/// unanswered, 14 cancelled with its workflow, 15 out of time. Approvals: 0 open, 1 answered, 2 defaulted. Sessions: 0 live, 2 taken over; their notes: 2 a question, 3 an
-/// answer. They are written out here on purpose: a renumbering in the code would break every file there is, and must fail
-/// here.
+/// The numbers in these queries are written out on purpose: renumbering them in the code would break every existing
+/// file, and must fail here.
+///
+/// * States: 0 pending, 1 claimed, 2 done, 3 failed, 4 dead, 5 expired, 6 returned.
+/// * Events: 1 claimed, 5 acked, 12 retried, 14 late, 18 reminded, 19 dropped.
+/// * Kinds of records: 20 send, 22 claim, 24 done, 25 fail, 50 to 52 a version of a context, 57 an agreement, 60
+///   handoff.create, 61 accept, 62 reject, 63 withdraw, 81 an approval's answer.
+/// * Due: 0 lease, 1 ready, 2 expiry, 3 response, 4 the lock of a context, 5 a reservation, 6 an approval's deadline, 7
+///   the time limit of a step, 8 the lease of a rule.
+/// * Reasons: up to 3 an end made by a recipient, 9 stopped by gates, 10 defaulted, 11 withdrawn, 12 settled, 13
+///   unanswered, 14 cancelled with its workflow, 15 timed out.
+/// * Approvals: 0 open, 1 answered, 2 defaulted.
+/// * Sessions: 0 live, 2 taken over. Their notes: 2 a question, 3 an answer.
 const CHECKS: &[Check] = &[
     // I3: one effect per id.
     check(
@@ -98,7 +103,7 @@ const CHECKS: &[Check] = &[
          WHERE position IS NOT NULL
            AND (position NOT IN (SELECT position FROM ids) OR position IN (SELECT position FROM outcomes))",
     ),
-    // I7: at most one live claim a delivery.
+    // I7: at most one live claim per delivery.
     check(
         "I7 claimed means holder, lease and token",
         "SELECT 'delivery ' || number FROM deliveries
@@ -109,7 +114,8 @@ const CHECKS: &[Check] = &[
         "SELECT 'delivery ' || number FROM deliveries
          WHERE (state <> 1 AND lease_until IS NOT NULL) OR (state = 0 AND (holder IS NOT NULL OR session IS NOT NULL))",
     ),
-    // An ack ends mail that nobody holds: its holder is who took note, its token an older claim's (reason 1).
+    // An ack ends mail that nobody holds: its holder is the agent that acked it, and its token is from an older claim
+    // (reason 1).
     check(
         "I7 a token is the record of a claim by the holder",
         "SELECT 'delivery ' || number FROM deliveries
@@ -134,7 +140,7 @@ const CHECKS: &[Check] = &[
          SELECT agent FROM subscriptions
          WHERE agent NOT IN (SELECT name FROM agents WHERE retired_at IS NULL)",
     ),
-    // I8: every delivery in one named state, with an age and a reason.
+    // I8: every delivery is in one named state, with an age and a reason.
     check("I8 states have names", "SELECT 'delivery ' || number FROM deliveries WHERE state NOT BETWEEN 0 AND 6"),
     check(
         "I8 a delivery has a message and its rank",
@@ -241,7 +247,7 @@ const CHECKS: &[Check] = &[
                 OR last_message IS NOT (SELECT max(number) FROM messages WHERE topic = t.name))
          UNION ALL SELECT topic FROM messages WHERE topic IS NOT NULL AND topic NOT IN (SELECT name FROM topics)",
     ),
-    // I9: the numbers have no holes and the rows point to each other.
+    // I9: the numbers have no gaps, and the rows refer to each other.
     check(
         "I9 message numbers are 1, 2, 3 …",
         "WITH known AS (SELECT number FROM messages UNION ALL SELECT number FROM archived_messages)
@@ -293,7 +299,8 @@ const CHECKS: &[Check] = &[
         "I9 a refused or repeated record has no content",
         "SELECT 'record ' || position FROM content JOIN outcomes USING (position) WHERE code <> 'unknown_kind'",
     ),
-    // Workflows: 0 open. Their steps: 2 done, 3 left out, 4 failed. Their messages: 0 open, 1 done, 2 failed; part 0 is work.
+    // Workflows: 0 open. Their steps: 2 done, 3 skipped, 4 failed. Their messages: 0 open, 1 done, 2 failed; part 0 is
+    // work.
     check(
         "I8 a workflow is over or somebody speaks for it",
         "SELECT label FROM workflows LEFT JOIN agents a ON a.name = owner
@@ -338,7 +345,7 @@ const CHECKS: &[Check] = &[
          UNION ALL
          SELECT 'delivery ' || delivery FROM numbered_steps WHERE delivery NOT IN (SELECT number FROM deliveries)",
     ),
-    // Handoffs: 0 pending, 1 accepted, 2 rejected, 3 withdrawn, and from 4 on what became of their delivery.
+    // Handoffs: 0 pending, 1 accepted, 2 rejected, 3 withdrawn, and from 4 on the end of their delivery.
     check(
         "I8 a handoff is decided by its record, and by no other",
         "SELECT 'handoff ' || number FROM handoffs h LEFT JOIN log d ON d.position = h.decision
@@ -582,13 +589,13 @@ const REFOLD: &str = "I5 tables are the folded log";
 const CHAIN: &str = "I9 the chain holds";
 const INTEGRITY: &str = "I9 SQLite finds the file sound";
 
-/// The names of everything [`full`] checks, so that a test can show that each of them bites.
+/// The names of everything that [`full`] checks, so that a test can show that each of them can fail.
 pub fn names() -> Vec<&'static str> {
     let more = [DROPPED_KEEPS_NO_OUTCOMES, APART, HISTORY, REFOLD, CHAIN, INTEGRITY];
     CHECKS.iter().map(|check| check.name).chain(more).collect()
 }
 
-/// What one pass over the tables can tell. Cheap on a small office.
+/// What one pass over the tables can find. Cheap on a small office.
 pub fn quick(store: &Store) -> Result<Vec<Violation>, Error> {
     let mut violations = Vec::new();
     for check in CHECKS {
@@ -629,7 +636,8 @@ fn offenders(store: &Store, check: &'static str, sql: &str) -> Result<Vec<Violat
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// Every two agents' reservations that overlap, unless both are shared. No index, no prefix: all pairs.
+/// Every overlap between reservations of two agents, unless both are shared. Uses no index and no prefix: compares all
+/// pairs.
 fn held_twice(store: &Store) -> Result<Vec<String>, Error> {
     let held = store.tables()?.reservations()?;
     let mut found = Vec::new();
@@ -644,7 +652,7 @@ fn held_twice(store: &Store) -> Result<Vec<String>, Error> {
     Ok(found)
 }
 
-/// Tables two stores do not agree on.
+/// The tables on which two stores differ.
 pub fn differences(one: &Store, other: &Store) -> Result<Vec<String>, Error> {
     if digest(one.conn())? == digest(other.conn())? {
         return Ok(Vec::new());
@@ -668,7 +676,7 @@ fn broken_chain(store: &Store) -> Result<Option<Position>, Error> {
     Ok(None)
 }
 
-/// A delivery as its history alone tells it.
+/// A delivery according to its history alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Life {
     state: State,
@@ -678,12 +686,12 @@ struct Life {
 impl Life {
     const STORED: Self = Self { state: State::Pending, attempts: 0 };
 
-    /// What one event makes of it; `None` when it cannot have happened then.
+    /// The result of one event; `None` if it cannot happen in this state.
     fn after(self, event: Event) -> Option<Self> {
         use State::{Claimed, Dead, Done, Expired, Failed, Pending, Returned};
         let to = |state| Some(Self { state, ..self });
         match (self.state, event) {
-            // Marks change no state.
+            // Marks do not change the state.
             (_, Event::Shown | Event::Answered | Event::Late | Event::RunEnded) => Some(self),
             (Pending | Claimed, Event::Acked | Event::Reminded | Event::WakeRequested | Event::WakeFailed)
             | (Pending, Event::Ready | Event::Delivered | Event::Held) => Some(self),
@@ -697,13 +705,13 @@ impl Life {
             (Claimed, Event::LeaseExpired | Event::AttemptFailed) => {
                 Some(Self { state: Pending, attempts: self.attempts + 1 })
             }
-            // Only an ack, and the decision of a question, ends what nobody claimed.
+            // Only an ack, or the decision of an approval, ends an unclaimed delivery.
             (Pending | Claimed, Event::Done) => to(Done),
             (Claimed, Event::Failed) => to(Failed),
             (Pending, Event::Dead) if self.attempts > 0 => to(Dead),
-            // The deadline of a question also ends what somebody holds.
+            // The deadline of an approval also ends a claimed delivery.
             (Pending | Claimed, Event::Expired) => to(Expired),
-            // A recipient that retires has given up its claims first; whoever closes a conversation takes them.
+            // A retiring recipient has given up its claims first; closing a conversation takes them away.
             (Pending | Claimed, Event::Returned) => to(Returned),
             (Failed | Dead | Expired | Returned, Event::Retried) => Some(Self::STORED),
             _ => None,
@@ -711,7 +719,7 @@ impl Life {
     }
 }
 
-/// Numbers are read as they are: a damaged table is what this has to see, not to stumble over.
+/// Reads plain numbers, because a damaged table must be reported here, not cause an error.
 fn impossible_histories(store: &Store) -> Result<Vec<String>, Error> {
     let mut wrong = Vec::new();
     let mut lives: BTreeMap<DeliveryNo, Life> = BTreeMap::new();
@@ -743,7 +751,7 @@ fn impossible_histories(store: &Store) -> Result<Vec<String>, Error> {
     Ok(wrong)
 }
 
-/// I1, I2, I4 and I6 of a simulation that was healed.
+/// I1, I2, I4 and I6 for a simulation that has healed.
 pub fn of_simulation(simulation: &Simulation) -> Result<Vec<Violation>, Error> {
     let mut violations = Vec::new();
     nothing_acknowledged_is_lost(simulation, &mut violations)?;
@@ -780,7 +788,7 @@ fn nothing_acknowledged_is_lost(simulation: &Simulation, violations: &mut Vec<Vi
         if !records.iter().any(|record| record.position == position && same(&record)) {
             lost("I1 an answer names its position", format!("it is not at {position}"));
         }
-        // Whoever folds the log later must come to the verdict the caller was given.
+        // Folding the log later must reach the verdict that the caller was given.
         let kept = healed.refusal(position)?.map(|refused| refused.code);
         let told = match &outcome.verdict {
             Verdict::Accepted(_) => None,
@@ -802,7 +810,7 @@ fn nothing_appears_unsent(simulation: &Simulation, violations: &mut Vec<Violatio
     }
 }
 
-/// If a caller had its answer to one proposal before it first sent the next, the log has them in that order.
+/// If a caller had the answer to one proposal before it first sent the next, the log has them in that order.
 fn each_senders_order_is_kept(simulation: &Simulation, violations: &mut Vec<Violation>) {
     let mut first_position: BTreeMap<String, Position> = BTreeMap::new();
     for record in simulation.sequencer.records() {

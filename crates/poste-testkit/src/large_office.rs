@@ -1,4 +1,4 @@
-//! A large office full of mail to search: one word stands in one message, another in every second one.
+//! A large office full of mail to search. One word is in a single message, another in every second one.
 
 use poste_core::Error;
 use poste_core::log::{Body, Content, Intent, Proposal, Register, Send, Via};
@@ -7,19 +7,19 @@ use poste_core::text::{Name, TypeName};
 
 use crate::rng::Rng;
 
-/// Stands in one message, in the middle of the office.
+/// Is in a single message, in the middle of the office.
 pub const RARE: &str = "zanzibar";
-/// Stands in every second message.
+/// Is in every second message.
 pub const COMMON: &str = "quorum";
-/// Sends every tenth message; all the others share the rest.
+/// Sends every tenth message; the other agents share the rest.
 pub const SENDER: &str = "agent-0";
 const AGENTS: usize = 10;
 const BATCH: usize = 1_000;
-/// Different words a body is made of, and how many of them it has on average.
+/// The size of the vocabulary of bodies, and the average number of words in one.
 const VOCABULARY: usize = 20_000;
 const BODY_WORDS: i64 = 40;
 
-/// Fills an office with so many messages. The same seed gives the same mail.
+/// Fills an office with `messages` messages. The same seed gives the same mail.
 pub fn fill(office: &mut Office, messages: usize, seed: u64) -> Result<(), Error> {
     let mut rng = Rng::new(seed);
     let names: Vec<Name> = (0..AGENTS).map(|index| parsed(&format!("agent-{index}"))).collect();
@@ -55,7 +55,7 @@ fn message(office: &Office, rng: &mut Rng, names: &[Name], index: usize, is_rare
     proposal(office, &format!("message {index}"), from, Intent::Send(send), Some(content))
 }
 
-/// Some words, the first of the vocabulary far more often than the last, as in any language.
+/// Some words. The first of the vocabulary are far more frequent than the last, as in any language.
 fn words(rng: &mut Rng, low: i64, high: i64) -> String {
     let count = rng.between(low, high);
     let some: Vec<String> = (0..count)
@@ -68,7 +68,7 @@ fn words(rng: &mut Rng, low: i64, high: i64) -> String {
     some.join(" ")
 }
 
-/// The word of a number: syllables, so that words look like words to the index.
+/// The word for a number: syllables, so that the index sees plausible words.
 fn word(mut number: usize) -> String {
     const SYLLABLES: [&str; 16] =
         ["ba", "de", "fi", "go", "hu", "ka", "le", "mi", "no", "pu", "ra", "se", "ti", "vo", "wu", "xa"];

@@ -1,5 +1,5 @@
-//! The schema of a program of the future: one step more than today's. Which programs its step still lets in is the
-//! difference between the three.
+//! The schema of a future program: one step more than today's. The three variants differ in which older programs they
+//! still let in.
 
 use poste_core::store::schema::{CURRENT, Schema, Step};
 
@@ -10,10 +10,10 @@ pub const LETS_IN_READERS: Schema = Schema { steps: &[NOW, Step { sql: STEP, min
 pub const LETS_IN_WRITERS: Schema = Schema { steps: &[NOW, Step { sql: STEP, min_writer: 1, min_reader: 1 }] };
 pub const LETS_IN_NOBODY: Schema = Schema { steps: &[NOW, Step { sql: STEP, min_writer: 2, min_reader: 2 }] };
 
-// A real second step makes the one above the third.
+// A real second step would make the one above the third.
 const _: () = assert!(CURRENT.steps.len() == 1);
 
-/// As `POSTE_NEXT_LETS_IN` says: `readers` (the default), `writers` or `nobody`.
+/// The variant that `POSTE_NEXT_LETS_IN` names: `readers` (the default), `writers` or `nobody`.
 pub fn schema_from_environment() -> Schema {
     match std::env::var("POSTE_NEXT_LETS_IN").as_deref() {
         Ok("writers") => LETS_IN_WRITERS,

@@ -1,5 +1,5 @@
-//! Reports tell the same story from different sides: of one message, of a conversation, of an agent, of a day. Whatever
-//! the history, they must agree.
+//! Reports tell the same story from different sides: per message, conversation, agent and day. They must agree for
+//! every history.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use poste_core::text::Label;
 use poste_core::views::{self, AgentReport, ConversationStatus, DayReport, Happening, ThreadStatus};
 use poste_core::{Error, MessageNo, Position, Timestamp};
 
-/// Where two reports of an office contradict each other or themselves.
+/// Where reports of an office contradict each other or themselves.
 pub fn contradictions(store: &Store, now: Timestamp) -> Result<Vec<String>, Error> {
     let mut found = Vec::new();
     let last = store.tables()?.cursor.message_last;
@@ -89,7 +89,7 @@ fn of_conversation(
     Ok(())
 }
 
-/// What everybody did in all the time there was is what happened in it, also when it is told in two parts.
+/// The sum of all agents' actions is what happened in the whole period, also if the period is reported in two parts.
 fn of_time(store: &Store, last: MessageNo, now: Timestamp, found: &mut Vec<String>) -> Result<(), Error> {
     let tables = store.tables()?;
     let middle = Position(tables.cursor.head.position.0.div_ceil(2));
@@ -125,7 +125,7 @@ fn of_time(store: &Store, last: MessageNo, now: Timestamp, found: &mut Vec<Strin
     Ok(())
 }
 
-/// How often who did what; what belongs to nobody stands under no name.
+/// How often each agent did each thing. What belongs to no agent has an empty name.
 type Sums = BTreeMap<(String, &'static str), u64>;
 
 fn add(mut one: Sums, other: Sums) -> Sums {

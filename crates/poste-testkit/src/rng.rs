@@ -1,9 +1,9 @@
-//! Random numbers that a seed decides alone: SplitMix64.
+//! Random numbers that depend on a seed alone: SplitMix64.
 //!
-//! No crate, because a seed in an old bug report must give the same history for ever: a generator that changes
-//! with an upgrade would make every recorded seed worthless.
+//! This is not a crate, because a seed in an old bug report must give the same history forever. A generator that
+//! changes with an upgrade would make every recorded seed worthless.
 
-/// A stream of numbers. Two generators of the same seed give the same stream.
+/// A stream of numbers. Two generators with the same seed give the same stream.
 #[derive(Debug, Clone)]
 pub struct Rng {
     state: u64,
@@ -22,18 +22,18 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A stream of its own, so that one part drawing more does not shift what another part draws.
+    /// A separate stream, so that drawing more in one part does not shift what another part draws.
     pub fn fork(&mut self) -> Self {
         Self::new(self.next_u64())
     }
 
-    /// 0 up to and without `bound`. The slight bias of a remainder does not matter here.
+    /// From 0 up to, but not including, `bound`. The slight bias of a remainder does not matter here.
     pub fn below(&mut self, bound: usize) -> usize {
         assert!(bound > 0, "there is nothing below 0");
         usize::try_from(self.next_u64() % bound as u64).expect("smaller than a usize")
     }
 
-    /// Both ends included.
+    /// From `low` to `high`, both included.
     pub fn between(&mut self, low: i64, high: i64) -> i64 {
         assert!(low <= high, "{low} is above {high}");
         let span = high.abs_diff(low).wrapping_add(1);
@@ -50,12 +50,12 @@ impl Rng {
         &items[self.below(items.len())]
     }
 
-    /// As [`pick`](Self::pick), where there may be nothing to pick from.
+    /// Like [`pick`](Self::pick), for a list that may be empty.
     pub fn pick_any<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         if items.is_empty() { None } else { Some(self.pick(items)) }
     }
 
-    /// One of the choices, each as likely as its weight says.
+    /// One of the choices, with the probability given by its weight.
     pub fn weighted<T: Copy>(&mut self, choices: &[(u32, T)]) -> T {
         let total: u32 = choices.iter().map(|(weight, _)| weight).sum();
         let mut drawn = u32::try_from(self.below(total as usize)).expect("below a u32");

@@ -1,4 +1,4 @@
-//! Running a property over many seeds, and saying how to run the one that failed.
+//! Runs a property over many seeds, and reports how to run the one that failed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// Runs `one` for seeds 0, 1, 2 … and panics with the smallest failing seed that was found.
 ///
-/// `POSTE_SEED=n` runs seed `n` alone; `POSTE_SEEDS=n` runs `n` seeds instead of `seeds_default`. Seeds are spread
-/// over the machine's cores. That changes no result: a seed's run shares nothing with any other's.
+/// `POSTE_SEED=n` runs only seed `n`; `POSTE_SEEDS=n` runs `n` seeds instead of `seeds_default`. Seeds are spread over
+/// the machine's cores, which changes no result, because the runs share nothing.
 pub fn run(test_file: &str, seeds_default: u64, one: impl Fn(u64) -> Result<(), String> + Sync) {
     if let Some(seed) = number_from_env("POSTE_SEED") {
         if let Err(why) = guarded(&one, seed) {
@@ -41,12 +41,12 @@ pub fn run(test_file: &str, seeds_default: u64, one: impl Fn(u64) -> Result<(), 
     }
 }
 
-/// Whether the seeds that run are the usual ones, so that a test may ask for coverage over all of them.
+/// Whether the default seeds run, so that a test may require coverage over all of them.
 pub fn is_full_run() -> bool {
     !is_replay() && number_from_env("POSTE_SEEDS").is_none()
 }
 
-/// Whether one seed is replayed: then looking closer costs nothing that matters.
+/// Whether a single seed is replayed, in which case the cost of closer checks does not matter.
 pub fn is_replay() -> bool {
     number_from_env("POSTE_SEED").is_some()
 }
@@ -60,7 +60,7 @@ fn report(test_file: &str, seed: u64, why: &str) -> String {
     format!("seed {seed}: {why}\nreplay it alone: POSTE_SEED={seed} cargo test -p poste-testkit --test {test_file}")
 }
 
-/// A panic is a failure of its seed like any other.
+/// A panic counts as a failure of its seed.
 fn guarded(one: impl Fn(u64) -> Result<(), String>, seed: u64) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(|| one(seed))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());

@@ -1,15 +1,15 @@
-//! Signals as a shell in the foreground would hand them on.
+//! Signals as a shell passes them on in the foreground.
 //!
-//! A process that was started in the background of a script ignores SIGINT, one below `nohup` SIGHUP, and so does everything
-//! they start. A test that interrupts a program of its own must not depend on how the test was started.
+//! A process started in the background of a script ignores SIGINT, one below `nohup` ignores SIGHUP, and so does
+//! everything they start. A test that interrupts its own program must not depend on how the test was started.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Once};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-/// Whatever this process starts from now on ignores none of these, while this process itself goes on as it was: a signal that
-/// has a handler is back at its default in a new program, one that is ignored stays ignored.
+/// Whatever this process starts from now on ignores none of these signals, while this process itself is unaffected: a
+/// handled signal is reset to its default in a new program, but an ignored one stays ignored.
 ///
 /// # Panics
 /// If the system refuses a handler.

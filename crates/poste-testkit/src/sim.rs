@@ -2,31 +2,31 @@
 //!
 //! # The fault model
 //!
-//! The sequencer is what NATS or Postgres will be: it puts whatever reaches it into one order, stamps it with a
-//! time that never goes back, and keeps it for ever. It is taken to be sound; it loses nothing it has sequenced
-//! and never shows two replicas different records at one position. It decides nothing, so refused proposals stay
-//! in its log. Everything around it fails:
+//! The sequencer plays the part that NATS or Postgres will have: it puts everything that reaches it into one order,
+//! stamps it with a time that never goes back, and keeps it forever. It is assumed to be correct: it loses nothing it
+//! has sequenced, and never shows two replicas different records at one position. It decides nothing, so refused
+//! proposals stay in its log. Everything around it fails:
 //!
-//! * **A request is lost.** Nothing is stored; the caller learns only that the outcome is unknown.
-//! * **An answer is lost.** The record is stored; the caller learns only that the outcome is unknown.
+//! * **A request is lost.** Nothing is stored; the caller only learns that the outcome is unknown.
+//! * **An answer is lost.** The record is stored; the caller only learns that the outcome is unknown.
 //! * **A request is delayed.** The caller learns that the outcome is unknown, and the record is sequenced later,
-//!   possibly after the caller has tried again, possibly after other senders' newer records.
+//!   possibly after the caller has retried, possibly after newer records of other senders.
 //! * **A request is duplicated.** The same sealed bytes are sequenced twice, at once or later.
-//! * **Senders overtake each other.** Between two senders there is no order before the sequencer's. One sender's
-//!   own records stay in the order it published them: it has one connection, and a connection is a queue.
-//! * **Somebody publishes garbage.** Bytes that are no record get a position like any other.
-//! * **A replica lags.** It is given only some of what is there, so it proposes by an old view, with old tokens.
-//! * **A replica crashes.** What it pulled is gone before it was folded; or the transaction it was folding in is gone,
-//!   before or after its cursor was written; or it was committed and only the answer is gone. It resumes from the cursor
-//!   its store has.
+//! * **Senders overtake each other.** Before the sequencer, there is no order between two senders. The records of one
+//!   sender stay in the order it published them: it has one connection, and a connection is a queue.
+//! * **Garbage is published.** Bytes that are not a record get a position like any other.
+//! * **A replica lags.** It is given only some of the records, so it proposes from an old view, with old tokens.
+//! * **A replica crashes.** It loses what it pulled before folding it; or it loses the transaction it was folding in,
+//!   before or after writing its cursor; or it committed, and only the answer is lost. It resumes from the cursor in
+//!   its store.
 //! * **A replica loses its store.** It starts from nothing and folds the whole log again.
-//! * **Ticks race.** Each replica proposes a tick when something is due by its own view. Several do so for the
-//!   same due thing, under the same id; the fold takes the first, and the others repeat it.
+//! * **Ticks race.** Each replica proposes a tick when something is due in its own view. Several do so for the same due
+//!   item, under the same id; the fold takes the first, and the others repeat it.
 //!
-//! Everything but the sequencer and the faults is the program's own: an [`Office`] that follows.
+//! Everything but the sequencer and the faults is production code: an [`Office`] that follows.
 //!
-//! A caller whose outcome is unknown tries again under the same id, a few times, and may give up for good.
-//! Not modelled: a sequencer that forgets, replicas of different versions.
+//! A caller whose outcome is unknown retries a few times under the same id, and may give up for good. Not modelled: a
+//! sequencer that forgets, and replicas of different versions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -41,10 +41,10 @@ use poste_core::{Error, Office, Position, Timestamp};
 use crate::clock::SimClock;
 use crate::rng::Rng;
 
-/// Which replica; they are counted from 0.
+/// The number of a replica, starting at 0.
 pub type ReplicaNo = usize;
 
-/// How often things go wrong, each of 1000 times.
+/// How often each fault happens, out of 1000 times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Faults {
     pub request_lost: u32,
@@ -69,7 +69,7 @@ impl Faults {
         crash: 0,
     };
 
-    /// About every third proposal meets one.
+    /// About every third proposal is hit by one.
     pub const ROUGH: Self = Self {
         request_lost: 60,
         answer_lost: 80,
@@ -82,7 +82,7 @@ impl Faults {
     };
 }
 
-/// What becomes of one publication.
+/// What happens to one publication.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     Sequenced,
@@ -105,20 +105,20 @@ impl Faults {
     }
 }
 
-/// Gives positions and times, and keeps every record, refused ones too. Clones are the same sequencer.
+/// Assigns positions and times, and keeps every record, including refused ones. Clones are the same sequencer.
 #[derive(Debug, Clone)]
 pub struct Sequencer {
     wire: Arc<Mutex<Wire>>,
     clock: Arc<SimClock>,
 }
 
-/// The sequencer's log and what is on its way to it.
+/// The sequencer's log, and what is on its way to it.
 #[derive(Debug, Default)]
 struct Wire {
     entries: Vec<Arrived>,
-    /// One queue a sender: what it published first arrives first.
+    /// One queue per sender: what it published first arrives first.
     in_flight: BTreeMap<ReplicaNo, VecDeque<Sealed>>,
-    /// The bytes of everything anybody ever published, lost or not.
+    /// The bytes of everything that was ever published, lost or not.
     published: BTreeSet<Vec<u8>>,
 }
 
@@ -134,7 +134,7 @@ impl Wire {
         position
     }
 
-    /// Everything one sender has in flight arrives, in its order.
+    /// Delivers everything that one sender has in flight, in its order.
     fn arrive(&mut self, now: Timestamp, from: ReplicaNo) -> Vec<Position> {
         let queue = self.in_flight.remove(&from).unwrap_or_default();
         queue.into_iter().map(|sealed| self.sequence(now, sealed)).collect()
@@ -156,13 +156,13 @@ impl Sequencer {
         self.wire.lock().expect("no holder of the wire panics")
     }
 
-    /// The time the next record would have.
+    /// The time that the next record would have.
     pub fn now(&self) -> Timestamp {
         let last = self.wire().entries.last().map_or(Timestamp::ZERO, |last| last.at);
         self.clock.wall().max(last)
     }
 
-    /// Sequences a record as it is, from nobody's queue and without a fault: for forged ones.
+    /// Sequences a record as it is, bypassing the queues and faults: for forged records.
     pub fn append_raw(&self, sealed: Sealed) -> Position {
         let now = self.clock.wall();
         let mut wire = self.wire();
@@ -170,7 +170,7 @@ impl Sequencer {
         wire.sequence(now, sealed)
     }
 
-    /// Sequences bytes that somebody published who should not have.
+    /// Sequences bytes that should never have been published.
     pub fn append_bytes(&self, bytes: Vec<u8>) -> Position {
         let now = self.clock.wall();
         self.wire().sequence_bytes(now, bytes, None)
@@ -181,7 +181,7 @@ impl Sequencer {
         self.wire().entries.iter().skip(start).take(limit).cloned().collect()
     }
 
-    /// Every record; what is none is left out.
+    /// Every valid record; malformed ones are left out.
     pub fn records(&self) -> Vec<Record> {
         let opened = self.after(Position(0), usize::MAX).into_iter().map(Arrived::open);
         let record = |entry| match entry {
@@ -195,12 +195,12 @@ impl Sequencer {
         Position(self.wire().entries.len() as u64)
     }
 
-    /// Whether somebody published exactly these bytes.
+    /// Whether exactly these bytes were published.
     pub fn was_published(&self, sealed: &Sealed) -> bool {
         self.wire().published.contains(sealed.bytes())
     }
 
-    /// Everything still on its way arrives; senders in an order the seed gives.
+    /// Delivers everything still in flight; the seed decides the order of the senders.
     fn drain(&self, rng: &mut Rng) {
         let now = self.clock.wall();
         loop {
@@ -231,13 +231,13 @@ impl Sequencer {
         Ok((self.office(number, &log)?, log))
     }
 
-    /// An office over an empty store.
+    /// An office with an empty store.
     fn office(&self, number: ReplicaNo, log: &SimLog) -> Result<Office, Error> {
         Office::follow_in_memory(&format!("machine-{number}"), self.clock.clone(), Box::new(log.clone()))
     }
 }
 
-/// The log as one replica gets at it. Clones are the same connection.
+/// The log as one replica sees it. Clones are the same connection.
 #[derive(Debug, Clone)]
 pub struct SimLog {
     line: Arc<Mutex<Line>>,
@@ -250,18 +250,19 @@ struct Line {
     rng: Rng,
     faults: Faults,
     met: FaultsMet,
-    /// What it published last and was told the position of comes without lag: its caller waits for it.
+    /// Positions up to this one arrive without lag: it published them and was told their positions, so its caller waits
+    /// for them.
     awaits: Position,
-    /// It is given nothing, however much is there.
+    /// Gives it nothing, however much there is.
     is_deaf: bool,
-    /// The machine stops when it has the next records and has folded none of them.
+    /// The machine stops after it has pulled the next records, before it folds any of them.
     crashes_after_pull: bool,
 }
 
-/// How often each fault happened, by name: a simulation in which one never happens does not test it.
+/// How often each fault happened, by name. A simulation in which one never happens does not test it.
 pub type FaultsMet = BTreeMap<&'static str, u64>;
 
-/// Every name there is in [`FaultsMet`].
+/// Every name in [`FaultsMet`].
 pub const FAULT_NAMES: &[&str] = &[
     "request lost",
     "answer lost",
@@ -303,7 +304,7 @@ impl Crash {
         }
     }
 
-    /// A trigger of this connection alone that undoes the transaction when its cursor is written.
+    /// When a trigger, which only this connection has, undoes the transaction: before or after its cursor is written.
     fn trigger(self) -> Option<&'static str> {
         match self {
             Self::BeforeCursor => Some("BEFORE"),
@@ -336,7 +337,7 @@ impl SimLog {
         meet(&mut self.line().met, fault);
     }
 
-    /// Whether and where the seed lets it crash now.
+    /// Whether and where the seed makes it crash now.
     fn draw_crash(&self) -> Option<Crash> {
         let mut line = self.line();
         let chance = line.faults.crash;
@@ -360,7 +361,7 @@ impl log::Sequencer for SimLog {
 }
 
 impl Line {
-    /// Sends sealed proposals to the sequencer and returns their positions, if that is what the network allows.
+    /// Sends sealed proposals to the sequencer and returns their positions, if the network lets it.
     fn publish(&mut self, proposals: &[Sealed]) -> Result<Vec<Position>, Error> {
         let ids: Vec<RecordId> = proposals.iter().map(|sealed| sealed.envelope.id.clone()).collect();
         let unknown = |cause: &str| Err(Error::Unknown { ids: ids.clone(), cause: cause.to_owned() });
@@ -407,7 +408,7 @@ impl Line {
         Ok(ours)
     }
 
-    /// Some of what is there.
+    /// Returns some of the new entries.
     fn pull(&mut self, after: Position, limit: usize) -> Result<Vec<Arrived>, Error> {
         if self.is_deaf || self.sequencer.last() <= after {
             return Ok(Vec::new());
@@ -424,7 +425,7 @@ impl Line {
     }
 }
 
-/// Noise, nothing at all, or a record with one byte changed.
+/// Noise, nothing at all, or a record with one bit changed.
 fn garbage(rng: &mut Rng, proposals: &[Sealed]) -> Vec<u8> {
     match proposals.first().filter(|_| rng.chance(500)) {
         Some(sealed) => {
@@ -449,18 +450,18 @@ fn own_proposal(id: String, sent_at: Timestamp, intent: Intent) -> Proposal {
     }
 }
 
-/// A proposal somebody made and got an answer to.
+/// A proposal that was answered.
 #[derive(Debug)]
 pub struct Acknowledged {
     pub replica: ReplicaNo,
     pub proposal: Proposal,
-    /// When its id was first sent by anybody, and when it was answered, counted in tries of the whole simulation.
+    /// When its id was first sent by any caller, and when it was answered, counted in tries of the whole simulation.
     pub sent_try: u64,
     pub answered_try: u64,
     pub outcome: Outcome,
 }
 
-/// Offices over one sequencer, and everything their callers were told.
+/// Offices that follow one sequencer, and everything their callers were told.
 #[derive(Debug)]
 pub struct Simulation {
     pub clock: Arc<SimClock>,
@@ -469,7 +470,7 @@ pub struct Simulation {
     /// The connection of each replica to the sequencer.
     pub logs: Vec<SimLog>,
     pub acknowledged: Vec<Acknowledged>,
-    /// Proposals whose caller gave up without an answer.
+    /// Number of proposals whose caller gave up without an answer.
     pub given_up: u64,
     rng: Rng,
     tries: u64,
@@ -505,7 +506,7 @@ impl Simulation {
         self.rng.below(self.replicas.len())
     }
 
-    /// Proposes, and tries again under the same id while the outcome is unknown. `None`: the caller gave up.
+    /// Proposes, and retries under the same id while the outcome is unknown. `None` if the caller gave up.
     pub fn propose(&mut self, replica: ReplicaNo, proposal: &Proposal) -> Result<Option<Outcome>, Error> {
         for _ in 0..TRIES_MAX {
             self.tries += 1;
@@ -566,7 +567,7 @@ impl Simulation {
         Ok(conn.execute_batch("DROP TRIGGER IF EXISTS crash_INSERT; DROP TRIGGER IF EXISTS crash_UPDATE")?)
     }
 
-    /// The machine is replaced: nothing is left of its store.
+    /// Replaces the machine: nothing is left of its store.
     fn lose_store(&mut self, replica: ReplicaNo) -> Result<(), Error> {
         self.logs[replica].meet("store lost");
         self.replicas[replica] = self.sequencer.office(replica, &self.logs[replica])?;
@@ -588,7 +589,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Everybody looks before anybody hears of another one's tick, so the same due thing is ticked more than once.
+    /// Every replica looks before any of them sees another one's tick, so the same due item is ticked more than once.
     fn race_ticks(&mut self) -> Result<(), Error> {
         for office in &mut self.replicas {
             office.follow()?;
@@ -601,7 +602,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// The faults end, what is on its way arrives, and everybody catches up.
+    /// Ends the faults, delivers what is in flight, and lets every replica catch up.
     pub fn heal(&mut self) -> Result<(), Error> {
         self.sequencer.drain(&mut self.rng);
         for log in &self.logs {
@@ -610,7 +611,7 @@ impl Simulation {
         self.catch_up()
     }
 
-    /// Every replica folds everything that is there.
+    /// Lets every replica fold everything there is.
     pub fn catch_up(&mut self) -> Result<(), Error> {
         self.replicas.iter_mut().try_for_each(Office::follow)
     }

@@ -15,12 +15,13 @@ pub(crate) enum Base {
     Office,
     /// The same, with a WAL so long that the next commit checkpoints it.
     LongWal,
-    /// Everything done, among it #2 that has [`SECRET`] in its text and in a copied file; and an index that knows it.
+    /// Everything is done, including #2, which has [`SECRET`] in its text and in a copied file; and the search index
+    /// contains it.
     Finished,
     /// The same, archived.
     Archived,
-    /// An office in which `a` and `b` share a context, `a` has offered `b` a handoff, #3, and asked it something, #4, and
-    /// runs as the session `run`.
+    /// An office in which `a` and `b` share a context. `a` has offered `b` a handoff, #3, and asked it something, #4,
+    /// and runs as the session `run`.
     Coordinated,
 }
 
@@ -32,9 +33,9 @@ pub(crate) struct Act {
     pub args: Vec<String>,
     /// What it reads on stdin.
     pub input: Option<PathBuf>,
-    /// The ids of what it writes: acknowledged once it answered.
+    /// The ids of what it writes, which are acknowledged once it has answered.
     pub ids: Vec<String>,
-    /// Run by the program of the future, which migrates first.
+    /// Run by the future program, which migrates first.
     pub migrates: bool,
 }
 
@@ -44,19 +45,19 @@ impl Act {
     }
 }
 
-/// Content that does not fit a row.
+/// Content that is too large for a row.
 const BLOB_BYTES: usize = 200_000;
-/// Two of these and the writer empties the WAL.
+/// Two of these make the writer empty the WAL.
 const WAL_BYTES_ALMOST: u64 = 490 * 1024;
 const BATCH_LINES: usize = 10;
-/// What is redacted: nowhere in the office once that was answered.
+/// The content that is redacted. It must be nowhere in the office once the redaction was answered.
 pub(crate) const SECRET: &str = "zanzibar";
 /// The id of the record that redacts it.
 pub(crate) const REDACTION: &str = "redact-1";
 
-/// The files the commands read, and the table of commands.
+/// Creates the files that the commands read, and returns the table of commands.
 ///
-/// A command that comes to Poste and writes gets its line here.
+/// A new command that writes needs a line here.
 pub(crate) fn acts(folder: &Path) -> Result<Vec<Act>> {
     fs::create_dir_all(folder).map_err(|error| told(folder, &error))?;
     let file = |name: &str, bytes: Vec<u8>| -> Result<PathBuf> {
@@ -112,7 +113,7 @@ pub(crate) fn acts(folder: &Path) -> Result<Vec<Act>> {
     ])
 }
 
-/// Makes each kind of office once; every point works on a copy.
+/// Creates each kind of office once; every point works on a copy.
 pub(crate) struct Bases {
     folder: PathBuf,
 }
@@ -159,7 +160,7 @@ impl Bases {
         self.folder.join(format!("{base:?}"))
     }
 
-    /// A fresh copy in a folder of the caller's.
+    /// A fresh copy in the caller's folder.
     pub(crate) fn copy(&self, base: Base, to: &Path) -> Result<Desk> {
         Desk::at(self.path(base)).copy_to(to)
     }

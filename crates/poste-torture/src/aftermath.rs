@@ -1,4 +1,4 @@
-//! After a command was struck: what was answered is there, and life goes on.
+//! After a command was struck: what it acknowledged is there, and the office still works.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::check::{self, Broken, Facts};
 use crate::desk::{self, Desk, Run};
 use crate::rig::{Result, Rig};
 
-/// What was answered is there, and the office is sound. Says whether the command's records are there.
+/// Checks that what was acknowledged is there and the office is sound. Returns whether the command's records are there.
 pub(crate) fn is_kept(desk: &Desk, act: &Act, run: &Run) -> Result<bool> {
     let answered = acknowledges(run);
     let acknowledged: &[String] = if answered { &act.ids } else { &[] };
@@ -23,7 +23,7 @@ pub(crate) fn is_kept(desk: &Desk, act: &Act, run: &Run) -> Result<bool> {
     Ok(present.first().copied().unwrap_or(false))
 }
 
-/// Whether the caller was told that it is stored. A batch that broke off tells what it has stored, perhaps nothing.
+/// Whether the caller was told that it is stored. An aborted batch reports what it has stored, perhaps nothing.
 pub(crate) fn acknowledges(run: &Run) -> bool {
     let count = |answer: &Value, field: &str| answer.get(field).and_then(Value::as_u64);
     run.is_ok()
@@ -33,7 +33,8 @@ pub(crate) fn acknowledges(run: &Run) -> bool {
         })
 }
 
-/// The same command again has the effect of one, and the next one works. The inner error is a violation.
+/// Checks that repeating the command has no second effect, and that the next command works. The inner error is a
+/// violation.
 pub(crate) fn goes_on(rig: &Rig, desk: &Desk, act: &Act, were_there: bool, once: &Facts) -> Result<Result> {
     let again = undisturbed(rig, desk, act)?;
     if !again.is_ok() {
@@ -60,12 +61,12 @@ pub(crate) fn undisturbed(rig: &Rig, desk: &Desk, act: &Act) -> Result<Run> {
     desk::finish(desk::start(&mut command)?)
 }
 
-/// The answer to the repeat says that it is one, exactly when it is.
+/// The answer to a repeated command says that it is a repeat exactly when it is one.
 fn says_repeat(again: &Run, were_there: bool) -> Result {
     let answer = again.answer().ok_or_else(|| format!("no answer: {}", again.out))?;
     let repeat = answer.get("repeat").and_then(Value::as_bool);
     let repeats = answer.get("repeats").and_then(Value::as_u64).map(|repeats| repeats > 0);
-    // Claim and done do not say.
+    // Claim and done do not say so.
     match repeat.or(repeats) {
         Some(says) if says != were_there => {
             Err(format!("it was there: {were_there}, and the same command again says repeat: {says}"))

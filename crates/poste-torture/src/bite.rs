@@ -1,4 +1,4 @@
-//! The proof of the proof: programs with one fault each, and the harness that has to notice it.
+//! Tests the harnesses themselves: programs with one fault each, and the harness that has to notice it.
 
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,19 +9,19 @@ use crate::harness::{
 };
 use crate::rig::{Form, Programs, Result, Rig, Tally};
 
-/// A fault built into the program, by the name `POSTE_SABOTAGE` has for it, and who must notice.
+/// A fault built into the program, by its name in `POSTE_SABOTAGE`, and the harness that must notice it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bite {
     pub sabotage: &'static str,
     pub what: &'static str,
     pub harness: &'static str,
     form: Form,
-    /// Part of the short form.
+    /// Whether it is part of the short form.
     pub is_short: bool,
     run: fn(&Rig, &Tally) -> Result,
 }
 
-/// How it went.
+/// The result of one sabotage.
 #[derive(Debug)]
 pub(crate) struct Bitten {
     pub bite: Bite,
@@ -92,7 +92,7 @@ pub(crate) const ALL: &[Bite] = &[
     bite("bell-before-commit", "the bell rings before the commit", "wake", Short, wake::run),
 ];
 
-/// Tortures the sabotaged program until somebody notices.
+/// Tortures the sabotaged program until a violation is found.
 pub(crate) fn run(rig: &Rig, programs: &Path, bite: Bite) -> Bitten {
     let started = Instant::now();
     let tally = Tally::new(bite.harness, true);
@@ -118,7 +118,7 @@ pub(crate) fn run(rig: &Rig, programs: &Path, bite: Bite) -> Bitten {
     }
 }
 
-/// The sabotaged program without a sabotage is sound: it is the fault that is noticed, not the program.
+/// The sabotaged program without a sabotage is sound. This shows that the fault is noticed, not the program.
 pub(crate) fn control(rig: &Rig, programs: &Path) -> Vec<String> {
     let sound = Rig {
         sound: rig.sound.clone(),

@@ -1,7 +1,7 @@
-//! The check every harness ends with: the office opens, is sound, and has every record that was acknowledged.
+//! The check that every harness ends with: the office opens, is sound, and has every acknowledged record.
 //!
-//! It runs in this process, through the library, because it runs thousands of times. It is the same code as
-//! `poste log verify`, in a program without sabotage.
+//! It runs in this process, through the library, because it runs thousands of times. It is the same code as `poste log
+//! verify`, in a program without sabotage.
 
 use std::path::Path;
 
@@ -13,21 +13,21 @@ use poste_core::views::{self, ProblemKind};
 
 use crate::acts::{REDACTION, SECRET};
 
-/// What an office holds, as far as a repeated command could change it.
+/// The parts of an office that a repeated command could change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub records: u64,
     pub messages: u64,
     /// State, claims and attempts of each delivery.
     pub deliveries: String,
-    /// Versions of contexts, states of handoffs, approvals and sessions, and how much is reserved.
+    /// Versions of contexts, states of handoffs, approvals and sessions, and the number of reservations.
     pub coordinated: String,
 }
 
 /// An office that does not hold what it promised.
 #[derive(Debug)]
 pub(crate) enum Broken {
-    /// There is nothing to open, or what is there was never finished.
+    /// There is no office, or its creation was never finished.
     NoOffice(String),
     Unsound(String),
     Lost(String),
@@ -43,18 +43,18 @@ impl std::fmt::Display for Broken {
     }
 }
 
-/// Opens it with the schema the file has, so that looking does not migrate it.
+/// Opens the office with the schema that the file has, so that checking does not migrate it.
 fn open(office: &Path) -> Result<Store, Error> {
     let open = |schema: Schema| Store::open(office, Options { schema, ..Options::default() });
     let store = open(CURRENT)?;
     if store.version()?.schema == CURRENT.version() { Ok(store) } else { open(poste_testkit::next::LETS_IN_READERS) }
 }
 
-/// Sound, and every one of these ids is there.
+/// Checks that the office is sound and has every one of these ids.
 pub(crate) fn sound(office: &Path, acknowledged: &[String]) -> Result<Facts, Broken> {
     let redacted = acknowledged.iter().any(|id| id == REDACTION);
     if redacted {
-        is_erased(office)?; // before it is opened: closing any descriptor of the database would drop SQLite's locks
+        is_erased(office)?; // before opening: closing any descriptor of the database would drop SQLite's locks
     }
     let store = open(office).map_err(|error| match error {
         Error::NoOffice(_) | Error::Unfinished(_) => Broken::NoOffice(error.to_string()),
@@ -63,7 +63,7 @@ pub(crate) fn sound(office: &Path, acknowledged: &[String]) -> Result<Facts, Bro
     let unsound = |error: Error| Broken::Unsound(error.to_string());
     let mut report = views::verify(&store, |_| {}).map_err(unsound)?;
     if !redacted {
-        // Whoever asked for it was not answered yet; it is told, and the next writer goes on with it.
+        // The redaction was not answered yet. It is reported, and the next writer continues it.
         report.problems.retain(|problem| problem.kind != ProblemKind::Unerased);
     }
     if !report.problems.is_empty() {
@@ -80,7 +80,7 @@ pub(crate) fn sound(office: &Path, acknowledged: &[String]) -> Result<Facts, Bro
     facts(&store, report.records).map_err(|error| unsound(error.into()))
 }
 
-/// No file of the office has a byte of what was redacted.
+/// Checks that no file of the office contains the redacted content.
 fn is_erased(folder: &Path) -> Result<(), Broken> {
     let unreadable = |error: std::io::Error| Broken::Unsound(format!("{}: {error}", folder.display()));
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
@@ -97,7 +97,7 @@ fn is_erased(folder: &Path) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Which of these ids are there. Only for offices that are sound.
+/// Which of these ids exist. Only for sound offices.
 pub(crate) fn present(office: &Path, ids: &[String]) -> Result<Vec<bool>, String> {
     let store = open(office).map_err(|error| error.to_string())?;
     ids.iter().map(|id| is_there(&store, id).map_err(|error| error.to_string())).collect()

@@ -1,4 +1,4 @@
-//! A throw-away folder with an office in it, and real processes that work on it.
+//! A temporary folder with an office in it, and real processes that work on it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,10 +14,10 @@ use serde_json::Value;
 
 use crate::rig::{Program, Result};
 
-/// No process of ours may run longer: a hang is a finding, not a wait.
+/// No process of ours may run longer: a hang is a finding.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How a process ended and what it said.
+/// How a process ended and what it printed.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     pub code: Option<i32>,
@@ -35,7 +35,7 @@ impl Run {
         self.signal == Some(Signal::KILL.as_raw())
     }
 
-    /// The answer on stdout, if a whole one was printed.
+    /// The answer on stdout, if it was printed completely.
     pub(crate) fn answer(&self) -> Option<Value> {
         if !self.out.ends_with('\n') {
             return None;
@@ -43,7 +43,7 @@ impl Run {
         serde_json::from_str(self.out.trim()).ok()
     }
 
-    /// One of the codes of `docs/exit-codes.md`: no panic, no signal.
+    /// Whether it ended with one of the codes of `docs/exit-codes.md`, without a panic or a signal.
     pub(crate) fn is_documented(&self) -> bool {
         matches!(self.code, Some(0..=10)) && !self.err.contains("panicked")
     }
@@ -88,7 +88,7 @@ impl Desk {
         Ok(desk)
     }
 
-    /// An office with these agents, each of role `worker`.
+    /// An office with these agents, each with the role `worker`.
     pub(crate) fn with_agents(folder: impl Into<PathBuf>, program: &Program, agents: &[&str]) -> Result<Self> {
         let desk = Self::clean(folder)?;
         desk.must(program, &["init"])?;
@@ -117,14 +117,14 @@ impl Desk {
         }
     }
 
-    /// The same files in another folder. Nothing may have them open here: see `copy_folder`.
+    /// Copies the files to another folder. Nothing may have them open here: see `copy_folder`.
     pub(crate) fn copy_to(&self, folder: impl Into<PathBuf>) -> Result<Self> {
         let copy = Self::clean(folder)?;
         copy_folder(&self.folder, &copy.folder).map_err(|error| told(&copy.folder, &error))?;
         Ok(copy)
     }
 
-    /// The program with nothing of this process's environment but the search path.
+    /// The program, with nothing of this process's environment except the search path.
     pub(crate) fn command(&self, program: &Program, args: &[impl AsRef<str>]) -> Command {
         let mut command = Command::new(&program.path);
         command.args(args.iter().map(AsRef::as_ref));
@@ -148,7 +148,7 @@ impl Desk {
         finish(start(&mut self.command(program, args))?)
     }
 
-    /// Runs it and expects success: for what is not under test.
+    /// Runs it and expects success, for steps that are not under test.
     pub(crate) fn must(&self, program: &Program, args: &[impl AsRef<str>]) -> Result<Run> {
         let run = self.run(program, args)?;
         if run.is_ok() {
@@ -172,7 +172,7 @@ pub(crate) fn start(command: &mut Command) -> Result<Child> {
     command.spawn().map_err(|error| format!("{} does not start: {error}", command.get_program().to_string_lossy()))
 }
 
-/// Waits for a process and takes its output; one that does not end is killed, and its signal tells.
+/// Waits for a process and takes its output. One that does not end is killed, which shows in its signal.
 pub(crate) fn finish(child: Child) -> Result<Run> {
     let watched = Watchdog::watch(&child)?;
     let output = child.wait_with_output().map_err(|error| error.to_string())?;
@@ -186,8 +186,8 @@ pub(crate) fn input_from(command: &mut Command, file: &Path) -> Result {
     Ok(())
 }
 
-/// Copies by reading every file, so it must not be done to a database this process has open: closing such a file
-/// drops SQLite's locks on it.
+/// Copies by reading every file. This must not be done to a database that this process has open, because closing such a
+/// file drops SQLite's locks on it.
 pub(crate) fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     fs::set_permissions(to, fs::metadata(from)?.permissions())?;
@@ -203,7 +203,7 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Ends processes that outlive our patience. It holds descriptors and not numbers: a number may be given anew.
+/// Kills processes that exceed the time limit. It holds pidfds rather than pids, because a pid may be reused.
 struct Watchdog;
 
 type Watched = BTreeMap<u64, (OwnedFd, Instant)>;

@@ -1,7 +1,7 @@
-//! A disk as a program may assume it: what was synced is there after a power loss; of the rest, any part.
+//! A disk as a program may assume it: synced data survives a power loss, and any part of the rest may.
 //!
-//! A recorded run is replayed call by call into [`Disk`]; at every step [`Disk::image`] builds what a power loss at
-//! that moment could leave. The model is as hard as POSIX allows, harder than ext4 is: a synced file may lack its
+//! A recorded run is replayed call by call into [`Disk`]; at every step, [`Disk::image`] builds what a power loss at
+//! that moment could leave. The model is as harsh as POSIX allows, harsher than ext4 is: a synced file may lack its
 //! name until its folder is synced too, and writes reach the disk in any order, in sectors of 512 bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ pub(crate) const SECTOR: usize = 512;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Op {
     MakeFolder(PathBuf),
-    /// A file of this name is there from now on; if it was not, it is empty.
+    /// A file of this name exists from now on; if it did not before, it is empty.
     Open(PathBuf),
     Write {
         path: PathBuf,
@@ -62,7 +62,7 @@ enum NameChange {
 }
 
 impl NameChange {
-    /// The folder whose sync makes it last.
+    /// The folder that must be synced to make it durable.
     fn folder(&self) -> &Path {
         let path = match self {
             Self::Add(path, _) | Self::Rename(_, path) | Self::Remove(path) => path,
@@ -98,14 +98,14 @@ pub(crate) enum Kept {
     Striped,
 }
 
-/// What a power loss does to all that is not synced.
+/// What a power loss does to everything that is not synced.
 #[derive(Debug, Clone)]
 pub(crate) struct Loss {
     pub names: bool,
-    /// For every pending change, oldest first; what is not listed is treated as `rest`.
+    /// Per pending change, oldest first. Changes that are not listed are treated as `rest`.
     pub changes: BTreeMap<usize, Kept>,
     pub rest: Kept,
-    /// The shared memory of the WAL is never synced: it may be missing or nonsense.
+    /// The shared memory of the WAL is never synced, so it may be missing or garbage.
     pub nonsense_shm: bool,
 }
 
@@ -115,7 +115,7 @@ impl Loss {
     }
 }
 
-/// The files a power loss leaves, ready to be written into a folder.
+/// The files that a power loss leaves, ready to be written into a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Image {
     files: BTreeMap<PathBuf, Option<Vec<u8>>>,
@@ -144,7 +144,7 @@ impl Image {
     }
 }
 
-/// Files of one folder, by paths relative to it.
+/// The files of one folder, by paths relative to it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Disk {
     contents: Vec<Content>,
@@ -153,7 +153,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Everything that is in a folder now counts as synced.
+    /// Treats everything that is in a folder now as synced.
     pub(crate) fn of_folder(folder: &Path) -> Result<Self> {
         let mut disk = Self::default();
         disk.add_folder(folder, Path::new("")).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -235,7 +235,7 @@ impl Disk {
         }
     }
 
-    /// The size of each pending change in sectors, in the order [`Loss::changes`] counts them.
+    /// The size of each pending change in sectors, in the order in which [`Loss::changes`] counts them.
     pub(crate) fn pending_sectors(&self) -> Vec<usize> {
         let changes = self.contents.iter().flat_map(|content| &content.pending);
         changes
@@ -246,7 +246,7 @@ impl Disk {
             .collect()
     }
 
-    /// What is there after the power came back.
+    /// What is there after the power returns.
     pub(crate) fn image(&self, loss: &Loss) -> Image {
         let names = if loss.names { self.current_names() } else { self.names.clone() };
         let mut bytes_of: Vec<Vec<u8>> = Vec::with_capacity(self.contents.len());
@@ -311,7 +311,7 @@ struct Sector<'a> {
     bytes: &'a [u8],
 }
 
-/// A write cut at the disk's own boundaries: a WAL frame begins anywhere in a sector.
+/// A write split at the disk's sector boundaries, because a WAL frame can begin anywhere in a sector.
 fn sectors(at: usize, written: &[u8]) -> impl Iterator<Item = (usize, Sector<'_>)> {
     let first = (SECTOR - at % SECTOR).min(written.len());
     let (head, tail) = written.split_at(first);

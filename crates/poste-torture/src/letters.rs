@@ -1,4 +1,4 @@
-//! Proposals made in this process, for what is too much for one process each.
+//! Proposals made in this process, where one process per proposal would take too long.
 
 use poste_core::Office;
 use poste_core::fold::{Effect, Verdict};
@@ -21,7 +21,7 @@ pub(crate) fn proposal(id: &str, actor: &str, intent: Intent) -> Result<Proposal
     })
 }
 
-/// A message with a subject and a body of so many bytes.
+/// A message with a subject and a body of `body` bytes.
 pub(crate) fn letter(id: &str, from: &str, to: &str, kind: &str, body: usize) -> Result<Proposal> {
     let to = to.parse().map_err(|error| format!("{to}: {error}"))?;
     let kind = kind.parse().map_err(|error: poste_core::text::InvalidText| error.to_string())?;

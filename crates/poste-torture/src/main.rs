@@ -55,7 +55,7 @@ fn list() -> String {
 
 const VIOLATIONS_SHOWN: usize = 30;
 
-/// What one harness came to.
+/// The result of one harness.
 struct Report {
     name: &'static str,
     points: u64,
@@ -103,14 +103,14 @@ fn torture(args: &Args) -> Result<bool> {
     }
     let reports: Vec<Report> = choose(&args.names)?.into_iter().map(|harness| run_one(&rig, harness)).collect();
     let all_well = summary(&reports, started.elapsed(), args);
-    // A short proof of the proof, where the sabotaged program was built.
+    // A short test of the harnesses themselves, if the sabotaged program was built.
     if args.short && args.names.is_empty() {
         return Ok(bite_all(&rig, &programs, &[])? && all_well);
     }
     Ok(all_well)
 }
 
-/// Sabotages the program in every way that was chosen. Whether each was noticed.
+/// Sabotages the program in every chosen way. Returns whether each was noticed.
 fn bite_all(rig: &Rig, programs: &Path, names: &[String]) -> Result<bool> {
     let sabotaged = programs.join("poste-sabotaged");
     if !mentions_sabotage(&sabotaged)? {
@@ -157,7 +157,7 @@ fn line_of_bite(bitten: &bite::Bitten) -> String {
 /// Whether a program knows the variable that names a sabotage.
 fn mentions_sabotage(program: &Path) -> Result<bool> {
     let bytes = std::fs::read(program).map_err(|error| desk::told(program, &error))?;
-    // Put together here, so that this program does not mention it as a whole.
+    // Joined here, so that this program does not contain the whole word itself.
     let word = ["POSTE", "SABOTAGE"].join("_");
     Ok(bytes.windows(word.len()).any(|window| window == word.as_bytes()))
 }
@@ -175,7 +175,7 @@ fn choose(names: &[String]) -> Result<Vec<Harness>> {
         .collect()
 }
 
-/// Runs one harness and says how it went. One that cannot run has proven nothing: that is a violation too.
+/// Runs one harness and reports on it. A harness that cannot run has proven nothing, so that is a violation too.
 fn run_one(rig: &Rig, harness: Harness) -> Report {
     let started = Instant::now();
     let tally = Tally::new(harness.name, rig.stops_early);
@@ -215,7 +215,7 @@ fn line_of(report: &Report) -> String {
     )
 }
 
-/// The last word. Whether all is well.
+/// Prints the summary. Returns whether there were no violations.
 fn summary(reports: &[Report], took: Duration, args: &Args) -> bool {
     let points: u64 = reports.iter().map(|report| report.points).sum();
     let images: u64 = reports.iter().map(|report| report.images).sum();
@@ -228,7 +228,7 @@ fn summary(reports: &[Report], took: Duration, args: &Args) -> bool {
     violations == 0
 }
 
-/// The folders of one run, gone when it ends.
+/// The folders of one run, removed when it ends.
 struct Folders {
     disk: tempfile::TempDir,
     memory: Option<tempfile::TempDir>,

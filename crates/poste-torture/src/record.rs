@@ -1,4 +1,4 @@
-//! Reads what strace recorded as changes of one folder on disk.
+//! Reads a strace recording as changes to one folder on disk.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::disk::Op;
 use crate::rig::Result;
 
-/// Every call that can change a file, a name, or what is synced, and those that tell which file it was.
+/// Every call that can change a file, a name, or what is synced, and the calls needed to know which file it was.
 pub(crate) const TRACED: &str = "trace=open,openat,openat2,creat,close,dup,dup2,dup3,fcntl,lseek,read,write,writev,\
     pwrite64,pwritev,pwritev2,ftruncate,truncate,fallocate,copy_file_range,sendfile,fsync,fdatasync,sync_file_range,\
     msync,rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,mkdir,mkdirat,rmdir";
@@ -19,8 +19,8 @@ struct Open {
     offset: usize,
 }
 
-/// Turns the trace of one single-threaded process into what it did to `folder`. Calls that fail, and files
-/// elsewhere, are left out; a call that is not understood is an error, because the model would be wrong.
+/// Turns the trace of one single-threaded process into what it did to `folder`. Failed calls and files elsewhere are
+/// left out. An unknown call is an error, because the model would be wrong.
 pub(crate) fn read(trace: &str, folder: &Path) -> Result<Vec<Op>> {
     let mut reader = Reader { folder, open: BTreeMap::new(), ops: Vec::new() };
     for line in trace.lines() {
@@ -39,7 +39,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The path inside the folder, if it is there.
+    /// The path relative to the folder, if it is inside.
     fn inside(&self, path: &Path) -> Option<PathBuf> {
         self.folder.join(path).strip_prefix(self.folder).ok().map(Path::to_owned)
     }
@@ -90,7 +90,7 @@ impl Reader<'_> {
     }
 
     fn open_at(&mut self, call: &Call<'_>) -> Result {
-        // A descriptor number is given anew: whatever it meant before is over.
+        // A descriptor number is reused, so its old meaning ends here.
         self.open.remove(&call.result);
         if !call.args.starts_with("AT_FDCWD") {
             let is_read = !["O_CREAT", "O_RDWR", "O_WRONLY"].iter().any(|flag| call.args.contains(flag));
@@ -143,7 +143,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Only of the shared memory, which the model leaves out.
+    /// Only allowed for the shared memory, which the model leaves out.
     fn allocate(&self, call: &Call<'_>) -> Result {
         match self.open.get(&call.number(0)?) {
             Some(open) if !open.path.to_string_lossy().ends_with("-shm") => {
@@ -232,7 +232,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// `\x61\x62` as bytes.
+/// Decodes `\x61\x62` to bytes.
 fn unhex(text: &str) -> Result<Vec<u8>> {
     let digits: Vec<&str> = text.split("\\x").skip(1).collect();
     let bytes = digits.iter().map(|digits| u8::from_str_radix(digits, 16));

@@ -1,4 +1,4 @@
-//! What every harness works with: the programs, the folders, the seed, and the tally of what was found.
+//! What every harness works with: the programs, the folders, the seed, and the tally of findings.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use poste_testkit::rng::Rng;
 
 pub(crate) type Result<T = ()> = std::result::Result<T, String>;
 
-/// How much of it.
+/// How much to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// A sample, for every test run.
@@ -18,7 +18,7 @@ pub(crate) enum Form {
     Full,
 }
 
-/// One program, and what it finds in its environment.
+/// One program and its environment.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
     pub path: PathBuf,
@@ -34,7 +34,7 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// From the folder this program itself was built into: one build made them all.
+    /// From the folder that this program was built into: one build made them all.
     pub(crate) fn sound(folder: &Path) -> Self {
         let program = |name: &str| Program { path: folder.join(name), env: Vec::new() };
         Self { poste: program("poste"), next: program("poste-next") }
@@ -51,17 +51,17 @@ impl Programs {
 
 #[derive(Debug)]
 pub(crate) struct Rig {
-    /// Makes the offices that are tortured.
+    /// Creates the offices that are tortured.
     pub sound: Programs,
-    /// Is tortured. The same, unless a sabotage is to be caught.
+    /// The programs that are tortured. They are the same, unless a sabotage is to be caught.
     pub tortured: Programs,
-    /// Stop at the first violation: a sabotage only has to be caught once.
+    /// Stop at the first violation, because a sabotage only has to be caught once.
     pub stops_early: bool,
     pub form: Form,
     pub seed: u64,
-    /// For thousands of small folders: in memory where the system has such a place.
+    /// For thousands of small folders: in memory, if the system has such a place.
     pub memory: PathBuf,
-    /// For what must meet a real disk.
+    /// For what needs a real disk.
     pub disk: PathBuf,
 }
 
@@ -70,12 +70,12 @@ impl Rig {
         self.form == Form::Short
     }
 
-    /// The first for the short form, the second for the full one.
+    /// The first value in the short form, the second in the full one.
     pub(crate) fn pick<T>(&self, short: T, full: T) -> T {
         if self.is_short() { short } else { full }
     }
 
-    /// A stream of its own for each harness, so that one does not shift another's choices.
+    /// A separate stream per harness, so that one does not shift another's choices.
     pub(crate) fn rng(&self, harness: &str) -> Rng {
         let name = blake3::hash(harness.as_bytes());
         let mut bytes = [0; 8];
@@ -119,7 +119,7 @@ impl Tally {
         }
     }
 
-    /// So many points are ahead.
+    /// Announces this many more points.
     pub(crate) fn expect(&self, points: usize) {
         self.bar.set_length(self.bar.length().unwrap_or(0) + points as u64);
     }
@@ -138,14 +138,14 @@ impl Tally {
         lock(&self.violations).push(text);
     }
 
-    /// A violation unless it holds.
+    /// Adds a violation unless the condition holds.
     pub(crate) fn check(&self, holds: bool, text: impl FnOnce() -> String) {
         if !holds {
             self.violation(text());
         }
     }
 
-    /// A measured number for the report.
+    /// Adds a measured number to the report.
     pub(crate) fn note(&self, text: String) {
         lock(&self.notes).push(text);
     }
@@ -158,7 +158,7 @@ impl Tally {
         lock(&self.notes).clone()
     }
 
-    /// Whether there is no need to go on.
+    /// Whether there is no need to continue.
     pub(crate) fn is_enough(&self) -> bool {
         self.stops_early && !lock(&self.violations).is_empty()
     }
@@ -172,7 +172,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Does one thing for every item on every core. A harness that cannot run at all is an error, not a violation.
+/// Does the work for every item, on several cores. A harness that cannot run at all is an error, not a violation.
 pub(crate) fn on_every_core<T: Sync>(items: &[T], tally: &Tally, work: impl Fn(usize, &T) -> Result + Sync) -> Result {
     let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get().min(4));
     let next = AtomicUsize::new(0);

@@ -13,14 +13,14 @@ use crate::rig::{Program, Result, Rig};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
     pub name: String,
-    /// The how manieth of its name, from 1: that is how strace counts.
+    /// Its number among the calls of the same name, from 1, as strace counts.
     pub nth: usize,
     /// As strace printed it, with the paths of descriptors.
     pub line: String,
 }
 
 impl Call {
-    /// A writer also reads the bell, before it writes.
+    /// A writer also opens the bell before it writes, but only to read it.
     pub(crate) fn rings_the_bell(&self) -> bool {
         self.name == "openat" && self.line.contains("/bell\"") && self.line.contains("O_RDWR")
     }
@@ -69,7 +69,7 @@ pub(crate) fn parse(text: &str) -> Vec<Call> {
     calls
 }
 
-/// The name of the call a line begins: `123 openat(…`, and not `123 <... read resumed>` or `123 +++ exited`.
+/// The name of the call that a line begins: `123 openat(…`, but not `123 <... read resumed>` or `123 +++ exited`.
 fn called(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once(' ')?;
     let (name, _) = rest.trim_start().split_once('(')?;
@@ -77,13 +77,13 @@ fn called(line: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// Calls after which the disk or the outside world is different.
+/// Calls that change the disk or are visible from outside.
 const TELLING: &[&str] =
     &["pwrite64", "write", "fsync", "fdatasync", "ftruncate", "rename", "unlink", "flock", "mkdir", "openat", "close"];
 
-/// Before which calls a recorded command is killed: all of them, or in the short form a sample of the telling ones.
+/// The calls before which a recorded command is killed: all of them, or in the short form a sample of the telling ones.
 pub(crate) fn where_to_kill(rig: &Rig, rng: &mut Rng, calls: &[Call], short: usize) -> Vec<Call> {
-    // Killing the exec kills strace's own child; the program has not begun.
+    // Killing the exec kills strace's own child, before the program has begun.
     let calls = calls.iter().filter(|call| call.name != "execve");
     if !rig.is_short() {
         return calls.cloned().collect();
@@ -99,7 +99,7 @@ pub(crate) fn kill_before(desk: &Desk, program: &Program, act: &Act, call: &Call
     run(desk, program, act, &["-e", &traced, "-e", &inject], Path::new("/dev/null"))
 }
 
-/// Lets the n-th call of a name fail (and, with `onward`, every later one). Says whether it came to that.
+/// Makes the n-th call of a name fail (and, with `onward`, every later one). Returns whether that call was reached.
 pub(crate) fn fail_at(
     desk: &Desk,
     program: &Program,

@@ -1,4 +1,4 @@
-//! The `poste` program, for measuring it in tests of this package.
+//! The `poste` program, for measurements in the tests of this package.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What a message costs that an agent is started for, against starting the same program without any of it; and a thousand
+//! The cost of a message that an agent is started for, compared with starting the same program alone; and a thousand
 //! messages that wait for a hundred agents.
 
 use std::collections::BTreeMap;
@@ -18,9 +18,9 @@ use crate::{Bench, Result};
 
 const GROUP: &str = "Dispatch";
 const AT_ONCE: u64 = 8;
-/// A program that takes as long as the quickest of agents might.
+/// A program that takes as long as the fastest agents might.
 const PROGRAM: [&str; 3] = ["sh", "-c", "cat >/dev/null; sleep 0.1; echo done"];
-/// One that is over at once.
+/// A program that ends immediately.
 const BRIEF: [&str; 3] = ["sh", "-c", "cat >/dev/null; echo done"];
 
 pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
@@ -63,7 +63,7 @@ fn overhead(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
     Ok(())
 }
 
-/// What a message costs with nothing beside it: a program that is over at once, one after the other.
+/// The cost of a message with nothing next to it: a program that ends immediately, one run after the other.
 fn one_by_one(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
     let count = if bench.short { 5 } else { 100 };
     let bare = spawn_all(&BRIEF, 1, count)?;
@@ -79,7 +79,7 @@ fn one_by_one(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
     Ok(())
 }
 
-/// The same program so often, with as many at once, and nothing else.
+/// Runs the same program `count` times, `at_once` in parallel, and nothing else.
 fn spawn_all(program: &[&str; 3], at_once: u64, count: u64) -> Result<Duration> {
     let left = AtomicU64::new(count);
     let started = Instant::now();
@@ -121,7 +121,8 @@ fn many_agents(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
         )
         .aim(Aim::AtMost(40.0)),
     );
-    // In turn, everybody's first is over before anybody's second begins: the last of the firsts is about the hundredth.
+    // In turns, every agent's first run ends before any agent's second begins, so the last of the first runs is about
+    // the hundredth.
     let mut firsts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut lasts: BTreeMap<&str, usize> = BTreeMap::new();
     for (rank, agent) in ended.iter().enumerate() {
@@ -150,7 +151,7 @@ fn expect(ended: u64, count: u64) -> Result {
     if ended == count { Ok(()) } else { Err(format!("{ended} of {count} runs ended").into()) }
 }
 
-/// An office where so much work waits for each of these agents.
+/// An office where `each` messages wait for each of these agents.
 fn waiting(path: &Path, agents: &[String], each: u64, program: &[&str; 3], concurrency: u64) -> Result {
     let beside = path.parent().ok_or("an office stands in a folder")?;
     fs::create_dir_all(beside)?;
@@ -178,13 +179,13 @@ fn waiting(path: &Path, agents: &[String], each: u64, program: &[&str; 3], concu
     Ok(())
 }
 
-/// A dispatcher at work, with the most memory it was seen to have.
+/// A running dispatcher.
 struct Dispatch {
     child: Child,
 }
 
 struct Dispatched {
-    /// Whose runs ended, in order.
+    /// The agents whose runs ended, in order.
     ended: Vec<String>,
     peak_kb: u64,
 }
@@ -206,7 +207,7 @@ impl Dispatch {
             if event["event"] == "ended" {
                 found.ended.push(event["agent"].as_str().ok_or("a run has an agent")?.to_owned());
             }
-            // The kernel keeps the most it ever had, so the last look counts.
+            // The kernel keeps the peak, so the last reading counts.
             let text = fs::read_to_string(&status).unwrap_or_default();
             let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
             let peak = peak.and_then(|text| text.trim().trim_end_matches(" kB").trim().parse().ok());

@@ -1,4 +1,4 @@
-//! What an operation costs when the office has a long history: it should cost what it costs in a small one.
+//! What an operation costs in an office with a long history. It should cost the same as in a small one.
 
 use std::path::{Path, PathBuf};
 
@@ -14,13 +14,13 @@ use crate::{Bench, Result, succeed};
 
 const GROUP: &str = "With a long history, against 1 000 messages";
 
-/// A command a person runs. `N` stands for the number of a message in the middle of the history.
+/// A command that a person runs. `N` stands for the number of a message in the middle of the history.
 struct Whole {
     name: &'static str,
     arguments: &'static [&'static str],
 }
 
-/// Run as whole programs. A command the program does not have yet is left out, and measured once it has it.
+/// Run as whole programs. A command that the program does not have yet is left out until it has it.
 const COMMANDS: &[Whole] = &[
     Whole { name: "inbox", arguments: &["inbox", "--limit", "20"] },
     Whole { name: "track", arguments: &["track", "N"] },
@@ -28,7 +28,8 @@ const COMMANDS: &[Whole] = &[
     Whole { name: "claim", arguments: &["claim"] },
 ];
 
-/// The same work through the library, in an office that stays open: no start of a program hides its growth.
+/// The same work through the library, in an office that stays open, so that the start of a program does not hide the
+/// growth.
 type Work = fn(&mut Open) -> Result;
 const WORK: &[(&str, Work)] = &[("inbox", inbox), ("track", track), ("claim", claim), ("send", send)];
 
@@ -42,14 +43,14 @@ struct Measured {
 struct Open {
     office: Office,
     middle: MessageNo,
-    /// Claimed while measuring, to be finished when nobody measures.
+    /// Claimed during a measurement, to be finished outside of it.
     taken: Vec<MessageNo>,
 }
 
 pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
     let sizes: &[u64] = if bench.short { &[1_000, 2_000] } else { &[1_000, 10_000, 100_000, 1_000_000] };
     let cache = Cache::new(&bench.cache)?;
-    // What everything is compared with, and made anew: earlier runs have left nothing in it.
+    // The baseline for everything. It is created for each run, so that earlier runs have left nothing in it.
     let small = folder.join("small");
     fill(&small, History::Pending, 1_000)?;
     let mut offices = vec![Measured { path: small, history: History::Pending, messages: 1_000 }];
@@ -107,7 +108,7 @@ fn through_the_library(bench: &Bench, offices: &[Measured], report: &mut Report)
         drop(actions);
         let all: Vec<&Measured> = offices.iter().collect();
         for (office, sample) in all.iter().zip(&samples) {
-            // The small office stands at the beginning of every line.
+            // The small office is the first point of every line.
             let histories = if office.messages == 1_000 { &History::ALL[..] } else { &[office.history][..] };
             report.points.extend(histories.iter().map(|history| Point {
                 history: history.name(),
@@ -125,7 +126,7 @@ fn through_the_library(bench: &Bench, offices: &[Measured], report: &mut Report)
     Ok(())
 }
 
-/// The offices of the largest size against the first, the small one.
+/// Compares the offices of the largest size with the first, small one.
 fn compare(report: &mut Report, how: &str, name: &str, offices: &[&Measured], samples: &[Sample], aim: Option<Aim>) {
     let largest = offices.iter().map(|office| office.messages).max().unwrap_or(0);
     let small_us = samples[0].median_us();
@@ -148,7 +149,7 @@ impl Open {
         Ok(Self { office: place(&measured.path).open()?, middle: MessageNo(measured.messages / 2), taken: Vec::new() })
     }
 
-    /// Finishes what was claimed and puts as much in its place, so that the next run finds what this one found.
+    /// Finishes what was claimed and replaces it, so that the next run finds what this one found.
     fn settle(&mut self) -> Result {
         let taken = std::mem::take(&mut self.taken);
         for message in &taken {
@@ -162,7 +163,7 @@ impl Open {
     }
 }
 
-/// What whole programs claimed is finished, and replaced.
+/// Finishes and replaces what whole programs claimed.
 fn replace_claimed(office: &mut Office, at_most: u64) -> Result {
     let held = office.store().tables()?.held_by(&READER.parse()?)?;
     let finished: Vec<_> = held.iter().take(at_most as usize).map(|held| done(READER, held.message)).collect();

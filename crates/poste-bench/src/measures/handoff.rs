@@ -1,4 +1,4 @@
-//! Handing over a thousand files: as long as copying them, making the copy durable and hashing it; in bounded memory.
+//! Handing over a thousand files: it should take as long as copying, syncing and hashing them, in bounded memory.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -24,7 +24,7 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
     drop(create(&office, [WRITER, READER])?);
     let tree_text = tree.to_str().ok_or("the folder has no UTF-8 name")?;
     let offer = ["handoff", "create", READER, "--task", "Take it over", "--artifact", tree_text];
-    // In turns, so that both find the disk in the same mood.
+    // In turns, so that both find the disk in the same condition.
     let (mut copied, mut handed) = (Vec::new(), Vec::new());
     for round in 0..if bench.short { 1 } else { 3 } {
         copied.push(copy_and_hash(&tree, &folder.join(format!("copy-{round}")))?);
@@ -46,7 +46,7 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
     Ok(())
 }
 
-/// Files that differ, in folders of a hundred; nothing in them that could be packed.
+/// Distinct files, in folders of a hundred, with content that cannot be compressed.
 fn write_tree(tree: &Path, file_bytes: usize) -> Result {
     let mut word = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bytes = vec![0_u8; file_bytes];
@@ -65,7 +65,7 @@ fn write_tree(tree: &Path, file_bytes: usize) -> Result {
     Ok(())
 }
 
-/// What anybody would do by hand who wants a durable copy and to know what is in it.
+/// What people would do by hand to get a durable copy with known content.
 fn copy_and_hash(tree: &Path, copy: &Path) -> Result<f64> {
     let took = timed(|| {
         succeed(Command::new("cp").arg("-r").arg(tree).arg(copy))?;

@@ -1,4 +1,4 @@
-//! A hook that has nothing to say against a process that does nothing: it runs after every tool of every session.
+//! A hook with nothing to say, compared with a process that does nothing. It runs after every tool of every session.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::sample::{Action, in_turns, timed};
 use crate::{Bench, Result, succeed};
 
 const GROUP: &str = "Hooks";
-/// As Claude Code tells of a tool.
+/// The event that Claude Code sends about a tool.
 const EVENT: &str = r#"{"session_id":"bench-1","transcript_path":"/nowhere.jsonl","cwd":"/","permission_mode":"default","hook_event_name":"PostToolUse","tool_name":"Bash","tool_input":{"command":"ls"},"tool_response":{"stdout":"a.rs\nb.rs","stderr":"","interrupted":false},"tool_use_id":"toolu_1"}"#;
 
 pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
@@ -34,7 +34,7 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
         Box::new(|| timed(|| told(&mut hook("tool")))),
         Box::new(|| timed(|| told(&mut nothing()))),
         Box::new(|| timed(|| succeed(Command::new("true").stdin(Stdio::null())))),
-        // Whoever has to look opens the office.
+        // A hook that has to look opens the office.
         Box::new(|| timed(|| told(&mut hook("stop")))),
     ];
     let samples = in_turns(bench.rounds(500), &mut actions)?;
@@ -61,7 +61,7 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
 
 fn told(command: &mut Command) -> Result {
     let mut child = command.spawn()?;
-    // One that does nothing may be gone by then.
+    // A program that does nothing may have exited by then.
     let _ = child.stdin.take().ok_or("no stdin")?.write_all(EVENT.as_bytes());
     match child.wait()?.success() {
         true => Ok(()),

@@ -1,4 +1,4 @@
-//! A call of a tool over pipes, from the request's last byte to the answer's.
+//! A tool call over pipes, from the last byte of the request to the last byte of the answer.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
@@ -25,7 +25,7 @@ fn look_and_send(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
     const SEND: &str = r#"{"name":"send_message","arguments":{"to":"coder","subject":"Measured"}}"#;
     let mut raw = OpenOptions::new().create(true).append(true).open(folder.join("raw"))?;
     let (mut look, mut send, mut sync) = (Sample::default(), Sample::default(), Sample::default());
-    // In turns, so that whatever else the machine does falls on all alike.
+    // In turns, so that other load on the machine affects all of them equally.
     for _ in 0..bench.rounds(500) {
         look.push(timed(|| client.request("tools/call", LOOK))?);
         send.push(timed(|| client.request("tools/call", SEND))?);
@@ -50,7 +50,7 @@ fn look_and_send(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
     Ok(())
 }
 
-/// A model reads as much of a full inbox as of a small one, so it should wait as long.
+/// A model reads as much of a full inbox as of a small one, so it should wait equally long.
 fn with_much_waiting(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
     let sizes = if bench.short { [10, 1_000] } else { [10, 500_000] };
     let mut clients = Vec::new();

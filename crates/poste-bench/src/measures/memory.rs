@@ -1,4 +1,4 @@
-//! The most memory a command has: in a small office, and with a hundred thousand messages waiting.
+//! The peak memory of commands: in a small office, and with a hundred thousand waiting messages.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::{Bench, Result};
 
 const GROUP: &str = "Memory";
 
-/// Who runs what. A command that is added here is measured in both offices.
+/// The agents and the commands they run. A command added here is measured in both offices.
 const COMMANDS: &[(&str, &[&str])] = &[
     (WRITER, &["send", READER, "Step 1", "Ready."]),
     (READER, &["inbox", "--limit", "20"]),

@@ -1,4 +1,4 @@
-//! One file a question. Each adds its lines to the report.
+//! One file per question. Each adds its lines to the report.
 
 mod broadcast;
 mod context;
@@ -25,7 +25,7 @@ use crate::{Bench, Result};
 
 type Measure = fn(&Bench, &Path, &mut Report) -> Result;
 
-/// In the order of the report; a name can be given to `--only`.
+/// In the order of the report. A name can be passed to `--only`.
 pub(crate) const ALL: &[(&str, Measure)] = &[
     ("send", send::measure),
     ("program", program::measure),

@@ -1,4 +1,4 @@
-//! From the commit of an alert to the request at the endpoint it is told to, by a watcher in a process of its own.
+//! From the commit of an alert to the request at the endpoint that is notified, by a watcher in its own process.
 
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -33,7 +33,7 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
     let count = bench.rounds(300);
     let mut sample = Sample::default();
     for nth in 0..count {
-        // Long enough that the watcher waits again, and never in step with anything.
+        // Long enough for the watcher to wait again, and never in step with anything.
         std::thread::sleep(Duration::from_micros(20_000 + (nth as u64 * 7_919) % 5_000));
         let committed = send(&mut office)?;
         until("the alert arrives", || Ok(endpoint.taken().len() > nth))?;
@@ -59,7 +59,7 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
     Ok(())
 }
 
-/// Stores an alert, and says when that was.
+/// Stores an alert and returns when it was stored.
 fn send(office: &mut Office) -> Result<Instant> {
     let header = Send::plain("alert".parse()?, vec![READER.parse()?]);
     let content = Content { subject: "Disk full".to_owned(), ..Content::default() };
@@ -78,7 +78,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result {
     Ok(())
 }
 
-/// Ended with the measure, whatever becomes of it.
+/// A process that is killed with the measurement, however that ends.
 struct Watching(Child);
 
 impl Drop for Watching {

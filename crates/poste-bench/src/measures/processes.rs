@@ -1,4 +1,4 @@
-//! A hundred processes that send at once, against one that sends as much.
+//! A hundred processes that send at once, compared with one that sends as much.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! A whole `poste send` process against the `sqlite3` program inserting one row as durably.
+//! A whole `poste send` process, compared with the `sqlite3` program inserting one row as durably.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -25,7 +25,7 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
     }
 
     let insert = format!("PRAGMA synchronous=FULL; INSERT INTO mail (subject, body) VALUES ('Step 1', '{BODY}');");
-    // As Poste does: what is in the WAL stays there when the program ends.
+    // Like Poste, it leaves the WAL as it is when the program ends.
     let keep = [".dbconfig no_ckpt_on_close on", &insert];
     let mut actions: Vec<Action<'_>> = vec![
         Box::new(|| timed(|| succeed(&mut bench.poste(&office, WRITER, &["send", READER, "Step 1", BODY])))),
@@ -74,7 +74,7 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
 
 fn sqlite(database: &Path) -> Command {
     let mut command = Command::new("sqlite3");
-    // Nobody's ~/.sqliterc takes part.
+    // Ignores any ~/.sqliterc.
     command
         .args(["-init", "/dev/null", "-batch"])
         .arg(database)

@@ -1,4 +1,4 @@
-//! Folding a whole log anew, and what a message costs on disk.
+//! Replaying a whole log, and what a message costs on disk.
 
 use poste_core::store::table_digest::refold;
 use std::path::Path;

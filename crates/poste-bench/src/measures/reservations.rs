@@ -1,4 +1,4 @@
-//! What one more reservation is compared with: few others, or ten thousand.
+//! The cost of one more reservation next to few others, or next to ten thousand.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::{Bench, Result};
 
 const GROUP: &str = "Reservations";
 const FEW: u64 = 100;
-/// Patterns of one record, and records of one agent.
+/// Patterns per record, and records per agent.
 const TOGETHER: u64 = 50;
 const RECORDS: u64 = 10;
 
@@ -22,7 +22,7 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
     let mut few_held = reserved(&folder.join("few"), FEW)?;
     let mut many_held = reserved(&folder.join("many"), many)?;
     let mut wild_held = reserved(&folder.join("wild"), many)?;
-    // Each is refused, at the end of all the comparing, so that nothing is stored and the disk is not measured.
+    // Each is refused after all comparisons, so that nothing is stored and the disk is not measured.
     let samples = {
         let few: Action<'_> = Box::new(|| timed(|| refused(&mut few_held, "docs/guide.md", "src/module-0/file-7.rs")));
         let many: Action<'_> =
@@ -50,7 +50,7 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
     Ok(())
 }
 
-/// An office in which others hold so many files of many folders.
+/// An office in which other agents hold `count` files in many folders.
 fn reserved(path: &Path, count: u64) -> Result<Office> {
     let agents: Vec<String> = (0..count.div_ceil(TOGETHER * RECORDS)).map(|nth| format!("holder-{nth}")).collect();
     let mut office = create(path, [READER].into_iter().chain(agents.iter().map(String::as_str)))?;
@@ -64,7 +64,7 @@ fn reserved(path: &Path, count: u64) -> Result<Office> {
     Ok(office)
 }
 
-/// Reserves both, of which the second is held by somebody else.
+/// Reserves both paths, the second of which another agent holds.
 fn refused(office: &mut Office, free: &str, held: &str) -> Result {
     let patterns = vec![free.parse()?, held.parse()?];
     let reserve = Reserve { patterns, for_ms: 60_000, shared: false };

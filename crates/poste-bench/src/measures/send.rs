@@ -44,7 +44,8 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
     };
     let [append, send, group] = samples.as_slice() else { return Err("three were measured".into()) };
 
-    // Rare stalls of the disk fall on either side and make the mean a matter of luck: the worse of the two counts.
+    // Rare stalls of the disk hit either side and make the mean a matter of luck, so the worse of the two ratios
+    // counts.
     let (by_mean, by_median) = (send.rate() / append.rate(), append.median_us() / send.median_us());
     report.add(
         Line::new(GROUP, "durable send, of the rate of a raw fdatasync append", by_mean.min(by_median), "×")

@@ -1,5 +1,5 @@
-//! What waiters cost: a send beside a hundred of them, an idle machine, and how long a command takes to end once its mail
-//! is there.
+//! What waiters cost: a send next to a hundred of them, an idle machine, and how long a command takes to end once its
+//! mail is there.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
     idle_dispatcher(bench, folder, report)
 }
 
-/// A send to somebody else, and then the same waiters with nothing to do.
+/// A send to another agent, and then the same waiters with nothing to do.
 fn beside_waiters(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
     let count = if bench.short { 5 } else { 100 };
     let others: Vec<String> = (0..count).map(|nth| format!("other-{nth}")).collect();
@@ -96,7 +96,7 @@ fn to_the_end(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
     Ok(())
 }
 
-/// The same for a tool call that waits, until its answer is there.
+/// The same for a waiting tool call, until its answer arrives.
 fn to_the_answer(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
     let path = folder.join("answer");
     let mut office = create(&path, [READER, WRITER])?;
@@ -104,7 +104,7 @@ fn to_the_answer(bench: &Bench, folder: &Path, report: &mut Report) -> Result {
     let mut sample = Sample::default();
     for nth in 0..bench.rounds(300) {
         client.ask("tools/call", r#"{"name":"wait_for_mail","arguments":{"seconds":20}}"#)?;
-        // Nobody sees from outside that it waits.
+        // It cannot be seen from outside that it waits.
         std::thread::sleep(Duration::from_millis(40));
         pause(nth);
         submit(&mut office, &[mail_to_reader(nth as u64)])?;
@@ -131,7 +131,7 @@ fn idle_dispatcher(bench: &Bench, folder: &Path, report: &mut Report) -> Result 
     let mut command = bench.poste(&path, WRITER, &["dispatch", "--json"]);
     let dispatcher = Ended(command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).spawn()?);
     until_listening(&path, 1)?;
-    // Mail for somebody it does not start: it is at work once it has looked at it.
+    // Mail for an agent that it does not start: it is up once it has looked at that mail.
     submit(&mut office, &[mail(to(WRITER), 0)])?;
     let (settling, length) = if bench.short { (200, 1) } else { (3_000, 20) };
     std::thread::sleep(Duration::from_millis(settling));
@@ -146,7 +146,7 @@ fn idle_dispatcher(bench: &Bench, folder: &Path, report: &mut Report) -> Result 
     Ok(())
 }
 
-/// A process that is ended with the measure.
+/// A process that is killed with the measurement.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -170,7 +170,8 @@ fn until_listening(office: &Path, count: usize) -> Result {
     Ok(())
 }
 
-/// Long enough for a waiter that was woken for nothing to fall asleep again: its work counts towards the send that woke it.
+/// Pauses long enough for a waiter that was woken for nothing to sleep again: its work counts towards the send that
+/// woke it.
 fn at_rest(action: impl FnOnce() -> Result) -> Result<Duration> {
     let took = crate::sample::timed(action);
     std::thread::sleep(Duration::from_millis(20));
@@ -192,7 +193,7 @@ struct Used {
     wake_ups: u64,
 }
 
-/// What processes and their threads used in a while; `None`: the kernel does not say.
+/// What processes and their threads used during `length`; `None` if the kernel does not report it.
 fn used_meanwhile(pids: &[u32], length: Duration) -> Result<Option<Used>> {
     let Some(before) = used(pids) else { return Ok(None) };
     std::thread::sleep(length);
@@ -200,7 +201,7 @@ fn used_meanwhile(pids: &[u32], length: Duration) -> Result<Option<Used>> {
     Ok(Some(Used { ran: after.ran.saturating_sub(before.ran), wake_ups: after.wake_ups - before.wake_ups }))
 }
 
-/// By `schedstat`: the time on a processor in nanoseconds, the time in the queue, and how often it got one.
+/// From `schedstat`: time on a processor in nanoseconds, time in the queue, and how often it got a processor.
 fn used(pids: &[u32]) -> Option<Used> {
     let mut used = Used::default();
     for pid in pids {

@@ -20,7 +20,7 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
     waiter.go()?;
     let mut sent = BTreeMap::new();
     for nth in 0..count {
-        // Long enough that the waiter waits again, and never in step with anything.
+        // Long enough for the waiter to wait again, and never in step with anything.
         std::thread::sleep(Duration::from_micros(6_000 + (nth * 7_919) % 5_000));
         let proposal = mail_to_reader(nth);
         let before = monotonic_ns();

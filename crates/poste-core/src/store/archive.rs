@@ -1,4 +1,4 @@
-//! Finished conversations in files: one line a record, in the order of the log, never changed except by redaction.
+//! Finished conversations in files: one line per record, in log order, never changed except by redaction.
 //!
 //! ```text
 //! archive/2026-11-15-4821.jsonl
@@ -6,9 +6,9 @@
 //! {"position":17,"at":…,"by":"coder","kind":"delivery.done","content":"{…}"}
 //! ```
 //!
-//! The content is the last member of a line, so that everything before it can be proven by one digest in the log even
-//! after the content was redacted; the content itself is proven by the digest in its record's header. Lines are in
-//! order, so halving finds one. A redacted content is overwritten by `null` and spaces: no byte after it moves.
+//! The content is the last member of a line, so that one digest in the log still proves everything before it after the
+//! content was redacted. The content itself is proven by the digest in its record's header. Lines are in order, so a
+//! binary search finds one. Redacted content is overwritten with `null` and spaces, so that no byte after it moves.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
@@ -26,20 +26,20 @@ use crate::log::{Archive, MessageNo, Position};
 use crate::text::Name;
 use crate::time::Timestamp;
 
-/// What a line says it is when it is a notice of the office, which has no content of its own.
+/// The `kind` of a line that is a notice of the office, which has no content of its own.
 pub const NOTICE: &str = "notice";
-/// How files begin that are still being written, or whose writer died.
+/// Prefix of files that are still being written, or whose writer died.
 pub const UNFINISHED: &str = "tmp-";
 const CONTENT_KEY: &[u8] = b",\"content\":";
 
-/// `2026-11-15-4821.jsonl`: a name that stays inside its folder, on every machine.
+/// `2026-11-15-4821.jsonl`: a name that cannot leave its folder on any machine.
 pub(crate) fn is_archive_name(file: &str) -> bool {
     let stem = file.strip_suffix(".jsonl").unwrap_or_default();
     let is_plain = stem.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     !stem.is_empty() && stem.len() <= limits::NAME_BYTES_MAX && is_plain
 }
 
-/// One record of an archived conversation: a message with its whole history, or what somebody said of one.
+/// One record of an archived conversation: a message with its whole history, or a record about a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
@@ -56,7 +56,7 @@ pub struct Line {
     pub deliveries: Vec<Delivery>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventRow>,
-    /// The content as it was stored. `null`: there is none, a blob has it, or it was redacted.
+    /// The content as it was stored. `None` if there is none, if it is in a blob, or if it was redacted.
     pub content: Option<String>,
 }
 
@@ -86,8 +86,8 @@ impl Archives {
         self.path(file).exists()
     }
 
-    /// Writes a file under a name nobody has taken. When this returns it survives a power loss: the record that names
-    /// it may follow. `None`: the name is taken.
+    /// Writes a file under an unused name. When this returns, the file survives a power loss, so the record that names
+    /// it may be appended. Returns `None` if the name is taken.
     pub fn write(&self, file: &str, lines: &[Line]) -> Result<Option<Written>, Error> {
         make_private_folder(&self.folder)?;
         if let Some(parent) = self.folder.parent() {
@@ -95,7 +95,7 @@ impl Archives {
         }
         let unfinished = self.unfinished();
         let written = write_lines(&unfinished, lines).map_err(|error| self.give_up(&unfinished, error))?;
-        // A link, unlike a rename, never replaces what another process wrote under the same name.
+        // A link, unlike a rename, never replaces a file that another process wrote under the same name.
         let linked = fs::hard_link(&unfinished, self.path(file));
         let _ = fs::remove_file(&unfinished);
         match linked {
@@ -107,7 +107,8 @@ impl Archives {
         Ok(Some(written))
     }
 
-    /// Takes back a file no record names. One that is gone already was taken back by whoever erased words in it.
+    /// Deletes a file that no record names. If it is gone already, a process that erased redacted content in it deleted
+    /// it.
     pub fn discard(&self, file: &str) -> Result<(), Error> {
         match fs::remove_file(self.path(file)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(&self.path(file), error)),
@@ -115,7 +116,7 @@ impl Archives {
         }
     }
 
-    /// Whether every line of a file that no record names passes a test. One that cannot be read does not.
+    /// Whether every line of a file that no record names passes a test. A line that cannot be parsed does not.
     pub(crate) fn all_lines(
         &self,
         file: &str,
@@ -133,7 +134,7 @@ impl Archives {
         Ok(true)
     }
 
-    /// Whether a file that no record names holds content of a record.
+    /// Whether a file that no record names holds content of one of the given records.
     pub fn holds_content(
         &self,
         file: &str,
@@ -170,7 +171,7 @@ impl Archives {
         Ok(found)
     }
 
-    /// Walks through the whole file and says what it holds now, to be compared with what its record says.
+    /// Reads the whole file and returns what it holds now, to compare with what its record says.
     pub fn check(&self, file: &str, mut each: impl FnMut(Line) -> Result<(), Error>) -> Result<Written, Error> {
         let mut source = BufReader::new(self.open(file)?);
         let mut hasher = blake3::Hasher::new();
@@ -184,13 +185,13 @@ impl Archives {
         Ok(Written { lines, digest: Digest::from_bytes(*hasher.finalize().as_bytes()) })
     }
 
-    /// Whether the file is there as it was written.
+    /// Whether the file is still as it was written.
     pub fn is_whole(&self, archive: &Archive) -> Result<bool, Error> {
         let found = self.check(&archive.file, |_| Ok(()))?;
         Ok((found.lines, found.digest) == (archive.lines, archive.digest))
     }
 
-    /// Overwrites the content of records, in a new file that takes the place of the old one at once.
+    /// Overwrites the content of records, in a new file that atomically replaces the old one.
     pub fn redact(&self, archive: &ArchiveRow, records: &[Position]) -> Result<(), Error> {
         let mut source = BufReader::new(self.open(&archive.file)?);
         let unfinished = self.unfinished();
@@ -210,7 +211,7 @@ impl Archives {
         sync_folder(&self.folder)
     }
 
-    /// Names of files in the folder, those of interrupted writes too. No folder, no files.
+    /// Names of the files in the folder, including those of interrupted writes. A missing folder has no files.
     pub fn files(&self) -> Result<Vec<String>, Error> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -268,8 +269,8 @@ fn write_lines(path: &PathBuf, lines: &[Line]) -> io::Result<Written> {
     Ok(Written { lines: lines.len() as u64, digest: Digest::from_bytes(*hasher.finalize().as_bytes()) })
 }
 
-/// Where the content begins. Inside strings every quote is escaped, so the key can stand nowhere else but in a header
-/// before it, and the last one counts.
+/// Where the content begins. Quotes inside strings are escaped, so the key can only occur elsewhere in a header before
+/// it. So the last occurrence is the right one.
 fn content_at(line: &[u8]) -> usize {
     let found = line.windows(CONTENT_KEY.len()).rposition(|window| window == CONTENT_KEY);
     found.unwrap_or(line.len())
@@ -280,7 +281,7 @@ fn hash_line(hasher: &mut blake3::Hasher, line: &[u8]) {
     hasher.update(b"\n");
 }
 
-/// `"content":"…"}` becomes `"content":null   }`, in as many bytes.
+/// `"content":"…"}` becomes `"content":null   }`, with the same number of bytes.
 fn blank_content(line: &mut [u8]) {
     let value = content_at(line) + CONTENT_KEY.len();
     let end = line.len().saturating_sub(2); // the closing brace and the line feed
@@ -297,14 +298,14 @@ fn read_line(file: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<bool> {
     Ok(file.read_until(b'\n', bytes)? > 0)
 }
 
-/// The position at the head of a line, without reading the rest of it.
+/// The position at the start of a line, without parsing the rest.
 fn position_of(line: &[u8]) -> Option<Position> {
     let digits = line.strip_prefix(b"{\"position\":")?;
     let end = digits.iter().position(|byte| !byte.is_ascii_digit())?;
     std::str::from_utf8(&digits[..end]).ok()?.parse().ok().map(Position)
 }
 
-/// Where the first line at or after a position begins, by halving.
+/// Where the first line at or after a position begins, by binary search.
 fn first_line_from(file: &mut BufReader<File>, position: Position) -> io::Result<u64> {
     let (mut low, mut high) = (0, file.get_ref().metadata()?.len());
     let mut bytes = Vec::new();
@@ -312,7 +313,7 @@ fn first_line_from(file: &mut BufReader<File>, position: Position) -> io::Result
         let middle = low + (high - low) / 2;
         let mut start = middle;
         if middle > low {
-            // The middle is inside some line: look at the one after it.
+            // The middle is inside some line, so look at the line after it.
             file.seek(SeekFrom::Start(middle - 1))?;
             read_line(file, &mut bytes)?;
             start = middle - 1 + bytes.len() as u64;

@@ -1,4 +1,4 @@
-//! Folders that are built beside their place and get their name last: complete or absent.
+//! Folders that are built next to their place and renamed at the end, so they are either complete or absent.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,8 +13,8 @@ use super::{Locked, make_private_folder, sync_folder};
 use crate::digest::Digest;
 use crate::error::Error;
 
-/// A folder under a name of its own until it is finished. Whoever builds it holds a lock on it, so one that was
-/// abandoned can be told from one that is being built.
+/// A folder under a temporary name until it is finished. Its builder holds a lock on it, which distinguishes a folder
+/// under construction from an abandoned one.
 #[derive(Debug)]
 pub(crate) struct Aside {
     path: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) struct Aside {
 }
 
 impl Aside {
-    /// Begins one, and clears away those that a killed process left under the same prefix.
+    /// Begins a folder, and removes those that killed processes left behind under the same prefix.
     pub(crate) fn begin(parent: &Path, prefix: &str) -> Result<Self, Error> {
         for entry in folder::entries(parent)? {
             if entry.kind == Kind::Folder && entry.name.starts_with(prefix) && is_abandoned(&entry.path) {
@@ -47,7 +47,7 @@ impl Aside {
         Ok(path)
     }
 
-    /// Makes everything in it survive a power loss. Files are synced as they are written, so names are left.
+    /// Makes everything in it survive a power loss. Files are synced as they are written, so only names remain.
     fn sync(&self) -> Result<(), Error> {
         for entry in folder::entries(&self.path)?.iter().filter(|entry| entry.kind == Kind::Folder) {
             sync_folder(&entry.path)?;
@@ -55,13 +55,14 @@ impl Aside {
         sync_folder(&self.path)
     }
 
-    /// Gives it its name, if nothing has it.
+    /// Renames it to `at`, unless something is there.
     pub(crate) fn place(mut self, at: &Path) -> Result<(), Error> {
         self.sync()?;
         match renameat_with(CWD, &self.path, CWD, at, RenameFlags::NOREPLACE) {
             Ok(()) => {}
             Err(rustix::io::Errno::EXIST | rustix::io::Errno::NOTEMPTY) => return Err(Error::Occupied(at.to_owned())),
-            // Some file systems know no flags. Only an empty folder that came this instant would be replaced.
+            // Some file systems do not support the flag. A plain rename could at most replace an empty folder created
+            // at this instant.
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if folder::entry(at)?.is_none() => {
                 fs::rename(&self.path, at).map_err(|error| Error::io(at, error))?;
             }
@@ -71,16 +72,17 @@ impl Aside {
         sync_folder(folder::parent(at))
     }
 
-    /// Takes the place of what is at `at`, which is kept at `keep`.
+    /// Replaces what is at `at`, and keeps that at `keep`.
     ///
-    /// The finished folder first takes the name `keep`, then the two change places in one step: at every moment there
-    /// is a whole office at `at`, and never does a whole one have a name under which it could be cleared away.
+    /// The finished folder is first renamed to `keep`, then the two are exchanged in one step. So there is a complete
+    /// office at `at` at every moment, and a complete office never has a name under which it could be removed as
+    /// abandoned.
     pub(crate) fn replace(mut self, at: &Path, keep: &Path) -> Result<(), Error> {
         self.sync()?;
         fs::rename(&self.path, keep).map_err(|error| Error::io(keep, error))?;
         if let Err(error) = renameat_with(CWD, keep, CWD, at, RenameFlags::EXCHANGE) {
             let why = io::Error::from(error);
-            // What was to come must not stay under the name of what was to be kept.
+            // The new folder must not stay under the name that was meant for the old one.
             fs::rename(keep, &self.path).map_err(|error| {
                 let what = format!("{error}; it is what should have been put at {}: {why}", at.display());
                 Error::io(keep, io::Error::new(error.kind(), what))
@@ -94,7 +96,8 @@ impl Aside {
         sync_folder(folder::parent(at))
     }
 
-    /// On a file system that cannot exchange names: for an instant nothing is at `at`, and both are whole beside it.
+    /// For file systems that cannot exchange names. For an instant nothing is at `at`, and both folders are complete
+    /// next to it.
     fn replace_in_steps(&self, at: &Path, keep: &Path) -> Result<(), Error> {
         fs::rename(at, keep).map_err(|error| not_replaced(at, error))?;
         let Err(why) = fs::rename(&self.path, at) else { return Ok(()) };
@@ -124,12 +127,13 @@ impl Drop for Aside {
     }
 }
 
-/// Whether nobody builds it any longer.
+/// Whether its builder is gone.
 pub(crate) fn is_abandoned(path: &Path) -> bool {
     File::open(path).is_ok_and(|folder| Locked::exclusive(folder).is_ok())
 }
 
-/// Copies a regular file into a new private one, synced, and says what it was. `None`: there is no such file.
+/// Copies a regular file into a new private one, synced, and returns its digest and size. `None` if there is no such
+/// file.
 pub(crate) fn copy(from: &Path, to: &Path, mut moved: impl FnMut(u64)) -> Result<Option<Stored>, Error> {
     let mut source = match open_regular(from) {
         Ok(source) => source,
@@ -161,7 +165,8 @@ pub(crate) fn write(to: &Path, bytes: &[u8]) -> Result<(), Error> {
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|error| Error::io(to, error))
 }
 
-/// What a finished file is. Never asked of a database that is open in this process: closing it would drop its locks.
+/// Digest and size of a finished file. Never call this on a database that is open in this process: closing the file
+/// would drop its locks.
 pub(crate) fn hash(path: &Path) -> Result<Stored, Error> {
     let mut hasher = blake3::Hasher::new();
     let mut file = open_regular(path).map_err(|error| Error::io(path, error))?;
@@ -170,7 +175,7 @@ pub(crate) fn hash(path: &Path) -> Result<Stored, Error> {
     Ok(Stored { digest: Digest::from_bytes(*hasher.finalize().as_bytes()), size })
 }
 
-/// A whole file of at most so many bytes.
+/// A whole file, or an error if it is longer than `bytes_max`.
 pub(crate) fn read_at_most(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
@@ -180,7 +185,7 @@ pub(crate) fn read_at_most(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A snapshot may come from anywhere: no link is followed, and no pipe is waited for.
+/// A snapshot may be from any source, so links are not followed and opening a pipe does not block.
 fn open_regular(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
@@ -195,7 +200,7 @@ fn new_file(path: &Path) -> Result<File, Error> {
     made.map_err(|error| Error::io(path, error))
 }
 
-/// Whether one path is the other or lies below it, links followed.
+/// Whether `path` is `folder` or below it, after following links.
 pub(crate) fn is_within(path: &Path, folder: &Path) -> Result<bool, Error> {
     let real = |path: &Path| path.canonicalize().map_err(|error| Error::io(path, error));
     let (path, folder) = (real(path)?, real(folder)?);
@@ -250,7 +255,7 @@ mod tests {
             names.sort();
             names
         };
-        // Nothing to exchange it with fails as a mount point does, after the name was given.
+        // With nothing to exchange with, the exchange fails as it does on a mount point, after the first rename.
         let aside = Aside::begin(folder.path(), "new-").unwrap();
         let error = aside.replace(&path("at"), &path("at.before-1")).unwrap_err().to_string();
         assert!(error.ends_with("nothing was changed"), "{error}");

@@ -1,8 +1,8 @@
-//! The bell: a file that says the newest record that was ever committed, and the witness if it is lost.
+//! The bell: a file that names the newest committed record, and proves its loss if the log ends before it.
 //!
-//! It is rung after the commit and the lock, and so are the [`waiters`](super::waiters) that the commit concerns: a
-//! woken reader always finds the news. Watching SQLite's own files does not work: with `synchronous=FULL` almost every
-//! commit is seen before it is readable.
+//! It is rung after the commit and after the lock is released, together with the [`waiters`](super::waiters) that the
+//! commit concerns, so a woken reader always finds the new records. Watching SQLite's own files does not work: with
+//! `synchronous=FULL`, nearly every commit can be seen before it can be read.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 
 use crate::log::Position;
 
-/// Writes down the newest record: see [`last_rung`]. A bell that cannot be rung costs nobody a message.
+/// Writes the position of the newest record, for [`last_rung`]. A bell that cannot be rung loses no message.
 pub(crate) fn ring(folder: &Path, position: Position) {
     if let Some(bell) = open(folder, OpenOptions::new().read(true).write(true)) {
         let newest = read(&bell).map_or(position, |rung| rung.max(position));
@@ -20,13 +20,13 @@ pub(crate) fn ring(folder: &Path, position: Position) {
     }
 }
 
-/// The newest record the bell was rung for. It was committed then, so a log that ends before it has lost records:
-/// SQLite drops a damaged end of its WAL without a word, and starts a new WAL where the old one is missing.
+/// The newest record that the bell was rung for. It was committed at that time, so a log that ends before it has lost
+/// records: SQLite silently drops a damaged end of its WAL, and starts a new WAL if the old one is missing.
 pub fn last_rung(folder: &Path) -> Option<Position> {
     read(&open(folder, OpenOptions::new().read(true))?)
 }
 
-/// Only ever a file of the office: a link could lead to any file of this user, and a pipe would make the opener wait.
+/// Opens regular files only: a symlink could lead to any file of this user, and opening a pipe would block.
 fn open(folder: &Path, options: &mut OpenOptions) -> Option<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let bell = options.custom_flags(i32::try_from(flags.bits()).ok()?).open(folder.join("bell")).ok()?;

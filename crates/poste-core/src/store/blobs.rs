@@ -1,4 +1,4 @@
-//! Large content and attachments: files named by their BLAKE3, complete or absent.
+//! Large content and attachments: files named by their BLAKE3 digest, complete or absent.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -17,14 +17,14 @@ pub struct Blobs {
     folder: PathBuf,
 }
 
-/// What was stored.
+/// Digest and size of a stored file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
     pub digest: Digest,
     pub size: u64,
 }
 
-/// What became of a blob.
+/// The condition of a blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checked {
     Sound,
@@ -49,23 +49,23 @@ impl Blobs {
         self.put_from(bytes)
     }
 
-    /// Stores everything `source` gives, in constant memory.
+    /// Stores everything that `source` yields, in constant memory.
     ///
-    /// When this returns, the blob survives a power loss: a record that names it may follow. A crash before
-    /// leaves a temporary file or nothing; a blob under its name is always whole.
+    /// When this returns, the blob survives a power loss, so a record that names it may be appended. A crash before
+    /// that leaves a temporary file or nothing; a blob under its name is always complete.
     pub fn put_from(&self, source: impl Read) -> Result<Stored, Error> {
         let stored = self.stage(source)?.keep()?;
         self.sync()?;
         Ok(stored)
     }
 
-    /// Writes everything `source` gives beside the blobs; [`Staged::keep`] makes a blob of it. Whoever stores many may
-    /// let another thread wait for the disk, and calls [`Blobs::sync`] once.
+    /// Writes everything that `source` yields to a temporary file, which [`Staged::keep`] turns into a blob. A caller
+    /// that stores many blobs can let another thread wait for the disk, and then calls [`Blobs::sync`] once.
     pub(crate) fn stage(&self, mut source: impl Read) -> Result<Staged<'_>, Error> {
         let path = self.folder.join(format!("{UNFINISHED}{}", uuid::Uuid::new_v4().simple()));
         let mut write = |unfinished: &Path| -> io::Result<(File, Stored)> {
             let mut file = File::options().write(true).create_new(true).mode(0o600).open(unfinished)?;
-            // As long as it is held somebody is writing here. The kernel frees it with the writer.
+            // Marks the file as being written. The kernel releases the lock when the writer dies.
             flock(&file, FlockOperation::NonBlockingLockExclusive)?;
             let mut hasher = blake3::Hasher::new();
             let mut size = 0_u64;
@@ -92,7 +92,7 @@ impl Blobs {
         }
     }
 
-    /// After this the names of the blobs survive a power loss.
+    /// Makes the names of the blobs survive a power loss.
     pub(crate) fn sync(&self) -> Result<(), Error> {
         if !sabotaged!(BlobFolderUnsynced) {
             sync_folder(&self.folder)?;
@@ -100,7 +100,7 @@ impl Blobs {
         Ok(())
     }
 
-    /// Erases a blob; says whether it was there.
+    /// Deletes a blob and returns whether it existed.
     pub fn remove(&self, digest: &Digest) -> Result<bool, Error> {
         let path = self.path(digest);
         match fs::remove_file(&path) {
@@ -110,7 +110,7 @@ impl Blobs {
         }
     }
 
-    /// Removes what writers left that died. What somebody is writing now stays.
+    /// Removes the files that dead writers left behind. Files being written stay.
     pub fn sweep(&self) -> Result<usize, Error> {
         let io_error = |error| Error::io(&self.folder, error);
         let mut swept = 0;
@@ -136,7 +136,7 @@ impl Blobs {
         Ok(swept)
     }
 
-    /// Whether a blob is there and is what its name says; read in constant memory.
+    /// Whether a blob exists and matches its name; reads in constant memory.
     pub fn check(&self, digest: &Digest) -> Result<Checked, Error> {
         let path = self.path(digest);
         let mut file = match File::open(&path) {
@@ -150,7 +150,7 @@ impl Blobs {
         Ok(if sound { Checked::Sound } else { Checked::Damaged })
     }
 
-    /// How large a blob is, if it is there.
+    /// The size of a blob, if it exists.
     pub fn size(&self, digest: &Digest) -> Result<Option<u64>, Error> {
         let path = self.path(digest);
         match fs::metadata(&path) {
@@ -172,7 +172,7 @@ impl Blobs {
     }
 }
 
-/// A blob that has no name yet. Dropped, it leaves nothing behind.
+/// A blob that does not have its name yet. Dropping it deletes the file.
 #[derive(Debug)]
 pub(crate) struct Staged<'a> {
     blobs: &'a Blobs,

@@ -1,4 +1,4 @@
-//! Clocks, and how the log's time is made from them.
+//! Clocks, and how the time of a record is computed from them.
 
 use std::fmt::Debug;
 use std::fs;
@@ -10,13 +10,13 @@ use crate::error::Error;
 use crate::limits::{CLOCK_LEAP_MS_MAX, CLOCK_LEAP_MS_MIN};
 use crate::time::Timestamp;
 
-/// What the write path asks of a machine's clocks.
+/// What the write path needs from a machine's clocks.
 pub trait Clock: Send + Sync + Debug {
     fn wall(&self) -> Timestamp;
     fn boot(&self) -> Boot;
 }
 
-/// The clock that only ever runs forward, and which boot it counts from.
+/// A clock that only runs forward, and the boot it counts from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Boot {
     pub id: String,
@@ -34,11 +34,11 @@ impl Clock for SystemClock {
 
     fn boot(&self) -> Boot {
         #[cfg(target_os = "linux")]
-        let clock = rustix::time::ClockId::Boottime; // goes on while the machine sleeps
+        let clock = rustix::time::ClockId::Boottime; // also counts time while the machine sleeps
         #[cfg(not(target_os = "linux"))]
         let clock = rustix::time::ClockId::Monotonic;
         let now = rustix::time::clock_gettime(clock);
-        // Without a boot id two boots could be taken for one; an empty id is never the same boot.
+        // Without a boot id, two boots could be mistaken for one. An empty id never counts as the same boot.
         static BOOT_ID: OnceLock<String> = OnceLock::new();
         let id = BOOT_ID.get_or_init(|| {
             let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -55,16 +55,16 @@ pub struct Remembered {
     pub at: Timestamp,
 }
 
-/// What time the log may call it.
+/// The time that the next record may carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
     Now(Timestamp),
-    /// The wall clock ran ahead of the boot clock by this much: leases move along.
+    /// The wall clock ran ahead of the boot clock by this much; leases are extended accordingly.
     Leap {
         at: Timestamp,
         leap_ms: i64,
     },
-    /// By more than a day: somebody must accept it.
+    /// It ran ahead by more than a day, so a person must accept the new time.
     TooFar {
         leap_ms: i64,
         expected: Timestamp,
@@ -72,7 +72,7 @@ pub enum Reading {
 }
 
 impl Reading {
-    /// For views: never ahead of what the next record would say.
+    /// The time for views: never later than what the next record would say.
     pub fn for_views(self) -> Timestamp {
         match self {
             Self::Now(at) => at,
@@ -90,7 +90,8 @@ pub fn read(clock: &dyn Clock, last: Timestamp, remembered: Option<&Remembered>)
         .filter(|remembered| remembered.boot.id == boot.id && !boot.id.is_empty())
         .map(|remembered| (remembered.at, (boot.ms - remembered.boot.ms).max(0)));
     let Some((remembered_at, progress_ms)) = progress else {
-        // Another boot, or the first write: how long the machine was away is not known, so nothing is a leap.
+        // After a reboot, or at the first write, it is unknown how long the machine was off, so no jump counts as a
+        // leap.
         return Reading::Now(wall.max(last));
     };
     let expected = remembered_at.plus_ms(progress_ms).max(last);
@@ -101,7 +102,7 @@ pub fn read(clock: &dyn Clock, last: Timestamp, remembered: Option<&Remembered>)
     if leap_ms > CLOCK_LEAP_MS_MIN {
         return Reading::Leap { at: wall, leap_ms };
     }
-    // Behind the last record the wall clock tells nothing; the boot clock carries time on.
+    // A wall clock behind the last record is wrong, so the boot clock determines the time.
     Reading::Now(if wall >= last { wall } else { expected })
 }
 
@@ -112,8 +113,8 @@ pub fn remembered(conn: &Connection) -> Result<Option<Remembered>, Error> {
         .optional()?)
 }
 
-/// What is remembered is how far the two clocks are apart. While that stays as it was, nothing is written: it would
-/// be one more page with every commit.
+/// Stores how far the two clocks are apart. Nothing is written while that distance stays the same, because it would add
+/// a page to every commit.
 pub fn remember(conn: &Connection, boot: &Boot, at: Timestamp) -> Result<(), Error> {
     conn.prepare_cached(
         "UPDATE machine SET boot_id = ?1, boot_ms = ?2, at = ?3
@@ -123,5 +124,5 @@ pub fn remember(conn: &Connection, boot: &Boot, at: Timestamp) -> Result<(), Err
     Ok(())
 }
 
-/// Clocks may part by this much before it is written down; far less than what counts as a leap.
+/// How far the clocks may drift apart before the distance is stored again; far less than what counts as a leap.
 const DRIFT_MS_MAX: i64 = 1_000;

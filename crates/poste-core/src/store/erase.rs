@@ -1,8 +1,8 @@
-//! Erasing: after a redaction nothing in the folder holds the words any more.
+//! Erasing: after a redaction, no file in the folder holds the content any more.
 //!
-//! The fold took the content out of the tables. What is left is everywhere else it may stand: blobs, archives, the search
-//! index, copies made before a migration, free pages of the database and the WAL. Any step may be interrupted: the
-//! machine row remembers up to which redaction all of them were done.
+//! The fold removed the content from the tables. This module removes it from everywhere else it may be: blobs,
+//! archives, the search index, copies made before a migration, free pages of the database, and the WAL. Any step may be
+//! interrupted: the machine row records up to which redaction all steps were completed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,23 +22,23 @@ use crate::error::Error;
 use crate::log::{Intent, MessageNo, Position, Record, Sealed};
 use crate::text::Session;
 
-/// What was erased besides rows of tables.
+/// What was erased besides table rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Erased {
     pub blobs: usize,
     pub archives: usize,
-    /// Copies a record that was not redacted names too: they stay.
+    /// Blobs that stay, because a record that was not redacted also names them.
     pub kept_blobs: Vec<Digest>,
-    /// Archives that hold some of it and are not in the office any more.
+    /// Archives that hold redacted content but are no longer in the office.
     pub missing_archives: Vec<String>,
-    /// Mirrors of shared contexts that somebody edited: they are left, and may hold some of it.
+    /// Edited mirrors of shared contexts. They are left alone and may hold redacted content.
     pub edited_mirrors: Vec<PathBuf>,
-    /// Files beside the mirrors that are none, such as an editor's copy: they are left, and may hold some of it.
+    /// Other files next to the mirrors, such as an editor's backup. They are left alone and may hold redacted content.
     pub strange_files: Vec<PathBuf>,
 }
 
 impl OfficeFiles {
-    /// Erases what was redacted from every file of the folder. Writers wait meanwhile; readers do not.
+    /// Erases redacted content from every file of the folder. Writers wait meanwhile; readers do not.
     pub(crate) fn erase(&mut self) -> Result<Erased, Error> {
         match self.store.unerased()? {
             Some(_) => self.erase_since(self.store.erased_to()?),
@@ -46,8 +46,8 @@ impl OfficeFiles {
         }
     }
 
-    /// Everything that was ever redacted, once more: an old file may have come back, out of a copy or with a message
-    /// that was refused.
+    /// Erases everything that was ever redacted once more: an old file may have returned, from a backup or with a
+    /// refused message.
     pub(crate) fn erase_all(&mut self) -> Result<Erased, Error> {
         self.erase_since(Position(0))
     }
@@ -59,7 +59,7 @@ impl OfficeFiles {
         self.mend()?;
         let _guard = self.hold()?;
         let ours = self.store.options.schema.version();
-        // Before anything goes: what a newer program wrote may not be ours to erase from.
+        // Checked before anything is erased, because this program may not be allowed to erase from a newer file.
         FileVersion::may_still_write(self.store.conn(), ours)?;
         let (newest, records) = redacted_since(&self.store, since)?;
         let mut erased = Erased::default();
@@ -67,7 +67,7 @@ impl OfficeFiles {
             return Ok(erased);
         }
         erase_blobs(&self.store, &records, &mut erased)?;
-        // One file that cannot be read or written must not keep the words in all other places.
+        // A file that cannot be read or written must not stop the erasure everywhere else.
         let archives = erase_archives(&self.store, &records, &mut erased);
         let unnamed = erase_unnamed_archives(&self.store);
         let mirrors = erase_mirrors(&self.store, &records, &mut erased);
@@ -84,7 +84,7 @@ impl OfficeFiles {
         Ok(erased)
     }
 
-    /// The search index is made anew when it is wanted; a copy from before a migration only serves to go back.
+    /// The search index is rebuilt when it is needed, and a copy from before a migration only serves to go back.
     fn erase_caches(&self) -> Result<(), Error> {
         let folder = self.folder()?;
         let entries = fs::read_dir(folder).map_err(|error| Error::io(folder, error))?;
@@ -100,7 +100,8 @@ impl OfficeFiles {
     }
 }
 
-/// The sessions whose pages may hold some of it: the root, and whoever was the root before it.
+/// The sessions whose pages may hold redacted content: the root session, and those below it, which may have been the
+/// root before.
 fn sessions_of(store: &Store, records: &[Record]) -> Result<Vec<Session>, Error> {
     let tables = store.tables()?;
     let mut roots = BTreeSet::new();
@@ -120,7 +121,7 @@ fn sessions_of(store: &Store, records: &[Record]) -> Result<Vec<Session>, Error>
     Ok(sessions)
 }
 
-/// The runs whose folders may hold some of it: what they were told, and what they said.
+/// The runs whose folders may hold redacted content, as input or as output.
 fn runs_of(store: &Store, records: &[Record]) -> Result<Vec<Session>, Error> {
     let tables = store.tables()?;
     let mut runs = BTreeSet::new();
@@ -137,7 +138,7 @@ fn runs_of(store: &Store, records: &[Record]) -> Result<Vec<Session>, Error> {
     Ok(runs.into_iter().collect())
 }
 
-/// What was redacted by later records than one, and the newest redaction of all.
+/// The records redacted after `since`, and the position of the newest redaction.
 fn redacted_since(store: &Store, since: Position) -> Result<(Position, Vec<Record>), Error> {
     let conn = store.conn();
     let newest = conn.query_row("SELECT coalesce(max(redacted_by), 0) FROM redactions", [], |row| row.get(0))?;
@@ -167,9 +168,9 @@ fn erase_blobs(store: &Store, records: &[Record], erased: &mut Erased) -> Result
     Ok(())
 }
 
-/// Whether the blob of a record that was neither redacted nor refused is this one. Reads every header: redactions and
-/// refusals are rare, blobs rarer. That a header has the digest somewhere is not enough: a file that was only looked at has no
-/// copy here.
+/// Whether a record that was neither redacted nor refused names this blob. Scans every header, since redactions and
+/// refusals are rare, and blobs rarer. A header that merely contains the digest is not enough: a file that was only
+/// recorded has no copy here.
 fn is_named_elsewhere(conn: &Connection, digest: &Digest) -> Result<bool, Error> {
     let mut statement = conn.prepare(&format!(
         "SELECT position, at, envelope FROM log WHERE instr(envelope, ?1) > 0
@@ -184,9 +185,9 @@ fn is_named_elsewhere(conn: &Connection, digest: &Digest) -> Result<bool, Error>
     Ok(false)
 }
 
-/// Removes the blob that a refused or repeated record brought along, unless another record has the same content.
+/// Removes the blob of a refused or repeated record, unless another record has the same content.
 ///
-/// Copies of attached files stay: another proposal may be on its way that names them.
+/// Copies of attached files stay, because a proposal that names them may be on its way.
 pub(super) fn drop_content(store: &Store, sealed: &Sealed) -> Result<(), Error> {
     let (Some(blobs), Some(content)) = (store.blobs(), sealed.envelope.content) else { return Ok(()) };
     if blobs.has(&content.digest) && !is_named_elsewhere(store.conn(), &content.digest)? {
@@ -195,7 +196,7 @@ pub(super) fn drop_content(store: &Store, sealed: &Sealed) -> Result<(), Error> 
     Ok(())
 }
 
-/// A repeated proposal brought the blobs of a redacted record along once more.
+/// Removes the blobs of a redacted record again, which a repeated proposal brought back.
 pub(super) fn erase_again(store: &Store, sealed: &Sealed) -> Result<(), Error> {
     let Some(blobs) = store.blobs() else { return Ok(()) };
     for digest in sealed.blobs() {
@@ -230,9 +231,9 @@ fn erase_archives(store: &Store, records: &[Record], erased: &mut Erased) -> Res
     failed
 }
 
-/// Files whose record never came. Those that hold redacted words go: they were written before the redaction, so the
-/// fold would refuse their record. The others may be on their way into the log. Whoever writes one has the lock, so
-/// an unfinished one is of somebody who died.
+/// Archives that no record names. Those with redacted content are deleted: they were written before the redaction, so
+/// the fold would refuse their record. The others may be about to enter the log. Writers hold the lock, so an
+/// unfinished archive belongs to a dead one.
 fn erase_unnamed_archives(store: &Store) -> Result<(), Error> {
     let Some(archives) = store.archives() else { return Ok(()) };
     let tables = Tables::load(store.conn())?;
@@ -246,7 +247,7 @@ fn erase_unnamed_archives(store: &Store) -> Result<(), Error> {
     Ok(())
 }
 
-/// The mirror of a context whose version was redacted is made anew, without those words.
+/// Regenerates the mirrors of contexts with a redacted version.
 fn erase_mirrors(store: &Store, records: &[Record], erased: &mut Erased) -> Result<(), Error> {
     let mut names = BTreeSet::new();
     let tables = store.tables()?;
@@ -269,7 +270,7 @@ fn erase_mirrors(store: &Store, records: &[Record], erased: &mut Erased) -> Resu
     failed
 }
 
-/// Writes the whole database anew, without free pages and old cells, and empties the WAL.
+/// Rewrites the whole database without free pages and old cells, and empties the WAL.
 fn erase_free_pages(store: &Store) -> Result<(), Error> {
     let patience = store.options.lock_timeout;
     store.conn().execute_batch("VACUUM")?;

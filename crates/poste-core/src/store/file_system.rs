@@ -1,5 +1,5 @@
-//! Where an office must not live: file systems on which several machines or a host and its guest share a file
-//! without sharing memory. SQLite's WAL needs shared memory.
+//! Where an office must not live: file systems on which several machines, or a host and its guest, share a file without
+//! sharing memory. SQLite's WAL needs shared memory.
 
 use std::path::Path;
 
@@ -19,11 +19,11 @@ pub(crate) fn check(_: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// What this user may still put on the disk a path is on.
+/// How much this user may still store on the disk that holds a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     pub bytes: u64,
-    /// `None`: this file system does not count its files.
+    /// `None` if the file system does not count its files.
     pub files: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! The files of an office on this machine: the database, the write lock, the bell and the blobs, with the machine's
-//! clocks. Whatever orders the log writes through them.
+//! The files of an office on this machine (database, write lock, bell and blobs) together with the machine's clocks.
+//! Every engine that orders the log writes through them.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -25,16 +25,16 @@ use crate::time::Timestamp;
 #[derive(Debug)]
 pub(crate) struct OfficeFiles {
     pub(super) store: Store,
-    /// `None` for tables in memory, which no other process can open.
+    /// `None` for in-memory tables, which no other process can open.
     lock: Option<WriteLock>,
     clock: Arc<dyn Clock>,
-    /// After a failed commit the connection is not trusted again; the next write opens a new one.
+    /// Set after a failed commit. That connection is not trusted again; the next write opens a new one.
     pub(super) broken: bool,
-    /// How often this process wrote.
+    /// How often this process has written.
     writes: u32,
-    /// What was committed and nobody has asked for yet.
+    /// Changes that were committed but not yet taken.
     changes: Changes,
-    /// Of the last who waited, kept for the next.
+    /// The waiter of the last wait, kept for the next one.
     waiter: RefCell<Option<Waiter>>,
 }
 
@@ -44,7 +44,7 @@ impl OfficeFiles {
         Ok(Self::new(Store::open(path, options)?, Some(lock), clock))
     }
 
-    /// Tables in memory have no other writer, and so no lock.
+    /// In-memory tables have no other writer, and so no lock.
     pub(super) fn in_memory(store: Store, clock: Arc<dyn Clock>) -> Self {
         Self::new(store, None, clock)
     }
@@ -57,7 +57,7 @@ impl OfficeFiles {
         &self.store
     }
 
-    /// The folder of the office; tables in memory have none.
+    /// The folder of the office; in-memory tables have none.
     pub(super) fn folder(&self) -> Result<&Path, Error> {
         self.store.path().ok_or_else(|| Error::Damaged("the office has no folder".to_owned()))
     }
@@ -75,14 +75,14 @@ impl OfficeFiles {
         &self.clock
     }
 
-    /// What time the next record would have.
+    /// The time that the next record would have.
     pub(crate) fn reading(&self) -> Result<Reading, Error> {
         let head = self.store.tables()?.cursor.head;
         let remembered = clock::remembered(self.store.conn())?;
         Ok(clock::read(self.clock.as_ref(), head.at, remembered.as_ref()))
     }
 
-    /// Remembers that this machine's `poste.toml` stands on this policy version.
+    /// Stores that this machine's `poste.toml` is based on this policy version.
     pub(crate) fn see_policy(&mut self, version: u64) -> Result<(), Error> {
         let _guard = self.hold()?;
         let transaction = rusqlite::Transaction::new_unchecked(&self.store.conn, TransactionBehavior::Immediate)?;
@@ -92,8 +92,8 @@ impl OfficeFiles {
         Ok(())
     }
 
-    /// The bell rings after a commit, so a log that ends before it has lost records. Writing on would give their numbers
-    /// to others, and nobody could tell any more.
+    /// The bell rings after a commit, so a log that ends before it has lost records. Further writes would reuse their
+    /// positions, and the loss could no longer be detected.
     pub(super) fn check_nothing_lost(&self, end: Position) -> Result<(), Error> {
         match self.store.last_rung().filter(|rung| *rung > end) {
             Some(stored) if !sabotaged!(BellBeforeCommit) => Err(Error::Lost { stored: stored.0, end: end.0 }),
@@ -101,12 +101,12 @@ impl OfficeFiles {
         }
     }
 
-    /// Whether this process writes again and again: a server, not a command.
+    /// Whether this process writes repeatedly: a server, not a command.
     pub(super) fn stays(&self) -> bool {
         self.writes >= WRITES_OF_A_COMMAND_MAX
     }
 
-    /// Whoever let the WAL grow makes it short again before it goes, since the next open may be a cold one.
+    /// A process that let the WAL grow shortens it before it exits, because the next open may be a cold one.
     fn shorten_wal(&self) {
         if !self.stays() || self.broken || !self.store.is_wal_over(WAL_BYTES_MAX) {
             return;
@@ -118,7 +118,7 @@ impl OfficeFiles {
         }
     }
 
-    /// After a failed commit the connection is not trusted again.
+    /// Replaces the connection after a failed commit.
     pub(super) fn mend(&mut self) -> Result<(), Error> {
         if let Some(path) = self.store.path().filter(|_| self.broken) {
             self.store = Store::open(path, self.store.options.clone())?;
@@ -138,7 +138,7 @@ impl OfficeFiles {
         self.lock.as_ref().map(|lock| lock.acquire(patience)).transpose()
     }
 
-    /// After a commit, and after the lock was let go.
+    /// Called after a commit, when the lock has been released.
     pub(super) fn wrote(&mut self, position: Position, at: Timestamp, changes: Changes) {
         self.writes = self.writes.saturating_add(1);
         if !sabotaged!(BellBeforeCommit) {
@@ -147,13 +147,13 @@ impl OfficeFiles {
         self.changes.absorb(changes);
     }
 
-    /// What was committed since the last call.
+    /// The changes committed since the last call.
     pub(crate) fn take_changes(&mut self) -> Changes {
         std::mem::take(&mut self.changes)
     }
 
-    /// Every waiter sleeps until the next thing falls due, so all have to know of what falls due before they look by
-    /// themselves.
+    /// Every waiter sleeps until the next due time that it knows of. So something that is due before their next regular
+    /// look must wake all of them.
     pub(super) fn ring(&self, position: Position, at: Timestamp, changes: &Changes) {
         let Some(folder) = self.store.path() else { return };
         bell::ring(folder, position);
@@ -163,14 +163,14 @@ impl OfficeFiles {
         }
     }
 
-    /// Large content is safe on disk before the record that names it. It is written before the lock is taken, since
-    /// that takes long.
+    /// Large content is safely on disk before the record that names it. It is written before the lock is taken, because
+    /// it takes long.
     pub(super) fn put_blobs<'a>(&self, proposals: impl IntoIterator<Item = &'a Sealed> + Clone) -> Result<(), Error> {
         self.each_large(proposals, |blobs, bytes, _| blobs.put(bytes).map(|_| ()))
     }
 
-    /// Whoever erases, or clears away blobs that no record names, holds the lock while doing so. What is here under the
-    /// lock is therefore here when the record is, and content that went since it was written is written again.
+    /// Processes that erase, or remove blobs that no record names, hold the lock meanwhile. So a blob that exists under
+    /// the lock still exists when the record is committed, and content removed since it was written is written again.
     pub(super) fn keep_blobs<'a>(&self, proposals: impl IntoIterator<Item = &'a Sealed> + Clone) -> Result<(), Error> {
         self.each_large(proposals, |blobs, bytes, digest| match blobs.has(digest) {
             true => Ok(()),
@@ -178,8 +178,8 @@ impl OfficeFiles {
         })
     }
 
-    /// A new record may not name a file that is not in the office. This machine's own refusal, before the fold: another
-    /// one may have the file, and a log that is ordered elsewhere brings records before their files.
+    /// A new record must not name a file that is missing from the office. This machine refuses it before the fold does:
+    /// another machine may have the file, and a log that is ordered elsewhere delivers records before their files.
     pub(super) fn lacks_file(
         &self,
         tables: &Tables<'_>,
@@ -193,7 +193,7 @@ impl OfficeFiles {
         let id = &sealed.envelope.id;
         let Some(rejection) = lacking else { return Ok(None) };
         if tables.id(id)?.is_some() {
-            return Ok(None); // a repeat is answered as what it was
+            return Ok(None); // a repeat gets the original answer
         }
         let verdict = Verdict::Rejected(rejection);
         Ok(Some(Outcome { id: id.clone(), position: None, at, repeat: false, verdict }))
@@ -207,8 +207,8 @@ impl OfficeFiles {
         Some(Rejection { code: Code::Malformed, reason })
     }
 
-    /// With the record the messages leave the database. Whoever wrote the file has let go of the lock since then, and
-    /// the doctor, who holds it, may have cleared it away as a leftover.
+    /// This record removes the messages from the database, so the archive must be intact. Its writer has released the
+    /// lock since, and `poste doctor`, which takes the lock, may have removed the file as a leftover.
     fn lacks_archive(&self, tables: &Tables<'_>, sealed: &Sealed) -> Result<Option<Rejection>, Error> {
         let Some(archives) = self.store.archives() else { return Ok(None) };
         if sealed.envelope.name != "conversation.archive" {
@@ -216,7 +216,7 @@ impl OfficeFiles {
         }
         let Ok(Some(Intent::Archive(archive))) = sealed.intent() else { return Ok(None) };
         if !is_archive_name(&archive.file) || tables.has_archive_file(&archive.file)? {
-            return Ok(None); // the fold refuses it, and such a name is not opened
+            return Ok(None); // the fold refuses it, and a file of such a name must not be opened
         }
         let reason = match archives.is_whole(&archive) {
             Ok(true) => return Ok(None),
@@ -236,8 +236,8 @@ impl OfficeFiles {
         if large.is_empty() {
             return Ok(());
         }
-        // What the fold will refuse for its size, or knows already, is not written at all. Its limit is one of
-        // messages, results may be larger; and a policy among the proposals may raise it.
+        // Content that the fold will refuse for its size, or already has, is not written at all. The limit applies to
+        // messages only, since results may be larger, and a policy among the proposals may raise it.
         let tables = self.store.tables()?;
         let raises_it = proposals.into_iter().any(|sealed| matches!(sealed.intent(), Ok(Some(Intent::Policy(_)))));
         let limit = tables.policy()?.settings.content_bytes_max.filter(|_| !raises_it).unwrap_or(u64::MAX);
@@ -263,10 +263,10 @@ impl Drop for OfficeFiles {
     }
 }
 
-/// Too large for a row of its own.
+/// Whether the content is too large for a row of its own.
 pub(super) fn is_large(sealed: &Sealed) -> bool {
     sealed.content.as_ref().is_some_and(|content| content.bytes.len() > limits::CONTENT_INLINE_BYTES_MAX)
 }
 
-/// A command writes a few times at most.
+/// A command writes at most a few times.
 const WRITES_OF_A_COMMAND_MAX: u32 = 32;

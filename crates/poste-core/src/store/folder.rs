@@ -1,7 +1,7 @@
-//! What lies in a folder: modes, owners, sizes, ages; and the few changes `poste doctor --fix` makes there.
+//! What is in a folder (modes, owners, sizes, ages), and the few changes that `poste doctor --fix` makes there.
 //!
 //! Nothing here opens a file. Closing any descriptor of a database drops this process's locks on it, so the database
-//! and what belongs to it are only ever asked for by name.
+//! and its companions are only queried by name.
 
 use std::fs::{self, DirEntry, Metadata};
 use std::io;
@@ -27,7 +27,7 @@ pub(crate) struct Entry {
     pub mode: u32,
     pub owner: u32,
     pub bytes: u64,
-    /// Since it was written last, by the machine's clock; zero for a time to come.
+    /// Time since the last write, by the machine's clock; zero if that is in the future.
     pub age_ms: i64,
 }
 
@@ -45,7 +45,7 @@ impl Entry {
     }
 }
 
-/// Who this process is to the file system.
+/// This process's user id.
 pub(crate) fn me() -> u32 {
     rustix::process::geteuid().as_raw()
 }
@@ -55,7 +55,7 @@ pub(crate) fn age_ms(meta: &Metadata) -> Option<i64> {
     Some(i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// What is at a path, not following a link; `None`: nothing.
+/// What is at a path, without following a link. `None` if there is nothing.
 pub(crate) fn entry(path: &Path) -> Result<Option<Entry>, Error> {
     match fs::symlink_metadata(path) {
         Ok(meta) => Ok(Some(Entry::new(path.to_owned(), &meta))),
@@ -64,7 +64,7 @@ pub(crate) fn entry(path: &Path) -> Result<Option<Entry>, Error> {
     }
 }
 
-/// What is in a folder, by name; nothing when there is no such folder.
+/// What is in a folder, sorted by name. Empty if there is no such folder.
 pub(crate) fn entries(folder: &Path) -> Result<Vec<Entry>, Error> {
     let listing = match fs::read_dir(folder) {
         Ok(listing) => listing,
@@ -75,7 +75,7 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<Entry>, Error> {
         let path = found?.path();
         match fs::symlink_metadata(&path) {
             Ok(meta) => Ok(Some(Entry::new(path, &meta))),
-            // It went away meanwhile, as temporary files do.
+            // It was deleted in the meantime, as temporary files are.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -89,7 +89,7 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<Entry>, Error> {
     Ok(found)
 }
 
-/// Changes the mode of a file or folder, never of what a link leads to.
+/// Changes the mode of a file or folder, never of what a link points to.
 pub(crate) fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
     match entry(path)? {
         Some(Entry { kind: Kind::File | Kind::Folder, .. }) => {
@@ -99,7 +99,7 @@ pub(crate) fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
     }
 }
 
-/// Removes a file; one that is gone already is as good.
+/// Removes a file. A file that is already gone counts as removed.
 pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(path, error)),
@@ -114,7 +114,7 @@ pub(crate) fn remove_folder(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Makes what every office has, where it is missing.
+/// Creates the files that every office has, where they are missing.
 pub(crate) fn make_missing(office: &Path) -> Result<(), Error> {
     make_private_folder(&office.join("blobs"))?;
     private_file(&office.join("bell"))?;
@@ -125,17 +125,17 @@ pub(crate) fn make_missing(office: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The folder a path is in; of a plain name, the current one.
+/// The folder that a path is in; for a plain name, the current one.
 pub(crate) fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Where a path leads, links followed.
+/// The path with all links resolved.
 pub(crate) fn real(path: &Path) -> Result<PathBuf, Error> {
     path.canonicalize().map_err(|error| Error::io(path, error))
 }
 
-/// Whether a path leads to a folder.
+/// Whether a path leads to a folder, following links.
 pub(crate) fn is_folder(path: &Path) -> bool {
     path.is_dir()
 }

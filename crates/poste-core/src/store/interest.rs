@@ -1,7 +1,8 @@
 //! What a waiter waits for, as a word that fits into a file name, and which words a commit touches.
 //!
-//! A word is a list of keys, a key a short hash of a [`Concern`]. Two concerns with the same key cost a waiter a look in
-//! vain, never news. Programs of different versions use the same office, so the text that is hashed must not change.
+//! A word is a list of keys, and a key is a short hash of a [`Concern`]. If two concerns share a key, a waiter
+//! sometimes wakes for nothing, but never misses anything. Programs of different versions use the same office, so the
+//! hashed text must not change.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,15 +11,15 @@ use super::tables::{Agent, Concern, Concerns};
 use crate::address::Address;
 use crate::text::Name;
 
-/// 24 bits: short enough that a file name holds the interest of nearly every waiter.
+/// 24 bits: short enough for a file name to hold the interest of nearly every waiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key(u32);
 
-/// Digits of a key in a word.
+/// Hexadecimal digits per key.
 const KEY_DIGITS: usize = 6;
 /// In place of keys: wakes at every commit.
 const EVERYTHING: &str = "all";
-/// More keys do not fit into the name of a file, besides what else is in it.
+/// More keys do not fit into a file name next to its other part.
 const KEYS_MAX: usize = 36;
 
 impl Key {
@@ -51,7 +52,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// The keys of what a commit touched. `None`: all there are.
+/// The keys that a commit touched. `None` means all keys.
 #[derive(Debug)]
 pub(super) struct Touched(Option<BTreeSet<Key>>);
 
@@ -60,7 +61,7 @@ impl Touched {
         Self((!concerns.is_everything()).then(|| concerns.keys().map(Key::of).collect()))
     }
 
-    /// Whether a waiter with this word has to look again. The word may be any part of any file's name.
+    /// Whether a waiter with this word has to look again. The word may be any part of any file name.
     pub(super) fn meets(&self, word: &[u8]) -> bool {
         let Some(keys) = &self.0 else { return true };
         word == EVERYTHING.as_bytes()
@@ -73,7 +74,7 @@ impl Touched {
 pub struct Interest {
     is_everything: bool,
     concerns: Vec<Concern>,
-    /// Agents whose mail it waits for, at the addresses they have at the time.
+    /// Agents whose mail it waits for, at the addresses they have at that time.
     mail_of: Vec<Name>,
 }
 
@@ -83,7 +84,7 @@ impl Interest {
         Self { is_everything: true, ..Self::default() }
     }
 
-    /// The mail of an agent, whatever roles and capabilities it has or gets.
+    /// The mail of an agent, whatever roles and capabilities it has or will get.
     pub fn mail(agent: &Name) -> Self {
         Self { mail_of: vec![agent.clone()], ..Self::default() }
     }
@@ -184,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Programs of different versions meet in one office.
+    /// Programs of different versions share an office.
     #[test]
     fn keys_stay_the_same() {
         let concerns = [

@@ -1,4 +1,4 @@
-//! The write lock: one writer at a time, first come first served, and everybody knows who it is.
+//! The write lock: one writer at a time, first come, first served, and others can see which process holds it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::error::Error;
 
-/// A lock file of an office, first of all `write.lock`. The kernel frees it when its holder dies, however it dies.
+/// A lock file of an office, usually `write.lock`. The kernel releases it when its holder dies, however that happens.
 #[derive(Debug)]
 pub struct WriteLock {
     path: PathBuf,
@@ -54,25 +54,25 @@ impl Drop for Locked {
 
 const HOLDER_BYTES: usize = 128;
 
-/// What a lock file tells whoever only looks at it.
+/// What a lock file reveals without waiting for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LockState {
     pub held: bool,
-    /// Who took it last, in the file's own words.
+    /// The process that took it last, as the file names it.
     pub holder: Option<String>,
     pub pid: Option<u32>,
-    /// How long ago it was taken last, by the file's time.
+    /// How long ago it was last taken, by the file's modification time.
     pub age_ms: Option<i64>,
 }
 
 impl LockState {
-    /// Looks and never waits. `None`: nobody has ever locked this office.
+    /// Never waits. Returns `None` if this office has never been locked.
     ///
-    /// A shared lock for an instant is the only question the kernel answers on every system. A writer that comes in
+    /// Taking a shared lock for an instant is the only way to ask that works on every system. A writer that arrives in
     /// that instant waits for as long.
     pub(crate) fn look(folder: &Path) -> Result<Option<Self>, Error> {
         let path = folder.join("write.lock");
-        // A pipe of that name would make whoever opens it wait.
+        // Opening a pipe of that name would block.
         let nonblock = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
         let file = match OpenOptions::new().read(true).custom_flags(nonblock).open(&path) {
             Ok(file) => file,
@@ -105,7 +105,7 @@ impl WriteLock {
 
     /// The same kind of lock on another file of the folder.
     pub(super) fn named(folder: &Path, file: &str, program: &str) -> Self {
-        // One line of fixed length, so that a single write replaces whoever was there before.
+        // One line of fixed length, so that a single write replaces the previous holder.
         let program: String =
             program.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').take(HOLDER_BYTES / 2).collect();
         let holder = format!("pid {} ({program})", std::process::id());
@@ -125,13 +125,13 @@ impl WriteLock {
             Err(rustix::io::Errno::WOULDBLOCK) => self.wait(file, patience)?,
             Err(error) => return Err(Error::io(&self.path, error.into())),
         };
-        // Whoever deleted the lock file made two of it; the one without a name protects nothing.
+        // If the lock file was deleted, there may be two of them, and the one without a name protects nothing.
         let here = file.metadata().map_err(|error| Error::io(&self.path, error))?;
         let named = std::fs::metadata(&self.path);
         if !named.is_ok_and(|named| (named.dev(), named.ino()) == (here.dev(), here.ino())) {
             return Err(Error::Replaced(self.path.clone()));
         }
-        // Only for error texts: if it cannot be written, the lock is as good.
+        // Only used in error messages: the lock holds even if this write fails.
         let _ = file.write_all_at(self.holder.as_bytes(), 0);
         Ok(WriteGuard { _file: file })
     }
@@ -139,15 +139,15 @@ impl WriteLock {
     fn open(&self) -> Result<File, Error> {
         OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&self.path).map_err(
             |error| match (error.kind(), self.path.parent()) {
-                // It is made where it is missing, so what is missing is its folder.
+                // The file is created if it is missing, so `NotFound` means that its folder is missing.
                 (std::io::ErrorKind::NotFound, Some(folder)) => Error::Replaced(folder.to_owned()),
                 _ => Error::io(&self.path, error),
             },
         )
     }
 
-    /// A thread does the waiting, so that it can be given up. Blocking in the kernel keeps the queue fair, which
-    /// trying again and again would not. If it is given up, the thread frees the lock as soon as it gets it.
+    /// A thread waits, so that the wait can time out. Blocking in the kernel keeps the queue fair, which polling would
+    /// not. After a timeout, the thread releases the lock as soon as it gets it.
     fn wait(&self, file: File, patience: Duration) -> Result<Locked, Error> {
         let (sender, receiver) = mpsc::sync_channel(0);
         std::thread::spawn(move || {
@@ -170,7 +170,7 @@ impl WriteLock {
         Error::Busy { holder: self.holder(), waited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX) }
     }
 
-    /// Who has it, as far as the file tells.
+    /// The holder, as far as the file says.
     fn holder(&self) -> String {
         let text = std::fs::read_to_string(&self.path).unwrap_or_default();
         match text.trim() {

@@ -1,8 +1,8 @@
-//! Which machine this is, in this office.
+//! The identity of this machine in this office.
 //!
-//! Host names repeat, and folders are copied. So the id of a machine is made of a name that each office draws when it is
-//! made or restored, of what tells this machine from others, and of the database file itself: the office keeps its id
-//! for its life, and every copy of the folder, on this machine or another, has one of its own.
+//! Host names repeat, and folders are copied. So a machine's id is made from a name that each office draws when it is
+//! created or restored, from an id of the machine itself, and from the database file. The office keeps its id for life,
+//! and every copy of the folder, on this machine or another, has a different one.
 
 use std::env;
 use std::fs::{self, Metadata};
@@ -20,29 +20,29 @@ use crate::text::Label;
 
 const ID_HEX_DIGITS: usize = 16;
 
-/// The file that tells a machine from others whose system has no id.
+/// The file that identifies a machine whose system has no id.
 const FINGERPRINT: &str = "machine";
 
-/// What tells this machine from others: the id its system was given when it was installed, else one that this user keeps. Where
-/// neither can be had it is empty: the other parts of an id still tell copies apart.
+/// Identifies this machine: the id its system got when it was installed, or else one that this user keeps. Empty if
+/// there is neither; the other parts of a machine's id still distinguish copies.
 pub(super) fn mark() -> &'static str {
     static MARK: OnceLock<String> = OnceLock::new();
     MARK.get_or_init(|| {
         let read = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
         let given = ["/etc/machine-id", "/var/lib/dbus/machine-id"].into_iter().filter_map(read);
-        // Images of containers come with an empty one.
+        // Container images ship with an empty file.
         given.into_iter().find(|id| !id.is_empty() && id != "uninitialized").or_else(kept_by_user).unwrap_or_default()
     })
 }
 
-/// Systems without an id of their own: macOS, some containers.
+/// For systems without an id of their own: macOS, some containers.
 fn kept_by_user() -> Option<String> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
     fingerprint(&state.join("poste")).ok()
 }
 
-/// A random id in a folder, drawn by the first who asks for it.
+/// A random id in a folder, drawn by the first process that asks for it.
 fn fingerprint(folder: &Path) -> io::Result<String> {
     let file = folder.join(FINGERPRINT);
     let read = || fs::read_to_string(&file).map(|text| text.trim().to_owned());
@@ -55,7 +55,8 @@ fn fingerprint(folder: &Path) -> io::Result<String> {
     let mut draft = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
     draft.write_all(drawn.as_bytes())?;
     draft.sync_all()?;
-    // A link never replaces what another process drew at the same moment, and is whole as soon as it is there.
+    // A link never replaces an id that another process drew at the same moment, and its content is complete from the
+    // start.
     let linked = fs::hard_link(&unfinished, &file);
     fs::remove_file(&unfinished)?;
     match linked {
@@ -69,7 +70,7 @@ pub(super) fn fresh_name() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }
 
-/// Gives a new database the row of its machine.
+/// Inserts the machine row into a new database.
 pub(super) fn insert(conn: &Connection, name: &str) -> Result<(), Error> {
     conn.execute(
         "INSERT INTO machine (one, name, boot_id, boot_ms, at, policy_seen, erased_to) VALUES (1, ?1, '', 0, 0, 0, 0)",
@@ -78,7 +79,8 @@ pub(super) fn insert(conn: &Connection, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The id of a machine with this mark. Tables in memory have no folder: their machine is called what they were told.
+/// The id of a machine with this mark. In-memory tables have no folder, so their machine's id is the name they were
+/// given.
 pub(super) fn id(conn: &Connection, folder: Option<&Path>, mark: &str) -> Result<Label, Error> {
     let name: Option<String> =
         conn.query_row("SELECT name FROM machine WHERE one = 1", [], |row| row.get(0)).optional()?;
@@ -89,8 +91,8 @@ pub(super) fn id(conn: &Connection, folder: Option<&Path>, mark: &str) -> Result
     label(&digest(&name, mark, meta.ino(), born_ns(&meta)))
 }
 
-/// When a file was made, where its file system knows. A copy may get the same inode on a fresh file system, but not the same
-/// moment.
+/// When a file was created, if its file system knows. A copy on a fresh file system may get the same inode, but not the
+/// same creation time.
 fn born_ns(meta: &Metadata) -> u128 {
     let born = meta.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
     born.map_or(0, |since| since.as_nanos())

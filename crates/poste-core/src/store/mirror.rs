@@ -1,8 +1,8 @@
 //! The mirror: every shared context as a Markdown file, `contexts/NAME.md`, for people and their tools.
 //!
-//! It is made from the log after each change and holds nothing of its own: whoever deletes it loses nothing, and the
-//! next command that deals with the context makes it anew. What somebody wrote into it is not the log's, so it is
-//! noticed (by the digest of what was written last, kept beside it) and left alone until somebody decides.
+//! It is generated from the log after each change, so deleting it loses nothing: the next command that uses the context
+//! generates it again. An edit of the file is not in the log. It is detected by the digest of what was last written,
+//! which is kept next to the file, and left alone until somebody decides what to do with it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -20,28 +20,28 @@ use crate::error::Error;
 use crate::text::ContextName;
 use crate::views;
 
-/// The folder of the mirror, in that of the office.
+/// The folder of the mirror, inside the office.
 pub const FOLDER: &str = "contexts";
 
-/// How a mirror stands.
+/// The state of a mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mirror {
-    /// It says what the log says.
+    /// It matches the log.
     Current,
-    /// It is missing, or a process died before it wrote it.
+    /// It is missing, or a process died before writing it.
     Behind,
-    /// Somebody changed the file, or put something else in its place. It is left as it is.
+    /// The file was edited, or something else is in its place. It is left as it is.
     Edited(PathBuf),
 }
 
-/// What was written last.
+/// What was last written.
 #[derive(Debug, Serialize, Deserialize)]
 struct Written {
     version: u64,
-    /// The newest redaction of one of its versions by then: it changes what the version says.
+    /// The newest redaction of one of its versions at that time. A redaction changes the text of a version.
     redacted: u64,
     digest: Digest,
-    /// What was there before. Between two renames the file may still be that.
+    /// What was there before. A crash between the two renames leaves the file like that.
     before: Option<Digest>,
 }
 
@@ -54,22 +54,22 @@ fn state_path(office: &Path, name: &ContextName) -> PathBuf {
     office.join(FOLDER).join(format!(".{name}.json"))
 }
 
-/// Only looks. `None`: there is no such context.
+/// Checks a mirror without writing. `None` if there is no such context.
 pub fn look(store: &Store, name: &ContextName) -> Result<Option<Mirror>, Error> {
     let Some(office) = store.path() else { return Ok(None) };
     let Some(wanted) = wanted(store, name)? else { return Ok(None) };
     Ok(Some(standing(office, name, wanted)?.0))
 }
 
-/// Whether a version was redacted since the file was written last: if it was edited, it may still hold those words.
+/// Whether a version was redacted since the file was last written. An edited file may then still hold that content.
 pub fn may_hold_redacted(store: &Store, name: &ContextName) -> Result<bool, Error> {
     let Some(office) = store.path() else { return Ok(false) };
     let Some((_, redacted)) = wanted(store, name)? else { return Ok(false) };
     Ok(redacted > last_written(office, name)?.map_or(0, |written| written.redacted))
 }
 
-/// Whether `edited`, what somebody made of the mirror of `version`, differs from it in the text alone. Whatever stands around
-/// the text is made from the log, so an edit there is in no version.
+/// Whether `edited`, an edited mirror of `version`, differs from it in the text alone. Everything around the text is
+/// generated from the log, so no version can hold an edit there.
 pub fn differs_in_text_only(store: &Store, name: &ContextName, version: u64, edited: &str) -> Result<bool, Error> {
     let Some(office) = store.path() else { return Ok(false) };
     let (Some(written), Some(parts)) = (last_written(office, name)?, views::markdown_parts(name, edited)) else {
@@ -80,7 +80,7 @@ pub fn differs_in_text_only(store: &Store, name: &ContextName, version: u64, edi
     Ok(Digest::of(unedited.as_bytes()) == written.digest)
 }
 
-/// Files in the folder of the mirror that are not of any context: an editor's copy, something somebody put there.
+/// Files in the mirror's folder that belong to no context, such as an editor's backup.
 pub fn strangers(store: &Store) -> Result<Vec<PathBuf>, Error> {
     let Some(folder) = store.path().map(|office| office.join(FOLDER)) else { return Ok(Vec::new()) };
     if !super::folder::is_folder(&folder) {
@@ -106,18 +106,18 @@ pub fn strangers(store: &Store) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// What became of a mirror whose text was stored.
+/// The result of storing the text of an edited mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TakenOver {
-    /// Everything that was edited in it is in the log, and it follows the log again.
+    /// Every edit is in the log, and the file follows the log again.
     Whole,
-    /// Something was written around the text, which only this file has.
+    /// There are also edits around the text, which only this file has.
     TextOnly(PathBuf),
-    /// It is not the file any more that was read.
+    /// The file is no longer the one that was read.
     Changed,
 }
 
-/// Lets a mirror follow the log again after the text that was edited in it was stored.
+/// Lets a mirror follow the log again after its edited text was stored.
 pub(crate) fn take_over(store: &Store, name: &ContextName, made_from: u64, edited: &str) -> Result<TakenOver, Error> {
     let Some(office) = store.path() else { return Ok(TakenOver::Changed) };
     let path = path(office, name);
@@ -132,9 +132,9 @@ pub(crate) fn take_over(store: &Store, name: &ContextName, made_from: u64, edite
     Ok(TakenOver::Whole)
 }
 
-/// Brings the mirror of a context up to the log. An edit is left alone, unless it is to be dropped.
+/// Updates the mirror of a context from the log. An edit is left alone unless `drop_edit` is set.
 ///
-/// Whoever has the lock reads the newest version under it, so an older one never takes the place of a newer.
+/// The newest version is read under the lock, so an older one never replaces a newer one.
 pub fn write(store: &Store, name: &ContextName, drop_edit: bool) -> Result<Option<Mirror>, Error> {
     let Some(office) = store.path().filter(|_| !store.is_read_only()) else { return Ok(None) };
     if store.tables()?.context(name)?.is_none() {
@@ -153,7 +153,7 @@ pub fn write(store: &Store, name: &ContextName, drop_edit: bool) -> Result<Optio
     };
     let Some(view) = views::context(store, name, None)? else { return Ok(None) };
     let text = views::context_markdown(&view);
-    // A version that came since is in the view; a redaction that came since is its own redactor's to mirror.
+    // The view includes a version stored since then. A redaction since then is mirrored by the process that redacts.
     let written = Written { version: view.version, redacted: wanted.1, digest: Digest::of(text.as_bytes()), before };
     let state = serde_json::to_vec(&written).expect("plain data always encodes");
     put(&folder, &state_path(office, name), &state)?;
@@ -161,7 +161,7 @@ pub fn write(store: &Store, name: &ContextName, drop_edit: bool) -> Result<Optio
     Ok(Some(Mirror::Current))
 }
 
-/// The version and the newest redaction a mirror should be of.
+/// The version and newest redaction that a mirror should reflect.
 fn wanted(store: &Store, name: &ContextName) -> Result<Option<(u64, u64)>, Error> {
     let Some(context) = store.tables()?.context(name)? else { return Ok(None) };
     let newest = "SELECT coalesce(max(r.redacted_by), 0) FROM context_versions v JOIN redactions r USING (position)
@@ -170,13 +170,13 @@ fn wanted(store: &Store, name: &ContextName) -> Result<Option<(u64, u64)>, Error
     Ok(Some((context.version, redacted)))
 }
 
-/// How the mirror stands, and the digest of the file if it is one of ours.
+/// The state of the mirror, and the digest of the file if it is ours.
 fn standing(office: &Path, name: &ContextName, wanted: (u64, u64)) -> Result<(Mirror, Option<Digest>), Error> {
     let path = path(office, name);
     let written = last_written(office, name)?;
     let found = match read(&path)? {
         Is::Nothing => return Ok((Mirror::Behind, None)),
-        // Nobody empties a file to say something; a machine that lost its power may.
+        // An empty file is not an edit; a power loss can leave one.
         Is::File(bytes) if bytes.is_empty() => return Ok((Mirror::Behind, None)),
         Is::File(bytes) => Digest::of(&bytes),
         Is::Else => return Ok((Mirror::Edited(path), None)),
@@ -201,11 +201,11 @@ fn last_written(office: &Path, name: &ContextName) -> Result<Option<Written>, Er
 enum Is {
     Nothing,
     File(Vec<u8>),
-    /// A link, a folder, a pipe.
+    /// A link, a folder or a pipe.
     Else,
 }
 
-/// Reads a regular file, and never follows a link or waits for a pipe.
+/// Reads a regular file. Never follows a link or blocks on a pipe.
 fn read(path: &Path) -> Result<Is, Error> {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::NOFOLLOW;
     let mut file = match OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path) {
@@ -222,19 +222,19 @@ fn read(path: &Path) -> Result<Is, Error> {
     Ok(Is::File(bytes))
 }
 
-/// Gives a file its new content in one step. Nothing is synced: the log is what lasts.
+/// Replaces the content of a file atomically. Nothing is synced, because the log is the durable copy.
 fn put(folder: &Path, path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let unfinished = folder.join(format!("{UNFINISHED}{}", uuid::Uuid::new_v4().simple()));
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished);
     made.and_then(|mut file| file.write_all(bytes)).map_err(|error| Error::io(&unfinished, error))?;
-    // Whoever drops a folder or a link that stands in the way has asked for it.
+    // A folder in the way is only reached when the caller asked to drop the edit.
     if fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir()) {
         fs::remove_dir(path).map_err(|error| Error::io(path, error))?;
     }
     fs::rename(&unfinished, path).map_err(|error| Error::io(path, error))
 }
 
-/// Whoever writes one holds the lock, so what lies there is of somebody who died.
+/// Writers hold the lock, so unfinished files belong to dead ones.
 fn remove_unfinished(folder: &Path) -> Result<(), Error> {
     for entry in super::folder::entries(folder)? {
         if entry.name.starts_with(UNFINISHED) {

@@ -1,17 +1,17 @@
-//! The file of an office, and everything else that touches the machine.
+//! The files of an office, and everything else that touches the machine.
 //!
 //! ```text
 //! .poste/
 //!   office.db  (-wal, -shm)   log and tables, one SQLite file
-//!   write.lock                held by the one writer; says who it is
+//!   write.lock                held by the one writer; names its process
 //!   bell                      the newest record, written after each commit
-//!   waiters/                  a FIFO for each waiter; its name says which commits wake it
-//!   live/                     how sessions of this machine are reached, and what they were told
-//!   trust.json                the poste.toml a person here trusts to run commands
+//!   waiters/                  a FIFO per waiter; its name says which commits wake it
+//!   live/                     how to reach the sessions of this machine, and what they were told
+//!   trust.json                the poste.toml that a person trusts to run commands on this machine
 //!   blobs/                    content over 64 KiB and attachments, named by BLAKE3
-//!   archive/                  finished conversations, one line a record
-//!   search.db  (-wal, -shm)   the search index, a cache anybody may delete
-//!   search.lock               held while the index is opened, made or deleted
+//!   archive/                  finished conversations, one line per record
+//!   search.db  (-wal, -shm)   the search index, a cache that can be deleted at any time
+//!   search.lock               held while the index is opened, created or deleted
 //! ```
 
 pub mod archive;
@@ -77,23 +77,24 @@ use tables::Tables;
 
 use crate::text::Label;
 
-/// SQLite's own patience, behind the write lock: only a foreign program can make it count.
+/// SQLite's own timeout, behind the write lock. It matters only when a foreign program holds the database.
 pub(crate) const BUSY_TIMEOUT_MS: u32 = 10_000;
 /// How long a command waits for the write lock before it names the holder.
 pub const LOCK_TIMEOUT_MS_DEFAULT: u64 = 10_000;
-/// The pages of tables in memory that a whole log is folded into.
+/// Page size of in-memory tables that a whole log is folded into.
 const REFOLD_PAGE_BYTES: u32 = 16 * 1024;
 
 /// How to open an office.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub schema: Schema,
-    /// What the lock file says of this process, besides its id.
+    /// What the lock file says about this process, besides its id.
     pub program: String,
     pub lock_timeout: Duration,
-    /// What tells this machine from others. A folder that was copied to a machine with another mark is another machine's.
+    /// Identifies this machine. A folder copied to a machine with another mark counts as another machine's office.
     pub machine_mark: String,
-    /// So much may be in the WAL behind a reader before writes are refused; as much as in the database always may.
+    /// How many bytes the WAL may hold behind a reader before writes are refused. It may always hold as many as the
+    /// database does.
     pub wal_bytes_full: u64,
 }
 
@@ -138,10 +139,10 @@ impl Folder {
     }
 }
 
-/// Device and inode of the database, its WAL and its shared memory at opening: a replaced or deleted file is noticed
-/// before anything is written. Each of the three alone would do harm: records in a WAL without a name are lost to
-/// everybody else, and with two shared memories two writers overwrite each other's frames. SQLite keeps all three for
-/// the office's whole life, because closing does not checkpoint here.
+/// Device and inode of the database, its WAL and its shared memory when they were opened, so that a replaced or deleted
+/// file is noticed before anything is written. Each of the three matters: records in an unlinked WAL are lost to every
+/// other process, and two shared memories let two writers overwrite each other's frames. SQLite keeps all three files
+/// for the life of the office, because closing a connection does not checkpoint here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Identity([Option<(u64, u64)>; 3]);
 
@@ -152,8 +153,8 @@ impl Identity {
         Self(Self::FILES.map(|name| file_identity(&folder.join(name))))
     }
 
-    /// There is no opening without a database. Another file that was not there then was made since, by whoever needed
-    /// it first.
+    /// Opening needs a database, so its identity is always known. A WAL or shared memory that did not exist at that
+    /// time was created later, by the first process that needed it.
     fn is_still(&self, now: &Self) -> bool {
         let same = self.0.iter().zip(&now.0).all(|(then, now)| then.is_none() || then == now);
         same && self.0[0].is_some()
@@ -165,7 +166,7 @@ impl Store {
     pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
         let before = Identity::of(path);
         Self::open_and_migrate(path, options).map_err(|error| match before.0[0].is_some() {
-            // Deleted or replaced in the midst of it, whatever SQLite made of that.
+            // The office was deleted or replaced while it was being opened, whatever error SQLite reported for that.
             true if !before.is_still(&Identity::of(path)) => Error::Replaced(path.to_owned()),
             _ => error,
         })
@@ -182,7 +183,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens the file whatever it is and brings it to no other schema: for whoever looks what is wrong with it.
+    /// Opens the file without checking its version or migrating it, so that even a broken one can be examined.
     pub(crate) fn open_as_is(path: &Path, options: Options) -> Result<Self, Error> {
         let database = path.join("office.db");
         if sabotaged!(OfficeMadeAnew) {
@@ -200,20 +201,20 @@ impl Store {
                 });
             }
         }
-        // Before SQLite opens it: one that is deleted or replaced from here on is noticed.
+        // Taken before SQLite opens the file, so that a deletion or replacement from here on is noticed.
         let identity = Identity::of(path);
         file_system::check(path)?;
         room::check(path)?;
-        // Whoever may not write may still look. Any other trouble is told as what it is.
+        // Without write permission the office can still be read. Any other error is reported as it is.
         let read_only = !may_write(path)? || !may_write(&database)?;
         let access = if read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
         let conn = connect(&database, access)?;
         Ok(Self::new(conn, Some(Folder::new(path, identity)), options, read_only))
     }
 
-    /// Makes an office, or finds that it is there. Any number of processes may do so at once.
+    /// Creates an office unless it already exists. Any number of processes may do so at once.
     ///
-    /// Returns whether this call made it. `first` runs inside the creating transaction.
+    /// Returns whether this call created it. `first` runs inside the creating transaction.
     pub fn create(
         path: &Path,
         options: &Options,
@@ -238,8 +239,8 @@ impl Store {
         if version.application_id != 0 || tables != 0 {
             return Err(Error::NotAnOffice(database));
         }
-        // An interrupted creation leaves an empty database; whoever comes next finishes it here. Its WAL may hold what was
-        // never committed and proves nothing.
+        // An interrupted creation leaves an empty database, and the next process finishes it here. The WAL may hold
+        // pages that were never committed, so a WAL that is not empty proves nothing.
         check_no_mail(path)?;
         conn.pragma_update(None, "journal_mode", "wal")?;
         make_private_folder(&path.join("blobs"))?;
@@ -254,7 +255,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Tables in memory, for simulations and refolds: the same SQLite, no file.
+    /// In-memory tables for simulations and refolds: the same SQLite, without a file.
     pub fn in_memory() -> Result<Self, Error> {
         Self::in_memory_of(schema::CURRENT)
     }
@@ -263,17 +264,17 @@ impl Store {
         Self::in_memory_as(schema, Connection::open_in_memory()?)
     }
 
-    /// As [`in_memory`](Self::in_memory), for a log that keeps refusals.
+    /// Like [`in_memory`](Self::in_memory), for a log that keeps refusals.
     pub fn in_memory_following() -> Result<Self, Error> {
         let store = Self::in_memory()?;
         schema::set_follows(&store.conn)?;
         Ok(store)
     }
 
-    /// Tables in memory that a whole log is about to fill.
+    /// In-memory tables that a whole log is about to fill.
     fn in_memory_to_refold(schema: Schema, refusals: Refusals) -> Result<Self, Error> {
         let conn = Connection::open_in_memory()?;
-        // Fewer pages on the way to a row, and fewer to ask the system for.
+        // Larger pages mean fewer levels to each row and fewer allocations.
         conn.pragma_update(None, "page_size", REFOLD_PAGE_BYTES)?;
         let store = Self::in_memory_as(schema, conn)?;
         if refusals == Refusals::Kept {
@@ -288,14 +289,14 @@ impl Store {
         Ok(Self::new(conn, None, Options { schema, ..Options::default() }, false))
     }
 
-    /// Opens a single-file copy, to read it.
+    /// Opens a single-file copy for reading.
     pub(crate) fn open_copy(database: &Path) -> Result<Self, Error> {
         let conn = connect(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         Ok(Self::new(conn, None, Options::default(), true))
     }
 
-    /// Opens another office, or a copy of one, to compare it: its folder or its database file. Nothing in it is changed,
-    /// not even brought to this program's schema.
+    /// Opens another office, or a copy of one, to compare with. `path` is its folder or its database file. Nothing in
+    /// it changes; it is not even migrated to this program's schema.
     pub fn open_other(path: &Path) -> Result<Self, Error> {
         let database = if path.is_dir() { path.join("office.db") } else { path.to_owned() };
         if !fs::metadata(&database).is_ok_and(|meta| meta.is_file()) {
@@ -318,7 +319,7 @@ impl Store {
         }
     }
 
-    /// Opens a copy of an office with its blobs, to read it. It may lie where no office may live.
+    /// Opens a copy of an office and its blobs for reading. It may lie on a file system that no office may live on.
     pub(crate) fn open_copy_of_office(path: &Path, options: Options) -> Result<Self, Error> {
         let database = path.join("office.db");
         file_identity(&database).ok_or_else(|| Error::NoOffice(path.to_owned()))?;
@@ -339,7 +340,7 @@ impl Store {
         Tables::load(&self.conn)
     }
 
-    /// Views are read inside one transaction, so that they agree with themselves.
+    /// Runs a view inside one transaction, so that everything it reads is from the same position.
     pub fn read<T>(&self, view: impl FnOnce(&Connection) -> Result<T, Error>) -> Result<T, Error> {
         let transaction = self.conn.unchecked_transaction()?;
         let answer = view(&transaction)?;
@@ -352,7 +353,8 @@ impl Store {
         self.read(|conn| view(&Tables::load(conn)?))
     }
 
-    /// Whether the end of the file is missing. A page that lacks only zeros at its end reads as if it were whole.
+    /// Whether the end of the file is missing. SQLite reads a truncated page as if zeros followed, so a page that lacks
+    /// only zeros at its end looks intact.
     pub(crate) fn ends_within_a_page(&self) -> bool {
         const PAGE_BYTES: u64 = 4096;
         let file = self.path().and_then(|folder| fs::metadata(folder.join("office.db")).ok());
@@ -371,7 +373,7 @@ impl Store {
         self.folder.as_ref().map(|folder| &folder.archives)
     }
 
-    /// The newest record this office is known to have had, by the bell that was rung for it.
+    /// The newest record that the bell was rung for. This office must have had it once.
     pub(crate) fn last_rung(&self) -> Option<crate::log::Position> {
         bell::last_rung(self.path()?)
     }
@@ -398,30 +400,30 @@ impl Store {
         self.options.schema
     }
 
-    /// Makes a verified copy an office of this machine: it gets a machine name nobody had before, so that its policies
-    /// are told from those of the office it is a copy of, and it knows nothing of another machine's clocks. When this
+    /// Turns a verified copy into an office of this machine. It gets a machine name that no office had before, which
+    /// distinguishes its policies from those of the original, and it forgets the clocks of the other machine. When this
     /// returns, everything is in the database file itself, synced.
     pub(crate) fn settle_in(self, at: crate::Timestamp, manifest: &crate::backup::Manifest) -> Result<(), Error> {
         let from = format!("record {} of {}, at {at}", manifest.position, manifest.taken_at);
         let transaction = self.conn.unchecked_transaction()?;
-        // Its poste.toml still stands on the policy that the copied machine had seen.
+        // `policy_seen` stays: the restored poste.toml is still based on the policy that the copied machine had seen.
         transaction
             .execute("UPDATE machine SET boot_id = '', boot_ms = 0, at = 0, name = ?1", [machine::fresh_name()])?;
         transaction.execute("DELETE FROM answers", [])?;
         schema::set_meta(&transaction, "restored", from)?;
         transaction.commit()?;
-        // A copy comes in rollback mode. The switch itself is the last commit of that mode: it is synced, and the WAL is
+        // A copy is in rollback mode. Switching to WAL is the last commit of that mode, so it is synced, and the WAL is
         // empty.
         self.conn.pragma_update(None, "journal_mode", "wal")?;
         Ok(())
     }
 
-    /// Whether another engine orders the log, for many machines.
+    /// Whether another engine orders the log, for several machines.
     pub fn follows(&self) -> Result<bool, Error> {
         schema::follows(&self.conn)
     }
 
-    /// Whether the log of this office keeps what was refused: one that another engine orders does.
+    /// Whether the log of this office keeps refused proposals. A log that another engine orders does.
     pub fn refusals(&self) -> Result<Refusals, Error> {
         Ok(if self.follows()? { Refusals::Kept } else { Refusals::Dropped })
     }
@@ -435,25 +437,25 @@ impl Store {
         Ok(self.machine.get_or_init(|| id))
     }
 
-    /// Whether a process that a machine wrote down still runs. Only of this machine's own can that be told: a copied office names
-    /// processes of the office it was copied from.
+    /// Whether a process that a machine recorded is still running. This is only known for processes of this machine: a
+    /// copied office names processes of the office it was copied from.
     pub fn presence(&self, machine: &Label, process: Option<&SessionProcess>) -> Result<Presence, Error> {
         let is_own = *self.machine()? == *machine;
         Ok(if is_own { Presence::of(process) } else { Presence::Unknown })
     }
 
-    /// The policy version this machine's `poste.toml` was last known to stand on.
+    /// The policy version that this machine's `poste.toml` is known to be based on.
     pub fn policy_seen(&self) -> Result<u64, Error> {
         Ok(self.conn.query_row("SELECT policy_seen FROM machine WHERE one = 1", [], |row| row.get(0))?)
     }
 
-    /// The newest redaction whose content may still stand in some file of this folder.
+    /// The newest redaction whose content may still be in some file of this folder.
     pub fn unerased(&self) -> Result<Option<crate::log::Position>, Error> {
         let newest = "SELECT max(redacted_by) FROM redactions WHERE redacted_by > ?1";
         Ok(self.conn.query_row(newest, [self.erased_to()?], |row| row.get(0))?)
     }
 
-    /// The newest redaction whose content is in no file of this folder any more.
+    /// The newest redaction whose content is no longer in any file of this folder.
     fn erased_to(&self) -> Result<crate::log::Position, Error> {
         Ok(self.conn.query_row("SELECT coalesce(max(erased_to), 0) FROM machine", [], |row| row.get(0))?)
     }
@@ -468,7 +470,7 @@ impl Store {
         }
     }
 
-    /// Brings an older file to this program's schema, under the lock, after setting a copy aside.
+    /// Migrates an older file to this program's schema, under the lock, after copying it to `before-schema-N.db`.
     fn migrate(&mut self) -> Result<(), Error> {
         let Some(folder) = &self.folder else { return Ok(()) };
         if self.read_only {
@@ -479,7 +481,7 @@ impl Store {
         let ours = self.options.schema.version();
         from.may_write(ours)?;
         if from.schema >= ours {
-            return Ok(()); // another process was first
+            return Ok(()); // another process migrated it first
         }
         let copy = folder.path.join(format!("before-schema-{}.db", from.schema + 1));
         if !copy.exists() {
@@ -498,8 +500,8 @@ impl Store {
         Ok(())
     }
 
-    /// The first read has made SQLite open its other two files. If the database was replaced in between, its own
-    /// identity, taken before, still tells.
+    /// Called after the first read, which made SQLite open the WAL and the shared memory. The database's own identity
+    /// was taken before that read, so a replacement in between is still noticed.
     fn remember_identity(&mut self) {
         if let Some(folder) = &mut self.folder {
             let now = Identity::of(&folder.path);
@@ -509,13 +511,13 @@ impl Store {
 
     /// Copies log and tables, at one position, into a new file that only its owner can read.
     pub(crate) fn copy_into(&self, file: &Path) -> Result<(), Error> {
-        // SQLite would make it readable for everybody; it takes an empty file that is there.
+        // SQLite would create the file readable for everyone, but it accepts an existing empty one.
         private_file(file)?;
         self.conn.execute("VACUUM INTO ?1", [path_text(file)?])?;
         Ok(())
     }
 
-    /// Whether the files are still the ones that were opened.
+    /// Fails if the files are no longer the ones that were opened.
     pub fn check_identity(&self) -> Result<(), Error> {
         let Some(folder) = &self.folder else { return Ok(()) };
         if folder.identity.is_still(&Identity::of(&folder.path)) || sabotaged!(IdentityUnchecked) {
@@ -524,15 +526,15 @@ impl Store {
         Err(Error::Replaced(folder.path.clone()))
     }
 
-    /// Whether a write may touch more of the shared memory.
+    /// Fails unless there is room for a write to touch more of the shared memory.
     pub(crate) fn check_room(&self) -> Result<(), Error> {
         self.folder.as_ref().map_or(Ok(()), |folder| room::check(&folder.path))
     }
 }
 
-/// An empty database beside what only an office at work leaves was one itself: whoever used it would go on in an empty
-/// office, and nobody would notice. Asked before SQLite opens it, which deletes the WAL of an empty database; whoever
-/// makes an office has a database with a page in it before there is a WAL.
+/// Refuses an empty database next to files that only a used office leaves behind. Such a database lost its records, and
+/// using it would silently continue in an empty office. Runs before SQLite opens the database, because SQLite deletes
+/// the WAL of an empty one. Creating an office never trips this check: its database has a page before there is a WAL.
 fn check_never_used(office: &Path) -> Result<(), Error> {
     check_no_mail(office)?;
     match fs::metadata(office.join("office.db-wal")) {
@@ -541,7 +543,7 @@ fn check_never_used(office: &Path) -> Result<(), Error> {
     }
 }
 
-/// The same of a database that is not empty but has nothing in it yet.
+/// The same check without the WAL, for a database that is not empty but has no tables yet.
 pub(crate) fn check_no_mail(office: &Path) -> Result<(), Error> {
     if let Some(rung) = bell::last_rung(office).filter(|rung| rung.0 > 0) {
         return Err(emptied(office, &format!("the bell was rung for record {rung}")));
@@ -568,11 +570,12 @@ fn prepare(conn: &Connection) -> Result<(), Error> {
     conn.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS.into()))?;
     conn.set_prepared_statement_cache_capacity(256);
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    // One plan a statement, whatever its parameters are: looking at them, SQLite would prepare it again for each.
+    // One plan per statement, whatever its parameters. Otherwise SQLite would look at them and prepare the statement
+    // again for each.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.pragma_update(None, "synchronous", if sabotaged!(SynchronousNormal) { "normal" } else { "full" })?;
     conn.pragma_update(None, "wal_autocheckpoint", 0)?;
-    // Deciding belongs to the fold; SQLite only stores.
+    // The fold decides; SQLite only stores.
     conn.pragma_update(None, "foreign_keys", false)?;
     conn.pragma_update(None, "trusted_schema", false)?;
     Ok(())
@@ -587,13 +590,13 @@ fn may_write(path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Device and inode: another file under the same name has others.
+/// Device and inode, which differ for another file of the same name.
 fn file_identity(path: &Path) -> Option<(u64, u64)> {
     fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
-/// An office has a folder of its own. What is there before the first office was made in it is what an interrupted one
-/// left, or it belongs to somebody else.
+/// An office needs a folder of its own. Before the first office is created there, the folder may only hold what an
+/// interrupted creation left behind; anything else belongs to somebody else.
 fn check_own_folder(path: &Path) -> Result<(), Error> {
     let is_ours = |entry: &folder::Entry| match entry.name.as_str() {
         GITIGNORE => fs::read_to_string(&entry.path).is_ok_and(|text| IGNORE_ALL.starts_with(&text)),
@@ -619,7 +622,7 @@ fn check_own_folder(path: &Path) -> Result<(), Error> {
     if !entries.iter().all(is_ours) {
         return Err(Error::NotEmpty(path.to_owned()));
     }
-    // One that was there may be open to everybody. Where that cannot be changed, doctor tells.
+    // An existing folder may be open to everyone. If its mode cannot be changed, `poste doctor` reports that.
     let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
     Ok(())
 }
@@ -627,7 +630,7 @@ fn check_own_folder(path: &Path) -> Result<(), Error> {
 const GITIGNORE: &str = ".gitignore";
 const IGNORE_ALL: &str = "*\n";
 
-/// Mail does not belong into a repository.
+/// Mail does not belong in a repository.
 fn ignore_in_git(office: &Path) -> Result<(), Error> {
     let path = office.join(GITIGNORE);
     match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
@@ -646,10 +649,10 @@ fn make_private_folder(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Makes an empty file only its owner can read. One that exists is left alone.
+/// Creates an empty file that only its owner can read. An existing file is left alone.
 ///
-/// Closing a descriptor of a database drops this process's locks on it, so this is only ever called on the
-/// database before SQLite opens it, under the write lock.
+/// Closing a descriptor of a database drops this process's locks on it. So this is only called on the database before
+/// SQLite opens it, under the write lock.
 fn private_file(path: &Path) -> Result<(), Error> {
     match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(()),
@@ -658,7 +661,7 @@ fn private_file(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// After this, names made in the folder survive a power loss.
+/// Makes names created in the folder survive a power loss.
 pub fn sync_folder(path: &Path) -> Result<(), Error> {
     fs::File::open(path).and_then(|folder| folder.sync_all()).map_err(|error| Error::io(path, error))
 }

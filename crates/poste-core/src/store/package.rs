@@ -1,4 +1,4 @@
-//! The folder of a handoff: complete or absent, and nothing outside of it is ever touched.
+//! The exported folder of a handoff: complete or absent, and nothing outside of it is ever touched.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::text::is_path_below;
 const UNFINISHED: &str = ".unfinished-";
 const ARTIFACTS: &str = "artifacts";
 
-/// Writes the texts and the copies of a package into a new folder.
+/// Writes the texts and file copies of a package into a new folder.
 pub fn export(
     into: &Path,
     office: &Path,
@@ -69,11 +69,11 @@ fn copy_files(
     if !problems.is_empty() {
         return Err(Error::Artifacts(problems));
     }
-    // Files are synced as they are written; the names of folders below others are not.
+    // Files are synced as they are written, but the names of nested folders are not.
     made.iter().try_for_each(|folder| sync_folder(folder))
 }
 
-/// Copies one file, and compares what was copied with what was handed over.
+/// Copies one file and compares the copy with what was handed over.
 fn copy_file(
     top: &Path,
     artifact: &Artifact,
@@ -81,7 +81,7 @@ fn copy_file(
     made: &mut BTreeSet<PathBuf>,
     moved: impl FnMut(u64),
 ) -> Result<Result<(), &'static str>, Error> {
-    // The fold has refused any other path; what is written to disk does not rely on it.
+    // The fold refuses any other path, but writing to disk must not rely on that.
     if !is_path_below(&artifact.path) {
         return Ok(Err("its path leads out of the package"));
     }

@@ -1,4 +1,4 @@
-//! Other processes, by what the kernel tells of them in `/proc`. Elsewhere than on Linux nothing is told.
+//! Other processes, according to `/proc`. Nothing is known on systems other than Linux.
 
 use std::fmt;
 use std::fs;
@@ -9,12 +9,12 @@ use std::sync::LazyLock;
 use crate::log::SessionProcess;
 use crate::time::length;
 
-/// A process that has something to do with an office.
+/// A process that uses an office.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Process {
     pub pid: u32,
     pub command: String,
-    /// Somebody stopped it (`SIGSTOP`, Ctrl-Z, a debugger): it holds what it holds until it is woken.
+    /// It was stopped (`SIGSTOP`, Ctrl-Z, a debugger) and keeps what it holds until it continues.
     pub stopped: bool,
     pub running_ms: Option<i64>,
 }
@@ -29,12 +29,12 @@ impl fmt::Display for Process {
     }
 }
 
-/// Who has a file open.
+/// The processes that have a file open.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Openers {
     /// The longest running first.
     pub processes: Vec<Process>,
-    /// Processes of other users, which may not be looked into.
+    /// Number of processes of other users, whose descriptors cannot be read.
     pub hidden: usize,
 }
 
@@ -57,7 +57,7 @@ pub enum Presence {
 }
 
 impl Presence {
-    /// Of a process that this machine wrote down; of rows, [`Store::presence`](super::Store::presence) tells.
+    /// For a process that this machine recorded. For table rows, use [`Store::presence`](super::Store::presence).
     pub fn of(process: Option<&SessionProcess>) -> Self {
         let Some(process) = process else { return Self::Unknown };
         if process.place.is_empty() || process.place != this_place() {
@@ -65,42 +65,42 @@ impl Presence {
         }
         match (started_ms(process.pid), process.started_ms) {
             (None, _) => Self::Gone,
-            (Some(now), Some(then)) if now != then => Self::Gone, // the number went to another one
+            (Some(now), Some(then)) if now != then => Self::Gone, // the pid was reused
             (Some(_), Some(_)) => Self::Running,
             (Some(_), None) => Self::Unknown,
         }
     }
 }
 
-/// A process of this machine as it can be found again.
+/// A process of this machine, with enough detail to recognize it later.
 pub fn written_down(pid: u32) -> SessionProcess {
     SessionProcess { pid, started_ms: started_ms(pid), place: this_place().to_owned() }
 }
 
-/// Whether somebody stopped it (`SIGSTOP`, Ctrl-Z, a debugger).
+/// Whether a process was stopped (`SIGSTOP`, Ctrl-Z, a debugger).
 pub fn is_stopped(pid: u32) -> bool {
     process(pid).is_some_and(|process| process.stopped)
 }
 
-/// Whether a process of this machine ran before it was started anew.
+/// Whether a process of this machine ran before the last reboot.
 pub fn is_of_earlier_boot(process: &SessionProcess) -> bool {
     let boot = |place: &str| place.split(' ').next().unwrap_or_default().to_owned();
     let (then, now) = (boot(&process.place), boot(this_place()));
     !then.is_empty() && !now.is_empty() && then != now
 }
 
-/// What a process is called.
+/// The name of a process, shortened.
 pub fn program(pid: u32) -> Option<String> {
     let name = name_of(pid)?;
     let short = name.chars().filter(|c| !c.is_control()).take(crate::limits::NAME_BYTES_MAX / 4).collect::<String>();
     (!short.is_empty()).then_some(short)
 }
 
-/// How far up the chain of parents anybody looks.
+/// How many levels of parents are followed.
 const ABOVE_MAX: usize = 16;
 
-/// The process on whose behalf this one was started: the nearest one above that is more than a shell or a wrapper which
-/// runs one command. Agents start such ones for each command, and they are gone before the next one.
+/// The process on whose behalf this one was started: the nearest ancestor that is more than a shell or wrapper running
+/// one command. Agents start a new shell or wrapper for each command, and it is gone before the next.
 pub fn who_started() -> Option<u32> {
     let mut pid = parent_of(std::process::id())?;
     for _ in 0..ABOVE_MAX {
@@ -113,20 +113,20 @@ pub fn who_started() -> Option<u32> {
     Some(pid)
 }
 
-/// The processes above this one, the nearest first: one of them is the program on whose behalf it runs.
+/// The ancestors of this process, nearest first. One of them is the program on whose behalf it runs.
 pub fn above() -> Vec<SessionProcess> {
     let above = |pid: &u32| parent_of(*pid).filter(|above| *above > 1);
     let pids = std::iter::successors(above(&std::process::id()), above).take(ABOVE_MAX);
     pids.map(written_down).collect()
 }
 
-/// Whether a process is another one, or runs below it.
+/// Whether a process is `above` or one of its descendants.
 pub fn is_at_or_below(pid: u32, above: u32) -> bool {
     std::iter::successors(Some(pid), |pid| parent_of(*pid)).take(2 * ABOVE_MAX).any(|pid| pid == above)
 }
 
-/// Whether a process has its terminal: what is typed there is read by it, not by a shell it was put aside in or by a program that
-/// it left the terminal to.
+/// Whether a process is in the foreground of its terminal. If it is, it reads what is typed there, rather than a shell
+/// it was suspended in or a program it handed the terminal to.
 pub fn is_in_foreground(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields: Vec<&str> =
@@ -135,8 +135,8 @@ pub fn is_in_foreground(pid: u32) -> bool {
     !matches!(state, "T" | "t" | "Z" | "X") && group == in_front
 }
 
-/// A program that runs one command, waits for it and ends with it. Others of the kind become the command themselves,
-/// but not in every make and with every option.
+/// A program that runs one command, waits for it and exits with it. Some of them replace themselves with the command
+/// instead, but not in every implementation and with every option.
 fn is_wrapper(pid: u32) -> bool {
     const WRAPPERS: &[&str] = &[
         "timeout",
@@ -190,9 +190,9 @@ fn started_ms(pid: u32) -> Option<i64> {
     if is_dead { None } else { parse_stat(&stat)?.1 }
 }
 
-/// Which boot this is, and which space of process numbers; empty where that cannot be told.
+/// The current boot and pid namespace; empty if they are unknown.
 fn this_place() -> &'static str {
-    // Neither changes while a process lives, and every process that is looked for asks.
+    // Neither changes during the life of a process, and every presence check asks for them.
     static PLACE: LazyLock<String> = LazyLock::new(|| {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
@@ -204,7 +204,7 @@ fn this_place() -> &'static str {
     &PLACE
 }
 
-/// Every process but this one that has the file open.
+/// Every process except this one that has the file open.
 pub(crate) fn who_has_open(file: &Path) -> io::Result<Openers> {
     let file = file.canonicalize()?;
     let mut openers = Openers::default();
@@ -216,7 +216,7 @@ pub(crate) fn who_has_open(file: &Path) -> io::Result<Openers> {
         match has_open(pid, &file) {
             Ok(true) => openers.processes.extend(process(pid)),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => openers.hidden += 1,
-            // It ended meanwhile.
+            // It exited in the meantime.
             Ok(false) | Err(_) => {}
         }
     }
@@ -225,12 +225,12 @@ pub(crate) fn who_has_open(file: &Path) -> io::Result<Openers> {
 }
 
 fn has_open(pid: u32, file: &Path) -> io::Result<bool> {
-    // The names of the links are enough: looking through them could wait for a file system that does not answer.
+    // Comparing the link targets is enough. Following the links could block on a file system that does not respond.
     let mut links = fs::read_dir(format!("/proc/{pid}/fd"))?;
     Ok(links.any(|link| link.and_then(|link| fs::read_link(link.path())).is_ok_and(|target| target == file)))
 }
 
-/// Its name, and of a poste which command. No more: what else stands in a command line may be a secret.
+/// Its name, and the subcommand if it is poste. Nothing else: the rest of a command line may contain secrets.
 fn command(pid: u32, stat: &str) -> String {
     let name = stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).map_or("?", |(name, _)| name);
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -242,9 +242,9 @@ fn command(pid: u32, stat: &str) -> String {
     }
 }
 
-/// Whether it is stopped, and when it started, in milliseconds since boot.
+/// Whether a process is stopped, and when it started, in milliseconds since boot.
 fn parse_stat(stat: &str) -> Option<(bool, Option<i64>)> {
-    // The name may hold anything, also brackets and blanks; what follows the last bracket is plain.
+    // The name may contain anything, including parentheses and spaces; the fields after the last parenthesis do not.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     const START_TIME_AFTER_STATE: usize = 18;
@@ -287,9 +287,9 @@ mod tests {
 
     #[test]
     fn a_shell_that_runs_one_command_is_not_who_started_it() {
-        // It waits for a line that does not come.
+        // It waits for input that never arrives.
         let mut child = Command::new("sh").args(["-c", "read line; true"]).stdin(Stdio::piped()).spawn().unwrap();
-        // The kernel tells its name and its words a moment after it was started.
+        // Its name and arguments appear in /proc a moment after it starts.
         let given_up = std::time::Instant::now() + std::time::Duration::from_secs(20);
         while !is_passing_shell(child.id(), std::process::id()) {
             assert!(std::time::Instant::now() < given_up, "{:?}", name_of(child.id()));
@@ -310,7 +310,7 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(!is_wrapper(std::process::id()), "a program is no wrapper");
-        // As if the time were up: it kills its command, which may ignore what it was asked.
+        // As if the timeout had elapsed: `timeout` kills its command, which might ignore a gentler signal.
         let pid = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(pid, rustix::process::Signal::ALARM).unwrap();
         child.wait().unwrap();

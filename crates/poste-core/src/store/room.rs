@@ -1,19 +1,20 @@
 //! Whether there is room for the shared memory of the WAL.
 //!
-//! SQLite grows that file by one byte in every 4 KiB, which claims its blocks and tells a full disk as an error. On a
-//! file system with smaller blocks this leaves holes; they are filled when the mapped memory is first touched, and if
-//! there is no room then, the kernel ends the process with SIGBUS. So there we look first.
+//! SQLite extends that file by writing one byte in every 4 KiB, which allocates its blocks and reports a full disk as
+//! an error. On a file system with smaller blocks this leaves holes. They are filled when the mapped memory is first
+//! touched, and if there is no room by then, the kernel kills the process with SIGBUS. So on such file systems the free
+//! space is checked first.
 
 use std::path::Path;
 
 use crate::error::Error;
 
-/// The step in which SQLite claims blocks.
+/// The step in which SQLite allocates blocks.
 const CLAIMED_BYTES: u64 = 4_096;
 /// Four regions of the shared memory; the first covers the WAL up to 16 MiB.
 const ROOM_BYTES_MIN: u64 = 4 * 32 * 1_024;
 
-/// Refuses to go on where touching the shared memory might end the process.
+/// Fails if touching the shared memory could kill the process.
 pub(super) fn check(folder: &Path) -> Result<(), Error> {
     let stat = rustix::fs::statvfs(folder).map_err(|error| Error::io(folder, error.into()))?;
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);

@@ -1,7 +1,7 @@
-//! The folders of runs, in the folder `runs`: what an agent's program was told, what it printed, what it answered.
+//! The folders of runs, in `runs/`: the input of an agent's program, its output and its answer.
 //!
-//! They are written and read by whoever starts programs. Here it is only known where they are, so that what was redacted can
-//! be erased from them too.
+//! Supervisors write and read them. This module only knows where they are, so that redacted content can be erased from
+//! them too.
 
 use std::fs;
 use std::io;
@@ -10,19 +10,19 @@ use std::path::Path;
 use crate::error::Error;
 use crate::text::Session;
 
-/// Below the office.
+/// Relative to the office.
 pub const FOLDER: &str = "runs";
-/// What says whose a run is and how it ended, and nothing of what was said.
+/// The files that say which agent a run was for and how it ended. They hold no content.
 pub const KEPT: &[&str] = &["lock", "run.json", "end.json"];
 
-/// The name of a run's folder. A session may be called anything printable, a folder may not.
+/// The name of a run's folder. A session id may contain any printable character, a folder name may not.
 pub fn name(run: &Session) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~');
     let sign = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") };
     run.as_str().bytes().map(sign).collect()
 }
 
-/// Words these runs were told, or said, were erased, so their texts go too. A program that still runs is not stopped.
+/// Deletes the texts of runs whose input or answer was redacted. A program that is still running is not stopped.
 pub(crate) fn forget(office: &Path, runs: &[Session]) -> Result<(), Error> {
     for run in runs {
         let folder = office.join(FOLDER).join(name(run));
@@ -36,7 +36,7 @@ pub(crate) fn forget(office: &Path, runs: &[Session]) -> Result<(), Error> {
             if KEPT.iter().any(|kept| entry.file_name() == *kept) {
                 continue;
             }
-            // The program may have put anything here.
+            // The program may have put anything here, folders too.
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
             let removed = if is_folder { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
             match removed {

@@ -1,4 +1,4 @@
-//! The shape of the file, step by step. A new office is the sum of all steps; there is no second schema.
+//! The schema, step by step. A new office runs all steps; there is no second schema.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::digest::Digest;
 use crate::error::Error;
 
-/// "POST": tells an office from any other SQLite file.
+/// "POST": distinguishes an office from any other SQLite file.
 pub const APPLICATION_ID: i32 = 0x504f_5354;
 
-/// One migration. Its version is its place in the list, from 1.
+/// One migration. Its version is its place in the list, starting at 1.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
     pub sql: &'static str,
-    /// The oldest schema a program must know to write a file of this version …
+    /// The oldest schema that a program must know to write a file of this version.
     pub min_writer: u32,
-    /// … and to read it.
+    /// The oldest schema that a program must know to read it.
     pub min_reader: u32,
 }
 
-/// The steps a program knows. A parameter and not a constant, so that tests can run a program of the future.
+/// The steps that a program knows. A parameter rather than a constant, so that tests can run a future program.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {
     pub steps: &'static [Step],
@@ -34,7 +34,7 @@ impl Schema {
         u32::try_from(self.steps.len()).unwrap_or(u32::MAX)
     }
 
-    /// The shape of a file of this version: the sum of its steps, as every file of it is.
+    /// The shape of a file of this version: the result of its steps, which is the same for every such file.
     pub fn shape_of(&self, version: u32) -> Result<Shape, Error> {
         let steps = self.steps.get(..version as usize).unwrap_or(self.steps);
         let conn = Connection::open_in_memory()?;
@@ -42,7 +42,7 @@ impl Schema {
         shape(&conn)
     }
 
-    /// Runs the steps a file lacks. The caller holds the write lock and an open transaction.
+    /// Runs the steps that a file lacks. The caller holds the write lock and an open transaction.
     pub fn migrate(&self, conn: &Connection, from: u32) -> Result<(), Error> {
         for (index, step) in self.steps.iter().enumerate().skip(from as usize) {
             conn.execute_batch(step.sql)?;
@@ -56,7 +56,7 @@ impl Schema {
     }
 }
 
-/// What a file says of itself.
+/// What a file says about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileVersion {
     pub application_id: i32,
@@ -80,8 +80,8 @@ impl FileVersion {
         })
     }
 
-    /// What an opened office is asked inside every write transaction, because a process may outlive an upgrade of it.
-    /// The two numbers that decide are rows, and a row is read faster than a pragma.
+    /// The check inside every write transaction, because a process may outlive an upgrade of its office. The two
+    /// numbers that decide are rows, and reading a row is faster than a pragma.
     pub fn may_still_write(conn: &Connection, ours: u32) -> Result<(), Error> {
         Self::allow("read", get_meta(conn, "min_reader")?.unwrap_or(u32::MAX), ours)?;
         Self::allow("write", get_meta(conn, "min_writer")?.unwrap_or(u32::MAX), ours)
@@ -104,7 +104,7 @@ impl FileVersion {
     }
 }
 
-/// One thing a file is made of. Whoever has a file in hand may put anything here, so nothing is taken for granted.
+/// One part of a file. A file can be crafted by anyone, so its values are not trusted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Part {
     /// `table`, `index`, `view` or `trigger`.
@@ -112,10 +112,10 @@ pub struct Part {
     pub name: String,
 }
 
-/// What each part belongs to, and the text that made it.
+/// The table each part belongs to, and the SQL that created it.
 pub type Shape = BTreeMap<Part, (String, String)>;
 
-/// Every table, index, view and trigger of a file. What `ANALYZE` keeps is no part of its shape.
+/// Every table, index, view and trigger of a file. The tables that `ANALYZE` writes do not count.
 pub fn shape(conn: &Connection) -> Result<Shape, Error> {
     let mut statement = conn.prepare(
         "SELECT coalesce(CAST(type AS TEXT), ''), coalesce(CAST(name AS TEXT), ''), coalesce(CAST(tbl_name AS TEXT), ''),
@@ -129,10 +129,10 @@ pub fn shape(conn: &Connection) -> Result<Shape, Error> {
     Ok(parts)
 }
 
-/// The id of an office: of its log, whatever machine has a copy of it.
+/// The id of an office, which is that of its log on every machine that has a copy.
 pub(crate) const OFFICE: &str = "office";
 
-/// Set in an office that follows a log which another engine orders.
+/// Set in an office that follows a log ordered by another engine.
 const FOLLOWS: &str = "follows";
 
 pub(crate) fn set_follows(conn: &Connection) -> Result<(), Error> {
@@ -143,7 +143,7 @@ pub(crate) fn follows(conn: &Connection) -> Result<bool, Error> {
     Ok(get_meta::<bool>(conn, FOLLOWS)?.is_some())
 }
 
-/// Of a log that is ordered elsewhere the office has its id, so that it is the same office on every machine.
+/// An office whose log is ordered elsewhere takes its id from the log, so that it is the same office on every machine.
 pub(crate) fn name_office(conn: &Connection, first: Option<Digest>) -> Result<(), Error> {
     match first {
         Some(first) if get_meta::<String>(conn, OFFICE)?.is_none() => set_meta(conn, OFFICE, first.to_string()),

@@ -1,6 +1,6 @@
-//! The pages of closed sessions: Markdown files in the folder `sessions`, for people and greps.
+//! The pages of closed sessions: Markdown files in the folder `sessions`, for people and for grep.
 //!
-//! A page holds nothing of its own: it is made from the log, and can be made again. It is complete or absent.
+//! A page is generated from the log and can be generated again. It is complete or absent.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -16,8 +16,8 @@ use crate::time::Timestamp;
 
 pub(crate) const FOLDER: &str = "sessions";
 
-/// The part of a file name that stands for a session. An id may hold what no file name should; then its digest keeps two
-/// of them apart.
+/// The part of a file name that stands for a session. An id may contain characters that do not belong in a file name;
+/// such an id gets its digest appended, to keep it distinct from others.
 fn slug(id: &Session) -> String {
     const CHARS_MAX: usize = 60;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
@@ -29,12 +29,12 @@ fn slug(id: &Session) -> String {
     format!("{plain}-{}", Digest::of(text.as_bytes()).short())
 }
 
-/// `DATE-ID.md`, by the day a session was closed on.
+/// `DATE-ID.md`, with the day on which a session was closed.
 pub fn page_name(id: &Session, closed_at: Timestamp) -> String {
     format!("{}-{}.md", &closed_at.to_string()[..10], slug(id))
 }
 
-/// Writes a page beside its place, then gives it its name.
+/// Writes a page to a temporary file, then renames it.
 pub(crate) fn write(office: &Path, name: &str, text: &str) -> Result<PathBuf, Error> {
     let pages = office.join(FOLDER);
     make_private_folder(&pages)?;
@@ -54,7 +54,7 @@ pub(crate) fn write(office: &Path, name: &str, text: &str) -> Result<PathBuf, Er
     Ok(path)
 }
 
-/// Words of these sessions were erased, so their pages go too; they can be made again from what is left.
+/// Deletes the pages of sessions with redacted content. They can be generated again from what is left.
 pub(crate) fn forget(office: &Path, ids: &[Session]) -> Result<(), Error> {
     const DATE: usize = "2026-01-01-".len();
     let pages = office.join(FOLDER);

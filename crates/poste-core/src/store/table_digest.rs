@@ -1,4 +1,4 @@
-//! The digest of all state: equal digests at equal positions on all machines, and after every refold.
+//! The digest of all state. It is the same at the same position on all machines, and after every refold.
 
 use std::sync::mpsc::sync_channel;
 
@@ -13,12 +13,12 @@ use crate::fold::{Read, Refusals, fold_malformed, fold_read};
 use crate::log::{Entry, Head, MalformedRecord, Position, Record};
 use crate::time::Timestamp;
 
-/// Tables the digest does not cover: they belong to this file or machine, can be erased, or only find again what other tables
-/// say. Everything else is.
+/// Tables that the digest does not cover: they belong to this file or machine, can be erased, or only index what other
+/// tables say. Every other table is covered.
 pub const NOT_COVERED: &[&str] = &["meta", "machine", "answers", "content", "owed_rings"];
 
-/// The columns of covered tables that the digest does not cover: how a refusal is worded may change from program to program,
-/// its code may not.
+/// Columns of covered tables that the digest does not cover. The wording of a refusal may change between program
+/// versions; its code may not.
 const NOT_COVERED_COLUMNS: &[(&str, &str)] = &[("outcomes", "reason")];
 
 /// One digest over every covered column of every covered table.
@@ -31,7 +31,7 @@ pub fn digest(conn: &Connection) -> Result<Digest, Error> {
     Ok(Digest::from_bytes(*hasher.finalize().as_bytes()))
 }
 
-/// One digest a table, to find where two states part.
+/// One digest per table, to find where two states differ.
 pub fn digest_by_table(conn: &Connection) -> Result<Vec<(String, Digest)>, Error> {
     covered_tables(conn)?
         .into_iter()
@@ -52,7 +52,7 @@ fn covered_tables(conn: &Connection) -> Result<Vec<String>, Error> {
 }
 
 fn hash_table(conn: &Connection, table: &str, hasher: &mut blake3::Hasher) -> Result<(), Error> {
-    // Names of tables and columns come from our own schema.
+    // Table and column names are from our own schema, so they are safe to put into SQL.
     let names = |sql: &str| -> Result<Vec<String>, Error> {
         Ok(conn.prepare(sql)?.query_map([table], |row| row.get(0))?.collect::<Result<_, _>>()?)
     };
@@ -80,19 +80,19 @@ fn hash_bytes<'a>(hasher: &'a mut blake3::Hasher, tag: u8, bytes: &[u8]) -> &'a 
     hasher.update(&[tag]).update(&(bytes.len() as u64).to_le_bytes()).update(bytes)
 }
 
-/// Folds a log anew, into memory, in the shape its program knows. Refusals are kept where the log itself keeps them.
+/// Folds a log again, into memory, with this program's schema. Refusals are kept if the log itself keeps them.
 ///
-/// For its digests: indexes that neither the fold nor a digest needs are left out.
+/// The result is meant for digests: indexes that neither the fold nor a digest needs are left out.
 pub fn refold(source: &Store, progress: impl FnMut(Position)) -> Result<Store, Error> {
     refold_until(source, Position(u64::MAX), progress)
 }
 
-/// As [`refold`], up to and with this record: the tables as they were then.
+/// Like [`refold`], up to and including `until`: the tables as they were at that record.
 pub fn refold_until(source: &Store, until: Position, progress: impl FnMut(Position)) -> Result<Store, Error> {
     fold_anew(source, until, progress, |_| Ok(()))
 }
 
-/// As [`refold_until`], for views.
+/// Like [`refold_until`], with the indexes that views need.
 pub fn refold_to_look_at(source: &Store, until: Position, progress: impl FnMut(Position)) -> Result<Store, Error> {
     fold_anew(source, until, progress, |tables| tables.needs_all())
 }
@@ -105,7 +105,8 @@ fn fold_anew(
 ) -> Result<Store, Error> {
     let refusals = source.refusals()?;
     let fresh = Store::in_memory_to_refold(source.options.schema, refusals)?;
-    // Whoever looks at it looks from the same machine. A source that is a copy in memory may have none.
+    // Views of the refolded tables are from the same machine's perspective. A source that is an in-memory copy may have
+    // no machine.
     if let Ok(machine) = source.machine() {
         let _ = fresh.machine.set(machine.clone());
     }
@@ -140,7 +141,7 @@ fn fold_anew(
     Ok(fresh)
 }
 
-/// What stands at one position of a log, read by the thread that reads ahead.
+/// One entry of the log, already parsed by the read-ahead thread.
 #[allow(clippy::large_enum_variant, reason = "nearly every entry is a record; a box would cost each an allocation")]
 enum ReadEntry {
     Record(Record, Read),
@@ -156,8 +157,7 @@ impl ReadEntry {
     }
 }
 
-/// Gives every entry of a log up to one, in order. They are checked and read by a second thread, some ahead of the
-/// fold.
+/// Passes every entry up to `until` to `give`, in order. A second thread checks and parses them ahead of the fold.
 fn read_ahead(
     source: &Store,
     until: Position,
@@ -201,7 +201,7 @@ fn read_ahead(
             for batch in to_open {
                 let batch = batch.into_iter().map(&mut open).collect();
                 if opened.send(batch).is_err() {
-                    return; // whoever folds has stopped, and says why
+                    return; // the folding side has stopped and reports why
                 }
             }
         });

@@ -1,10 +1,10 @@
-//! A bell for each waiter: a FIFO in the office's folder `waiters/`, whose name says what wakes it.
+//! A bell per waiter: a FIFO in the office's folder `waiters/`, whose name says what wakes it.
 //!
-//! After a commit the writer reads the names and writes a byte into the FIFO of every waiter that the commit concerns.
-//! Nobody else wakes, and a commit beside a hundred other waiters costs the writer one look into a folder.
+//! After a commit, the writer reads the names and writes a byte into the FIFO of every waiter that the commit concerns.
+//! No other waiter wakes, and a hundred of them cost the writer one directory listing.
 //!
-//! A ring is a shortcut, not a promise: a writer may die between commit and ring. Every waiter therefore also looks at
-//! `data_version` now and then. Nothing here is state: the folder may be deleted at any time.
+//! A ring is a shortcut, not a guarantee: a writer may die between commit and ring. So every waiter also checks
+//! `data_version` now and then. Nothing here is state, and the folder may be deleted at any time.
 
 use std::fs::DirBuilder;
 use std::io::{self, PipeReader, PipeWriter, Write as _};
@@ -25,40 +25,40 @@ use super::tables::{Concern, Concerns};
 /// The folder of the waiters.
 pub(crate) const FOLDER: &str = "waiters";
 
-/// How often a waiter that can be rung looks anyway: this long a lost ring delays news at most.
+/// How often a waiter with a FIFO looks anyway. A lost ring delays news by at most this long.
 const BACKSTOP_PERIOD: Duration = Duration::from_millis(BACKSTOP_MS.unsigned_abs());
 pub(crate) const BACKSTOP_MS: i64 = 5_000;
-/// How often a waiter looks that cannot be rung.
+/// How often a waiter without a FIFO looks.
 const POLL_PERIOD: Duration = Duration::from_millis(40);
 
-/// More names than this are not read: whoever fills the folder delays waiters, never a writer.
+/// No more names than this are read: a full folder delays waiters, never a writer.
 const NAMES_MAX: usize = 4_096;
-/// A FIFO gets its name once it has a reader. One that nobody has named for so long belongs to nobody.
+/// A FIFO gets its final name once it has a reader. One without it is abandoned after this time.
 const UNNAMED_AGE_MAX: Duration = Duration::from_secs(60);
 
-/// What parts a name: `ID.INTEREST`.
+/// Separates the parts of a name: `ID.INTEREST`.
 const DOT: u8 = b'.';
-/// What the name of a FIFO ends with as long as it has no reader yet.
+/// Suffix of a FIFO that has no reader yet.
 const UNNAMED: &str = ".new";
 
 const OPEN: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
-/// Wakes waiters without a commit, for whoever changed something else that ends their wait.
+/// Wakes waiters without a commit, after a change outside the log that ends their wait.
 pub fn wake(office: &Path, concern: Concern) {
     ring(office, &[concern].into_iter().collect(), 0);
 }
 
-/// Wakes the waiters that are concerned. Whatever is in the folder, this neither fails nor blocks.
+/// Wakes the waiters that are concerned. This neither fails nor blocks, whatever is in the folder.
 ///
-/// `turn` says which one of the others is looked at, too: a waiter that was killed leaves its FIFO behind, and what it
-/// waited for may never come.
+/// `turn` selects one of the other FIFOs to check as well: a killed waiter leaves its FIFO behind, and the event it
+/// waited for may never happen.
 pub(super) fn ring(office: &Path, concerns: &Concerns, turn: u64) {
     let Some(folder) = open_folder(office) else { return };
     let Ok(listing) = Dir::read_from(&folder) else { return };
     let touched = Touched::by(concerns);
     let mut others = Vec::new();
     for entry in listing.take(NAMES_MAX).flatten() {
-        // A file system that does not say what it is says so: opening it tells.
+        // Some file systems do not report the type; opening the file then shows what it is.
         if !matches!(entry.file_type(), FileType::Fifo | FileType::Unknown) {
             continue;
         }
@@ -77,7 +77,7 @@ pub(super) fn ring(office: &Path, concerns: &Concerns, turn: u64) {
 
 fn ring_one(folder: &OwnedFd, name: &std::ffi::CStr) {
     match rustix::fs::openat(folder, name, OFlags::WRONLY | OPEN, Mode::empty()) {
-        // One that is full was rung often enough; one whose waiter has died meanwhile is cleared away by the next writer.
+        // A full FIFO was rung often enough. If the waiter has just died, the next writer removes its FIFO.
         Ok(fifo) if rustix::fs::fstat(&fifo).is_ok_and(|stat| is_ours(&stat)) => {
             let _ = rustix::io::write(&fifo, b"!");
         }
@@ -92,7 +92,7 @@ fn clear_if_dead(folder: &OwnedFd, name: &std::ffi::CStr) {
     }
 }
 
-/// Removes a FIFO that nobody reads. It never had another reader than the one that is gone, unless it is new.
+/// Removes a FIFO without a reader. Unless it is new, its only reader is gone.
 fn clear(folder: &OwnedFd, name: &std::ffi::CStr) {
     let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
     let is_new = name.to_bytes().ends_with(UNNAMED.as_bytes()) && !is_old(&stat);
@@ -105,7 +105,7 @@ fn is_ours(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Fifo && stat.st_uid == rustix::process::geteuid().as_raw()
 }
 
-/// By the machine's clock; one of a time to come is old, or nobody would ever clear it away.
+/// By the machine's clock. A time in the future counts as old, because such a FIFO would otherwise never be removed.
 fn is_old(stat: &Stat) -> bool {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
     #[allow(clippy::useless_conversion, reason = "its type depends on the system")]
@@ -118,11 +118,11 @@ fn open_folder(office: &Path) -> Option<OwnedFd> {
     rustix::fs::open(office.join(FOLDER), flags, Mode::empty()).ok()
 }
 
-/// One waiter of an office. Let it listen before the first look, or the first news is missed.
+/// One waiter of an office. It must listen before it first looks, or it misses the first event.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     office: PathBuf,
-    /// `None`: it cannot be rung, and looks often instead.
+    /// `None` if it cannot be rung, in which case it polls.
     fifo: Option<Fifo>,
 }
 
@@ -131,19 +131,19 @@ impl Waiter {
         Self { office: office.to_owned(), fifo: None }
     }
 
-    /// From here on it is rung for this interest. What was committed before must be looked at after this.
+    /// From here on it is rung for this interest. The caller must look after this call to see earlier commits.
     pub(crate) fn listen(&mut self, interest: &str) {
         if let Some(fifo) = self.fifo.as_mut().filter(|fifo| !fifo.is_gone())
             && fifo.rename(interest).is_ok()
         {
             return;
         }
-        // The old one goes first: two of one waiter would be rung twice.
+        // The old FIFO goes first: a waiter with two would be rung twice.
         self.fifo = None;
         self.fifo = Fifo::make(&self.office, interest).ok();
     }
 
-    /// Whether somebody removed its FIFO, so that it has to listen anew.
+    /// Whether its FIFO was removed, so that it has to listen again.
     pub(crate) fn is_deaf(&self) -> bool {
         self.fifo.as_ref().is_some_and(Fifo::is_gone)
     }
@@ -164,7 +164,7 @@ impl Waiter {
     }
 }
 
-/// Waits for one of two descriptors; says whether the first one is ready.
+/// Waits for one of two descriptors and returns whether the first one is ready.
 fn wait(first: Option<BorrowedFd<'_>>, second: Option<BorrowedFd<'_>>, at_most: Duration) -> bool {
     let timeout = Timespec {
         tv_sec: i64::try_from(at_most.as_secs()).unwrap_or(i64::MAX),
@@ -176,19 +176,20 @@ fn wait(first: Option<BorrowedFd<'_>>, second: Option<BorrowedFd<'_>>, at_most: 
     is_ready && first.is_some() && polled[0].revents().contains(PollFlags::IN)
 }
 
-/// The FIFO of a waiter. Its name goes with it.
+/// The FIFO of a waiter. Dropping it removes its name.
 #[derive(Debug)]
 struct Fifo {
     folder: OwnedFd,
     id: String,
     name: String,
     reader: OwnedFd,
-    /// Without a writer of its own, the reader would be told again and again that the last one has gone.
+    /// Keeps a writer open, because otherwise `poll` would keep reporting that the last writer is gone.
     _writer: OwnedFd,
 }
 
 impl Fifo {
-    /// Its name can be seen once it has a reader: a FIFO with a name and no reader belongs to a waiter that died.
+    /// The final name appears once there is a reader, so a FIFO with such a name and no reader belongs to a dead
+    /// waiter.
     #[cfg(target_os = "linux")]
     fn make(office: &Path, interest: &str) -> io::Result<Self> {
         let folder = match open_folder(office) {
@@ -241,14 +242,14 @@ impl Drop for Fifo {
     }
 }
 
-/// Ends a wait from another thread. Once raised it stays so.
+/// Ends a wait from another thread. Once raised, it stays raised.
 #[derive(Debug, Clone)]
 pub struct Interrupt(Arc<Raised>);
 
 #[derive(Debug)]
 struct Raised {
     is_raised: AtomicBool,
-    /// Readable once it is raised. `None`: the system has no descriptors left, and whoever waits asks often.
+    /// Readable once it is raised. `None` if the system has no descriptors left, in which case waiters poll.
     ends: Option<(PipeReader, PipeWriter)>,
 }
 
@@ -272,12 +273,12 @@ impl Interrupt {
         self.0.is_raised.load(Ordering::SeqCst)
     }
 
-    /// For whoever asks again and again whether it is to go on.
+    /// For code that polls whether to continue.
     pub fn flag(&self) -> &AtomicBool {
         &self.0.is_raised
     }
 
-    /// Sleeps until it is raised, at most so long.
+    /// Sleeps until it is raised, or for `at_most`.
     pub fn sleep(&self, at_most: Duration) {
         match self.fd() {
             Some(fd) => {
@@ -333,7 +334,7 @@ mod tests {
             names.map(|entry| entry.file_name().into_string().unwrap()).collect()
         }
 
-        /// A FIFO that nobody reads.
+        /// A FIFO without a reader.
         fn fifo(&self, name: &str) {
             let _ = fs::create_dir(self.folder());
             let folder = open_folder(self.path()).unwrap();
@@ -479,7 +480,7 @@ mod tests {
     fn a_waiter_that_never_looks_does_not_stop_a_writer() {
         let office = Office::new();
         let waiter = office.waiter(message(1));
-        // More than a FIFO holds.
+        // More than a FIFO can hold.
         let full = vec![b'!'; 1 << 20];
         let writer = rustix::fs::open(
             office.folder().join(office.names().pop_first().unwrap()),

@@ -1,5 +1,5 @@
-//! Keeping the WAL short: it is copied into the database by the writer that finds it long, and nobody may make it grow
-//! without end by reading without end.
+//! Keeps the WAL short. A writer that finds it long copies it into the database, and a reader that never ends cannot
+//! make it grow without limit.
 
 use std::fs;
 use std::time::Duration;
@@ -7,28 +7,29 @@ use std::time::Duration;
 use super::{BUSY_TIMEOUT_MS, Store, processes};
 use crate::error::Error;
 
-/// The writer that finds more than this in the WAL checkpoints it first, so that a cold open stays cheap.
+/// A writer that finds more than this in the WAL checkpoints first, so that a cold open stays cheap.
 pub(crate) const WAL_BYTES_MAX: u64 = 512 * 1024;
-/// As long as a process stays up, nobody opens its office cold: it may checkpoint a quarter as often.
+/// While a process stays up, it never opens its office cold, so it may checkpoint a quarter as often.
 pub(super) const WAL_BYTES_MAX_STAYING: u64 = 4 * WAL_BYTES_MAX;
-/// A file that a reader made longer than this is cut once he is gone.
+/// A WAL file that grew longer than this behind a reader is truncated once the reader is gone.
 const WAL_FILE_BYTES_MAX: u64 = 8 * WAL_BYTES_MAX;
-/// How long it may grow behind a reader, if the database is not longer.
+/// How long the WAL may grow behind a reader, unless the database is longer.
 pub(super) const WAL_BYTES_FULL_DEFAULT: u64 = 256 * 1024 * 1024;
-/// A page and the header before it.
+/// A page and its frame header.
 const WAL_PAGE_BYTES: u64 = 4096 + 24;
-/// With a reader in the way a checkpoint stays unfinished; it is tried again after so many more pages.
+/// A reader can keep a checkpoint from finishing. It is retried after this many more pages.
 const WAL_PAGES_RETRY: u64 = 32;
-/// Readers an error names.
+/// How many readers an error names.
 const READERS_NAMED_MAX: usize = 3;
 
 impl Store {
-    /// Copies the WAL into the database once much is in it. Called under the lock and before a write: SQLite then
-    /// lets that write begin the WAL anew from its start. The file keeps its length, and syncing what is written over
-    /// is half the work of syncing a file that grows.
+    /// Copies the WAL into the database once it is long. Called under the lock and before a write, because SQLite then
+    /// lets that write start again at the beginning of the WAL. The file keeps its length, and syncing overwritten
+    /// pages is half the work of syncing a growing file.
     ///
-    /// A reader in the way, or a sick disk, leaves it to the next writer: everything committed is in the WAL. Only when
-    /// it has grown as long as the database behind that reader is the write refused, before the disk is full.
+    /// If a reader or a failing disk prevents that, the next writer tries again: everything committed is in the WAL.
+    /// The write is refused only when the WAL behind that reader has grown as long as the database, before the disk is
+    /// full.
     pub(super) fn keep_wal_short(&self, bytes_max: u64) -> Result<(), Error> {
         let Some((pages, mut done)) = self.wal_in_file_over(bytes_max).filter(|_| !sabotaged!(NoCheckpoint)) else {
             return Ok(());
@@ -51,8 +52,8 @@ impl Store {
         Ok(())
     }
 
-    /// How many pages are in the WAL, and how many of them are in the database too, if its file has more than so many
-    /// bytes: what is in use is never longer than the file.
+    /// How many pages are in the WAL and how many of them are already in the database, if the file is longer than
+    /// `bytes_max`. The used part is never longer than the file, so a short file needs no query.
     fn wal_in_file_over(&self, bytes_max: u64) -> Option<(u64, u64)> {
         if self.wal_bytes() <= bytes_max {
             return None;
@@ -60,12 +61,12 @@ impl Store {
         self.checkpoint("PRAGMA wal_checkpoint(NOOP)").ok()
     }
 
-    /// Whether more than so many bytes of the WAL are in use.
+    /// Whether more than `bytes_max` bytes of the WAL are in use.
     pub(super) fn is_wal_over(&self, bytes_max: u64) -> bool {
         self.wal_in_file_over(bytes_max).is_some_and(|(pages, _)| pages * WAL_PAGE_BYTES > bytes_max)
     }
 
-    /// A long look takes as long as the database is large, so a large office gives its readers more room.
+    /// A long read takes time in proportion to the database, so a large office gives its readers more room.
     fn is_full(&self, bytes: u64) -> bool {
         let database = || {
             let file = self.folder.as_ref().and_then(|folder| fs::metadata(folder.path.join("office.db")).ok());
@@ -74,13 +75,13 @@ impl Store {
         bytes > self.options.wal_bytes_full && bytes > database()
     }
 
-    /// The length of the WAL; what is in use of it may be less.
+    /// The length of the WAL file. Less of it may be in use.
     pub(crate) fn wal_bytes(&self) -> u64 {
         let Some(folder) = &self.folder else { return 0 };
         fs::metadata(folder.path.join("office.db-wal")).map_or(0, |meta| meta.len())
     }
 
-    /// Empties the WAL into the database, if no reader is in the way. The caller holds the write lock.
+    /// Empties the WAL into the database unless a reader prevents it. The caller holds the write lock.
     pub(crate) fn empty_wal(&self) {
         if sabotaged!(NoCheckpoint) {
             return;
@@ -90,12 +91,13 @@ impl Store {
         let _ = self.conn.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS.into()));
     }
 
-    /// How many pages are in the WAL, and how many of them are in the database too.
+    /// How many pages are in the WAL, and how many of them are already in the database.
     fn checkpoint(&self, pragma: &'static str) -> rusqlite::Result<(u64, u64)> {
         self.conn.prepare_cached(pragma)?.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))
     }
 
-    /// Who has the database open, the oldest first: it is most likely the one that reads without end.
+    /// The processes that have the database open, oldest first: the oldest is most likely the one that never stops
+    /// reading.
     fn readers(&self) -> String {
         let Some(folder) = &self.folder else { return "a reader".to_owned() };
         let openers = processes::who_has_open(&folder.path.join("office.db")).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! `poste-fuzz`: feeds every parser, printer and the fold what no honest program would, for a bounded time.
 //!
-//! Each target runs in a process of its own, so that an input which kills or hangs it is found as well: it is written
-//! down before it is tried.
+//! Each target runs in its own process, so that an input that kills or hangs it is found as well: every input is
+//! written to a file before it is tried.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -13,7 +13,7 @@ use clap::Parser;
 use poste_testkit::fuzz::engine::{self, Report};
 use poste_testkit::fuzz::{TARGETS, Target, target};
 
-/// How long a target may go on after its time, to finish an input and shrink what it found.
+/// How long a target may run over its time, to finish an input and shrink its findings.
 const GRACE: Duration = Duration::from_secs(120);
 
 /// Feeds every parser, printer and the fold what no honest program would, for a bounded time
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// How many inputs broke something.
+/// Returns how many inputs broke something.
 fn run(cli: &Cli) -> Result<usize, String> {
     if cli.list {
         TARGETS.iter().for_each(|target| say(&format!("{:<10} {}", target.name, target.about)));
@@ -106,7 +106,7 @@ fn write_seeds(targets: &[&Target], folder: &Path) -> Result<(), String> {
 fn replay(targets: &[&Target], file: &Path) -> Result<usize, String> {
     let [target] = targets else { return Err("say which target: --target NAME".to_owned()) };
     let input = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    // Not guarded: the panic's own words, and with RUST_BACKTRACE=1 its way, are what one wants to see.
+    // Not guarded, so that the panic's own message, and with RUST_BACKTRACE=1 its backtrace, are visible.
     match (target.check)(&input) {
         Ok(outcome) => say(&format!("holds: {outcome}")),
         Err(why) => {
@@ -117,7 +117,7 @@ fn replay(targets: &[&Target], file: &Path) -> Result<usize, String> {
     Ok(0)
 }
 
-/// Where the input that is being tried stands.
+/// The file with the input that is being tried.
 fn current(out: &Path, target: &Target) -> PathBuf {
     out.join(format!("{}.current", target.name))
 }
@@ -141,7 +141,7 @@ fn supervise(cli: &Cli, target: &Target, out: &Path) -> Result<usize, String> {
     };
     let why = match ended.map(|status| (status.code(), status)) {
         Some((Some(0), _)) => return Ok(0),
-        Some((Some(1), _)) => return Ok(1), // it has told itself
+        Some((Some(1), _)) => return Ok(1), // it has reported itself
         Some((_, status)) => format!("the process ended with {status}"),
         None => {
             let _ = child.kill();
@@ -155,7 +155,7 @@ fn supervise(cli: &Cli, target: &Target, out: &Path) -> Result<usize, String> {
 }
 
 fn fuzz(cli: &Cli, target: &Target, out: &Path) -> Result<usize, String> {
-    // What panics is told once, by the report.
+    // The report mentions each panic once.
     std::panic::set_hook(Box::new(|_| ()));
     let path = current(out, target);
     let file = File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -187,7 +187,7 @@ fn summary(target: &Target, report: &Report, took: Duration) -> String {
     )
 }
 
-/// Keeps an input that breaks something and says how to see it again.
+/// Keeps an input that breaks something and prints how to replay it.
 fn tell(target: &Target, out: &Path, input: &[u8], why: &str) -> Result<(), String> {
     let digest = poste_core::Digest::of(input).short();
     let path = out.join(format!("{}-{digest}", target.name));

@@ -1,4 +1,4 @@
-//! A program of the future: it knows one schema step more.
+//! A future program: it knows one schema step more.
 
 use std::process::ExitCode;
 

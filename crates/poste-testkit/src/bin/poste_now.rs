@@ -1,4 +1,4 @@
-//! The program as it is, under a name the version tests can find.
+//! The program as it is, under a name that the version tests can find.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! The program with one thing wrong with it, named by `POSTE_SABOTAGE`: whoever proves that nothing is lost must
-//! notice. `POSTE_SABOTAGED_AS=next` makes it the program of the future.
+//! The program with one defect, named by `POSTE_SABOTAGE`. The tests that prove that nothing is lost must notice it.
+//! `POSTE_SABOTAGED_AS=next` makes it the future program.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! An HTTP server of one endpoint.
+//! An HTTP server with one endpoint.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,25 +11,25 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mood {
     Takes,
-    /// Takes it after a while.
+    /// Accepts it after a while.
     TakesAfter(Duration),
-    /// With this status.
+    /// Answers with this status.
     Refuses(u16),
-    /// Takes it, and hangs up without saying so: nobody can tell.
+    /// Accepts it and hangs up without an answer, so that the outcome is unknown.
     TakesInSilence,
     /// Reads it and never answers.
     Hangs,
 }
 
-/// One request, whatever was answered.
+/// One request, however it was answered.
 #[derive(Debug, Clone)]
 pub struct Received {
     pub path: String,
-    /// Names in lower case.
+    /// Names are in lower case.
     pub headers: BTreeMap<String, String>,
     pub body: Vec<u8>,
     pub at: Instant,
-    /// Whether it was taken.
+    /// Whether it was accepted.
     pub taken: bool,
 }
 
@@ -77,7 +77,7 @@ impl HttpEndpoint {
         self.shared.received.lock().expect("no test panics here").clone()
     }
 
-    /// Those that were taken, in the order they came.
+    /// The accepted requests, in the order they arrived.
     pub fn taken(&self) -> Vec<Received> {
         self.received().into_iter().filter(|received| received.taken).collect()
     }
@@ -86,7 +86,7 @@ impl HttpEndpoint {
 impl Drop for HttpEndpoint {
     fn drop(&mut self) {
         self.shared.over.store(true, Ordering::Relaxed);
-        // Whoever waits for a connection looks up.
+        // Wakes the thread that waits for a connection.
         let _ = TcpStream::connect(&self.address);
     }
 }
@@ -106,7 +106,7 @@ impl Shared {
             Mood::Refuses(status) => status,
             Mood::TakesInSilence => return,
             Mood::Hangs => {
-                // Until the client gives up, or the test is over.
+                // Until the client gives up, or the test ends.
                 let _ = (&stream).read(&mut [0]);
                 return;
             }

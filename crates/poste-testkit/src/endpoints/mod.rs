@@ -1,4 +1,4 @@
-//! Servers on this machine that notifiers talk to: they take, refuse, hang and lie as a test says.
+//! Local servers that notifiers talk to: they accept, refuse, hang and lie as a test tells them to.
 
 mod http;
 mod smtp;

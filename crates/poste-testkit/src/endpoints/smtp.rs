@@ -1,4 +1,4 @@
-//! A mail server that keeps what it is given, in plain text.
+//! A mail server that keeps everything it receives, in plain text.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// One mail that was taken.
+/// One accepted mail.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mail {
     pub from: String,
     pub to: Vec<String>,
-    /// Headers and body, without the dots that were doubled on the way.
+    /// Headers and body, without the dots doubled in transit.
     pub text: String,
-    /// What came with `AUTH PLAIN`, as it came.
+    /// The argument of `AUTH PLAIN`, as received.
     pub auth: Option<String>,
 }
 
@@ -26,7 +26,7 @@ pub struct SmtpSink {
 #[derive(Debug, Default)]
 struct Shared {
     mails: Mutex<Vec<Mail>>,
-    /// So many more mails are refused for now.
+    /// How many more mails are refused for now.
     refusals: AtomicU32,
     over: AtomicBool,
 }
@@ -54,7 +54,7 @@ impl SmtpSink {
         &self.address
     }
 
-    /// Refuses the next mails, as a server does that is too busy.
+    /// Refuses the next mails, like a server that is too busy.
     pub fn refuse(&self, mails: u32) {
         self.shared.refusals.store(mails, Ordering::Relaxed);
     }
@@ -72,7 +72,7 @@ impl Drop for SmtpSink {
 }
 
 impl Shared {
-    /// Until the client is gone; what cannot be read or written ends it.
+    /// Serves a client until it is gone, or until reading or writing fails.
     fn serve(&self, stream: &TcpStream) -> Option<()> {
         stream.set_read_timeout(Some(Duration::from_secs(30))).ok()?;
         let mut reader = BufReader::new(stream);

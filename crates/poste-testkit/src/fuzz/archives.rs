@@ -1,4 +1,4 @@
-//! Archive files as a sick disk, an editor or an enemy leaves them.
+//! Archive files as a failing disk, an editor or an attacker leaves them.
 
 use std::cell::RefCell;
 use std::fs;
@@ -32,7 +32,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     [three.concat(), twice.concat(), String::new(), message.to_owned()].map(String::into_bytes).into()
 }
 
-/// In memory where the machine has such a folder: redaction syncs.
+/// In memory if the machine has such a folder, because redaction syncs.
 fn some_folder() -> Result<tempfile::TempDir, String> {
     let shared_memory = Path::new("/dev/shm");
     let made = if shared_memory.is_dir() { tempfile::tempdir_in(shared_memory) } else { tempfile::tempdir() };
@@ -84,7 +84,7 @@ fn check_file(folder: &Path, input: &[u8]) -> Checked {
     Ok(format!("{whole}; {}", ends.join(", ")))
 }
 
-/// Damage is told as damage; anything else would be our own fault.
+/// Damage must be reported as damage; any other error is our own fault.
 fn class_of(error: &Error) -> Checked {
     match error {
         Error::Damaged(why) => Ok(format!("damaged: {}", why.split(" at line").next().unwrap_or_default())),
@@ -93,7 +93,7 @@ fn class_of(error: &Error) -> Checked {
     }
 }
 
-/// No byte moves, what was redacted is gone, and everything that is no content still proves itself.
+/// No byte moves, the redacted content is gone, and everything that is not content still matches its digest.
 fn redaction_holds(
     archives: &Archives,
     row: &ArchiveRow,
@@ -105,7 +105,8 @@ fn redaction_holds(
     let after = fs::read(archives.path(FILE)).map_err(|error| error.to_string())?;
     must(after.len() == input.len(), || "redacting moved bytes".to_owned())?;
     must(archives.files().is_ok_and(|files| files == [FILE]), || "redacting left a file behind".to_owned())?;
-    // The rest holds of files this program wrote: what somebody else wrote otherwise is damage, and is told as such.
+    // The rest only holds for files that this program wrote. Files written differently are damaged, and reported as
+    // such.
     let Some(lines) = lines.filter(|lines| is_ours(lines, input)) else { return Ok(()) };
     let mut kept = Vec::new();
     let now = archives.check(&row.file, |line| {

@@ -1,4 +1,4 @@
-//! Searches, and payloads against their schemas.
+//! Search queries, and payloads against their schemas.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::clock::SimClock;
 use crate::corpus;
 
 thread_local! {
-    /// An office with something to find, in a folder that goes with it.
+    /// An office with something to find, and its temporary folder.
     static LIBRARY: RefCell<Option<(Office, tempfile::TempDir)>> = const { RefCell::new(None) };
 }
 
@@ -94,7 +94,7 @@ pub(super) fn search(input: &[u8]) -> Checked {
     let mut found = Vec::new();
     for rank in [false, true] {
         let query = SearchQuery { rank, ..SearchQuery::new(words.clone()) };
-        // Nothing that is typed is syntax to SQLite, so no search can fail.
+        // Nothing typed is SQLite syntax, so no search can fail.
         let (page, refreshed) = views::search(office.store(), &query, |_| ()).map_err(|error| error.to_string())?;
         must(refreshed.anew.is_none(), || format!("the index was thrown away: {:?}", refreshed.anew))?;
         found.push(page.hits.len());

@@ -1,4 +1,4 @@
-//! Runs one target until it is told to stop. Everything it does follows from the seed.
+//! Runs one target until it is told to stop. Everything it does depends on the seed alone.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,13 +8,13 @@ use super::mutate::mutate;
 use super::{Checked, Target};
 use crate::rng::Rng;
 
-/// Inputs that ended in a new way are kept to go on from, but not for ever.
+/// Inputs with a new outcome are kept to mutate further, up to this many.
 const KEPT_MAX: usize = 5_000;
-/// A target that names more has put details into its outcomes; they must not fill the memory.
+/// A target with more outcomes has put details into them, which must not fill the memory.
 const OUTCOMES_MAX: usize = 20_000;
-/// Enough to look at; the same fault is counted once.
+/// Enough to examine; the same fault is counted once.
 const FINDINGS_MAX: usize = 10;
-/// No input that fits into [`mutate`]'s limit may take longer.
+/// No input within the size limit of [`mutate`] may take longer.
 const SLOW: Duration = Duration::from_secs(2);
 const SHRINK_TRIES_MAX: usize = 3_000;
 
@@ -28,14 +28,15 @@ pub struct Finding {
 #[derive(Debug, Default)]
 pub struct Report {
     pub inputs: u64,
-    /// In how many different ways inputs ended, and how often each.
+    /// Every distinct outcome, and how often it occurred.
     pub outcomes: BTreeMap<String, u64>,
     pub kept: usize,
     pub findings: Vec<Finding>,
     pub slowest: Duration,
 }
 
-/// Feeds the seeds and then changed copies of what is interesting. `before` sees every input and says whether to go on.
+/// Feeds the seeds, and then mutated copies of interesting inputs. `before` sees every input and says whether to
+/// continue.
 pub fn run(target: &Target, seed: u64, mut before: impl FnMut(u64, &[u8]) -> bool) -> Report {
     let mut rng = Rng::new(seed);
     let mut report = Report::default();
@@ -79,7 +80,7 @@ pub fn run(target: &Target, seed: u64, mut before: impl FnMut(u64, &[u8]) -> boo
     report
 }
 
-/// What a target says of one input; a panic is something that does not hold.
+/// The target's verdict on one input; a panic counts as a violation.
 pub fn guarded(target: &Target, input: &[u8]) -> Checked {
     catch_unwind(AssertUnwindSafe(|| (target.check)(input))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
@@ -96,7 +97,7 @@ fn note(report: &mut Report, target: &Target, input: &[u8], why: String) {
     report.findings.push(Finding { input, why });
 }
 
-/// Leaves out whatever is not needed to break the same thing.
+/// Removes whatever is not needed to break the same thing.
 fn shrink(target: &Target, input: &[u8], same: &str) -> Vec<u8> {
     let breaks = |input: &[u8]| guarded(target, input).is_err_and(|why| class(&why) == same);
     let mut smallest = input.to_vec();
@@ -119,7 +120,7 @@ fn shrink(target: &Target, input: &[u8], same: &str) -> Vec<u8> {
     smallest
 }
 
-/// Without the details: numbers, and what stands between the first quote and the last.
+/// Removes the details: numbers, and the text between the first quote and the last.
 fn class(text: &str) -> String {
     const CHARS_MAX: usize = 160;
     let quotes = ['"', '`'];

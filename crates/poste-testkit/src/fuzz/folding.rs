@@ -1,7 +1,7 @@
-//! Records with a right checksum and hostile headers, folded behind a busy history.
+//! Records with a correct checksum and hostile headers, folded after a busy history.
 //!
-//! An input is lines: the first says whether the log keeps refusals (`kept`) or not (`dropped`), each other one is how
-//! many milliseconds pass and an envelope without its checksum.
+//! An input consists of lines. The first says whether the log keeps refusals (`kept`) or not (`dropped`); each of the
+//! others is a number of milliseconds that pass, and an envelope without its checksum.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -22,16 +22,16 @@ use crate::history::{Generator, TimeStep};
 use crate::sim::{Faults, Sequencer};
 use crate::{forge, invariants};
 
-/// A history in which deliveries of every state occur.
+/// A history with deliveries in every state.
 const HISTORY_SEED: u64 = 7;
 const HISTORY_STEPS: usize = 40;
-/// More lines of one input are not folded: each costs a look at every table.
+/// Only this many lines of an input are folded, because each costs a pass over every table.
 const LINES_MAX: usize = 6;
 const PASSES_MS_MAX: i64 = 20 * 366 * limits::DAY_MS;
 
 thread_local! {
-    /// The history folded into memory, for each way to treat refusals. Every input is rolled back; one that breaks
-    /// something takes its store with it.
+    /// The history folded into memory, once per way to treat refusals. Every input is rolled back; one that breaks
+    /// something discards its store.
     static FOLDED: RefCell<[Option<Store>; 2]> = const { RefCell::new([None, None]) };
 }
 
@@ -44,7 +44,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A record under another id, so that the fold does not take it for a repeat, by somebody of the history.
+/// A record under a new id, so that the fold does not take it for a repeat, by an actor of the history.
 fn line(bytes: &[u8], passes_ms: i64) -> String {
     let mut envelope: Value = serde_json::from_slice(bytes).expect("a record is JSON");
     let fresh = format!("again-{}", envelope["id"].as_str().unwrap_or_default());
@@ -85,7 +85,7 @@ fn folded_history(refusals: Refusals) -> Result<Store, Error> {
     Ok(store)
 }
 
-/// Puts a record at the end of the log. An error leaves the tables in the middle: the caller rolls back.
+/// Appends a record to the log. An error leaves the tables in between, so the caller rolls back.
 fn fold_at_end(store: &Store, sealed: &Sealed, at: Option<Timestamp>, refusals: Refusals) -> Result<Outcome, Error> {
     let mut tables = store.tables()?;
     let head = tables.cursor.head.clone();
@@ -137,13 +137,13 @@ fn fold_line(store: &Store, line: &str, refusals: Refusals) -> Checked {
     let sql = |text: &str| conn.execute_batch(text).map_err(|error| error.to_string());
     let tables_now = || digest(conn).map_err(|error| error.to_string());
     let at = store.tables().map_err(|error| error.to_string())?.cursor.head.at.plus_ms(passes_ms);
-    // Only a log that drops refusals can be compared: one that keeps them has grown.
+    // Only a log that drops refusals can be compared, because one that keeps them has grown.
     let comparable = refusals == Refusals::Dropped;
     let before = comparable.then(&tables_now).transpose()?;
     sql("SAVEPOINT line")?;
     let outcome = match fold_at_end(store, &sealed, Some(at), refusals) {
         Ok(outcome) => outcome,
-        // What only a newer program understands stops a log, and changes nothing.
+        // A record that only a newer program understands stops the log and changes nothing.
         Err(error @ (Error::UnknownKind { .. } | Error::NeedsUpgrade { .. })) => {
             sql("ROLLBACK TO line; RELEASE line")?;
             let unchanged = !comparable || Some(tables_now()?) == before;
@@ -169,7 +169,7 @@ fn fold_line(store: &Store, line: &str, refusals: Refusals) -> Checked {
     }
 }
 
-/// The same record once more is a repeat that was accepted, and changes nothing but a log that keeps repeats.
+/// The same record again is a repeat that is accepted. It changes nothing, except that a log may keep repeats.
 fn one_effect(store: &Store, sealed: &Sealed, at: Timestamp, refusals: Refusals) -> Result<(), String> {
     let before = digest(store.conn()).map_err(|error| error.to_string())?;
     let again = fold_at_end(store, sealed, Some(at), refusals).map_err(|error| format!("the fold failed: {error}"))?;

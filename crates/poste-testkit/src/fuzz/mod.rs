@@ -1,12 +1,12 @@
-//! Fuzzing: every parser, every printer of strangers' words, and the fold, given what no honest program would give.
+//! Fuzzing: gives every parser, every printer of foreign text, and the fold what no honest program would.
 //!
-//! A [`Target`] takes bytes and says what became of them, or what does not hold. The [`engine`] makes the bytes out of
-//! valid inputs ([`mutate`]) and keeps those that ended in a way no other did: an outcome is what it steers by.
+//! A [`Target`] takes bytes and returns an outcome, or what does not hold. The [`engine`] derives the bytes from valid
+//! inputs ([`mutate`]) and keeps those with an outcome that no other had: outcomes steer it.
 //!
-//! Why no libFuzzer: it runs on the stable toolchain (`-Cpasses=sancov-module` and friends), but needs a C++ compiler, a
-//! second build of every dependency and several minutes before the first input. This one is built with everything else,
-//! a seed replays it, and its short form is a test. The targets are plain functions, so a fuzzer that sees coverage can
-//! be put around them at any time; `poste-fuzz --seeds DIR` writes the inputs to start it from.
+//! Why not libFuzzer: it runs on the stable toolchain (`-Cpasses=sancov-module` and friends), but needs a C++ compiler,
+//! a second build of every dependency and several minutes before the first input. This fuzzer is built with everything
+//! else, a seed replays it, and its short form is a test. The targets are plain functions, so a coverage-guided fuzzer
+//! can use them at any time; `poste-fuzz --seeds DIR` writes the inputs to start it from.
 
 mod archives;
 mod asking;
@@ -17,17 +17,17 @@ mod records;
 mod surfaces;
 mod words;
 
-/// Ok: what became of the input, in words that do not depend on its details. Err: what should hold and does not.
+/// Ok: the outcome, in words that do not depend on the details of the input. Err: what should hold and does not.
 pub type Checked = Result<String, String>;
 
-/// Something that takes what strangers wrote.
+/// Something that accepts foreign input.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     pub name: &'static str,
     /// What it is given, and what must hold.
     pub about: &'static str,
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// May keep things between calls to be quick, but never lets one input change what becomes of another.
+    /// May keep state between calls to be fast, but one input must never affect the outcome of another.
     pub check: fn(&[u8]) -> Checked,
 }
 
@@ -112,12 +112,12 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// The target of this name.
+/// The target with this name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
 
-/// Turns a condition into what [`Checked`] wants.
+/// Turns a condition into a [`Checked`] error.
 fn must(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(otherwise()) }
 }

@@ -1,14 +1,14 @@
-//! New inputs out of old ones: by bytes, by words that matter, and by the structure of JSON.
+//! New inputs from old ones: by bytes, by significant tokens, and by the structure of JSON.
 
 use serde_json::{Map, Value, json};
 
 use crate::corpus;
 use crate::rng::Rng;
 
-/// Inputs do not grow beyond this. What is larger is tested by hand, in `tests/hostile`.
+/// Inputs do not grow beyond this. Larger ones are tested explicitly, in `tests/hostile`.
 const INPUT_BYTES_MAX: usize = 64 * 1024;
 
-/// A changed copy of `input`. `other` is one more input, to take parts from.
+/// A changed copy of `input`. `other` is another input to take parts from.
 pub fn mutate(rng: &mut Rng, input: &[u8], other: &[u8]) -> Vec<u8> {
     let mut changed = input.to_vec();
     for _ in 0..=rng.below(4) {
@@ -62,7 +62,7 @@ fn by_bytes(rng: &mut Rng, input: &[u8], other: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What grammars turn on.
+/// Tokens that matter to grammars.
 const TOKENS: &[&str] = &[
     "\"",
     "\\",
@@ -133,7 +133,7 @@ fn some_text(rng: &mut Rng) -> String {
     }
 }
 
-/// One run of digits becomes another number.
+/// Replaces one run of digits with another number.
 fn with_another_number(rng: &mut Rng, bytes: &[u8]) -> Vec<u8> {
     let starts: Vec<usize> = (0..bytes.len())
         .filter(|at| bytes[*at].is_ascii_digit() && (*at == 0 || !bytes[at - 1].is_ascii_digit()))
@@ -155,11 +155,11 @@ fn some_number(rng: &mut Rng) -> i128 {
     }
 }
 
-/// One line of the input that is JSON, changed at one place. `None`: there is none.
+/// Changes one line of the input that is JSON, in one place. `None` if there is no such line.
 fn by_structure(rng: &mut Rng, input: &[u8], other: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(input).ok()?;
     let lines: Vec<&str> = text.split('\n').collect();
-    // Most inputs are one JSON text, which may have several lines; the others are lines of JSON.
+    // Most inputs are one JSON text, possibly on several lines; the others are lines of JSON.
     if let Some(changed) = change_json(rng, text, other) {
         return Some(changed.into_bytes());
     }
@@ -201,7 +201,7 @@ fn change_json(rng: &mut Rng, json: &str, other: &[u8]) -> Option<String> {
     Some(value.to_string())
 }
 
-/// A JSON text may say the same key twice; a parsed one cannot hold that.
+/// A JSON text may contain the same key twice; a parsed value cannot.
 fn with_a_key_twice(rng: &mut Rng, json: &str) -> String {
     let Some((key, rest)) = json.trim_start().strip_prefix("{\"").and_then(|rest| rest.split_once('"')) else {
         return json.to_owned();
@@ -263,7 +263,7 @@ fn change_somewhere(rng: &mut Rng, value: &mut Value, donor: Option<&Value>) {
     }
 }
 
-/// A member of another object: a field of another kind of record, or another value of the same.
+/// A member of another object: a field of another kind of record, or another value for the same field.
 fn take_from(rng: &mut Rng, object: &mut Map<String, Value>, donor: Option<&Value>) {
     let Some(Value::Object(donor)) = donor else { return };
     if donor.is_empty() {

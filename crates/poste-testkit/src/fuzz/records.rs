@@ -8,7 +8,7 @@ use poste_core::secrets;
 use super::{Checked, must};
 use crate::{corpus, forge};
 
-/// One record of each kind, as the golden files have them.
+/// One record of each kind, from the golden files.
 pub(super) fn golden_records() -> Vec<Vec<u8>> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/records/v1");
     KINDS
@@ -26,7 +26,7 @@ pub(super) fn record_seeds() -> Vec<Vec<u8>> {
 
 pub(super) fn record(input: &[u8]) -> Checked {
     let as_given = open(input)?;
-    // Whoever can append can compute a checksum; so the same bytes are tried with a right one.
+    // A process that can append can compute a checksum, so the same bytes are also tried with a correct one.
     let mut object = without_checksum(input).to_vec();
     if object.last() != Some(&b'}') {
         object.push(b'}');
@@ -35,7 +35,7 @@ pub(super) fn record(input: &[u8]) -> Checked {
     Ok(format!("{as_given}; forged: {forged}"))
 }
 
-/// What stands before the checksum, if there is one at the end.
+/// What precedes the checksum, if there is one at the end.
 fn without_checksum(input: &[u8]) -> &[u8] {
     let key = b",\"checksum\":\"";
     match input.windows(key.len()).rposition(|window| window == key) {
@@ -93,7 +93,7 @@ pub(super) fn content(input: &[u8]) -> Checked {
         && content.check().is_ok()
     {
         let strict = serde_json::from_str::<serde_json::Value>(&payload);
-        // Numbers beyond a double are kept as they are written; everything else any reader must be able to read.
+        // Numbers beyond a double are kept as written; everything else must be readable for any parser.
         let readable = strict.is_ok() || strict.is_err_and(|error| error.to_string().contains("number out of range"));
         must(readable, || format!("a payload was taken that a strict reader refuses: {payload}"))?;
     }

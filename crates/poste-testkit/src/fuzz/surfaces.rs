@@ -1,4 +1,4 @@
-//! The command line: what it reads, and what it prints of strangers' words.
+//! The command line: what it reads, and how it prints foreign text.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -81,7 +81,7 @@ pub(super) fn argument_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A line an argument.
+/// One argument per line.
 pub(super) fn arguments(input: &[u8]) -> Checked {
     let words = input.split(|byte| *byte == b'\n').map(|word| OsString::from_vec(word.to_vec()));
     let arguments: Vec<OsString> = std::iter::once(OsString::from("poste")).chain(words).collect();
@@ -148,7 +148,7 @@ pub(super) fn fence(input: &[u8]) -> Checked {
         return Ok("no message".to_owned());
     }
     let message = view(content);
-    // An enemy who guesses: the first nonces that are drawn stand in the message already.
+    // An attacker who guesses: the first nonces drawn already occur in the message.
     let whole = serde_json::to_string(&message).map_err(|error| error.to_string())?;
     let runs = whole.split(|c: char| !c.is_ascii_hexdigit()).filter(|run| run.len() >= 16);
     let mut guessed: Vec<String> = runs.take(3).map(|run| run[..16].to_owned()).collect();
@@ -166,7 +166,7 @@ pub(super) fn fence(input: &[u8]) -> Checked {
     for (at, wanted) in [(2, "number: 12"), (3, "from: lead (trust: agent)"), (4, "to: coder")] {
         must(lines.get(at) == Some(&wanted), || format!("line {at} is {:?}", lines.get(at)))?;
     }
-    // What the office says stands before the first empty line, a field a line.
+    // What the office says is before the first empty line, one field per line.
     let head = lines.iter().take_while(|line| !line.is_empty()).filter(|line| line.starts_with("from:")).count();
     must(head == 1, || format!("{head} lines of the head say from whom it is"))?;
     let (body, payload) = (!message.body.is_empty(), message.payload.is_some());
@@ -198,12 +198,12 @@ fn view(content: Content) -> MessageView {
     }
 }
 
-/// How many, as far as it matters, in a form that is told apart from other numbers.
+/// A capped count in a form that cannot be mistaken for another number.
 fn marks(count: usize) -> &'static str {
     &"!!!!!!!!!!!!"[..count.min(12)]
 }
 
-/// Nothing in it that a terminal obeys, except line ends and tabs.
+/// Whether it contains nothing that a terminal obeys, except line ends and tabs.
 fn is_safe(text: &str) -> bool {
     !text.chars().any(|character| corpus::is_unfit(character) && character != '\n' && character != '\t')
 }

@@ -82,7 +82,7 @@ pub(super) fn words(input: &[u8]) -> Checked {
     Ok(taken.join(" "))
 }
 
-/// What text and what JSON take is the same, and it is what the documentation promises.
+/// Text and JSON accept the same values, which are those that the documentation promises.
 fn one<T>(
     what: &'static str,
     text: &str,
@@ -113,7 +113,7 @@ where
     }
 }
 
-/// Nothing in it that a terminal obeys, except line ends.
+/// Whether it contains nothing that a terminal obeys, except line ends.
 fn is_safe(text: &str) -> bool {
     !text.chars().any(|character| corpus::is_unfit(character) && character != '\n')
 }
@@ -217,7 +217,7 @@ pub(super) fn config(input: &[u8]) -> Checked {
         Ok(_) => return Err(format!("it is taken with problems: {problems:?}")),
         Err(_) => {
             must(!problems.is_empty(), || "it is refused without a problem".to_owned())?;
-            // Sections and types are named before the last colon, by whoever wrote the file.
+            // Sections and types are named before the last colon, and are chosen by the author of the file.
             let last = problems.pop().map(|problem| problem.message).unwrap_or_default();
             return Ok(last.rsplit(": ").next().unwrap_or_default().to_owned());
         }
@@ -230,7 +230,7 @@ pub(super) fn config(input: &[u8]) -> Checked {
     Ok(format!("a policy with {} schemas {} types", "s".repeat(file.schemas.len().min(3)), "t".repeat(types.min(9))))
 }
 
-/// Setting a key leaves a file that is taken and says so; taking it away again is possible.
+/// Setting a key leaves a valid file with that value, and the key can be unset again.
 fn set_and_unset(text: &str) -> Result<(), String> {
     for (path, value) in [("delivery.lease", "15m"), ("types.zebra.priority", "high")] {
         let path: KeyPath = path.parse().map_err(|error| format!("{path}: {error}"))?;
@@ -248,7 +248,7 @@ fn set_and_unset(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What the parser takes, the fold takes too.
+/// What the parser accepts, the fold accepts too.
 fn folds(file: FilePolicy) -> Result<(), String> {
     let digest = file.digest();
     let policy = file.into_policy("machine".parse().expect("a label"), "host".to_owned(), 0);

@@ -1,4 +1,4 @@
-//! Asking for decisions, and deciding, in time or not.
+//! Asking for decisions and making them, in time or not.
 
 use poste_core::limits;
 use poste_core::log::{ApprovalAnswer, ApprovalAsk, Intent, Send};
@@ -27,7 +27,7 @@ impl Generator {
         let mail = Send::plain(type_name(kind), to);
         let mail = Send {
             conversation: rng.chance(150).then(|| "planning".parse().expect("a label")),
-            // Not allowed here: refused, and it changes nothing.
+            // Not allowed here: it is refused and changes nothing.
             expires: rng.chance(30).then_some(When::InMs(limits::MINUTE_MS)),
             ..mail
         };
@@ -38,7 +38,7 @@ impl Generator {
         Draft { content: self.content(), ..self.draft(actor, intent) }
     }
 
-    /// Mostly what can be decided, now and then something else, or by somebody who may not.
+    /// Mostly decides something that can be decided; sometimes something else, or as an agent that may not.
     pub(super) fn decide(&mut self, sight: &Sight) -> Option<Draft> {
         let open: Vec<&Approval> = sight.asked.iter().filter(|asked| asked.is_open()).collect();
         let asked = match self.rng.pick_any(&open) {

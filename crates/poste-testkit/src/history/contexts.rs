@@ -1,5 +1,5 @@
-//! Shared contexts: made, appended to, replaced from newer and older versions, read, locked and broken open; and
-//! proposals that are agreed on and written down in them.
+//! Shared contexts: created, appended to, replaced from newer and older versions, read, locked and forcibly unlocked;
+//! and proposals that are agreed on and recorded in them.
 
 use poste_core::log::{
     Agree, Content, ContextAppend, ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Document,
@@ -41,7 +41,7 @@ impl Generator {
             (5, Step::Break),
         ]);
         let locked: Vec<&Context> = sight.contexts.iter().filter(|context| context.lock.is_some()).collect();
-        // A lock is there for a short while, and whoever would unlock it knows that it is.
+        // A lock only lasts a short while, and an agent that unlocks one knows that it exists.
         let known = match (step, self.rng.pick_any(&locked)) {
             (Step::Unlock | Step::Break, Some(locked)) => Some((*locked).clone()),
             _ => self.rng.pick_any(&sight.contexts).cloned(),
@@ -94,7 +94,7 @@ impl Generator {
         Draft { content, ..self.draft(actor, intent) }
     }
 
-    /// A proposal of somebody, to one or two others; now and then in the conversation of an older one.
+    /// A proposal to one or two others; sometimes in the conversation of an older one.
     pub(super) fn propose_contract(&mut self, sight: &Sight) -> Draft {
         let actor = self.somebody(sight);
         let to = (0..1 + self.rng.below(2)).map(|_| Address::Agent(self.somebody(sight))).collect();
@@ -104,7 +104,7 @@ impl Generator {
         Draft { content, ..self.draft(actor, Intent::Send(mail)) }
     }
 
-    /// Somebody who was asked agrees, mostly.
+    /// Mostly, one of the asked parties agrees.
     pub(super) fn agree(&mut self, sight: &Sight) -> Option<Draft> {
         let message = *self.rng.pick_any(&sight.proposals)?;
         let asked = sight.in_state(|seen| seen.message == message);
@@ -123,7 +123,7 @@ impl Generator {
         Some(Draft { content, ..self.draft(actor, Intent::Agree(Agree { message, mail })) })
     }
 
-    /// Whoever holds the lock, mostly; else anybody.
+    /// Mostly the lock's holder; otherwise anyone.
     fn writer(&mut self, sight: &Sight, context: Option<&Context>) -> Name {
         match context.and_then(|context| context.lock.as_ref()) {
             Some(lock) if self.rng.chance(600) => lock.holder.clone(),
@@ -132,7 +132,7 @@ impl Generator {
         }
     }
 
-    /// The newest version, mostly; else one before it, or one that is still to come.
+    /// Mostly the newest version; otherwise an earlier one, or one that does not exist yet.
     fn version_near(&mut self, version: u64) -> u64 {
         match self.rng.below(100) {
             0..70 => version,
@@ -148,7 +148,7 @@ impl Generator {
         Some(Content { subject: "a version".to_owned(), document, ..Content::default() })
     }
 
-    /// A publication that is not that of a version.
+    /// A publication that does not match a version.
     fn odd_mail(&mut self, context: &ContextName) -> Send {
         let mut mail = context_mail(context);
         match self.rng.below(3) {

@@ -1,4 +1,4 @@
-//! Ending things: conversations are closed and archived, words erased.
+//! Endings: conversations are closed and archived, content is redacted.
 
 use poste_core::log::{Archive, Close, Intent, Redact};
 use poste_core::store::tables::Agent;
@@ -11,7 +11,7 @@ use super::words::name;
 use super::{Draft, Generator, STRANGER};
 
 impl Generator {
-    /// A human, mostly; else whoever it is about.
+    /// Mostly a human; otherwise `other`.
     pub(super) fn human_or(&mut self, sight: &Sight, other: &str) -> Name {
         let humans: Vec<&Agent> = sight.active.iter().filter(|agent| agent.kind == AgentKind::Human).collect();
         match self.rng.pick_any(&humans) {
@@ -33,7 +33,8 @@ impl Generator {
         Some(Draft { content, ..self.draft(actor, Intent::Close(Close { message: seen.message })) })
     }
 
-    /// The record of a file that need not exist: the fold decides by the header. Some name what goes on meanwhile.
+    /// The record of a file that need not exist, because the fold decides by the header. Some name conversations that
+    /// are still active.
     pub(super) fn archive(&mut self, sight: &Sight) -> Option<Draft> {
         let count = self.rng.weighted(&[(60, 1), (30, 3), (10, 20)]);
         let mut conversations: Vec<_> =
@@ -44,7 +45,7 @@ impl Generator {
         if self.rng.chance(50) {
             conversations.push("planning".parse().expect("a label"));
         }
-        // Mostly a file that was just written; now and then one that somebody was slow with.
+        // Mostly a file that was just written; sometimes one whose writer was slow.
         let behind = if self.rng.chance(850) { 0 } else { self.rng.below(20) as u64 };
         self.files_made += 1;
         let file = if self.rng.chance(950) { self.files_made } else { 1 };

@@ -1,4 +1,5 @@
-//! Seeing to rules: taking one, keeping it, moving on, giving up on a message, letting go, and doing so without the lease.
+//! Notification rules: take one, renew it, advance its cursor, give up on a message, release it, and all of that
+//! without the lease.
 
 use poste_core::log::{HandlerCursor, HandlerDead, HandlerRelease, HandlerSettle, HandlerTake, Intent, Settling};
 use poste_core::store::tables::HandlerLease;
@@ -8,7 +9,7 @@ use poste_core::{MessageNo, Position, limits};
 use super::sight::Sight;
 use super::{Draft, Generator};
 
-/// One that everybody fights over, and another.
+/// One that every agent competes for, and another.
 const RULES: &[(u32, &str)] = &[(6, "pager"), (1, "desk")];
 
 impl Generator {
@@ -16,14 +17,14 @@ impl Generator {
         let rule = self.rng.weighted(RULES).parse().expect("a label");
         let known = sight.handlers.iter().find(|handler| handler.rule == rule);
         let lease: Option<&HandlerLease> = known.and_then(|known| known.lease.as_ref());
-        // Mostly whoever holds it; now and then somebody who would like to, or with an old token.
+        // Mostly the holder; sometimes another agent, or an old token.
         let holder: Option<Name> = lease.map(|lease| lease.holder.clone()).filter(|_| !self.rng.chance(150));
         let actor = holder.unwrap_or_else(|| self.somebody(sight));
         let token = lease.map(|lease| lease.token).filter(|_| !self.rng.chance(60)).unwrap_or(Position(1));
         let message =
             MessageNo(self.rng.between(1, i64::try_from(sight.message_last).unwrap_or(1).max(1)).unsigned_abs());
         let act = self.rng.weighted(&[(6, 0), (10, 1), (24, 2), (18, 3), (14, 4), (18, 5)]);
-        // What nobody holds is mostly taken.
+        // A rule without a holder is mostly taken.
         let act = if lease.is_none() && !self.rng.chance(200) { 0 } else { act };
         let intent = match act {
             0 | 1 => Intent::HandlerTake(HandlerTake {

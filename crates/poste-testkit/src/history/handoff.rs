@@ -1,4 +1,4 @@
-//! Handing work over: offered, taken, refused, taken back; now and then by the wrong one, or without having looked.
+//! Handoffs: offered, accepted, rejected, withdrawn; sometimes by the wrong agent, or without a check.
 
 use poste_core::Address;
 use poste_core::limits;
@@ -70,7 +70,7 @@ impl Generator {
         Some(Draft { content: self.words(), ..self.draft(actor, intent) })
     }
 
-    /// One that waits, mostly; else one that is over, or a message that is none.
+    /// Mostly a pending one; otherwise one that ended, or a message that is not a handoff.
     fn some_handoff(&mut self, sight: &Sight) -> Option<SeenHandoff> {
         let handoff = self.rng.pick_any(&sight.handoffs).cloned()?;
         match self.rng.pick_any(&sight.seen) {
@@ -79,7 +79,7 @@ impl Generator {
         }
     }
 
-    /// The mail of an answer and whose it is, with the right to end the request or without it.
+    /// The mail of an answer and its sender, with or without the right to end the request.
     fn answer(&mut self, sight: &Sight, handoff: &SeenHandoff, kind: &str) -> Option<(Seen, (Send, Draft))> {
         let seen = sight.seen.iter().find(|seen| seen.message == handoff.number)?.clone();
         let actor = self.taker(sight, &seen);
@@ -93,7 +93,7 @@ impl Generator {
         Some((seen, (mail, Draft { actor, session, intent, content })))
     }
 
-    /// Words, nearly always: a rejection without any is refused.
+    /// Almost always some content: a rejection without any is refused.
     fn words(&mut self) -> Option<Content> {
         match self.rng.chance(950) {
             true => Some(Content { subject: "about some work".to_owned(), ..Content::default() }),

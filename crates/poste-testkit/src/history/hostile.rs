@@ -1,4 +1,4 @@
-//! What nobody should propose: ids that are taken, values at and beyond the edge of everything.
+//! What nobody should propose: used ids, and values at and beyond every limit.
 
 use poste_core::log::{
     Archive, Claim, Close, Done, Drop, Extend, Intent, Policy, Proposal, Redact, Register, Retire, Send, Settings,
@@ -14,11 +14,11 @@ use super::words::{artifact, name, word};
 use super::{Draft, Generator, STRANGER};
 
 impl Generator {
-    /// An id that was used before, for the same proposal, sent again, or for something else; or one of the office's own.
+    /// An id that was used before, for the same proposal or for another one; or an id reserved for the office.
     pub(super) fn same_id_again(&mut self, sight: &Sight) -> Option<Proposal> {
         let earlier = self.rng.pick_any(&self.proposed)?.clone();
         if self.rng.chance(600) {
-            // Neither the sender's clock nor its session makes it another proposal.
+            // Neither the sender's clock nor its session makes it a different proposal.
             let session = if self.rng.chance(200) { None } else { earlier.session.clone() };
             return Some(Proposal { sent_at: sight.now, session, ..earlier });
         }
@@ -31,7 +31,7 @@ impl Generator {
         Some(Proposal { actor: other.actor, intent: other.intent, content: other.content, ..earlier })
     }
 
-    /// Values at and beyond the edge of everything.
+    /// Values at and beyond every limit.
     pub(super) fn hostile(&mut self, sight: &Sight) -> Draft {
         let known = sight.message_last;
         let message = MessageNo(*self.rng.pick(&[0, u64::MAX, i64::MAX as u64, known + 1, known]));
@@ -105,7 +105,7 @@ impl Generator {
             20..23 => {
                 let label = |number: usize| format!("c{number}").parse().expect("a label");
                 let file = *self.rng.pick(&["", "../1.jsonl", "1/2.jsonl", "x.jsonl", "1.jsonl"]);
-                // Nobody ever calls a conversation c0, so whatever else is right, there is nothing to archive.
+                // No conversation is ever called c0, so there is nothing to archive, whatever else is right.
                 let count = *self.rng.pick(&[1, limits::ARCHIVE_CONVERSATIONS_MAX + 1]);
                 Intent::Archive(Archive {
                     file: file.to_owned(),

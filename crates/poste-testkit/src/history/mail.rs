@@ -1,4 +1,4 @@
-//! Writing: to whom, how, and in answer to what.
+//! Writing: to which recipients, how, and in reply to what.
 
 use poste_core::log::{Ends, EndsHow, Intent, Send};
 use poste_core::text::{Topic, Word};
@@ -25,7 +25,7 @@ impl Generator {
         Draft { content: self.content(), ..self.draft(actor, Intent::Send(header)) }
     }
 
-    /// A recipient answers, with or without finishing, sometimes also to others.
+    /// A recipient replies, with or without finishing, sometimes also to others.
     pub(super) fn reply(&mut self, sight: &Sight) -> Option<Draft> {
         let seen = self.some_delivery(sight)?;
         let actor = self.taker(sight, &seen);
@@ -51,7 +51,7 @@ impl Generator {
         let kind = match rng.below(100) {
             0..2 => "no_such_type",
             2..8 => "deploy",
-            // Work has the longer life, so it is asked for more often than its share of the vocabulary.
+            // Work lives longer, so it is drawn more often than its share of the vocabulary.
             8..50 => rng.pick(&["directive", "question", "draft_ready"]),
             _ => rng.pick(BUILT_IN).name,
         };

@@ -1,12 +1,11 @@
 //! Random histories: what a busy, careless and sometimes hostile set of agents would propose next.
 //!
-//! A generator looks at the tables a caller would look at (those of one replica, which may be old) and remembers
-//! what it proposed and was told before. So most of what it proposes could be accepted, and what is refused is
-//! refused for a reason worth testing: a lost lease, somebody else's mail, a name that is gone.
+//! A generator looks at the tables that a caller would look at (those of one replica, which may be old) and remembers
+//! what it proposed and was told before. So most of its proposals could be accepted, and the refused ones are refused
+//! for a reason worth testing: a lost lease, another agent's mail, a name that is gone.
 //!
-//! [`sight`] is what a caller sees; [`mail`], [`work`], [`approvals`], [`contexts`], [`handoff`], [`endings`],
-//! [`office`], [`reserving`] and [`hostile`] are what it does.
-//! [`sight`] is what a caller sees; [`mail`], [`work`], [`approvals`], [`sessions`], [`endings`], [`office`] and [`hostile`] are what it does.
+//! [`sight`] is what a caller sees; [`mail`], [`work`], [`approvals`], [`contexts`], [`handoff`], [`sessions`],
+//! [`endings`], [`office`], [`reserving`] and [`hostile`] are what it does.
 
 mod approvals;
 mod contexts;
@@ -35,7 +34,7 @@ use crate::rng::Rng;
 use sight::Sight;
 use words::{name, session};
 
-/// Everybody who may register, as what.
+/// Every agent that may register, with its kind, role and capabilities.
 const CAST: &[(&str, AgentKind, Option<&str>, &[&str])] = &[
     ("ann", AgentKind::Human, Some("lead"), &[]),
     ("bob", AgentKind::Agent, Some("coder"), &["rust", "go"]),
@@ -44,13 +43,13 @@ const CAST: &[(&str, AgentKind, Option<&str>, &[&str])] = &[
     ("eve", AgentKind::Human, None, &[]),
     ("flo", AgentKind::Agent, Some("reviewer"), &["rust", "sql"]),
 ];
-/// Follows the grammar of names and is never registered.
+/// A valid name that is never registered.
 const STRANGER: &str = "ghost";
 const ROLES: &[&str] = &["coder", "reviewer", "lead", "nobody"];
 const ABILITIES: &[&str] = &["rust", "go", "sql", "cobol"];
 const TOPICS: &[&str] = &["builds", "TaskCompleted", "context.plan"];
 
-/// With fewer active agents than this, somebody registers first: mail needs people.
+/// With fewer active agents than this, one registers first: mail needs recipients.
 const ACTIVE_MIN: usize = 3;
 const REMEMBERED_MAX: usize = 60;
 
@@ -59,12 +58,12 @@ const REMEMBERED_MAX: usize = 60;
 pub enum TimeStep {
     None,
     Passes(i64),
-    /// The wall clock is set, forwards or backwards, and no time passes.
+    /// The wall clock is set, forward or backward, and no time passes.
     WallStep(i64),
     Reboot(i64),
 }
 
-/// A claim somebody won once, whether or not it still stands.
+/// A claim that was won once, whether or not it still holds.
 #[derive(Debug, Clone)]
 struct WonClaim {
     actor: Name,
@@ -189,7 +188,7 @@ impl Generator {
         }
     }
 
-    /// How the clock moves before the next proposal. Small steps mostly, so that leases are lost one at a time.
+    /// How the clock moves before the next proposal. Mostly small steps, so that leases are lost one at a time.
     pub fn time_step(&mut self) -> TimeStep {
         let rng = &mut self.rng;
         match rng.below(1_000) {
@@ -204,7 +203,7 @@ impl Generator {
         }
     }
 
-    /// The next proposal of somebody who sees `store`.
+    /// The next proposal of a caller that sees `store`.
     pub fn next(&mut self, store: &Store, now: Timestamp) -> Result<Proposal, Error> {
         let sight = Sight::of(store, now)?;
         let proposal = self.draft_proposal(&sight);
@@ -215,14 +214,14 @@ impl Generator {
         Ok(proposal)
     }
 
-    /// The last proposal was made in another form: that is what can be repeated later.
+    /// Notes that the last proposal was made in another form, which is the one that can be repeated later.
     pub fn made(&mut self, proposal: &Proposal) {
         if let Some(last) = self.proposed.last_mut() {
             *last = proposal.clone();
         }
     }
 
-    /// Remembers the tokens an answer gave, for later use and misuse.
+    /// Remembers the tokens from an answer, for later use and misuse.
     pub fn learn(&mut self, proposal: &Proposal, outcome: &fold::Outcome) {
         let fold::Verdict::Accepted(fold::Effect::Claimed(claimed)) = &outcome.verdict else { return };
         for item in &claimed.items {
@@ -246,7 +245,7 @@ impl Generator {
                 Some(proposal) => return proposal,
                 None => self.send(sight),
             },
-            // What there is nothing to do for becomes a send: it makes something to do.
+            // An act with nothing to act on becomes a send, which creates something to do.
             Act::Reply => self.reply(sight).unwrap_or_else(|| self.send(sight)),
             Act::Forward => self.forward(sight).unwrap_or_else(|| self.send(sight)),
             Act::ClaimNumber => self.claim_number(sight).unwrap_or_else(|| self.send(sight)),

@@ -1,4 +1,4 @@
-//! Who is there, what they listen to, and what only the office says.
+//! Registering, subscribing, and the records that only the office writes.
 
 use poste_core::log::{
     Barrier, Clock, Intent, Policy, PolicyType, Register, Retire, Settings, Subscribe, Tick, TopicPattern, Unsubscribe,
@@ -33,7 +33,7 @@ impl Generator {
             return self.draft(actor, Intent::Retire(Retire { name: gone }));
         }
         if self.rng.chance(300) {
-            // An agent changes what it is, with mail and claims in hand.
+            // An agent changes its role and capabilities while it has mail and claims.
             let role = if self.rng.chance(700) { Some(self.role()) } else { None };
             let capabilities = ABILITIES.iter().filter(|_| self.rng.chance(400)).map(|ability| word(ability)).collect();
             let register = Register {
@@ -94,12 +94,12 @@ impl Generator {
         Draft { actor: Name::poste(), session: None, intent: Intent::Policy(policy), content: None }
     }
 
-    /// Records only the office makes, from those who may and those who may not.
+    /// Records that only the office may write, from actors that may and actors that may not.
     pub(super) fn office_only(&mut self, sight: &Sight) -> Draft {
         let actor = if self.rng.chance(500) { Name::poste() } else { self.somebody(sight) };
         let intent = match self.rng.below(3) {
             0 => Intent::Tick(Tick {}),
-            // Never a version above ours: that stops the fold, as it should, and the history with it.
+            // Never a version above ours: that rightly stops the fold, and with it the history.
             1 => Intent::Barrier(Barrier { fold_version: 1, reason: "again".to_owned() }),
             _ => Intent::Clock(Clock { leap_ms: self.rng.between(-limits::HOUR_MS, 2 * limits::DAY_MS) }),
         };

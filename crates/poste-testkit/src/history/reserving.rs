@@ -1,4 +1,4 @@
-//! Reserving paths: from a few patterns that get in each other's way.
+//! Reserving paths, from a few patterns that conflict with each other.
 
 use poste_core::log::{Intent, Prolong, Reserve, Send, Unreserve};
 use poste_core::pattern::Pattern;
@@ -59,7 +59,7 @@ impl Generator {
         (0..count).map(|_| pattern(self.rng.pick::<&str>(PATTERNS))).collect()
     }
 
-    /// Short mostly: they are there to run out.
+    /// Mostly short, so that reservations expire.
     fn reservation_ms(&mut self) -> i64 {
         match self.rng.below(100) {
             0..75 => self.rng.between(limits::LEASE_MS_MIN, 10 * limits::MINUTE_MS),

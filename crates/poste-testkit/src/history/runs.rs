@@ -1,4 +1,4 @@
-//! Being started for mail: under a claim, ending, held back and let go again, and doing so where nothing was claimed.
+//! Runs: started under a claim, ended, held and resumed, and all of that where nothing was claimed.
 
 use poste_core::limits;
 use poste_core::log::{
@@ -11,7 +11,8 @@ use super::sight::{Seen, Sight};
 use super::{Draft, Generator};
 
 impl Generator {
-    /// For what waits for somebody; now and then for what others have, for the same twice, or in another session.
+    /// Mostly for waiting mail; sometimes for mail that others have claimed, for the same mail twice, or in another
+    /// session.
     pub(super) fn start_run(&mut self, sight: &Sight) -> Option<Draft> {
         let waiting = sight.in_state(|seen| seen.state == State::Pending || seen.state == State::Claimed);
         let seen = (*self.rng.pick_any(&waiting)?).clone();

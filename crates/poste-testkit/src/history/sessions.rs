@@ -1,4 +1,4 @@
-//! Running as a session: starting, noting, closing, and doing so in sessions that are over or somebody else's.
+//! Sessions: starting, noting, closing, and doing so in sessions that ended or belong to another agent.
 
 use poste_core::log::{Intent, NoteKind, SessionClose, SessionNote, SessionProcess, SessionStart};
 use poste_core::store::tables::SessionRow;
@@ -9,7 +9,7 @@ use super::words::{name, session};
 use super::{Draft, Generator};
 
 impl Generator {
-    /// One of the sessions its agent also works in, so that closing it finds claims.
+    /// One of the sessions that its agent also works in, so that closing it finds claims.
     pub(super) fn start_session(&mut self, sight: &Sight) -> Draft {
         let actor = self.somebody(sight);
         let live = sight.sessions.iter().find(|known| known.agent == actor && known.is_live());
@@ -17,7 +17,7 @@ impl Generator {
         let ended: Vec<&SessionRow> =
             sight.sessions.iter().filter(|known| known.agent == actor && !known.is_live()).collect();
         let resumed = self.rng.pick_any(&ended).map(|ended| ended.id.clone()).filter(|_| self.rng.chance(250));
-        // Somebody forgets to say that it is resumed, or says so of one that never was.
+        // Sometimes a resumed session is not marked as resumed, or one that never existed is.
         let resumes = if resumed.is_some() { self.rng.chance(800) } else { self.rng.chance(20) };
         let id = match resumed {
             Some(resumed) => resumed,
@@ -58,7 +58,7 @@ impl Generator {
             _ => None,
         };
         let agent = (what == NoteKind::Agent).then(|| name("explore"));
-        // Somebody remembers a session that never was, or a question nobody asked.
+        // Sometimes it names a session that never existed, or a question that was never asked.
         let session = if self.rng.chance(60) { "nowhere".parse().expect("a session") } else { seen.id };
         let question = if self.rng.chance(60) { question.map(|number| number + 7) } else { question };
         let intent = Intent::SessionNote(SessionNote { session, what, question, agent });
@@ -76,7 +76,7 @@ impl Generator {
         Some(Draft { content: self.content(), ..self.draft(actor, Intent::SessionClose(header)) })
     }
 
-    /// Whose session it is; now and then somebody else.
+    /// Mostly the session's agent; sometimes another one.
     fn runner(&mut self, sight: &Sight, seen: &SessionRow) -> Name {
         if self.rng.chance(100) { self.somebody(sight) } else { seen.agent.clone() }
     }

@@ -7,7 +7,7 @@ use poste_core::store::tables::{
 use poste_core::text::{Label, Name, Session};
 use poste_core::{Address, Error, MessageNo, Position, Timestamp};
 
-/// What one delivery looks like to a caller.
+/// What a caller sees of one delivery.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
     pub message: MessageNo,
@@ -20,7 +20,7 @@ pub(super) struct Seen {
     pub sender: String,
 }
 
-/// A handoff, as its list tells of it.
+/// A handoff as listed.
 #[derive(Debug, Clone)]
 pub(super) struct SeenHandoff {
     pub number: MessageNo,
@@ -29,7 +29,7 @@ pub(super) struct SeenHandoff {
     pub verifies: u32,
 }
 
-/// What a caller knows of an office before it proposes.
+/// What a caller knows about an office before it proposes.
 #[derive(Debug)]
 pub(super) struct Sight {
     pub active: Vec<Agent>,
@@ -39,31 +39,31 @@ pub(super) struct Sight {
     pub head: Position,
     pub policy_version: u64,
     pub now: Timestamp,
-    /// Conversations in which nothing is open, some of them.
+    /// Some of the conversations in which nothing is open.
     pub finished: Vec<Label>,
-    /// The newest records with content, and who wrote each.
+    /// The newest records with content, and their actors.
     pub said: Vec<(Position, String)>,
-    /// Some of the messages that are archived.
+    /// Some of the archived messages.
     pub archived: Vec<MessageNo>,
-    /// The newest questions, decided or not.
+    /// The newest approvals, decided or not.
     pub asked: Vec<Approval>,
-    /// The newest handoffs, those that wait before the others.
+    /// The newest handoffs, pending ones first.
     pub handoffs: Vec<SeenHandoff>,
     pub contexts: Vec<Context>,
-    /// The newest sessions, live or over.
+    /// The newest sessions, live or ended.
     pub sessions: Vec<SessionRow>,
-    /// The newest runs, over or not.
+    /// The newest runs, running or ended.
     pub runs: Vec<RunRow>,
     pub handlers: Vec<Handler>,
-    /// Some of what rules could not tell of.
+    /// Some of the notifications that failed.
     pub untold: Vec<Untold>,
     /// The newest proposals that can be agreed on.
     pub proposals: Vec<MessageNo>,
-    /// The newest workflows, over or not, with their steps and what was sent for them.
+    /// The newest workflows, open or ended, with their steps and messages.
     pub workflows: Vec<SeenWorkflow>,
 }
 
-/// A workflow, as whoever speaks for it sees it.
+/// A workflow as its owner sees it.
 #[derive(Debug, Clone)]
 pub(super) struct SeenWorkflow {
     pub row: WorkflowRow,
@@ -102,14 +102,14 @@ impl Sight {
         self.seen.iter().filter(|seen| wanted(seen)).collect()
     }
 
-    /// Active agents that may take a delivery.
+    /// Active agents that may claim a delivery.
     pub fn takers(&self, seen: &Seen) -> Vec<&Agent> {
         let excluded = |agent: &Agent| seen.address.is_group() && agent.name.as_str() == seen.sender;
         self.active.iter().filter(|agent| agent.addresses().contains(&seen.address) && !excluded(agent)).collect()
     }
 }
 
-/// The newest open deliveries and the newest ended ones; old mail is left to ticks and to chance.
+/// The newest open and the newest ended deliveries; older mail is left to ticks and to chance.
 fn newest_deliveries(store: &Store) -> Result<Vec<Seen>, Error> {
     const EACH: &str = "SELECT d.message, d.address, d.state, d.ready, d.token, d.holder, d.session, m.sender
          FROM deliveries d JOIN messages m ON m.number = d.message";

@@ -1,4 +1,4 @@
-//! Names and other checked texts, from literals.
+//! Names and other validated texts, from literals.
 
 use poste_core::log::{Artifact, ArtifactState};
 use poste_core::text::{Name, Session, TypeName, Word};

@@ -1,4 +1,4 @@
-//! Working: claiming, finishing, taking note, and trying again.
+//! Working: claiming, finishing, acknowledging and retrying.
 
 use poste_core::log::{
     Ack, Claim, Done, Drop, Extend, Fail, GateResult, GateVerdict, Intent, Release, Retry, Shown, Wake, WakeOutcome,
@@ -12,7 +12,7 @@ use super::sight::{Seen, Sight};
 use super::{Draft, Generator, WonClaim};
 
 impl Generator {
-    /// Open deliveries mostly, held ones more often than their number.
+    /// Mostly open deliveries, and claimed ones more often than their share.
     pub(super) fn some_delivery(&mut self, sight: &Sight) -> Option<Seen> {
         let wanted = self.rng.weighted(&[(50, 0), (38, 1), (12, 2)]);
         let of = |wanted: u8| {
@@ -28,13 +28,13 @@ impl Generator {
         }
         let seen = self.rng.pick_any(&candidates).map(|seen| (*seen).clone())?;
         match self.rng.pick_any(&sight.archived) {
-            // Somebody remembers a message that is archived meanwhile.
+            // A caller remembers a message that was archived in the meantime.
             Some(archived) if self.rng.chance(60) => Some(Seen { message: *archived, ..seen }),
             _ => Some(seen),
         }
     }
 
-    /// Whoever holds a delivery or could; now and then somebody whose it is not.
+    /// The holder of a delivery, or an agent that could claim it; sometimes an agent that may not.
     pub(super) fn taker(&mut self, sight: &Sight, seen: &Seen) -> Name {
         if self.rng.chance(60) {
             return self.somebody(sight);
@@ -79,7 +79,7 @@ impl Generator {
         if !self.rng.chance(300) {
             return Some(draft);
         }
-        // In a session of its own, as a run has it.
+        // In a session of its own, like a run.
         self.files_made += 1;
         let run = format!("{}-run-{}", draft.actor, self.files_made).parse().expect("a session");
         Some(Draft { session: Some(run), ..draft })
@@ -92,7 +92,7 @@ impl Generator {
         self.draft(actor, Intent::Claim(claim))
     }
 
-    /// Short leases mostly: they are there to be lost.
+    /// Mostly short leases, so that they expire.
     pub(super) fn lease_ms(&mut self) -> Option<i64> {
         match self.rng.below(100) {
             0..70 => Some(self.rng.between(limits::LEASE_MS_MIN, limits::MINUTE_MS)),
@@ -117,7 +117,7 @@ impl Generator {
         Some(Draft { actor, session, intent, content: self.content() })
     }
 
-    /// Mostly as the office says; now and then what nobody may ask for.
+    /// Mostly the office's default; sometimes a delay that is not allowed.
     fn delay_ms(&mut self) -> Option<i64> {
         match self.rng.below(100) {
             0..70 => None,
@@ -126,7 +126,7 @@ impl Generator {
         }
     }
 
-    /// What gates said under a claim; now and then what no gates can have said.
+    /// Gate results under a claim; sometimes impossible ones.
     fn gates(&mut self, message: MessageNo, token: Option<Position>) -> Intent {
         let gates: Vec<GateVerdict> = (0..self.rng.weighted(&[(4, 0), (60, 1), (36, 3)]))
             .map(|index| GateVerdict {
@@ -156,7 +156,7 @@ impl Generator {
         Some(self.draft(actor, Intent::Shown(Shown { messages })))
     }
 
-    /// Somebody rings for mail; now and then in vain, for a stranger, or without end.
+    /// Wakes a recipient; sometimes without success, for a stranger, or without end.
     pub(super) fn wake(&mut self, sight: &Sight) -> Option<Draft> {
         let pending = sight.in_state(|seen| seen.state == State::Pending);
         let seen = match self.rng.pick_any(&pending) {

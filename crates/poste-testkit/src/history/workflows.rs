@@ -1,4 +1,5 @@
-//! Workflows: begun, sent step by step, marked, looped, stood in for and ended; now and then out of order or by the wrong one.
+//! Workflows: started, sent step by step, marked, looped, substituted and ended; sometimes out of order or by the wrong
+//! agent.
 
 use poste_core::log::{
     Intent, Send, StepAsk, StepMark, StepSpec, WorkflowEnd, WorkflowEnding, WorkflowMark, WorkflowRetry, WorkflowStart,
@@ -24,7 +25,7 @@ impl Generator {
         let count = 1 + self.rng.below(KEYS.len());
         let mut steps: Vec<StepSpec> = Vec::new();
         for (index, key) in KEYS[..count].iter().enumerate() {
-            // Now and then what comes later is needed: that would never end.
+            // Sometimes a step needs a later one, which would never end.
             let before = if self.rng.chance(20) { count } else { index };
             let needs = KEYS[..before].iter().filter(|other| *other != key && self.rng.chance(400)).copied();
             let needs = needs.map(label).collect();

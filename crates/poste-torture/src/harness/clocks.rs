@@ -1,7 +1,7 @@
-//! Clocks that go back an hour, stand still, leap three hours or a year. The log's time never runs backwards, leases
-//! move or run out as promised, and a stale token is refused.
+//! Clocks that go back an hour, stand still, or leap three hours or a year. The log's time never goes back, leases are
+//! extended or expire as promised, and a stale token is refused.
 //!
-//! The program reads its clocks from `POSTE_TEST_CLOCK` and `POSTE_TEST_BOOT` here: every command has its own moment.
+//! Here, the program reads its clocks from `POSTE_TEST_CLOCK` and `POSTE_TEST_BOOT`, so every command has its own time.
 
 use crate::check;
 use crate::desk::{Desk, Run};
@@ -58,7 +58,7 @@ impl Trial<'_> {
         self.desk.run(&program, args)
     }
 
-    /// Expects success; its failure is a violation, and the story goes on.
+    /// Expects success. A failure is a violation, but the story continues.
     fn must(&mut self, args: &[&str]) -> Result<Run> {
         let run = self.run(args)?;
         self.tally.check(run.is_ok(), || format!("{:?}: {} ended with {}", self.hands, args.join(" "), run.told()));
@@ -77,12 +77,12 @@ impl Trial<'_> {
         Ok(answer["deliveries"][0]["state"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Somebody sets the wall clock; no time goes by.
+    /// Sets the wall clock without letting time pass.
     fn set_wall(&mut self, by: i64) {
         self.hands.wall += by;
     }
 
-    /// Time goes by, and both clocks agree.
+    /// Lets time pass on both clocks.
     fn pass(&mut self, seconds: i64) {
         self.hands.wall += seconds;
         self.hands.boot += seconds;
@@ -109,14 +109,14 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// The lease runs out, another takes the work, the first one comes back with its old token.
+    /// The lease expires, another agent claims the work, and the first one returns with its old token.
     fn lease_runs_out(&mut self) -> Result {
         self.pass(MINUTE);
         let number = self.send("leased", "directive")?;
         let claimed = self.must(&["claim", &number, "--lease", "10m", "--as", "a", "--json"])?;
         let token = claimed.answer().map(|answer| answer["token"].to_string()).unwrap_or_default();
         self.pass(HOUR);
-        // The lease is over, and so is the delay before the next attempt.
+        // The lease has expired, and so has the delay before the next attempt.
         let second = self.run(&["claim", &number, "--as", "b", "--json"])?;
         self.tally.check(second.is_ok(), || format!("an hour after its lease, a claim ended with {}", second.told()));
         let late = self.run(&["done", &number, "--token", &token, "--as", "a", "--json"])?;
@@ -130,7 +130,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// A leap of less than a day is taken, and leases move along.
+    /// A leap of less than a day is accepted, and leases are extended.
     fn leaps_three_hours(&mut self) -> Result {
         let number = self.send("before-the-leap", "directive")?;
         self.must(&["claim", &number, "--lease", "10m", "--as", "a"])?;
@@ -143,7 +143,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// A leap of a year is nobody's to take but a person's.
+    /// A leap of a year must be accepted by a person.
     fn leaps_a_year(&mut self) -> Result {
         self.set_wall(YEAR);
         let refused = self.run(&["send", "a", "from the future", "--as", "lead", "--id", "future"])?;

@@ -1,4 +1,4 @@
-//! Many at once: hundreds of senders, and fifty claimers for one item, a thousand times.
+//! Many processes at once: hundreds of senders, and fifty claimers for one item, a thousand times.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +24,7 @@ const CONFLICT: i32 = 5;
 pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
     let senders = rig.pick(150, 500);
     let races = rig.pick(1, 10);
-    // A program that is to be caught is raced as processes; the library in here is sound.
+    // A sabotaged program is raced as processes, because the library in this process is sound.
     let rounds = if rig.stops_early { 0 } else { rig.pick(60, 1_000) };
     tally.expect(senders + races + rounds);
     senders_at_once(rig, tally, senders)?;
@@ -103,7 +103,8 @@ fn process_races(rig: &Rig, tally: &Tally, desk: &Desk, races: usize) -> Result 
     Ok(())
 }
 
-/// Fifty connections, a thread each, race round after round: processes would be the same to SQLite, and slower to start.
+/// Fifty connections, one per thread, race round after round. SQLite would not see a difference to processes, which are
+/// slower to start.
 fn claimers_in_rounds(tally: &Tally, office: &Path, rounds: usize) -> Result {
     if rounds == 0 {
         return Ok(());
@@ -159,7 +160,7 @@ fn claimers_in_rounds(tally: &Tally, office: &Path, rounds: usize) -> Result {
     Ok(())
 }
 
-/// One message for everybody: fifty deliveries, in the order every machine folds them.
+/// One message for everyone: fifty deliveries, in the order in which every machine folds them.
 fn everybody_is_told(rig: &Rig, tally: &Tally, desk: &Desk) -> Result {
     let told = desk.run(&rig.tortured.poste, &["broadcast", "well done", "--as", "lead", "--json"])?;
     let deliveries = told.answer().and_then(|answer| answer["deliveries"].as_array().map(Vec::len));

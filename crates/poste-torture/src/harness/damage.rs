@@ -1,4 +1,4 @@
-//! Damage to the files of an office: `poste log verify` tells, or nothing that anybody wrote has changed.
+//! Damage to the files of an office: `poste log verify` reports it, or nothing that was written has changed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::aftermath;
 use crate::desk::{Desk, Run, told};
 use crate::rig::{Result, Rig, Tally, on_every_core};
 
-/// Damage with an address: each must be found.
+/// Targeted damage: each of these must be found.
 const TAMPERING: &[(&str, &str)] = &[
     ("a content", "UPDATE content SET bytes = CAST(replace(CAST(bytes AS TEXT), 'please', 'refuse') AS BLOB)"),
     ("a missing content", "DELETE FROM content WHERE position = (SELECT max(position) FROM content)"),
@@ -80,7 +80,7 @@ fn is_told(rig: &Rig, tally: &Tally, desk: &Desk, what: &str) -> Result {
     Ok(())
 }
 
-/// Everything anybody wrote, and everything the fold made of it.
+/// Everything that was written, and everything the fold made of it.
 fn all_of(desk: &Desk) -> rusqlite::Result<(Digest, Vec<u8>)> {
     let conn = Connection::open(desk.database())?;
     let tables = table_digest::digest(&conn).map_err(|_| rusqlite::Error::InvalidQuery)?;
@@ -95,7 +95,7 @@ fn all_of(desk: &Desk) -> rusqlite::Result<(Digest, Vec<u8>)> {
     Ok((tables, content.finalize().as_bytes().to_vec()))
 }
 
-/// One bit anywhere in the database, its WAL, or a blob.
+/// Flips one bit anywhere in the database, its WAL, or a blob.
 fn bit_flips(rig: &Rig, tally: &Tally, desk: &Desk, flips: usize) -> Result {
     let whole = all_of(&desk.copy_to(rig.memory.join("damage/whole"))?).map_err(|error| error.to_string())?;
     let mut rng = rig.rng("damage");

@@ -1,5 +1,5 @@
-//! Agents that are run: everybody is killed at random, and dispatchers at every step of a workflow. All the work is done, by
-//! one worker at a time, and nobody is left behind.
+//! Dispatched agents: every process is killed at random, and dispatchers at every step of a workflow. All the work gets
+//! done, by one worker at a time, and no process is left behind.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,14 +16,14 @@ use crate::check;
 use crate::desk::{self, Desk};
 use crate::rig::{Result, Rig, Tally};
 
-/// Two of them, so that they are in each other's way too.
+/// Two of them, so that they also compete with each other.
 const DISPATCHERS: usize = 2;
-/// A round that takes longer hangs.
+/// A round that takes longer is a hang.
 const PATIENCE: Duration = Duration::from_secs(1_800);
 const STEPS: usize = 20;
 
-/// Holds a lock on its message as long as any process of it lives, and tells on whoever finds it taken. Now and then it
-/// leaves the process group, hangs for a while, or fails.
+/// Holds a lock on its message as long as any of its processes lives, and reports if the lock is already taken.
+/// Sometimes it leaves the process group, hangs for a while, or fails.
 const WORKER: &str = r#"#!/bin/sh
 exec 9>"live/$POSTE_MESSAGE"
 flock -n -E 7 9
@@ -107,7 +107,7 @@ fn write(path: &Path, text: &str) -> Result {
     fs::write(path, text).map_err(|error| desk::told(path, &error))
 }
 
-/// Keeps two dispatchers running until it is so.
+/// Keeps two dispatchers running until `is_over`.
 fn dispatch_until(rig: &Rig, desk: &Desk, is_over: impl Fn() -> Result<bool>) -> Result {
     let started = Instant::now();
     let mut dispatchers: Vec<Child> = Vec::new();
@@ -147,7 +147,7 @@ fn open_deliveries(rig: &Rig, desk: &Desk) -> Result<u64> {
         .ok_or_else(|| "the list of agents does not tell what waits".to_owned())
 }
 
-/// Everybody of this office, by what they are.
+/// Every process of this office, by its role.
 fn alive(office: &Path) -> Vec<(&'static str, u32)> {
     let mark = [b"POSTE_HOME=", office.as_os_str().as_encoded_bytes()].concat();
     let has = |text: &[u8], line: &[u8]| text.split(|byte| *byte == 0).any(|other| other == line);
@@ -162,7 +162,7 @@ fn alive(office: &Path) -> Vec<(&'static str, u32)> {
         let what = match () {
             () if has(&words, b"run-agent") => "supervisors",
             () if has(&words, b"dispatch") => "dispatchers",
-            () if words.is_empty() => continue, // it is over, and somebody has yet to notice
+            () if words.is_empty() => continue, // it has exited, but was not reaped yet
             () => "agents",
         };
         found.push((what, process));
@@ -188,14 +188,14 @@ fn kill_at_random(rig: &Rig, desk: &Desk, is_over: &AtomicBool) -> BTreeMap<&'st
     killed
 }
 
-/// Kills a process of the office. Its number may be a stranger's by now, so it is looked at again once it is held.
+/// Kills a process of the office. Its pid may have been reused, so it is checked again once a pidfd is open.
 fn kill(process: u32, office: &Path) -> bool {
     let Some(held) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return false };
     let Ok(held) = pidfd_open(held, PidfdFlags::empty()) else { return false };
     alive(office).iter().any(|(_, id)| *id == process) && pidfd_send_signal(held, Signal::KILL).is_ok()
 }
 
-/// Every message was answered once, and the office is sound.
+/// Checks that every message was answered once, and that the office is sound.
 fn all_answered(rig: &Rig, tally: &Tally, desk: &Desk, total: usize) -> Result {
     let status = desk.json(&rig.sound.poste, &["status"])?;
     let dead = status["dead"]["count"].as_u64();
@@ -216,7 +216,7 @@ fn all_answered(rig: &Rig, tally: &Tally, desk: &Desk, total: usize) -> Result {
     Ok(())
 }
 
-/// What the killed left behind is ended by the next dispatcher.
+/// The next dispatcher ends what the killed processes left behind.
 fn nobody_left(rig: &Rig, tally: &Tally, desk: &Desk) -> Result {
     let mut command = desk.command(&rig.tortured.poste, &["dispatch", "--once"]);
     let last = desk::finish(desk::start(command.env("POSTE_HOME", desk.office()))?)?;
@@ -287,7 +287,7 @@ fn workflow(steps: usize) -> String {
     text
 }
 
-/// Kills the dispatcher each time a step was worked on, a moment later; says how often.
+/// Kills the dispatcher a moment after each step was worked on, and returns how often.
 fn kill_at_steps(rig: &Rig, desk: &Desk, rng: &mut Rng, worked: &PathBuf, steps: usize) -> Result<usize> {
     let started = Instant::now();
     let (mut seen, mut kills) = (0, 0);

@@ -1,7 +1,8 @@
 //! System calls that fail: at the n-th call, and from the n-th on.
 //!
-//! No panic and no signal; an exit code that is documented and true: success only for what is there, "it failed" only
-//! for what is not, "unknown" and "disk full" for the rest. Without the fault the same command goes through.
+//! There must be no panic and no signal, and the exit code must be documented and true: success only for what is there,
+//! "it failed" only for what is not, "unknown" and "disk full" for the rest. Without the fault, the same command
+//! succeeds.
 
 use crate::acts::{Act, Bases, acts};
 use crate::aftermath;
@@ -14,7 +15,7 @@ const UNKNOWN_OUTCOME: i32 = 8;
 const DISK_FULL: i32 = 9;
 const SHORT_POINTS: usize = 12;
 
-/// What may befall a call. With `onward`, all later ones of its name as well: a disk that stays full.
+/// What may happen to a call. With `onward`, also to all later ones of its name: a disk that stays full.
 #[derive(Debug, Clone, Copy)]
 struct Fault {
     errno: &'static str,
@@ -90,7 +91,7 @@ pub(crate) fn run_acts(rig: &Rig, tally: &Tally, wanted: impl Fn(&Act) -> bool) 
         points.extend(if rig.is_short() { Rig::sample(&mut rng, of_act, SHORT_POINTS) } else { of_act });
     }
     if rig.stops_early {
-        points.reverse(); // what is done last is where a fault shows first
+        points.reverse(); // a fault shows first in what is done last
     }
     tally.expect(points.len());
     on_every_core(&points, tally, |core, point| {
@@ -113,27 +114,27 @@ pub(crate) fn run_acts(rig: &Rig, tally: &Tally, wanted: impl Fn(&Act) -> bool) 
     })
 }
 
-/// The program's own calls: before its first look for the office the loader is at work, whose failures are not ours.
+/// The program's own calls. Before it first looks for the office, the loader is at work, whose failures are not ours.
 fn own_calls(calls: Vec<Call>) -> Vec<Call> {
     let first = calls.iter().position(|call| call.line.contains("/.poste")).unwrap_or(0);
     calls.into_iter().skip(first).collect()
 }
 
-/// Whether the end of the command tells the truth. Says whether its records are there.
+/// Checks that the end of the command tells the truth. Returns whether its records are there.
 fn judge(point: &Point<'_>, run: &Run, kept: Result<bool>) -> Result<bool> {
     if !run.is_documented() {
         return Err(format!("ended with {}", run.told()));
     }
     let were_there = kept?;
     let code = run.code.unwrap_or_default();
-    // SQLite knows a full disk by ENOSPC of a write; a quota, and an open or a sync that finds no room, are I/O errors
-    // to it.
+    // SQLite recognizes a full disk by ENOSPC from a write. It treats a quota, or an open or a sync without room, as an
+    // I/O error.
     let is_full = point.fault.errno == "ENOSPC" && matches!(point.call.name.as_str(), "pwrite64" | "write");
     let may_be_silent = point.call.name == "write" && point.fault.onward;
     if code != 0 && run.err.trim().is_empty() && !may_be_silent && !is_talk(&point.call) {
         return Err(format!("exit {code}, and no word why"));
     }
-    // No room for any write from there on: what is stored may have no room to be shown, either.
+    // There is no room for any write from there on, so there may be no room to show what was stored, either.
     let is_unshown = may_be_silent && were_there && code == UNKNOWN_OUTCOME;
     if is_full && !matches!(code, 0 | DISK_FULL) && !is_unshown && !is_talk(&point.call) {
         return Err(format!("no room, and yet {}", run.told()));
@@ -146,7 +147,7 @@ fn judge(point: &Point<'_>, run: &Run, kept: Result<bool>) -> Result<bool> {
     Ok(were_there)
 }
 
-/// Printing the answer or the error: then the exit code is all that is left to tell.
+/// Printing the answer or the error. If that fails, the exit code is the only way to report.
 fn is_talk(call: &Call) -> bool {
     call.name == "write" && (call.line.contains("write(1<") || call.line.contains("write(2<"))
 }

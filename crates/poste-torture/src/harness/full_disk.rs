@@ -13,13 +13,14 @@ use crate::rig::{Result, Rig, Tally};
 const DISK_BYTES: u64 = 8 * 1024 * 1024;
 const BALLAST_BYTES: usize = 1024 * 1024;
 const DISK_FULL: i32 = 9;
-/// What must happen happens long before this.
+/// Everything that must happen happens long before this.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Whether reading must go on: not where SQLite cannot even map its shared memory safely.
+/// The last value says whether reading must still work. It need not where SQLite cannot even map its shared memory
+/// safely.
 const DISKS: &[(&str, Kind, bool)] = &[
     ("tmpfs", Kind::Tmpfs, true),
-    // SQLite cuts the shared memory and lets it grow again whenever nobody else has it open. ext4 gives blocks that were
-    // freed away only after its next commit, so on a full disk there may be none for it.
+    // SQLite truncates the shared memory and lets it grow again whenever no other process has it open. ext4 releases
+    // freed blocks only after its next commit, so on a full disk there may be none for it.
     ("ext4 with 4 KiB blocks", Kind::Ext4 { block: 4_096 }, false),
     ("ext4 with 1 KiB blocks", Kind::Ext4 { block: 1_024 }, false),
 ];
@@ -30,7 +31,7 @@ enum Kind {
     Ext4 { block: u32 },
 }
 
-/// Who took the room.
+/// What took the room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FilledBy {
     TheOffice,
@@ -63,8 +64,8 @@ pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
     supervised(rig, tally)
 }
 
-/// The disk gets full while a program works, and stays so for a while after it has answered: the supervisor waits for room, and
-/// then the answer is there, once.
+/// The disk fills up while a program works, and stays full for a while after the program has answered. The supervisor
+/// waits for room, and then the answer is there, once.
 fn supervised(rig: &Rig, tally: &Tally) -> Result {
     const WAITS: Duration = Duration::from_secs(4);
     let folder = rig.disk.join("tmpfs-supervised");
@@ -76,7 +77,7 @@ fn supervised(rig: &Rig, tally: &Tally) -> Result {
         }
     };
     let desk = Desk::with_agents(mounted.path.join("desk"), &rig.sound.poste, &["a", "b"])?;
-    // Beside the full disk: what the program and this one say to each other.
+    // Signal files between the program and this process, outside of the full disk.
     let (begun, go) = (folder.join("begun"), folder.join("go"));
     for sign in [&begun, &go] {
         let _ = fs::remove_file(sign);
@@ -128,7 +129,7 @@ fn supervised(rig: &Rig, tally: &Tally) -> Result {
     Ok(())
 }
 
-/// One disk that gets full and is freed again.
+/// One disk that fills up and is freed again.
 struct Trial<'a> {
     rig: &'a Rig,
     tally: &'a Tally,
@@ -142,7 +143,7 @@ struct Trial<'a> {
 impl Trial<'_> {
     fn run(&mut self, by: FilledBy, reading_goes_on: bool) -> Result {
         self.desk = Desk::with_agents(&self.desk.folder, &self.rig.sound.poste, &["a", "b"])?;
-        // Room that can be made later: the office itself is going to take all of the rest.
+        // Room that can be freed later, because the office itself is going to take the rest.
         let ballast = self.root().join("filler-0");
         fs::write(&ballast, vec![b'x'; BALLAST_BYTES]).map_err(|error| told(&ballast, &error))?;
         for _ in 0..3 {
@@ -157,7 +158,7 @@ impl Trial<'_> {
             self.send("while it is full")?;
             self.fill(&format!("filler-2{round}"))?;
         }
-        // As after a boot with a full disk: the shared memory has to be made anew, and there is no room for it.
+        // As after a boot with a full disk: the shared memory has to be created again, and there is no room for it.
         let _ = fs::remove_file(self.desk.office().join("office.db-shm"));
         self.fill("filler-3")?;
         self.look(false)?;
@@ -193,7 +194,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Commands that only look.
+    /// Commands that only read.
     fn look(&self, must_work: bool) -> Result {
         for args in [&["inbox", "--as", "b"][..], &["track", "1"], &["log", "verify"], &["agents"]] {
             let run = self.desk.run(&self.rig.tortured.poste, args)?;
@@ -210,7 +211,7 @@ impl Trial<'_> {
         self.desk.folder.parent().unwrap_or(&self.desk.folder).to_owned()
     }
 
-    /// Takes all room that is left. Blocks freed a moment ago count only after a sync, so twice.
+    /// Takes all room that is left. It does so twice, because blocks freed a moment ago count only after a sync.
     fn fill(&self, name: &str) -> Result {
         for part in ["a", "b"] {
             let path = self.root().join(format!("{name}-{part}"));
@@ -233,7 +234,7 @@ impl Trial<'_> {
             .map_err(|error| error.to_string())
     }
 
-    /// With room again: nothing acknowledged is gone, and what was refused goes through under its id.
+    /// With room again, nothing acknowledged is missing, and refused messages can be sent again, under a new id.
     fn go_on(&mut self) -> Result {
         if let Err(broken) = check::sound(&self.desk.office(), &self.acknowledged) {
             self.tally.violation(format!("{}, freed: {broken}", self.disk));
@@ -254,7 +255,7 @@ impl Trial<'_> {
     }
 }
 
-/// A file system of our own, gone when dropped.
+/// A file system of our own, unmounted when dropped.
 struct Mounted {
     path: PathBuf,
 }

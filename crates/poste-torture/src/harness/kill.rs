@@ -1,7 +1,7 @@
 //! SIGKILL before every system call of every command that writes.
 //!
-//! Afterwards: what was answered is there, the office is sound, the same command again has exactly the effect of
-//! one, and the next command works.
+//! Afterwards, what was acknowledged is there, the office is sound, repeating the command has no second effect, and the
+//! next command works.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
     run_acts(rig, tally, |_| true)
 }
 
-/// Only some commands: to catch a sabotage faster.
+/// Runs only some commands, to catch a sabotage faster.
 pub(crate) fn run_acts(rig: &Rig, tally: &Tally, wanted: impl Fn(&Act) -> bool) -> Result {
     let folder = rig.memory.join("kill");
     let acts: Vec<Act> = acts(&folder.join("files"))?.into_iter().filter(|act| wanted(act)).collect();
@@ -46,7 +46,7 @@ pub(crate) fn run_acts(rig: &Rig, tally: &Tally, wanted: impl Fn(&Act) -> bool) 
         points.extend(calls.into_iter().map(|call| Point { act, call, once }));
     }
     if rig.stops_early {
-        points.reverse(); // what is done last is where a fault shows first
+        points.reverse(); // a fault shows first in what is done last
     }
     tally.expect(points.len());
     on_every_core(&points, tally, |core, point| {
@@ -63,7 +63,7 @@ pub(crate) fn run_acts(rig: &Rig, tally: &Tally, wanted: impl Fn(&Act) -> bool) 
 fn torture(rig: &Rig, desk: &Desk, point: &Point<'_>) -> Result<Result> {
     let act = point.act;
     let run = strace::kill_before(desk, act.program(&rig.tortured), act, &point.call)?;
-    // A call that was not reached this time: then it must have gone well.
+    // If the call was not reached this time, the command must have succeeded.
     if !run.was_killed() && !run.is_ok() {
         return Ok(Err(format!("neither killed nor done, {}", run.told())));
     }
@@ -73,7 +73,7 @@ fn torture(rig: &Rig, desk: &Desk, point: &Point<'_>) -> Result<Result> {
     }
 }
 
-/// Whether strace may do here what it has to.
+/// Whether strace is allowed to do what it has to.
 pub(crate) fn strace_works(folder: &Path) -> Result {
     let trace = folder.join("trace-of-true");
     let status = std::process::Command::new("strace").args(["-f", "-qq", "-o"]).arg(&trace).arg("true").status();

@@ -1,4 +1,4 @@
-//! The WAL: short while nobody holds it, bounded while somebody does, and short again afterwards.
+//! The WAL: short without readers, bounded behind a long reader, and short again afterwards.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::desk::{Desk, told};
 use crate::letters;
 use crate::rig::{Result, Rig, Tally};
 
-/// The bound of the write path (512 KiB) and one more commit of a batch.
+/// The limit of the write path (512 KiB) and one more commit of a batch.
 const WAL_BYTES_USUAL: u64 = 2 * 1024 * 1024;
 
 pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
@@ -41,14 +41,14 @@ fn without_readers(rig: &Rig, tally: &Tally) -> Result {
     Ok(())
 }
 
-/// A transaction that stays open while a writer writes as fast as it can. The WAL grows as far as it may; then writers
-/// are told who reads. Once the reader is gone everything goes on, and the WAL is short again.
+/// A transaction that stays open while a writer writes as fast as it can. The WAL grows up to its limit; then writers
+/// are told which process is reading. Once the reader is gone, writes succeed again, and the WAL is short again.
 fn beside_a_reader(rig: &Rig, tally: &Tally) -> Result {
     let patience = Duration::from_secs(rig.pick(3, 60));
     let desk = Desk::with_agents(rig.disk.join("reader"), &rig.sound.poste, &["a", "b"])?;
     let usual = Options::default();
     let wal_bytes_full = rig.pick(16 * 1024 * 1024, usual.wal_bytes_full);
-    // Refused at once: how long a writer waits is another matter.
+    // Refused immediately: how long a writer waits is tested elsewhere.
     let options = Options { wal_bytes_full, lock_timeout: Duration::ZERO, ..usual };
     let place = Place { path: desk.office(), clock: Arc::new(SystemClock), options };
     let text = |error: poste_core::Error| error.to_string();

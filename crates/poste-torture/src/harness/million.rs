@@ -63,7 +63,8 @@ fn size_of(desk: &Desk) -> Result<f64> {
     Ok((database + desk.wal_bytes()) as f64)
 }
 
-/// Every quarter adds as much as the one before, within a fifth; the time is told and not judged, machines differ.
+/// Every quarter adds as much as the one before, within a fifth. The time is reported but not judged, because machines
+/// differ.
 fn is_linear(tally: &Tally, sizes: &[f64], seconds: &[f64]) {
     let added: Vec<f64> =
         sizes.iter().enumerate().map(|(n, size)| size - if n == 0 { 0.0 } else { sizes[n - 1] }).collect();

@@ -1,6 +1,6 @@
-//! Power loss: every moment of recorded runs, every kind of disk image such a loss may leave.
+//! Power loss: every moment of recorded runs, and every kind of disk image that such a loss may leave.
 //!
-//! Each image must open, be sound, hold everything that was answered before the loss, and take the next record.
+//! Each image must open, be sound, hold everything that was acknowledged before the loss, and accept the next record.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ use crate::record;
 use crate::rig::{Result, Rig, Tally, on_every_core};
 use crate::strace;
 
-/// Runs one after the other on one office.
+/// Commands that run one after the other in one office.
 struct Story {
     name: &'static str,
     base: Base,
@@ -43,11 +43,11 @@ const STORIES: &[Story] = &[
     Story { name: "migrate", base: Base::Office, acts: &["send", "migrate"] },
 ];
 
-/// So many of the newest unsynced writes are dropped, kept alone and torn, one by one.
+/// How many of the newest unsynced writes are dropped, kept alone and torn, one by one.
 const SINGLED_OUT: usize = 8;
-/// So many random mixtures at each cut.
+/// How many random mixtures are tried at each cut.
 const MIXTURES: usize = 3;
-/// The short form looks at so many of a thousand images.
+/// How many of a thousand images the short form checks.
 const SHORT_PER_MILLE: u32 = 30;
 const CASES_AT_ONCE: usize = 256;
 
@@ -62,7 +62,7 @@ pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
     run_stories(rig, tally, &[])
 }
 
-/// Only some stories: to catch a sabotage faster.
+/// Runs only some stories, to catch a sabotage faster.
 pub(crate) fn run_stories(rig: &Rig, tally: &Tally, wanted: &[&str]) -> Result {
     let folder = rig.memory.join("power");
     let bases = Bases::make(rig, &folder.join("bases"))?;
@@ -133,7 +133,7 @@ fn play(rig: &Rig, tally: &Tally, story: &Story, bases: &Bases, steps: &[Step], 
                 cases.push(Case { step, how, image });
             }
         }
-        // Images are large: not all of them at once.
+        // Images are large, so they are checked in batches.
         if cases.len() >= CASES_AT_ONCE {
             check(&mut cases)?;
         }
@@ -182,7 +182,7 @@ fn told_op(op: &Op) -> String {
     }
 }
 
-/// What may become of everything that is not synced.
+/// What may happen to everything that is not synced.
 fn losses(disk: &Disk, rng: &mut Rng) -> Vec<(String, Loss)> {
     let mut losses = Vec::new();
     for names in [true, false] {
@@ -216,20 +216,20 @@ fn losses(disk: &Disk, rng: &mut Rng) -> Vec<(String, Loss)> {
     losses
 }
 
-/// The inner error is a violation.
+/// Checks one image. The inner error is a violation.
 fn check_case(case: &Case<'_>, folder: &Path) -> Result<Result> {
     let desk = Desk::clean(folder)?;
     case.image.write(&desk.folder).map_err(|error| told(&desk.folder, &error))?;
     match check::sound(&desk.office(), &case.step.acknowledged) {
         Ok(_) => {}
-        // Whoever was not told that there is an office makes it, or finishes it.
+        // As long as no office was acknowledged, the next process creates or finishes it.
         Err(Broken::NoOffice(_)) if !case.step.made => {}
         Err(broken) => return Ok(Err(broken.to_string())),
     }
     Ok(goes_on(&desk.office(), case.step))
 }
 
-/// The next program makes what is missing and appends a record.
+/// The next program creates what is missing and appends a record.
 fn goes_on(office: &Path, step: &Step) -> Result {
     let options = Options { schema: step.schema, ..Options::default() };
     let place = Place { path: PathBuf::from(office), clock: Arc::new(SystemClock), options };

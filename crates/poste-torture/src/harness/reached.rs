@@ -1,8 +1,8 @@
-//! Agents reached inside their own sessions: SIGKILL before every system call of a hook, of the server of tools and of
-//! a ring.
+//! Agents reached inside their own sessions: SIGKILL before every system call of a hook, of the MCP server and of a
+//! ring.
 //!
-//! Afterwards: the office is sound, nothing counts as shown that was not printed, what was not printed is told by the
-//! next call, and what a tool answered is there, once.
+//! Afterwards, the office is sound, nothing counts as shown that was not printed, what was not printed is shown by the
+//! next call, and what a tool acknowledged is there, once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::strace::{self, Call};
 
 const SHORT_POINTS: usize = 7;
 
-/// The text of #1, an alert: a hook prints it whole.
+/// The text of #1, an alert, which a hook prints in full.
 const BODY: &str = "the cellar is under water";
 /// What the tool sends.
 const SUBJECT: &str = "buckets, please";
@@ -26,7 +26,7 @@ const SUBJECT: &str = "buckets, please";
 struct Case {
     act: Act,
     base: &'static str,
-    /// What has to be printed, at the latest by the same call made once more.
+    /// What has to be printed, at the latest when the same call is repeated.
     says: &'static str,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
         points.extend(calls.into_iter().map(|call| Point { case, call }));
     }
     if rig.stops_early {
-        points.reverse(); // what is done last is where a fault shows first
+        points.reverse(); // a fault shows first in what is done last
     }
     tally.expect(points.len());
     on_every_core(&points, tally, |core, point| {
@@ -66,7 +66,8 @@ fn copy(folder: &Path, case: &Case, name: &str) -> Result<Desk> {
     Desk::at(folder.join(case.base)).copy_to(folder.join(name))
 }
 
-/// `quiet`: `a` and `b`, and the alert for `b`. `running`: `b` ran before the alert came. `told`: its session was told.
+/// `quiet`: `a` and `b`, and the alert for `b`. `running`: `b` ran before the alert arrived. `told`: its session was
+/// told.
 fn make_bases(rig: &Rig, folder: &Path) -> Result {
     let poste = &rig.sound.poste;
     let alert = ["send", "b", "water", BODY, "--type", "alert", "--as", "a"];
@@ -154,7 +155,7 @@ fn again(desk: &Desk, poste: &Program, act: &Act) -> Result<Run> {
     desk::finish(desk::start(&mut command)?)
 }
 
-/// What a call left behind, and the same call once more. The inner error is a violation.
+/// Checks what a call left behind, and the same call once more. The inner error is a violation.
 fn judge(rig: &Rig, desk: &Desk, case: &Case, run: &Run) -> Result<Result> {
     if let Err(broken) = check::sound(&desk.office(), &[]) {
         return Ok(Err(broken.to_string()));
@@ -177,7 +178,7 @@ fn judge(rig: &Rig, desk: &Desk, case: &Case, run: &Run) -> Result<Result> {
     Ok(if doctor.is_ok() { Ok(()) } else { Err(format!("doctor is not content: {}", doctor.out)) })
 }
 
-/// In a line that was printed to its end: half a line is nothing to an agent program.
+/// Whether it was printed in a complete line: an agent program ignores half a line.
 fn printed(run: &Run, words: &str) -> bool {
     let whole = run.out.rsplit_once('\n').map_or("", |(whole, _)| whole);
     words.is_empty() || whole.contains(words)

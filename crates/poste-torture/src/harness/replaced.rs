@@ -1,4 +1,4 @@
-//! An office that is deleted, replaced or copied while processes have it open: noticed, and never made anew.
+//! An office that is deleted, replaced or copied while processes have it open: they notice, and never create it again.
 
 use std::fs;
 use std::io::Write;
@@ -50,7 +50,8 @@ pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
     copied_while_written(rig, tally, copies)
 }
 
-/// The database goes in the midst of opening it: every call from its opening to the first wait, held for a moment.
+/// The database is deleted while it is being opened: each call from opening it to the first wait is delayed for a
+/// moment.
 fn deleted_while_opened(rig: &Rig, tally: &Tally) -> Result {
     let folder = rig.memory.join("deleted");
     let base = Desk::with_agents(folder.join("base"), &rig.sound.poste, &["a", "b"])?;
@@ -77,7 +78,7 @@ fn deleted_while_opened(rig: &Rig, tally: &Tally) -> Result {
         std::thread::sleep(Duration::from_millis(120));
         fs::remove_file(desk.database()).map_err(|error| told(&desk.database(), &error))?;
         let run = desk::finish(waiter)?;
-        // Before it looked there was no office; afterwards it was deleted.
+        // Before the waiter looked, there was no office; afterwards, it was deleted.
         let is_told = matches!(run.code, Some(NOT_FOUND | CONFLICT));
         tally.check(is_told, || format!("the database is deleted during {call}: a waiter ended with {}", run.told()));
         tally.check(!desk.database().exists(), || format!("deleted during {call}, and made anew"));
@@ -140,7 +141,7 @@ fn a_writer_notices(
         (from..to).try_for_each(|n| writeln!(input, "{{\"to\":\"b\",\"subject\":\"{n}\",\"id\":\"line-{n}\"}}"))
     };
     let text = |error: std::io::Error| error.to_string();
-    // More than one chunk, so that the first is written for certain.
+    // More than one chunk, so that the first is certainly written.
     feed(0, 150).map_err(text)?;
     until_stored(desk, "line-0")?;
     change(desk, other).map_err(|error| told(&desk.folder, &error))?;
@@ -171,7 +172,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result {
     Ok(())
 }
 
-/// Until a process has the database open, by what the kernel says of it.
+/// Waits until a process has the database open, according to /proc.
 fn until_open(desk: &Desk, child: &Child) -> Result {
     let database = desk.database().canonicalize().map_err(|error| told(&desk.database(), &error))?;
     let folder = format!("/proc/{}/fd", child.id());
@@ -180,7 +181,7 @@ fn until_open(desk: &Desk, child: &Child) -> Result {
         let mut targets = files.filter_map(|file| fs::read_link(file.path()).ok());
         targets.any(|target| target == database)
     })?;
-    // It opens its files and then looks once; give it that.
+    // It opens its files and then looks once; give it time for that.
     std::thread::sleep(Duration::from_millis(100));
     Ok(())
 }
@@ -189,7 +190,7 @@ fn until_stored(desk: &Desk, id: &str) -> Result {
     until("the first chunk", || has(desk, id))
 }
 
-/// A copy made by hand in the midst of writing is sound or says that it is not; the original takes no harm.
+/// A copy made by hand during writes is sound or says that it is not; the original is unharmed.
 fn copied_while_written(rig: &Rig, tally: &Tally, copies: usize) -> Result {
     let desk = office(rig, "copied")?;
     let (mut sound, mut unsound, mut sent) = (0, 0, 0);
@@ -224,7 +225,7 @@ fn copied_while_written(rig: &Rig, tally: &Tally, copies: usize) -> Result {
     Ok(())
 }
 
-/// Sound, or told. Never sound by its own word and not by ours.
+/// The copy is sound, or reported as damaged. It must never pass its own check and fail ours.
 fn judge_copy(verified: &Run, copy: &Path) -> Result<bool> {
     if !verified.is_documented() {
         return Err(format!("verifying a copy ended with {}", verified.told()));

@@ -1,5 +1,5 @@
-//! A writer stopped while it holds the lock: the others name it, readers go on, and all recover when it is woken or
-//! killed.
+//! A writer stopped while it holds the lock: the others name it, readers continue, and all recover when it continues or
+//! is killed.
 
 use std::path::Path;
 use std::process::Child;
@@ -50,7 +50,7 @@ pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
 fn under_the_lock(calls: Vec<Call>) -> Vec<Call> {
     let locked = calls.into_iter().skip_while(|call| call.name != "flock");
     let until_bell = locked.take_while(|call| !call.rings_the_bell());
-    // The first write after the lock is the holder's own name; it is named from the second on.
+    // The first write after the lock is the holder's name, so errors name it from the second on.
     until_bell.filter(|call| matches!(call.name.as_str(), "pwrite64" | "fsync" | "fdatasync")).skip(1).collect()
 }
 
@@ -85,7 +85,7 @@ fn torture(rig: &Rig, desk: &Desk, act: &Act, call: &Call, then: Then) -> Result
     Ok(check::sound(&desk.office(), acknowledged).map(|_| ()).map_err(|broken| broken.to_string()))
 }
 
-/// Whoever wants to write is told who stands in the way; whoever reads is not held up.
+/// A writer is told which process is in the way; a reader is not blocked.
 fn others(rig: &Rig, desk: &Desk, stopped: Pid) -> Result<Result> {
     let program = &rig.tortured.poste;
     let other = desk.run(program, &["send", "b", "beside", "--as", "a", "--lock-timeout", "300ms"])?;
@@ -97,7 +97,7 @@ fn others(rig: &Rig, desk: &Desk, stopped: Pid) -> Result<Result> {
     Ok(if reader.is_ok() { Ok(()) } else { Err(format!("a reader ended with {}", reader.told())) })
 }
 
-/// The traced process, once it is in a stop that lasts.
+/// The traced process, once it is in a lasting stop.
 fn wait_until_stopped(strace: &Child) -> Option<Pid> {
     let started = Instant::now();
     let mut stops_in_a_row = 0;

@@ -1,4 +1,4 @@
-//! Today's program and one of the future on one office, at the same time and one after the other.
+//! Today's program and a future one in one office, at the same time and one after the other.
 
 use std::process::Child;
 
@@ -25,7 +25,7 @@ fn office(rig: &Rig) -> Result<Desk> {
     Desk::with_agents(rig.disk.join("versions"), &rig.sound.poste, &["a", "b"])
 }
 
-/// Both kinds start together. The newer ones all get through; an older one before the migration, or not at all.
+/// Both kinds start together. The newer ones all succeed; an older one succeeds before the migration, or not at all.
 fn at_once(rig: &Rig, tally: &Tally) -> Result {
     let desk = office(rig)?;
     let before = check::sound(&desk.office(), &[]).map_err(|broken| broken.to_string())?;
@@ -60,7 +60,7 @@ fn at_once(rig: &Rig, tally: &Tally) -> Result {
     Ok(())
 }
 
-/// After the migration the older program reads and does not write, and says what to do.
+/// After the migration, the older program can read but not write, and says what to do.
 fn one_after_the_other(rig: &Rig, tally: &Tally) -> Result {
     let desk = office(rig)?;
     let (now, next) = (&rig.tortured.poste, &rig.tortured.next);

@@ -1,4 +1,4 @@
-//! Whoever waits is woken by the bell, after the commit; and finds the news by itself when the bell was never rung.
+//! A waiter is woken by the bell, after the commit; and finds the message by itself if the bell was never rung.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,9 +9,9 @@ use crate::desk::{self, Desk};
 use crate::rig::{Result, Rig, Tally};
 use crate::strace;
 
-/// A commit this slow makes a bell that rings too early ring far too early.
+/// With a commit this slow, a bell that rings too early rings far too early.
 const SLOW_SYNC: &str = "inject=fsync,fdatasync:delay_enter=60000";
-/// Below the period in which waiters look without a bell, by far.
+/// Far below the period in which waiters look without a bell.
 const WOKEN_WITHIN: Duration = Duration::from_millis(120);
 const FOUND_WITHIN: Duration = Duration::from_secs(8);
 
@@ -28,7 +28,7 @@ pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
     delays.sort();
     let (fastest, middle, slowest) = (delays[0], delays[delays.len() / 2], delays[delays.len() - 1]);
     tally.note(format!("answer to woken process: fastest {fastest:?}, median {middle:?}, slowest {slowest:?}"));
-    // A busy machine makes some slow; a bell that rings before the commit makes all slow.
+    // A busy machine makes some slow; a bell that rings before the commit makes all of them slow.
     tally.check(fastest <= WOKEN_WITHIN, || format!("nobody was woken in {rounds} rounds: {fastest:?} at best"));
     no_bell(rig, tally, &desk)
 }
@@ -61,7 +61,7 @@ fn one_round(rig: &Rig, desk: &Desk, act: &Act, options: &[&str], ends_well: boo
 fn no_bell(rig: &Rig, tally: &Tally, desk: &Desk) -> Result {
     let trace = rig.memory.join("wake-trace");
     let calls = strace::record(desk, &rig.tortured.poste, &send("recorded"), &trace)?;
-    // That one has to be read before the next can be waited for.
+    // That message has to be read before the next can be waited for.
     desk.must(&rig.sound.poste, &["wait", "--timeout", "10s", "--as", "b"])?;
     let rung = calls.iter().find(|call| call.rings_the_bell());
     let rung = rung.ok_or("the bell was not rung")?;

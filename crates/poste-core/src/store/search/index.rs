@@ -1,4 +1,4 @@
-//! The file `search.db`: what stands in it, how it is opened, when it is thrown away.
+//! The file `search.db`: what is in it, how it is opened, and when it is discarded.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,15 +20,15 @@ use crate::log::{MessageNo, Position};
 use crate::store::Store;
 use crate::text::{Label, Name, TypeName};
 
-/// "POSS": tells a search index from any other SQLite file.
+/// "POSS": distinguishes a search index from any other SQLite file.
 const APPLICATION_ID: i32 = 0x504f_5353;
-/// Raised whenever what is indexed, or how, changes: an index of another format is made anew.
+/// Increased whenever what is indexed, or how, changes. An index of another format is rebuilt.
 const FORMAT: u32 = 2;
-/// Case and accents do not count; everything that is no letter or digit separates.
+/// Case and accents are ignored; everything except letters and digits separates words.
 pub(super) const TOKENIZER: &str = "unicode61 remove_diacritics 2";
-/// How long a search waits for another one's chunk before it answers with what is there.
+/// How long a search waits for another one's chunk before it answers from what is there.
 const CHUNK_PATIENCE: Duration = Duration::from_secs(2);
-/// How long it waits for whoever opens, makes or deletes the index.
+/// How long it waits for a process that opens, creates or deletes the index.
 const OPEN_PATIENCE: Duration = Duration::from_secs(10);
 pub const DAMAGED: &str = "it is damaged";
 const FILES: [&str; 3] = ["search.db", "search.db-wal", "search.db-shm"];
@@ -53,17 +53,17 @@ const SCHEMA: &str = "
     INSERT INTO texts (texts, rank) VALUES ('hashsize', 8388608);
 ";
 
-/// One message, as the index takes it.
+/// One message, as it is indexed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Document {
     pub subject: String,
     pub body: String,
-    /// Made with [`Document::tag`].
+    /// Built with [`Document::tag`].
     pub(super) tags: String,
 }
 
-/// What a tag says. A token of the tags column is this letter and the name in hexadecimal digits, so that the
-/// tokenizer leaves it whole and no two names become one.
+/// What a tag says. A token in the tags column is this letter followed by the name in hexadecimal, so that the
+/// tokenizer does not split it and no two names become the same token.
 #[derive(Debug, Clone, Copy)]
 enum Tag {
     From = b'f' as isize,
@@ -99,7 +99,7 @@ impl Document {
         self.tag(Tag::To, &address.to_string());
     }
 
-    /// Somebody said something about it.
+    /// Tags an agent that said something about the message.
     pub fn by(&mut self, actor: &Name) {
         self.tag(Tag::By, actor.as_str());
     }
@@ -112,7 +112,7 @@ impl Document {
         self.tag(Tag::Conversation, conversation.as_str());
     }
 
-    /// Adds a text of its own: no phrase reaches from one to the next in what a reader sees.
+    /// Adds a separate text, on a line of its own.
     pub fn add(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -128,12 +128,12 @@ impl Document {
     }
 }
 
-/// Filters the index itself answers.
+/// Filters that the index itself answers.
 #[derive(Debug, Clone, Default)]
 pub struct Filters {
     pub from: Option<Name>,
     pub to: Option<Address>,
-    /// Who sent it, got it, or said something about it.
+    /// An agent that sent it, received it, or said something about it.
     pub agent: Option<Name>,
     pub kind: Option<TypeName>,
     pub conversation: Option<Label>,
@@ -163,21 +163,21 @@ impl Filters {
     }
 }
 
-/// Messages from `low` on and before `high`.
+/// Messages from `low` up to, but not including, `high`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     pub low: MessageNo,
     pub high: MessageNo,
 }
 
-/// How an index came to be open.
+/// How an index was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
     Found,
     New,
-    /// There was one, and it was thrown away, because …
+    /// There was one, and it was discarded for this reason.
     Anew(String),
-    /// This folder cannot be written to: an index for this one search, in a temporary file.
+    /// The folder is read-only: a temporary index for this one search.
     Borrowed,
 }
 
@@ -185,13 +185,13 @@ pub enum Start {
 #[derive(Debug)]
 pub struct Index {
     conn: Connection,
-    /// Where it is, and its device and inode at opening; none for one that is only borrowed.
+    /// Its path, and its device and inode when it was opened. `None` for a temporary index.
     place: Option<(PathBuf, (u64, u64))>,
 }
 
 impl Index {
-    /// Opens the index of an office, or makes an empty one. Whatever is odd about one that is there is reason enough
-    /// to throw it away.
+    /// Opens the index of an office, or creates an empty one. Anything odd about an existing index is reason enough to
+    /// discard it.
     pub fn open(store: &Store) -> Result<(Self, Start), Error> {
         let office: String = get_meta(store.conn(), "office")?.unwrap_or_default();
         let Some(folder) = store.path().filter(|_| !store.is_read_only()) else {
@@ -199,7 +199,8 @@ impl Index {
             index.begin_empty(&office)?;
             return Ok((index, Start::Borrowed));
         };
-        // Files are only made, found and deleted by whoever holds this: a stranger's `-wal` is never met or removed.
+        // Files are only created, opened and deleted under this lock, so a `-wal` of another index is never used or
+        // removed.
         let _guard = lock(folder)?;
         let start = match Self::open_file(folder)? {
             None => Start::New,
@@ -244,7 +245,7 @@ impl Index {
         Ok(())
     }
 
-    /// Why this index cannot be the one of this office, if so.
+    /// Why this index cannot belong to this office, if that is so.
     fn odd(&self, store: &Store, office: &str) -> Result<Option<&'static str>, Error> {
         let application: i32 = self.conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
         if application != APPLICATION_ID {
@@ -264,7 +265,7 @@ impl Index {
         Ok(None)
     }
 
-    /// The last record that was looked at, and what the log hashed to there.
+    /// The last record that was read, and the hash of the log up to it.
     fn stands_at(&self) -> Result<(Position, Digest), Error> {
         let missing = || Error::Damaged("the search index does not say how far it goes".to_owned());
         let position = get_meta(&self.conn, "position")?.ok_or_else(missing)?;
@@ -276,7 +277,7 @@ impl Index {
         Ok(self.stands_at()?.0)
     }
 
-    /// How many messages are known to it and not indexed yet.
+    /// How many known messages are not indexed yet.
     pub fn waiting(&self) -> Result<u64, Error> {
         Ok(self.conn.prepare_cached("SELECT count(*) FROM waiting")?.query_row([], |row| row.get(0))?)
     }
@@ -286,7 +287,7 @@ impl Index {
         Ok(self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
     }
 
-    /// Whether the file is still there under its name: somebody may have deleted the index, and meant it.
+    /// Whether the file still has its name. The index may have been deleted on purpose.
     pub fn is_current(&self) -> bool {
         self.place.as_ref().is_none_or(|(path, opened)| file_identity(path) == Some(*opened))
     }
@@ -300,7 +301,7 @@ impl Index {
             .collect::<Result<_, _>>()?)
     }
 
-    /// Begins to write. `None`: another search is writing and does not let this one in.
+    /// Begins to write. `None` if another search is writing and does not finish in time.
     pub fn begin(&self) -> Result<Option<Chunk<'_>>, Error> {
         match Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate) {
             Ok(transaction) => Ok(Some(Chunk { index: self, transaction })),
@@ -309,14 +310,14 @@ impl Index {
         }
     }
 
-    /// After much was written: what is in the WAL goes into the file, so that the next open is cheap.
+    /// Moves the WAL into the file after many writes, so that the next open is cheap.
     pub fn settle(&self) {
         let _ = self.conn.busy_timeout(Duration::ZERO);
         let _ = self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         let _ = self.conn.busy_timeout(CHUNK_PATIENCE);
     }
 
-    /// Walks down the matches, newest first, until `take` has had enough.
+    /// Visits the matches, newest first, until `take` has enough.
     pub fn newest(
         &self,
         words: &Words,
@@ -336,7 +337,7 @@ impl Index {
         Ok(())
     }
 
-    /// The newest `limit` matches, the most relevant first. A word of the subject weighs four of the body.
+    /// The newest `limit` matches, most relevant first. A word in the subject weighs as much as four in the body.
     pub fn ranked(
         &self,
         words: &Words,
@@ -355,7 +356,7 @@ impl Index {
     }
 }
 
-/// A short transaction on the index. Dropped without a commit, it changed nothing.
+/// A short transaction on the index. Dropping it without a commit changes nothing.
 #[derive(Debug)]
 pub struct Chunk<'index> {
     index: &'index Index,
@@ -363,12 +364,12 @@ pub struct Chunk<'index> {
 }
 
 impl Chunk<'_> {
-    /// The last record that was looked at. Read inside the transaction: another search may have gone on.
+    /// The last record that was read. Queried inside the transaction, because another search may have advanced it.
     pub fn position(&self) -> Result<Position, Error> {
         self.index.position()
     }
 
-    /// The log was looked at up to here.
+    /// Notes that the log was read up to here.
     pub fn advance(&mut self, tables: &Tables<'_>, position: Position) -> Result<(), Error> {
         let chain =
             tables.chain_at(position)?.ok_or_else(|| Error::Damaged(format!("record {position} is not in the log")))?;
@@ -393,20 +394,20 @@ impl Chunk<'_> {
         Ok(())
     }
 
-    /// What could not be read waits again: it may have been mended.
+    /// Makes unreadable messages wait again, since they may have been repaired.
     pub fn try_unreadable_again(&mut self) -> Result<(), Error> {
         self.transaction.execute("INSERT OR IGNORE INTO waiting SELECT number FROM unreadable", [])?;
         self.transaction.execute("DELETE FROM unreadable", [])?;
         Ok(())
     }
 
-    /// Some of the newest that wait, oldest of them first: within a transaction FTS5 wants rising keys.
+    /// Some of the newest waiting messages, in ascending order, because FTS5 wants ascending keys within a transaction.
     pub fn newest_waiting(&self, limit: usize) -> Result<Vec<MessageNo>, Error> {
         let sql = "SELECT number FROM (SELECT number FROM waiting ORDER BY number DESC LIMIT ?1) ORDER BY number";
         Ok(self.transaction.prepare_cached(sql)?.query_map([limit], |row| row.get(0))?.collect::<Result<_, _>>()?)
     }
 
-    /// Puts a document in the place of what was known of the message. It waits no longer.
+    /// Replaces the document of a message, which then no longer waits.
     pub fn put(&mut self, number: MessageNo, document: &Document) -> Result<(), Error> {
         self.transaction
             .prepare_cached("INSERT OR REPLACE INTO texts (rowid, body, subject, tags) VALUES (?1, ?2, ?3, ?4)")?
@@ -414,7 +415,7 @@ impl Chunk<'_> {
         self.skip(number)
     }
 
-    /// There is nothing to find of this message. It waits no longer.
+    /// For a message with nothing to index, which then no longer waits.
     pub fn skip(&mut self, number: MessageNo) -> Result<(), Error> {
         self.transaction.prepare_cached("DELETE FROM waiting WHERE number = ?1")?.execute([number])?;
         Ok(())
@@ -430,8 +431,8 @@ impl Chunk<'_> {
     }
 }
 
-/// Deletes the index of an office folder. Says whether there was one. A search that is under way goes on with the
-/// file it has, which is gone with it.
+/// Deletes the index of an office and returns whether there was one. A running search continues with its open file,
+/// which disappears with it.
 pub fn forget(folder: &Path) -> Result<bool, Error> {
     if FILES.iter().all(|name| fs::symlink_metadata(folder.join(name)).is_err()) {
         return Ok(false);
@@ -458,12 +459,12 @@ fn remove_files(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether it is the file that is wrong: a full disk or a missing permission is no reason to delete it.
+/// Whether the file is at fault. A full disk or a missing permission is no reason to delete it.
 pub fn is_damage(error: &Error) -> bool {
     use rusqlite::Error as Sqlite;
     match error {
         Error::Damaged(_) | Error::DatabaseDamaged(_) => true,
-        // A table or a column is not there.
+        // A table or column is missing.
         Error::Sqlite(Sqlite::SqliteFailure(inner, _)) => inner.code == ErrorCode::Unknown,
         Error::Sqlite(error) => matches!(
             error,
@@ -486,10 +487,10 @@ fn connect(path: &Path) -> Result<Connection, Error> {
 
 fn prepare(conn: &Connection) -> Result<(), Error> {
     conn.busy_timeout(CHUNK_PATIENCE)?;
-    // On closing, SQLite would remove the WAL by its name, which may by then be the WAL of another index.
+    // On close, SQLite would remove the WAL by name, which could be the WAL of another index by then.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // A power loss may take the last chunks, never the soundness of the file.
+    // A power loss may lose the last chunks, but never corrupts the file.
     conn.pragma_update(None, "synchronous", "normal")?;
     conn.pragma_update(None, "wal_autocheckpoint", 4_000)?;
     conn.pragma_update(None, "trusted_schema", false)?;

@@ -1,5 +1,5 @@
-//! Where the words of a search stand in a text. The index keeps no text, so the few that are shown are indexed once
-//! more, in memory, by the same tokenizer: what is marked is what was found.
+//! Where the words of a query are in a text. The index keeps no text, so the few texts that are shown are indexed once
+//! more, in memory, with the same tokenizer: what is marked is what was found.
 
 use rusqlite::{Connection, params};
 use schemars::JsonSchema;
@@ -18,23 +18,23 @@ pub struct Piece {
     pub matched: bool,
 }
 
-/// The marked subject of a message and the part of its text where most of the words stand.
+/// The marked subject of a message and the part of its text with the most matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marks {
     pub subject: Vec<Piece>,
     pub text: Vec<Piece>,
 }
 
-/// Around a match. Texts are cleaned of these first, so that no message can forge a mark.
+/// Enclose a match. They are removed from texts first, so that no message can forge a mark.
 const OPENS: char = '\u{2}';
 const CLOSES: char = '\u{3}';
-/// How much of a text is shown.
+/// How many tokens of a text are shown.
 const SNIPPET_TOKENS: u32 = 20;
-/// More of a text is not looked through for the best place to show.
+/// Only this much of a text is searched for the best part to show.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
 
 impl Words {
-    /// Marks every one of these documents.
+    /// Marks each of these documents.
     pub fn mark(&self, documents: &[Document]) -> Result<Vec<Marks>, Error> {
         if documents.is_empty() {
             return Ok(Vec::new());
@@ -61,7 +61,7 @@ impl Words {
                     let (subject, text): (String, String) = (row.get(0)?, row.get(1)?);
                     Marks { subject: pieces(&subject), text: cut(pieces(&text)) }
                 }
-                // The words stand beyond what is looked through.
+                // The matches are beyond the part that is searched.
                 None => Marks { subject: plain(&document.subject), text: plain(&start_of(&document.body)) },
             });
         }
@@ -70,14 +70,14 @@ impl Words {
 }
 
 impl Document {
-    /// Keeps as much of the text as is looked through for a place to show.
+    /// Truncates the text to the part that is searched for a snippet.
     pub fn cut(&mut self) {
         self.body.truncate(self.body.floor_char_boundary(TEXT_BYTES_MAX));
         self.body.shrink_to_fit();
     }
 }
 
-/// A text as it is taken apart here: without marks of its own, on one line.
+/// A text as it is indexed here: without marks of its own, on one line.
 fn shown(text: &str) -> String {
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     apart(line.trim()).into_owned()
@@ -111,7 +111,7 @@ fn pieces(marked: &str) -> Vec<Piece> {
     pieces
 }
 
-/// A word may be as long as a file; a snippet is to be looked at. What stands next to a match is kept.
+/// Shortens the pieces of a snippet, because a word may be as long as a file. The text next to a match is kept.
 fn cut(pieces: Vec<Piece>) -> Vec<Piece> {
     const BESIDE_CHARS_MAX: usize = 120;
     let last = pieces.len().saturating_sub(1);

@@ -1,20 +1,20 @@
-//! What people type into a search: words, "phrases", beginnings* and -words to leave out.
+//! Search queries: words, "phrases", prefixes* and -excluded words.
 //!
-//! Nothing typed reaches SQLite as syntax: every word goes into the expression as a quoted string, which the tokenizer
-//! takes apart. A word with punctuation in it (`src/auth.rs`, `ISSUE-12`, `foo_bar`) so becomes a phrase of its parts,
-//! and is found whole as well as by each part.
+//! Nothing typed reaches SQLite as syntax: every word becomes a quoted string in the expression, which the tokenizer
+//! splits. So a word with punctuation (`src/auth.rs`, `ISSUE-12`, `foo_bar`) becomes a phrase of its parts. Such text
+//! is found as a whole and by each part.
 
 use std::borrow::Cow;
 use std::str::FromStr;
 
-/// A search longer than this is a mistake, not a question.
+/// A longer query is a mistake.
 pub const QUERY_BYTES_MAX: usize = 4_096;
-/// Words and phrases of one search.
+/// Maximum number of words and phrases in one query.
 pub const QUERY_WORDS_MAX: usize = 32;
-/// A beginning of one letter would gather a large part of the index.
+/// A prefix of one letter would match a large part of the index.
 pub const PREFIX_CHARS_MIN: usize = 2;
 
-/// The words of a search, read and found good. There is at least one to look for.
+/// The parsed and validated words of a query. There is at least one to search for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Words {
     wanted: Vec<Word>,
@@ -24,11 +24,11 @@ pub struct Words {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Word {
     text: String,
-    /// It is the beginning of what to look for.
+    /// Match every word that begins with this.
     prefix: bool,
 }
 
-/// Why a search cannot be made.
+/// Why a query is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidQuery {
     #[error("no word to look for was given")]
@@ -71,10 +71,9 @@ impl FromStr for Words {
     }
 }
 
-/// Takes one word off the front: whether it is to be left out, the word, and what follows. A quote that is never
-/// closed reaches to the end.
+/// Splits off the first word: whether it is excluded, the word, and the rest. An unclosed quote extends to the end.
 fn next_word(text: &str) -> (bool, Word, &str) {
-    // `--force` is something people look for; only a single dash leaves out.
+    // People search for `--force`, so only a single dash excludes.
     let after_dash = text.strip_prefix('-').filter(|rest| !rest.is_empty() && !rest.starts_with(['-', ' ']));
     let (excluded, text) = (after_dash.is_some(), after_dash.unwrap_or(text));
     let (word, rest) = match text.strip_prefix('"') {
@@ -103,7 +102,8 @@ impl Word {
     }
 
     fn expression(&self) -> String {
-        // A word holds no quote, for a quote ends it. A NUL would end the whole expression, which is read as a C string.
+        // A word contains no quote, because a quote ends it. A NUL would end the whole expression, which SQLite reads
+        // as a C string.
         let text = apart(&self.text).replace('\0', " ");
         format!("\"{text}\"{}", if self.prefix { " *" } else { "" })
     }
@@ -135,11 +135,11 @@ fn stands_alone(character: char) -> bool {
         | '\u{20000}'..='\u{3ffff}')
 }
 
-/// Put between two such characters: a separator to the tokenizer, and nothing to the eye.
+/// Put around such characters: a separator for the tokenizer, and invisible.
 pub(super) const BREAK: char = '\u{200b}';
 
-/// Sets the characters of scripts without spaces apart. A run of them would otherwise be one long token, and no word
-/// in it could be found.
+/// Separates the characters of scripts without spaces. Otherwise a run of them would be one long token, and no word in
+/// it could be found.
 pub(super) fn apart(text: &str) -> Cow<'_, str> {
     if text.is_ascii() || !text.chars().any(stands_alone) {
         return Cow::Borrowed(text);

@@ -1,4 +1,4 @@
-//! Who is registered, and what they can do.
+//! Registered agents, and their roles and capabilities.
 
 use rusqlite::params;
 use schemars::JsonSchema;
@@ -33,7 +33,7 @@ impl Agent {
         self.retired_at.is_none()
     }
 
-    /// Every address whose mail this agent may take, its own name first.
+    /// Every address whose mail this agent may claim, its own name first.
     pub fn addresses(&self) -> Vec<Address> {
         let mut addresses = vec![Address::Agent(self.name.clone())];
         if !self.is_active() {
@@ -62,7 +62,7 @@ impl Tables<'_> {
         Ok(found)
     }
 
-    /// Whether a name is registered and, if so, active.
+    /// Whether a name is active; `None` if it is not registered.
     pub fn is_active(&self, name: &str) -> Result<Option<bool>, Error> {
         if let Some(known) = self.cache.borrow().agents.get(name) {
             return Ok(known.as_ref().map(Agent::is_active));
@@ -91,7 +91,7 @@ impl Tables<'_> {
         self.names("SELECT name FROM agents WHERE retired_at IS NULL ORDER BY name", [])
     }
 
-    /// Those who read mail that is for everyone: neither services nor what speaks from outside.
+    /// The active agents that get mail for everyone: neither services nor senders from outside.
     pub fn active_readers(&self) -> Result<Vec<Name>, Error> {
         self.names("SELECT name FROM agents WHERE retired_at IS NULL AND kind < 2 ORDER BY name", [])
     }
@@ -155,7 +155,7 @@ impl Tables<'_> {
     }
 }
 
-/// Without its capabilities, which have a table of their own.
+/// Reads an agent without its capabilities, which are in a table of their own.
 impl TryFrom<&rusqlite::Row<'_>> for Agent {
     type Error = rusqlite::Error;
 

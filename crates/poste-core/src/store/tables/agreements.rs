@@ -1,4 +1,4 @@
-//! Agreements: who was asked about a proposal, and who has agreed.
+//! Agreements: the parties of a proposal, and which of them have agreed.
 
 use rusqlite::{Row, params};
 
@@ -9,21 +9,21 @@ use crate::log::{MessageNo, Position};
 use crate::text::{ContextName, Label, Name, TypeName};
 use crate::time::Timestamp;
 
-/// One of those whose word a proposal needs.
+/// One of the parties that a proposal needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Party {
     pub party: Address,
-    /// Who agreed for it, if anybody has.
+    /// Which agent agreed for it, if any has.
     pub agreed: Option<Agreed>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agreed {
     pub agent: Name,
-    /// The record that says so; the proposer's is the proposal itself.
+    /// The record that agrees; for the proposer, the proposal itself.
     pub position: Position,
     pub at: Timestamp,
-    /// The reply that says so; none of the proposer.
+    /// The reply that agrees; `None` for the proposer.
     pub message: Option<MessageNo>,
 }
 
@@ -40,7 +40,7 @@ impl TryFrom<&Row<'_>> for Party {
 }
 
 impl Tables<'_> {
-    /// The parties of a proposal on which somebody has agreed, in the order they were asked; of others, none.
+    /// The parties of a proposal, in the order they were asked; empty unless at least one has agreed.
     pub fn parties(&self, proposal: MessageNo) -> Result<Vec<Party>, Error> {
         self.all(
             "SELECT party, agent, position, at, message FROM agreements WHERE proposal = ?1 ORDER BY ordinal",
@@ -79,13 +79,13 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// The proposal that a record agreed on, if it did.
+    /// The proposal that a record agreed on, if any.
     pub fn agreed_at(&self, position: Position) -> Result<Option<MessageNo>, Error> {
         self.maybe("SELECT proposal FROM agreements WHERE position = ?1 AND message IS NOT NULL", [position])
     }
 
-    /// The messages of a type in a conversation after another one, newest first, with their senders. One that was
-    /// passed on is no message of its own.
+    /// The messages of a type in a conversation after another message, newest first, with their senders. A forwarded
+    /// one does not count.
     pub fn newer_of_type(
         &self,
         conversation: &Label,
@@ -100,7 +100,7 @@ impl Tables<'_> {
         )
     }
 
-    /// Where the outcome of an agreement was written down: contexts and versions.
+    /// Where the outcome of an agreement was recorded: contexts and versions.
     pub fn written_down(&self, proposal: MessageNo) -> Result<Vec<(ContextName, u64)>, Error> {
         self.all(
             "SELECT c.name, v.version FROM context_versions v JOIN contexts c ON c.number = v.context

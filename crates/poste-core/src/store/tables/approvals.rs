@@ -1,4 +1,4 @@
-//! Approvals: questions that want a decision, and what became of them.
+//! Approvals: questions that need a decision, and their outcomes.
 
 use super::{Concern, Due, DueItem, Tables};
 use crate::error::Error;
@@ -25,20 +25,20 @@ worded_enum!(
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approval {
-    /// Of the message that asks.
+    /// The number of the message that asks.
     pub number: MessageNo,
     pub position: Position,
     pub at: Timestamp,
     pub asker: Name,
     pub conversation: Label,
-    /// A plan, not a question: its answer has another type.
+    /// A plan instead of a question; its answer has another type.
     pub plan: bool,
     pub choices: Vec<Word>,
     pub default: Option<Word>,
     pub deadline: Option<Timestamp>,
     pub state: ApprovalState,
     pub choice: Option<Word>,
-    /// Who answered.
+    /// The agent that answered.
     pub decided_by: Option<Name>,
     /// The message that answers.
     pub answer: Option<MessageNo>,
@@ -52,7 +52,7 @@ impl Approval {
         self.state == ApprovalState::Open
     }
 
-    /// The row of `due` it stands for.
+    /// The row of `due` for this approval.
     fn due(&self) -> Option<DueItem> {
         let at = self.deadline.filter(|_| self.is_open())?;
         Some(DueItem { at, what: Due::Approval, subject: self.number.0 })
@@ -62,7 +62,7 @@ impl Approval {
 stored!(Approval in "approvals": number, position, at, asker, conversation, plan, choices with words,
     default as fallback, deadline, state, choice, decided_by, answer, ended_at, ended_by);
 
-/// Words in one column, with spaces between them.
+/// Several words in one column, separated by spaces.
 mod words {
     use rusqlite::types::Type;
 
@@ -84,22 +84,22 @@ impl Tables<'_> {
         self.one(select!(Approval, "WHERE number = ?1"), [number])
     }
 
-    /// What an agent asked and nobody decided yet, by number.
+    /// The open approvals of an asker, by number.
     pub fn open_approvals_of(&self, asker: &Name) -> Result<Vec<Approval>, Error> {
         self.all(select!(Approval, "WHERE asker = ?1 AND state = 0 ORDER BY number"), [asker])
     }
 
-    /// Questions of a conversation that nobody decided yet, by number.
+    /// The open approvals of a conversation, by number.
     pub fn open_approvals_in(&self, conversation: &Label) -> Result<Vec<Approval>, Error> {
         self.all(select!(Approval, "WHERE conversation = ?1 AND state = 0 ORDER BY number"), [conversation])
     }
 
-    /// Every question nobody decided yet, the oldest first.
+    /// Every open approval, oldest first.
     pub fn open_approvals(&self) -> Result<Vec<Approval>, Error> {
         self.all(select!(Approval, "WHERE state = 0 ORDER BY number"), [])
     }
 
-    /// The newest questions, decided or not.
+    /// The newest approvals, decided or not.
     pub fn newest_approvals(&self, limit: usize) -> Result<Vec<Approval>, Error> {
         self.all(select!(Approval, "ORDER BY number DESC LIMIT ?1"), [limit])
     }
@@ -110,7 +110,7 @@ impl Tables<'_> {
         self.move_due(None, approval.due())
     }
 
-    /// Writes how a question ended; its deadline goes with it.
+    /// Writes how an approval ended, and removes its deadline.
     pub fn end_approval(&mut self, before: &Approval, after: &Approval) -> Result<(), Error> {
         update!(self, after, "approvals" SET state, choice, decided_by, answer, ended_at, ended_by WHERE number)?;
         self.concern(|| Concern::Approval(after.number));

@@ -1,4 +1,4 @@
-//! Shared contexts: what is known of each, of its versions, and of who has seen which.
+//! Shared contexts, their versions, and which agent has read which version.
 
 use rusqlite::{Row, params};
 
@@ -17,7 +17,7 @@ worded_enum!(
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
-    /// The record that made it.
+    /// The record that created it.
     pub number: Position,
     pub name: ContextName,
     pub kind: Word,
@@ -30,7 +30,7 @@ pub struct Context {
     pub lock: Option<Lock>,
 }
 
-/// Who alone may write for a while.
+/// The agent that alone may write for a while.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
     /// The record that took it.
@@ -41,28 +41,28 @@ pub struct Lock {
 }
 
 impl Context {
-    /// The row of `due` this context stands for.
+    /// The row of `due` for this context.
     fn due(&self) -> Option<DueItem> {
         let lock = self.lock.as_ref()?;
         Some(DueItem { at: lock.until, what: Due::ContextLock, subject: self.number.0 })
     }
 }
 
-/// One version, without its words.
+/// One version, without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
     pub context: Position,
     pub version: u64,
-    /// The record; its content holds the words.
+    /// Its record, which has the content.
     pub position: Position,
     pub at: Timestamp,
     pub agent: Name,
     pub text: TextPart,
     pub data: bool,
     pub lines: Lines,
-    /// What subscribers were sent.
+    /// The message that subscribers were sent.
     pub message: MessageNo,
-    /// The proposal it writes down, on which everybody asked had agreed.
+    /// The proposal that this version records, after all parties had agreed.
     pub agreement: Option<MessageNo>,
 }
 
@@ -132,7 +132,7 @@ impl Tables<'_> {
         self.all(select!(Context, "ORDER BY name"), [])
     }
 
-    /// Those that are locked, by number; all of them, or one agent's.
+    /// Locked contexts of one agent or of all, by number.
     pub fn locked_contexts(&self, holder: Option<&Name>) -> Result<Vec<Context>, Error> {
         let sql = select!(Context, "WHERE holder IS NOT NULL AND (?1 IS NULL OR holder = ?1) ORDER BY number");
         self.all(sql, [holder])
@@ -157,7 +157,7 @@ impl Tables<'_> {
         )
     }
 
-    /// Gives the lock to somebody, or takes it away, and moves what is due of it along.
+    /// Sets or clears the lock, and updates its row in `due`.
     pub fn set_lock(&mut self, before: &Context, lock: Option<Lock>) -> Result<(), Error> {
         let after = Context { lock, ..before.clone() };
         let lock = after.lock.as_ref();
@@ -212,24 +212,24 @@ impl Tables<'_> {
         self.one(select!(Version, "WHERE context = ?1 AND version = ?2"), params![context, version])
     }
 
-    /// The version a record made, if it made one.
+    /// The version that a record created, if any.
     pub fn version_at(&self, position: Position) -> Result<Option<Version>, Error> {
         self.one(select!(Version, "WHERE position = ?1"), [position])
     }
 
-    /// Versions from one on up to another, both included, oldest first.
+    /// Versions `from` to `to`, both included, oldest first.
     pub fn versions(&self, context: Position, from: u64, to: u64) -> Result<Vec<Version>, Error> {
         let bound = |version: u64| i64::try_from(version).unwrap_or(i64::MAX);
         let sql = select!(Version, "WHERE context = ?1 AND version BETWEEN ?2 AND ?3 ORDER BY version");
         self.all(sql, params![context, bound(from), bound(to)])
     }
 
-    /// The newest version up to one that brought a whole text.
+    /// The newest version, up to this one, with a whole text.
     pub fn whole_text_up_to(&self, context: Position, version: u64) -> Result<Option<u64>, Error> {
         self.newest_version("text = 1", context, version)
     }
 
-    /// The newest version up to one that brought data.
+    /// The newest version, up to this one, with data.
     pub fn data_up_to(&self, context: Position, version: u64) -> Result<Option<u64>, Error> {
         self.newest_version("data = 1", context, version)
     }
@@ -242,12 +242,12 @@ impl Tables<'_> {
         )
     }
 
-    /// Who wrote versions of a context, by name.
+    /// The agents that wrote versions of a context, by name.
     pub fn contributors(&self, context: Position) -> Result<Vec<Name>, Error> {
         self.names("SELECT agent FROM context_contributors WHERE context = ?1 ORDER BY agent", [context])
     }
 
-    /// Who wrote it up to a version, by name.
+    /// The agents that wrote it up to a version, by name.
     pub fn contributors_up_to(&self, context: &Context, version: u64) -> Result<Vec<Name>, Error> {
         if version >= context.version {
             return self.contributors(context.number);
@@ -257,7 +257,7 @@ impl Tables<'_> {
         self.names(sql, params![context.number, version])
     }
 
-    /// The newest version an agent has seen.
+    /// The newest version that an agent has read.
     pub fn version_read(&self, agent: &Name, context: Position) -> Result<Option<u64>, Error> {
         self.maybe("SELECT version FROM context_reads WHERE agent = ?1 AND context = ?2", params![agent, context])
     }
@@ -276,7 +276,7 @@ impl Tables<'_> {
         )
     }
 
-    /// Contexts an agent has seen in an older version than there is, by name, with the version it has seen.
+    /// Contexts that an agent has read only in an older version, by name, with the version it has read.
     pub fn stale_contexts(&self, agent: &Name, limit: usize) -> Result<Vec<(Context, u64)>, Error> {
         let sql = format!(
             "SELECT c.*, r.version FROM ({}) c JOIN context_reads r ON c.number = r.context

@@ -1,4 +1,4 @@
-//! Conversations: which are closed, which are archived, and whose words were erased.
+//! Conversations: which are closed, which are archived, and which content was redacted.
 
 use std::collections::BTreeSet;
 
@@ -11,16 +11,16 @@ use crate::log::{Archive, MessageNo, Position};
 use crate::text::{Label, Name};
 use crate::time::Timestamp;
 
-/// A conversation somebody declared finished.
+/// A conversation that was declared finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closed {
-    /// The record; its content is the outcome.
+    /// The record that closed it; its content is the outcome.
     pub position: Position,
     pub at: Timestamp,
     pub by: Name,
 }
 
-/// What stays known of a message that left the live tables.
+/// What stays known about a message that left the live tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchivedMessage {
     pub number: MessageNo,
@@ -69,7 +69,7 @@ impl Tables<'_> {
         self.column("SELECT number FROM messages WHERE conversation = ?1 ORDER BY number", [conversation])
     }
 
-    /// Whether somebody may still have to do something in it, or a deadline will decide something.
+    /// Whether there may still be something to do in it, or a deadline will decide something.
     pub fn is_open(&self, conversation: &Label) -> Result<bool, Error> {
         self.needs(late::CONVERSATION)?;
         self.needs(late::MESSAGE)?;
@@ -83,8 +83,7 @@ impl Tables<'_> {
         )
     }
 
-    /// Whether anything happened in it after a record: a message, a step of a delivery, an outcome. Words that were
-    /// erased since then count too.
+    /// Whether anything happened in it after a record: a message, a step of a delivery, an outcome, or a redaction.
     pub fn changed_after(&self, conversation: &Label, after: Position) -> Result<bool, Error> {
         self.needs(late::CONVERSATION)?;
         let happened: bool = self.value(
@@ -114,7 +113,7 @@ impl Tables<'_> {
         Ok(false)
     }
 
-    /// By which record the content of this one was erased.
+    /// The record that redacted the content of this one.
     pub fn redaction(&self, position: Position) -> Result<Option<Position>, Error> {
         self.maybe("SELECT redacted_by FROM redactions WHERE position = ?1", [position])
     }
@@ -124,7 +123,7 @@ impl Tables<'_> {
         self.delete_content(position)
     }
 
-    /// Content is no state: the fold may drop it and never asks for it.
+    /// Content is not state: the fold may drop it, and never reads it.
     fn delete_content(&mut self, position: Position) -> Result<(), Error> {
         self.execute("DELETE FROM content WHERE position = ?1", [position])
     }
@@ -166,12 +165,12 @@ impl Tables<'_> {
         Ok((messages, contents))
     }
 
-    /// Archived messages to which something happened after one record and up to another that no record names them for.
+    /// Archived messages that something happened to in this span, through records that do not name them.
     pub fn archived_touched(&self, after: Position, upto: Position) -> Result<Vec<MessageNo>, Error> {
         self.column("SELECT message FROM archived_events WHERE position > ?1 AND position <= ?2", [after, upto])
     }
 
-    /// Whether a result for an archived message came too late.
+    /// Whether this record is a late result for an archived message.
     pub fn was_late(&self, number: MessageNo, position: Position) -> Result<bool, Error> {
         self.value(
             "SELECT EXISTS (SELECT 1 FROM archived_events WHERE position = ?1 AND message = ?2 AND event = ?3)",
@@ -184,11 +183,11 @@ impl Tables<'_> {
         self.all(select!(ArchivedMessage, "WHERE conversation = ?1 ORDER BY number"), [conversation])
     }
 
-    /// Takes a message and everything about its deliveries out of the live tables, and its words out of the database.
+    /// Moves a message and everything about its deliveries out of the live tables, and its content out of the database.
     pub fn archive_message(&mut self, archived: &ArchivedMessage) -> Result<(), Error> {
         self.needs(late::MESSAGE)?;
         for position in self.content_positions(archived.number)? {
-            // A shared context lives on; only the message that told of this version is over.
+            // A shared context lives on; only the message about this version is archived.
             if self.version_at(position)?.is_none() {
                 self.delete_content(position)?;
             }
@@ -209,12 +208,12 @@ impl Tables<'_> {
                 Event::Dead,
                 Event::Expired,
                 Event::Returned,
-                // A default decides a question by no record that names it.
+                // A default decides an approval without a record that names it.
                 Event::Done,
                 crate::text::POSTE
             ],
         )?;
-        // One by one: a later step that only waited for these can be taken now, and is rung for.
+        // One by one, so that a later step that only waited for these is rung for, because it can be claimed now.
         for delivery in self.deliveries_of(archived.number)? {
             self.delete_numbered(delivery.number)?;
         }
@@ -229,7 +228,7 @@ impl Tables<'_> {
         self.insert(archived)
     }
 
-    /// The outcome of a closed conversation goes with it, if its record says one.
+    /// Archives the outcome of a closed conversation, if its record has content.
     pub fn archive_outcome(&mut self, outcome: Position, archive: Position) -> Result<(), Error> {
         if !self.has_content(outcome)? {
             return Ok(());
@@ -238,8 +237,8 @@ impl Tables<'_> {
         self.execute("INSERT INTO archived_content (position, archive) VALUES (?1, ?2)", params![outcome, archive])
     }
 
-    /// The records whose content speaks of a message: its own, and those that say something of its deliveries. Which
-    /// of them have content is known by their headers alone, so a refold without any finds the same.
+    /// The records with content about a message: its own, and those about its deliveries. Only headers are checked for
+    /// content, so a refold, which has no content, finds the same records.
     pub fn content_positions(&self, number: MessageNo) -> Result<Vec<Position>, Error> {
         let Some(message) = self.message(number)? else { return Ok(Vec::new()) };
         let mut positions: Vec<Position> = self
@@ -264,7 +263,7 @@ impl Tables<'_> {
         Ok(with_content)
     }
 
-    /// The ends of runs that worked on other messages, too: what they said belongs to none of them alone, and stays.
+    /// The ends of runs that also worked on other messages. Their content belongs to no single message, so it stays.
     fn said_of_several(&self, number: MessageNo) -> Result<Vec<Position>, Error> {
         let mut found = Vec::new();
         for run in self.runs_of_message(number)? {
@@ -275,7 +274,7 @@ impl Tables<'_> {
         Ok(found)
     }
 
-    /// Whether a record came with content, by its header.
+    /// Whether a record has content, according to its header.
     fn has_content(&self, position: Position) -> Result<bool, Error> {
         Ok(self.record(position)?.is_some_and(|record| record.sealed.envelope.content.is_some()))
     }

@@ -1,4 +1,4 @@
-//! How far the log is folded, and the counters the fold gives numbers from.
+//! How far the log is folded, and the counters from which the fold assigns numbers.
 
 use rusqlite::{Connection, params};
 

@@ -26,12 +26,12 @@ worded_enum!(
 );
 
 impl State {
-    /// Pending or claimed: somebody may still have to do something.
+    /// Pending or claimed: there may still be something to do.
     pub fn is_open(self) -> bool {
         matches!(self, Self::Pending | Self::Claimed)
     }
 
-    /// Ended in a way its sender is told of, and may retry.
+    /// Ended in a way that its sender is notified of and may retry.
     pub fn is_bad_end(self) -> bool {
         matches!(self, Self::Failed | Self::Dead | Self::Expired | Self::Returned)
     }
@@ -112,12 +112,12 @@ pub struct Delivery {
     pub message: MessageNo,
     pub address: Address,
     pub state: State,
-    /// May be claimed now; false until a not-before or retry time has come.
+    /// Whether it can be claimed now; false until its not-before or retry time.
     pub ready: bool,
     pub priority: Priority,
     /// Failed attempts: `fail --retry` and lost leases.
     pub attempts: u32,
-    /// Claims ever made; only the first can be finished without naming a token or session.
+    /// Number of claims ever made. Only the first can be finished without naming a token or session.
     pub claims: u32,
     /// The position of the last winning claim.
     pub token: Option<Position>,
@@ -127,7 +127,7 @@ pub struct Delivery {
     pub ready_at: Option<Timestamp>,
     pub expires_at: Option<Timestamp>,
     pub respond_by: Option<Timestamp>,
-    /// When the missing response was told of. It is told once.
+    /// When its missing response was reported, which happens once.
     pub reminded_at: Option<Timestamp>,
     pub shown_at: Option<Timestamp>,
     pub acked_at: Option<Timestamp>,
@@ -138,17 +138,17 @@ pub struct Delivery {
     /// The record that ended it; its content is the result or the reason.
     pub ended_by: Option<Position>,
     pub reason: Option<EndReason>,
-    /// A bad end that nobody wants to hear of any more.
+    /// When its bad end was dropped, so that it is no longer a dead letter.
     pub dropped_at: Option<Timestamp>,
 }
 
 impl Delivery {
-    /// Somebody may still give the response that was asked for.
+    /// Whether the requested response may still be given.
     pub fn is_awaited(&self) -> bool {
         self.state.is_open() && self.answer.is_none()
     }
 
-    /// The rows of `due` this delivery stands for. The only place that says so.
+    /// The rows of `due` for this delivery. Nothing else computes them.
     fn due(&self) -> impl Iterator<Item = DueItem> + '_ {
         let lease = self.lease_until.filter(|_| self.state == State::Claimed).map(|at| (at, Due::Lease));
         let pending = self.state == State::Pending;
@@ -177,14 +177,15 @@ pub struct EventRow {
 }
 
 impl EventRow {
-    /// Whether the record's content is about this step. A reply or a forward ends a delivery, but speaks for itself.
+    /// Whether the record's content is about this step. A reply or a forward ends a delivery, but its content is its
+    /// own.
     pub fn says_something(&self) -> bool {
         let by_message = [EndReason::Replied, EndReason::Forwarded, EndReason::Settled, EndReason::Defaulted]
             .map(|reason| Some(i64::from(reason.number())));
         match self.event {
             Event::Done => !by_message.contains(&self.value),
             Event::Acked | Event::Failed | Event::AttemptFailed | Event::Late => true,
-            // Dropped along with something else, the words are about that.
+            // If it was dropped together with another record, the content is about that record.
             Event::Dropped => self.value.is_none(),
             Event::GatePassed | Event::GateFailed => true,
             Event::WakeRequested | Event::WakeFailed | Event::RunEnded => true,
@@ -197,7 +198,7 @@ stored!(Delivery in "deliveries": number, message, address, state, ready, priori
     holder, session, lease_until, ready_at, expires_at, shown_at, acked_at, answer, answered_at, ended_at, ended_by, reason,
     respond_by, reminded_at, dropped_at);
 
-/// The most urgent come first in the index of inboxes, so their rank is 0.
+/// The most urgent come first in the inbox index, so their rank is 0.
 mod rank {
     use crate::vocabulary::Priority;
 
@@ -214,7 +215,7 @@ mod rank {
 
 stored!(EventRow in "events": position, delivery, event, at, agent, session, value);
 
-/// No earlier step of the same numbered workflow is unfinished. Deliveries of no such workflow have no row there.
+/// No earlier step of the same numbered workflow is unfinished. Other deliveries have no row in `numbered_steps`.
 pub(crate) const IN_ORDER: &str = "NOT EXISTS (SELECT 1 FROM numbered_steps own JOIN numbered_steps earlier
      ON earlier.workflow = own.workflow AND earlier.step < own.step WHERE own.delivery = deliveries.number)";
 
@@ -233,7 +234,7 @@ impl Tables<'_> {
         self.all(select!(Delivery, "WHERE message = ?1 ORDER BY number"), [message])
     }
 
-    /// Open deliveries to an address, in the order of the inbox.
+    /// Open deliveries to an address, in inbox order.
     pub fn open_deliveries_to(&self, address: &Address, limit: usize) -> Result<Vec<Delivery>, Error> {
         self.needs(late::INBOX)?;
         let sql = select!(Delivery, "WHERE address = ?1 AND state <= 1 ORDER BY state, ready, rank, message LIMIT ?2");
@@ -245,14 +246,14 @@ impl Tables<'_> {
         self.all(select!(Delivery, "WHERE holder = ?1 AND state = 1 ORDER BY token, message"), [holder])
     }
 
-    /// The deliveries one claim won and still holds.
+    /// The deliveries that one claim won and still holds.
     pub fn held_by_token(&self, holder: &Name, token: Position) -> Result<Vec<Delivery>, Error> {
         let sql = select!(Delivery, "WHERE holder = ?1 AND token = ?2 AND state = 1 ORDER BY rank, message");
         self.all(sql, params![holder, token])
     }
 
-    /// The best deliveries to `address` that can be claimed now: priority, then age. One index range. With types, what
-    /// waits there is walked through until enough of them are found.
+    /// The best deliveries to `address` that can be claimed now, by priority, then age. Reads one index range. With
+    /// types, it scans that range until it has found enough.
     pub fn claimable(
         &self,
         address: &Address,
@@ -274,7 +275,7 @@ impl Tables<'_> {
             )?;
             return Ok(found.into_iter().map(|(_, delivery)| delivery).collect());
         }
-        // A group's sender is not among those who may take it.
+        // The sender to a group cannot claim its own message.
         let not_own = match address.is_group() {
             true => "AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.number = message AND m.sender = ?3)",
             false => "AND ?3 IS NOT NULL",
@@ -286,8 +287,8 @@ impl Tables<'_> {
         self.all(&sql, params![address, limit, not_from])
     }
 
-    /// Stores a delivery that was just made: pending, and nothing has happened to it. Every parameter costs, so it names
-    /// only what a new one can have.
+    /// Stores a new delivery, which is pending and untouched. Every parameter costs time, so only the columns that a
+    /// new delivery can have are written.
     pub fn insert_delivery(&mut self, delivery: &Delivery) -> Result<(), Error> {
         const SQL: &str = "INSERT INTO deliveries
              (number, message, address, state, ready, rank, attempts, claims, ready_at, expires_at, respond_by)
@@ -307,7 +308,7 @@ impl Tables<'_> {
         self.delivery_changed(None, delivery)
     }
 
-    /// Writes a changed delivery and moves what is due of it along.
+    /// Writes a changed delivery and updates its rows in `due`.
     pub fn update_delivery(&mut self, before: &Delivery, after: &Delivery) -> Result<(), Error> {
         debug_assert_eq!(before.number, after.number);
         update!(self, after, "deliveries" SET state, ready, attempts, claims, token, holder, session, lease_until, ready_at,
@@ -349,7 +350,7 @@ impl Tables<'_> {
         self.all(sql, params![delivery.message, delivery.number])
     }
 
-    /// The messages a claim won, by number, those that are archived too.
+    /// The messages that a claim won, by number, including archived ones.
     pub fn claimed_at(&self, position: Position) -> Result<Vec<MessageNo>, Error> {
         self.needs(late::EVENTS)?;
         self.column(
@@ -359,8 +360,8 @@ impl Tables<'_> {
         )
     }
 
-    /// Whether the newest claim of this session on the delivery ended because its lease ran out. A claim that was
-    /// released or failed was given up, not lost.
+    /// Whether the session's newest claim on the delivery ended because its lease expired. A claim that was released or
+    /// failed was given up, not lost.
     pub fn session_lost(&self, delivery: &Delivery, agent: &Name, session: &Session) -> Result<bool, Error> {
         let end: Option<Event> = self.maybe(
             "SELECT event FROM events
@@ -386,12 +387,12 @@ impl Tables<'_> {
         Ok(end == Some(Event::LeaseExpired))
     }
 
-    /// Whether the record at `token` is a claim by which this agent won the delivery.
+    /// Whether the record at `token` is a claim with which this agent won the delivery.
     pub fn won_claim(&self, delivery: &Delivery, agent: &Name, token: Position) -> Result<bool, Error> {
         Ok(self.won_by(delivery.message, agent, token)?.is_some_and(|won| won.number == delivery.number))
     }
 
-    /// The delivery of a message that an agent won by the claim at `token`.
+    /// The delivery of a message that an agent won with the claim at `token`.
     pub fn won_by(&self, message: MessageNo, agent: &Name, token: Position) -> Result<Option<Delivery>, Error> {
         self.needs(late::EVENTS)?;
         let number: Option<DeliveryNo> = self.maybe(
@@ -402,7 +403,7 @@ impl Tables<'_> {
         number.map(|number| self.delivery(number)).transpose().map(Option::flatten)
     }
 
-    /// Whether the gates were passed under the claim at `token`.
+    /// Whether the gates passed under the claim at `token`.
     pub fn gate_passed(&self, delivery: &Delivery, token: Position) -> Result<bool, Error> {
         self.value(
             "SELECT EXISTS (SELECT 1 FROM events
@@ -411,7 +412,7 @@ impl Tables<'_> {
         )
     }
 
-    /// How often somebody tried to wake a recipient of it.
+    /// How often there was an attempt to wake one of its recipients.
     pub fn wakes_of(&self, delivery: &Delivery) -> Result<u32, Error> {
         self.value(
             "SELECT count(*) FROM events WHERE message = ?1 AND delivery = ?2 AND event IN (?3, ?4)",
@@ -425,7 +426,7 @@ impl Tables<'_> {
         self.one(sql, params![holder, message])
     }
 
-    /// Whether it was put before the agent, in whatever session.
+    /// Whether it was shown to the agent, in any session.
     pub fn was_shown_to(&self, delivery: DeliveryNo, agent: &Name) -> Result<bool, Error> {
         self.value("SELECT EXISTS (SELECT 1 FROM shown WHERE delivery = ?1 AND agent = ?2)", params![delivery, agent])
     }
@@ -453,7 +454,7 @@ impl Tables<'_> {
 }
 
 impl Tables<'_> {
-    /// Walks one range of the inbox index and keeps what `takes`, up to `limit`.
+    /// Scans one range of the inbox index and keeps what `takes` accepts, up to `limit`.
     pub fn scan_inbox(
         &self,
         condition: &str,
@@ -481,7 +482,8 @@ impl Tables<'_> {
             .ok_or_else(|| Error::Damaged(format!("message {} has deliveries but no row", delivery.message)))
     }
 
-    /// Walks what can be taken at an address with one priority, from a message on, for as long as `look` wants more.
+    /// Visits what can be claimed at an address with one priority, starting at a message, for as long as `look` wants
+    /// more.
     pub fn walk_stored(
         &self,
         address: &Address,
@@ -504,7 +506,7 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Walks the deliveries that one of four events happened to after a position, for as long as `look` wants more.
+    /// Visits the deliveries that one of four events happened to after a position, for as long as `look` wants more.
     pub fn walk_came_back(
         &self,
         after: Position,

@@ -1,4 +1,4 @@
-//! What will be due, and when. Every noun that knows a deadline keeps its rows here; a tick settles them.
+//! What is due when. Everything with a deadline has its rows here, and a tick settles them.
 
 use rusqlite::params;
 
@@ -32,20 +32,20 @@ worded_enum!(
 pub struct DueItem {
     pub at: Timestamp,
     pub what: Due,
-    /// The number of what is due: which table it is of, `what` says.
+    /// The number of the thing that is due; `what` says in which table.
     pub subject: u64,
 }
 
 stored!(DueItem in "due": at, what, subject);
 
 impl Tables<'_> {
-    /// The id of the tick that settles this item before any other. It is derived from what is due, so that many machines that
-    /// see the same thing due make one tick of it.
+    /// The id of the tick that settles this item first. It is derived from what is due, so that machines that see the
+    /// same item propose a single tick.
     pub fn tick_id(&self, first: DueItem) -> Result<RecordId, Error> {
         self.next_id(&format!("{TICK_IDS}{}/{}/{}", first.at.ms(), first.what, first.subject))
     }
 
-    /// Moves what is due of a row along with it.
+    /// Replaces the `due` rows of a changed row.
     pub(super) fn move_due(
         &mut self,
         before: impl IntoIterator<Item = DueItem>,
@@ -61,12 +61,12 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// When the next thing is due. One look at one index.
+    /// When the next thing is due. One index lookup.
     pub fn next_due(&self) -> Result<Option<Timestamp>, Error> {
         self.value("SELECT min(at) FROM due", [])
     }
 
-    /// What is due before anything else, if it is time.
+    /// The first item that is due, if it is time.
     pub(crate) fn first_due(&self, now: Timestamp) -> Result<Option<DueItem>, Error> {
         Ok(self.due_at(now, 1)?.pop())
     }
@@ -75,7 +75,7 @@ impl Tables<'_> {
         self.all(select!(DueItem, "WHERE at <= ?1 ORDER BY at, what, subject LIMIT ?2"), params![now, limit])
     }
 
-    /// Whether a row of `due` still stands.
+    /// Whether a row of `due` still exists.
     pub fn is_due(&self, item: DueItem) -> Result<bool, Error> {
         self.value(
             "SELECT EXISTS (SELECT 1 FROM due WHERE at = ?1 AND what = ?2 AND subject = ?3)",

@@ -1,4 +1,4 @@
-//! Rules that tell people of mail: how far each has come, who sees to it, and what it could not tell.
+//! Notification rules: the cursor of each, its holder, and the notifications that failed.
 
 use rusqlite::{Row, params};
 
@@ -9,13 +9,13 @@ use crate::log::{MessageNo, Position};
 use crate::text::{Label, Name};
 use crate::time::Timestamp;
 
-/// A rule somebody took once.
+/// A rule that was taken at least once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handler {
-    /// Counted from 1; what is due of it goes by this.
+    /// Starts at 1; identifies the rule in `due`.
     pub number: u64,
     pub rule: Label,
-    /// Everything up to here was seen to.
+    /// Everything up to here was processed.
     pub cursor: Position,
     pub lease: Option<HandlerLease>,
 }
@@ -34,7 +34,7 @@ impl Handler {
     }
 }
 
-/// A message a rule could not tell of.
+/// A message that a rule could not notify about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Untold {
     pub rule: Label,
@@ -72,12 +72,12 @@ impl Tables<'_> {
         self.one(select!(Handler, "WHERE number = ?1"), [number])
     }
 
-    /// By name.
+    /// All rules, by name.
     pub fn handlers(&self) -> Result<Vec<Handler>, Error> {
         self.all(select!(Handler, "ORDER BY rule"), [])
     }
 
-    /// Those somebody sees to: this agent, or anybody.
+    /// The rules held by this agent, or by any.
     pub fn held_handlers(&self, holder: Option<&Name>) -> Result<Vec<Handler>, Error> {
         let sql = select!(Handler, "WHERE holder IS NOT NULL AND (?1 IS NULL OR holder = ?1) ORDER BY number");
         self.all(sql, [holder])
@@ -120,7 +120,7 @@ impl Tables<'_> {
         self.one(sql, params![rule, message])
     }
 
-    /// Of a rule, or of all of them, the oldest message first.
+    /// Failed notifications of one rule or of all, by rule, oldest message first.
     pub fn all_untold(&self, rule: Option<&Label>, limit: usize) -> Result<Vec<Untold>, Error> {
         let whose = if rule.is_some() { "rule = ?1" } else { "?1 IS NULL" };
         let sql = format!("{} WHERE {whose} ORDER BY rule, message LIMIT ?2", Untold::SELECT);

@@ -1,4 +1,4 @@
-//! Handoffs: who offered what to whom, and what became of it.
+//! Handoffs: their sender, recipient and outcome.
 
 use rusqlite::params;
 
@@ -26,7 +26,7 @@ worded_enum!(
 );
 
 impl HandoffState {
-    /// What the end of its delivery means for a handoff that nobody has decided about.
+    /// What the end of its delivery means for an undecided handoff.
     fn of_end(state: State) -> Option<Self> {
         match state {
             State::Failed => Some(Self::Failed),
@@ -40,7 +40,7 @@ impl HandoffState {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handoff {
-    /// That of its message.
+    /// The number of its message.
     pub number: MessageNo,
     pub position: Position,
     pub at: Timestamp,
@@ -55,7 +55,7 @@ pub struct Handoff {
     pub decision: Option<Position>,
     pub decided_at: Option<Timestamp>,
     pub decided_by: Option<Name>,
-    /// The message that told the sender.
+    /// The message that notified the sender.
     pub answer: Option<MessageNo>,
 }
 
@@ -83,14 +83,14 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Writes somebody's word about a handoff.
+    /// Writes the decision on a handoff.
     pub fn decide_handoff(&mut self, handoff: &Handoff) -> Result<(), Error> {
         update!(self, handoff, "handoffs" SET state, overridden, decision, decided_at, decided_by, answer WHERE number)?;
         self.concern(|| Concern::Handoff(handoff.number));
         Ok(())
     }
 
-    /// A delivery ended or began anew: a handoff that nobody has decided about goes with it.
+    /// Updates an undecided handoff when its delivery ended or is pending again.
     pub fn move_handoff(&mut self, number: MessageNo, state: State) -> Result<(), Error> {
         let moved = match HandoffState::of_end(state) {
             Some(moved) => moved,

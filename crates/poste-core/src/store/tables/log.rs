@@ -1,4 +1,4 @@
-//! The log's own rows: envelopes, content, ids, refusals.
+//! The rows of the log itself: envelopes, content, ids, refusals.
 
 use rusqlite::{Connection, Row, params};
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use crate::log::{Arrived, Entry, Head, MalformedRecord, MessageNo, Position, Rec
 use crate::text::RecordId;
 use crate::time::Timestamp;
 
-/// What is known of an id.
+/// What is known about an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdRow {
     pub position: Position,
@@ -36,8 +36,8 @@ pub const REPEAT: &str = "repeat";
 
 stored!(Refused in "outcomes": code, reason);
 
-/// Selects the positions of records whose content the office does not keep. Those of a kind that only a newer program knows
-/// are folded again by it, and need theirs.
+/// Selects the positions of records whose content the office does not keep. Records of a kind that only a newer program
+/// knows keep theirs, because the newer program folds them again.
 pub const WITHOUT_CONTENT: &str = "SELECT position FROM outcomes WHERE code <> 'unknown_kind'";
 
 impl Tables<'_> {
@@ -50,10 +50,10 @@ impl Tables<'_> {
             .optional()
     }
 
-    /// The first id derived from what a record is about that no record has.
+    /// The first unused id derived from what a record is about.
     ///
-    /// A record may be refused, and then its id is taken for ever; and the same thing may have to be done once more. Whoever
-    /// has folded such a record takes the next id.
+    /// A refused record keeps its id forever, and the same thing may have to be done more than once. A process that has
+    /// folded such a record takes the next id.
     pub fn next_id(&self, base: &str) -> Result<RecordId, Error> {
         let mut attempt = 1_u64;
         loop {
@@ -66,7 +66,7 @@ impl Tables<'_> {
         }
     }
 
-    /// Ids made by this program rise with time, so most new ones are known to be new without looking for them.
+    /// Ids made by this program increase with time, so most new ones are known to be new without a lookup.
     fn is_above_all(&self, id: &RecordId) -> Result<bool, Error> {
         let mut cache = self.cache.borrow_mut();
         let greatest = match &mut cache.greatest_id {
@@ -76,13 +76,13 @@ impl Tables<'_> {
         Ok(greatest.as_ref().is_none_or(|greatest| id > greatest))
     }
 
-    /// Puts a record at the end of the log, without its content. `chain` is that of the log with it.
+    /// Appends a record to the log, without its content. `chain` is the chain including this record.
     pub fn insert_record(&mut self, record: &Record, chain: Digest) -> Result<(), Error> {
         debug_assert_eq!(chain, record.chain(&self.cursor.head.chain));
         self.insert_row(record.position, record.at, record.sealed.bytes(), chain, false)
     }
 
-    /// As [`insert_record`](Self::insert_record), for bytes that are none.
+    /// Like [`insert_record`](Self::insert_record), for bytes that are not a valid record.
     pub fn insert_malformed(&mut self, record: &MalformedRecord, chain: Digest) -> Result<(), Error> {
         debug_assert_eq!(chain, record.chain(&self.cursor.head.chain));
         self.insert_row(record.position, record.at, &record.bytes, chain, true)
@@ -103,7 +103,7 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Keeps what a record says, if it says anything.
+    /// Stores the content of a record, if it has any.
     pub fn insert_content(&mut self, record: &Record) -> Result<(), Error> {
         const SQL: &str = "INSERT INTO content (position, subject, bytes) VALUES (?1, ?2, ?3)";
         let Some(content) = &record.sealed.content else { return Ok(()) };
@@ -150,7 +150,7 @@ impl Tables<'_> {
         self.one(select!(Refused, "WHERE position = ?1"), [position])
     }
 
-    /// Keeps an answer for another process of this machine, and forgets old ones.
+    /// Keeps an answer for another process of this machine, and deletes old ones.
     pub fn keep_answer(&mut self, position: Position, verdict: &Verdict) -> Result<(), Error> {
         let verdict = serde_json::to_string(verdict).map_err(|error| Error::Damaged(error.to_string()))?;
         self.execute("INSERT INTO answers (position, verdict) VALUES (?1, ?2)", params![position, verdict])?;
@@ -158,14 +158,14 @@ impl Tables<'_> {
         self.execute("DELETE FROM answers WHERE position <= ?1", [oldest])
     }
 
-    /// What this machine was answered at a position, if that is still kept.
+    /// The answer this machine got at a position, if it is still kept.
     pub fn answer(&self, position: Position) -> Result<Option<Verdict>, Error> {
         let kept: Option<String> = self.maybe("SELECT verdict FROM answers WHERE position = ?1", [position])?;
-        // One of a newer program may say more than this one can read. It is told as well as the tables can.
+        // A newer program's answer may not parse here. The caller then answers from the tables as well as it can.
         Ok(kept.and_then(|kept| serde_json::from_str(&kept).ok()))
     }
 
-    /// Whether the office keeps what a record says: not if it was refused or repeats another.
+    /// Whether the office keeps the content of a record. It does not if the record was refused or repeats another.
     pub fn keeps_content(&self, position: Position) -> Result<bool, Error> {
         let refusal = self.refusal(position)?;
         Ok(refusal.is_none_or(|refused| refused.code == Code::UnknownKind.word()))
@@ -184,7 +184,7 @@ impl Tables<'_> {
         Ok(records)
     }
 
-    /// The last record before a moment, or 0. Time never runs back in a log, so halving finds it.
+    /// The last record before a time, or 0. Time never decreases in a log, so a binary search finds it.
     pub fn last_before(&self, at: Timestamp) -> Result<Position, Error> {
         let (mut low, mut high) = (0, self.cursor.head.position.0);
         let mut statement = self.conn.prepare_cached("SELECT at FROM log WHERE position = ?1")?;
@@ -196,12 +196,12 @@ impl Tables<'_> {
         Ok(Position(low))
     }
 
-    /// What the log hashed to at a record; none if there is no such record.
+    /// The chain of the log at a record; `None` if there is no such record.
     pub fn chain_at(&self, position: Position) -> Result<Option<Digest>, Error> {
         self.maybe("SELECT chain FROM log WHERE position = ?1", [position])
     }
 
-    /// The record at a position; none if there are only bytes that are none.
+    /// The record at a position; `None` if the bytes there are not a valid record.
     pub fn record(&self, position: Position) -> Result<Option<Record>, Error> {
         let sql = "SELECT position, at, envelope FROM log WHERE position = ?1 AND malformed = 0";
         let found: Option<(Position, Timestamp, Vec<u8>)> = self.one(sql, [position])?;
@@ -209,25 +209,25 @@ impl Tables<'_> {
     }
 }
 
-/// Reads `position, at, envelope` of a record.
+/// Reads a record from `position, at, envelope`.
 pub fn record_row(row: &Row<'_>) -> Result<Record, Error> {
     open_record(row.get(0)?, row.get(1)?, row.get(2)?)
 }
 
-/// Reads `position, at, envelope, malformed`.
+/// Reads an entry from `position, at, envelope, malformed`.
 pub fn entry_row(row: &Row<'_>) -> Result<Entry, Error> {
     open_entry(row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)
 }
 
-/// A record from its columns: checked and decoded.
+/// A record from its columns, checked and decoded.
 fn open_record(position: Position, at: Timestamp, envelope: Vec<u8>) -> Result<Record, Error> {
     let sealed =
         Sealed::open(envelope).map_err(|malformed| Error::Damaged(format!("record {position}: {malformed}")))?;
     Ok(Record { position, at, sealed })
 }
 
-/// An entry from its columns. What could be read once must be readable, and what never could must not have become so:
-/// anything else is damage.
+/// An entry from its columns. A record must still parse, and malformed bytes must still be malformed: anything else is
+/// damage.
 pub fn open_entry(position: Position, at: Timestamp, bytes: Vec<u8>, is_malformed: bool) -> Result<Entry, Error> {
     if !is_malformed {
         return open_record(position, at, bytes).map(Entry::Record);
@@ -244,7 +244,7 @@ pub fn open_entry(position: Position, at: Timestamp, bytes: Vec<u8>, is_malforme
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContentRow {
     pub subject: String,
-    /// `None`: a blob has them.
+    /// `None` if they are in a blob.
     pub bytes: Option<Vec<u8>>,
 }
 

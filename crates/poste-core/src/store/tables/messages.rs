@@ -1,4 +1,4 @@
-//! Messages: what the fold must know of each. What people wrote is in `content`, the rest in the envelope.
+//! Messages: what the fold needs of each. What people wrote is in `content`, the rest in the envelope.
 
 use serde::{Deserialize, Serialize};
 
@@ -58,16 +58,16 @@ pub struct Message {
     pub forward_of: Option<MessageNo>,
     pub wants_response: bool,
     pub respond_by: Option<Timestamp>,
-    /// Not to be delivered before.
+    /// Not to be delivered before this time.
     pub ready_at: Option<Timestamp>,
     pub expires_at: Option<Timestamp>,
     pub workflow: Option<Label>,
     pub step: Option<Label>,
     pub topic: Option<Topic>,
     pub notice: Option<Notice>,
-    /// The delivery a notice is about.
+    /// The delivery that a notice is about.
     pub about: Option<DeliveryNo>,
-    /// How many runs it came out of, one after the other: a loop of agents shows by it.
+    /// Length of the chain of runs that led to it. A loop of agents shows up as a growing number.
     pub hops: u32,
 }
 
@@ -80,7 +80,7 @@ impl Tables<'_> {
         self.one(select!(Message, "WHERE number = ?1"), [number])
     }
 
-    /// The first message that was stored after a position. Numbers rise with positions, so halving finds it.
+    /// The first message stored after a position. Numbers increase with positions, so a binary search finds it.
     pub fn first_number_after(&self, after: Position) -> Result<MessageNo, Error> {
         let (mut low, mut high) = (1, self.cursor.message_last.0 + 1);
         while low < high {
@@ -94,7 +94,7 @@ impl Tables<'_> {
         Ok(MessageNo(low))
     }
 
-    /// Where a message stands in the log, also when it is archived.
+    /// The log position of a message, live or archived.
     pub fn position_of(&self, number: MessageNo) -> Result<Option<Position>, Error> {
         let live = self.maybe("SELECT position FROM messages WHERE number = ?1", [number])?;
         match live {

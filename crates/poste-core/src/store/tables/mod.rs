@@ -1,6 +1,6 @@
-//! The typed tables the fold works on: the one place that writes SQL for state.
+//! The typed tables that the fold works on. All SQL for state is here.
 //!
-//! Reads take `&Tables`, writes `&mut Tables`, so the compiler keeps the fold's deciding half from writing.
+//! Reads take `&Tables` and writes `&mut Tables`, so the compiler keeps the deciding half of the fold from writing.
 
 #[macro_use]
 mod rows;
@@ -59,24 +59,24 @@ use crate::log::MessageNo;
 use crate::text::{RecordId, TypeName};
 use crate::vocabulary::Urgency;
 
-/// The tables of one office inside one transaction, with the cursor kept in memory until [`Tables::flush`].
+/// The tables of one office inside one transaction. The cursor is kept in memory until [`Tables::flush`].
 #[derive(Debug)]
 pub struct Tables<'conn> {
     conn: &'conn Connection,
     pub cursor: Cursor,
-    /// The cursor as the file has it: flushing an unchanged one writes nothing.
+    /// The cursor as stored in the file. Flushing an unchanged one writes nothing.
     stored: Cursor,
     cache: RefCell<Cache>,
     kept: Kept<'conn>,
-    /// How to make the indexes that are left out so far.
+    /// The SQL of indexes that have been left out so far.
     left_out: RefCell<BTreeMap<&'static str, String>>,
-    /// What is changed, if somebody wants to know.
+    /// What changed, if the caller wants to know.
     changes: Option<Box<Changes>>,
-    /// The message that was stored last, and its urgency: its deliveries follow.
+    /// The last stored message and its urgency, for the deliveries that follow.
     newest_message: Option<(MessageNo, Urgency)>,
 }
 
-/// Indexes a log can be folded without until a record asks for what they find. Many logs never ask for all of them.
+/// Indexes that a log can be folded without until a record needs them. Many logs never need all of them.
 mod late {
     pub(super) const CONVERSATION: &str = "messages_conversation";
     pub(super) const MESSAGE: &str = "deliveries_message";
@@ -85,7 +85,8 @@ mod late {
     pub(super) const ALL: [&str; 4] = [CONVERSATION, MESSAGE, INBOX, EVENTS];
 }
 
-/// The statements every record needs, kept at hand: looking one up by its text costs as much as a small one takes.
+/// Statements that every record needs, kept at hand because looking one up by its text takes as long as running a small
+/// one.
 #[derive(Default)]
 struct Kept<'conn> {
     id: RefCell<Option<CachedStatement<'conn>>>,
@@ -103,7 +104,7 @@ impl std::fmt::Debug for Kept<'_> {
     }
 }
 
-/// The statement in its place, prepared on first use.
+/// The statement in `place`, prepared on first use.
 fn kept<'a, 'conn>(
     place: &'a mut Option<CachedStatement<'conn>>,
     conn: &'conn Connection,
@@ -115,18 +116,18 @@ fn kept<'a, 'conn>(
     }
 }
 
-/// What every send asks for again. Right as long as these tables are the only writer: they live inside one
-/// transaction, and whoever writes one of these rows forgets it here.
+/// What every send asks for again. This is correct because these tables are the only writer: they live inside one
+/// transaction, and code that writes one of these rows also removes it here.
 #[derive(Debug, Default)]
 struct Cache {
     agents: BTreeMap<String, Option<Agent>>,
     policy: Option<PolicyRow>,
     types: BTreeMap<TypeName, TypeDefaults>,
-    /// The greatest id there is, if it was asked for and there is one.
+    /// The greatest id, if it was asked for and there is one.
     greatest_id: Option<Option<RecordId>>,
 }
 
-/// More agents than this are not remembered: a cache must not grow with the office.
+/// Maximum number of cached agents, so that the cache does not grow with the office.
 const CACHED_AGENTS_MAX: usize = 1_024;
 
 impl<'conn> Tables<'conn> {
@@ -144,7 +145,7 @@ impl<'conn> Tables<'conn> {
         })
     }
 
-    /// Tables a whole log is to be folded into, still empty: indexes are made when they are first needed.
+    /// Empty tables that a whole log will be folded into. Indexes are created when they are first needed.
     pub(crate) fn to_refold(conn: &'conn Connection) -> Result<Self, Error> {
         let mut tables = Self::load(conn)?;
         for name in late::ALL {
@@ -155,13 +156,13 @@ impl<'conn> Tables<'conn> {
         Ok(tables)
     }
 
-    /// Whoever looks for rows by one of the late indexes says so first.
+    /// Must be called before a query that uses one of the late indexes.
     fn needs(&self, index: &'static str) -> Result<(), Error> {
         let sql = self.left_out.borrow_mut().remove(index);
         sql.map_or(Ok(()), |sql| Ok(self.conn.execute_batch(&sql)?))
     }
 
-    /// For views, which may look for anything.
+    /// For views, which may query anything.
     pub(crate) fn needs_all(&self) -> Result<(), Error> {
         late::ALL.into_iter().try_for_each(|index| self.needs(index))
     }
@@ -175,7 +176,7 @@ impl<'conn> Tables<'conn> {
         self.cursor != self.stored
     }
 
-    /// Writes the cursor. Must be the last thing before the commit.
+    /// Writes the cursor. Must be the last step before the commit.
     pub fn flush(&mut self) -> Result<(), Error> {
         if self.changed() {
             self.cursor.write(self.conn)?;
@@ -185,7 +186,7 @@ impl<'conn> Tables<'conn> {
     }
 }
 
-/// One row, or none.
+/// Turns a missing row into `None`.
 pub(crate) trait Optional<T> {
     fn optional(self) -> Result<Option<T>, Error>;
 }

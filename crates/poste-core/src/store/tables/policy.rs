@@ -1,4 +1,4 @@
-//! The office's policy: settings and types that were proposed from a `poste.toml`.
+//! The office's policy: settings and types proposed from a `poste.toml`.
 
 use rusqlite::params;
 
@@ -11,7 +11,7 @@ use crate::text::{Label, TypeName};
 use crate::time::Timestamp;
 use crate::vocabulary::{self, Priority, Urgency};
 
-/// The newest policy and where it came from. Version 0 is the built-in one.
+/// The newest policy and the machine it is from. Version 0 is the built-in one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyRow {
     pub version: u64,
@@ -23,14 +23,14 @@ pub struct PolicyRow {
 
 impl Default for PolicyRow {
     fn default() -> Self {
-        // Asked for with every send of an office that has no poste.toml.
+        // Cached, because every send in an office without a poste.toml asks for it.
         static BUILT_IN: std::sync::OnceLock<Digest> = std::sync::OnceLock::new();
         let digest = *BUILT_IN.get_or_init(|| Policy::digest_of(&Settings::default(), &[]));
         Self { version: 0, machine: String::new(), host: String::new(), digest, settings: Settings::default() }
     }
 }
 
-/// What a type implies, after the office's policy.
+/// What a type implies under the office's policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypeDefaults {
     pub priority: Priority,
@@ -39,7 +39,7 @@ pub struct TypeDefaults {
     pub response: bool,
     pub max_attempts: u32,
     pub retry_delay_ms: i64,
-    /// How long it may wait unseen; `None`: for ever.
+    /// How long it may wait unseen; `None` means forever.
     pub patience_ms: Option<i64>,
 }
 
@@ -82,12 +82,12 @@ impl Tables<'_> {
             .unwrap_or_default())
     }
 
-    /// The digest of what this machine last proposed.
+    /// The digest of the policy that this machine last proposed.
     pub fn policy_last_proposed(&self, machine: &Label) -> Result<Option<Digest>, Error> {
         self.maybe("SELECT digest FROM policies WHERE machine = ?1 ORDER BY version DESC LIMIT 1", [machine])
     }
 
-    /// The newest version this machine proposed, or 0.
+    /// The newest version that this machine proposed, or 0.
     pub fn policy_version_of(&self, machine: &Label) -> Result<u64, Error> {
         self.value("SELECT coalesce(max(version), 0) FROM policies WHERE machine = ?1", [machine])
     }
@@ -121,13 +121,13 @@ impl Tables<'_> {
         self.insert_all(&policy.types)
     }
 
-    /// Defaults of a type: the office's own, else the built-in ones, else it is unknown.
+    /// Defaults of a type: the office's own, or else the built-in ones. `None` if the type is unknown.
     pub fn type_defaults(&self, name: &TypeName) -> Result<Option<TypeDefaults>, Error> {
         if let Some(known) = self.cache.borrow().types.get(name) {
             return Ok(Some(known.clone()));
         }
         let defaults = self.read_type_defaults(name)?;
-        // An unknown name is not remembered: there is no end of them.
+        // Unknown names are not cached, because there is no limit to them.
         if let Some(defaults) = &defaults {
             self.cache.borrow_mut().types.insert(name.clone(), defaults.clone());
         }
@@ -160,7 +160,7 @@ impl Tables<'_> {
         }))
     }
 
-    /// What the policy in force says of a type, if it says anything.
+    /// What the current policy says about a type, if anything.
     pub fn own_type(&self, name: &TypeName) -> Result<Option<PolicyType>, Error> {
         self.one(select!(PolicyType, "WHERE name = ?1"), [name])
     }

@@ -1,4 +1,4 @@
-//! Paths that are held, and those that were.
+//! Reserved paths, current and past.
 
 use rusqlite::{Row, params};
 
@@ -16,14 +16,14 @@ use crate::vocabulary::worded_enum;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reservation {
     pub number: ReservationNo,
-    /// The record that took it last; its content says what for.
+    /// The record that last took it; its content says what for.
     pub position: Position,
     pub at: Timestamp,
     pub agent: Name,
     pub pattern: Pattern,
     pub shared: bool,
     pub until: Timestamp,
-    /// The record that last moved its end, if another one did.
+    /// The record that last extended it, if another one did.
     pub renewed: Option<Position>,
 }
 
@@ -59,7 +59,7 @@ impl TryFrom<&Row<'_>> for PastReservation {
 stored!(Reservation in "reservations": number, position, at, agent, pattern, shared, until, renewed);
 
 impl Reservation {
-    /// The row of `due` it stands for.
+    /// The row of `due` for this reservation.
     fn due(&self) -> Option<DueItem> {
         Some(DueItem { at: self.until, what: Due::Reservation, subject: self.number.0 })
     }
@@ -74,7 +74,7 @@ impl Tables<'_> {
         self.one(select!(Reservation, "WHERE agent = ?1 AND pattern = ?2"), params![agent, pattern])
     }
 
-    /// What an agent holds, by pattern.
+    /// An agent's reservations, by pattern.
     pub fn reservations_of(&self, agent: &Name) -> Result<Vec<Reservation>, Error> {
         self.all(select!(Reservation, "WHERE agent = ?1 ORDER BY pattern"), [agent])
     }
@@ -83,13 +83,13 @@ impl Tables<'_> {
         self.value("SELECT count(*) FROM reservations WHERE agent = ?1", [agent])
     }
 
-    /// Everything that is held, by number.
+    /// All current reservations, by number.
     pub fn reservations(&self) -> Result<Vec<Reservation>, Error> {
         self.all(select!(Reservation, "ORDER BY number"), [])
     }
 
-    /// Whatever is held that may have a path in common with paths that begin with `prefix`: one beginning is the
-    /// beginning of the other. In the order of their beginnings, so that everybody finds the same one first.
+    /// Reservations that may share a path with patterns beginning with `prefix`: one prefix begins with the other.
+    /// Ordered by prefix, so that every machine finds the same conflict first.
     pub fn reservations_near(&self, prefix: &[u8]) -> Result<Vec<Reservation>, Error> {
         let Some((last, before)) = prefix.split_last() else {
             return self.all(select!(Reservation, "ORDER BY prefix, number"), []);
@@ -99,7 +99,7 @@ impl Tables<'_> {
             let shorter = select!(Reservation, "WHERE prefix = ?1 ORDER BY number");
             found.extend(self.all::<Reservation>(shorter, [&prefix[..length]])?);
         }
-        // A path may end with the byte ff; then everything from here on is looked at, and compared.
+        // If the path ends with the byte ff, everything from here on is a candidate, and the caller compares it.
         let end = last.checked_add(1).map(|next| [before, &[next]].concat());
         let end = end.unwrap_or_else(|| vec![u8::MAX; prefix.len() + 1]);
         let longer = select!(Reservation, "WHERE prefix >= ?1 AND prefix < ?2 ORDER BY prefix, number");
@@ -144,7 +144,7 @@ impl Tables<'_> {
         self.move_due(before.due(), after.due())
     }
 
-    /// It leaves what is held, and stays known.
+    /// Moves it from the current reservations to the past ones.
     pub fn end_reservation(&mut self, past: &PastReservation) -> Result<(), Error> {
         let PastReservation { reservation, ended_at, ended_by, reason } = past;
         self.execute(
@@ -163,12 +163,12 @@ impl Tables<'_> {
         self.one(select!(PastReservation, "WHERE number = ?1"), [number])
     }
 
-    /// What a record ended, by number.
+    /// The reservations that a record ended, by number.
     pub fn reservations_ended_by(&self, position: Position) -> Result<Vec<PastReservation>, Error> {
         self.all(select!(PastReservation, "WHERE ended_by = ?1 ORDER BY number"), [position])
     }
 
-    /// What ended last, of one agent or of all, the newest first.
+    /// Past reservations of one agent or of all, newest first.
     pub fn past_reservations(&self, agent: Option<&Name>, limit: usize) -> Result<Vec<PastReservation>, Error> {
         let whose = if agent.is_some() { "agent = ?1" } else { "?1 IS NULL" };
         let sql = format!("{} WHERE {whose} ORDER BY ended_by DESC, number DESC LIMIT ?2", PastReservation::SELECT);

@@ -1,4 +1,4 @@
-//! How rows are read and written.
+//! Reading and writing rows.
 
 use rusqlite::types::FromSql;
 use rusqlite::{Params, Row, Statement};
@@ -6,7 +6,7 @@ use rusqlite::{Params, Row, Statement};
 use super::{Optional as _, Tables};
 use crate::error::Error;
 
-/// What is read from a row: a tuple of columns, or a type that says in which columns it is kept.
+/// Anything read from a row: a tuple of columns, or a type that declares its columns.
 pub(crate) trait FromRow: for<'row> TryFrom<&'row Row<'row>, Error = rusqlite::Error> {}
 
 impl<T: for<'row> TryFrom<&'row Row<'row>, Error = rusqlite::Error>> FromRow for T {}
@@ -16,7 +16,7 @@ pub(super) trait Selected: FromRow {
     const SELECT: &'static str;
 }
 
-/// A type whose fields are the columns of one table. [`stored!`] writes it.
+/// A type whose fields are the columns of one table. Implemented by [`stored!`].
 pub(crate) trait Stored: FromRow {
     const COLUMNS: &'static str;
     const INSERT: &'static str;
@@ -25,8 +25,8 @@ pub(crate) trait Stored: FromRow {
     fn write(&self, statement: &mut Statement<'_>) -> rusqlite::Result<usize>;
 }
 
-/// Says in which columns of a table the fields of a type are kept: `field`, `field as column` where the names differ, and
-/// `field with module` where the module's `get` and `put` turn one into the other.
+/// Declares the columns that hold the fields of a type: `field`, `field as column` if the names differ, and `field with
+/// module` if the module's `get` and `put` convert between them.
 macro_rules! stored {
     ($row:ident in $table:literal: $first:ident, $($field:ident $(as $column:ident)? $(with $with:ident)?),+ $(,)?) => {
         impl $crate::store::tables::rows::Stored for $row {
@@ -87,7 +87,7 @@ macro_rules! column {
     };
 }
 
-/// The text of a query, put together once: `select!(Handoff, "WHERE number = ?1")`.
+/// The text of a query, assembled once: `select!(Handoff, "WHERE number = ?1")`.
 macro_rules! select {
     ($row:ty, $rest:literal) => {{
         static SQL: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
@@ -97,7 +97,7 @@ macro_rules! select {
     }};
 }
 
-/// Writes fields of a row that is there: `update!(self, handoff, "handoffs" SET state, answer WHERE number)`.
+/// Updates fields of an existing row: `update!(self, handoff, "handoffs" SET state, answer WHERE number)`.
 macro_rules! update {
     ($tables:expr, $row:expr, $table:literal SET $first:ident $(, $field:ident)* WHERE $key:ident $(AND $other:ident)?) => {
         $tables.execute(
@@ -121,7 +121,7 @@ impl Tables<'_> {
         Ok(self.conn.prepare_cached(sql)?.query_map(params, |row| T::try_from(row))?.collect::<Result<_, _>>()?)
     }
 
-    /// The first column of the one row there is.
+    /// The first column of the only row.
     pub(crate) fn value<T: FromSql>(&self, sql: &str, params: impl Params) -> Result<T, Error> {
         Ok(self.conn.prepare_cached(sql)?.query_row(params, |row| row.get(0))?)
     }

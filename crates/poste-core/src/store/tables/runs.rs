@@ -1,4 +1,4 @@
-//! Runs that dispatchers started, what they worked on, and what is held back from being started.
+//! Runs that dispatchers started, their messages, and holds that keep messages and agents from being started.
 
 use rusqlite::{Row, params};
 
@@ -13,16 +13,16 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunRow {
     pub run: Session,
-    /// Of its start, and so the token of every message it took.
+    /// The position of its start, which is also the token of every message it claimed.
     pub position: Position,
     pub at: Timestamp,
     pub agent: Name,
     pub runner: String,
-    /// Where its processes are, and what they are called there for people.
+    /// The machine its processes are on, with the host name for people next to it.
     pub machine: Label,
     pub host: String,
     pub supervisor: SessionProcess,
-    /// Of its messages, the longest chain of runs one came out of.
+    /// The longest chain of runs that led to one of its messages.
     pub hops: u32,
     pub end: Option<RunEnded>,
 }
@@ -43,17 +43,17 @@ impl RunRow {
     }
 }
 
-/// Something that is not started.
+/// A hold on an agent or on one of its deliveries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HoldRow {
     pub agent: Name,
-    /// Without one, nothing is started for the agent.
+    /// Without a delivery, nothing is started for the agent.
     pub delivery: Option<DeliveryNo>,
     pub why: HoldReason,
     pub position: Position,
     pub at: Timestamp,
     pub until: Option<Timestamp>,
-    /// When somebody last let it go, whatever it was held for since.
+    /// When an agent other than `agent` last lifted a hold here, for whatever reason it is held now.
     pub let_go_at: Option<Timestamp>,
 }
 
@@ -63,11 +63,11 @@ impl HoldRow {
     }
 }
 
-/// What an agent's runs came to in a time.
+/// What an agent's runs used in a period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
     pub runs: u64,
-    /// Of the runs that ended.
+    /// Only of runs that ended.
     pub took_ms: u64,
     pub cost_micros: u64,
 }
@@ -110,7 +110,7 @@ impl TryFrom<&Row<'_>> for RunRow {
 
 stored!(HoldRow in "run_holds": agent, delivery with delivery_or_0, why, position, at, until, let_go_at);
 
-/// A key has no NULL, and numbers begin with 1.
+/// A key cannot be NULL, so 0 stands for no delivery; numbers start at 1.
 mod delivery_or_0 {
     use crate::log::DeliveryNo;
 
@@ -128,12 +128,12 @@ impl Tables<'_> {
         self.one(select!(RunRow, "WHERE run = ?1"), [run])
     }
 
-    /// Whoever's they are, the newest first.
+    /// The newest runs of all agents, newest first.
     pub fn newest_runs(&self, limit: u32) -> Result<Vec<RunRow>, Error> {
         self.all(select!(RunRow, "ORDER BY position DESC LIMIT ?1"), [limit])
     }
 
-    /// Of an agent, the newest first.
+    /// The newest runs of an agent, newest first.
     pub fn latest_runs(&self, agent: &Name, limit: u32) -> Result<Vec<RunRow>, Error> {
         self.all(select!(RunRow, "WHERE agent = ?1 ORDER BY at DESC, position DESC LIMIT ?2"), params![agent, limit])
     }
@@ -142,28 +142,28 @@ impl Tables<'_> {
         self.column("SELECT at FROM runs WHERE agent = ?1 AND at > ?2 ORDER BY at, position", params![agent, since])
     }
 
-    /// Of an agent, the oldest first.
+    /// The unfinished runs of an agent, oldest first.
     pub fn running(&self, agent: &Name) -> Result<Vec<RunRow>, Error> {
         self.all(select!(RunRow, "WHERE agent = ?1 AND ended_by IS NULL ORDER BY position"), [agent])
     }
 
-    /// All that are under way, by agent.
+    /// All unfinished runs, by agent.
     pub fn all_running(&self) -> Result<Vec<RunRow>, Error> {
         self.all(select!(RunRow, "WHERE ended_by IS NULL ORDER BY agent, position"), [])
     }
 
-    /// What a run works on, or worked on.
+    /// The messages of a run.
     pub fn messages_of_run(&self, run: &Session) -> Result<Vec<MessageNo>, Error> {
         self.column("SELECT message FROM run_claims WHERE run = ?1 ORDER BY message", [run])
     }
 
-    /// Who worked on a message, in the order it was started.
+    /// The runs that worked on a message, in the order they started.
     pub fn runs_of_message(&self, message: MessageNo) -> Result<Vec<RunRow>, Error> {
         let sql = select!(RunRow, "WHERE run IN (SELECT run FROM run_claims WHERE message = ?1) ORDER BY position");
         self.all(sql, [message])
     }
 
-    /// What the runs an agent began since then have come to.
+    /// What an agent's runs since then have used.
     pub fn spent(&self, agent: &Name, since: Timestamp) -> Result<Spent, Error> {
         let sql = "SELECT count(*), coalesce(sum(took_ms), 0), coalesce(sum(cost_micros), 0) FROM runs
                    WHERE agent = ?1 AND at >= ?2";
@@ -205,7 +205,7 @@ impl Tables<'_> {
         self.run_changed(run)
     }
 
-    /// What holds a delivery of an agent, or with none, the agent itself.
+    /// The hold on a delivery of an agent or, without a delivery, on the agent itself.
     pub fn hold(&self, agent: &Name, delivery: Option<DeliveryNo>) -> Result<Option<HoldRow>, Error> {
         let sql = select!(HoldRow, "WHERE agent = ?1 AND delivery = ?2");
         self.one(sql, params![agent, delivery_or_0::put(&delivery)])
@@ -235,13 +235,13 @@ impl Tables<'_> {
         self.execute("DELETE FROM stop_told WHERE agent = ?1", [agent])
     }
 
-    /// Whether a sender was not told before that an agent is stopped.
+    /// Records that a sender was told that an agent is stopped. Returns false if it had been told before.
     pub fn insert_stop_told(&mut self, agent: &Name, sender: &Name) -> Result<bool, Error> {
         let sql = "INSERT OR IGNORE INTO stop_told (agent, sender) VALUES (?1, ?2)";
         Ok(self.conn.prepare_cached(sql)?.execute(params![agent, sender])? == 1)
     }
 
-    /// Whatever was not started for a delivery, whoever's it is.
+    /// Lifts all holds on a delivery, whichever agent they are for.
     pub fn lift_holds_on(&mut self, delivery: DeliveryNo) -> Result<(), Error> {
         let sql = "DELETE FROM run_holds WHERE delivery = ?1 AND delivery > 0";
         self.execute(sql, [delivery])

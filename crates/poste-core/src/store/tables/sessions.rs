@@ -1,4 +1,4 @@
-//! Sessions: which runs as whom, below which, and what was noted in them.
+//! Sessions: their agents, their parents, and the notes made in them.
 
 use rusqlite::{Row, params};
 
@@ -30,20 +30,20 @@ pub struct SessionRow {
     pub at: Timestamp,
     pub agent: Name,
     pub parent: Option<Session>,
-    /// The top of the chain of parents; its own id if it has none, or whoever took over from it.
+    /// The top of the chain of parents; its own id if it has none. After a takeover of the root, its successor.
     pub root: Session,
     pub process: Option<SessionProcess>,
-    /// Where its process is, and what that machine is called for people.
+    /// The machine its process is on, with the host name for people next to it.
     pub machine: Label,
     pub host: String,
     pub program: String,
     pub worktree: Option<String>,
-    /// Questions numbered so far; of a root.
+    /// Number of questions so far; only counted on a root.
     pub questions: u32,
     pub state: SessionState,
     pub ended_at: Option<Timestamp>,
     pub ended_by: Option<Position>,
-    /// The one that took over.
+    /// The session that took over.
     pub successor: Option<Session>,
 }
 
@@ -113,23 +113,23 @@ impl Tables<'_> {
         self.one(select!(SessionRow, "WHERE id = ?1"), [id])
     }
 
-    /// The session an agent runs as.
+    /// The live session of an agent.
     pub fn live_session(&self, agent: &Name) -> Result<Option<SessionRow>, Error> {
         self.one(select!(SessionRow, "WHERE agent = ?1 AND state = 0"), [agent])
     }
 
-    /// Whether any session was not ended: one look into an index that holds no others.
+    /// Whether any session is live. Reads one entry of an index that holds only live sessions.
     pub fn somebody_runs(&self) -> Result<bool, Error> {
         let sql = "SELECT EXISTS (SELECT agent FROM sessions WHERE state = 0)";
         self.value(sql, [])
     }
 
-    /// Every session that was not ended, the oldest first.
+    /// Every live session, oldest first.
     pub fn live_sessions(&self) -> Result<Vec<SessionRow>, Error> {
         self.all(select!(SessionRow, "WHERE state = 0 ORDER BY position"), [])
     }
 
-    /// The newest sessions, ended or not.
+    /// The newest sessions, live or ended.
     pub fn newest_sessions(&self, limit: usize) -> Result<Vec<SessionRow>, Error> {
         self.all(select!(SessionRow, "ORDER BY position DESC LIMIT ?1"), [limit])
     }
@@ -139,7 +139,7 @@ impl Tables<'_> {
         self.all(select!(SessionRow, "WHERE root = ?1 ORDER BY position"), [root])
     }
 
-    /// Whether an agent ever ran in the tree of a root.
+    /// Whether an agent ever had a session in the tree of a root.
     pub fn took_part(&self, root: &Session, agent: &Name) -> Result<bool, Error> {
         self.value("SELECT EXISTS (SELECT 1 FROM sessions WHERE root = ?1 AND agent = ?2)", params![root, agent])
     }
@@ -175,7 +175,7 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Runs again, as another process.
+    /// Makes an ended session live again, with another process.
     pub fn resume_session(&mut self, session: &SessionRow) -> Result<(), Error> {
         let process = session.process.as_ref();
         self.execute(
@@ -203,8 +203,8 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Puts a session in the place of the one it took over from: children are its own now, and of a root everything
-    /// that was kept at it.
+    /// Puts a session in the place of the one it took over from. It inherits the children and, from a root, the whole
+    /// tree with its notes.
     pub fn succeed_session(&mut self, before: &SessionRow, successor: &Session) -> Result<(), Error> {
         let root = if before.is_root() { successor } else { &before.root };
         if before.is_root() {
@@ -221,12 +221,12 @@ impl Tables<'_> {
         )
     }
 
-    /// The notes of a root, the oldest first.
+    /// The notes of a root, oldest first.
     pub fn notes_of(&self, root: &Session) -> Result<Vec<NoteRow>, Error> {
         self.all(select!(NoteRow, "WHERE root = ?1 ORDER BY position"), [root])
     }
 
-    /// What was noted at a record.
+    /// The note made at a record.
     pub fn note_at(&self, root: &Session, position: Position) -> Result<Option<NoteRow>, Error> {
         self.one(select!(NoteRow, "WHERE root = ?1 AND position = ?2"), params![root, position])
     }
@@ -239,7 +239,7 @@ impl Tables<'_> {
         )
     }
 
-    /// Stores a note; a question takes the next number of its root.
+    /// Stores a note. A question takes the next number of its root.
     pub fn insert_note(&mut self, note: &NoteRow) -> Result<(), Error> {
         self.insert(note)?;
         if note.what == NoteKind::Question {

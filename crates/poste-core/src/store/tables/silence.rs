@@ -1,4 +1,4 @@
-//! Whose mail waits, and who has spoken lately.
+//! Waiting mail, and when agents last wrote.
 
 use rusqlite::params;
 
@@ -9,19 +9,19 @@ use crate::text::Name;
 use crate::time::Timestamp;
 
 impl Tables<'_> {
-    /// The address after this one that has any mail: one look into the index of inboxes, however much there is.
+    /// The next address after this one that has any mail. One lookup in the inbox index, however much mail there is.
     pub(crate) fn next_address(&self, after: &str) -> Result<Option<String>, Error> {
         self.maybe("SELECT address FROM deliveries WHERE address > ?1 ORDER BY address LIMIT 1", [after])
     }
 
-    /// How much mail an agent could take, counted no further than `max`.
+    /// How much mail an agent could claim, counting no further than `max`.
     pub(crate) fn pending_to(&self, agent: &Name, max: u64) -> Result<u64, Error> {
         const SQL: &str = "SELECT count(*) FROM
              (SELECT 1 FROM deliveries WHERE address = ?1 AND state = 0 AND ready = 1 LIMIT ?2)";
         self.value(SQL, params![agent, max])
     }
 
-    /// The mail that an agent could have taken for the longest time, and since when: one seek a priority.
+    /// The message an agent could have claimed for the longest time, and since when. One lookup per priority.
     pub(crate) fn waits_longest(&self, agent: &Name) -> Result<Option<(MessageNo, Timestamp)>, Error> {
         const RANKS: std::ops::RangeInclusive<u8> = 0..=3;
         let mut statement = self.conn.prepare_cached(
@@ -32,7 +32,7 @@ impl Tables<'_> {
         )?;
         let mut oldest: Option<(MessageNo, Timestamp)> = None;
         for rank in RANKS {
-            // Each of these made it ready to be taken, or taken again.
+            // Each of these events made it claimable, possibly again.
             let mut rows = statement.query(params![
                 agent,
                 rank,
@@ -50,7 +50,8 @@ impl Tables<'_> {
         Ok(oldest)
     }
 
-    /// Goes through whoever wrote the newest records, back to a time or for so many, until `go_on` says no.
+    /// Visits the actors of the newest records, back to `since` and for at most `records_max` records, until `go_on`
+    /// returns false.
     pub(crate) fn speakers_since(
         &self,
         since: Timestamp,
@@ -71,8 +72,8 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// When an agent last wrote a record, as far as the newest ones tell. Only who speaks is looked for: content is not
-    /// in an envelope, and quotes inside a header's texts are escaped.
+    /// When an agent last wrote a record, among the newest ones. Only the actor can match: an envelope holds no
+    /// content, and quotes inside the texts of a header are escaped.
     pub(crate) fn heard_at(&self, name: &Name, records_max: u64) -> Result<Option<Timestamp>, Error> {
         let after = self.cursor.head.position.0.saturating_sub(records_max);
         let speaks = format!("\"actor\":\"{name}\"");

@@ -1,4 +1,4 @@
-//! What a listing says of a message's deliveries, without reading them all.
+//! What listings show about a message's deliveries, without reading all of them.
 
 use rusqlite::params;
 
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::log::{MessageNo, Position};
 
 impl Tables<'_> {
-    /// What a record had the office say about a message.
+    /// The notices about a message that a record caused.
     pub fn notices_at(&self, about: MessageNo, position: Position) -> Result<Vec<MessageNo>, Error> {
         self.column(
             "SELECT number FROM messages
@@ -17,7 +17,7 @@ impl Tables<'_> {
         )
     }
 
-    /// Some of the recipients of a message, in the order of their addresses.
+    /// The first recipients of a message, by address.
     pub fn addresses_of(&self, message: MessageNo, limit: usize) -> Result<Vec<Address>, Error> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.column(
@@ -38,7 +38,7 @@ impl Tables<'_> {
         )
     }
 
-    /// The messages a record brought to somebody who subscribed after they were published.
+    /// The messages that a record delivered to an agent that subscribed after they were published.
     pub fn delivered_at(&self, position: Position) -> Result<Vec<MessageNo>, Error> {
         self.column(
             "SELECT DISTINCT message FROM events WHERE position = ?1 AND event = ?2",

@@ -1,4 +1,4 @@
-//! Topics and who listens to them.
+//! Topics and their subscribers.
 
 use rusqlite::params;
 
@@ -50,8 +50,8 @@ impl Tables<'_> {
         )
     }
 
-    /// Publications after a position that `agent` did not make and has not been given, and that have not expired,
-    /// oldest first.
+    /// Publications after a position that `agent` did not make, that were not yet delivered to it, and that have not
+    /// expired, oldest first.
     pub fn publications_for(
         &self,
         agent: &Name,

@@ -1,4 +1,4 @@
-//! Workflows, their steps and the messages these are; and the numbered steps of messages that belong to none.
+//! Workflows with their steps and messages, and the numbered steps of messages outside of workflows.
 
 use rusqlite::params;
 
@@ -49,19 +49,19 @@ worded_enum!(
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkflowRow {
     pub number: u64,
-    /// What it is called; also its conversation.
+    /// Its label, which is also its conversation.
     pub label: Label,
     pub name: Label,
     pub position: Position,
     pub at: Timestamp,
-    /// Who speaks for it.
+    /// The agent in whose name it is run.
     pub owner: Name,
     pub lead: Option<Name>,
     pub digest: Digest,
     pub state: WorkflowState,
     pub ended_at: Option<Timestamp>,
     pub ended_by: Option<Position>,
-    /// How many runs it came out of, one after the other; what is sent for it came out of as many.
+    /// Length of the chain of runs that led to it. Messages sent for it have the same length.
     pub hops: u32,
 }
 
@@ -76,14 +76,14 @@ pub struct StepRow {
     pub workflow: u64,
     pub ordinal: u32,
     pub key: Label,
-    /// By their ordinals.
+    /// The ordinals of the steps it needs.
     pub needs: Vec<u32>,
     pub again: Vec<u32>,
     pub max_rounds: u32,
     pub instead: Option<u32>,
     pub state: StepState,
     pub round: u32,
-    /// How often somebody let it try again after it had failed.
+    /// How often a retry was granted after it had failed.
     pub granted: u32,
     pub marked_at: Option<Timestamp>,
     pub marked_by: Option<Position>,
@@ -110,7 +110,7 @@ pub struct TaskRow {
     pub message: MessageNo,
     pub position: Position,
     pub at: Timestamp,
-    /// When its time is over.
+    /// When it times out.
     pub deadline: Option<Timestamp>,
     pub state: TaskState,
     pub ended_at: Option<Timestamp>,
@@ -134,7 +134,7 @@ stored!(StepRow in "workflow_steps": workflow, ordinal, key, needs with ordinals
 stored!(TaskRow in "workflow_mail": workflow, step, round, item, attempt, part, of as items, message, position, at, deadline,
     state, ended_at, ended_by);
 
-/// A list of ordinals is kept as one text.
+/// Stores a list of ordinals as one text.
 mod ordinals {
     use rusqlite::types::Type;
 
@@ -158,33 +158,33 @@ impl Tables<'_> {
         self.one(select!(WorkflowRow, "WHERE number = ?1"), [number])
     }
 
-    /// The one a record began.
+    /// The workflow that a record started.
     pub fn workflow_at(&self, position: Position) -> Result<Option<WorkflowRow>, Error> {
         self.one(select!(WorkflowRow, "WHERE position = ?1"), [position])
     }
 
-    /// Every workflow that is not over, the oldest first.
+    /// Every open workflow, oldest first.
     pub fn open_workflows(&self) -> Result<Vec<WorkflowRow>, Error> {
         self.all(select!(WorkflowRow, "WHERE state = 0 ORDER BY number"), [])
     }
 
-    /// Those an agent speaks for.
+    /// The open workflows of an owner.
     pub fn open_workflows_of(&self, owner: &Name) -> Result<Vec<WorkflowRow>, Error> {
         self.all(select!(WorkflowRow, "WHERE owner = ?1 AND state = 0 ORDER BY number"), [owner])
     }
 
-    /// Over or not, the newest first.
+    /// The newest workflows, open or ended.
     pub fn newest_workflows(&self, limit: usize) -> Result<Vec<WorkflowRow>, Error> {
         self.all(select!(WorkflowRow, "ORDER BY number DESC LIMIT ?1"), [limit])
     }
 
-    /// The number the next one gets.
+    /// The number of the next workflow.
     pub fn next_workflow(&self) -> Result<u64, Error> {
         let sql = "SELECT coalesce(max(number), 0) + 1 FROM workflows";
         self.value(sql, [])
     }
 
-    /// In the order of the definition.
+    /// The steps of a workflow, in the order of its definition.
     pub fn steps_of_workflow(&self, workflow: u64) -> Result<Vec<StepRow>, Error> {
         self.all(select!(StepRow, "WHERE workflow = ?1 ORDER BY ordinal"), [workflow])
     }
@@ -194,13 +194,13 @@ impl Tables<'_> {
         self.all(select!(TaskRow, "WHERE workflow = ?1 ORDER BY step, round, item, attempt, part"), [workflow])
     }
 
-    /// Those of a step in one round.
+    /// The messages of a step in one round.
     pub fn tasks_of_step(&self, workflow: u64, step: u32, round: u32) -> Result<Vec<TaskRow>, Error> {
         let sql = select!(TaskRow, "WHERE workflow = ?1 AND step = ?2 AND round = ?3 ORDER BY item, attempt, part");
         self.all(sql, params![workflow, step, round])
     }
 
-    /// What of a workflow a message is.
+    /// The task that a message belongs to.
     pub fn task(&self, message: MessageNo) -> Result<Option<TaskRow>, Error> {
         self.one(select!(TaskRow, "WHERE message = ?1"), [message])
     }
@@ -211,7 +211,7 @@ impl Tables<'_> {
         self.workflow_changed(workflow.number)
     }
 
-    /// Writes who speaks for it and what became of it.
+    /// Writes the owner and lead of a workflow, and how it ended.
     pub fn update_workflow(&mut self, after: &WorkflowRow) -> Result<(), Error> {
         update!(self, after, "workflows" SET owner, lead, state, ended_at, ended_by, hops WHERE number)?;
         self.workflow_changed(after.number)
@@ -228,7 +228,7 @@ impl Tables<'_> {
         self.move_due(None, task.due())
     }
 
-    /// What became of one message of a step; its time limit goes with it.
+    /// Ends one message of a step, and removes its time limit.
     pub fn end_task(&mut self, before: &TaskRow, state: TaskState, at: Timestamp, by: Position) -> Result<(), Error> {
         self.move_due(before.due(), None)?;
         self.execute(
@@ -238,7 +238,7 @@ impl Tables<'_> {
         self.workflow_changed(before.workflow)
     }
 
-    /// Gives every open task with a time limit so much more.
+    /// Extends every open task that has a time limit.
     pub fn move_step_deadlines(&mut self, by_ms: i64) -> Result<usize, Error> {
         let numbers: Vec<MessageNo> =
             self.column("SELECT subject FROM due WHERE what = ?1 ORDER BY subject", [Due::Step])?;
@@ -251,7 +251,7 @@ impl Tables<'_> {
         Ok(numbers.len())
     }
 
-    /// A delivery holds up later steps from now on.
+    /// From now on, a delivery blocks later steps.
     pub fn insert_numbered(&mut self, workflow: &Label, step: u32, delivery: DeliveryNo) -> Result<(), Error> {
         self.execute(
             "INSERT OR IGNORE INTO numbered_steps (workflow, step, delivery) VALUES (?1, ?2, ?3)",
@@ -259,14 +259,14 @@ impl Tables<'_> {
         )
     }
 
-    /// A delivery holds up nothing any more.
+    /// A delivery no longer blocks anything.
     pub fn delete_numbered(&mut self, delivery: DeliveryNo) -> Result<(), Error> {
         let sql = "DELETE FROM numbered_steps WHERE delivery = ?1 RETURNING workflow, step";
         let let_go: Option<(Label, u32)> = self.one(sql, [delivery])?;
         let_go.map_or(Ok(()), |(workflow, step)| self.came_into_order(&workflow, step))
     }
 
-    /// The earliest delivery a delivery has to wait for, by their numbered steps.
+    /// The earliest delivery that blocks a delivery, according to their numbered steps.
     pub fn held_up_by(&self, delivery: DeliveryNo) -> Result<Option<DeliveryNo>, Error> {
         self.maybe(
             "SELECT earlier.delivery FROM numbered_steps own JOIN numbered_steps earlier
