@@ -15,6 +15,7 @@ use poste_core::store::tables::State;
 use poste_core::views;
 use poste_core::{Digest, Error};
 use rusqlite::Connection;
+use serde_json::{Value, json};
 
 use crate::common::*;
 
@@ -29,6 +30,12 @@ fn look(desk: &Desk) -> Report {
 /// The findings of one check.
 fn found(desk: &Desk, check: &str) -> Vec<Finding> {
     look(desk).findings.into_iter().filter(|finding| finding.check == check).collect()
+}
+
+/// The verb that a finding names, with its input.
+fn verb(finding: &Finding) -> (&'static str, Value) {
+    let verb = finding.verb.as_ref().expect("it names a verb");
+    (verb.name, Value::Object(verb.input.clone()))
 }
 
 /// Exactly one finding, of this check.
@@ -339,7 +346,7 @@ fn an_erasure_that_was_interrupted_is_told_as_such_and_finished() {
     desk.archive("ann");
     desk.redact_message("ann", number);
     let found = only(&desk, Severity::Problem, "unerased");
-    assert_eq!(found.command.as_deref(), Some("poste redact --finish"));
+    assert_eq!(verb(&found), ("redact", json!({ "finish": true })));
     let quick = look_with(&desk, Request { quick: true, ..Request::default() });
     assert_eq!(quick.findings[0].check, "unerased");
     assert!(!desk.files_with("xylophone").is_empty());
@@ -513,7 +520,7 @@ fn a_database_that_is_empty_or_gone_is_told_from_one_that_was_never_finished() {
     set_mode(&blob, 0o600);
     assert!(only(&desk, Severity::Problem, "lost").what.ends_with("blobs/ is not empty"));
     fs::remove_file(&blob).unwrap();
-    assert_eq!(only(&desk, Severity::Problem, "unfinished").command.as_deref(), Some("poste init"));
+    assert_eq!(verb(&only(&desk, Severity::Problem, "unfinished")), ("init", json!({})));
     fs::remove_file(&database).unwrap();
     fs::create_dir(&database).unwrap();
     set_mode(&database, 0o700);
@@ -582,7 +589,7 @@ fn leaps_of_the_clock_are_told() {
     desk.clock.set_wall(2 * HOUR);
     only(&desk, Severity::Note, "clock");
     desk.clock.set_wall(2 * DAY);
-    assert_eq!(only(&desk, Severity::Problem, "clock").command.as_deref(), Some("poste clock accept --as NAME"));
+    assert_eq!(verb(&only(&desk, Severity::Problem, "clock")), ("clock accept", json!({ "as": "NAME" })));
     desk.office.accept_clock(&"ann".parse().unwrap()).unwrap();
     assert_content(&desk);
     desk.clock.set_wall(-HOUR);
@@ -690,7 +697,7 @@ fn a_claim_that_is_extended_again_and_again_is_told() {
     }
     let finding = only(&desk, Severity::Warning, "claim");
     assert_eq!(finding.what, "bob has held #1 in session run-1 for 1h 3m and extended it 7 times");
-    assert_eq!(finding.command, Some(format!("poste release 1 --token {token} --as bob")));
+    assert_eq!(verb(&finding), ("release", json!({ "number": 1, "token": token, "as": "bob" })));
     accepted(desk.release("bob", number, Some(token)));
     assert_content(&desk);
 }
