@@ -686,6 +686,8 @@ fn a_dispatcher_sees_to_rules_that_come_later_and_goes_on_after_a_refusal() {
     let told = || std::fs::read_to_string(desk.office().join("watch/lines.jsonl")).unwrap_or_default().lines().count();
     alert(&desk, "one");
     until("it is told", || told() == 1);
+    // A rule that is still held when its holder retires waits for the end of that lease.
+    until("it lets go", || desk.json(&["watch", "status"])["rules"][0]["seen_to"]["holder"].is_null());
     desk.run(&["retire", "dispatcher", "--as", "anna"]);
     alert(&desk, "two");
     std::thread::sleep(Duration::from_secs(2));
